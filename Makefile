@@ -1,0 +1,50 @@
+# Every target sets itself up in .venv: all it takes is Python 3.11 or later, pip and make.
+# PYTHON chooses the interpreter the environment is made of, WORKERS the test processes (0: none).
+
+PYTHON ?= python3
+WORKERS ?= 2
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PIP_FLAGS := --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv and install the package in it, with its development tools
+
+demo: $(READY) ## solve a problem, print the tables, write the figures to demo/
+	$(BIN)/deco demo --out demo
+
+# compiled kernels are cached on disk: compile them once, before the workers share them
+test: $(READY) ## run the tests
+	$(BIN)/deco warmup
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+check: $(READY) ## lint, formatting, types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY) ## measure the solver and print the figures
+	$(BIN)/python -m benchmarks
+
+clean: ## remove the environment, caches and everything that was generated
+	rm -rf $(VENV) demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# _version.py is listed because the installed metadata is a copy of it.
+# Some systems ship venv without ensurepip: there, the pip that exists puts one into .venv.
+$(READY): pyproject.toml src/decobandit/_version.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or later is needed: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "setting up $(VENV)"
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) 2>/dev/null || \
+	  { $(PYTHON) -m venv --clear --without-pip $(VENV) && \
+	    $(PYTHON) -m pip $(PIP_FLAGS) --python $(BIN)/python install pip; }
+	$(BIN)/python -m pip install $(PIP_FLAGS) --editable ".[dev]"
+	@touch $@
