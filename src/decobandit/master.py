@@ -1,0 +1,81 @@
+"""The master problem: the best mixture of flows found so far, by linear programming (HiGHS).
+
+    maximise    sum_ki  w_ki reward_ki
+    subject to  sum_ki  w_ki spent_ki[t] = pulls[t]   (price of stage t: its dual)
+                sum_i   w_ki = 1 for every group k,  w >= 0
+
+Every column is a policy of one group, so a solution is a feasible randomised relaxed policy and its
+value a lower bound on the dual minimum; its dual prices say where to look next. It knows nothing of
+bandits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+TOLERANCE = 1e-10
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Solution of the master problem."""
+
+    bound: float
+    prices: Floats
+
+
+class Master:
+    """Columns are only ever added: each solve starts from the basis of the one before."""
+
+    def __init__(self, pulls: Floats, groups: int, *, largest_price: float) -> None:
+        self._pulls = pulls
+        self._largest_price = largest_price
+        self._columns: list[tuple[int, float, Floats]] = []
+        self._lp = highspy.Highs()
+        self._lp.setOptionValue("output_flag", False)
+        self._lp.setOptionValue("primal_feasibility_tolerance", TOLERANCE)
+        self._lp.setOptionValue("dual_feasibility_tolerance", TOLERANCE)
+        empty = np.array([], dtype=np.int32)
+        for right in (*pulls, *np.ones(groups)):
+            self._lp.addRow(right, right, 0, empty, empty.astype(float))
+        self._lp.changeObjectiveSense(highspy.ObjSense.kMaximize)
+
+    def add(self, reward: Floats, spent: Floats) -> None:
+        """One column per group: reward (G,), spent (G, T)."""
+        stages = self._pulls.size
+        for k, (earned, pulls) in enumerate(zip(reward, spent, strict=True)):
+            rows = np.append(np.flatnonzero(pulls), stages + k).astype(np.int32)
+            entries = np.append(pulls[pulls != 0.0], 1.0)
+            self._lp.addCol(earned, 0.0, highspy.kHighsInf, rows.size, rows, entries)
+            self._columns.append((k, float(earned), pulls.copy()))
+
+    def solve(self) -> Mixture | None:
+        """The best mixture, or None where the solver did not find one."""
+        self._lp.run()
+        if self._lp.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return None
+        solution = self._lp.getSolution()
+        prices = np.array(solution.row_dual)[: self._pulls.size]
+        return Mixture(self._bound(np.array(solution.col_value)), prices)
+
+    def _bound(self, weights: Floats) -> float:
+        """Value of the mixture after making its weights exact, less what its residual may hide.
+
+        phi(mu) >= reward - mu . residual for all mu, and some minimiser has no price larger than
+        `largest_price`.
+        """
+        weights = np.maximum(weights, 0.0)
+        totals = np.zeros(1 + max(k for k, _, _ in self._columns))
+        for weight, (k, _, _) in zip(weights, self._columns, strict=True):
+            totals[k] += weight
+        reward, residual = 0.0, -self._pulls.copy()
+        for weight, (k, earned, pulls) in zip(weights, self._columns, strict=True):
+            if weight > 0.0:
+                reward += weight / totals[k] * earned
+                residual += weight / totals[k] * pulls
+        return float(reward - self._largest_price * np.abs(residual).sum())

@@ -1,0 +1,229 @@
+"""Minimising the dual function of a market: rounds, then the master problem.
+
+Knows markets, not problems: bounds and prices of one market, and how to reach them from a start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .kernels.market import Arms, Floats
+from .market import Flow, Market
+from .master import Master
+
+COARSEST = 100  # stages of the smallest market of the coarse-to-fine start
+COARSE_TOLERANCE = 3e-4
+PATIENCE = 20  # rounds in which the gap must halve, else the master problem takes over
+MASTER_STAGES = 250  # beyond this the master problem is not worth its linear programs
+TOO_NARROW = 4  # rounds in a row that the bands were too narrow
+CAUTION = 2.0  # the k-th masses join the averages with weight 2 / (k + 2 + CAUTION)
+KEEP = 0.85  # weight of the best prices when the master problem proposes others
+TIE = 1e-9  # an index this close to the price counts as a tie, in units of the reward scale
+ROUNDING = 1e-13  # gaps below this part of the rewards at stake are rounding
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One line of a solve's history: the bounds after so many backward passes."""
+
+    stages: int
+    calls: int
+    upper_bound: float
+    lower_bound: float
+
+    @property
+    def relative_gap(self) -> float:
+        return relative_gap(self.upper_bound, self.lower_bound)
+
+
+Report = Callable[[Progress], None]
+
+
+def relative_gap(upper: float, lower: float) -> float:
+    """(upper - lower) / max(|upper|, |lower|), and 0 where they agree."""
+    if upper <= lower:
+        return 0.0
+    return (upper - lower) / max(abs(upper), abs(lower))
+
+
+@dataclass
+class Search:
+    """The best prices and bounds found on one market."""
+
+    market: Market
+    report: Report
+    calls_before: int = 0
+    upper: float = np.inf
+    lower: float = -np.inf
+    prices: Floats = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def calls(self) -> int:
+        return self.calls_before + self.market.calls
+
+    @property
+    def gap(self) -> float:
+        return relative_gap(self.upper, self.lower)
+
+    def saw_value(self, value: float) -> bool:
+        """Note the dual at the market's prices; True where it is the best so far."""
+        if value >= self.upper:
+            return False
+        self.upper, self.prices = value, self.market.mu.copy()
+        return True
+
+    def saw_bound(self, bound: float) -> None:
+        self.lower = max(self.lower, bound)
+        self.report(Progress(self.market.stages, self.calls, self.upper, self.lower))
+
+    def done(self, tol: float) -> bool:
+        arms = self.market.arms
+        largest = max(np.abs(arms.reward_good).max(), np.abs(arms.reward_bad).max())
+        at_stake = float(largest) * float(self.market.pulls.sum())
+        return self.gap <= tol or self.upper - self.lower <= ROUNDING * at_stake
+
+
+def minimise(search: Search, start: Floats, tol: float, most_calls: int) -> None:
+    """Rounds from prices `start`; where they get stuck, the master problem, or rounds anew.
+
+    The master problem settles ties that rounds cannot, but its steps are short: with many stages
+    fresh rounds from the best prices are worth more.
+    """
+    while True:
+        before = search.gap
+        flows = rounds(search, start, tol, most_calls)
+        if search.done(tol) or search.calls >= most_calls:
+            return
+        if search.market.stages <= MASTER_STAGES:
+            return _mix(search, flows, tol, most_calls)
+        if search.gap > 0.9 * before:
+            return
+        start = search.prices
+
+
+def rounds(search: Search, start: Floats, tol: float, most_calls: int) -> list[Flow]:
+    """Prices backward, clearing forward, until done, stuck or out of calls. Returns the flows."""
+    market = search.market
+    market.remember_around(start)
+    search.saw_value(market.value_at(start))
+    flows: list[Flow] = []
+    gaps: list[float] = []
+    averaged, narrow = 0, 0
+    while True:
+        flow = market.clear(1.0 if averaged == 0 else 2.0 / (averaged + 2.0 + CAUTION))
+        search.saw_bound(flow.total)
+        flows.append(flow)
+        gaps.append(search.gap)
+        stuck = len(gaps) > PATIENCE and gaps[-1] > 0.5 * gaps[-1 - PATIENCE]
+        if stuck or search.done(tol) or search.calls >= most_calls:
+            return flows
+        search.saw_value(market.reprice())
+        averaged += 1
+        narrow = narrow + 1 if flow.narrow_stages else 0
+        if narrow >= TOO_NARROW:  # the prices are leaving the bands: lay them anew
+            market.remember_around(market.mu)
+            search.saw_value(market.value_at(market.mu))
+            averaged = narrow = 0
+
+
+def _mix(search: Search, flows: list[Flow], tol: float, most_calls: int) -> None:
+    """Column generation: flows at new prices join the master problem, which proposes prices.
+
+    Its own prices jump about, so each trial stays most of the way at the best ones so far.
+    """
+    market = search.market
+    master = Master(market.pulls, market.groups, largest_price=market.largest_price)
+    slack = TIE * market.scale
+    search.saw_value(market.value_at(search.prices))
+    while True:
+        flows += [market.relaxed(at_price=part, slack=slack) for part in (0.0, 1.0)]
+        flows.append(market.clear(0.0))
+        for flow in flows:
+            master.add(flow.reward, flow.spent)
+        best = max(flow.total for flow in flows if flow.feasible)
+        flows = []
+        mixture = master.solve()
+        search.saw_bound(best if mixture is None else max(best, mixture.bound))
+        if mixture is None or search.done(tol) or search.calls >= most_calls:
+            return
+        search.saw_value(market.value_at(KEEP * search.prices + (1.0 - KEEP) * mixture.prices))
+
+
+# The start: the same market with fewer stages
+
+
+def _coarse(market: Market, regular: int, stages: int) -> Market:
+    """The market with its first `regular` stages thinned out to `stages`; later ones stay."""
+    kept = np.floor((np.arange(stages) + 0.5) * regular / stages).astype(int)
+    kept = np.concatenate([kept, np.arange(regular, market.stages)])
+    arms = market.arms
+    slab = (kept.size + 1) * (kept.size + 2) // 2
+    thinner = Arms(
+        arms.alpha, arms.beta, arms.counts, arms.reward_good[:, kept].copy(),
+        arms.reward_bad[:, kept].copy(), np.zeros((market.groups, slab)),
+    )  # fmt: skip
+    return Market(thinner, market.pulls[kept], threads=market.threads)
+
+
+def _stretch(prices: Floats, regular: int, stages: int) -> Floats:
+    """Prices over `regular` stages (and later ones) read at the same fraction of `stages`."""
+    at = (np.arange(stages) + 0.5) / stages
+    known = (np.arange(regular) + 0.5) / regular
+    return np.concatenate([np.interp(at, known, prices[:regular]), prices[regular:]])
+
+
+def _extrapolate(finer: Floats, coarser: Floats, top: float) -> Floats:
+    """Prices at twice the stages of `finer`, which has twice those of `coarser`.
+
+    The distance of the price from the best reward shrinks by about the same factor each time.
+    """
+    near, far = top - finer, top - coarser
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = np.where((near > 0.0) & (far > 0.0), near / far, 1.0)
+    return np.asarray(top - near * np.clip(factor, 0.5, 1.0))
+
+
+def start_prices(search: Search, regular: int, most_calls: int) -> Floats:
+    """Prices to begin with: from coarser markets where the horizon is long, else fresh arms'.
+
+    `regular` counts the stages before the deployment. Terminal tables do not thin out: with them
+    the start is that of a market in which no arm has been pulled yet.
+    """
+    market = search.market
+    fresh = market.stages <= COARSEST or bool(market.arms.terminal.any())
+    if not fresh:
+        prices = _coarse_prices(search, regular, most_calls)
+        rewards = np.concatenate([market.arms.reward_good, market.arms.reward_bad])[:, :regular]
+        if np.all(rewards == rewards[:, :1]):
+            return prices
+        # thinning out may have lost a season: keep these prices only if they are the better ones
+        search.saw_value(market.value_at(prices))
+    search.saw_value(market.reprice())
+    return search.prices
+
+
+def _coarse_prices(search: Search, regular: int, most_calls: int) -> Floats:
+    market = search.market
+    sizes = [regular]
+    while sizes[-1] > COARSEST:
+        sizes.append(sizes[-1] // 2)
+    top = float(max(market.arms.reward_good.max(), market.arms.reward_bad.max()))
+    found: list[tuple[int, Floats]] = []
+    for stages in sizes[:0:-1]:
+        level = Search(_coarse(market, regular, stages), search.report, search.calls)
+        if not found:
+            level.saw_value(level.market.reprice())
+        start = _stretched(found, stages, top) if found else level.prices
+        rounds(level, start, COARSE_TOLERANCE, most_calls)
+        search.calls_before += level.market.calls
+        found.append((stages, level.prices))
+    return _stretched(found, regular, top)
+
+
+def _stretched(found: list[tuple[int, Floats]], stages: int, top: float) -> Floats:
+    """Prices for `stages` stages from the one or two coarser solutions before."""
+    tries = [_stretch(prices, size, stages) for size, prices in found[-2:]]
+    return tries[0] if len(tries) == 1 else _extrapolate(tries[1], tries[0], top)

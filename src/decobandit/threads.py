@@ -1,0 +1,148 @@
+"""One market pass over several threads: groups in parallel, in step at every stage.
+
+A stage's price depends on all groups, so the threads meet twice a stage: once when all have
+collected their states, once when one of them has found the price. Kernels release the
+interpreter's lock. Worth it where a stage is long work: many stages, more than one group.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import numpy as np
+
+from .kernels.flow import fill, finish, move, offer
+from .kernels.layout import row_start
+from .kernels.market import Arms, Bands, Floats
+from .kernels.pricing import begin, bid, step
+from .kernels.selection import clear, margin
+
+
+def split(arms: Arms, bands: Bands, parts: int) -> list[tuple[slice, Arms, Bands]]:
+    """Cut the groups into `parts` runs of nearly equal length."""
+    edges = np.linspace(0, arms.alpha.size, parts + 1).round().astype(int)
+    return [
+        (part, group_slice(arms, part), band_slice(bands, part))
+        for part in itertools.starmap(slice, itertools.pairwise(edges))
+    ]
+
+
+def group_slice(arms: Arms, part: slice) -> Arms:
+    """The arrays of some groups, shared with the whole."""
+    return Arms(*(array[part] for array in arms))
+
+
+def band_slice(bands: Bands, part: slice) -> Bands:
+    """The bands of some groups; their states stay where they are."""
+    return bands._replace(
+        low=bands.low[part], high=bands.high[part], left=bands.left[part],
+        right=bands.right[part], start=bands.start[part], settled=bands.settled[part],
+    )  # fmt: skip
+
+
+def run_in_step(work: Callable[[int, Barrier], None], parts: int) -> None:
+    """Run work(part, barrier) in as many threads; an error in one breaks the barrier for all."""
+    barrier = Barrier(parts)
+
+    def guarded(part: int) -> None:
+        try:
+            work(part, barrier)
+        except BaseException:
+            barrier.abort()
+            raise
+
+    with ThreadPoolExecutor(parts) as pool:
+        list(pool.map(guarded, range(parts)))
+
+
+class _Collected:
+    """States with mass that each part collected at a stage, put together by one of them."""
+
+    def __init__(self, parts: list[tuple[slice, Arms, Bands]], stages: int) -> None:
+        sizes = [arms.alpha.size * row_start(stages + 1) for _, arms, _ in parts]
+        self.keys = [np.empty(size) for size in sizes]
+        self.weights = [np.empty(size) for size in sizes]
+        self.counts = [0] * len(parts)
+        self.sure = [0.0] * len(parts)
+
+    def all(self) -> tuple[Floats, Floats, float]:
+        cut = range(len(self.counts))
+        return (
+            np.concatenate([self.keys[i][: self.counts[i]] for i in cut]),
+            np.concatenate([self.weights[i][: self.counts[i]] for i in cut]),
+            sum(self.sure),
+        )
+
+
+def price_in_step(
+    arms: Arms, bands: Bands, pulls: Floats, lowest: Floats, highest: Floats, mu: Floats,
+    V: Floats, threads: int,
+) -> None:  # fmt: skip
+    """`kernels.rounds.price_pass` over several threads."""
+    stages = pulls.size
+    parts = split(arms, bands, threads)
+    found = _Collected(parts, stages)
+
+    def work(i: int, barrier: Barrier) -> None:
+        part, own_arms, own_bands = parts[i]
+        values = V[part]
+        low = np.empty((own_arms.alpha.size, stages + 1), np.int64)
+        high = np.empty_like(low)
+        ramp = np.arange(stages + 1.0)
+        begin(own_arms, values, low, high)
+        for t in range(stages - 1, -1, -1):
+            found.counts[i], found.sure[i] = bid(
+                own_arms, own_bands, t, values, found.keys[i], found.weights[i]
+            )
+            if barrier.wait() == 0:
+                key, weight, sure = found.all()
+                price, _ = margin(key, weight, pulls[t] - sure)
+                price = min(max(price, lowest[t]), highest[t])
+                if np.isfinite(price):
+                    mu[t] = price
+            barrier.wait()
+            step(own_arms, t, mu[t], values, low, high, ramp)
+
+    run_in_step(work, threads)
+
+
+def clear_in_step(
+    arms: Arms, bands: Bands, pulls: Floats, blend: float, mass: Floats, reward: Floats,
+    spent: Floats, threads: int,
+) -> int:  # fmt: skip
+    """`kernels.rounds.clearing_pass` over several threads."""
+    stages = pulls.size
+    parts = split(arms, bands, threads)
+    found = _Collected(parts, stages)
+    total = float(arms.counts.sum())
+    decision = (0.0, 0.0, 0.0, 0.0)
+    narrow = 0
+
+    def work(i: int, barrier: Barrier) -> None:
+        nonlocal decision, narrow
+        part, own_arms, own_bands = parts[i]
+        first = np.empty((own_arms.alpha.size, stages + 2), np.int64)
+        last = np.empty_like(first)
+        fill(own_arms, mass[part], first, last)
+        reward[part] = 0.0
+        for t in range(stages):
+            found.counts[i], found.sure[i] = offer(
+                own_bands, t, blend, mass[part], first, last, found.keys[i], found.weights[i]
+            )
+            if barrier.wait() == 0:
+                key, weight, sure = found.all()
+                decision = clear(key, weight, sure, total, pulls[t])
+                narrow += decision[2] < 1.0 or decision[3] > 0.0
+            barrier.wait()
+            price, part_at, part_sure, part_rest = decision
+            move(
+                own_arms, own_bands, t, price, 0.0, part_at, part_sure, part_rest, mass[part],
+                first, last, reward[part], spent[part],
+            )  # fmt: skip
+        finish(own_arms, mass[part], reward[part])
+
+    run_in_step(work, threads)
+    return narrow
