@@ -1,0 +1,78 @@
+"""The program itself: its commands, its version, and one line for every error."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+from .. import __version__
+from .demo import demo
+from .recommend import recommend
+from .solve import solve
+from .warmup import warmup
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="deco",
+    help="Finite-horizon Bayesian bandits: certified bounds and the DeCo policy.",
+    invoke_without_command=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"deco {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+app.command()(solve)
+app.command()(recommend)
+app.command()(demo)
+app.command()(warmup)
+
+
+def _fail(context: str, message: str) -> NoReturn:
+    one_line = " ".join(message.split())
+    print(f"{context}: error: {one_line}", file=sys.stderr)
+    raise SystemExit(BAD_INPUT)
+
+
+def main() -> None:
+    """Run the program. Bad input ends with exit code 2 and one line on standard error."""
+    try:
+        code = app(standalone_mode=False)
+    except typer.TyperException as error:
+        context = getattr(error, "ctx", None)
+        _fail(context.command_path if context else "deco", error.format_message())
+    except BrokenPipeError:  # the reader of our output has gone: nobody is left to tell
+        sys.stderr.close()
+        raise SystemExit(1) from None
+    except OSError as error:
+        _fail("deco", f"{error.filename or 'file'}: {error.strerror or error}")
+    except (ValueError, ImportError, MemoryError) as error:
+        _fail("deco", str(error) or type(error).__name__)
+    except typer.Abort:
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        print("deco: interrupted", file=sys.stderr)
+    raise SystemExit(code or 0)

@@ -1,0 +1,108 @@
+"""Options that several commands share, and what they stand for."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from ..dual import DualSolution
+    from ..problem import Problem
+
+ProblemFile = Annotated[
+    Path | None, typer.Argument(metavar="[PROBLEM]", help="Problem file, .toml or .json.")
+]
+Arms = Annotated[
+    int | None, typer.Option("--arms", metavar="K", help="Number of equal arms, with --horizon.")
+]
+Horizon = Annotated[
+    int | None, typer.Option("--horizon", metavar="T", help="Number of stages, with --arms.")
+]
+PriorGood = Annotated[
+    float | None, typer.Option(help="Prior weight of good outcomes, with --arms. [default: 1]")
+]
+PriorBad = Annotated[
+    float | None, typer.Option(help="Prior weight of bad outcomes, with --arms. [default: 1]")
+]
+Tolerance = Annotated[float, typer.Option("--tol", help="Relative gap at which to stop.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+_OPTION_OF_PLACE = {
+    "options: arms[0].count": "--arms",
+    "options: horizon": "--horizon",
+    "options: arms[0].prior.good": "--prior-good",
+    "options: arms[0].prior.bad": "--prior-bad",
+}
+
+
+def problem_from(
+    file: Path | None,
+    arms: int | None,
+    horizon: int | None,
+    prior_good: float | None = None,
+    prior_bad: float | None = None,
+) -> Problem:
+    """The problem that the options describe."""
+    _check_one_source(file, arms, horizon, prior_good, prior_bad)
+    if file is not None:
+        from ..problem_files import load_problem
+
+        return load_problem(file)
+    from ..problem_files import ProblemError, problem_from_dict
+
+    prior = {"good": 1.0 if prior_good is None else prior_good,
+             "bad": 1.0 if prior_bad is None else prior_bad}  # fmt: skip
+    entry = {"name": "arm", "prior": prior, "count": arms}
+    try:
+        return problem_from_dict({"horizon": horizon, "arms": [entry]}, source="options")
+    except ProblemError as error:
+        raise ProblemError(_in_terms_of_options(str(error))) from None
+
+
+def _in_terms_of_options(message: str) -> str:
+    for place, option in _OPTION_OF_PLACE.items():
+        message = message.replace(place, option)
+    return message
+
+
+def _check_one_source(
+    file: Path | None,
+    arms: int | None,
+    horizon: int | None,
+    prior_good: float | None,
+    prior_bad: float | None,
+) -> None:
+    by_options = [value for value in (arms, horizon, prior_good, prior_bad) if value is not None]
+    if file is not None and by_options:
+        raise typer.BadParameter("give a problem file, or --arms and --horizon, not both")
+    if file is None and (arms is None or horizon is None):
+        raise typer.BadParameter("give a problem file, or both --arms and --horizon")
+
+
+def solve_shown(problem: Problem, tol: float) -> DualSolution:
+    """Solve with progress on standard error where that is a terminal."""
+    from ..dual import solve
+    from ..progress import show_progress
+
+    with show_progress() as report:
+        solution = solve(problem, tol=tol, progress=report)
+    if solution.interrupted:
+        print("interrupted: this is the best solution so far", file=sys.stderr)
+    return solution
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a file that cannot be written before the long work begins."""
+    if path.is_dir():
+        raise typer.BadParameter(f"{path}: is a directory; give a file")
+    if not path.absolute().parent.is_dir():
+        raise typer.BadParameter(f"{path}: no such directory as {path.absolute().parent}")
+
+
+def print_json(tree: dict[str, Any]) -> None:
+    """One JSON object on standard output."""
+    print(json.dumps(tree, allow_nan=False))

@@ -1,0 +1,119 @@
+"""`deco recommend`: the next arm to pull, and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .options import (
+    Arms,
+    AsJson,
+    Horizon,
+    PriorBad,
+    PriorGood,
+    Tolerance,
+    print_json,
+    problem_from,
+    solve_shown,
+)
+
+if TYPE_CHECKING:
+    from ..policies.deco import DecoPolicy
+    from ..problem import Problem
+    from ..recommendation import Recommendation
+    from ..state import State
+
+MOST_ROWS = 30  # arms shown to a person
+
+
+def recommend(
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[PROBLEM|SOLUTION]", help="Problem file, or a saved solution."),
+    ] = None,
+    arms: Arms = None,
+    horizon: Horizon = None,
+    prior_good: PriorGood = None,
+    prior_bad: PriorBad = None,
+    state: Annotated[
+        str | None,
+        typer.Option(metavar="G/N,...", help='Good/pulls of every arm: "3/5,2/2,0/0".'),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="CSV", help="Outcomes, one per row: columns arm, outcome."),
+    ] = None,
+    tol: Tolerance = 1e-4,
+    as_json: AsJson = False,
+) -> None:
+    """Recommend the next arm from what has been observed; the stage is the number of pulls."""
+    if (state is None) == (data is None):
+        raise typer.BadParameter("give the observations by --state or by --data, one of them")
+    from ..policies.deco import deco
+    from ..recommendation import recommendation
+
+    solved = _saved(file) if file is not None else None
+    if solved is None:
+        problem = problem_from(file, arms, horizon, prior_good, prior_bad)
+        observed = _observed(problem, state, data)  # before the long work: bad input fails at once
+        policy = deco(solve_shown(problem, tol))
+    else:
+        if any(value is not None for value in (arms, horizon, prior_good, prior_bad)):
+            raise typer.BadParameter("a solution file has its problem in it: no --arms, --horizon")
+        policy, observed = solved, _observed(solved.problem, state, data)
+    result = recommendation(policy, observed)
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        print_recommendation(result)
+
+
+def _saved(file: Path) -> DecoPolicy | None:
+    """The policy of a solution file; None where the file is a problem."""
+    from ..problem_files import read_tree
+    from ..solution_files import is_solution, load_policy
+
+    if file.suffix.lower() != ".json" or not is_solution(read_tree(file)):
+        return None
+    return load_policy(file)
+
+
+def _observed(problem: Problem, state: str | None, data: Path | None) -> State:
+    from ..outcomes import read_outcomes
+    from ..state import State
+
+    if state is None:
+        assert data is not None
+        observed = read_outcomes(data, problem)
+    else:
+        observed = State.parse(state)
+    observed.check(problem)
+    if observed.stage(problem.pulls_per_stage) >= problem.horizon:
+        raise ValueError(f"all {problem.horizon} stages have been played; nothing is left to pull")
+    return observed
+
+
+def print_recommendation(result: Recommendation) -> None:
+    """The decision and its reasons as a table for people, best index first."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"stage {result.stage}: price of a pull {result.price:.6f}")
+    for title in ("arm", "good", "bad", "posterior", "expected reward", "value of information",
+                  "index"):  # fmt: skip
+        table.add_column(title, justify="left" if title == "arm" else "right")
+    ranked = sorted(result.arms, key=lambda arm: (arm.name not in result.chosen, -arm.index))
+    for arm in ranked[:MOST_ROWS]:
+        mark = "> " if arm.name in result.chosen else "  "
+        table.add_row(
+            mark + arm.name, str(arm.good), str(arm.bad),
+            f"Beta({arm.posterior_good:g}, {arm.posterior_bad:g})",
+            f"{arm.expected_reward:.6f}", f"{arm.value_of_information:.6f}", f"{arm.index:.6f}",
+        )  # fmt: skip
+    console = Console()
+    console.print(table)
+    if len(ranked) > MOST_ROWS:
+        console.print(f"({len(ranked) - MOST_ROWS} more arms with smaller indices)")
+    console.print("pull: " + ", ".join(result.chosen), markup=False)

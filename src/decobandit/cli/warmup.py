@@ -1,0 +1,22 @@
+"""`deco warmup`: compile the kernels once, so that later commands start at once."""
+
+from __future__ import annotations
+
+
+def warmup() -> None:
+    """Compile the kernels and keep them on disk."""
+    import time
+
+    from ..dual import dual_value, solve
+    from ..policies.deco import deco
+    from ..problem import Problem
+    from ..state import State
+
+    began = time.perf_counter()
+    problem = Problem.uniform(arms=2, horizon=4)
+    solution = solve(problem)
+    dual_value(problem, solution.prices)
+    policy = deco(solution)
+    policy.choose(0, State.fresh(2))
+    policy.stage_index(0)
+    print(f"kernels ready ({time.perf_counter() - began:.1f} s)")

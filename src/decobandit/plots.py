@@ -1,0 +1,68 @@
+"""Figures. Functions return them; nothing is shown, and only `save_figure` writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .dual import DualSolution
+from .relaxation import Relaxation
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PRICE_COLOUR = "#2a8a3a"  # the price is green, as in the paper
+STATES = ((0, 0), (1, 1), (0, 1), (4, 5), (6, 10))  # good / pulls of the arms that are drawn
+COLOURS = ("C0", "C1", "C3", "C4", "C5")  # no green
+
+
+def _figure(**settings: Any) -> Figure:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError(
+            'figures need matplotlib; install it with: pip install "decobandit[plot]"'
+        ) from None
+    return Figure(layout="constrained", **settings)
+
+
+def save_figure(figure: Figure, path: str | Path) -> None:
+    """Write a figure; the suffix says the format (.png, .svg, .pdf)."""
+    figure.savefig(path, dpi=150)
+
+
+def solution_figure(solution: DualSolution) -> Figure:
+    """Price path, and how the index of an arm of the first group is made up over the stages.
+
+    Like Figure 2 of the paper: value of information, expected reward, and index against the price;
+    here for arms that rest in a given state, over all stages at which they can be in it.
+    """
+    figure = _figure(figsize=(8.0, 9.0))
+    information, reward, index = figure.subplots(3, 1, sharex=True)
+    problem, relaxation = solution.problem, Relaxation(solution.problem, solution.prices)
+    horizon = problem.horizon
+    drawn = [(good, pulls) for good, pulls in STATES if pulls < horizon]
+    for colour, (good, pulls) in zip(COLOURS, drawn, strict=False):
+        stages = np.arange(pulls, horizon)
+        terms = [relaxation.terms(t, 0, good, pulls - good) for t in stages[::-1]][::-1]
+        style = {"color": colour, "label": f"{good}/{pulls}", "linewidth": 1.5}
+        information.plot(stages, [term.value_of_information for term in terms], **style)
+        reward.plot(stages, [term.expected_reward for term in terms], **style)
+        index.plot(stages, [term.index for term in terms], **style)
+    index.plot(
+        solution.multipliers, color=PRICE_COLOUR, linewidth=3, alpha=0.6, label="price", zorder=0
+    )
+    information.set_ylabel("value of information")
+    reward.set_ylabel("expected reward")
+    index.set_ylabel("index, and price of a pull")
+    index.set_xlabel("stage")
+    information.set_title(
+        f"{problem.number_of_arms} arms, horizon {horizon}: arms resting in a state (good/pulls)\n"
+        f"no policy earns more than {solution.upper_bound:.4f}"
+    )
+    for axes in (information, reward, index):
+        axes.grid(alpha=0.25)
+    figure.legend(*index.get_legend_handles_labels(), loc="outside right center")
+    return figure

@@ -1,0 +1,96 @@
+"""What a policy is, and the part that all index policies share.
+
+Ties. Arms whose indices differ by at most 1e-12 of the problem's largest reward are tied.
+    least-pulled  the arm pulled least so far, then the first (default)
+    most-pulled   the arm pulled most so far, then the first
+    first         the arm that stands first in the problem
+    last          the arm that stands last
+    random        uniformly among the tied arms, with the caller's random generator
+The first two and the last depend on the arms' states only, not on which arm is which: exchangeable
+arms stay exchangeable, and exact evaluation can use it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Literal, Protocol, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from ..problem import Problem
+from ..state import State
+
+Floats = npt.NDArray[np.float64]
+TieRule = Literal["least-pulled", "most-pulled", "first", "last", "random"]
+TIE_RULES: tuple[TieRule, ...] = get_args(TieRule)
+TIE_TOLERANCE = 1e-12
+DEFAULT_TIES: TieRule = "least-pulled"
+
+
+class Policy(Protocol):
+    """Chooses the arms of a stage."""
+
+    name: str
+    problem: Problem
+
+    def choose(
+        self, stage: int, state: State, rng: np.random.Generator | None = None
+    ) -> tuple[int, ...]:
+        """Positions of the arms to pull at `stage`, as many as the problem pulls there."""
+        ...
+
+
+def tie_tolerance(problem: Problem) -> float:
+    """Indices closer than this are equal."""
+    largest = max(
+        max(float(np.abs(g.reward_good).max()), float(np.abs(g.reward_bad).max()))
+        for g in problem.groups
+    )
+    return TIE_TOLERANCE * (largest or 1.0)
+
+
+class IndexPolicy(ABC):
+    """Pulls the arms of largest index; an arm's index depends on the stage and its own state."""
+
+    name: str
+
+    def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
+        if ties not in TIE_RULES:
+            raise ValueError(f"ties: {ties!r} is not a rule; choose one of {', '.join(TIE_RULES)}")
+        self.problem = problem
+        self.ties = ties
+        self._tolerance = tie_tolerance(problem)
+
+    @abstractmethod
+    def indices(self, stage: int, state: State) -> Floats:
+        """Index of every arm, (arms,)."""
+
+    def choose(
+        self, stage: int, state: State, rng: np.random.Generator | None = None
+    ) -> tuple[int, ...]:
+        """Positions of the arms to pull, largest index first."""
+        if not 0 <= stage < self.problem.stages:
+            raise ValueError(f"stage: {stage} is not allowed; must be 0..{self.problem.stages - 1}")
+        remaining = self.indices(stage, state)
+        chosen: list[int] = []
+        for _ in range(round(self.problem.pulls[stage])):
+            tied = np.flatnonzero(remaining >= remaining.max() - self._tolerance)
+            arm = self._break_tie(tied, state, rng)
+            chosen.append(arm)
+            remaining[arm] = -np.inf
+        return tuple(chosen)
+
+    def _break_tie(
+        self, tied: npt.NDArray[np.intp], state: State, rng: np.random.Generator | None
+    ) -> int:
+        if self.ties == "random":
+            if rng is None:
+                raise ValueError("ties are broken at random: pass a random generator as rng")
+            return int(rng.choice(tied))
+        if self.ties == "last":
+            return int(tied[-1])
+        if self.ties == "first":
+            return int(tied[0])
+        pulls = np.array([state.pulls[arm] for arm in tied])
+        return int(tied[pulls.argmin() if self.ties == "least-pulled" else pulls.argmax()])

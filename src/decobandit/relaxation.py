@@ -1,0 +1,104 @@
+"""The relaxed problem at given prices: values, indices and their two terms, at any stage.
+
+Tables for all stages would need horizon^3 / 6 numbers. Where that is too much, only a chain of
+stages is kept, each half as far from the stage asked for as the one before; the others are swept
+again when they are needed. Walking through the stages in order costs a factor of log2(horizon) / 2
+over one sweep, and memory stays at about log2(horizon) slabs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from .kernels.backward import sweep
+from .kernels.indices import index_terms, stage_index
+from .kernels.layout import slab_size
+from .problem import Problem
+
+Floats = npt.NDArray[np.float64]
+KEEP_ALL_BYTES = 256 * 2**20
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a pull is worth: expected reward now, and the value of what it teaches."""
+
+    expected_reward: float
+    value_of_information: float
+
+    @property
+    def index(self) -> float:
+        return self.expected_reward + self.value_of_information
+
+
+class Relaxation:
+    """One-arm problems of all groups at fixed prices (stages,)."""
+
+    def __init__(
+        self, problem: Problem, prices: npt.ArrayLike, *, keep_all_bytes: int = KEEP_ALL_BYTES
+    ) -> None:
+        self.problem = problem
+        self.prices = np.array(prices, dtype=float)
+        if self.prices.shape != (problem.stages,):
+            raise ValueError(
+                f"prices: {self.prices.size} given, the problem has {problem.stages} stages"
+            )
+        stages = problem.stages
+        bytes_of_all = 8 * len(problem.groups) * sum(slab_size(t) for t in range(stages + 1))
+        self._keep_all = bytes_of_all <= keep_all_bytes
+        self._kept: dict[int, Floats] = {stages: self._final_values()}
+
+    def _final_values(self) -> Floats:
+        final = np.zeros((len(self.problem.groups), slab_size(self.problem.stages)))
+        for row, group in zip(final, self.problem.groups, strict=True):
+            if group.terminal is not None:
+                row[:] = group.terminal
+        return final
+
+    def values(self, stage: int) -> Floats:
+        """V_stage of every group, (groups, slab): state (n, g) at n(n+1)/2 + g, n <= stage."""
+        while stage not in self._kept:
+            later = min(t for t in self._kept if t > stage)
+            step = later - 1 if self._keep_all else (later + stage) // 2
+            if not self._keep_all:  # stages before this one will not be asked for again soon
+                self._kept = {t: v for t, v in self._kept.items() if t >= stage}
+            self._kept[step] = self._swept(later, step)
+        return self._kept[stage]
+
+    def _swept(self, start: int, stop: int) -> Floats:
+        values = self._kept[start].copy()
+        for row, group in zip(values, self.problem.groups, strict=True):
+            sweep(
+                group.alpha, group.beta, group.reward_good, group.reward_bad, self.prices, row,
+                start, stop,
+            )  # fmt: skip
+        return values[:, : slab_size(stop)].copy()
+
+    def terms(self, stage: int, group: int, good: int, bad: int) -> Terms:
+        """Expected reward and value of information of a pull of one arm of a group."""
+        arm = self.problem.groups[group]
+        ell, delta = index_terms(
+            arm.alpha, arm.beta, arm.reward_good[stage], arm.reward_bad[stage], good + bad, good,
+            self.values(stage + 1)[group],
+        )  # fmt: skip
+        return Terms(float(ell), float(delta))
+
+    def stage_index(self, stage: int) -> Floats:
+        """Index of every state at a stage, (groups, slab)."""
+        later = self.values(stage + 1)
+        index = np.empty((len(self.problem.groups), slab_size(stage)))
+        for k, group in enumerate(self.problem.groups):
+            stage_index(
+                group.alpha, group.beta, group.reward_good[stage], group.reward_bad[stage], stage,
+                later[k], index[k],
+            )  # fmt: skip
+        return index
+
+    def value(self) -> float:
+        """The dual function at these prices."""
+        first = self.values(0)[:, 0]
+        counts = np.array([group.count for group in self.problem.groups])
+        return float(counts @ first + self.problem.pulls @ self.prices)
