@@ -34,7 +34,7 @@ bench: $(READY) ## measure the solver and print the figures
 	$(BIN)/python -m benchmarks
 
 clean: ## remove the environment, caches and everything that was generated
-	rm -rf $(VENV) demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo benchmarks/results dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # _version.py is listed because the installed metadata is a copy of it.

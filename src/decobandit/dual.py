@@ -133,8 +133,8 @@ def solve(
     every round. A keyboard interrupt ends the search: the best solution so far is returned, with
     its honest gap and `interrupted` set.
     """
-    if not tol >= 0.0:
-        raise ValueError(f"tol: {tol} is not allowed; must be zero or positive")
+    if not 0.0 <= tol < np.inf:
+        raise ValueError(f"tol: {tol} is not allowed; must be zero or positive, and finite")
     began = time.perf_counter()
     history: list[Progress] = []
 
@@ -177,9 +177,10 @@ def _market(problem: Problem, threads: int | None) -> Market:
 def _certify(search: Search) -> None:
     """Bounds for a search that was interrupted before it had any."""
     market = search.market
-    if not np.isfinite(search.upper):
+    if np.isfinite(search.lower):
+        return
+    if not search.prices.size:
         search.saw_value(market.reprice())
-    if not np.isfinite(search.lower):
-        market.remember_around(search.prices)
-        market.value_at(search.prices)
-        search.saw_bound(market.clear(1.0).total)
+    market.remember_around(search.prices)
+    search.saw_value(market.value_at(search.prices))
+    search.saw_bound(market.clear(1.0).total)

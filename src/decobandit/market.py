@@ -23,7 +23,7 @@ from .threads import band_slice, clear_in_step, group_slice, price_in_step
 
 STAGES_IN_STEP = 800  # from this many stages on, threads that meet at every stage are worth it
 FULL_BAND_STATES = 1_000_000  # below this, remembering every state is the fastest choice
-MOST_BAND_STATES = 24_000_000  # 16 bytes each
+MOST_BAND_STATES = 48_000_000  # 16 bytes each
 BAND_WIDTHS = (0.1, 0.05, 0.02, 0.01, 0.005)  # in units of the largest reward difference
 
 
@@ -61,7 +61,7 @@ class Market:
 
     def __init__(self, arms: Arms, pulls: Floats, *, threads: int = 2) -> None:
         self.arms = arms
-        self.pulls = np.asarray(pulls, dtype=float)
+        self.pulls = np.array(pulls, dtype=float)  # writable: kernels compile once, not twice
         self.groups, self.stages = arms.reward_good.shape
         self.threads = min(threads, self.groups)
         self.calls = 0

@@ -34,6 +34,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 MAX_ARMS = 100_000
 MAX_HORIZON = 10_000
 MAX_NAME = 100
+MAX_SIZE = 1e12  # of any number: sums over stages and arms then stay far from overflow
 NAME_RULE = f"must be 1 to {MAX_NAME} printable characters, no comma, no blank at either end"
 
 FloatArray = NDArray[np.float64]
@@ -75,6 +76,8 @@ def _real(rule: str, allowed: Callable[[float], bool]) -> Callable[[object], flo
             number = float(value) + 0.0  # -0.0 becomes 0.0: equal numbers have equal bytes
         except OverflowError:
             number = math.inf
+        if MAX_SIZE < abs(number) < math.inf:
+            refuse(f"must not exceed {MAX_SIZE:g} in size", found=value)
         return number if math.isfinite(number) and allowed(number) else refuse(rule, found=value)
 
     return check

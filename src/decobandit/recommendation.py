@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from .policies.deco import DecoPolicy
 from .state import State
 
@@ -45,8 +47,13 @@ class Recommendation:
         }
 
 
-def recommendation(policy: DecoPolicy, state: State) -> Recommendation:
-    """What the policy pulls next from this state; the stage is the number of pulls made."""
+def recommendation(
+    policy: DecoPolicy, state: State, *, rng: np.random.Generator | None = None
+) -> Recommendation:
+    """What the policy pulls next from this state; the stage is the number of pulls made.
+
+    `rng` is needed only by a policy that breaks ties at random.
+    """
     problem = policy.problem
     state.check(problem)
     stage = state.stage(problem.pulls_per_stage)
@@ -67,5 +74,5 @@ def recommendation(policy: DecoPolicy, state: State) -> Recommendation:
             problem.arms, state.good, state.bad, policy.terms(stage, state), strict=True
         )
     )
-    chosen = tuple(problem.arms[arm].name for arm in policy.choose(stage, state))
+    chosen = tuple(problem.arms[arm].name for arm in policy.choose(stage, state, rng))
     return Recommendation(chosen, stage, float(policy.prices[stage]), reports)

@@ -220,7 +220,8 @@ def _coarse_prices(search: Search, regular: int, most_calls: int) -> Floats:
         rounds(level, start, COARSE_TOLERANCE, most_calls)
         search.calls_before += level.market.calls
         found.append((stages, level.prices))
-    return _stretched(found, regular, top)
+        search.prices = _stretched(found, regular, top)  # the best to go on with, if interrupted
+    return search.prices
 
 
 def _stretched(found: list[tuple[int, Floats]], stages: int, top: float) -> Floats:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import solve_shown
+from .options import make_folder, solve_shown
 
 
 def demo(
@@ -22,13 +22,13 @@ def demo(
     from .recommend import print_recommendation
     from .solve import print_solution
 
+    make_folder(out)
     solution = solve_shown(Problem.uniform(arms=5, horizon=40), 1e-4)
     print_solution(solution)
     observed = State.parse("5/7,1/3,2/2,0/1,0/0")
     policy = deco(solution)
     print(f"\nafter {observed.total} pulls, good/pulls per arm: {observed}")
     print_recommendation(recommendation(policy, observed))
-    out.mkdir(parents=True, exist_ok=True)
     file = out / "prices-and-indices.png"
     save_figure(solution_figure(solution), file)
     print(f"\nfigure written to {file}")

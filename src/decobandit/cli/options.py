@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +14,7 @@ import typer
 
 if TYPE_CHECKING:
     from ..dual import DualSolution
+    from ..evaluation import Reached
     from ..problem import Problem
 
 ProblemFile = Annotated[
@@ -95,12 +99,46 @@ def solve_shown(problem: Problem, tol: float) -> DualSolution:
     return solution
 
 
+@contextmanager
+def show_levels(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A callback (done, in all) that draws a bar on standard error; None off a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def show_states(what: str) -> Iterator[Callable[[Reached], None] | None]:
+    """The same for an exact evaluation, which knows its stage and the states so far."""
+    with show_levels(what) as levels:
+        if levels is None:
+            yield None
+        else:
+            yield lambda reached: levels(reached.stage, reached.stages)
+
+
 def check_writable(path: Path) -> None:
     """Refuse a file that cannot be written before the long work begins."""
+    folder = path.absolute().parent
     if path.is_dir():
         raise typer.BadParameter(f"{path}: is a directory; give a file")
-    if not path.absolute().parent.is_dir():
-        raise typer.BadParameter(f"{path}: no such directory as {path.absolute().parent}")
+    if not folder.is_dir():
+        raise typer.BadParameter(f"{path}: no such directory as {folder}")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise typer.BadParameter(f"{path}: cannot be written")
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder for output, or refuse it before the long work begins."""
+    if path.exists() and not path.is_dir():
+        raise typer.BadParameter(f"{path}: is a file; give a directory")
+    path.mkdir(parents=True, exist_ok=True)
 
 
 def print_json(tree: dict[str, Any]) -> None:

@@ -51,21 +51,25 @@ def recommend(
     """Recommend the next arm from what has been observed; the stage is the number of pulls."""
     if (state is None) == (data is None):
         raise typer.BadParameter("give the observations by --state or by --data, one of them")
+    import numpy as np
+
     from ..policies.deco import deco
     from ..recommendation import recommendation
 
     solved = _saved(file) if file is not None else None
+    interrupted = False
     if solved is None:
         problem = problem_from(file, arms, horizon, prior_good, prior_bad)
         observed = _observed(problem, state, data)  # before the long work: bad input fails at once
-        policy = deco(solve_shown(problem, tol))
+        solution = solve_shown(problem, tol)
+        policy, interrupted = deco(solution), solution.interrupted
     else:
         if any(value is not None for value in (arms, horizon, prior_good, prior_bad)):
             raise typer.BadParameter("a solution file has its problem in it: no --arms, --horizon")
         policy, observed = solved, _observed(solved.problem, state, data)
-    result = recommendation(policy, observed)
+    result = recommendation(policy, observed, rng=np.random.default_rng())
     if as_json:
-        print_json(result.to_dict())
+        print_json(result.to_dict() | {"interrupted": interrupted})
     else:
         print_recommendation(result)
 
@@ -99,6 +103,7 @@ def print_recommendation(result: Recommendation) -> None:
     """The decision and its reasons as a table for people, best index first."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(title=f"stage {result.stage}: price of a pull {result.price:.6f}")
     for title in ("arm", "good", "bad", "posterior", "expected reward", "value of information",
@@ -108,12 +113,16 @@ def print_recommendation(result: Recommendation) -> None:
     for arm in ranked[:MOST_ROWS]:
         mark = "> " if arm.name in result.chosen else "  "
         table.add_row(
-            mark + arm.name, str(arm.good), str(arm.bad),
+            Text(mark + arm.name), str(arm.good), str(arm.bad),
             f"Beta({arm.posterior_good:g}, {arm.posterior_bad:g})",
-            f"{arm.expected_reward:.6f}", f"{arm.value_of_information:.6f}", f"{arm.index:.6f}",
+            _six(arm.expected_reward), _six(arm.value_of_information), _six(arm.index),
         )  # fmt: skip
     console = Console()
     console.print(table)
     if len(ranked) > MOST_ROWS:
         console.print(f"({len(ranked) - MOST_ROWS} more arms with smaller indices)")
-    console.print("pull: " + ", ".join(result.chosen), markup=False)
+    print("pull: " + ", ".join(result.chosen))
+
+
+def _six(value: float) -> str:
+    return f"{round(value, 6) + 0.0:.6f}"  # no -0.000000
