@@ -1,13 +1,13 @@
 """What a policy is, and the part that all index policies share.
 
-Ties. Arms whose indices differ by at most 1e-12 of the problem's largest reward are tied.
+Ties. Arms whose indices differ by at most 1e-12 of the problem's largest number are tied.
     least-pulled  the arm pulled least so far, then the first (default)
     most-pulled   the arm pulled most so far, then the first
     first         the arm that stands first in the problem
     last          the arm that stands last
     random        uniformly among the tied arms, with the caller's random generator
-The first two and the last depend on the arms' states only, not on which arm is which: exchangeable
-arms stay exchangeable, and exact evaluation can use it.
+The first two and the last look at the arms' states before they look at which arm is which: where
+that decides, exchangeable arms stay exchangeable, and exact evaluation merges them.
 """
 
 from __future__ import annotations
@@ -44,8 +44,10 @@ class Policy(Protocol):
 def tie_tolerance(problem: Problem) -> float:
     """Indices closer than this are equal."""
     largest = max(
-        max(float(np.abs(g.reward_good).max()), float(np.abs(g.reward_bad).max()))
-        for g in problem.groups
+        float(np.abs(part).max())
+        for group in problem.groups
+        for part in (group.reward_good, group.reward_bad, group.terminal)
+        if part is not None
     )
     return TIE_TOLERANCE * (largest or 1.0)
 
@@ -72,13 +74,14 @@ class IndexPolicy(ABC):
         """Positions of the arms to pull, largest index first."""
         if not 0 <= stage < self.problem.stages:
             raise ValueError(f"stage: {stage} is not allowed; must be 0..{self.problem.stages - 1}")
-        remaining = self.indices(stage, state)
+        indices = self.indices(stage, state)
+        remaining = np.arange(indices.size)
         chosen: list[int] = []
         for _ in range(round(self.problem.pulls[stage])):
-            tied = np.flatnonzero(remaining >= remaining.max() - self._tolerance)
-            arm = self._break_tie(tied, state, rng)
-            chosen.append(arm)
-            remaining[arm] = -np.inf
+            left = indices[remaining]
+            tied = remaining[left >= left.max() - self._tolerance]
+            chosen.append(self._break_tie(tied, state, rng))
+            remaining = remaining[remaining != chosen[-1]]
         return tuple(chosen)
 
     def _break_tie(

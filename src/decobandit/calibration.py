@@ -1,0 +1,226 @@
+"""The calibrated index of a problem under a price path: one number per state, by indifference.
+
+The family of price paths that policies choose from:
+
+    flat            0                                  the finite-horizon Gittins index
+    theta           theta * mu[s]                      around DeCo's own prices
+    root            kappa * scale * sqrt((T - s) / T)  a premium that fades with the time left
+
+plus the surcharge c, the same at every stage (and `deploy` times as large for the deployment, which
+is worth that many pulls). With rewards that change over the stages, where FH-Gittins has no
+definition in the literature, the flat path gives its natural extension: the constant charge per
+pull at which the arm is indifferent.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .kernels.calibrate import advantage, root, stage_roots, terminal_from
+from .kernels.frontier import follow, stage_start
+from .kernels.layout import slab_size
+from .problem import Problem
+
+Floats = npt.NDArray[np.float64]
+ACCURACY = 1e-11  # of an index, in units of the largest reward difference
+EXACT_STAGES = 48  # up to here tables are solved state by state, beyond it by sweeps
+SLOW_STAGES = 100  # rewards for which sweeps do not work are solved state by state up to here
+SWEEP_ROWS = 130_000_000  # rows of states that all sweeps together may visit (about 10 s)
+FEWEST_SWEEPS, MOST_SWEEPS = 256, 4096
+CHUNKS = 8  # runs of neighbouring surcharges that threads take in turn
+SCAN = 64  # surcharges at which the sign of the advantage is looked at, for one state
+
+
+@dataclass(frozen=True)
+class PricePath:
+    """A member of the family: `theta` times DeCo's prices plus `kappa` times the fading premium."""
+
+    theta: float = 0.0
+    kappa: float = 0.0
+
+    @property
+    def flat(self) -> bool:
+        return self.theta == 0.0 and self.kappa == 0.0
+
+    def prices(self, problem: Problem, multipliers: Floats | None) -> Floats:
+        """The path over all stages, without the surcharge."""
+        base = np.zeros(problem.stages)
+        if self.theta:
+            if multipliers is None:
+                raise ValueError("theta: a path around DeCo's prices needs a solved dual")
+            base += self.theta * multipliers
+        if self.kappa:
+            left = np.maximum(problem.horizon - np.arange(problem.stages), 0) / problem.horizon
+            base += self.kappa * reward_scale(problem) * np.sqrt(left)
+        return base
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"theta": self.theta, "kappa": self.kappa}
+
+    def __str__(self) -> str:
+        parts = [f"{self.theta:g} mu"] * bool(self.theta)
+        parts += [f"{self.kappa:g} sqrt((T-s)/T)"] * bool(self.kappa)
+        return " + ".join(parts) or "flat"
+
+
+def reward_scale(problem: Problem) -> float:
+    """The largest difference that one outcome makes before any deployment."""
+    spread = max(
+        float(np.abs(group.reward_good - group.reward_bad)[: problem.horizon].max())
+        for group in problem.groups
+    )
+    return spread or 1.0
+
+
+class Calibration:
+    """Calibrated indices of all groups under the prices base + c weight."""
+
+    def __init__(self, problem: Problem, base: Floats) -> None:
+        self.problem = problem
+        self.base = base
+        self.weight = np.ones(problem.stages)
+        if problem.terminal is not None:
+            self.weight[problem.horizon :] = problem.terminal.deploy
+        self._scale = reward_scale(problem)
+        self._none = np.zeros(slab_size(problem.stages))
+        self._tables: dict[int, Floats] = {}
+
+    def _terminal(self, group: int) -> Floats:
+        table = self.problem.groups[group].terminal
+        return self._none if table is None else table
+
+    def index(self, stage: int, group: int, good: int, bad: int) -> float:
+        """The index of one state: the largest surcharge at which a pull is worth its price."""
+        _, crossings = self.crossings(stage, group, good, bad)
+        return crossings[-1]
+
+    def crossings(self, stage: int, group: int, good: int, bad: int) -> tuple[bool, list[float]]:
+        """Every surcharge at which the advantage crosses zero, and whether there is just one.
+
+        Looked for on a grid over the surcharges that can matter: two crossings between the same
+        two grid points would be missed.
+        """
+        arm = self.problem.groups[group]
+        left = self.problem.stages - stage
+        final, V = np.zeros(slab_size(left)), np.empty(slab_size(left))
+        if arm.terminal is not None:
+            terminal_from(arm.terminal, good + bad, good, left, final)
+        state = (
+            arm.alpha + good, arm.beta + bad, arm.reward_good[stage:], arm.reward_bad[stage:],
+            self.base[stage:], self.weight[stage:], final,
+        )  # fmt: skip
+        low, high = self._range(stage, group)
+        grid = np.linspace(low, high, 2 if self._single(group) else SCAN)
+        signs = [bool(advantage(*state, c, V) > 0.0) for c in grid]
+        found = [
+            float(root(*state, a, b, ACCURACY * self._scale, V))
+            for a, b, at_a, at_b in zip(grid[:-1], grid[1:], signs[:-1], signs[1:], strict=True)
+            if at_a and not at_b
+        ]
+        return len(found) == 1, found
+
+    def _single(self, group: int) -> bool:
+        """Whether theory promises one crossing: the same price and rewards at every stage."""
+        arm = self.problem.groups[group]
+        return bool(
+            arm.terminal is None
+            and self.problem.terminal is None
+            and np.all(self.base == self.base[0])
+            and np.all(arm.reward_good == arm.reward_good[0])
+            and np.all(arm.reward_bad == arm.reward_bad[0])
+        )
+
+    def _range(self, stage: int, group: int) -> tuple[float, float]:
+        """Surcharges below all and above all crossings: always worth a pull, never worth one."""
+        arm = self.problem.groups[group]
+        best = np.maximum(arm.reward_good, arm.reward_bad)[stage:]
+        worst = np.minimum(arm.reward_good, arm.reward_bad)[stage:]
+        if arm.terminal is not None:
+            most = 2.0 * float(np.abs(arm.terminal).max())
+            best, worst = best + most, worst - most
+        weight, base = self.weight[stage:], self.base[stage:]
+        low, high = float(((worst - base) / weight).min()), float(((best - base) / weight).max())
+        margin = 1e-3 * self._scale
+        return low - margin, high + margin
+
+    def stage_index(self, stage: int) -> Floats:
+        """Index of every state at a stage, (groups, slab).
+
+        Short horizons: exact, as `index`. Long ones: by sweeps over many surcharges, which leaves
+        errors of up to half the distance of two surcharges, and mostly far less.
+        """
+        if stage not in self._tables:
+            if self.problem.stages <= EXACT_STAGES or not self._monotone():
+                self._solve_from(stage)
+            else:
+                self._sweep_all()
+        return self._tables[stage]
+
+    def _monotone(self) -> bool:
+        """Whether indices grow with good outcomes in all groups, as sweeps need it."""
+        return all(
+            group.terminal is None and bool(np.all(group.reward_good > group.reward_bad))
+            for group in self.problem.groups
+        )
+
+    def _sweep_all(self) -> None:
+        stages, groups = self.problem.stages, self.problem.groups
+        table = np.empty((len(groups), stage_start(stages)))
+        jobs = [(k, i) for k in range(len(groups)) for i in range(CHUNKS)]
+
+        def run(job: tuple[int, int]) -> None:
+            k, i = job
+            group = groups[k]
+            follow(
+                group.alpha, group.beta, group.reward_good, group.reward_bad, self.base,
+                self.weight, self._none, self._surcharges(k, i), self._single(k), i > 0, table[k],
+            )  # fmt: skip
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(run, jobs))
+        for t in range(stages):
+            self._tables[t] = table[:, stage_start(t) : stage_start(t + 1)]
+
+    def _surcharges(self, group: int, chunk: int) -> Floats:
+        """Falling surcharges of one chunk, closer together at both ends; chunks overlap by one."""
+        low, high = self._range(0, group)
+        sweeps = int(np.clip(SWEEP_ROWS / self.problem.stages**2, FEWEST_SWEEPS, MOST_SWEEPS))
+        all_of_them = high - (high - low) * np.sin(np.linspace(0.0, np.pi / 2, sweeps + 1)) ** 2
+        part = np.array_split(all_of_them, CHUNKS)[chunk]
+        if chunk == 0:
+            return part
+        return np.append(np.array_split(all_of_them, CHUNKS)[chunk - 1][-1:], part)
+
+    def _solve_from(self, stage: int) -> None:
+        """Exact tables from the last stage down to this one; each is the next one's first guess."""
+        if self.problem.stages > SLOW_STAGES:
+            raise ValueError(
+                f"calibrated indices over {self.problem.stages} stages need rewards of good above "
+                f"those of bad and no terminal tables (limit {SLOW_STAGES} stages otherwise); "
+                "use the policy 'deco'"
+            )
+        for t in range(self.problem.stages - 1, stage - 1, -1):
+            if t not in self._tables:
+                self._tables[t] = self._solve_stage(t)
+
+    def _solve_stage(self, stage: int) -> Floats:
+        groups = self.problem.groups
+        table = np.empty((len(groups), slab_size(stage)))
+        later = self._tables.get(stage + 1)
+        for k, arm in enumerate(groups):
+            low, high = self._range(stage, k)
+            guess = np.full(slab_size(stage), 0.5 * (low + high))
+            if later is not None:
+                guess[:] = later[k, : guess.size]
+            step = 0.25 * (high - low) if later is None else 0.02 * self._scale
+            stage_roots(
+                arm.alpha, arm.beta, arm.reward_good, arm.reward_bad, self.base, self.weight,
+                self._terminal(k), stage, guess, step, ACCURACY * self._scale, table[k],
+            )  # fmt: skip
+        return table

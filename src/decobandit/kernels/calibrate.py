@@ -1,0 +1,116 @@
+"""The calibrated index: the surcharge at which an arm is indifferent between a pull and none.
+
+Prices are base_s + c weight_s for s >= t. The advantage of a pull at stage t in state (n, g),
+
+    A(c) = index_t[base + c weight](n, g) - (base_t + c weight_t),
+
+falls from positive to negative as c grows; the calibrated index is where it crosses zero (the
+largest such c, should there be several). base = 0 and weight = 1 give the finite-horizon Gittins
+index. One backward sweep at a surcharge serves all states of all stages at once (tables); a single
+state needs only the states that can still be reached from it (`advantage`).
+
+Notations, besides those of the package
+    base, weight (T,)   price path and what the surcharge is multiplied with
+    c                   surcharge
+"""
+
+import numpy as np
+from numba import njit
+
+from .backward import sweep
+from .indices import index_terms
+from .layout import row_start
+
+MOST_STEPS = 200
+ROUNDING = 1e-12  # an advantage this small is none: where waiting is as good, A is only noise
+
+
+@njit(cache=True, nogil=True)
+def advantage(alpha, beta, good, bad, base, weight, terminal, c, V):
+    """A(c) at the first of the stages given, for an arm in state (0, 0) of a prior (alpha, beta).
+
+    A state further on is a fresh arm with a better known prior: pass alpha + g, beta + n - g, and
+    the arrays from stage t on. terminal: V after the last stage; V: work space, a slab.
+    """
+    T = good.shape[0]
+    V[:] = terminal
+    prices = base + c * weight
+    sweep(alpha, beta, good, bad, prices, V, T, 1)
+    ell, delta = index_terms(alpha, beta, good[0], bad[0], 0, 0, V)
+    return ell + delta - prices[0] - ROUNDING
+
+
+@njit(cache=True, nogil=True)
+def root(alpha, beta, good, bad, base, weight, terminal, low, high, tol, V):
+    """The crossing of A in [low, high], where A(low) > 0 >= A(high), to within tol.
+
+    The Illinois rule: the secant step, with the value at an end that stays put halved; bisection
+    where three steps have not halved the bracket.
+    """
+    at_low = advantage(alpha, beta, good, bad, base, weight, terminal, low, V)
+    at_high = advantage(alpha, beta, good, bad, base, weight, terminal, high, V)
+    side, width = 0, high - low
+    for step in range(MOST_STEPS):
+        if high - low <= tol or at_high == 0.0:
+            break
+        middle = low + (high - low) * (at_low / (at_low - at_high))
+        if step % 3 == 2:
+            if high - low > 0.5 * width:
+                middle = 0.5 * (low + high)
+            width = high - low
+        if not low < middle < high:
+            break
+        value = advantage(alpha, beta, good, bad, base, weight, terminal, middle, V)
+        if value > 0.0:
+            at_high *= 0.5 if side == 1 else 1.0
+            low, at_low, side = middle, value, 1
+        else:
+            at_low *= 0.5 if side == -1 else 1.0
+            high, at_high, side = middle, value, -1
+    return low + (high - low) * (at_low / (at_low - at_high)) if at_high < 0.0 else high
+
+
+@njit(cache=True, nogil=True)
+def bracketed_root(alpha, beta, good, bad, base, weight, terminal, guess, step, tol, V):
+    """The crossing of A near `guess`: the bracket grows by doubling steps from there."""
+    low = high = guess
+    at = advantage(alpha, beta, good, bad, base, weight, terminal, guess, V)
+    for _ in range(MOST_STEPS):
+        if at > 0.0:
+            low, high = high, high + step
+            at = advantage(alpha, beta, good, bad, base, weight, terminal, high, V)
+            if at <= 0.0:
+                break
+        else:
+            high, low = low, low - step
+            at = advantage(alpha, beta, good, bad, base, weight, terminal, low, V)
+            if at > 0.0:
+                break
+        step *= 2.0
+    return root(alpha, beta, good, bad, base, weight, terminal, low, high, tol, V)
+
+
+@njit(cache=True, nogil=True)
+def terminal_from(terminal, n, g, pulls, part):
+    """part: the terminal rewards of the states within `pulls` pulls of (n, g), as a slab."""
+    for i in range(pulls + 1):
+        for j in range(i + 1):
+            part[row_start(i) + j] = terminal[row_start(n + i) + g + j]
+
+
+@njit(cache=True, nogil=True)
+def stage_roots(alpha, beta, good, bad, base, weight, terminal, t, guess, step, tol, out):
+    """Calibrated index of every state of stage t, exactly; guess, out (slab of t)."""
+    T = good.shape[0]
+    size = row_start(T - t + 1)
+    V, final = np.empty(size), np.zeros(size)
+    some = terminal.any()
+    for n in range(t + 1):
+        for g in range(n + 1):
+            if some:
+                terminal_from(terminal, n, g, T - t, final)
+            i = row_start(n) + g
+            out[i] = bracketed_root(
+                alpha + g, beta + n - g, good[t:], bad[t:], base[t:], weight[t:], final,
+                guess[i], step, tol, V,
+            )  # fmt: skip

@@ -1,0 +1,116 @@
+"""Policies by name. To add one: write its file in policies/, then add a line to POLICIES."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+from .dual import DualSolution, solve
+from .path_search import ChosenPath, choose_path
+from .policies.base import DEFAULT_TIES, TIE_RULES, Policy, TieRule
+from .policies.calibrated import CalibratedPolicy, fh_gittins
+from .policies.deco import DecoPolicy, deco
+from .policies.optimal import OptimalPolicy
+from .policies.rolling import RollingDecoPolicy
+from .problem import Problem
+
+
+class Workbench:
+    """What policies of one problem are made from; the dual is solved once, when first needed."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        tol: float = 1e-4,
+        ties: TieRule = DEFAULT_TIES,
+    ) -> None:
+        self.problem = problem
+        self.tol = tol
+        self.ties: TieRule = ties
+
+    @cached_property
+    def solution(self) -> DualSolution:
+        return solve(self.problem, tol=self.tol)
+
+    @cached_property
+    def path(self) -> ChosenPath:
+        return choose_path(self.problem, self.solution.prices)
+
+    def check(self, names: Sequence[str]) -> None:
+        """Refuse a name that no policy has, before any work is done."""
+        for name in names:
+            if name not in POLICIES:
+                raise ValueError(f"no policy is called {name!r}; known: {', '.join(POLICIES)}")
+
+    def policy(self, name: str) -> Policy:
+        """The policy of that name for this problem."""
+        self.check([name])
+        return POLICIES[name](self)
+
+
+def tie_rule(text: str) -> TieRule:
+    """The rule of that name."""
+    for rule in TIE_RULES:
+        if rule == text:
+            return rule
+    raise ValueError(f"ties: {text!r} is not a rule; choose one of {', '.join(TIE_RULES)}")
+
+
+def _calibrated(bench: Workbench) -> Policy:
+    prices = bench.solution.prices
+    return CalibratedPolicy(bench.problem, bench.path.path, prices, ties=bench.ties)
+
+
+POLICIES: dict[str, Callable[[Workbench], Policy]] = {
+    "deco": lambda bench: deco(bench.solution, ties=bench.ties),
+    "deco-calibrated": _calibrated,
+    "rolling-deco": lambda bench: RollingDecoPolicy(bench.solution, ties=bench.ties),
+    "fh-gittins": lambda bench: fh_gittins(bench.problem, ties=bench.ties),
+    "optimal": lambda bench: OptimalPolicy(bench.problem),
+}
+
+
+def arm_position(problem: Problem, name: str | None) -> int:
+    """Where an arm stands; the first one where no name is given."""
+    names = [arm.name for arm in problem.arms]
+    if name is not None and name not in names:
+        raise ValueError(f"no arm is called {name!r}; the first are {', '.join(names[:8])}")
+    return 0 if name is None else names.index(name)
+
+
+def arm_index(
+    bench: Workbench, name: str, arm: int, stage: int, good: int, bad: int
+) -> dict[str, Any]:
+    """The index of one arm in one state, as exactly as it can be had, with its terms."""
+    problem = bench.problem
+    if not 0 <= stage < problem.stages:
+        raise ValueError(f"stage: {stage} is not allowed; must be 0..{problem.stages - 1}")
+    if good < 0 or bad < 0 or good + bad > stage:
+        raise ValueError(
+            f"good {good}, bad {bad}: must not be negative, nor more than {stage} pulls at stage "
+            f"{stage}"
+        )
+    group = int(problem.group_of_arm[arm])
+    result: dict[str, Any] = {
+        "policy": name, "arm": problem.arms[arm].name, "stage": stage, "good": good, "bad": bad,
+    }  # fmt: skip
+    policy = bench.policy(name) if name in INDEX_POLICIES else None
+    if isinstance(policy, DecoPolicy):
+        terms = policy.relaxation.terms(stage, group, good, bad)
+        return result | {
+            "index": terms.index,
+            "expected_reward": terms.expected_reward,
+            "value_of_information": terms.value_of_information,
+            "price": float(policy.prices[stage]),
+        }
+    if isinstance(policy, CalibratedPolicy):
+        single, crossings = policy.calibration.crossings(stage, group, good, bad)
+        return result | {"index": crossings[-1], "indexable": single, "path": str(policy.path)}
+    raise ValueError(
+        f"policy {name!r} has no index of a single arm; choose one of {', '.join(INDEX_POLICIES)}"
+    )
+
+
+INDEX_POLICIES = ("deco", "deco-calibrated", "fh-gittins")

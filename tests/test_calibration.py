@@ -1,0 +1,124 @@
+"""Calibrated indices: where the advantage of a pull crosses zero."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from decobandit import calibration
+from decobandit.calibration import Calibration, PricePath
+from decobandit.dual import solve
+from decobandit.problem import Arm, Beta, Problem
+from examples import deployed, heterogeneous, seasonal, tabled
+from oracles import OneArm
+
+REFERENCE = json.loads(Path(__file__).with_name("reference.json").read_text())
+PROBLEMS = [heterogeneous(7), seasonal(6), deployed(6), Problem.uniform(arms=2, horizon=8)]
+
+
+def bisected(problem: Problem, group: int, base: np.ndarray, stage: int, n: int, g: int) -> float:
+    """The largest crossing, by plain bisection on the recursion of the oracle."""
+    arm = problem.arms[problem.groups[group].members[0]]
+    weight = np.ones(problem.stages)
+    if problem.terminal is not None:
+        weight[-1] = problem.terminal.deploy
+
+    def pull_is_worth_it(c: float) -> bool:
+        prices = base + c * weight
+        return OneArm(problem, arm, prices).index(stage, n, g) > prices[stage] + 1e-12
+
+    grid = np.linspace(-3.0, 3.0, 601)
+    last = max(i for i, c in enumerate(grid) if pull_is_worth_it(c))
+    low, high = grid[last], grid[last + 1]
+    for _ in range(45):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if pull_is_worth_it(middle) else (low, middle)
+    return float(low)
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "remaining", "index"), REFERENCE["fh_gittins_index"]["values"]
+)
+def test_flat_path_gives_the_published_gittins_indices(
+    good: float, bad: float, remaining: int, index: float
+) -> None:
+    arm = Arm(name="a", prior=Beta(good=good, bad=bad))
+    problem = Problem(arms=(arm,), horizon=remaining)
+    found = Calibration(problem, np.zeros(remaining)).index(0, 0, 0, 0)
+    assert found == pytest.approx(index, abs=6e-7)  # the reference has six digits
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda p: f"{p.number_of_arms}x{p.horizon}")
+@pytest.mark.parametrize("path", [PricePath(), PricePath(theta=0.6), PricePath(kappa=0.2)], ids=str)
+def test_index_is_the_crossing_found_by_bisection(problem: Problem, path: PricePath) -> None:
+    base = path.prices(problem, solve(problem, tol=1e-3).prices)
+    found = Calibration(problem, base)
+    rng = np.random.default_rng(3)
+    for _ in range(4):
+        group = int(rng.integers(len(problem.groups)))
+        stage = int(rng.integers(problem.stages))
+        n = int(rng.integers(min(stage, problem.horizon) + 1))
+        g = int(rng.integers(n + 1))
+        expected = bisected(problem, group, base, stage, n, g)
+        assert found.index(stage, group, g, n - g) == pytest.approx(expected, abs=1e-8)
+
+
+def test_with_terminal_tables_each_crossing_is_one() -> None:
+    problem = tabled(5)
+    found = Calibration(problem, np.zeros(5))
+    for stage, n, g in ((0, 0, 0), (2, 1, 1), (3, 3, 1), (4, 2, 0)):
+        for group in range(len(problem.groups)):
+            arm = problem.arms[problem.groups[group].members[0]]
+            _, crossings = found.crossings(stage, group, g, n - g)
+            assert crossings
+            for c in crossings:
+                below, above = (
+                    OneArm(problem, arm, np.full(5, x)).index(stage, n, g) - x
+                    for x in (c - 1e-6, c + 1e-6)
+                )
+                assert below > 0.0 > above - 1e-11
+
+
+@pytest.mark.parametrize("path", [PricePath(), PricePath(kappa=0.2)], ids=str)
+def test_exact_tables_hold_the_index_of_every_state(path: PricePath) -> None:
+    problem = heterogeneous(9)
+    found = Calibration(problem, path.prices(problem, None))
+    for stage in range(problem.stages):
+        table = found.stage_index(stage)
+        for group in range(len(problem.groups)):
+            for n in range(stage + 1):
+                for g in range(n + 1):
+                    index = found.index(stage, group, g, n - g)
+                    assert table[group, n * (n + 1) // 2 + g] == pytest.approx(index, abs=1e-9)
+
+
+def test_tables_by_sweeps_agree_with_exact_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Problem(arms=heterogeneous(24).arms[:2], horizon=24)  # good is better in both
+    exact = Calibration(problem, np.zeros(24))
+    swept = Calibration(problem, np.zeros(24))
+    tables = [exact.stage_index(stage) for stage in range(24)]
+    monkeypatch.setattr(calibration, "EXACT_STAGES", 0)
+    for stage in range(24):
+        np.testing.assert_allclose(swept.stage_index(stage), tables[stage], atol=3e-4)
+
+
+def test_index_grows_with_the_horizon_and_with_good_outcomes() -> None:
+    problem = Problem.uniform(arms=1, horizon=20)
+    found = Calibration(problem, np.zeros(20))
+    by_stage = [found.stage_index(stage)[0, 0] for stage in range(20)]
+    assert all(early > late for early, late in pairwise(by_stage))
+    row = found.stage_index(6)[0, 21:28]
+    assert np.all(np.diff(row) > 0)
+
+
+def test_long_horizons_with_terminal_tables_are_refused() -> None:
+    problem = tabled(101)
+    with pytest.raises(ValueError, match="use the policy 'deco'"):
+        Calibration(problem, np.zeros(101)).stage_index(0)
+
+
+def test_a_path_around_decos_prices_needs_them() -> None:
+    with pytest.raises(ValueError, match="needs a solved dual"):
+        PricePath(theta=0.5).prices(Problem.uniform(arms=2, horizon=3), None)
