@@ -1,0 +1,207 @@
+"""All arms together, backward in time: Bellman's equation over joint states.
+
+    W_t(x) = max over choices of  gain_t + E[ W_{t+1}(x after the pulls) ],    W_T = 0
+
+W is the value less the last rewards of the present state; what a pull changes of these is part of
+its gain, so that nothing has to be stored for the end.
+
+Notations
+    shape     pulls of every arm, ascending within a group of exchangeable arms: C columns
+    run       the arms of a group with the same pulls: columns of equal v; r of them
+    multiset  the good outcomes g_1 <= ... <= g_r of a run, one of C(v+r, r); its rank is the sum
+              of under[g_i, i] = C(g_i + i - 1, i), whatever v is
+    state     a shape and a multiset per run. The states of a shape are one array, the last run
+              fastest: rank = offset[shape] + mixed radix of the multisets' ranks
+
+A pull moves one g from run (k, v) to run (k, v+1), which stands next to it. All runs before are one
+index (outer), all runs after are one index (inner), the same in both shapes: so a pull of one g is
+a few contiguous pieces of `inner` values.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from .layout import row_start
+from .market import Ints
+
+
+class Shapes(NamedTuple):
+    """The S shapes of one level, that is of one number of pulls in all, in lexical order."""
+
+    pulls: npt.NDArray[np.int32]  # (S, C)
+    offset: Ints  # (S + 1,) rank of the shape's first state
+    after: npt.NDArray[np.int32]  # (S, C) shape after a pull of column c; -1 off the end of a run
+
+
+class Ranking(NamedTuple):
+    """What ranks need: constant over levels."""
+
+    group: Ints  # (C,) group of each column
+    under: Ints  # (v, i): C(v + i - 1, i), multisets of i values below v
+    start: Ints  # (r,) where the insertions into r values begin
+    width: Ints  # (r,) length of their rows
+    insert: Ints  # their rows, one per rank of r values; column g: rank together with g
+
+
+@njit(cache=True, nogil=True)
+def pull_row(arms, k, t, n, p, gain):
+    """p, gain (n + 1,): chance of a good outcome, and what a pull at stage t earns, in row n.
+
+    gain = ell_t + p terminal(n+1, g+1) + (1-p) terminal(n+1, g) - terminal(n, g)
+    """
+    inverse = 1.0 / (arms.alpha[k] + arms.beta[k] + n)
+    bad = arms.reward_bad[k, t]
+    spread = arms.reward_good[k, t] - bad
+    own = arms.terminal[k, row_start(n) : row_start(n + 1)]
+    after = arms.terminal[k, row_start(n + 1) : row_start(n + 2)]
+    for g in range(n + 1):
+        p[g] = (arms.alpha[k] + g) * inverse
+        gain[g] = bad + after[g] - own[g] + p[g] * (spread + after[g + 1] - after[g])
+
+
+@njit(cache=True, nogil=True)
+def run_length(pulls, group, c, k, v):
+    """How many columns from c on are of group k and have v pulls."""
+    end = c
+    while end < pulls.size and group[end] == k and pulls[end] == v:
+        end += 1
+    return end - c
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nsz"})
+def _raise(out, bad, good, p, gain):
+    """out = max(out, value of a pull) over states that differ in other runs only."""
+    for i in range(out.shape[0]):
+        x = gain + bad[i] + p * (good[i] - bad[i])
+        out[i] = x if x > out[i] else out[i]
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nsz"})
+def _raise_row(out, after, p, gain):
+    """out = max(out, value of a pull) over the good outcomes of a single arm."""
+    for g in range(out.shape[0]):
+        x = gain[g] + after[g] + p[g] * (after[g + 1] - after[g])
+        out[g] = x if x > out[g] else out[g]
+
+
+@njit(cache=True, nogil=True)
+def _raise_run(out, after, outer, inner, v, leaving, joining, sizes, p, gain):
+    """Try every arm of a run in every state of a shape.
+
+    Removing g from the run is read backwards: `leaving` has the rank of the r - 1 others with g.
+    `joining` has the ranks of the run v + 1 with g. sizes: multisets of the run, of the run
+    without one arm, of the next run, of that with one arm more.
+    """
+    full, left, near, joined = sizes
+    if inner == 1 and left == 1 and near == 1:
+        for o in range(outer):
+            start = o * (v + 1)
+            _raise_row(out[start : start + v + 1], after[start + o : start + o + v + 2], p, gain)
+        return
+    for o in range(outer):
+        for rest in range(left):
+            base = (o * left + rest) * joined
+            for g in range(v + 1):
+                to = (o * full + leaving[rest, g]) * near * inner
+                for b in range(near):
+                    bad = (base + joining[b, g]) * inner
+                    good = (base + joining[b, g + 1]) * inner
+                    if inner == 1:
+                        x = gain[g] + after[bad] + p[g] * (after[good] - after[bad])
+                        out[to] = max(out[to], x)
+                    else:
+                        _raise(
+                            out[to : to + inner], after[bad : bad + inner],
+                            after[good : good + inner], p[g], gain[g],
+                        )  # fmt: skip
+                    to += inner
+
+
+@njit(cache=True, nogil=True)
+def _insertions(ranking, r, v):
+    """Rank of every multiset of r values in 0..v with one more value, (multisets, width)."""
+    rows, start, width = ranking.under[v + 1, r], ranking.start[r], ranking.width[r]
+    return ranking.insert[start : start + rows * width].reshape((rows, width))
+
+
+@njit(cache=True, nogil=True)
+def _fill_last(arms, t, ranking, pulls, out, p, gain):
+    """out: the largest gain in every state of one shape."""
+    out[:] = -np.inf
+    outer, c = 1, 0
+    while c < pulls.size:
+        k, v = ranking.group[c], np.int64(pulls[c])
+        r = run_length(pulls, ranking.group, c, k, v)
+        full = ranking.under[v + 1, r]
+        inner = out.size // (outer * full)
+        leaving = _insertions(ranking, r - 1, v)
+        pull_row(arms, k, t, v, p, gain)
+        for o in range(outer):
+            for rest in range(leaving.shape[0]):
+                for g in range(v + 1):
+                    to = (o * full + leaving[rest, g]) * inner
+                    piece = out[to : to + inner]
+                    for i in range(inner):
+                        piece[i] = gain[g] if gain[g] > piece[i] else piece[i]
+        outer *= full
+        c += r
+
+
+@njit(cache=True, nogil=True)
+def fill_last(arms, t, ranking, shapes, first, last, values):
+    """values: W_t at the last stage, in the states of shapes first..last-1; one pull."""
+    p, gain = np.empty(t + 1), np.empty(t + 1)
+    for s in range(first, last):
+        out = values[shapes.offset[s] : shapes.offset[s + 1]]
+        _fill_last(arms, t, ranking, shapes.pulls[s], out, p, gain)
+
+
+@njit(cache=True, nogil=True)
+def _fill_shape(arms, t, ranking, levels, depth, s, out, after, spare, p, gain):
+    """out: W_t in the states of shape s of levels[depth]. See `fill_level`."""
+    shapes, later = levels[depth], levels[depth + 1]
+    pulls, group, under = shapes.pulls[s], ranking.group, ranking.under
+    out[:] = -np.inf
+    outer, c = 1, 0
+    while c < pulls.size:
+        k, v = group[c], np.int64(pulls[c])
+        r = run_length(pulls, group, c, k, v)
+        near = run_length(pulls, group, c + r, k, v + 1)
+        target = shapes.after[s, c + r - 1]
+        start, stop = later.offset[target], later.offset[target + 1]
+        if after.size > 0:
+            found = after[start:stop]
+        else:
+            found = spare[depth, : stop - start]
+            if depth + 2 == len(levels):
+                _fill_last(arms, t + 1, ranking, later.pulls[target], found, p, gain)
+            else:
+                _fill_shape(
+                    arms, t + 1, ranking, levels, depth + 1, target, found, after, spare, p, gain
+                )
+        pull_row(arms, k, t, v, p, gain)
+        leaving, joining = _insertions(ranking, r - 1, v), _insertions(ranking, near, v + 1)
+        sizes = under[v + 1, r], leaving.shape[0], joining.shape[0], under[v + 2, near + 1]
+        inner = out.size // (outer * sizes[0] * sizes[2])
+        _raise_run(out, found, outer, inner, v, leaving, joining, sizes, p, gain)
+        outer *= sizes[0]
+        c += r
+
+
+@njit(cache=True, nogil=True)
+def fill_level(arms, t, ranking, levels, first, last, values, after):
+    """values: W_t in the states of shapes first..last-1; one arm is pulled.
+
+    levels: the shapes of stage t and those of t + 1, with W_{t+1} = after. Or of all stages from t
+    to the last one, and `after` is empty: the values of the last stages, which are most numerous,
+    are then found again wherever they are needed.
+    """
+    p, gain = np.empty(t + len(levels)), np.empty(t + len(levels))
+    spare = np.empty((len(levels) - 1, np.diff(levels[-1].offset).max() if after.size == 0 else 0))
+    shapes = levels[0]
+    for s in range(first, last):
+        out = values[shapes.offset[s] : shapes.offset[s + 1]]
+        _fill_shape(arms, t, ranking, levels, 0, s, out, after, spare, p, gain)

@@ -1,0 +1,113 @@
+"""The optimal policy: one step of look-ahead on the exact values of all joint states.
+
+For problems small enough that these values can be kept, 8 bytes for each state of each stage.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import numpy as np
+import numpy.typing as npt
+
+from ..joint_states import JointValues
+from ..joint_sweep import Report
+from ..optimum import optimum
+from ..problem import Problem
+from ..state import State
+from .base import TIE_TOLERANCE, tie_tolerance
+
+Floats = npt.NDArray[np.float64]
+
+
+class OptimalPolicy:
+    """Pulls the arms of largest expected reward in all; `TooLarge` if the values do not fit.
+
+    Ties, that is values closer than 1e-12 of what is at stake: the arms pulled least so far, then
+    those that stand first.
+    """
+
+    name = "optimal"
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        limit_bytes: int | None = None,
+        progress: Report | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self.problem = problem
+        self.optimum = optimum(
+            problem, keep=True, limit_bytes=limit_bytes, progress=progress, threads=threads
+        )
+        assert self.optimum.tables is not None
+        self._tables: JointValues = self.optimum.tables
+        self._group = problem.group_of_arm.tolist()
+        self._tolerance = tie_tolerance(problem)
+
+    @property
+    def value(self) -> float:
+        """What the policy earns: the optimum."""
+        return self.optimum.value
+
+    def action_values(self, stage: int, state: State) -> Floats:
+        """Expected reward from now on of a pull of each arm, then the best pulls; (arms,)."""
+        if self._pulls(stage, state) != 1:
+            raise ValueError(
+                f"stage {stage} pulls {self._pulls(stage, state)} arms; single arms have no value"
+            )
+        arms = range(self.problem.number_of_arms)
+        found: dict[object, float] = {}
+        for arm in arms:
+            kind = self._kind(arm, state)
+            if kind not in found:
+                found[kind] = self._value_of((arm,), stage, state)
+        return np.array([found[self._kind(arm, state)] for arm in arms])
+
+    def choose(
+        self, stage: int, state: State, rng: np.random.Generator | None = None
+    ) -> tuple[int, ...]:
+        """Positions of the arms to pull, the least pulled first."""
+        number, pulls = self._pulls(stage, state), state.pulls
+        # in this order, the first of tied sets is the one of least pulled arms
+        order = sorted(range(self.problem.number_of_arms), key=lambda arm: (pulls[arm], arm))
+        found: dict[object, tuple[float, tuple[int, ...]]] = {}
+        for arms in combinations(order, number):
+            kinds = tuple(sorted(self._kind(arm, state) for arm in arms))
+            if kinds not in found:
+                found[kinds] = self._value_of(arms, stage, state), arms
+        best = max(value for value, _ in found.values())
+        tolerance = max(self._tolerance, TIE_TOLERANCE * abs(best))
+        return next(arms for value, arms in found.values() if value >= best - tolerance)
+
+    def _pulls(self, stage: int, state: State) -> int:
+        """Arms to pull; a ValueError if the state cannot be that of the beginning of the stage."""
+        state.check(self.problem)
+        problem = self.problem
+        if not 0 <= stage < problem.stages:
+            raise ValueError(f"stage: {stage} is not allowed; must be 0..{problem.stages - 1}")
+        if state.total != stage * problem.pulls_per_stage:
+            raise ValueError(
+                f"{state.total} pulls in all; must be {stage * problem.pulls_per_stage} "
+                f"before stage {stage}"
+            )
+        return int(problem.pulls[stage])
+
+    def _kind(self, arm: int, state: State) -> tuple[int, int, int]:
+        """Equal for arms that are worth the same."""
+        return self._group[arm], state.good[arm], state.bad[arm]
+
+    def _value_of(self, arms: tuple[int, ...], stage: int, state: State) -> float:
+        """Expected reward of these pulls and of all that follows."""
+        total = 0.0
+        for outcomes in product((True, False), repeat=len(arms)):
+            chance, earned, after = 1.0, 0.0, state
+            for arm, good in zip(arms, outcomes, strict=True):
+                group = self.problem.groups[self._group[arm]]
+                p = (group.alpha + state.good[arm]) / (group.alpha + group.beta + state.pulls[arm])
+                chance *= p if good else 1.0 - p
+                earned += float((group.reward_good if good else group.reward_bad)[stage])
+                after = after.after(arm, good)
+            total += chance * (earned + self._tables.value(stage + 1, after))
+        return total
