@@ -9,7 +9,11 @@ import typer
 
 from .. import __version__
 from .demo import demo
+from .evaluate import evaluate
+from .index import index
+from .optimum import optimum
 from .recommend import recommend
+from .reproduce import reproduce
 from .solve import solve
 from .warmup import warmup
 
@@ -47,12 +51,16 @@ def _program(
 
 app.command()(solve)
 app.command()(recommend)
+app.command()(evaluate)
+app.command()(optimum)
+app.command()(index)
+app.command()(reproduce)
 app.command()(demo)
 app.command()(warmup)
 
 
 def _fail(context: str, message: str) -> NoReturn:
-    one_line = " ".join(message.split())
+    one_line = " ".join(message.removeprefix("Invalid value: ").split())
     print(f"{context}: error: {one_line}", file=sys.stderr)
     raise SystemExit(BAD_INPUT)
 

@@ -8,6 +8,9 @@ def warmup() -> None:
     import time
 
     from ..dual import dual_value, solve
+    from ..evaluation import evaluate
+    from ..optimum import optimum
+    from ..policies.calibrated import fh_gittins
     from ..policies.deco import deco
     from ..problem import Problem
     from ..state import State
@@ -18,5 +21,8 @@ def warmup() -> None:
     dual_value(problem, solution.prices)
     policy = deco(solution)
     policy.choose(0, State.fresh(2))
-    policy.stage_index(0)
+    evaluate(policy)
+    evaluate(fh_gittins(problem))
+    optimum(problem)
+    optimum(Problem.uniform(arms=3, horizon=4))
     print(f"kernels ready ({time.perf_counter() - began:.1f} s)")

@@ -1,0 +1,109 @@
+"""`deco evaluate`: what policies earn, exactly, beside the bound that none can pass."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .options import (
+    Arms,
+    AsJson,
+    Horizon,
+    PriorBad,
+    PriorGood,
+    ProblemFile,
+    Tolerance,
+    print_json,
+    problem_from,
+    show_states,
+    solve_shown,
+)
+
+if TYPE_CHECKING:
+    from ..dual import DualSolution
+    from ..evaluation import Evaluation
+
+
+def evaluate(
+    problem: ProblemFile = None,
+    arms: Arms = None,
+    horizon: Horizon = None,
+    prior_good: PriorGood = None,
+    prior_bad: PriorBad = None,
+    policy: Annotated[
+        str, typer.Option(metavar="NAME[,NAME...]", help="Policies, separated by commas.")
+    ] = "deco",
+    truth: Annotated[
+        str | None,
+        typer.Option(metavar="P,...", help="True success probability of every arm."),
+    ] = None,
+    ties: Annotated[str, typer.Option(help="How index policies break ties.")] = "least-pulled",
+    tol: Tolerance = 1e-4,
+    as_json: AsJson = False,
+) -> None:
+    """Evaluate policies exactly, over the prior or at given true success probabilities."""
+    from ..evaluation import evaluate as exactly
+    from ..registry import Workbench, tie_rule
+
+    described = problem_from(problem, arms, horizon, prior_good, prior_bad)
+    known = None if truth is None else _probabilities(truth)
+    bench = Workbench(described, tol=tol, ties=tie_rule(ties))
+    bench.check(policy.split(","))
+    bench.solution = solve_shown(described, tol)
+    results = []
+    for name in policy.split(","):
+        with show_states(name) as report:
+            results.append(exactly(bench.policy(name), truth=known, progress=report))
+    if as_json:
+        print_json(to_dict(bench.solution, results))
+    else:
+        print_evaluations(bench.solution, results)
+
+
+def _probabilities(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise typer.BadParameter(
+            f"--truth: {text!r}; must be numbers separated by commas"
+        ) from None
+
+
+def to_dict(solution: DualSolution, results: list[Evaluation]) -> dict[str, Any]:
+    """The JSON of `deco evaluate`."""
+    return {
+        "arms": solution.problem.number_of_arms,
+        "horizon": solution.problem.horizon,
+        "upper_bound": solution.upper_bound,
+        "policies": [result.to_dict() for result in results],
+    }
+
+
+def print_evaluations(solution: DualSolution, results: list[Evaluation]) -> None:
+    """A table for people."""
+    from rich.console import Console
+    from rich.table import Table
+
+    problem = solution.problem
+    table = Table(title=f"{problem.number_of_arms} arms, horizon {problem.horizon}")
+    for title in ("policy", "value", "regret", "states", "seconds"):
+        table.add_column(title, justify="left" if title == "policy" else "right")
+    known = results[0].truth is not None
+    if known:
+        for title in ("std. deviation", "P(best arm found)"):
+            table.add_column(title, justify="right")
+    for result in results:
+        row = [
+            result.policy,
+            f"{result.value:.6f}",
+            "" if result.regret is None else f"{result.regret:.6f}",
+            f"{result.states:,}",
+            f"{result.seconds:.2f}",
+        ]
+        if result.variance is not None and result.best_arm_probability is not None:
+            row += [f"{result.variance**0.5:.4f}", f"{result.best_arm_probability:.4f}"]
+        table.add_row(*row)
+    Console().print(table)
+    if not known:
+        print(f"no policy can earn more than {solution.upper_bound:.6f}")

@@ -1,0 +1,1 @@
+"""The paper's tables and figures, computed again: one file each, its numbers in published.toml."""
