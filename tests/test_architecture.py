@@ -31,6 +31,7 @@ LAYERS = [
     {"joint_sweep"},
     {"optimum"},
     {"policies"},
+    {"forward"},
     {"evaluation"},
     {"path_search"},
     {"registry"},

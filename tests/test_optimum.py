@@ -25,8 +25,8 @@ from examples import KINDS, at_stake, heterogeneous, problems, random_prices, ra
 from oracles import contents, dual, good_chance, rewards, stage_pulls
 
 REFERENCE = json.loads(Path(__file__).with_name("reference.json").read_text(encoding="utf-8"))
-SMALL = settings(max_examples=40, deadline=None)  # the first example waits for the compiler
-SMALL_STATES = 800  # the recursion tells equal arms apart and has many more
+SMALL = settings(max_examples=60, deadline=None)  # the first example waits for the compiler
+SMALL_STATES = 1_200  # the recursion tells equal arms apart and has many more
 
 Joint = tuple[tuple[int, int], ...]  # (n, g) of every arm
 Choose = Callable[[int, Joint], list[tuple[int, ...]]]
@@ -383,8 +383,12 @@ def test_too_large_is_refused_before_anything_starts(
         Problem.uniform(arms=1_000, horizon=100, pulls_per_stage=999),
         Problem.uniform(arms=40, horizon=5, pulls_per_stage=20),
         heterogeneous(5_000),
+        Problem(
+            arms=tuple(Arm(name=f"{i}", prior=Beta(good=i + 1, bad=1)) for i in range(400)),
+            horizon=7_000,
+        ),
     ],
-    ids=["long and wide", "many pulls", "almost all pulled", "many sets", "long"],
+    ids=["long and wide", "many pulls", "almost all pulled", "many sets", "long", "many kinds"],
 )
 def test_hopeless_problems_are_refused_at_once(
     monkeypatch: pytest.MonkeyPatch, problem: Problem
@@ -415,11 +419,12 @@ def test_result_is_plain() -> None:
     assert found.tables is None
 
 
-@pytest.mark.parametrize("arms", [2, 3])
-def test_progress_reaches_the_end(arms: int) -> None:
+@pytest.mark.parametrize(("arms", "horizon"), [(1, 1), (2, 1), (2, 30), (2, 160), (3, 30)])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_progress_reaches_the_end(arms: int, horizon: int, threads: int) -> None:
     seen: list[tuple[int, int]] = []
-    problem = Problem.uniform(arms=arms, horizon=30)
-    optimum(problem, progress=lambda done, total: seen.append((done, total)), threads=1)
-    assert seen == sorted(seen)
-    assert seen[-1] == (30, 30)
-    assert {total for _, total in seen} == {30}
+    problem = Problem.uniform(arms=arms, horizon=horizon)
+    optimum(problem, progress=lambda done, total: seen.append((done, total)), threads=threads)
+    assert seen == sorted(set(seen))
+    assert seen[-1] == (horizon, horizon)
+    assert {total for _, total in seen} == {horizon}

@@ -11,44 +11,18 @@ mostly); then every arm keeps a slot of its own, and more states are reached.
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from .best_arm import best_mean_reward, share_of_best
-from .kernels.layout import slab_size
-from .kernels.reach import Codes, Level, Places, Stage, empty_level, pull_largest, pull_slots
-from .policies.base import IndexPolicy, Policy, tie_tolerance
+from .best_arm import best_mean_reward
+from .forward import Forward, Reached, Report, TooManyStates, Truth
+from .policies.base import IndexPolicy, Policy
 from .problem import Problem
-from .state import State
 
-Floats = npt.NDArray[np.float64]
-Truth = tuple[float, ...]  # (arms,)
+__all__ = ["Evaluation", "Reached", "Report", "TooManyStates", "evaluate"]
 LIMIT_STATES = 50_000_000
-MEMORY_SHARE = 0.25  # of the machine's memory, for the states of two stages
-CHUNK = 2_000  # states between two reports
-_TIES = {"first": (0, 1), "last": (0, -1), "least-pulled": (1, 1), "most-pulled": (-1, 1),
-         "random": (0, 0)}  # by_pulls and by_position of a Stage  # fmt: skip
-
-
-class TooManyStates(ValueError):  # noqa: N818  a refusal, not a fault
-    """The policy reaches more states than allowed."""
-
-
-class Reached(NamedTuple):
-    """Progress: states in which the policy has decided so far, at which stage of how many."""
-
-    stage: int
-    stages: int
-    states: int
-
-
-Report = Callable[[Reached], None]
 
 
 @dataclass(frozen=True)
@@ -110,7 +84,7 @@ def evaluate(
     problem = _problem_of(policy, problem)
     known = None if truth is None else _checked(truth, problem)
     name = str(getattr(policy, "name", type(policy).__name__))
-    forward = _Forward(problem, known, limit_states, progress)
+    forward = Forward(problem, known, limit_states, progress)
     if isinstance(policy, IndexPolicy) and hasattr(policy, "stage_index"):
         total = forward.by_index(policy)
     else:
@@ -164,227 +138,3 @@ def _refuse_random(policy: Policy, name: str) -> None:
             f"{name!r} draws arms at random and does not tell their distribution: "
             "it cannot be evaluated exactly; simulate it"
         )
-
-
-# -- forward ------------------------------------------------------------------------------------
-
-# level, first state, one after the last, places, stage, level after, states in it, limit, pulls
-# -> level after, states in it, expected reward, whether a tie asks for arms that are not merged
-Pull = Callable[
-    [Level, int, int, Places, Stage, Level, int, int, Floats], tuple[Level, int, float, bool]
-]
-Distribution = list[tuple[tuple[int, ...], float]]  # arms to pull, probability
-Members = list[list[int]]  # positions of each class's arms
-
-
-@dataclass
-class _Total:
-    """What the stages have come to."""
-
-    merged: bool
-    rewards: Floats  # (stages,)
-    pulls: Floats  # (arms,) those of merged arms spread evenly over them
-    states: int = 0
-    probability: float = 0.0
-    last_reward: float = 0.0
-    variance: float | None = None
-    best_arm: float | None = None
-
-
-class _Forward:
-    """One evaluation."""
-
-    def __init__(
-        self, problem: Problem, truth: Truth | None, limit: int, progress: Report | None
-    ) -> None:
-        self.problem, self.truth, self.limit, self.progress = problem, truth, limit, progress
-        self.tabled = any(group.terminal is not None for group in problem.groups)
-        rows = np.arange(problem.stages + 1)
-        self.n = np.repeat(rows, rows + 1)  # pulls of each code
-        self.g = np.arange(self.n.size) - self.n * (self.n + 1) // 2
-
-    def by_index(self, policy: Any) -> _Total:
-        """An index policy, from its tables."""
-
-        def stage(t: int) -> Stage:
-            index = np.array(policy.stage_index(t), dtype=float, order="C")
-            if index.shape != (len(self.problem.groups), slab_size(t)) or np.isnan(index).any():
-                raise ValueError(f"{policy.name!r}: not one number per state at stage {t}")
-            return self._stage(t, index, policy.ties)
-
-        if self.truth is None or policy.ties == "random":
-            total = self._run(True, *self._places(True, policy.ties), stage, pull_largest)
-            if total is not None:
-                return total
-        total = self._run(False, *self._places(False, policy.ties), stage, pull_largest)
-        assert total is not None, "arms with slots of their own have positions"
-        return total
-
-    def by_asking(self, policy: Any) -> _Total:
-        """Any other policy, from what it says in each state."""
-        by_default = getattr(policy, "ties", "") not in ("first", "last")
-        merged = self.truth is None and getattr(policy, "symmetric", by_default)
-        members, places = self._places(merged, None)
-        slot = np.empty(self.problem.number_of_arms, np.int64)
-        for c, arms in enumerate(members):  # most pulled first; the surplus shares a fresh one
-            slot[arms] = np.maximum(places.start[c + 1] - 1 - np.arange(len(arms)), places.start[c])
-
-        def pull(
-            level: Level, begin: int, end: int, places: Places, stage: Stage, after: Level,
-            used: int, limit: int, pulls: Floats,
-        ) -> tuple[Level, int, float, bool]:  # fmt: skip
-            codes = level.rows[begin:end, slot]
-            good, bad = self.g[codes].tolist(), (self.n - self.g)[codes].tolist()
-            said = [
-                (i, arms, share)
-                for i, state in enumerate(map(State, good, bad), start=begin)
-                for arms, share in _actions(policy, state, self.problem, stage.pulls)
-            ]
-            states, arms, shares = map(np.array, zip(*said, strict=True))
-            return *pull_slots(
-                level, states, slot[arms], shares, places, stage, after, used, limit, pulls
-            ), False  # fmt: skip
-
-        def stage(t: int) -> Stage:
-            return self._stage(t, np.zeros((len(self.problem.groups), slab_size(t))), "first")
-
-        total = self._run(merged, members, places, stage, pull)
-        assert total is not None
-        return total
-
-    def _places(self, merged: bool, ties: str | None) -> tuple[Members, Places]:
-        """Classes of arms, and their slots. Every arm has one where there is no rule for ties."""
-        groups, spent = self.problem.groups, int(self.problem.pulls.sum())
-        truth = self.truth or (-1.0,) * self.problem.number_of_arms
-        classes: dict[tuple[int, float], list[int]] = {}
-        for arm, group in enumerate(self.problem.group_of_arm.tolist()):
-            classes.setdefault((group, truth[arm] if merged else arm), []).append(arm)
-        members = list(classes.values())
-        # fresh arms of one group have one index, so that the rule takes them in order of position
-        turn = [g.members if ties is None else g.members[:: -1 if ties == "last" else 1][:spent]
-                for g in groups]  # fmt: skip
-        touched = {arm for arms in turn for arm in arms}
-        slots = [min(spent, len(arms)) if merged else int(arms[0] in touched) for arms in members]
-        return members, Places(
-            start=np.cumsum([0, *slots]),
-            group=np.array([group for group, _ in classes]),
-            surplus=np.array([len(arms) - k for arms, k in zip(members, slots, strict=True)]),
-            first=np.array([arms[0] for arms in members]),
-            last=np.array([arms[-1] for arms in members]),
-            truth=np.array([truth[arms[0]] for arms in members]),
-        )
-
-    def _stage(self, t: int, index: Floats, ties: str) -> Stage:
-        problem, groups = self.problem, self.problem.groups
-        by_pulls, by_position = _TIES[ties]
-        ended = t + 1 == problem.stages and self.truth is None and not self.tabled
-        return Stage(
-            indices=index,
-            alpha=np.array([group.alpha for group in groups]),
-            beta=np.array([group.beta for group in groups]),
-            good=np.array([group.reward_good[t] for group in groups]),
-            bad=np.array([group.reward_bad[t] for group in groups]),
-            pulls=round(problem.pulls[t]),
-            tolerance=tie_tolerance(problem),
-            by_pulls=by_pulls,
-            by_position=by_position,
-            # a deployed arm earns by its success probability: there is no outcome to wait for
-            follows=0 if ended else 2 if t < problem.horizon else 1,
-        )
-
-    def _run(
-        self, merged: bool, members: Members, places: Places, stage: Callable[[int], Stage],
-        pull: Pull,
-    ) -> _Total | None:  # fmt: skip
-        """All stages in order; None where merged arms cannot be told apart and must be."""
-        stages, arms = self.problem.stages, self.problem.number_of_arms
-        total = _Total(merged, np.zeros(stages), np.zeros(arms))
-        slots, columns = int(places.start[-1]), 1 if self.truth is None else 3
-        limit = min(self.limit, _states_that_fit(4 * slots + 8 * columns))
-        level, used = empty_level(1, slots, columns), 1
-        level.rows[0], level.moments[0] = 0, np.eye(columns)[0]
-        for t in range(stages):
-            now, pulls = stage(t), np.zeros(len(members))
-            after, found = empty_level(1024 + used if now.follows else 1, slots, columns), 0
-            total.states += used
-            for i in range(0, used, CHUNK):
-                after, found, earned, unclear = pull(
-                    level, i, min(i + CHUNK, used), places, now, after, found,
-                    limit - total.states, pulls,
-                )  # fmt: skip
-                if unclear:
-                    return None
-                total.rewards[t] += earned
-                self._report(t, total.states, total.states + found, limit)
-            total.probability = float(level.moments[:used, 0].sum())
-            for own, pulled in zip(members, pulls, strict=True):
-                total.pulls[own] += pulled / len(own) if t < self.problem.horizon else 0.0
-            if now.follows:
-                level, used = after, found
-        self._close(total, places, level.rows[:used], level.moments[:used])
-        return total
-
-    def _report(self, stage: int, states: int, found: int, limit: int) -> None:
-        stages = self.problem.stages
-        if found > limit:
-            raise TooManyStates(
-                f"exact evaluation reaches more than {limit} states (stage {stage + 1} of {stages})"
-                "; simulate the policy, or raise limit_states where memory allows"
-            )
-        if self.progress is not None:
-            self.progress(Reached(stage, stages, states))
-
-    def _close(self, total: _Total, places: Places, rows: Codes, moments: Floats) -> None:
-        """Add last rewards; at a true state of the world, also spread and best arm."""
-        last = np.zeros(len(rows))
-        for c, codes, count in _columns(places, rows):
-            terminal = self.problem.groups[places.group[c]].terminal
-            if terminal is not None:
-                last += count * terminal[codes]
-        total.last_reward = float(moments[:, 0] @ last)
-        if self.truth is not None:
-            w, first, second = moments.T
-            mean = float(first.sum() + w @ last)
-            total.variance = float(second.sum() + (2.0 * first + w * last) @ last) - mean**2
-            means = [(g.alpha + self.g) / (g.alpha + g.beta + self.n) for g in self.problem.groups]
-            arms = [
-                (means[places.group[c]][codes], float(places.truth[c]), count)
-                for c, codes, count in _columns(places, rows)
-            ]
-            total.best_arm = float(w @ share_of_best(arms))
-
-
-def _columns(places: Places, rows: Codes) -> Iterator[tuple[int, Codes, int]]:
-    """Every slot and every surplus: class, code in each state, number of arms."""
-    for c in range(places.group.size):
-        for s in range(places.start[c], places.start[c + 1]):
-            yield c, rows[:, s], 1
-        if places.surplus[c] > 0:
-            yield c, np.zeros(len(rows), np.int32), int(places.surplus[c])
-
-
-def _actions(policy: Any, state: State, problem: Problem, pulls: int) -> Distribution:
-    """Sets of arms that the policy may pull, with their probabilities."""
-    stage = state.stage(problem.pulls_per_stage)
-    if hasattr(policy, "distribution"):
-        actions: Distribution = policy.distribution(stage, state)
-    else:
-        actions = [(policy.choose(stage, state, None), 1.0)]
-    for arms, _ in actions:
-        known = all(0 <= arm < problem.number_of_arms for arm in arms)
-        if not known or len(arms) != pulls or len(set(arms)) != pulls:
-            raise ValueError(
-                f"the policy pulls {arms} at stage {stage}; must be {pulls} different arms"
-            )
-    if not abs(sum(share for _, share in actions) - 1.0) < 1e-9:
-        raise ValueError(f"the policy's probabilities at stage {stage} do not add up to 1")
-    return actions
-
-
-def _states_that_fit(bytes_per_state: int) -> int:
-    """States of two stages in the share of memory; arrays and tables grow by doubling."""
-    try:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # not every system tells
-        memory = 4 * 2**30
-    return int(MEMORY_SHARE * memory / (2 * bytes_per_state + 64))

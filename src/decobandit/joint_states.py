@@ -24,6 +24,7 @@ from .problem import Problem
 from .state import State
 
 COUNTING_STEPS = 10_000_000  # additions; a problem that needs more has too many states anyway
+ENOUGH = 10**30  # states; no need to count further
 LARGEST_RANK = 2.0**62
 
 
@@ -56,7 +57,7 @@ def count(problem: Problem) -> Counted:
     steps = squares * m * stages * (1 if m == 1 else stages)
     exact = steps <= COUNTING_STEPS
     if not exact:
-        # as if m - 1 or m - 2 arms were pulled at every stage without an outcome, and others never
+        # fewer: as if m - 2 arms were pulled at every stage, always in vain, and others never
         few = min(m, 2)
         arms, m = _fewer(arms, min(12, problem.number_of_arms - m + few)), few
         stages = min(stages, 400 if m == 1 else 40)
@@ -66,7 +67,7 @@ def count(problem: Problem) -> Counted:
         else [_multisets(arms, m * t, t, weighted)[m * t] for t in range(stages)]
         for weighted in (True, False)
     )
-    return Counted(states, shapes, exact)
+    return Counted(states, shapes, exact and states[-1] <= ENOUGH)
 
 
 def _fewer(arms: Sequence[int], most: int) -> list[int]:
@@ -81,7 +82,7 @@ def _multisets(arms: Sequence[int], degree: int, most: int, weighted: bool) -> l
 
     One arm has f(x) = sum_{v <= most} (v+1) x^v states, or sum x^v shapes. Multisets of c arms obey
     Newton's identity  c F_c = sum_j f(x^j) F_{c-j};  a further group of arms starts from the
-    product so far in place of F_0 = 1.
+    product so far in place of F_0 = 1. Beyond `ENOUGH`, arms that would only add are left out.
     """
     total = [1] + [0] * degree
     for count in arms:
@@ -89,6 +90,8 @@ def _multisets(arms: Sequence[int], degree: int, most: int, weighted: bool) -> l
         for c in range(1, min(count, degree) + 1):
             terms = [_times_arm(found[c - j], j, most, weighted) for j in range(1, c + 1)]
             found.append([sum(column) // c for column in zip(*terms, strict=True)])
+            if found[-1][-1] > ENOUGH:
+                return found[-1]
         total = found[-1]
     return total
 

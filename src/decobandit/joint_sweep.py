@@ -11,10 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Condition
 
 import numpy as np
-import numpy.typing as npt
 
 from .joint_states import JointValues, levels, ranking_of, shapes_at
-from .kernels.joint import Shapes, fill_last, fill_level
+from .kernels.joint import Ladder, Shapes, fill_last, fill_level
 from .kernels.joint_sets import fill_sets
 from .kernels.market import Floats, Ints
 from .kernels.two_arms import last_slabs, step_fronts
@@ -51,7 +50,7 @@ def sweep(
     if unstored == 0:
         after = stages.fill(last, ahead, ahead, after)
     report(1, problem.stages)
-    kept = [(ahead[0], after)]
+    kept = [(ahead[0], after)] if keep else []
     for t in range(last - 1, -1, -1):
         within = list(_within(problem, t, ahead[0]))[::-1]
         if last - t < unstored:
@@ -95,18 +94,17 @@ class _Stages:
         """
         shapes = within[0]
         values = np.empty(shapes.offset[-1])
-        links, base = _stacked(within)
+        ladder = _ladder(within if self._sets else [shapes, *ahead])
 
         def part(first: int, last: int) -> None:
             if self._sets:
                 fill_sets(
                     self._arms, t, self._pulls[t], self.ranking, shapes, first, last, values,
-                    links, base, ahead[0], after,
+                    ladder, ahead[0], after,
                 )  # fmt: skip
             elif t + 1 == self._pulls.size:
                 fill_last(self._arms, t, self.ranking, shapes, first, last, values)
             else:
-                ladder = (shapes, *ahead)
                 fill_level(self._arms, t, self.ranking, ladder, first, last, values, after)
 
         self._in_parts(part, shapes.offset)
@@ -123,10 +121,14 @@ class _Stages:
             list(pool.map(part, edges[:-1], edges[1:]))
 
 
-def _stacked(within: list[Shapes]) -> tuple[npt.NDArray[np.int32], Ints]:
-    """Links of several levels in one array, and where each level begins."""
-    links = np.concatenate([shapes.after for shapes in within])
-    return links, np.cumsum([0, *(len(shapes.after) for shapes in within[:-1])])
+def _ladder(rungs: list[Shapes]) -> Ladder:
+    return Ladder(
+        first=np.cumsum([0, *(len(shapes.pulls) for shapes in rungs[:-1])]),
+        pulls=np.concatenate([shapes.pulls for shapes in rungs]),
+        after=np.concatenate([shapes.after for shapes in rungs]),
+        offset=np.concatenate([shapes.offset[:-1] for shapes in rungs]),
+        size=np.concatenate([np.diff(shapes.offset) for shapes in rungs]),
+    )
 
 
 # -- two arms, one pull per stage ---------------------------------------------------------------
@@ -166,7 +168,7 @@ def sweep_two_arms(problem: Problem, threads: int, report: Report) -> float:
 
     def done(block: int) -> None:
         level, deep, _ = blocks[block]
-        report(problem.stages - (level + 1 - deep), problem.stages)
+        report(top - level + deep, problem.stages)
 
     _follow(blocks, step, done, threads if problem.stages >= SHORT_HORIZON else 1)
     return float(values[0])
@@ -178,7 +180,8 @@ def _follow(
     done: Callable[[int], None],
     threads: int,
 ) -> None:
-    """Run all blocks, in turn on each thread; `done` is called on the calling one.
+    """Run all blocks, in turn on each thread; `done` is called on the calling one, for its own
+    blocks and for the last.
 
     Front f of a block reads slabs up to f + 1, which the block before it has finished with its
     front f + depth; later fronts of that block leave them alone.
@@ -204,7 +207,7 @@ def _follow(
                     with moved:
                         finished[block] = last
                         moved.notify_all()
-                if thread == 0:
+                if thread == 0 and block + 1 < len(blocks):
                     done(block)
         except BaseException:
             with moved:
@@ -217,3 +220,5 @@ def _follow(
         work(0)
         for other in others:
             other.result()
+    if blocks:
+        done(len(blocks) - 1)

@@ -9,16 +9,17 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field
-from math import comb
+from math import comb, floor, log10
 from typing import Any
 
 from .joint_states import Counted, JointValues, columns, count
 from .joint_sweep import Report, sweep, sweep_two_arms, two_arm_states
 from .problem import Problem
 
-MOST_STATES = 5e11  # hours, not minutes
+MOST_STATES = 5e11  # an hour or more
 MOST_OUTCOMES = 5e10  # the same for sets of arms with their outcomes, which take longer
 PART_OF_MEMORY = 0.7
+UNKNOWN_MEMORY = 4 * 2**30  # where the system does not say how much there is
 MOST_UNSTORED = 3  # stages whose values are rather found again than stored, if memory is short
 SHAPE_BYTES = 40  # per column of a shape, while it is made
 
@@ -162,17 +163,22 @@ def _memory_limit() -> int:
             kilobytes = next(int(line.split()[1]) for line in file if line.startswith("MemAvail"))
         return int(PART_OF_MEMORY * 1024 * kilobytes)
     except (OSError, StopIteration):
+        if not hasattr(os, "sysconf"):
+            return UNKNOWN_MEMORY
         return int(PART_OF_MEMORY * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
 def _number(x: float) -> str:
-    """1234, or 7.6e9."""
-    mantissa, exponent = f"{x:.1e}".split("e")
-    return str(x) if x < 10_000 else f"{mantissa}e{int(exponent)}"
+    """1234, or 7.6e9; whole numbers may be too large for floating point."""
+    if x < 10_000:
+        return str(x)
+    exponent = floor(log10(x))
+    tenths = round(int(x) * 10 / 10**exponent)
+    return f"{tenths / 10:.1f}e{exponent}" if tenths < 100 else f"1.0e{exponent + 1}"
 
 
 def _size(x: float) -> str:
     """61 GB, 1.3 GB or 0.5 MB."""
     if x < 1e9:
         return f"{x / 1e6:.1f} MB"
-    return f"{x / 1e9:.1f} GB" if x < 1e10 else f"{_number(round(x / 1e9))} GB"
+    return f"{x / 1e9:.1f} GB" if x < 1e10 else f"{_number((int(x) + 5 * 10**8) // 10**9)} GB"

@@ -61,17 +61,14 @@ def _next_choice(number, take):
 
 
 @njit(cache=True, nogil=True)
-def _shape_after(kinds, take, links, base, s):
-    """Shape after all pulls, one by one: a pull changes the last column of what is left of a run.
-
-    links (levels, C): `after` of this level and of those within the stage, beginning at base.
-    """
+def _shape_after(kinds, take, ladder, s):
+    """Shape after all pulls, one by one: each changes the last column that is left of a run."""
     pulled, end, column = 0, -1, -1
     for i in range(take.size):
         if kinds[i, 3] != end:
             end = column = kinds[i, 3]
         for _ in range(take[i]):
-            s = links[base[pulled] + s, column]
+            s = ladder.after[ladder.first[pulled] + s, column]
             column -= 1
             pulled += 1
     return s
@@ -189,10 +186,11 @@ def _next_state(pulls, group, good):
 
 
 @njit(cache=True, nogil=True)
-def fill_sets(arms, t, m, ranking, shapes, first, last, values, links, base, later, after):
+def fill_sets(arms, t, m, ranking, shapes, first, last, values, ladder, later, after):
     """values: W_t in the states of shapes first..last-1, when m different arms are pulled.
 
-    `later`, `after`: the shapes m pulls later, and their W_{t+1}; empty at the last stage.
+    ladder: the levels after each pull of the stage but the last. `later`, `after`: the shapes of
+    stage t + 1, and W_{t+1}; this is empty at the last stage.
     """
     group = ranking.group
     kinds, runs = np.empty((group.size, 4), np.int64), np.empty((group.size, 4), np.int64)
@@ -209,7 +207,7 @@ def fill_sets(arms, t, m, ranking, shapes, first, last, values, links, base, lat
             _spread(m, number[:q], take[:q])
             more = after.size > 0
             while more:
-                target = _shape_after(kinds, take[:q], links, base, s)
+                target = _shape_after(kinds, take[:q], ladder, s)
                 value = _expected(
                     kinds, number[:q], take[:q], wins[:q], p, ranking, later.pulls[target],
                     after[later.offset[target] : later.offset[target + 1]], cell, runs,

@@ -15,14 +15,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
-
-_SEED, _FACTOR, _HALF = map(np.uint64, (0x9E3779B97F4A7C15, 0xFF51AFD7ED558CCD, 32))
+from .levels import Codes, Floats, Ints, add, copy
 
 
 class Places(NamedTuple):
@@ -51,14 +46,6 @@ class Stage(NamedTuple):
     follows: int  # 2: the states after the outcomes; 1: the same ones, none is seen; 0: nothing
 
 
-class Level(NamedTuple):
-    """Distinct states of one stage, and the hash table that finds them."""
-
-    rows: Codes  # (capacity, S)
-    moments: Floats  # (capacity, 1 or 3)
-    table: Ints  # (power of two,) positions in rows; negative: free
-
-
 class Runs(NamedTuple):
     """Scratch: the runs of one row, (S,) each, and a row."""
 
@@ -72,75 +59,6 @@ class Runs(NamedTuple):
     indices: Floats
     chance: Floats  # of a good outcome
     row: Codes
-
-
-# -- distinct rows ------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def empty_level(capacity, slots, columns):
-    """Room for `capacity` states, none there yet."""
-    size = 4
-    while size < 2 * capacity:
-        size *= 2
-    rows = np.empty((capacity, slots), np.int32)
-    return Level(rows, np.zeros((capacity, columns)), np.full(size, -1, np.int64))
-
-
-@njit(cache=True, nogil=True)
-def find(level, row):
-    """Where the table has this row, or the free entry where it belongs."""
-    h = _SEED
-    for code in row:
-        h = (h ^ np.uint64(code)) * _FACTOR
-        h ^= h >> _HALF
-    mask = level.table.shape[0] - 1
-    at = np.int64(h & np.uint64(mask))
-    while level.table[at] >= 0:
-        known, s = level.rows[level.table[at]], 0
-        while s < row.shape[0] and known[s] == row[s]:
-            s += 1
-        if s == row.shape[0]:
-            break
-        at = (at + 1) & mask
-    return at
-
-
-@njit(cache=True, nogil=True)
-def copy(source, target):
-    """target[:] = source, which takes the compiler far longer."""
-    for s in range(source.shape[0]):
-        target[s] = source[s]
-
-
-@njit(cache=True, nogil=True)
-def grown(level, used):
-    """The same states with room for twice as many."""
-    wide = empty_level(2 * level.rows.shape[0], level.rows.shape[1], level.moments.shape[1])
-    for i in range(used):
-        copy(level.rows[i], wide.rows[i])
-        copy(level.moments[i], wide.moments[i])
-        wide.table[find(wide, level.rows[i])] = i
-    return wide
-
-
-@njit(cache=True, nogil=True)
-def add(level, used, row, moments, share, reward):
-    """Add a share of a state's moments, with `reward` on top, to the state `row`."""
-    if used == level.rows.shape[0]:
-        level = grown(level, used)
-    at = find(level, row)
-    i = level.table[at]
-    if i < 0:
-        i = level.table[at] = used
-        used += 1
-        copy(row, level.rows[i])
-    total = level.moments[i]
-    total[0] += share * moments[0]
-    if moments.shape[0] == 3:
-        total[1] += share * (moments[1] + reward * moments[0])
-        total[2] += share * (moments[2] + reward * (2.0 * moments[1] + reward * moments[0]))
-    return level, used
 
 
 # -- which arms are pulled ----------------------------------------------------------------------

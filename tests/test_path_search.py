@@ -1,0 +1,55 @@
+"""The price path of the calibrated index is chosen by what it earns."""
+
+import pytest
+
+from decobandit import path_search
+from decobandit.calibration import PricePath
+from decobandit.dual import solve
+from decobandit.evaluation import evaluate
+from decobandit.optimum import optimum
+from decobandit.paper import published, table1
+from decobandit.path_search import DEFAULT_PATH, choose_path
+from decobandit.policies.calibrated import CalibratedPolicy, fh_gittins
+from decobandit.problem import Problem
+
+
+@pytest.mark.parametrize(("arms", "horizon"), [(3, 20), (5, 20), (15, 20)])
+def test_calibrated_index_loses_at_most_three_fifths_of_what_fh_gittins_loses(
+    arms: int, horizon: int
+) -> None:
+    problem = Problem.uniform(arms=arms, horizon=horizon)
+    prices = solve(problem).prices
+    chosen = choose_path(problem, prices)
+    value = evaluate(CalibratedPolicy(problem, chosen.path, prices)).value
+    best = optimum(problem).value
+    assert chosen.value == value
+    assert best - value <= 0.6 * (best - evaluate(fh_gittins(problem)).value)
+
+
+def test_flat_path_is_kept_where_nothing_earns_more() -> None:
+    problem = Problem.uniform(arms=3, horizon=6)
+    assert choose_path(problem, solve(problem).prices).path == PricePath()
+
+
+def test_large_problems_get_the_default_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    long = Problem.uniform(arms=2, horizon=path_search.MOST_STAGES + 1)
+    assert choose_path(long, solve(long).prices).path == DEFAULT_PATH
+    monkeypatch.setattr(path_search, "MOST_STATES", 10)
+    short = Problem.uniform(arms=2, horizon=8)
+    chosen = choose_path(short, solve(short).prices)
+    assert chosen.path == DEFAULT_PATH
+    assert chosen.value is None
+
+
+def test_table1_row_is_in_order_and_below_the_bound() -> None:
+    first = published.table1()[0]
+    (row,) = table1.run([first])
+    assert (first.arms, first.horizon, first.bf, first.deco) == (3, 10, 6.409, 6.411)
+    assert row.optimum == pytest.approx(6.409642857142857, abs=1e-12)
+    assert row.rolling_deco is not None
+    assert max(row.deco, row.rolling_deco) <= row.fh_gittins <= row.deco_calibrated <= row.optimum
+    assert row.optimum < row.upper_bound == pytest.approx(6.716877801660787, rel=1e-6)
+    text = table1.to_markdown([row])
+    assert "6.411" in text
+    assert f"{row.deco:.6f}" in text
+    assert table1.to_csv([row]).splitlines()[1].startswith("3,10,6.409,,6.411,6.409642857")
