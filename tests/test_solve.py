@@ -146,6 +146,7 @@ def test_interrupt_returns_the_best_so_far(horizon: int, call: int) -> None:
     assert solution.lower_bound <= finer.upper_bound
     assert solution.upper_bound >= finer.lower_bound
     assert len(seen) <= call + 1  # at most one more line, for the certificate
+    assert solution.oracle_calls >= seen[call - 1].calls  # those on a coarser problem included
 
 
 # -- what is refused ----------------------------------------------------------------------------

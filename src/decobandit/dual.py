@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .market import Market, arms_of
+from .market import Market, arms_of, check_prices
 from .problem import Problem
 from .search import Progress, Report, Search, minimise, relative_gap, start_prices
 
@@ -37,7 +37,7 @@ class DualValue:
     reward: float  # expected reward of the relaxed policy: value = reward + gradient . prices
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays have no single truth value
 class DualSolution:
     """Multipliers with certified bounds: lower_bound <= min phi <= upper_bound.
 
@@ -107,10 +107,7 @@ def dual_value(problem: Problem, prices: npt.ArrayLike, *, threads: int | None =
     the subgradients, that of the policy which pulls where the index is strictly above the price.
     """
     mu = np.asarray(prices, dtype=float)
-    if mu.shape != (problem.stages,):
-        raise ValueError(f"prices: {mu.size} given, the problem has {problem.stages} stages")
-    if not np.all(np.isfinite(mu)):
-        raise ValueError("prices: all must be finite")
+    check_prices(mu, problem)
     market = _market(problem, threads)
     market.remember_signs(mu)
     value = market.value_at(mu)
@@ -135,6 +132,9 @@ def solve(
     """
     if not 0.0 <= tol < np.inf:
         raise ValueError(f"tol: {tol} is not allowed; must be zero or positive, and finite")
+    given = None if start is None else np.asarray(start, dtype=float)
+    if given is not None:
+        check_prices(given, problem, name="start")
     began = time.perf_counter()
     history: list[Progress] = []
 
@@ -146,22 +146,19 @@ def solve(
     search = Search(_market(problem, threads), report)
     interrupted = False
     try:
-        first = (
-            start_prices(search, problem.horizon, max_calls)
-            if start is None
-            else np.asarray(start, dtype=float)
-        )
+        first = start_prices(search, problem.horizon, max_calls) if given is None else given
         minimise(search, first, tol, max_calls)
     except KeyboardInterrupt:
         interrupted = True
         _certify(search)
     prices = search.prices
+    prices.flags.writeable = False
     return DualSolution(
         problem=problem,
         multipliers=prices[: problem.horizon],
         deployment_price=float(prices[-1]) if problem.stages > problem.horizon else None,
         upper_bound=search.upper,
-        lower_bound=min(search.lower, search.upper),
+        lower_bound=search.upper if search.met else search.lower,
         tol=tol,
         oracle_calls=search.calls,
         seconds=time.perf_counter() - began,

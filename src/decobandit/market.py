@@ -56,6 +56,14 @@ def arms_of(problem: Problem) -> Arms:
     )
 
 
+def check_prices(prices: Floats, problem: Problem, *, name: str = "prices") -> None:
+    """Refuse what is not one finite number per stage."""
+    if prices.shape != (problem.stages,):
+        raise ValueError(f"{name}: {prices.size} given, the problem has {problem.stages} stages")
+    if not np.all(np.isfinite(prices)):
+        raise ValueError(f"{name}: all must be finite")
+
+
 class Market:
     """Groups of arms that trade pulls over T stages, with the bands that the passes remember."""
 
@@ -74,9 +82,17 @@ class Market:
 
     @property
     def scale(self) -> float:
-        """The largest difference that one outcome can make."""
-        spread = np.abs(self.arms.reward_good - self.arms.reward_bad).max()
-        return float(spread) or 1.0
+        """The largest difference that one outcome can make, now or in a terminal table."""
+        spread = float(np.abs(self.arms.reward_good - self.arms.reward_bad).max())
+        steps = np.abs(np.diff(self.arms.terminal, axis=1))
+        steps[:, np.cumsum(np.arange(1, self.stages + 1)) - 1] = 0.0  # from one row to the next
+        return max(spread, float(steps.max())) or 1.0
+
+    @property
+    def unit(self) -> float:
+        """The largest reward there is: what linear programs are scaled by."""
+        arms = self.arms
+        return max(float(np.abs(x).max()) for x in (*arms[3:],)) or 1.0
 
     @property
     def largest_price(self) -> float:

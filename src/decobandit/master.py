@@ -32,8 +32,11 @@ class Mixture:
 class Master:
     """Columns are only ever added: each solve starts from the basis of the one before."""
 
-    def __init__(self, pulls: Floats, groups: int, *, largest_price: float) -> None:
+    def __init__(
+        self, pulls: Floats, groups: int, *, unit: float = 1.0, largest_price: float
+    ) -> None:
         self._pulls = pulls
+        self._unit = unit  # of rewards: the solver's tolerances are absolute
         self._largest_price = largest_price
         self._columns: list[tuple[int, float, Floats]] = []
         self._lp = highspy.Highs()
@@ -51,17 +54,22 @@ class Master:
         for k, (earned, pulls) in enumerate(zip(reward, spent, strict=True)):
             rows = np.append(np.flatnonzero(pulls), stages + k).astype(np.int32)
             entries = np.append(pulls[pulls != 0.0], 1.0)
-            self._lp.addCol(earned, 0.0, highspy.kHighsInf, rows.size, rows, entries)
+            self._lp.addCol(earned / self._unit, 0.0, highspy.kHighsInf, rows.size, rows, entries)
             self._columns.append((k, float(earned), pulls.copy()))
 
     def solve(self) -> Mixture | None:
         """The best mixture, or None where the solver did not find one."""
-        self._lp.run()
-        if self._lp.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-            return None
+        if not self._solved():
+            self._lp.clearSolver()  # now and then a start from scratch finds what the basis hid
+            if not self._solved():
+                return None
         solution = self._lp.getSolution()
-        prices = np.array(solution.row_dual)[: self._pulls.size]
+        prices = self._unit * np.array(solution.row_dual)[: self._pulls.size]
         return Mixture(self._bound(np.array(solution.col_value)), prices)
+
+    def _solved(self) -> bool:
+        self._lp.run()
+        return bool(self._lp.getModelStatus() == highspy.HighsModelStatus.kOptimal)
 
     def _bound(self, weights: Floats) -> float:
         """Value of the mixture after making its weights exact, less what its residual may hide.

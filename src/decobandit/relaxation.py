@@ -16,6 +16,7 @@ import numpy.typing as npt
 from .kernels.backward import sweep
 from .kernels.indices import index_terms, stage_index
 from .kernels.layout import slab_size
+from .market import check_prices
 from .problem import Problem
 
 Floats = npt.NDArray[np.float64]
@@ -42,10 +43,7 @@ class Relaxation:
     ) -> None:
         self.problem = problem
         self.prices = np.array(prices, dtype=float)
-        if self.prices.shape != (problem.stages,):
-            raise ValueError(
-                f"prices: {self.prices.size} given, the problem has {problem.stages} stages"
-            )
+        check_prices(self.prices, problem)
         stages = problem.stages
         bytes_of_all = 8 * len(problem.groups) * sum(slab_size(t) for t in range(stages + 1))
         self._keep_all = bytes_of_all <= keep_all_bytes
@@ -60,13 +58,24 @@ class Relaxation:
 
     def values(self, stage: int) -> Floats:
         """V_stage of every group, (groups, slab): state (n, g) at n(n+1)/2 + g, n <= stage."""
+        if not 0 <= stage <= self.problem.stages:
+            raise ValueError(f"stage: {stage} is not allowed; must be 0..{self.problem.stages}")
         while stage not in self._kept:
             later = min(t for t in self._kept if t > stage)
             step = later - 1 if self._keep_all else (later + stage) // 2
-            if not self._keep_all:  # stages before this one will not be asked for again soon
-                self._kept = {t: v for t, v in self._kept.items() if t >= stage}
             self._kept[step] = self._swept(later, step)
+            if not self._keep_all:
+                self._thin_out(stage)
         return self._kept[stage]
+
+    def _thin_out(self, stage: int) -> None:
+        """Keep later stages only, each about twice as far away as the one before, and the last."""
+        chain, reach = {self.problem.stages: self._kept[self.problem.stages]}, -1
+        for t in sorted(self._kept):
+            if t >= stage and t - stage >= reach:
+                chain[t] = self._kept[t]
+                reach = max(1, int(1.5 * (t - stage)))
+        self._kept = chain
 
     def _swept(self, start: int, stop: int) -> Floats:
         values = self._kept[start].copy()
@@ -79,6 +88,8 @@ class Relaxation:
 
     def terms(self, stage: int, group: int, good: int, bad: int) -> Terms:
         """Expected reward and value of information of a pull of one arm of a group."""
+        if min(good, bad) < 0 or good + bad > stage:
+            raise ValueError(f"{good} good, {bad} bad: not possible at stage {stage}")
         arm = self.problem.groups[group]
         ell, delta = index_terms(
             arm.alpha, arm.beta, arm.reward_good[stage], arm.reward_bad[stage], good + bad, good,

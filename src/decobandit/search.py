@@ -79,11 +79,14 @@ class Search:
         self.lower = max(self.lower, bound)
         self.report(Progress(self.market.stages, self.calls, self.upper, self.lower))
 
+    @property
+    def met(self) -> bool:
+        """Whether the bounds differ by no more than rounding."""
+        at_stake = self.market.unit * float(self.market.pulls.sum())
+        return self.upper - self.lower <= ROUNDING * at_stake
+
     def done(self, tol: float) -> bool:
-        arms = self.market.arms
-        largest = max(np.abs(arms.reward_good).max(), np.abs(arms.reward_bad).max())
-        at_stake = float(largest) * float(self.market.pulls.sum())
-        return self.gap <= tol or self.upper - self.lower <= ROUNDING * at_stake
+        return self.gap <= tol or self.met
 
 
 def minimise(search: Search, start: Floats, tol: float, most_calls: int) -> None:
@@ -135,7 +138,9 @@ def _mix(search: Search, flows: list[Flow], tol: float, most_calls: int) -> None
     Its own prices jump about, so each trial stays most of the way at the best ones so far.
     """
     market = search.market
-    master = Master(market.pulls, market.groups, largest_price=market.largest_price)
+    master = Master(
+        market.pulls, market.groups, unit=market.unit, largest_price=market.largest_price
+    )
     slack = TIE * market.scale
     search.saw_value(market.value_at(search.prices))
     while True:
@@ -193,7 +198,7 @@ def start_prices(search: Search, regular: int, most_calls: int) -> Floats:
     the start is that of a market in which no arm has been pulled yet.
     """
     market = search.market
-    fresh = market.stages <= COARSEST or bool(market.arms.terminal.any())
+    fresh = regular <= COARSEST or bool(market.arms.terminal.any())
     if not fresh:
         prices = _coarse_prices(search, regular, most_calls)
         rewards = np.concatenate([market.arms.reward_good, market.arms.reward_bad])[:, :regular]
@@ -217,8 +222,10 @@ def _coarse_prices(search: Search, regular: int, most_calls: int) -> Floats:
         if not found:
             level.saw_value(level.market.reprice())
         start = _stretched(found, stages, top) if found else level.prices
-        rounds(level, start, COARSE_TOLERANCE, most_calls)
-        search.calls_before += level.market.calls
+        try:
+            rounds(level, start, COARSE_TOLERANCE, most_calls)
+        finally:
+            search.calls_before += level.market.calls
         found.append((stages, level.prices))
         search.prices = _stretched(found, regular, top)  # the best to go on with, if interrupted
     return search.prices

@@ -45,6 +45,9 @@ def save_solution(
     solution: DualSolution, path: str | Path, *, ties: TieRule = DEFAULT_TIES
 ) -> None:
     """Write a solution; the file appears whole or not at all."""
+    target = Path(path)
+    if target.suffix.lower() != ".json":
+        raise ProblemError(f"{path}: solutions are JSON; the name must be .json at its end")
     tree = {
         "format": FORMAT,
         "version": __version__,
@@ -59,7 +62,6 @@ def save_solution(
         "interrupted": solution.interrupted,
         "ties": ties,
     }
-    target = Path(path)
     partial = target.with_name(target.name + ".partial")
     partial.write_text(json.dumps(tree, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     os.replace(partial, target)

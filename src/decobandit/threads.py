@@ -18,7 +18,7 @@ from .kernels.flow import fill, finish, move, offer
 from .kernels.layout import row_start
 from .kernels.market import Arms, Bands, Floats
 from .kernels.pricing import begin, bid, step
-from .kernels.selection import clear, margin
+from .kernels.selection import clear, in_order, margin
 
 
 def split(arms: Arms, bands: Bands, parts: int) -> list[tuple[slice, Arms, Bands]]:
@@ -66,14 +66,12 @@ class _Collected:
         self.keys = [np.empty(size) for size in sizes]
         self.weights = [np.empty(size) for size in sizes]
         self.counts = [0] * len(parts)
-        self.sure = [0.0] * len(parts)
 
-    def all(self) -> tuple[Floats, Floats, float]:
+    def all(self) -> tuple[Floats, Floats]:
         cut = range(len(self.counts))
         return (
             np.concatenate([self.keys[i][: self.counts[i]] for i in cut]),
             np.concatenate([self.weights[i][: self.counts[i]] for i in cut]),
-            sum(self.sure),
         )
 
 
@@ -94,12 +92,10 @@ def price_in_step(
         ramp = np.arange(stages + 1.0)
         begin(own_arms, values, low, high)
         for t in range(stages - 1, -1, -1):
-            found.counts[i], found.sure[i] = bid(
-                own_arms, own_bands, t, values, found.keys[i], found.weights[i]
-            )
+            found.counts[i] = bid(own_arms, own_bands, t, values, found.keys[i], found.weights[i])
             if barrier.wait() == 0:
-                key, weight, sure = found.all()
-                price, _ = margin(key, weight, pulls[t] - sure)
+                key, weight = found.all()
+                price, _ = margin(key, weight, pulls[t] - in_order(bands.settled[:, t]))
                 price = min(max(price, lowest[t]), highest[t])
                 if np.isfinite(price):
                     mu[t] = price
@@ -119,6 +115,7 @@ def clear_in_step(
     found = _Collected(parts, stages)
     total = float(arms.counts.sum())
     decision = (0.0, 0.0, 0.0, 0.0)
+    sides = np.empty(arms.counts.size)
     narrow = 0
 
     def work(i: int, barrier: Barrier) -> None:
@@ -129,12 +126,13 @@ def clear_in_step(
         fill(own_arms, mass[part], first, last)
         reward[part] = 0.0
         for t in range(stages):
-            found.counts[i], found.sure[i] = offer(
-                own_bands, t, blend, mass[part], first, last, found.keys[i], found.weights[i]
-            )
+            found.counts[i] = offer(
+                own_bands, t, blend, mass[part], first, last, sides[part], found.keys[i],
+                found.weights[i],
+            )  # fmt: skip
             if barrier.wait() == 0:
-                key, weight, sure = found.all()
-                decision = clear(key, weight, sure, total, pulls[t])
+                key, weight = found.all()
+                decision = clear(key, weight, in_order(sides), total, pulls[t])
                 narrow += decision[2] < 1.0 or decision[3] > 0.0
             barrier.wait()
             price, part_at, part_sure, part_rest = decision

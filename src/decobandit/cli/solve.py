@@ -39,9 +39,9 @@ def solve(
 ) -> None:
     """Bound what any policy can earn, and find the price of a pull at every stage."""
     if save is not None:
+        check_writable(save)
         if save.suffix.lower() != ".json":
             raise typer.BadParameter(f"--save {save}: solutions are JSON; must end in .json")
-        check_writable(save)
     solution = solve_shown(problem_from(problem, arms, horizon, prior_good, prior_bad), tol)
     if save is not None:
         from ..solution_files import save_solution

@@ -24,12 +24,12 @@ def fill(arms, mass, first, last):
 
 
 @njit(cache=True, nogil=True)
-def offer(bands, t, blend, mass, first, last, key, weight):
+def offer(bands, t, blend, mass, first, last, sides, key, weight):
     """Collect the band states with mass at stage t, and blend all masses into the averages.
 
-    Returns (number collected in key and weight, mass on pulled sides).
+    sides (G,): mass on pulled sides. Returns the number collected in key and weight.
     """
-    count, sure = 0, 0.0
+    count = 0
     base = row_start(t)
     for k in range(mass.shape[0]):
         side = 0.0
@@ -50,8 +50,8 @@ def offer(bands, t, blend, mass, first, last, key, weight):
                     weight[count] = own[g]
                     count += 1
         bands.settled[k, t] += blend * (side - bands.settled[k, t])
-        sure += side
-    return count, sure
+        sides[k] = side
+    return count
 
 
 @njit(cache=True, nogil=True)

@@ -16,15 +16,14 @@ from .layout import row_start
 def bid(arms, bands, t, V, key, weight):
     """Write the index of all band states at stage t (V is V_{t+1}); collect those with mass.
 
-    Returns (number collected in key and weight, mass on pulled sides).
+    Returns the number collected in key and weight.
     """
-    count, sure = 0, 0.0
+    count = 0
     base = row_start(t)
     for k in range(arms.alpha.shape[0]):
         alpha, beta = arms.alpha[k], arms.beta[k]
         bad = arms.reward_bad[k, t]
         spread = arms.reward_good[k, t] - bad
-        sure += bands.settled[k, t]
         for n in range(t + 1):
             first, last = bands.low[k, base + n], bands.high[k, base + n]
             if last < first:
@@ -41,7 +40,7 @@ def bid(arms, bands, t, V, key, weight):
                     key[count] = x
                     weight[count] = bands.share[at + g]
                     count += 1
-    return count, sure
+    return count
 
 
 @njit(cache=True, nogil=True)

@@ -6,7 +6,7 @@ from numba import njit
 from .flow import fill, finish, move, offer
 from .layout import row_start
 from .pricing import begin, bid, step
-from .selection import clear, margin
+from .selection import clear, in_order, margin
 
 
 @njit(cache=True, nogil=True)
@@ -23,7 +23,8 @@ def price_pass(arms, bands, pulls, lowest, highest, mu, V):
     weight = np.empty(groups * row_start(T + 1))
     begin(arms, V, low, high)
     for t in range(T - 1, -1, -1):
-        count, sure = bid(arms, bands, t, V, key, weight)
+        count = bid(arms, bands, t, V, key, weight)
+        sure = in_order(bands.settled[:, t])
         price, _ = margin(key[:count], weight[:count], pulls[t] - sure)
         price = min(max(price, lowest[t]), highest[t])
         if np.isfinite(price):  # otherwise there is nothing to choose: any price will do
@@ -44,11 +45,14 @@ def clearing_pass(arms, bands, pulls, blend, mass, reward, spent):
     weight = np.empty(groups * row_start(T + 1))
     fill(arms, mass, first, last)
     reward[:] = 0.0
+    sides = np.empty(groups)
     narrow = 0
     total = arms.counts.sum()
     for t in range(T):
-        count, side = offer(bands, t, blend, mass, first, last, key, weight)
-        price, part, sure, rest = clear(key[:count], weight[:count], side, total, pulls[t])
+        count = offer(bands, t, blend, mass, first, last, sides, key, weight)
+        price, part, sure, rest = clear(
+            key[:count], weight[:count], in_order(sides), total, pulls[t]
+        )  # fmt: skip
         narrow += sure < 1.0 or rest > 0.0
         move(
             arms, bands, t, price, 0.0, part, sure, rest, mass, first, last, reward, spent

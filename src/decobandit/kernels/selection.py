@@ -7,6 +7,15 @@ ROUNDING = 1e-9  # masses count arms: this much of an arm is nothing
 
 
 @njit(cache=True, nogil=True)
+def in_order(parts):
+    """Sum of the groups' parts, first to last: the same digits however threads share the groups."""
+    total = 0.0
+    for part in parts:
+        total += part
+    return total
+
+
+@njit(cache=True, nogil=True)
 def margin(key, weight, target):
     """The key c with weight{key > c} < target <= weight{key >= c}, by quickselect.
 

@@ -74,6 +74,12 @@ class IndexPolicy(ABC):
         """Positions of the arms to pull, largest index first."""
         if not 0 <= stage < self.problem.stages:
             raise ValueError(f"stage: {stage} is not allowed; must be 0..{self.problem.stages - 1}")
+        if len(state.pulls) != self.problem.number_of_arms:
+            raise ValueError(
+                f"state: {len(state.pulls)} arms; the problem has {self.problem.number_of_arms}"
+            )
+        if max(state.pulls) > stage:
+            raise ValueError(f"state: {max(state.pulls)} pulls of one arm by stage {stage}")
         indices = self.indices(stage, state)
         remaining = np.arange(indices.size)
         chosen: list[int] = []
@@ -87,6 +93,8 @@ class IndexPolicy(ABC):
     def _break_tie(
         self, tied: npt.NDArray[np.intp], state: State, rng: np.random.Generator | None
     ) -> int:
+        if len(tied) == 1:
+            return int(tied[0])
         if self.ties == "random":
             if rng is None:
                 raise ValueError("ties are broken at random: pass a random generator as rng")
