@@ -25,8 +25,8 @@ from examples import KINDS, at_stake, heterogeneous, problems, random_prices, ra
 from oracles import contents, dual, good_chance, rewards, stage_pulls
 
 REFERENCE = json.loads(Path(__file__).with_name("reference.json").read_text(encoding="utf-8"))
-SMALL = settings(max_examples=60, deadline=None)  # the first example waits for the compiler
-SMALL_STATES = 1_200  # the recursion tells equal arms apart and has many more
+SMALL = settings(max_examples=40, deadline=None)  # the first example waits for the compiler
+SMALL_STATES = 600  # the recursion tells equal arms apart and has many more
 
 Joint = tuple[tuple[int, int], ...]  # (n, g) of every arm
 Choose = Callable[[int, Joint], list[tuple[int, ...]]]

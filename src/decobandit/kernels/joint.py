@@ -138,26 +138,36 @@ def _insertions(ranking, r, v):
 
 
 @njit(cache=True, nogil=True)
+def _at_least(out, source, floor):
+    """out = max(source, floor)."""
+    for i in range(out.shape[0]):
+        out[i] = source[i] if source[i] > floor else floor
+
+
+@njit(cache=True, nogil=True)
 def _fill_last(arms, t, ranking, pulls, out, p, gain):
-    """out: the largest gain in every state of one shape."""
-    out[:] = -np.inf
-    outer, c = 1, 0
-    while c < pulls.size:
-        k, v = ranking.group[c], np.int64(pulls[c])
-        r = run_length(pulls, ranking.group, c, k, v)
-        full = ranking.under[v + 1, r]
-        inner = out.size // (outer * full)
-        leaving = _insertions(ranking, r - 1, v)
+    """out: the largest gain in every state of one shape.
+
+    The states of the last runs stand in front of `out` and are repeated for every multiset of the
+    run before, down to the first multiset, which takes their place.
+    """
+    inner, stop = 1, pulls.size
+    out[0] = -np.inf
+    while stop > 0:
+        k, v, c = ranking.group[stop - 1], np.int64(pulls[stop - 1]), stop - 1
+        while c > 0 and ranking.group[c - 1] == k and pulls[c - 1] == v:
+            c -= 1
         pull_row(arms, k, t, v, p, gain)
-        for o in range(outer):
-            for rest in range(leaving.shape[0]):
-                for g in range(v + 1):
-                    to = (o * full + leaving[rest, g]) * inner
-                    piece = out[to : to + inner]
-                    for i in range(inner):
-                        piece[i] = gain[g] if gain[g] > piece[i] else piece[i]
-        outer *= full
-        c += r
+        leaving = _insertions(ranking, stop - c - 1, v)
+        best = np.full(ranking.under[v + 1, stop - c], -np.inf)
+        for rest in range(leaving.shape[0]):
+            for g in range(v + 1):
+                a = leaving[rest, g]
+                best[a] = max(best[a], gain[g])
+        for a in range(best.size - 1, -1, -1):
+            _at_least(out[a * inner : (a + 1) * inner], out[:inner], best[a])
+        inner *= best.size
+        stop = c
 
 
 @njit(cache=True, nogil=True)

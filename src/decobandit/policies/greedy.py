@@ -1,0 +1,21 @@
+"""Greedy: pull the arm of largest expected reward, as if there were nothing to learn.
+
+    bad + (good - bad) a / (a + b)        posterior Beta(a, b), rewards of the stage
+
+The myopic rule of Bayesian bandits; see Berry and Fristedt, Bandit Problems, 1985. Serves any
+problem.
+"""
+
+from __future__ import annotations
+
+from ..problem import Group
+from .table import Floats, TablePolicy, expected_reward
+
+
+class GreedyPolicy(TablePolicy):
+    """Pulls the largest posterior mean reward."""
+
+    name = "greedy"
+
+    def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats:
+        return expected_reward(group, stage, n, g)

@@ -1,0 +1,26 @@
+"""MOSS: an upper bound that knows the horizon, for the smallest worst-case regret.
+
+    g/n + sqrt(max(0, log(N / (K n))) / n)        arms never pulled first
+
+N pulls in all (the horizon times pulls per stage), K arms: no bonus for an arm that has had its
+share N / K. Audibert and Bubeck, Minimax policies for adversarial and stochastic bandits, COLT
+2009.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .table import BoundPolicy, Floats
+
+
+class MossPolicy(BoundPolicy):
+    """Pulls the largest minimax-optimal bound."""
+
+    name = "moss"
+
+    def upper_bound(self, stage: int, n: Floats, g: Floats) -> Floats:
+        problem = self.problem
+        share = problem.horizon * problem.pulls_per_stage / problem.number_of_arms
+        bonus = np.sqrt(np.maximum(0.0, np.log(share / n)) / n)
+        return np.asarray(g / n + bonus, dtype=np.float64)

@@ -1,0 +1,149 @@
+"""Index policies whose index has a formula: the table of a stage is one array expression.
+
+Notations
+    t       stage: the number of stages played so far; with one pull per stage, of pulls
+    n, g    pulls of an arm and good outcomes among them; state (n, g) is at n (n+1) / 2 + g
+    a, b    posterior of the success probability: Beta(a, b) = Beta(alpha + g, beta + n - g)
+
+An index x of the success probability is worth bad + (good - bad) x. At a deployment nothing is left
+to learn: there every policy takes the largest expected reward. Tables of last rewards are not
+looked at.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+import numpy.typing as npt
+
+from ..kernels.layout import slab_size
+from ..problem import Group, Problem
+from ..state import State
+from .base import DEFAULT_TIES, TIE_TOLERANCE, IndexPolicy, TieRule
+
+Floats = npt.NDArray[np.float64]
+UNPULLED = (
+    1e9  # index of an arm never pulled, for bounds on the success probability: above them all
+)
+
+
+def states(stage: int) -> tuple[Floats, Floats]:
+    """n and g of every state that an arm can be in at a stage, each (slab,)."""
+    rows = np.arange(stage + 1.0)
+    n = np.repeat(rows, np.arange(1, stage + 2))
+    return n, np.arange(slab_size(stage)) - n * (n + 1) / 2
+
+
+def expected_reward(group: Group, stage: int, n: Floats, g: Floats) -> Floats:
+    """What a pull earns on average, bad + (good - bad) a / (a + b), (slab,)."""
+    good, bad = group.reward_good[stage], group.reward_bad[stage]
+    mean = (group.alpha + g) / (group.alpha + group.beta + n)
+    return np.asarray(bad + (good - bad) * mean, dtype=np.float64)
+
+
+def better_outcome(
+    group: Group, stage: int, n: Floats, g: Floats
+) -> tuple[Floats, Floats, float, float]:
+    """Posterior Beta(a, b) of the outcome that earns more; then what the other earns, and it."""
+    a, b = group.alpha + g, group.beta + n - g
+    good, bad = float(group.reward_good[stage]), float(group.reward_bad[stage])
+    return (a, b, bad, good) if good >= bad else (b, a, good, bad)
+
+
+class TablePolicy(IndexPolicy):
+    """Pulls the largest index; a subclass says what the index of a group's states is."""
+
+    def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
+        super().__init__(problem, ties=ties)
+        self.scale = self._tolerance / TIE_TOLERANCE  # the largest number in the problem
+        self._groups = problem.group_of_arm
+        self._last: tuple[int, Floats] | None = None
+
+    @abstractmethod
+    def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats:
+        """Index of the states (n, g) of a group at a stage before any deployment, (slab,)."""
+
+    def stage_index(self, stage: int) -> Floats:
+        """Index of every state of every group at a stage, (groups, slab). Read-only."""
+        last = self._last  # read once: another thread may replace it
+        if last is None or last[0] != stage:
+            table = self._table(stage)
+            table.flags.writeable = False
+            self._last = last = (stage, table)
+        return last[1]
+
+    def indices(self, stage: int, state: State) -> Floats:
+        table = self.stage_index(stage)
+        good, pulls = np.array(state.good), np.array(state.pulls)
+        own = table[self._groups, pulls * (pulls + 1) // 2 + good]
+        return np.asarray(own, dtype=np.float64)
+
+    def _table(self, stage: int) -> Floats:
+        index = self.group_index if stage < self.problem.horizon else expected_reward
+        n, g = states(stage)
+        return np.stack([index(group, stage, n, g) for group in self.problem.groups])
+
+
+class BoundPolicy(TablePolicy):
+    """Pulls the largest upper bound on the success probability, from observed frequencies alone.
+
+    Arms never pulled come first. All arms must have the same rewards at all stages, good above bad:
+    the bounds are for rewards in [0, 1], which such rewards are up to a shift and a factor.
+    """
+
+    def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
+        refuse_unequal_rewards(problem, self.name)
+        super().__init__(problem, ties=ties)
+
+    @abstractmethod
+    def upper_bound(self, stage: int, n: Floats, g: Floats) -> Floats:
+        """Bound in the states (n, g), n at least 1; at stage 0 there are none."""
+
+    def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats:
+        bound = np.append(UNPULLED, self.upper_bound(stage, n[1:], g[1:]))
+        good, bad = group.reward_good[stage], group.reward_bad[stage]
+        return np.asarray(bad + (good - bad) * bound, dtype=np.float64)
+
+    def _table(self, stage: int) -> Floats:
+        if stage >= self.problem.horizon:
+            return super()._table(stage)
+        # no prior in it: one row serves all groups
+        row = self.group_index(self.problem.groups[0], stage, *states(stage))
+        return np.tile(row, (len(self.problem.groups), 1))
+
+
+# -- refusals -----------------------------------------------------------------------------------
+
+
+def refuse_unequal_rewards(problem: Problem, policy: str) -> None:
+    """A ValueError unless one pair of rewards, good above bad, holds for all arms and stages."""
+    first = problem.groups[0]
+    good, bad = float(first.reward_good[0]), float(first.reward_bad[0])
+    why = f"policy {policy!r} compares success probabilities, so that"
+    for group in problem.groups:
+        name = problem.arms[group.members[0]].name
+        for rewards, expected in ((group.reward_good, good), (group.reward_bad, bad)):
+            other = rewards[: problem.horizon][rewards[: problem.horizon] != expected]
+            if other.size:
+                raise ValueError(
+                    f"{why} all arms must have the same rewards at all stages; arm {name!r} has "
+                    f"{other[0]:g} where others have {expected:g}; use 'greedy' or 'bayes-ucb'"
+                )
+    if good <= bad:
+        raise ValueError(
+            f"{why} a good outcome must earn more than a bad one; here good earns {good:g} and "
+            f"bad {bad:g}; use 'greedy' or 'bayes-ucb'"
+        )
+
+
+def refuse_changing_rewards(problem: Problem, policy: str) -> None:
+    """A ValueError unless every arm has the same rewards at all stages."""
+    for group in problem.groups:
+        for rewards in (group.reward_good[: problem.horizon], group.reward_bad[: problem.horizon]):
+            if np.any(rewards != rewards[0]):
+                name = problem.arms[group.members[0]].name
+                raise ValueError(
+                    f"policy {policy!r} discounts the same reward at all stages; those of arm "
+                    f"{name!r} change; use 'greedy' or 'bayes-ucb'"
+                )

@@ -1,0 +1,25 @@
+"""UCB1: the observed mean plus a bonus from Hoeffding's inequality.
+
+    g/n + sqrt(2 log t / n)        t pulls so far; arms never pulled first
+
+Auer, Cesa-Bianchi and Fischer, Finite-time analysis of the multiarmed bandit problem, Machine
+Learning 47, 2002, figure 1. With several pulls per stage, t counts stages.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .table import BoundPolicy, Floats
+
+
+class Ucb1Policy(BoundPolicy):
+    """Pulls the largest Hoeffding bound."""
+
+    name = "ucb1"
+
+    def upper_bound(self, stage: int, n: Floats, g: Floats) -> Floats:
+        log_t = math.log(max(stage, 1))
+        return np.asarray(g / n + np.sqrt(2.0 * log_t / n), dtype=np.float64)
