@@ -9,7 +9,7 @@ import numpy as np
 from decobandit import Problem, solve
 from decobandit.calibration import Calibration
 from decobandit.evaluation import evaluate
-from decobandit.optimum import optimum
+from decobandit.joint_optimum import optimum
 from decobandit.policies import deco
 
 from .plain_two_arms import plain_two_arms

@@ -29,7 +29,7 @@ LAYERS = [
     {"relaxation", "calibration", "best_arm"},
     {"joint_states"},
     {"joint_sweep"},
-    {"optimum"},
+    {"joint_optimum"},
     {"policies"},
     {"forward"},
     {"evaluation"},

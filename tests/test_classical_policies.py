@@ -11,8 +11,8 @@ from scipy.optimize import brentq
 from scipy.special import betainc
 
 from decobandit.evaluation import evaluate
+from decobandit.joint_optimum import optimum
 from decobandit.kernels.layout import slab_size
-from decobandit.optimum import optimum
 from decobandit.policies.bayes_ucb import BayesUcbPolicy
 from decobandit.policies.equal import EqualPolicy
 from decobandit.policies.explore_then_commit import ExploreThenCommitPolicy

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from decobandit import joint_optimum as optimum_module
 from decobandit import joint_states, joint_sweep
-from decobandit import optimum as optimum_module
+from decobandit.joint_optimum import Optimum, TooLarge, count_states, optimum
 from decobandit.joint_states import count, ranking_of, shapes_at
 from decobandit.joint_sweep import sweep, sweep_two_arms
-from decobandit.optimum import Optimum, TooLarge, count_states, optimum
 from decobandit.policies.optimal import OptimalPolicy
 from decobandit.problem import Arm, Beta, Problem, Reward, Terminal
 from decobandit.state import State

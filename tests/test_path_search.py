@@ -6,7 +6,7 @@ from decobandit import path_search
 from decobandit.calibration import PricePath
 from decobandit.dual import solve
 from decobandit.evaluation import evaluate
-from decobandit.optimum import optimum
+from decobandit.joint_optimum import optimum
 from decobandit.paper import published, table1
 from decobandit.path_search import DEFAULT_PATH, choose_path
 from decobandit.policies.calibrated import CalibratedPolicy, fh_gittins

@@ -1,6 +1,6 @@
 """Finite-horizon Bayesian bandits by decomposition and coordination (DeCo).
 
-Reading order: problem -> market -> search -> dual -> relaxation -> policies.
+Reading order: problem -> market -> search -> dual -> relaxation -> policies -> evaluation.
 Names are imported on first use, so that `import decobandit` does not wait for the compiler.
 """
 
@@ -12,12 +12,26 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from .calibration import Calibration, PricePath
     from .dual import DualSolution, DualValue, dual_value, solve
+    from .evaluation import Evaluation, evaluate
+    from .joint_optimum import Optimum, TooLarge, count_states, optimum
     from .outcomes import read_outcomes
-    from .policies import DecoPolicy, IndexPolicy, Policy, deco
+    from .path_search import ChosenPath, choose_path
+    from .policies import (
+        CalibratedPolicy,
+        DecoPolicy,
+        IndexPolicy,
+        OptimalPolicy,
+        Policy,
+        RollingDecoPolicy,
+        deco,
+        fh_gittins,
+    )
     from .problem import Arm, Beta, Problem, Reward, Terminal, terminal_table
     from .problem_files import ProblemError, load_problem, save_problem
     from .progress import show_progress
+    from .registry import POLICIES, Workbench
     from .relaxation import Relaxation
     from .solution_files import load_policy, load_solution, save_policy, save_solution
     from .state import State
@@ -25,22 +39,38 @@ if TYPE_CHECKING:
 _HOME = {
     "Arm": "problem",
     "Beta": "problem",
+    "CalibratedPolicy": "policies",
+    "Calibration": "calibration",
+    "ChosenPath": "path_search",
     "DecoPolicy": "policies",
     "DualSolution": "dual",
     "DualValue": "dual",
+    "Evaluation": "evaluation",
     "IndexPolicy": "policies",
+    "OptimalPolicy": "policies",
+    "Optimum": "joint_optimum",
+    "POLICIES": "registry",
     "Policy": "policies",
+    "PricePath": "calibration",
     "Problem": "problem",
     "ProblemError": "problem_files",
     "Relaxation": "relaxation",
     "Reward": "problem",
+    "RollingDecoPolicy": "policies",
     "State": "state",
     "Terminal": "problem",
+    "TooLarge": "joint_optimum",
+    "Workbench": "registry",
+    "choose_path": "path_search",
+    "count_states": "joint_optimum",
     "deco": "policies",
     "dual_value": "dual",
+    "evaluate": "evaluation",
+    "fh_gittins": "policies",
     "load_policy": "solution_files",
     "load_problem": "problem_files",
     "load_solution": "solution_files",
+    "optimum": "joint_optimum",
     "read_outcomes": "outcomes",
     "save_policy": "solution_files",
     "save_problem": "problem_files",
@@ -51,25 +81,41 @@ _HOME = {
 }
 
 __all__ = [
+    "POLICIES",
     "Arm",
     "Beta",
+    "CalibratedPolicy",
+    "Calibration",
+    "ChosenPath",
     "DecoPolicy",
     "DualSolution",
     "DualValue",
+    "Evaluation",
     "IndexPolicy",
+    "OptimalPolicy",
+    "Optimum",
     "Policy",
+    "PricePath",
     "Problem",
     "ProblemError",
     "Relaxation",
     "Reward",
+    "RollingDecoPolicy",
     "State",
     "Terminal",
+    "TooLarge",
+    "Workbench",
     "__version__",
+    "choose_path",
+    "count_states",
     "deco",
     "dual_value",
+    "evaluate",
+    "fh_gittins",
     "load_policy",
     "load_problem",
     "load_solution",
+    "optimum",
     "read_outcomes",
     "save_policy",
     "save_problem",

@@ -7,12 +7,23 @@ from functools import cached_property
 from typing import Any
 
 from .dual import DualSolution, solve
+from .kernels.layout import slab_size
 from .path_search import ChosenPath, choose_path
 from .policies.base import DEFAULT_TIES, TIE_RULES, Policy, TieRule
+from .policies.bayes_ucb import BayesUcbPolicy
 from .policies.calibrated import CalibratedPolicy, fh_gittins
 from .policies.deco import DecoPolicy, deco
+from .policies.equal import EqualPolicy
+from .policies.explore_then_commit import ExploreThenCommitPolicy
+from .policies.greedy import GreedyPolicy
+from .policies.kl_ucb import KlUcbPolicy
+from .policies.moss import MossPolicy
+from .policies.ogi import OgiPolicy
 from .policies.optimal import OptimalPolicy
 from .policies.rolling import RollingDecoPolicy
+from .policies.table import TablePolicy
+from .policies.ucb1 import Ucb1Policy
+from .policies.ucb_tuned import UcbTunedPolicy
 from .problem import Problem
 
 
@@ -69,7 +80,17 @@ POLICIES: dict[str, Callable[[Workbench], Policy]] = {
     "rolling-deco": lambda bench: RollingDecoPolicy(bench.solution, ties=bench.ties),
     "fh-gittins": lambda bench: fh_gittins(bench.problem, ties=bench.ties),
     "optimal": lambda bench: OptimalPolicy(bench.problem),
+    "greedy": lambda bench: GreedyPolicy(bench.problem, ties=bench.ties),
+    "equal": lambda bench: EqualPolicy(bench.problem, ties=bench.ties),
+    "explore-then-commit": lambda bench: ExploreThenCommitPolicy(bench.problem, ties=bench.ties),
+    "ucb1": lambda bench: Ucb1Policy(bench.problem, ties=bench.ties),
+    "ucb-tuned": lambda bench: UcbTunedPolicy(bench.problem, ties=bench.ties),
+    "moss": lambda bench: MossPolicy(bench.problem, ties=bench.ties),
+    "kl-ucb": lambda bench: KlUcbPolicy(bench.problem, ties=bench.ties),
+    "bayes-ucb": lambda bench: BayesUcbPolicy(bench.problem, ties=bench.ties),
+    "ogi": lambda bench: OgiPolicy(bench.problem, ties=bench.ties),
 }
+NO_INDEX = ("optimal", "rolling-deco")  # decide on all arms together
 
 
 def arm_position(problem: Problem, name: str | None) -> int:
@@ -96,7 +117,9 @@ def arm_index(
     result: dict[str, Any] = {
         "policy": name, "arm": problem.arms[arm].name, "stage": stage, "good": good, "bad": bad,
     }  # fmt: skip
-    policy = bench.policy(name) if name in INDEX_POLICIES else None
+    if name in NO_INDEX:
+        raise ValueError(f"policy {name!r} has no index of a single arm: it looks at all of them")
+    policy = bench.policy(name)
     if isinstance(policy, DecoPolicy):
         terms = policy.relaxation.terms(stage, group, good, bad)
         return result | {
@@ -108,9 +131,6 @@ def arm_index(
     if isinstance(policy, CalibratedPolicy):
         single, crossings = policy.calibration.crossings(stage, group, good, bad)
         return result | {"index": crossings[-1], "indexable": single, "path": str(policy.path)}
-    raise ValueError(
-        f"policy {name!r} has no index of a single arm; choose one of {', '.join(INDEX_POLICIES)}"
-    )
-
-
-INDEX_POLICIES = ("deco", "deco-calibrated", "fh-gittins")
+    assert isinstance(policy, TablePolicy), name
+    table = policy.stage_index(stage)
+    return result | {"index": float(table[group, slab_size(good + bad - 1) + good])}

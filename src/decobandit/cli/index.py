@@ -43,7 +43,7 @@ def index(
     bench = Workbench(described, tol=tol)
     bench.check([policy])
     position = arm_position(described, arm)
-    if policy != "fh-gittins":
+    if policy.startswith("deco"):
         bench.solution = solve_shown(described, tol)
     result = arm_index(bench, policy, position, stage, good, bad)
     if as_json:

@@ -24,7 +24,7 @@ def optimum(
     as_json: AsJson = False,
 ) -> None:
     """Compute the exact optimum by dynamic programming over all arms together."""
-    from ..optimum import optimum as exact_optimum
+    from ..joint_optimum import optimum as exact_optimum
 
     described = problem_from(problem, arms, horizon, prior_good, prior_bad)
     with show_levels("optimum") as report:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -17,6 +17,10 @@ def reproduce(
     what: Annotated[
         list[str] | None, typer.Argument(metavar="[table1]", help="What to compute.")
     ] = None,
+    scale: Annotated[
+        Literal["quick", "paper"],
+        typer.Option(help="quick: without what takes minutes; paper: all of it."),
+    ] = "quick",
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the files go.")] = Path(
         "reproduction"
     ),
@@ -28,7 +32,7 @@ def reproduce(
     from ..paper import table1
 
     make_folder(out)
-    rows = table1.run(report=lambda line: print(line, file=sys.stderr))
+    rows = table1.run(quick=scale == "quick", report=lambda line: print(line, file=sys.stderr))
     (out / "table1.csv").write_text(table1.to_csv(rows), encoding="utf-8")
     (out / "table1.md").write_text(table1.to_markdown(rows), encoding="utf-8")
     print(table1.to_markdown(rows))

@@ -9,7 +9,7 @@ def warmup() -> None:
 
     from ..dual import dual_value, solve
     from ..evaluation import evaluate
-    from ..optimum import optimum
+    from ..joint_optimum import optimum
     from ..policies.calibrated import fh_gittins
     from ..policies.deco import deco
     from ..problem import Problem
@@ -24,5 +24,6 @@ def warmup() -> None:
     evaluate(policy)
     evaluate(fh_gittins(problem))
     optimum(problem)
-    optimum(Problem.uniform(arms=3, horizon=4))
+    optimum(Problem.uniform(arms=3, horizon=4), keep=True)
+    optimum(Problem.uniform(arms=3, horizon=4, pulls_per_stage=2))
     print(f"kernels ready ({time.perf_counter() - began:.1f} s)")

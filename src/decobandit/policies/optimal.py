@@ -10,9 +10,9 @@ from itertools import combinations, product
 import numpy as np
 import numpy.typing as npt
 
+from ..joint_optimum import optimum
 from ..joint_states import JointValues
 from ..joint_sweep import Report
-from ..optimum import optimum
 from ..problem import Problem
 from ..state import State
 from .base import TIE_TOLERANCE, tie_tolerance
