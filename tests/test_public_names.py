@@ -9,7 +9,6 @@ import pytest
 import decobandit
 
 NAMES = [
-    "POLICIES",
     "Arm",
     "Beta",
     "CalibratedPolicy",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .problem import Arm, Beta, Problem, Reward, Terminal, terminal_table
     from .problem_files import ProblemError, load_problem, save_problem
     from .progress import show_progress
-    from .registry import POLICIES, Workbench
+    from .registry import Workbench
     from .relaxation import Relaxation
     from .solution_files import load_policy, load_solution, save_policy, save_solution
     from .state import State
@@ -49,7 +49,6 @@ _HOME = {
     "IndexPolicy": "policies",
     "OptimalPolicy": "policies",
     "Optimum": "joint_optimum",
-    "POLICIES": "registry",
     "Policy": "policies",
     "PricePath": "calibration",
     "Problem": "problem",
@@ -81,7 +80,6 @@ _HOME = {
 }
 
 __all__ = [
-    "POLICIES",
     "Arm",
     "Beta",
     "CalibratedPolicy",
