@@ -17,7 +17,7 @@ PACKAGE = ROOT / "src" / "decobandit"
 # import each other as long as they do not go round in a circle.
 LAYERS = [
     {"_version"},
-    {"kernels"},
+    {"kernels", "memory"},
     {"problem"},
     {"state"},
     {"problem_files"},

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from decobandit import calibration
+from decobandit import calibration, memory
 from decobandit.calibration import Calibration, PricePath
 from decobandit.dual import solve
-from decobandit.problem import Arm, Beta, Problem
+from decobandit.problem import Arm, Beta, Problem, Reward
 from examples import deployed, heterogeneous, seasonal, tabled
 from oracles import OneArm
 
@@ -122,3 +122,24 @@ def test_long_horizons_with_terminal_tables_are_refused() -> None:
 def test_a_path_around_decos_prices_needs_them() -> None:
     with pytest.raises(ValueError, match="needs a solved dual"):
         PricePath(theta=0.5).prices(Problem.uniform(arms=2, horizon=3), None)
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e-9, 1e9])
+def test_index_is_in_the_unit_of_the_rewards(unit: float) -> None:
+    def index(reward: float) -> float:
+        arm = Arm(name="a", reward=Reward(good=reward, bad=0.0))
+        problem = Problem(arms=(arm,), horizon=12)
+        return Calibration(problem, np.zeros(12)).index(2, 0, 1, 1)
+
+    assert index(unit) / unit == pytest.approx(index(1.0), rel=1e-9)
+
+
+def test_a_table_that_does_not_fit_is_refused_with_its_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1_000_000)
+    problem = Problem.uniform(arms=2, horizon=120)
+    with pytest.raises(ValueError, match=r"needs 0\.0 GB .*use the policy 'deco'"):
+        Calibration(problem, np.zeros(120)).stage_index(0)
+    with pytest.raises(ValueError, match="shorter horizon"):
+        solve(Problem.uniform(arms=2, horizon=400))

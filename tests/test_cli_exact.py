@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from decobandit.cli.options import POLICY_NAMES
+from decobandit.registry import POLICIES
 from program import deco
 
 REFERENCE = json.loads(Path(__file__).with_name("reference.json").read_text())
@@ -128,3 +130,19 @@ def test_bad_input_is_refused_in_one_line(arguments: list[object], culprit: str)
     assert len(run.err.strip().splitlines()) == 1
     assert culprit in run.err
     assert "Traceback" not in run.err
+
+
+def test_help_names_every_policy() -> None:
+    assert tuple(POLICY_NAMES.split(", ")) == tuple(POLICIES)
+
+
+def test_after_the_last_stage_the_arm_to_deploy_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "trial.toml"
+    file.write_text(
+        'horizon = 3\n[[arms]]\nname = "a"\n[[arms]]\nname = "b"\n[terminal]\ndeploy = 10.0\n'
+    )
+    result = deco("recommend", file, "--state", "0/1,2/2", "--json").json
+    assert (result["arm"], result["deploy"], result["stage"]) == ("b", True, 3)
+    index = {arm["name"]: arm["index"] for arm in result["arms"]}
+    assert index == pytest.approx({"a": 10 / 3, "b": 10 * 3 / 4})
+    assert deco("recommend", file, "--state", "0/1,2/2").out.endswith("deploy: b\n")

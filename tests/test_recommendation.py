@@ -41,7 +41,7 @@ def test_recommendation_reports_observations_and_posteriors() -> None:
 
 def test_recommendation_as_json_has_the_keys_that_were_promised() -> None:
     tree = json.loads(json.dumps(recommendation(policy_by_hand(), State.fresh(2)).to_dict()))
-    assert set(tree) == {"arm", "chosen", "stage", "price", "arms"}
+    assert set(tree) == {"arm", "chosen", "stage", "price", "deploy", "arms"}
     assert tree["arm"] == tree["chosen"][0] == "unknown"
     for arm in tree["arms"]:
         assert set(arm) == {

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from certificates import assert_certified, assert_honest
 from decobandit import market as market_module
 from decobandit.dual import DualSolution, dual_value, solve
+from decobandit.market import Flow, Market
 from decobandit.problem import Arm, Beta, Problem, Terminal
 from decobandit.search import COARSEST, Progress
 from examples import KINDS, at_stake, random_prices, seasonal
@@ -186,3 +188,15 @@ def test_summary_of_a_deployment_has_its_price() -> None:
     solution = solve(problem)
     assert solution.to_dict()["deployment_price"] == solution.prices[3]
     assert len(stage_pulls(problem)) == len(solution.prices) == 4
+
+
+def test_a_lower_bound_above_the_upper_one_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = Market.clear
+
+    def boastful(self: Market, blend: float) -> Flow:
+        flow = honest(self, blend)
+        return replace(flow, reward=1.5 * flow.reward)
+
+    monkeypatch.setattr(Market, "clear", boastful)
+    with pytest.raises(ArithmeticError, match="above upper bound"):
+        solve(PROBLEM)

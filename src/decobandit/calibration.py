@@ -25,6 +25,8 @@ import numpy.typing as npt
 from .kernels.calibrate import advantage, root, stage_roots, terminal_from
 from .kernels.frontier import follow, stage_start
 from .kernels.layout import slab_size
+from .market import check_prices
+from .memory import refuse_over
 from .problem import Problem
 
 Floats = npt.NDArray[np.float64]
@@ -48,13 +50,14 @@ class PricePath:
     def flat(self) -> bool:
         return self.theta == 0.0 and self.kappa == 0.0
 
-    def prices(self, problem: Problem, multipliers: Floats | None) -> Floats:
-        """The path over all stages, without the surcharge."""
+    def prices(self, problem: Problem, solved: Floats | None) -> Floats:
+        """The path over all stages, without the surcharge; `solved`: prices of the solved dual."""
         base = np.zeros(problem.stages)
         if self.theta:
-            if multipliers is None:
+            if solved is None:
                 raise ValueError("theta: a path around DeCo's prices needs a solved dual")
-            base += self.theta * multipliers
+            check_prices(solved, problem)
+            base += self.theta * solved
         if self.kappa:
             left = np.maximum(problem.horizon - np.arange(problem.stages), 0) / problem.horizon
             base += self.kappa * reward_scale(problem) * np.sqrt(left)
@@ -117,12 +120,15 @@ class Calibration:
         )  # fmt: skip
         low, high = self._range(stage, group)
         grid = np.linspace(low, high, 2 if self._single(group) else SCAN)
-        signs = [bool(advantage(*state, c, V) > 0.0) for c in grid]
+        tol = ACCURACY * self._scale
+        signs = [bool(advantage(*state, c, tol, V) > 0.0) for c in grid]
         found = [
-            float(root(*state, a, b, ACCURACY * self._scale, V))
+            float(root(*state, a, b, tol, V))
             for a, b, at_a, at_b in zip(grid[:-1], grid[1:], signs[:-1], signs[1:], strict=True)
             if at_a and not at_b
         ]
+        if not found:
+            raise ArithmeticError(f"stage {stage}, {good} good, {bad} bad: no index was found")
         return len(found) == 1, found
 
     def _single(self, group: int) -> bool:
@@ -153,7 +159,8 @@ class Calibration:
         """Index of every state at a stage, (groups, slab).
 
         Short horizons: exact, as `index`. Long ones: by sweeps over many surcharges, which leaves
-        errors of up to half the distance of two surcharges, and mostly far less.
+        errors of up to half the distance of two surcharges, and mostly far less. The surcharges
+        span the rewards of all stages: where these differ much, errors do too.
         """
         if stage not in self._tables:
             if self.problem.stages <= EXACT_STAGES or not self._monotone():
@@ -171,6 +178,11 @@ class Calibration:
 
     def _sweep_all(self) -> None:
         stages, groups = self.problem.stages, self.problem.groups
+        refuse_over(
+            8.0 * len(groups) * stage_start(stages),
+            f"a table of calibrated indices over {stages} stages for {len(groups)} kinds of arms",
+            "use the policy 'deco'",
+        )
         table = np.empty((len(groups), stage_start(stages)))
         jobs = [(k, i) for k in range(len(groups)) for i in range(CHUNKS)]
 

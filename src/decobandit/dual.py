@@ -22,9 +22,11 @@ import numpy as np
 import numpy.typing as npt
 
 from .market import Market, arms_of, check_prices
+from .memory import refuse_over
 from .problem import Problem
 from .search import Progress, Report, Search, minimise, relative_gap, start_prices
 
+BYTES_PER_ROW_PAIR = 60.0  # slabs, rows of bands and scratch, per kind of arms and stage squared
 Floats = npt.NDArray[np.float64]
 
 
@@ -151,6 +153,7 @@ def solve(
     except KeyboardInterrupt:
         interrupted = True
         _certify(search)
+    search.check()
     prices = search.prices
     prices.flags.writeable = False
     return DualSolution(
@@ -168,6 +171,12 @@ def solve(
 
 
 def _market(problem: Problem, threads: int | None) -> Market:
+    kinds, stages = len(problem.groups), problem.stages
+    refuse_over(
+        BYTES_PER_ROW_PAIR * kinds * stages**2,
+        f"solving {kinds} kinds of arms over {stages} stages",
+        "use fewer kinds of arms or a shorter horizon",
+    )
     return Market(arms_of(problem), problem.pulls, threads=threads or os.cpu_count() or 1)
 
 

@@ -21,7 +21,7 @@ from .forward import Forward, Reached, Report, TooManyStates, Truth
 from .policies.base import IndexPolicy, Policy
 from .problem import Problem
 
-__all__ = ["Evaluation", "Reached", "Report", "TooManyStates", "evaluate"]
+__all__ = ["Evaluation", "Reached", "Report", "TooManyStates", "check_truth", "evaluate"]
 LIMIT_STATES = 50_000_000
 
 
@@ -82,7 +82,7 @@ def evaluate(
     """
     began = time.perf_counter()
     problem = _problem_of(policy, problem)
-    known = None if truth is None else _checked(truth, problem)
+    known = None if truth is None else check_truth(truth, problem)
     name = str(getattr(policy, "name", type(policy).__name__))
     forward = Forward(problem, known, limit_states, progress)
     if isinstance(policy, IndexPolicy) and hasattr(policy, "stage_index"):
@@ -121,7 +121,7 @@ def _problem_of(policy: Policy, problem: Problem | None) -> Problem:
     return found
 
 
-def _checked(truth: Sequence[float], problem: Problem) -> Truth:
+def check_truth(truth: Sequence[float], problem: Problem) -> Truth:
     known, arms = tuple(float(p) for p in truth), problem.number_of_arms
     if len(known) != arms:
         raise ValueError(f"truth: {len(known)} given; must be {arms}, one per arm")

@@ -6,7 +6,6 @@ w E[X^2 | state]; the latter two only where the truth is known.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,13 +17,14 @@ from .best_arm import share_of_best
 from .kernels.layout import slab_size
 from .kernels.levels import Codes, Level, empty_level
 from .kernels.reach import Places, Stage, pull_largest, pull_slots
+from .memory import available_bytes
 from .policies.base import tie_tolerance
 from .problem import Problem
 from .state import State
 
 Floats = npt.NDArray[np.float64]
 Truth = tuple[float, ...]  # (arms,)
-MEMORY_SHARE = 0.25  # of the machine's memory, for the states of two stages
+MEMORY_SHARE = 0.25  # of the available memory, for the states of two stages
 CHUNK = 2_000  # states between two reports
 _TIES = {"first": (0, 1), "last": (0, -1), "least-pulled": (1, 1), "most-pulled": (-1, 1),
          "random": (0, 0)}  # by_pulls and by_position of a Stage  # fmt: skip
@@ -222,7 +222,8 @@ class Forward:
         if self.truth is not None:
             w, first, second = moments.T
             mean = float(first.sum() + w @ last)
-            total.variance = float(second.sum() + (2.0 * first + w * last) @ last) - mean**2
+            square = float(second.sum() + (2.0 * first + w * last) @ last)
+            total.variance = max(0.0, square - mean**2)  # below zero only by rounding
             means = [(g.alpha + self.g) / (g.alpha + g.beta + self.n) for g in self.problem.groups]
             arms = [
                 (means[places.group[c]][codes], float(places.truth[c]), count)
@@ -260,8 +261,4 @@ def _actions(policy: Any, state: State, problem: Problem, pulls: int) -> Distrib
 
 def _states_that_fit(bytes_per_state: int) -> int:
     """States of two stages in the share of memory; arrays and tables grow by doubling."""
-    try:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # not every system tells
-        memory = 4 * 2**30
-    return int(MEMORY_SHARE * memory / (2 * bytes_per_state + 64))
+    return int(MEMORY_SHARE * available_bytes() / (2 * bytes_per_state + 64))

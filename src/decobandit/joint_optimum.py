@@ -14,12 +14,11 @@ from typing import Any
 
 from .joint_states import Counted, JointValues, columns, count
 from .joint_sweep import Report, sweep, sweep_two_arms, two_arm_states
+from .memory import limit_bytes as machine_limit
 from .problem import Problem
 
 MOST_STATES = 5e11  # an hour or more
 MOST_OUTCOMES = 5e10  # the same for sets of arms with their outcomes, which take longer
-PART_OF_MEMORY = 0.7
-UNKNOWN_MEMORY = 4 * 2**30  # where the system does not say how much there is
 MOST_UNSTORED = 3  # stages whose values are rather found again than stored, if memory is short
 SHAPE_BYTES = 40  # per column of a shape, while it is made
 
@@ -83,7 +82,7 @@ def optimum(
     began = time.perf_counter()
     counted = count(problem)
     dense = problem.number_of_arms == 2 and problem.pulls_per_stage == 1 and not keep
-    limit = _memory_limit() if limit_bytes is None else limit_bytes
+    limit = machine_limit() if limit_bytes is None else limit_bytes
     needed, unstored = 0, 0
     while unstored < MOST_UNSTORED and (unstored == 0 or needed > limit):
         unstored += 1
@@ -154,18 +153,6 @@ def _outcomes(problem: Problem, counted: Counted) -> int:
         kinds = min(arms, len(problem.groups) * (t + 1) * (t + 2) // 2)
         total += states * min(comb(arms, m) * 2**m, comb(m + 2 * kinds - 1, m))
     return total
-
-
-def _memory_limit() -> int:
-    """The part of the available memory that may be used."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            kilobytes = next(int(line.split()[1]) for line in file if line.startswith("MemAvail"))
-        return int(PART_OF_MEMORY * 1024 * kilobytes)
-    except (OSError, StopIteration):
-        if not hasattr(os, "sysconf"):
-            return UNKNOWN_MEMORY
-        return int(PART_OF_MEMORY * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
 def _number(x: float) -> str:

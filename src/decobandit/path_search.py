@@ -7,6 +7,7 @@ exact values is never worse than FH-Gittins.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from scipy.optimize import minimize_scalar
 
 from .calibration import PricePath
 from .evaluation import TooManyStates, evaluate
+from .policies.base import DEFAULT_TIES, TieRule
 from .policies.calibrated import CalibratedPolicy
 from .problem import Problem
 
@@ -41,18 +43,19 @@ class ChosenPath:
     evaluations: int
 
 
-def choose_path(problem: Problem, multipliers: Floats) -> ChosenPath:
+def choose_path(problem: Problem, prices: Floats, *, ties: TieRule = DEFAULT_TIES) -> ChosenPath:
     """The best path of the family for this problem."""
     if problem.stages > MOST_STAGES:
         return ChosenPath(DEFAULT_PATH, None, 0)
-    search = _PathSearch(problem, multipliers)
+    search = _PathSearch(problem, prices, ties)
     try:
         for path in CANDIDATES:
             search.value(path)
     except TooManyStates:
         return ChosenPath(DEFAULT_PATH, None, len(search.found))
-    for parameter in ("theta", "kappa", "theta"):  # around the best so far, one at a time
-        search.refine(parameter)
+    with suppress(TooManyStates):  # what has been found until then stands
+        for parameter in ("theta", "kappa", "theta"):  # around the best so far, one at a time
+            search.refine(parameter)
     best = search.best
     return ChosenPath(best, search.found[best], len(search.found))
 
@@ -60,15 +63,16 @@ def choose_path(problem: Problem, multipliers: Floats) -> ChosenPath:
 class _PathSearch:
     """Exact values of the paths tried so far."""
 
-    def __init__(self, problem: Problem, multipliers: Floats) -> None:
+    def __init__(self, problem: Problem, prices: Floats, ties: TieRule) -> None:
         self.problem = problem
-        self.multipliers = multipliers
+        self.prices = prices
+        self.ties: TieRule = ties
         self.found: dict[PricePath, float] = {}
         self.states = 0  # of all evaluations so far
 
     def value(self, path: PricePath) -> float:
         if path not in self.found:
-            policy = CalibratedPolicy(self.problem, path, self.multipliers)
+            policy = CalibratedPolicy(self.problem, path, self.prices, ties=self.ties)
             result = evaluate(policy, limit_states=MOST_STATES)
             self.found[path] = result.value
             self.states += result.states

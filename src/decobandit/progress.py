@@ -14,8 +14,11 @@ PAUSE = 0.1  # seconds between two updates
 
 
 @contextmanager
-def show_progress() -> Iterator[Report | None]:
-    """A callback for `solve(progress=)` that shows stages, bounds and gap; None off a terminal."""
+def show_progress(stages: int | None = None) -> Iterator[Report | None]:
+    """A callback for `solve(progress=)` that shows stages, bounds and gap; None off a terminal.
+
+    With the problem's number of stages, what is said of coarser problems is marked as such.
+    """
     if not sys.stderr.isatty():
         yield None
         return
@@ -32,8 +35,10 @@ def show_progress() -> Iterator[Report | None]:
             if now - began < QUIET_SECONDS or now - last < PAUSE:
                 return
             last = now
+            coarse = stages is not None and line.stages < stages
             status.update(
-                f"{line.stages} stages, {line.calls} passes, {now - began:.0f} s: "
+                f"{'coarse start, ' * coarse}{line.stages} stages, {line.calls} passes, "
+                f"{now - began:.0f} s: "
                 f"bound {line.upper_bound:.6f}, gap {line.relative_gap:.1e}  (Ctrl-C: stop here)"
             )
             status.start()

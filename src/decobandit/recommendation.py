@@ -36,6 +36,7 @@ class Recommendation:
     stage: int
     price: float
     arms: tuple[ArmReport, ...]
+    deploy: bool = False  # the stages are over: this is the arm to keep
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -43,6 +44,7 @@ class Recommendation:
             "chosen": list(self.chosen),
             "stage": self.stage,
             "price": self.price,
+            "deploy": self.deploy,
             "arms": [arm.to_dict() for arm in self.arms],
         }
 
@@ -57,7 +59,7 @@ def recommendation(
     problem = policy.problem
     state.check(problem)
     stage = state.stage(problem.pulls_per_stage)
-    if stage >= problem.horizon:
+    if stage >= problem.stages:
         raise ValueError(f"all {problem.horizon} stages have been played; nothing is left to pull")
     reports = tuple(
         ArmReport(
@@ -75,4 +77,5 @@ def recommendation(
         )
     )
     chosen = tuple(problem.arms[arm].name for arm in policy.choose(stage, state, rng))
-    return Recommendation(chosen, stage, float(policy.prices[stage]), reports)
+    price = float(policy.prices[stage])
+    return Recommendation(chosen, stage, price, reports, deploy=stage == problem.horizon)

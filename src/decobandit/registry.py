@@ -47,7 +47,7 @@ class Workbench:
 
     @cached_property
     def path(self) -> ChosenPath:
-        return choose_path(self.problem, self.solution.prices)
+        return choose_path(self.problem, self.solution.prices, ties=self.ties)
 
     def check(self, names: Sequence[str]) -> None:
         """Refuse a name that no policy has, before any work is done."""
@@ -77,7 +77,7 @@ def _calibrated(bench: Workbench) -> Policy:
 POLICIES: dict[str, Callable[[Workbench], Policy]] = {
     "deco": lambda bench: deco(bench.solution, ties=bench.ties),
     "deco-calibrated": _calibrated,
-    "rolling-deco": lambda bench: RollingDecoPolicy(bench.solution, ties=bench.ties),
+    "rolling-deco": lambda bench: RollingDecoPolicy(bench.solution, tol=bench.tol, ties=bench.ties),
     "fh-gittins": lambda bench: fh_gittins(bench.problem, ties=bench.ties),
     "optimal": lambda bench: OptimalPolicy(bench.problem),
     "greedy": lambda bench: GreedyPolicy(bench.problem, ties=bench.ties),
@@ -101,11 +101,8 @@ def arm_position(problem: Problem, name: str | None) -> int:
     return 0 if name is None else names.index(name)
 
 
-def arm_index(
-    bench: Workbench, name: str, arm: int, stage: int, good: int, bad: int
-) -> dict[str, Any]:
-    """The index of one arm in one state, as exactly as it can be had, with its terms."""
-    problem = bench.problem
+def check_state(problem: Problem, stage: int, good: int, bad: int) -> None:
+    """Refuse what one arm cannot be in at a stage."""
     if not 0 <= stage < problem.stages:
         raise ValueError(f"stage: {stage} is not allowed; must be 0..{problem.stages - 1}")
     if good < 0 or bad < 0 or good + bad > stage:
@@ -113,6 +110,14 @@ def arm_index(
             f"good {good}, bad {bad}: must not be negative, nor more than {stage} pulls at stage "
             f"{stage}"
         )
+
+
+def arm_index(
+    bench: Workbench, name: str, arm: int, stage: int, good: int, bad: int
+) -> dict[str, Any]:
+    """The index of one arm in one state, as exactly as it can be had, with its terms."""
+    problem = bench.problem
+    check_state(problem, stage, good, bad)
     group = int(problem.group_of_arm[arm])
     result: dict[str, Any] = {
         "policy": name, "arm": problem.arms[arm].name, "stage": stage, "good": good, "bad": bad,

@@ -83,7 +83,12 @@ class Search:
     def met(self) -> bool:
         """Whether the bounds differ by no more than rounding."""
         at_stake = self.market.unit * float(self.market.pulls.sum())
-        return self.upper - self.lower <= ROUNDING * at_stake
+        return abs(self.upper - self.lower) <= ROUNDING * at_stake
+
+    def check(self) -> None:
+        """A lower bound above the upper one would be an error of ours: say so, hide nothing."""
+        if self.lower > self.upper and not self.met:
+            raise ArithmeticError(f"lower bound {self.lower!r} above upper bound {self.upper!r}")
 
     def done(self, tol: float) -> bool:
         return self.gap <= tol or self.met

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from types import FrameType
 from typing import Annotated, NoReturn
 
 import typer
@@ -17,6 +19,7 @@ from .reproduce import reproduce
 from .solve import solve
 from .warmup import warmup
 
+_interrupted: list[int] = []  # signals seen
 BAD_INPUT = 2
 INTERRUPTED = 130
 
@@ -65,8 +68,15 @@ def _fail(context: str, message: str) -> NoReturn:
     raise SystemExit(BAD_INPUT)
 
 
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    # a compiler that is interrupted may lose the exception and fail in some other way
+    _interrupted.append(number)
+    signal.default_int_handler(number, frame)
+
+
 def main() -> None:
     """Run the program. Bad input ends with exit code 2 and one line on standard error."""
+    signal.signal(signal.SIGINT, _interrupt)
     try:
         code = app(standalone_mode=False)
     except typer.TyperException as error:
@@ -78,8 +88,14 @@ def main() -> None:
     except OSError as error:
         _fail("deco", f"{error.filename or 'file'}: {error.strerror or error}")
     except (ValueError, ImportError, MemoryError) as error:
-        _fail("deco", str(error) or type(error).__name__)
+        if not _interrupted:
+            _fail("deco", str(error) or type(error).__name__)
+        code = INTERRUPTED
     except typer.Abort:
+        code = INTERRUPTED
+    except Exception:
+        if not _interrupted:
+            raise
         code = INTERRUPTED
     if code == INTERRUPTED:
         print("deco: interrupted", file=sys.stderr)

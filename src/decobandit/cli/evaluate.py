@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .options import (
+    POLICY_NAMES,
     Arms,
     AsJson,
     Horizon,
@@ -18,6 +19,7 @@ from .options import (
     problem_from,
     show_states,
     solve_shown,
+    title_of,
 )
 
 if TYPE_CHECKING:
@@ -32,27 +34,39 @@ def evaluate(
     prior_good: PriorGood = None,
     prior_bad: PriorBad = None,
     policy: Annotated[
-        str, typer.Option(metavar="NAME[,NAME...]", help="Policies, separated by commas.")
+        str,
+        typer.Option(
+            metavar="NAME[,NAME...]", help=f"Policies, separated by commas: {POLICY_NAMES}."
+        ),
     ] = "deco",
     truth: Annotated[
         str | None,
         typer.Option(metavar="P,...", help="True success probability of every arm."),
     ] = None,
-    ties: Annotated[str, typer.Option(help="How index policies break ties.")] = "least-pulled",
+    ties: Annotated[
+        str,
+        typer.Option(
+            help="How index policies break ties: least-pulled, most-pulled, first, last, random."
+        ),
+    ] = "least-pulled",
     tol: Tolerance = 1e-4,
     as_json: AsJson = False,
 ) -> None:
     """Evaluate policies exactly, over the prior or at given true success probabilities."""
+    from ..evaluation import check_truth
     from ..evaluation import evaluate as exactly
     from ..registry import Workbench, tie_rule
 
     described = problem_from(problem, arms, horizon, prior_good, prior_bad)
     known = None if truth is None else _probabilities(truth)
     bench = Workbench(described, tol=tol, ties=tie_rule(ties))
-    bench.check(policy.split(","))
+    names = [name.strip() for name in policy.split(",")]
+    bench.check(names)
+    if known is not None:
+        check_truth(known, described)
     bench.solution = solve_shown(described, tol)
     results = []
-    for name in policy.split(","):
+    for name in names:
         with show_states(name) as report:
             results.append(exactly(bench.policy(name), truth=known, progress=report))
     if as_json:
@@ -76,6 +90,7 @@ def to_dict(solution: DualSolution, results: list[Evaluation]) -> dict[str, Any]
         "arms": solution.problem.number_of_arms,
         "horizon": solution.problem.horizon,
         "upper_bound": solution.upper_bound,
+        "interrupted": solution.interrupted,
         "policies": [result.to_dict() for result in results],
     }
 
@@ -86,7 +101,7 @@ def print_evaluations(solution: DualSolution, results: list[Evaluation]) -> None
     from rich.table import Table
 
     problem = solution.problem
-    table = Table(title=f"{problem.number_of_arms} arms, horizon {problem.horizon}")
+    table = Table(title=title_of(problem))
     for title in ("policy", "value", "regret", "states", "seconds"):
         table.add_column(title, justify="left" if title == "policy" else "right")
     known = results[0].truth is not None
@@ -105,5 +120,8 @@ def print_evaluations(solution: DualSolution, results: list[Evaluation]) -> None
             row += [f"{result.variance**0.5:.4f}", f"{result.best_arm_probability:.4f}"]
         table.add_row(*row)
     Console().print(table)
-    if not known:
+    print("regret: what is missing to pulling the best arms throughout, as if they were known")
+    if known:
+        print("P(best arm found): that the largest posterior mean at the end is a best arm's")
+    else:
         print(f"no policy can earn more than {solution.upper_bound:.6f}")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from .options import (
+    POLICY_NAMES,
     Arms,
     AsJson,
     Horizon,
@@ -26,7 +27,9 @@ def index(
     horizon: Horizon = None,
     prior_good: PriorGood = None,
     prior_bad: PriorBad = None,
-    policy: Annotated[str, typer.Option(metavar="NAME", help="An index policy.")] = "deco",
+    policy: Annotated[
+        str, typer.Option(metavar="NAME", help=f"A policy with an index: {POLICY_NAMES}.")
+    ] = "deco",
     stage: Annotated[int, typer.Option(help="Stage, from 0.")] = 0,
     good: Annotated[int, typer.Option(help="Good outcomes of the arm so far.")] = 0,
     bad: Annotated[int, typer.Option(help="Bad outcomes of the arm so far.")] = 0,
@@ -37,16 +40,23 @@ def index(
     as_json: AsJson = False,
 ) -> None:
     """Compute the index of an arm from its outcomes so far."""
-    from ..registry import Workbench, arm_index, arm_position
+    from ..registry import Workbench, arm_index, arm_position, check_state
 
     described = problem_from(problem, arms, horizon, prior_good, prior_bad)
     bench = Workbench(described, tol=tol)
     bench.check([policy])
     position = arm_position(described, arm)
-    if policy.startswith("deco"):
+    check_state(described, stage, good, bad)
+    if policy in ("deco", "deco-calibrated"):  # with progress, as these need the prices
         bench.solution = solve_shown(described, tol)
     result = arm_index(bench, policy, position, stage, good, bad)
     if as_json:
         print_json(result)
     else:
-        print(f"{result['policy']} index of {result['arm']}: {result['index']:.9f}")
+        print(
+            f"{policy} index of {result['arm']} at stage {stage} with {good} good, {bad} bad: "
+            f"{result['index']:.10g}"
+        )
+        for key in ("expected_reward", "value_of_information", "price", "path"):
+            if key in result:
+                print(f"{key.replace('_', ' ')}: {result[key]}")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..problem import Problem
 
 ProblemFile = Annotated[
-    Path | None, typer.Argument(metavar="[PROBLEM]", help="Problem file, .toml or .json.")
+    Path | None, typer.Argument(metavar="PROBLEM", help="Problem file, .toml or .json.")
 ]
 Arms = Annotated[
     int | None, typer.Option("--arms", metavar="K", help="Number of equal arms, with --horizon.")
@@ -33,6 +33,10 @@ PriorBad = Annotated[
     float | None, typer.Option(help="Prior weight of bad outcomes, with --arms. [default: 1]")
 ]
 Tolerance = Annotated[float, typer.Option("--tol", help="Relative gap at which to stop.")]
+POLICY_NAMES = (
+    "deco, deco-calibrated, rolling-deco, fh-gittins, optimal, greedy, equal, "
+    "explore-then-commit, ucb1, ucb-tuned, moss, kl-ucb, bayes-ucb, ogi"
+)
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 _OPTION_OF_PLACE = {
@@ -53,9 +57,12 @@ def problem_from(
     """The problem that the options describe."""
     _check_one_source(file, arms, horizon, prior_good, prior_bad)
     if file is not None:
-        from ..problem_files import load_problem
+        from ..problem_files import problem_from_dict, read_tree
 
-        return load_problem(file)
+        tree = read_tree(file)
+        if isinstance(tree, dict) and "multipliers" in tree:
+            raise typer.BadParameter(f"{file}: is a saved solution; use it with 'deco recommend'")
+        return problem_from_dict(tree, source=str(file))
     from ..problem_files import ProblemError, problem_from_dict
 
     prior = {"good": 1.0 if prior_good is None else prior_good,
@@ -92,7 +99,7 @@ def solve_shown(problem: Problem, tol: float) -> DualSolution:
     from ..dual import solve
     from ..progress import show_progress
 
-    with show_progress() as report:
+    with show_progress(problem.stages) as report:
         solution = solve(problem, tol=tol, progress=report)
     if solution.interrupted:
         print("interrupted: this is the best solution so far", file=sys.stderr)
@@ -144,3 +151,10 @@ def make_folder(path: Path) -> None:
 def print_json(tree: dict[str, Any]) -> None:
     """One JSON object on standard output."""
     print(json.dumps(tree, allow_nan=False))
+
+
+def title_of(problem: Problem) -> str:
+    """What a table is about."""
+    pulls = problem.pulls_per_stage
+    several = f", {pulls} pulls per stage" if pulls > 1 else ""
+    return f"{problem.number_of_arms} arms, horizon {problem.horizon}{several}"

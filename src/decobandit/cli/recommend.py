@@ -31,7 +31,7 @@ MOST_ROWS = 30  # arms shown to a person
 def recommend(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[PROBLEM|SOLUTION]", help="Problem file, or a saved solution."),
+        typer.Argument(metavar="PROBLEM|SOLUTION", help="Problem file, or a saved solution."),
     ] = None,
     arms: Arms = None,
     horizon: Horizon = None,
@@ -45,10 +45,11 @@ def recommend(
         Path | None,
         typer.Option(metavar="CSV", help="Outcomes, one per row: columns arm, outcome."),
     ] = None,
+    seed: Annotated[int, typer.Option(help="For a policy that breaks ties at random.")] = 0,
     tol: Tolerance = 1e-4,
     as_json: AsJson = False,
 ) -> None:
-    """Recommend the next arm from what has been observed; the stage is the number of pulls."""
+    """Recommend the next arm from what has been observed, or at the end the arm to deploy."""
     if (state is None) == (data is None):
         raise typer.BadParameter("give the observations by --state or by --data, one of them")
     import numpy as np
@@ -67,7 +68,7 @@ def recommend(
         if any(value is not None for value in (arms, horizon, prior_good, prior_bad)):
             raise typer.BadParameter("a solution file has its problem in it: no --arms, --horizon")
         policy, observed = solved, _observed(solved.problem, state, data)
-    result = recommendation(policy, observed, rng=np.random.default_rng())
+    result = recommendation(policy, observed, rng=np.random.default_rng(seed))
     if as_json:
         print_json(result.to_dict() | {"interrupted": interrupted})
     else:
@@ -94,7 +95,7 @@ def _observed(problem: Problem, state: str | None, data: Path | None) -> State:
     else:
         observed = State.parse(state)
     observed.check(problem)
-    if observed.stage(problem.pulls_per_stage) >= problem.horizon:
+    if observed.stage(problem.pulls_per_stage) >= problem.stages:
         raise ValueError(f"all {problem.horizon} stages have been played; nothing is left to pull")
     return observed
 
@@ -105,24 +106,27 @@ def print_recommendation(result: Recommendation) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=f"stage {result.stage}: price of a pull {result.price:.6f}")
-    for title in ("arm", "good", "bad", "posterior", "expected reward", "value of information",
-                  "index"):  # fmt: skip
-        table.add_column(title, justify="left" if title == "arm" else "right")
+    what = "the deployment" if result.deploy else "a pull"
+    table = Table(title=f"stage {result.stage}: price of {what} {digits(result.price)}")
+    table.add_column("")
+    table.add_column("arm", overflow="fold")
+    for title in ("good/pulls", "posterior", "expected reward", "value of information", "index"):
+        table.add_column(title, justify="right")
     ranked = sorted(result.arms, key=lambda arm: (arm.name not in result.chosen, -arm.index))
     for arm in ranked[:MOST_ROWS]:
-        mark = "> " if arm.name in result.chosen else "  "
+        mark = ">" if arm.name in result.chosen else ""
         table.add_row(
-            Text(mark + arm.name), str(arm.good), str(arm.bad),
+            mark, Text(arm.name), f"{arm.good}/{arm.good + arm.bad}",
             f"Beta({arm.posterior_good:g}, {arm.posterior_bad:g})",
-            _six(arm.expected_reward), _six(arm.value_of_information), _six(arm.index),
+            digits(arm.expected_reward), digits(arm.value_of_information), digits(arm.index),
         )  # fmt: skip
     console = Console()
     console.print(table)
     if len(ranked) > MOST_ROWS:
-        console.print(f"({len(ranked) - MOST_ROWS} more arms with smaller indices)")
-    print("pull: " + ", ".join(result.chosen))
+        console.print(f"({len(ranked) - MOST_ROWS} more arms, none with a larger index)")
+    print(("deploy: " if result.deploy else "pull: ") + ", ".join(result.chosen))
 
 
-def _six(value: float) -> str:
-    return f"{round(value, 6) + 0.0:.6f}"  # no -0.000000
+def digits(value: float) -> str:
+    """A number for a table: six digits, no -0."""
+    return f"{round(value, 12) + 0.0:.6g}"

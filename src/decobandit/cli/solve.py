@@ -19,6 +19,7 @@ from .options import (
     print_json,
     problem_from,
     solve_shown,
+    title_of,
 )
 
 if TYPE_CHECKING:
@@ -61,11 +62,11 @@ def print_solution(solution: DualSolution) -> None:
     from rich.table import Table
 
     problem = solution.problem
-    table = Table(title=f"{problem.number_of_arms} arms, horizon {problem.horizon}", min_width=50)
+    table = Table(title=title_of(problem), min_width=50)
     table.add_column("")
     table.add_column("value", justify="right")
     table.add_row("no policy can earn more than", f"{solution.upper_bound:.6f}")
-    table.add_row("the bound cannot be better than", f"{solution.lower_bound:.6f}")
+    table.add_row("no prices can prove less than", f"{solution.lower_bound:.6f}")
     table.add_row("relative gap between the two", f"{solution.relative_gap:.1e}")
     table.add_row("price of a pull, first stage", f"{solution.multipliers[0]:.6f}")
     table.add_row("price of a pull, last stage", f"{solution.multipliers[-1]:.6f}")

@@ -7,11 +7,13 @@ def warmup() -> None:
     """Compile the kernels and keep them on disk."""
     import time
 
+    from ..calibration import EXACT_STAGES
     from ..dual import dual_value, solve
     from ..evaluation import evaluate
     from ..joint_optimum import optimum
     from ..policies.calibrated import fh_gittins
     from ..policies.deco import deco
+    from ..policies.optimal import OptimalPolicy
     from ..problem import Problem
     from ..state import State
 
@@ -24,6 +26,8 @@ def warmup() -> None:
     evaluate(policy)
     evaluate(fh_gittins(problem))
     optimum(problem)
-    optimum(Problem.uniform(arms=3, horizon=4), keep=True)
+    evaluate(OptimalPolicy(Problem.uniform(arms=3, horizon=4)))
+    fh_gittins(Problem.uniform(arms=1, horizon=EXACT_STAGES + 1)).stage_index(0)
+    solve(Problem.uniform(arms=2, horizon=110))
     optimum(Problem.uniform(arms=3, horizon=4, pulls_per_stage=2))
     print(f"kernels ready ({time.perf_counter() - began:.1f} s)")

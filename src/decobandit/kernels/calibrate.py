@@ -22,11 +22,11 @@ from .indices import index_terms
 from .layout import row_start
 
 MOST_STEPS = 200
-ROUNDING = 1e-12  # an advantage this small is none: where waiting is as good, A is only noise
+NOISE = 0.1  # an advantage below this part of the accuracy asked for is none: waiting is as good
 
 
 @njit(cache=True, nogil=True)
-def advantage(alpha, beta, good, bad, base, weight, terminal, c, V):
+def advantage(alpha, beta, good, bad, base, weight, terminal, c, tol, V):
     """A(c) at the first of the stages given, for an arm in state (0, 0) of a prior (alpha, beta).
 
     A state further on is a fresh arm with a better known prior: pass alpha + g, beta + n - g, and
@@ -37,7 +37,7 @@ def advantage(alpha, beta, good, bad, base, weight, terminal, c, V):
     prices = base + c * weight
     sweep(alpha, beta, good, bad, prices, V, T, 1)
     ell, delta = index_terms(alpha, beta, good[0], bad[0], 0, 0, V)
-    return ell + delta - prices[0] - ROUNDING
+    return ell + delta - prices[0] - NOISE * tol
 
 
 @njit(cache=True, nogil=True)
@@ -47,8 +47,8 @@ def root(alpha, beta, good, bad, base, weight, terminal, low, high, tol, V):
     The Illinois rule: the secant step, with the value at an end that stays put halved; bisection
     where three steps have not halved the bracket.
     """
-    at_low = advantage(alpha, beta, good, bad, base, weight, terminal, low, V)
-    at_high = advantage(alpha, beta, good, bad, base, weight, terminal, high, V)
+    at_low = advantage(alpha, beta, good, bad, base, weight, terminal, low, tol, V)
+    at_high = advantage(alpha, beta, good, bad, base, weight, terminal, high, tol, V)
     side, width = 0, high - low
     for step in range(MOST_STEPS):
         if high - low <= tol or at_high == 0.0:
@@ -60,7 +60,7 @@ def root(alpha, beta, good, bad, base, weight, terminal, low, high, tol, V):
             width = high - low
         if not low < middle < high:
             break
-        value = advantage(alpha, beta, good, bad, base, weight, terminal, middle, V)
+        value = advantage(alpha, beta, good, bad, base, weight, terminal, middle, tol, V)
         if value > 0.0:
             at_high *= 0.5 if side == 1 else 1.0
             low, at_low, side = middle, value, 1
@@ -74,16 +74,16 @@ def root(alpha, beta, good, bad, base, weight, terminal, low, high, tol, V):
 def bracketed_root(alpha, beta, good, bad, base, weight, terminal, guess, step, tol, V):
     """The crossing of A near `guess`: the bracket grows by doubling steps from there."""
     low = high = guess
-    at = advantage(alpha, beta, good, bad, base, weight, terminal, guess, V)
+    at = advantage(alpha, beta, good, bad, base, weight, terminal, guess, tol, V)
     for _ in range(MOST_STEPS):
         if at > 0.0:
             low, high = high, high + step
-            at = advantage(alpha, beta, good, bad, base, weight, terminal, high, V)
+            at = advantage(alpha, beta, good, bad, base, weight, terminal, high, tol, V)
             if at <= 0.0:
                 break
         else:
             high, low = low, low - step
-            at = advantage(alpha, beta, good, bad, base, weight, terminal, low, V)
+            at = advantage(alpha, beta, good, bad, base, weight, terminal, low, tol, V)
             if at > 0.0:
                 break
         step *= 2.0

@@ -50,7 +50,7 @@ def run(
 ) -> list[Row]:
     """Compute the rows; `report` is told what is done. `quick` leaves out what takes minutes."""
     rows = []
-    for given in published or table1():
+    for given in table1() if published is None else published:
         rows.append(_row(given, quick))
         report(f"({given.arms}, {given.horizon}) done")
     return rows

@@ -26,7 +26,7 @@ class CalibratedPolicy(IndexPolicy):
         self,
         problem: Problem,
         path: PricePath,
-        multipliers: Floats | None = None,
+        prices: Floats | None = None,
         *,
         name: str = "deco-calibrated",
         ties: TieRule = DEFAULT_TIES,
@@ -34,7 +34,7 @@ class CalibratedPolicy(IndexPolicy):
         super().__init__(problem, ties=ties)
         self.name = name
         self.path = path
-        self.calibration = Calibration(problem, path.prices(problem, multipliers))
+        self.calibration = Calibration(problem, path.prices(problem, prices))
         self._groups = problem.group_of_arm
 
     def stage_index(self, stage: int) -> Floats:
