@@ -1,8 +1,8 @@
 """Which price path to calibrate against: the one that earns most, found by exact evaluation.
 
-Problems too large for that get DEFAULT_PATH, whose gains over the flat path are in
-`docs/reproduction/table1.md`. The flat path is always among the candidates, so a choice made by
-exact values is never worse than FH-Gittins.
+Gains are in `docs/reproduction/table1.md`. The flat path is always among the candidates, so a choice
+made by exact values is never worse than FH-Gittins. Problems too large for that get DEFAULT_PATH;
+`docs/decisions/0004-default-path.md` says why.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .policies.calibrated import CalibratedPolicy
 from .problem import Problem
 
 Floats = npt.NDArray[np.float64]
-DEFAULT_PATH = PricePath(kappa=0.15)
+DEFAULT_PATH = PricePath(kappa=0.1)
 CANDIDATES = (
     PricePath(),
     *(PricePath(theta=theta) for theta in (0.2, 0.4, 0.6, 0.8)),
