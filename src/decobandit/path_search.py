@@ -1,6 +1,6 @@
 """Which price path to calibrate against: the one that earns most, found by exact evaluation.
 
-Gains are in `docs/reproduction/table1.md`. The flat path is always among the candidates, so a choice
+Gains are in `docs/reproduction/table1.md`. The flat path is always among the candidates: a choice
 made by exact values is never worse than FH-Gittins. Problems too large for that get DEFAULT_PATH;
 `docs/decisions/0004-default-path.md` says why.
 """

@@ -34,5 +34,6 @@ def reproduce(
     make_folder(out)
     rows = table1.run(quick=scale == "quick", report=lambda line: print(line, file=sys.stderr))
     (out / "table1.csv").write_text(table1.to_csv(rows), encoding="utf-8")
-    (out / "table1.md").write_text(table1.to_markdown(rows), encoding="utf-8")
-    print(table1.to_markdown(rows))
+    text = table1.to_markdown(rows, command=f"deco reproduce table1 --scale {scale}")
+    (out / "table1.md").write_text(text, encoding="utf-8")
+    print(text)

@@ -92,12 +92,12 @@ def to_csv(rows: Sequence[Row]) -> str:
     return text.getvalue()
 
 
-def to_markdown(rows: Sequence[Row]) -> str:
+def to_markdown(rows: Sequence[Row], *, command: str = "deco reproduce table1") -> str:
     """Two tables for people: values beside the paper's, and what each policy loses."""
     lines = [
         "# Table 1 of the paper, exactly",
         "",
-        f"Written by `deco reproduce table1` (decobandit {__version__}); uniform priors, reward 1 "
+        f"Written by `{command}` (decobandit {__version__}); uniform priors, reward 1 "
         "for good and 0 for bad.",
         "The paper's figures (BF: brute force, FH: FH-Gittins) are simulated, ours are exact up to "
         "rounding. A dash: not in the paper, or too large here.",
