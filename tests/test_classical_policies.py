@@ -12,14 +12,16 @@ from scipy.special import betainc
 
 from decobandit.evaluation import evaluate
 from decobandit.joint_optimum import optimum
+from decobandit.kernels.kl_bound import kl_upper_bound
 from decobandit.kernels.layout import slab_size
+from decobandit.kernels.optimistic import optimistic_indices
 from decobandit.policies.bayes_ucb import BayesUcbPolicy
 from decobandit.policies.equal import EqualPolicy
 from decobandit.policies.explore_then_commit import ExploreThenCommitPolicy
 from decobandit.policies.greedy import GreedyPolicy
-from decobandit.policies.kl_ucb import KlUcbPolicy, kl_upper_bound
+from decobandit.policies.kl_ucb import KlUcbPolicy
 from decobandit.policies.moss import MossPolicy
-from decobandit.policies.ogi import OgiPolicy, optimistic_index
+from decobandit.policies.ogi import OgiPolicy
 from decobandit.policies.table import TablePolicy
 from decobandit.policies.ucb1 import Ucb1Policy
 from decobandit.policies.ucb_tuned import UcbTunedPolicy
@@ -138,7 +140,7 @@ def test_kl_ucb_takes_its_constant(c: float) -> None:
 def test_kl_bound_lies_on_the_level() -> None:
     rng = np.random.default_rng(2)
     p, level = rng.uniform(0, 1, 5000), 10 ** rng.uniform(-6, 0.5, 5000)
-    q = kl_upper_bound(p, level)
+    q = np.array([kl_upper_bound(x, most) for x, most in zip(p, level, strict=True)])
     assert np.all((p < q) & (q <= 1))
     for x, y, most in zip(p, q, level, strict=True):
         assert kl(x, max(x, y - 1e-10)) <= most
@@ -174,6 +176,12 @@ def test_bayes_ucb_index_is_exceeded_with_the_given_chance(problem: Problem, c: 
             below = betainc(arm.prior.good + g, arm.prior.bad + b, at)
             exceeded = 1 - below if good > bad else below
             assert exceeded == pytest.approx(chance, rel=1e-7, abs=1e-13)
+
+
+def optimistic_index(a: np.ndarray, b: np.ndarray, gamma: float) -> np.ndarray:
+    out = np.empty((a.size, 3))
+    optimistic_indices(a, b, math.log(gamma / (1 - gamma)), out)
+    return out[:, 0]
 
 
 def ogi(a: float, b: float, gamma: float) -> float:
@@ -381,5 +389,7 @@ def test_constants_out_of_range_are_refused() -> None:
         for c in (-1.0, math.inf, math.nan):
             with pytest.raises(ValueError, match=r"^c: .* zero or more"):
                 policy(problem, c=c)
+    with pytest.raises(ValueError, match=r"^c: 2000.0 is not allowed with horizon 5; the chance"):
+        BayesUcbPolicy(problem, c=2000.0)
     with pytest.raises(ValueError, match=r"^explore: 0 pulls of each arm"):
         ExploreThenCommitPolicy(problem, explore=0)

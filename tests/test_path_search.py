@@ -1,5 +1,6 @@
 """The price path of the calibrated index is chosen by what it earns."""
 
+import numpy as np
 import pytest
 
 from decobandit import path_search
@@ -8,9 +9,10 @@ from decobandit.dual import solve
 from decobandit.evaluation import evaluate
 from decobandit.joint_optimum import optimum
 from decobandit.paper import published, table1
-from decobandit.path_search import DEFAULT_PATH, choose_path
+from decobandit.path_search import DEFAULT_PREMIUM, choose_path, premium_path
 from decobandit.policies.calibrated import CalibratedPolicy, fh_gittins
 from decobandit.problem import Problem
+from examples import seasonal
 
 
 @pytest.mark.parametrize(("arms", "horizon"), [(3, 20), (5, 20), (15, 20)])
@@ -31,14 +33,37 @@ def test_flat_path_is_kept_where_nothing_earns_more() -> None:
     assert choose_path(problem, solve(problem).prices).path == PricePath()
 
 
-def test_large_problems_get_the_default_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    long = Problem.uniform(arms=2, horizon=path_search.MOST_STAGES + 1)
-    assert choose_path(long, solve(long).prices).path == DEFAULT_PATH
+def test_longer_problems_are_compared_by_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
+    long = Problem.uniform(arms=5, horizon=path_search.MOST_STAGES + 12)
+    prices = solve(long).prices
+    chosen = choose_path(long, prices)
+    assert (chosen.method, chosen.value) == ("simulated", None)
+    assert not chosen.path.flat
+    # the exact road, on a problem that it can still take
+    value, flat = (
+        evaluate(CalibratedPolicy(long, path, prices, sweeps=512)).value
+        for path in (chosen.path, PricePath())
+    )
+    assert value > flat
+    assert choose_path(long, prices) == chosen  # the same draws each time
     monkeypatch.setattr(path_search, "MOST_STATES", 10)
     short = Problem.uniform(arms=2, horizon=8)
-    chosen = choose_path(short, solve(short).prices)
-    assert chosen.path == DEFAULT_PATH
-    assert chosen.value is None
+    assert choose_path(short, solve(short).prices).method == "simulated"
+
+
+def test_a_premium_fades_in_proportion_to_the_horizon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(path_search, "SIMULATED_STAGES", 60)
+    monkeypatch.setattr(path_search, "PREMIUMS", (0.0, 0.8))
+    long = Problem.uniform(arms=5, horizon=240)
+    assert choose_path(long, np.zeros(240)).path == premium_path(0.8, 240)
+    assert premium_path(0.8, 64) == PricePath(kappa=0.1)
+
+
+def test_what_cannot_be_simulated_gets_the_default_path() -> None:
+    listed = seasonal(path_search.SIMULATED_STAGES + 1)
+    chosen = choose_path(listed, np.zeros(listed.stages))
+    assert chosen.method == "default"
+    assert chosen.path == premium_path(DEFAULT_PREMIUM, listed.horizon)
 
 
 def test_table1_row_is_in_order_and_below_the_bound() -> None:

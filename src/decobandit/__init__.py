@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .progress import show_progress
     from .registry import Workbench
     from .relaxation import Relaxation
+    from .simulation import PolicyResult, Simulation, simulate
     from .solution_files import load_policy, load_solution, save_policy, save_solution
     from .state import State
 
@@ -50,12 +51,14 @@ _HOME = {
     "OptimalPolicy": "policies",
     "Optimum": "joint_optimum",
     "Policy": "policies",
+    "PolicyResult": "simulation",
     "PricePath": "calibration",
     "Problem": "problem",
     "ProblemError": "problem_files",
     "Relaxation": "relaxation",
     "Reward": "problem",
     "RollingDecoPolicy": "policies",
+    "Simulation": "simulation",
     "State": "state",
     "Terminal": "problem",
     "TooLarge": "joint_optimum",
@@ -75,6 +78,7 @@ _HOME = {
     "save_problem": "problem_files",
     "save_solution": "solution_files",
     "show_progress": "progress",
+    "simulate": "simulation",
     "solve": "dual",
     "terminal_table": "problem",
 }
@@ -93,12 +97,14 @@ __all__ = [
     "OptimalPolicy",
     "Optimum",
     "Policy",
+    "PolicyResult",
     "PricePath",
     "Problem",
     "ProblemError",
     "Relaxation",
     "Reward",
     "RollingDecoPolicy",
+    "Simulation",
     "State",
     "Terminal",
     "TooLarge",
@@ -119,6 +125,7 @@ __all__ = [
     "save_problem",
     "save_solution",
     "show_progress",
+    "simulate",
     "solve",
     "terminal_table",
 ]

@@ -84,16 +84,26 @@ class _Sums:
 
 
 def expected_sum_of_largest(
-    alpha: Floats, beta: Floats, good: Floats, bad: Floats, counts: npt.NDArray[np.int64], m: int
+    alpha: Floats,
+    beta: Floats,
+    good: Floats,
+    bad: Floats,
+    counts: npt.NDArray[np.int64],
+    m: int,
+    power: int = 1,
 ) -> float:
-    """E of the sum of the m largest bad + theta (good - bad) in [0, 1]; groups of `counts` arms."""
+    """E of the sum of the m largest bad + theta (good - bad) in [0, 1]; groups of `counts` arms.
+
+    With a power, of the sum of their powers: the integrand is weighted by power x^(power - 1).
+    """
     slope = good - bad
 
     def exceeding(x: float) -> float:
         with np.errstate(divide="ignore", invalid="ignore"):
             below = betainc(alpha, beta, np.clip((x - bad) / slope, 0.0, 1.0))
         above = np.where(slope > 0, 1.0 - below, np.where(slope < 0, below, bad > x))
-        return _expected_minimum(above, 1.0 - above, counts, m)
+        weight = power * x ** (power - 1)
+        return weight * _expected_minimum(above, 1.0 - above, counts, m)
 
     cuts = _cuts(alpha, beta, good, bad, counts)
     panels = [
@@ -130,3 +140,17 @@ def _expected_minimum(above: Floats, below: Floats, counts: npt.NDArray[np.int64
         own = np.exp(ways + xlogy(k, s) + xlogy(count - k, f))
         distribution = np.convolve(distribution, own)[:m]
     return float(m - (m - i) @ distribution)
+
+
+def best_mean_moments(problem: Problem) -> tuple[float, float]:
+    """E and E of the square of the largest mean reward of a pull at the first stage."""
+    groups = problem.groups
+    alpha, beta = np.array([[g.alpha, g.beta] for g in groups]).T
+    good, bad = np.array([[g.reward_good[0], g.reward_bad[0]] for g in groups]).T
+    counts = np.array([g.count for g in groups])
+    low = min(good.min(), bad.min())
+    span = (max(good.max(), bad.max()) - low) or 1.0
+    ends = alpha, beta, (good - low) / span, (bad - low) / span, counts
+    first = expected_sum_of_largest(*ends, 1)
+    second = expected_sum_of_largest(*ends, 1, power=2)
+    return float(low + span * first), float(low**2 + 2 * low * span * first + span**2 * second)

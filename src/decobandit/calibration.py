@@ -50,8 +50,11 @@ class PricePath:
     def flat(self) -> bool:
         return self.theta == 0.0 and self.kappa == 0.0
 
-    def prices(self, problem: Problem, solved: Floats | None) -> Floats:
-        """The path over all stages, without the surcharge; `solved`: prices of the solved dual."""
+    def prices(self, problem: Problem, solved: Floats | None, *, start: int = 0) -> Floats:
+        """The path over all stages, without the surcharge; `solved`: prices of the solved dual.
+
+        The premium fades from stage `start` on, where a plan is made that late.
+        """
         base = np.zeros(problem.stages)
         if self.theta:
             if solved is None:
@@ -59,7 +62,8 @@ class PricePath:
             check_prices(solved, problem)
             base += self.theta * solved
         if self.kappa:
-            left = np.maximum(problem.horizon - np.arange(problem.stages), 0) / problem.horizon
+            left = np.maximum(problem.horizon - np.arange(problem.stages), 0)
+            left = np.minimum(left / (problem.horizon - start), 1.0)
             base += self.kappa * reward_scale(problem) * np.sqrt(left)
         return base
 
@@ -84,8 +88,10 @@ def reward_scale(problem: Problem) -> float:
 class Calibration:
     """Calibrated indices of all groups under the prices base + c weight."""
 
-    def __init__(self, problem: Problem, base: Floats) -> None:
+    def __init__(self, problem: Problem, base: Floats, *, sweeps: int | None = None) -> None:
+        """`sweeps`: of a long table, at most; fewer are faster and less accurate."""
         self.problem = problem
+        self._most_sweeps = MOST_SWEEPS if sweeps is None else sweeps
         self.base = base
         self.weight = np.ones(problem.stages)
         if problem.terminal is not None:
@@ -202,7 +208,7 @@ class Calibration:
     def _surcharges(self, group: int, chunk: int) -> Floats:
         """Falling surcharges of one chunk, closer together at both ends; chunks overlap by one."""
         low, high = self._range(0, group)
-        sweeps = int(np.clip(SWEEP_ROWS / self.problem.stages**2, FEWEST_SWEEPS, MOST_SWEEPS))
+        sweeps = int(np.clip(SWEEP_ROWS / self.problem.stages**2, FEWEST_SWEEPS, self._most_sweeps))
         all_of_them = high - (high - low) * np.sin(np.linspace(0.0, np.pi / 2, sweeps + 1)) ** 2
         part = np.array_split(all_of_them, CHUNKS)[chunk]
         if chunk == 0:

@@ -18,7 +18,7 @@ from .kernels.layout import slab_size
 from .kernels.levels import Codes, Level, empty_level
 from .kernels.reach import Places, Stage, pull_largest, pull_slots
 from .memory import available_bytes
-from .policies.base import tie_tolerance
+from .policies.base import TIE_SIGNS, TieRule, tie_tolerance
 from .problem import Problem
 from .state import State
 
@@ -26,8 +26,6 @@ Floats = npt.NDArray[np.float64]
 Truth = tuple[float, ...]  # (arms,)
 MEMORY_SHARE = 0.25  # of the available memory, for the states of two stages
 CHUNK = 2_000  # states between two reports
-_TIES = {"first": (0, 1), "last": (0, -1), "least-pulled": (1, 1), "most-pulled": (-1, 1),
-         "random": (0, 0)}  # by_pulls and by_position of a Stage  # fmt: skip
 
 
 class TooManyStates(ValueError):  # noqa: N818  a refusal, not a fault
@@ -151,9 +149,9 @@ class Forward:
             truth=np.array([truth[arms[0]] for arms in members]),
         )
 
-    def _stage(self, t: int, index: Floats, ties: str) -> Stage:
+    def _stage(self, t: int, index: Floats, ties: TieRule) -> Stage:
         problem, groups = self.problem, self.problem.groups
-        by_pulls, by_position = _TIES[ties]
+        by_pulls, by_position = TIE_SIGNS[ties]
         ended = t + 1 == problem.stages and self.truth is None and not self.tabled
         return Stage(
             indices=index,

@@ -9,6 +9,7 @@ import numpy as np
 
 from .dual import DualSolution
 from .relaxation import Relaxation
+from .simulation import Simulation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,4 +66,45 @@ def solution_figure(solution: DualSolution) -> Figure:
     for axes in (information, reward, index):
         axes.grid(alpha=0.25)
     figure.legend(*index.get_legend_handles_labels(), loc="outside right center")
+    return figure
+
+
+LINES = ("-", "--", "-.", ":")  # so that twelve curves differ in print too
+
+
+def regret_figure(simulation: Simulation) -> Figure:
+    """Expected cumulative regret of every policy over the stages, with bands of two errors.
+
+    Policies stand in the legend as their curves end, largest regret first.
+    """
+    drawn = [result for result in simulation.results if result.curve is not None]
+    if not drawn:
+        raise ValueError("regret is not defined where arms have tables of last rewards: no figure")
+    figure = _figure(figsize=(8.0, 5.0))
+    axes = figure.subplots()
+    last = {result.policy: result.curve.regret[-1] for result in drawn if result.curve}
+    for number, result in enumerate(drawn):
+        assert result.curve is not None
+        stages = np.arange(1, result.curve.regret.size + 1)
+        regret, error = result.curve.regret, 2.0 * result.curve.standard_error
+        colour = f"C{number % 10}"
+        axes.plot(
+            stages, regret, label=result.policy, color=colour, linestyle=LINES[number % 4],
+            linewidth=1.5,
+        )  # fmt: skip
+        axes.fill_between(
+            stages, regret - error, regret + error, color=colour, alpha=0.2, linewidth=0
+        )
+    axes.set_xlabel("stages played")
+    axes.set_ylabel("expected regret so far, ± 2 s.e.")
+    axes.set_title(
+        f"{simulation.problem.number_of_arms} arms, horizon {simulation.problem.horizon}: "
+        f"{simulation.settings['draws']} draws of {simulation.settings['per_draw']} episodes"
+    )
+    axes.set_xlim(0, None)
+    axes.set_ylim(0, None)
+    axes.grid(alpha=0.25)
+    lines, names = axes.get_legend_handles_labels()
+    order = sorted(range(len(names)), key=lambda i: -last[names[i]])
+    figure.legend([lines[i] for i in order], [names[i] for i in order], loc="outside right center")
     return figure

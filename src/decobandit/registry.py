@@ -8,7 +8,7 @@ from typing import Any
 
 from .dual import DualSolution, solve
 from .kernels.layout import slab_size
-from .path_search import ChosenPath, choose_path
+from .path_search import DEFAULT_PREMIUM, ChosenPath, choose_path, premium_path
 from .policies.base import DEFAULT_TIES, TIE_RULES, Policy, TieRule
 from .policies.bayes_ucb import BayesUcbPolicy
 from .policies.calibrated import CalibratedPolicy, fh_gittins
@@ -16,15 +16,21 @@ from .policies.deco import DecoPolicy, deco
 from .policies.equal import EqualPolicy
 from .policies.explore_then_commit import ExploreThenCommitPolicy
 from .policies.greedy import GreedyPolicy
+from .policies.ids import IdsPolicy
 from .policies.kl_ucb import KlUcbPolicy
+from .policies.knowledge_gradient import KnowledgeGradientPolicy
 from .policies.moss import MossPolicy
 from .policies.ogi import OgiPolicy
 from .policies.optimal import OptimalPolicy
+from .policies.replanned import ReplannedDecoPolicy
 from .policies.rolling import RollingDecoPolicy
 from .policies.table import TablePolicy
+from .policies.thompson import ThompsonPolicy
 from .policies.ucb1 import Ucb1Policy
 from .policies.ucb_tuned import UcbTunedPolicy
+from .policies.v_ids import VarianceIdsPolicy
 from .problem import Problem
+from .worlds import true_problem
 
 
 class Workbench:
@@ -60,6 +66,23 @@ class Workbench:
         self.check([name])
         return POLICIES[name](self)
 
+    def afterwards(self, name: str, true_horizon: int) -> Policy:
+        """The policy that takes over after the planned horizon, up to a later true one.
+
+        DeCo solves its dual again, for the stages left and from the posteriors of that moment; the
+        calibrated index lets its premium fade over the stages left. All others are those of the
+        problem with the true horizon, which they learn at the planned end.
+        """
+        self.check([name])
+        later = Workbench(true_problem(self.problem, None, true_horizon), ties=self.ties)
+        planned = self.problem.horizon
+        if name == "deco":
+            return ReplannedDecoPolicy(later.problem, planned, ties=self.ties)
+        if name == "deco-calibrated":
+            path = premium_path(DEFAULT_PREMIUM, true_horizon - planned)
+            return CalibratedPolicy(later.problem, path, start=planned, ties=self.ties)
+        return later.policy(name)
+
 
 def tie_rule(text: str) -> TieRule:
     """The rule of that name."""
@@ -89,8 +112,13 @@ POLICIES: dict[str, Callable[[Workbench], Policy]] = {
     "kl-ucb": lambda bench: KlUcbPolicy(bench.problem, ties=bench.ties),
     "bayes-ucb": lambda bench: BayesUcbPolicy(bench.problem, ties=bench.ties),
     "ogi": lambda bench: OgiPolicy(bench.problem, ties=bench.ties),
+    "thompson": lambda bench: ThompsonPolicy(bench.problem),
+    "ids": lambda bench: IdsPolicy(bench.problem),
+    "v-ids": lambda bench: VarianceIdsPolicy(bench.problem),
+    "knowledge-gradient": lambda bench: KnowledgeGradientPolicy(bench.problem, ties=bench.ties),
 }
-NO_INDEX = ("optimal", "rolling-deco")  # decide on all arms together
+# decide on all arms together
+NO_INDEX = ("optimal", "rolling-deco", "thompson", "ids", "v-ids", "knowledge-gradient")
 
 
 def arm_position(problem: Problem, name: str | None) -> int:

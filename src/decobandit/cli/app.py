@@ -16,7 +16,9 @@ from .index import index
 from .optimum import optimum
 from .recommend import recommend
 from .reproduce import reproduce
+from .simulate import simulate
 from .solve import solve
+from .study import study
 from .warmup import warmup
 
 _interrupted: list[int] = []  # signals seen
@@ -55,6 +57,8 @@ def _program(
 app.command()(solve)
 app.command()(recommend)
 app.command()(evaluate)
+app.command()(simulate)
+app.add_typer(study)
 app.command()(optimum)
 app.command()(index)
 app.command()(reproduce)

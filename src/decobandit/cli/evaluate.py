@@ -14,7 +14,9 @@ from .options import (
     PriorBad,
     PriorGood,
     ProblemFile,
+    Ties,
     Tolerance,
+    numbers,
     print_json,
     problem_from,
     show_states,
@@ -43,12 +45,7 @@ def evaluate(
         str | None,
         typer.Option(metavar="P,...", help="True success probability of every arm."),
     ] = None,
-    ties: Annotated[
-        str,
-        typer.Option(
-            help="How index policies break ties: least-pulled, most-pulled, first, last, random."
-        ),
-    ] = "least-pulled",
+    ties: Ties = "least-pulled",
     tol: Tolerance = 1e-4,
     as_json: AsJson = False,
 ) -> None:
@@ -58,7 +55,7 @@ def evaluate(
     from ..registry import Workbench, tie_rule
 
     described = problem_from(problem, arms, horizon, prior_good, prior_bad)
-    known = None if truth is None else _probabilities(truth)
+    known = None if truth is None else numbers(truth, "--truth")
     bench = Workbench(described, tol=tol, ties=tie_rule(ties))
     names = [name.strip() for name in policy.split(",")]
     bench.check(names)
@@ -73,15 +70,6 @@ def evaluate(
         print_json(to_dict(bench.solution, results))
     else:
         print_evaluations(bench.solution, results)
-
-
-def _probabilities(text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise typer.BadParameter(
-            f"--truth: {text!r}; must be numbers separated by commas"
-        ) from None
 
 
 def to_dict(solution: DualSolution, results: list[Evaluation]) -> dict[str, Any]:

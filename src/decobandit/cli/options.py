@@ -35,10 +35,18 @@ PriorBad = Annotated[
 Tolerance = Annotated[float, typer.Option("--tol", help="Relative gap at which to stop.")]
 POLICY_NAMES = (
     "deco, deco-calibrated, rolling-deco, fh-gittins, optimal, greedy, equal, "
-    "explore-then-commit, ucb1, ucb-tuned, moss, kl-ucb, bayes-ucb, ogi"
+    "explore-then-commit, ucb1, ucb-tuned, moss, kl-ucb, bayes-ucb, ogi, "
+    "thompson, ids, v-ids, knowledge-gradient"
 )
+Ties = Annotated[
+    str,
+    typer.Option(
+        help="How index policies break ties: least-pulled, most-pulled, first, last, random."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
+FIGURES = (".png", ".svg", ".pdf")
 _OPTION_OF_PLACE = {
     "options: arms[0].count": "--arms",
     "options: horizon": "--horizon",
@@ -102,13 +110,31 @@ def solve_shown(problem: Problem, tol: float) -> DualSolution:
     with show_progress(problem.stages) as report:
         solution = solve(problem, tol=tol, progress=report)
     if solution.interrupted:
-        print("interrupted: this is the best solution so far", file=sys.stderr)
+        say("interrupted: this is the best solution so far")
     return solution
 
 
+def say(line: str) -> None:
+    """A line for people, where it does not mix with results."""
+    print(line, file=sys.stderr)
+
+
+def numbers(text: str, option: str) -> tuple[float, ...]:
+    """Numbers separated by commas."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise typer.BadParameter(
+            f"{option}: {text!r}; must be numbers separated by commas"
+        ) from None
+
+
 @contextmanager
-def show_levels(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A callback (done, in all) that draws a bar on standard error; None off a terminal."""
+def show_levels(what: str) -> Iterator[Callable[..., None] | None]:
+    """A callback (done, in all) that draws a bar on standard error; None off a terminal.
+
+    A third argument says what is under way, where that changes.
+    """
     if not sys.stderr.isatty():
         yield None
         return
@@ -117,7 +143,9 @@ def show_levels(what: str) -> Iterator[Callable[[int, int], None] | None]:
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield lambda done, total, now=what: bar.update(
+            task, completed=done, total=total, description=now
+        )
 
 
 @contextmanager
@@ -139,6 +167,13 @@ def check_writable(path: Path) -> None:
         raise typer.BadParameter(f"{path}: no such directory as {folder}")
     if not os.access(path if path.exists() else folder, os.W_OK):
         raise typer.BadParameter(f"{path}: cannot be written")
+
+
+def check_figure(path: Path) -> None:
+    """Refuse a figure that could not be written, before the long work begins."""
+    if path.suffix not in FIGURES:
+        raise typer.BadParameter(f"{path}: must end in {', '.join(FIGURES)}")
+    check_writable(path)
 
 
 def make_folder(path: Path) -> None:

@@ -46,9 +46,9 @@ def uniform(key, n):
 
 @njit(cache=True, nogil=True)
 def pull(episodes, e, b, i, arm):
-    """Pull an arm as number i of stage b: record the action, move the state. Returns the outcome."""
-    n = episodes.pulls[e, arm]
-    outcome = 1 if uniform(episodes.keys[e, arm], n) < episodes.p[e // episodes.per_draw, arm] else 0
+    """Pull number i of stage b: record the action, move the state. Returns the outcome."""
+    n, p = episodes.pulls[e, arm], episodes.p[e // episodes.per_draw, arm]
+    outcome = 1 if uniform(episodes.keys[e, arm], n) < p else 0
     episodes.pulls[e, arm] = n + 1
     episodes.good[e, arm] += outcome
     episodes.actions[e, b, i] = 2 * arm + outcome

@@ -26,6 +26,14 @@ TieRule = Literal["least-pulled", "most-pulled", "first", "last", "random"]
 TIE_RULES: tuple[TieRule, ...] = get_args(TieRule)
 TIE_TOLERANCE = 1e-12
 DEFAULT_TIES: TieRule = "least-pulled"
+# as kernels see a rule: sign of the pulls that are wanted, then of the position; 0, 0 is at random
+TIE_SIGNS: dict[TieRule, tuple[int, int]] = {
+    "first": (0, 1),
+    "last": (0, -1),
+    "least-pulled": (1, 1),
+    "most-pulled": (-1, 1),
+    "random": (0, 0),
+}
 
 
 class Policy(Protocol):
@@ -52,6 +60,27 @@ def tie_tolerance(problem: Problem) -> float:
     return TIE_TOLERANCE * (largest or 1.0)
 
 
+def check_turn(problem: Problem, stage: int, state: State) -> None:
+    """A ValueError unless a policy can be asked for the arms of this stage in this state."""
+    if not 0 <= stage < problem.stages:
+        raise ValueError(f"stage: {stage} is not allowed; must be 0..{problem.stages - 1}")
+    if len(state.pulls) != problem.number_of_arms:
+        raise ValueError(
+            f"state: {len(state.pulls)} arms; the problem has {problem.number_of_arms}"
+        )
+    if max(state.pulls) > stage:
+        raise ValueError(f"state: {max(state.pulls)} pulls of one arm by stage {stage}")
+
+
+def refuse_several_pulls(problem: Problem, policy: str) -> None:
+    """A ValueError unless one arm is pulled at every stage."""
+    if problem.pulls_per_stage != 1:
+        raise ValueError(
+            f"policy {policy!r} weighs single pulls; the problem has {problem.pulls_per_stage} per "
+            "stage; use 'greedy', 'bayes-ucb' or 'thompson'"
+        )
+
+
 class IndexPolicy(ABC):
     """Pulls the arms of largest index; an arm's index depends on the stage and its own state."""
 
@@ -72,14 +101,7 @@ class IndexPolicy(ABC):
         self, stage: int, state: State, rng: np.random.Generator | None = None
     ) -> tuple[int, ...]:
         """Positions of the arms to pull, largest index first."""
-        if not 0 <= stage < self.problem.stages:
-            raise ValueError(f"stage: {stage} is not allowed; must be 0..{self.problem.stages - 1}")
-        if len(state.pulls) != self.problem.number_of_arms:
-            raise ValueError(
-                f"state: {len(state.pulls)} arms; the problem has {self.problem.number_of_arms}"
-            )
-        if max(state.pulls) > stage:
-            raise ValueError(f"state: {max(state.pulls)} pulls of one arm by stage {stage}")
+        check_turn(self.problem, stage, state)
         indices = self.indices(stage, state)
         remaining = np.arange(indices.size)
         chosen: list[int] = []

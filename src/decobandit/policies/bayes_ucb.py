@@ -14,27 +14,39 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import betainccinv
 
-from ..problem import Group, Problem
+from ..kernels.beta import upper_quantiles
+from ..problem import Problem
 from .base import DEFAULT_TIES, TieRule
-from .table import Floats, TablePolicy, better_outcome
+from .curve import Solve
+from .table import Floats, PosteriorPolicy
+
+MOST_LEVEL = 700.0  # exp(-700) is about the smallest number with all digits
 
 
-class BayesUcbPolicy(TablePolicy):
+class BayesUcbPolicy(PosteriorPolicy):
     """Pulls the largest upper quantile."""
 
     name = "bayes-ucb"
 
     def __init__(self, problem: Problem, *, c: float = 0.0, ties: TieRule = DEFAULT_TIES) -> None:
-        super().__init__(problem, ties=ties)
         if not 0.0 <= c < math.inf:
             raise ValueError(f"c: {c} is not allowed; must be a finite number, zero or more")
         self.c = c
+        super().__init__(problem, ties=ties)
+        if self._levels[-1] > MOST_LEVEL:
+            raise ValueError(
+                f"c: {c} is not allowed with horizon {problem.horizon}; the chance that an index "
+                "is exceeded would be too small for a number"
+            )
 
-    def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats:
-        a, b, low, high = better_outcome(group, stage, n, g)
+    @property
+    def solve(self) -> Solve:
+        return upper_quantiles
+
+    def levels(self) -> Floats:
+        """Minus the logarithm of the chance that the index is exceeded."""
         # log T is below 1 for T = 1 and 2, where it would leave no quantile
-        above = 1.0 / ((stage + 1) * max(math.log(self.problem.horizon), 1.0) ** self.c)
-        quantile = np.asarray(betainccinv(a, b, above), dtype=np.float64)
-        return low + (high - low) * quantile
+        horizon = self.problem.horizon
+        factor = self.c * math.log(max(math.log(horizon), 1.0))
+        return np.asarray(np.log(np.arange(1.0, horizon + 1.0)) + factor, dtype=np.float64)

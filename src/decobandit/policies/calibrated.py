@@ -29,12 +29,15 @@ class CalibratedPolicy(IndexPolicy):
         prices: Floats | None = None,
         *,
         name: str = "deco-calibrated",
+        start: int = 0,
+        sweeps: int | None = None,
         ties: TieRule = DEFAULT_TIES,
     ) -> None:
         super().__init__(problem, ties=ties)
         self.name = name
         self.path = path
-        self.calibration = Calibration(problem, path.prices(problem, prices))
+        base = path.prices(problem, prices, start=start)
+        self.calibration = Calibration(problem, base, sweeps=sweeps)
         self._groups = problem.group_of_arm
 
     def stage_index(self, stage: int) -> Floats:

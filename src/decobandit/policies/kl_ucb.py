@@ -14,37 +14,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import entr, rel_entr
 
-from ..problem import Problem
+from ..kernels.kl_bound import kl_upper_bounds
+from ..problem import Group, Problem
 from .base import DEFAULT_TIES, TieRule
+from .curve import Curve, solved
 from .table import BoundPolicy, Floats
-
-ACCURACY = 1e-12  # of the bound
-TINY = 1e-14  # closer to 1 there is no telling bounds apart
-MOST_STEPS = 100
-
-
-def kl_upper_bound(p: Floats, level: Floats) -> Floats:
-    """The largest q with kl(p, q) <= level: Newton's method from above.
-
-    kl(p, .) is convex and grows to the right of p, so that steps from above stay above. Above are
-    Pinsker's bound p + sqrt(level / 2), and what is left when p log q is dropped from kl.
-    """
-    other = np.maximum(1.0 - p, TINY)  # not 0 where p = 1: the bound there comes out as 1
-    dropped = -np.expm1(-(level + entr(p) + entr(other)) / other)
-    q = np.where(level > 0.0, dropped, p)
-    inner = (level > 0.0) & (dropped < 1.0 - TINY)
-    p, level, dropped = p[inner], level[inner], dropped[inner]
-    x = np.minimum(p + np.sqrt(level / 2.0), dropped)
-    for _ in range(MOST_STEPS):
-        excess = rel_entr(p, x) + rel_entr(1.0 - p, 1.0 - x) - level
-        step = excess * x * (1.0 - x) / (x - p)
-        x = x - step
-        if np.all(np.abs(step) <= ACCURACY):
-            break
-    q[inner] = x
-    return q
 
 
 class KlUcbPolicy(BoundPolicy):
@@ -57,7 +32,12 @@ class KlUcbPolicy(BoundPolicy):
         if not 0.0 <= c < math.inf:
             raise ValueError(f"c: {c} is not allowed; must be a finite number, zero or more")
         self.c = c
+        log_t = np.log(np.arange(1.0, problem.horizon + 1.0))
+        levels = log_t + c * np.log(np.maximum(log_t, 1.0))
+        self._curve = Curve(levels, kl_upper_bounds, lambda n, g: (n, g))
 
     def upper_bound(self, stage: int, n: Floats, g: Floats) -> Floats:
-        log_t = math.log(stage + 1.0)
-        return kl_upper_bound(g / n, (log_t + self.c * math.log(max(log_t, 1.0))) / n)
+        return solved(kl_upper_bounds, n, g, float(self._curve.levels[stage]))[:, 0]
+
+    def group_table(self, group: Group, stage: int) -> Floats:
+        return self.worth(group, stage, self._curve.at(stage)[1:])

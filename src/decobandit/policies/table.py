@@ -21,6 +21,7 @@ from ..kernels.layout import slab_size
 from ..problem import Group, Problem
 from ..state import State
 from .base import DEFAULT_TIES, TIE_TOLERANCE, IndexPolicy, TieRule
+from .curve import Curve, Solve, pulls_and_good, solved
 
 Floats = npt.NDArray[np.float64]
 UNPULLED = (
@@ -30,9 +31,7 @@ UNPULLED = (
 
 def states(stage: int) -> tuple[Floats, Floats]:
     """n and g of every state that an arm can be in at a stage, each (slab,)."""
-    rows = np.arange(stage + 1.0)
-    n = np.repeat(rows, np.arange(1, stage + 2))
-    return n, np.arange(slab_size(stage)) - n * (n + 1) / 2
+    return pulls_and_good(np.arange(slab_size(stage)))
 
 
 def expected_reward(group: Group, stage: int, n: Floats, g: Floats) -> Floats:
@@ -40,15 +39,6 @@ def expected_reward(group: Group, stage: int, n: Floats, g: Floats) -> Floats:
     good, bad = group.reward_good[stage], group.reward_bad[stage]
     mean = (group.alpha + g) / (group.alpha + group.beta + n)
     return np.asarray(bad + (good - bad) * mean, dtype=np.float64)
-
-
-def better_outcome(
-    group: Group, stage: int, n: Floats, g: Floats
-) -> tuple[Floats, Floats, float, float]:
-    """Posterior Beta(a, b) of the outcome that earns more; then what the other earns, and it."""
-    a, b = group.alpha + g, group.beta + n - g
-    good, bad = float(group.reward_good[stage]), float(group.reward_bad[stage])
-    return (a, b, bad, good) if good >= bad else (b, a, good, bad)
 
 
 class TablePolicy(IndexPolicy):
@@ -79,10 +69,16 @@ class TablePolicy(IndexPolicy):
         own = table[self._groups, pulls * (pulls + 1) // 2 + good]
         return np.asarray(own, dtype=np.float64)
 
+    def group_table(self, group: Group, stage: int) -> Floats:
+        """Index of every state of a group at such a stage, (slab,)."""
+        return self.group_index(group, stage, *states(stage))
+
     def _table(self, stage: int) -> Floats:
-        index = self.group_index if stage < self.problem.horizon else expected_reward
+        groups = self.problem.groups
+        if stage < self.problem.horizon:
+            return np.stack([self.group_table(group, stage) for group in groups])
         n, g = states(stage)
-        return np.stack([index(group, stage, n, g) for group in self.problem.groups])
+        return np.stack([expected_reward(group, stage, n, g) for group in groups])
 
 
 class BoundPolicy(TablePolicy):
@@ -101,16 +97,67 @@ class BoundPolicy(TablePolicy):
         """Bound in the states (n, g), n at least 1; at stage 0 there are none."""
 
     def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats:
-        bound = np.append(UNPULLED, self.upper_bound(stage, n[1:], g[1:]))
+        return self.worth(group, stage, self.upper_bound(stage, n[1:], g[1:]))
+
+    def worth(self, group: Group, stage: int, bounds: Floats) -> Floats:
+        """Index of the first state, that of no pulls, and of the others by their bounds."""
         good, bad = group.reward_good[stage], group.reward_bad[stage]
-        return np.asarray(bad + (good - bad) * bound, dtype=np.float64)
+        return np.asarray(bad + (good - bad) * np.append(UNPULLED, bounds), dtype=np.float64)
 
     def _table(self, stage: int) -> Floats:
         if stage >= self.problem.horizon:
             return super()._table(stage)
         # no prior in it: one row serves all groups
-        row = self.group_index(self.problem.groups[0], stage, *states(stage))
+        row = self.group_table(self.problem.groups[0], stage)
         return np.tile(row, (len(self.problem.groups), 1))
+
+
+class PosteriorPolicy(TablePolicy):
+    """Pulls the largest index that is a root in the posterior of the outcome that earns more.
+
+    A subclass says which root, and what level each stage has; see curve.py.
+    """
+
+    def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
+        super().__init__(problem, ties=ties)
+        self._levels = self.levels()
+        self._curves: dict[tuple[float, float, bool], Curve] = {}
+
+    @property
+    @abstractmethod
+    def solve(self) -> Solve:
+        """Solves for x in Beta(a, b) at a level."""
+
+    @abstractmethod
+    def levels(self) -> Floats:
+        """Level of every stage before any deployment, ascending, (horizon,)."""
+
+    def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats:
+        a, b = self._curve(group, stage).parameters(n, g)
+        return _worth(group, stage, solved(self.solve, a, b, float(self._levels[stage]))[:, 0])
+
+    def group_table(self, group: Group, stage: int) -> Floats:
+        return _worth(group, stage, self._curve(group, stage).at(stage))
+
+    def _curve(self, group: Group, stage: int) -> Curve:
+        """One for each prior, seen from the outcome that earns more."""
+        alpha, beta = group.alpha, group.beta
+        straight = bool(group.reward_good[stage] >= group.reward_bad[stage])
+
+        def parameters(n: Floats, g: Floats) -> tuple[Floats, Floats]:
+            a, b = alpha + g, beta + n - g
+            return (a, b) if straight else (b, a)
+
+        key = (alpha, beta, straight)
+        if key not in self._curves:
+            self._curves[key] = Curve(self._levels, self.solve, parameters)
+        return self._curves[key]
+
+
+def _worth(group: Group, stage: int, x: Floats) -> Floats:
+    """What an index x of the probability of the better outcome is worth."""
+    low, high = sorted((float(group.reward_bad[stage]), float(group.reward_good[stage])))
+    return np.asarray(low + (high - low) * x, dtype=np.float64)
 
 
 # -- refusals -----------------------------------------------------------------------------------

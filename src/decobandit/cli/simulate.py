@@ -1,0 +1,178 @@
+"""`deco simulate`: what policies earn, on common draws, with error bars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .options import (
+    POLICY_NAMES,
+    Arms,
+    AsJson,
+    Horizon,
+    PriorBad,
+    PriorGood,
+    ProblemFile,
+    Ties,
+    Tolerance,
+    check_figure,
+    numbers,
+    print_json,
+    problem_from,
+    say,
+    show_levels,
+    solve_shown,
+    title_of,
+)
+
+if TYPE_CHECKING:
+    from ..problem import Beta
+    from ..simulation import Simulation
+
+
+def simulate(
+    problem: ProblemFile = None,
+    arms: Arms = None,
+    horizon: Horizon = None,
+    prior_good: PriorGood = None,
+    prior_bad: PriorBad = None,
+    policies: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME[,NAME...]", help=f"Policies, separated by commas: {POLICY_NAMES}."
+        ),
+    ] = "deco,fh-gittins,thompson",
+    draws: Annotated[int, typer.Option(help="How often the parameters are drawn.")] = 1000,
+    per_draw: Annotated[int, typer.Option(help="Episodes played with each draw.")] = 10,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 1,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads; as many as cores by default.")
+    ] = None,
+    truth: Annotated[
+        str | None,
+        typer.Option(metavar="P,...", help="Fixed success probability of every arm, not drawn."),
+    ] = None,
+    truth_prior: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GOOD,BAD",
+            help="Draw the parameters from this Beta, whatever the policies believe.",
+        ),
+    ] = None,
+    true_horizon: Annotated[
+        int | None,
+        typer.Option(min=1, help="Stages that are really played; policies plan for the horizon."),
+    ] = None,
+    ties: Ties = "least-pulled",
+    tol: Tolerance = 1e-4,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw regret over the stages (.png, .svg, .pdf)."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Simulate policies on common draws and outcomes, with small error bars."""
+    from ..evaluation import check_truth
+    from ..plots import regret_figure, save_figure
+    from ..registry import Workbench, tie_rule
+    from ..simulation import check_sizes
+    from ..simulation import simulate as play
+    from ..worlds import true_problem
+
+    described = problem_from(problem, arms, horizon, prior_good, prior_bad)
+    bench = Workbench(described, tol=tol, ties=tie_rule(ties))
+    names = list(dict.fromkeys(name.strip() for name in policies.split(",")))
+    bench.check(names)
+    check_sizes(draws, per_draw, seed)
+    known = None if truth is None else check_truth(numbers(truth, "--truth"), described)
+    believed = None if truth_prior is None else _beta(truth_prior)
+    true_problem(described, believed, true_horizon)  # refuse before the work begins
+    if plot is not None:
+        check_figure(plot)
+    bench.solution = solve_shown(described, tol)
+    made = [bench.policy(name) for name in names]
+    longer = true_horizon is not None and true_horizon > described.horizon
+    with _shown() as report:
+        result = play(
+            described,
+            made,
+            draws=draws,
+            per_draw=per_draw,
+            seed=seed,
+            threads=threads,
+            solution=bench.solution,
+            truth=known,
+            truth_prior=believed,
+            true_horizon=true_horizon,
+            afterwards=[bench.afterwards(n, true_horizon or 0) for n in names] if longer else None,
+            progress=report,
+        )
+    if result.interrupted:
+        say("interrupted: these are the policies that were finished")
+    if plot is not None:
+        save_figure(regret_figure(result), plot)
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        print_simulation(result)
+
+
+def _beta(text: str) -> Beta:
+    from ..problem import Beta
+
+    pair = numbers(text, "--truth-prior")
+    if len(pair) != 2 or not min(pair) > 0.0:
+        raise typer.BadParameter(f"--truth-prior: {text!r}; must be two positive numbers, GOOD,BAD")
+    return Beta(good=pair[0], bad=pair[1])
+
+
+@contextmanager
+def _shown() -> Iterator[Any]:
+    """A callback for `simulate(progress=)` with a bar for the policy under way."""
+    with show_levels("") as levels:
+        if levels is None:
+            yield None
+        else:
+            yield lambda at: levels(at.steps, at.of, at.policy)
+
+
+def print_simulation(result: Simulation) -> None:
+    """A table for people."""
+    from rich.console import Console
+    from rich.table import Table
+
+    settings = result.settings
+    table = Table(title=f"{title_of(result.problem)}: {_settings(settings)}")
+    first = result.results[0].policy
+    for title in ("policy", "value", "± s.e.", "regret", f"gain on {first}", "± s.e.", "steps/s"):
+        table.add_column(title, justify="left" if title == "policy" else "right")
+    for each in result.results:
+        gain = result.difference(each.policy, first)
+        table.add_row(
+            each.policy,
+            f"{each.value:.4f}",
+            f"{each.value_se:.4f}",
+            "" if each.regret is None else f"{each.regret:.4f}",
+            "" if each.policy == first else f"{gain.value:+.4f}",
+            "" if each.policy == first else f"{gain.standard_error:.4f}",
+            f"{each.steps / max(each.seconds, 1e-9):.2g}",
+        )
+    Console().print(table)
+    print("regret: what is missing to pulling the best arms throughout; same error as the value")
+    print("gain: by paired draws, so that its error is smaller than those of the values suggest")
+    if result.upper_bound is not None:
+        print(f"no policy can earn more than {result.upper_bound:.4f}")
+
+
+def _settings(settings: dict[str, Any]) -> str:
+    parts = [f"{settings['draws']} draws of {settings['per_draw']} episodes"]
+    if settings["truth"] is not None:
+        parts.append("at fixed probabilities")
+    prior = settings["truth_prior"]
+    if prior is not None:
+        parts.append(f"truth from Beta(good={prior['good']:g}, bad={prior['bad']:g})")
+    return ", ".join([*parts, f"{settings['true_horizon']} stages", f"seed {settings['seed']}"])

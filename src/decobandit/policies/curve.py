@@ -1,0 +1,145 @@
+"""Tables of an index that is costly to solve for but smooth in the stage.
+
+Such an index is a root x(v) in every state; v, the level, is the same in all states of a stage.
+Levels v_k = RATIO^k cut the stages into pieces. A piece is solved at both ends, with two
+derivatives, and the stages in it are interpolated (kernels/hermite.py). A third solution, in the
+middle, tells in which states the error is too large: these are solved at every stage, and so are
+all states where a piece has few stages.
+
+Every solution starts from scratch: a table depends on its stage alone, whatever was asked before.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..kernels.hermite import interpolate
+from ..kernels.layout import slab_size
+
+Floats = npt.NDArray[np.float64]
+# solve(a, b, v, out): x, dx/dv and d2x/dv2, out (states, 3), of states with parameters a, b
+Solve = Callable[[Floats, Floats, float, Floats], None]
+RATIO = 1.0 + 1.0 / 48.0
+ERROR = 2e-13  # of the interpolation; where it is larger, a state is solved at every stage
+MOST = 1e6  # levels above are not cut into pieces
+FEW = 4  # stages: as many solutions as a piece is worth
+PART = 4096  # states that are worth a thread
+
+
+def pulls_and_good(position: npt.NDArray[np.intp]) -> tuple[Floats, Floats]:
+    """n and g of the states at n (n+1) / 2 + g."""
+    # exact: the root of a square comes out without rounding, and other roots are far from integers
+    n = np.floor((np.sqrt(8.0 * position + 1.0) - 1.0) / 2.0)
+    return n, position - n * (n + 1.0) / 2.0
+
+
+def solved(solve: Solve, a: Floats, b: Floats, v: float) -> Floats:
+    """Solutions of all states, (states, 3), by threads."""
+    out = np.empty((a.size, 3))
+    threads = min(os.cpu_count() or 1, 1 + a.size // PART)
+    if threads == 1:
+        solve(a, b, v, out)
+        return out
+    # more parts than threads: states with many pulls take longer
+    edges = np.linspace(0, a.size, 4 * threads + 1).astype(int)
+    parts = itertools.starmap(slice, itertools.pairwise(edges))
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(lambda part: solve(a[part], b[part], v, out[part]), parts))
+    return out
+
+
+def middle_error(left: Floats, right: Floats, middle: Floats, h: float) -> Floats:
+    """About the largest error of the interpolation between levels h apart, by the solution halfway.
+
+    With s from 0 to 1, the error is s^3 (1-s)^3 times a function that a line stands for here. Its
+    even part is largest in the middle; its odd part is known from the slope there, and at most an
+    eighth of that slope times h.
+    """
+    guess = np.empty(len(middle))
+    interpolate(left, right, 0.5, h, guess)
+    slope = 15.0 / 8.0 * (right[:, 0] - left[:, 0]) / h - 7.0 / 16.0 * (left[:, 1] + right[:, 1])
+    slope += h / 32.0 * (right[:, 2] - left[:, 2])  # of the interpolation, in the middle
+    error = np.abs(guess - middle[:, 0]) + h / 8.0 * np.abs(slope - middle[:, 1])
+    return np.asarray(error, dtype=np.float64)
+
+
+class Piece(NamedTuple):
+    """Both ends of a range of levels, and the states that are not smooth in between."""
+
+    number: int
+    left: Floats  # (states, 3)
+    right: Floats  # (states, 3)
+    rough: npt.NDArray[np.intp]  # positions, ascending
+
+
+class Curve:
+    """x of all states of one kind of arm, at any stage."""
+
+    def __init__(
+        self,
+        levels: Floats,
+        solve: Solve,
+        parameters: Callable[[Floats, Floats], tuple[Floats, Floats]],
+    ) -> None:
+        """levels (horizon,): v of each stage, ascending; parameters(n, g): what `solve` takes."""
+        self.levels, self.solve, self.parameters = levels, solve, parameters
+        self._piece: Piece | None = None
+        self._table: tuple[int, Floats] | None = None
+
+    def at(self, stage: int) -> Floats:
+        """x of every state of the stage, (slab,). Not to be written to."""
+        table = self._table  # read once: another thread may replace it
+        if table is None or table[0] != stage:
+            self._table = table = (stage, self._new_table(stage))
+        return table[1]
+
+    def _new_table(self, stage: int) -> Floats:
+        v, size = float(self.levels[stage]), slab_size(stage)
+        piece = self._piece_around(v)
+        if piece is None:
+            return self._solved(v, np.arange(size))[:, 0].copy()
+        low, high = RATIO**piece.number, RATIO ** (piece.number + 1)
+        out = np.empty(size)
+        interpolate(piece.left, piece.right, (v - low) / (high - low), high - low, out)
+        rough = piece.rough[: np.searchsorted(piece.rough, size)]
+        if rough.size:
+            out[rough] = self._solved(v, rough)[:, 0]
+        return out
+
+    def _solved(self, v: float, position: npt.NDArray[np.intp]) -> Floats:
+        return solved(self.solve, *self.parameters(*pulls_and_good(position)), v)
+
+    def _piece_around(self, v: float) -> Piece | None:
+        """The piece around a level, unless it has few stages."""
+        if not 0.0 < v < MOST:
+            return None
+        number = math.floor(math.log(v) / math.log(RATIO))
+        low, high = RATIO**number, RATIO ** (number + 1)
+        first, end = np.searchsorted(self.levels, (low, high))
+        if end - first < FEW:
+            return None
+        last = self._piece  # read once, too
+        if last is None or last.number != number:
+            before = last.right if last is not None and last.number == number - 1 else None
+            self._piece = last = self._new_piece(number, low, high, slab_size(end - 1), before)
+        return last
+
+    def _new_piece(
+        self, number: int, low: float, high: float, size: int, before: Floats | None
+    ) -> Piece:
+        """Solve at both ends; `before`: what has been solved at the left one already."""
+        known = np.empty((0, 3)) if before is None else before
+        left = np.concatenate([known, self._solved(low, np.arange(len(known), size))])
+        right = self._solved(high, np.arange(size))
+        middle = self._solved((low + high) / 2.0, np.arange(size))
+        error = middle_error(left, right, middle, high - low)
+        # not "larger": what is not a number is rough too
+        return Piece(number, left, right, np.flatnonzero(~(error <= ERROR)))

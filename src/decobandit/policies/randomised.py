@@ -1,0 +1,72 @@
+"""What policies share that draw their arms, and the arrays of a problem, arm by arm."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import numpy.typing as npt
+
+from ..problem import Problem
+from ..state import State
+from .base import check_turn, tie_tolerance
+
+Floats = npt.NDArray[np.float64]
+Distribution = list[tuple[tuple[int, ...], float]]  # arms to pull, probability
+
+
+class ArmArrays:
+    """Priors (arms,) and rewards (stages, arms) of a problem, arm by arm."""
+
+    def __init__(self, problem: Problem) -> None:
+        groups = [problem.groups[k] for k in problem.group_of_arm]
+        self.alpha = np.array([group.alpha for group in groups])
+        self.beta = np.array([group.beta for group in groups])
+        self.good = np.ascontiguousarray(np.transpose([group.reward_good for group in groups]))
+        self.bad = np.ascontiguousarray(np.transpose([group.reward_bad for group in groups]))
+
+    def posterior(self, state: State) -> tuple[Floats, Floats]:
+        """Beta(a, b) of every arm: a and b, each (arms,)."""
+        return self.alpha + np.array(state.good), self.beta + np.array(state.bad)
+
+    def expected_reward(self, stage: int, state: State) -> Floats:
+        """bad + (good - bad) a / (a + b) of every arm, (arms,)."""
+        a, b = self.posterior(state)
+        spread = self.good[stage] - self.bad[stage]
+        return np.asarray(self.bad[stage] + spread * (a / (a + b)), dtype=np.float64)
+
+
+class RandomisedPolicy(ABC):
+    """Draws its arms; at a deployment takes the largest expected reward.
+
+    Ties there: the arm pulled least so far, then the first.
+    """
+
+    name: str
+    randomised = True
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.arms = ArmArrays(problem)
+        self._tolerance = tie_tolerance(problem)
+
+    @abstractmethod
+    def draw(self, stage: int, state: State, rng: np.random.Generator) -> tuple[int, ...]:
+        """Positions of the arms to pull at a stage before any deployment."""
+
+    def choose(
+        self, stage: int, state: State, rng: np.random.Generator | None = None
+    ) -> tuple[int, ...]:
+        """Positions of the arms to pull, drawn with `rng`."""
+        check_turn(self.problem, stage, state)
+        if stage >= self.problem.horizon:
+            return self.deploy(stage, state)
+        if rng is None:
+            raise ValueError(f"policy {self.name!r} draws arms: pass a random generator as rng")
+        return self.draw(stage, state, rng)
+
+    def deploy(self, stage: int, state: State) -> tuple[int, ...]:
+        """The arm to deploy."""
+        rewards = self.arms.expected_reward(stage, state)
+        tied = np.flatnonzero(rewards >= rewards.max() - self._tolerance)
+        return (int(tied[np.array(state.pulls)[tied].argmin()]),)

@@ -1,0 +1,70 @@
+"""Thompson sampling: draw every arm's mean reward from its posterior, pull the largest.
+
+    bad + (good - bad) p,   p ~ Beta(a, b)        drawn anew at every stage; m pulls: the m largest
+
+Thompson, On the likelihood that one unknown probability exceeds another in view of the evidence of
+two samples, Biometrika 1933. Serves any problem. Rewards that are equal for certain tie; each tied
+arm is as likely as the others. With one pull per stage the chances of the arms are integrals, see
+`best_chances`, and the policy has a `distribution`; with several it has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import expit
+
+from ..kernels.episodes import Episodes
+from ..kernels.thompson import play
+from ..problem import Problem
+from ..state import State
+from .base import check_turn
+from .best_chances import best_chances
+from .randomised import Distribution, Floats, RandomisedPolicy
+
+
+class ThompsonPolicy(RandomisedPolicy):
+    """Pulls the arms of the largest drawn mean rewards."""
+
+    name = "thompson"
+    # only there with one pull per stage: exact evaluation looks whether it is
+    distribution: Callable[[int, State], Distribution]
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        if problem.pulls_per_stage == 1:
+            self.distribution = self._distribution
+
+    def draw(self, stage: int, state: State, rng: np.random.Generator) -> tuple[int, ...]:
+        a, b, low, span = self._better(stage, state)
+        log_odds = _log_gamma(a, rng) - _log_gamma(b, rng)
+        # draws rounded to 0 or 1 are still told apart by their log-odds
+        key = np.where(span > 0.0, log_odds, rng.random(a.size))
+        order = np.lexsort((key, low + span * expit(log_odds)))[::-1]
+        return tuple(order[: self.problem.pulls_per_stage].tolist())
+
+    def _distribution(self, stage: int, state: State) -> Distribution:
+        check_turn(self.problem, stage, state)
+        if stage >= self.problem.horizon:
+            return [(self.deploy(stage, state), 1.0)]
+        chances = best_chances(*self._better(stage, state))
+        return [((arm,), float(chance)) for arm, chance in enumerate(chances) if chance > 0.0]
+
+    def _better(self, stage: int, state: State) -> tuple[Floats, Floats, Floats, Floats]:
+        """Posterior Beta(a, b) of the better outcome; what the other earns; how much more it is."""
+        a, b = self.arms.posterior(state)
+        good, bad = self.arms.good[stage], self.arms.bad[stage]
+        up = good >= bad
+        low, span = np.minimum(good, bad), np.abs(good - bad)
+        return np.where(up, a, b), np.where(up, b, a), low, span
+
+    def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
+        """Play stages first..last-1 of all episodes."""
+        arms, m = self.arms, self.problem.pulls_per_stage
+        play(episodes, m, arms.alpha, arms.beta, arms.good[first:last], arms.bad[first:last], rng)
+
+
+def _log_gamma(a: Floats, rng: np.random.Generator) -> Floats:
+    """Logarithms of gamma draws, which themselves may be too small for a double where a < 1."""
+    return np.asarray(np.log(rng.standard_gamma(a + 1.0)) + np.log1p(-rng.random(a.size)) / a)

@@ -1,0 +1,36 @@
+"""The examples in the documentation, run as they are printed."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import decobandit
+from decobandit import registry
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def blocks(page: str) -> list[str]:
+    """The Python examples of a page, in order."""
+    return re.findall(
+        r"^```python\n(.*?)^```", (DOCS / page).read_text(encoding="utf-8"), re.M | re.S
+    )
+
+
+def test_the_policy_of_the_guide_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "POLICIES", dict(registry.POLICIES))
+    names: dict[str, Any] = {"POLICIES": registry.POLICIES}
+    define, use, register = blocks("adding-a-policy.md")
+    exec(define + use + register, names)
+    exact, sampled = names["exact"], names["sampled"].results[0]
+    assert sampled.value == pytest.approx(exact.value, abs=4.5 * sampled.value_se)
+    # a width of nothing is the greedy policy, which is written elsewhere
+    problem = names["problem"]
+    narrow = names["SpreadPolicy"](problem, width=0.0)
+    greedy = registry.Workbench(problem).policy("greedy")
+    assert decobandit.evaluate(narrow).value == pytest.approx(
+        decobandit.evaluate(greedy).value, abs=1e-12
+    )
+    assert registry.Workbench(problem).policy("spread").name == "spread"
