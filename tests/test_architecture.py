@@ -36,6 +36,7 @@ LAYERS = [
     {"estimators", "worlds"},
     {"playing"},
     {"simulation"},
+    {"gap"},
     {"path_search"},
     {"registry"},
     {"recommendation", "solution_files"},

@@ -33,10 +33,10 @@ SMALL = STUDY.replace("1500", "50").replace("[1, 2, 3, 4, 5]", "[1]")
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    """Three workers, each a process of its own."""
+    """Three workers, each a process of its own; port 0: whichever is free."""
     with LocalCluster(
         processes=True, n_workers=3, threads_per_worker=1, host="127.0.0.1",
-        dashboard_address=None, memory_limit=0,
+        dashboard_address="127.0.0.1:0", memory_limit=0,
     ) as made:  # fmt: skip
         yield made
 

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from ._version import __version__
 from .cell_files import Tree
-from .studies import Runner, compute_or_reason
+from .studies import Results, Runner, compute_or_reason
 from .study_files import Cell
 
 PATIENCE = 5.0  # seconds until a scheduler answers, and until it has a worker
@@ -42,7 +42,7 @@ def compute_there(settings: Tree, threads: int, version: str) -> Tree | str:
 def on_cluster(address: str, threads: int | None = None) -> Runner:
     """Cells computed by the workers of a scheduler, each on `threads` threads (1 by default)."""
 
-    def run(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Tree | str]]:
+    def run(cells: Sequence[Cell]) -> Results:
         with connected(address) as client:
             yield from _results(client, address, cells, threads or 1)
 
@@ -55,9 +55,7 @@ def check_cluster(address: str) -> None:
         pass
 
 
-def _results(
-    client: Any, address: str, cells: Sequence[Cell], threads: int
-) -> Iterator[tuple[Cell, Tree | str]]:
+def _results(client: Any, address: str, cells: Sequence[Cell], threads: int) -> Results:
     from distributed import as_completed
 
     run = uuid4().hex  # two studies at one scheduler may have cells of the same name

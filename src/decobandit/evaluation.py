@@ -17,11 +17,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from .best_arm import best_mean_reward
-from .forward import Forward, Reached, Report, TooManyStates, Truth
+from .forward import Forward, Occupied, Reached, Report, TooManyStates, Truth, Watch
 from .policies.base import IndexPolicy, Policy
 from .problem import Problem
 
-__all__ = ["Evaluation", "Reached", "Report", "TooManyStates", "check_truth", "evaluate"]
+__all__ = [
+    "Evaluation",
+    "Occupied",
+    "Reached",
+    "Report",
+    "TooManyStates",
+    "Watch",
+    "check_truth",
+    "evaluate",
+]
 LIMIT_STATES = 50_000_000
 
 
@@ -71,6 +80,7 @@ def evaluate(
     truth: Sequence[float] | None = None,
     limit_states: int = LIMIT_STATES,
     progress: Report | None = None,
+    watch: Watch | None = None,
 ) -> Evaluation:
     """The exact value of a policy; at the success probabilities `truth` (arms,) where given.
 
@@ -79,12 +89,14 @@ def evaluate(
     a list of (arms, probability). Without a truth it sees the arms of each group sorted, most
     pulled first, then most good; a policy that minds the positions of equal arms must have
     `symmetric = False`. Raises TooManyStates where more than `limit_states` are reached.
+    `watch(stage, occupied)` is told which states single arms are in, and in which they are pulled;
+    a policy whose ties ask for arms that are not merged is followed a second time from stage 0.
     """
     began = time.perf_counter()
     problem = _problem_of(policy, problem)
     known = None if truth is None else check_truth(truth, problem)
     name = str(getattr(policy, "name", type(policy).__name__))
-    forward = Forward(problem, known, limit_states, progress)
+    forward = Forward(problem, known, limit_states, progress, watch)
     if isinstance(policy, IndexPolicy) and hasattr(policy, "stage_index"):
         total = forward.by_index(policy)
     else:

@@ -52,6 +52,21 @@ Distribution = list[tuple[tuple[int, ...], float]]  # arms to pull, probability
 Members = list[list[int]]  # positions of each class's arms
 
 
+class Occupied(NamedTuple):
+    """The states of single arms at a stage: expected number in each, and of those pulled there.
+
+    A class is some arms that are exchangeable; codes: state (n, g) is n (n+1) / 2 + g.
+    """
+
+    members: Members  # positions of each class's arms
+    group: npt.NDArray[np.int64]  # (classes,)
+    masses: Floats  # (classes, codes)
+    pulls: Floats  # (classes, codes)
+
+
+Watch = Callable[[int, Occupied], None]
+
+
 @dataclass
 class Total:
     """What the stages have come to."""
@@ -70,9 +85,15 @@ class Forward:
     """One evaluation."""
 
     def __init__(
-        self, problem: Problem, truth: Truth | None, limit: int, progress: Report | None
+        self,
+        problem: Problem,
+        truth: Truth | None,
+        limit: int,
+        progress: Report | None,
+        watch: Watch | None = None,
     ) -> None:
         self.problem, self.truth, self.limit, self.progress = problem, truth, limit, progress
+        self.watch = watch
         self.tabled = any(group.terminal is not None for group in problem.groups)
         rows = np.arange(problem.stages + 1)
         self.n = np.repeat(rows, rows + 1)  # pulls of each code
@@ -179,7 +200,7 @@ class Forward:
         level, used = empty_level(1, slots, columns), 1
         level.rows[0], level.moments[0] = 0, np.eye(columns)[0]
         for t in range(stages):
-            now, pulls = stage(t), np.zeros(len(members))
+            now, pulls = stage(t), np.zeros((len(members), slab_size(t)))
             after, found = empty_level(1024 + used if now.follows else 1, slots, columns), 0
             total.states += used
             for i in range(0, used, CHUNK):
@@ -192,8 +213,11 @@ class Forward:
                 total.rewards[t] += earned
                 self._report(t, total.states, total.states + found, limit)
             total.probability = float(level.moments[:used, 0].sum())
-            for own, pulled in zip(members, pulls, strict=True):
+            for own, pulled in zip(members, pulls.sum(axis=1), strict=True):
                 total.pulls[own] += pulled / len(own) if t < self.problem.horizon else 0.0
+            if self.watch is not None:
+                masses = _masses(places, level.rows[:used], level.moments[:used, 0], pulls.shape)
+                self.watch(t, Occupied(members, places.group, masses, pulls))
             if now.follows:
                 level, used = after, found
         self._close(total, places, level.rows[:used], level.moments[:used])
@@ -228,6 +252,14 @@ class Forward:
                 for c, codes, count in _columns(places, rows)
             ]
             total.best_arm = float(w @ share_of_best(arms))
+
+
+def _masses(places: Places, rows: Codes, weights: Floats, shape: tuple[int, ...]) -> Floats:
+    """Expected number of arms of each class in each state, (classes, codes)."""
+    masses = np.zeros(shape)
+    for c, codes, count in _columns(places, rows):
+        masses[c] += count * np.bincount(codes, weights, shape[1])
+    return masses
 
 
 def _columns(places: Places, rows: Codes) -> Iterator[tuple[int, Codes, int]]:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .estimators import Moments, Sample
-from .kernels.accounts import book, book_gap, book_regret, lay_out_gap
+from .kernels.accounts import book, book_gap, book_gap_stages, book_regret, lay_out_gap
 from .kernels.episodes import Episodes, pull
 from .kernels.index_play import lay_out, play_indices
 from .kernels.layout import slab_size
@@ -27,7 +27,7 @@ from .state import State
 from .worlds import CHUNK, Chunk, World
 
 Floats = npt.NDArray[np.float64]
-TABLE_BLOCK = 16  # stages: two lines of cache per state
+TABLE_BLOCK = 32  # stages
 LONGEST_BLOCK = 64  # stages, of policies without a table
 BLOCK_BYTES = 256 * 2**20  # of a block's tables; long horizons get shorter blocks
 WAVE_BYTES = 512 * 2**20  # of the states of all chunks that are under way together
@@ -74,7 +74,7 @@ class Player:
         """Play the stages first..last-1 of a chunk."""
         if table is not None:
             counts = self._pulls[first:last]
-            play_indices(episodes, table, self._group, counts, *self._rule, rng)
+            play_indices(episodes, table, last - 1, self._group, counts, *self._rule, rng)
         elif self.kind == "own":
             self.policy.play(episodes, first, last, rng)
         else:
@@ -115,7 +115,7 @@ def block_table(
     )
     table = np.empty(shape)
     for t in range(first, last):
-        lay_out(stage_index(t), t - first, table)
+        lay_out(stage_index(t), t, t - first, last - 1, table)
     return table
 
 
@@ -126,7 +126,7 @@ def gap_tables(relaxation: Relaxation, first: int, last: int) -> tuple[Floats, F
     rest = np.zeros((groups, states, last - first + 1))
     for t in range(first, last):
         index, price = relaxation.stage_index(t), float(relaxation.prices[t])
-        lay_out_gap(index, price, t - first, short, rest)
+        lay_out_gap(index, price, t, t - first, last - 1, short, rest)
     return short, rest
 
 
@@ -146,13 +146,15 @@ class _Run:
 class Played:
     """Sums over the episodes of each draw, and moments of the regret over draws."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, by_stage: bool = False) -> None:
         draws, stages = world.draws, world.problem.stages
         self.reward, self.mean_reward, self.best, self.gap = np.zeros((4, draws))
         self.controls = np.concatenate(
             [world.controls(world.chunk(i).p) for i in range(world.number_of_chunks)]
         )
         self.moments = np.zeros((world.number_of_chunks, stages, 2 + self.controls.shape[1]))
+        # sums of shortfall and congestion at each stage, and of their squares
+        self.gap_terms = np.zeros((world.number_of_chunks, stages, 2, 2)) if by_stage else None
         self.seconds = 0.0
         self.preparation_seconds = 0.0
 
@@ -184,9 +186,14 @@ def play(
     gap: Relaxation | None,
     threads: int | None,
     progress: Callable[[Progress], None] | None,
+    *,
+    by_stage: bool = False,
 ) -> Played:
-    """Play all draws of a world; where a player's stages end, the next one takes over."""
-    played = Played(world)
+    """Play all draws of a world; where a player's stages end, the next one takes over.
+
+    `by_stage`: keep the gap terms of every stage too.
+    """
+    played = Played(world, by_stage=by_stage)
     blocks = list(_blocks(players, world.problem, gap is not None))
     asked = any(player.kind == "ask" for player in players)
     workers = 1 if asked else threads or os.cpu_count() or 1
@@ -295,7 +302,13 @@ class _Block:
         book(episodes, good, bad, deployed, played.reward[mine], played.mean_reward[mine], means)
         if self.gap is not None:
             group = world.problem.group_of_arm
-            book_gap(episodes, *run.seen, *self.gap, group, played.gap[mine])
+            if played.gap_terms is not None:
+                terms = np.zeros((*means.shape, 2))
+                book_gap_stages(episodes, *run.seen, *self.gap, self.last - 1, group, terms)
+                terms /= world.per_draw
+                played.gap_terms[mine.start // CHUNK, stages, :, 0] += terms.sum(axis=0)
+                played.gap_terms[mine.start // CHUNK, stages, :, 1] += (terms**2).sum(axis=0)
+            book_gap(episodes, *run.seen, *self.gap, self.last - 1, group, played.gap[mine])
         best = np.empty_like(means)
         for t in range(self.first, self.last):
             if world.changes[t]:

@@ -19,7 +19,8 @@ STATES = ((0, 0), (1, 1), (0, 1), (4, 5), (6, 10))  # good / pulls of the arms t
 COLOURS = ("C0", "C1", "C3", "C4", "C5")  # no green
 
 
-def _figure(**settings: Any) -> Figure:
+def new_figure(**settings: Any) -> Figure:
+    """An empty figure whose parts keep out of each other's way."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -40,7 +41,7 @@ def solution_figure(solution: DualSolution) -> Figure:
     Like Figure 2 of the paper: value of information, expected reward, and index against the price;
     here for arms that rest in a given state, over all stages at which they can be in it.
     """
-    figure = _figure(figsize=(8.0, 9.0))
+    figure = new_figure(figsize=(8.0, 9.0))
     information, reward, index = figure.subplots(3, 1, sharex=True)
     problem, relaxation = solution.problem, Relaxation(solution.problem, solution.prices)
     horizon = problem.horizon
@@ -80,7 +81,7 @@ def regret_figure(simulation: Simulation) -> Figure:
     drawn = [result for result in simulation.results if result.curve is not None]
     if not drawn:
         raise ValueError("regret is not defined where arms have tables of last rewards: no figure")
-    figure = _figure(figsize=(8.0, 5.0))
+    figure = new_figure(figsize=(8.0, 5.0))
     axes = figure.subplots()
     last = {result.policy: result.curve.regret[-1] for result in drawn if result.curve}
     for number, result in enumerate(drawn):

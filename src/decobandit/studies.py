@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -28,7 +28,8 @@ from .worlds import true_problem
 NO_FIGURES = ("policy", "steps_per_second", "preparation_seconds")  # of a result: settings, times
 
 # computes cells, in any order; for one that cannot be computed it gives the reason
-Runner = Callable[[Sequence[Cell]], Iterator[tuple[Cell, Tree | str]]]
+Results = Generator[tuple[Cell, Tree | str], None, None]
+Runner = Callable[[Sequence[Cell]], Results]
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def _bench(problem: str, tol: float, ties: str, threads: int | None) -> Workbenc
 def here(threads: int | None = None) -> Runner:
     """Cells computed in this process, one after the other."""
 
-    def run(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Tree | str]]:
+    def run(cells: Sequence[Cell]) -> Results:
         for cell in cells:
             yield cell, compute_or_reason(cell.settings, threads=threads)
 
@@ -130,9 +131,12 @@ def run_study(
     missing = [cell for cell in study.cells if cell.name not in there]
     made, failed, interrupted = 0, dict[str, str](), False
     report(len(there), len(study.cells))
+    if not missing:
+        return Outcome(len(study.cells), len(there), 0, {}, False)
     try:
-        with _watched() as signals:
-            for cell, found in (runner or here())(missing) if missing else ():
+        # closed here, so that what a runner does at its end is still watched
+        with _watched() as signals, closing((runner or here())(missing)) as results:
+            for cell, found in results:
                 if signals:  # a search that was cut short returns what it has: not the cell
                     raise KeyboardInterrupt
                 if isinstance(found, str):

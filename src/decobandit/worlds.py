@@ -61,6 +61,7 @@ class World:
         self.draws = draws
         self.per_draw = per_draw
         self.truth = truth
+        self.seed = seed
         arms = [problem.groups[k] for k in problem.group_of_arm]
         self.good = np.array([arm.reward_good for arm in arms])  # (arms, stages)
         self.bad = np.array([arm.reward_bad for arm in arms])

@@ -12,6 +12,7 @@ import typer
 from .. import __version__
 from .demo import demo
 from .evaluate import evaluate
+from .gap import gap
 from .index import index
 from .optimum import optimum
 from .recommend import recommend
@@ -60,6 +61,7 @@ app.command()(evaluate)
 app.command()(simulate)
 app.add_typer(study)
 app.command()(optimum)
+app.command()(gap)
 app.command()(index)
 app.command()(reproduce)
 app.command()(demo)

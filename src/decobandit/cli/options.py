@@ -44,6 +44,9 @@ Ties = Annotated[
         help="How index policies break ties: least-pulled, most-pulled, first, last, random."
     ),
 ]
+Draws = Annotated[int, typer.Option(help="How often the parameters are drawn.")]
+PerDraw = Annotated[int, typer.Option(help="Episodes played with each draw.")]
+Seed = Annotated[int, typer.Option(help="The same seed gives the same numbers.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 FIGURES = (".png", ".svg", ".pdf")
@@ -156,6 +159,16 @@ def show_states(what: str) -> Iterator[Callable[[Reached], None] | None]:
             yield None
         else:
             yield lambda reached: levels(reached.stage, reached.stages)
+
+
+@contextmanager
+def show_played() -> Iterator[Any]:
+    """The same for a simulation, which knows the policy under way and its steps so far."""
+    with show_levels("") as levels:
+        if levels is None:
+            yield None
+        else:
+            yield lambda at: levels(at.steps, at.of, at.policy)
 
 
 def check_writable(path: Path) -> None:

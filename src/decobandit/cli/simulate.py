@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,10 +11,13 @@ from .options import (
     POLICY_NAMES,
     Arms,
     AsJson,
+    Draws,
     Horizon,
+    PerDraw,
     PriorBad,
     PriorGood,
     ProblemFile,
+    Seed,
     Ties,
     Tolerance,
     check_figure,
@@ -24,7 +25,7 @@ from .options import (
     print_json,
     problem_from,
     say,
-    show_levels,
+    show_played,
     solve_shown,
     title_of,
 )
@@ -46,9 +47,9 @@ def simulate(
             metavar="NAME[,NAME...]", help=f"Policies, separated by commas: {POLICY_NAMES}."
         ),
     ] = "deco,fh-gittins,thompson",
-    draws: Annotated[int, typer.Option(help="How often the parameters are drawn.")] = 1000,
-    per_draw: Annotated[int, typer.Option(help="Episodes played with each draw.")] = 10,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 1,
+    draws: Draws = 1000,
+    per_draw: PerDraw = 10,
+    seed: Seed = 1,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads; as many as cores by default.")
     ] = None,
@@ -96,7 +97,7 @@ def simulate(
     bench.solution = solve_shown(described, tol)
     made = [bench.policy(name) for name in names]
     longer = true_horizon is not None and true_horizon > described.horizon
-    with _shown() as report:
+    with show_played() as report:
         result = play(
             described,
             made,
@@ -128,16 +129,6 @@ def _beta(text: str) -> Beta:
     if len(pair) != 2 or not min(pair) > 0.0:
         raise typer.BadParameter(f"--truth-prior: {text!r}; must be two positive numbers, GOOD,BAD")
     return Beta(good=pair[0], bad=pair[1])
-
-
-@contextmanager
-def _shown() -> Iterator[Any]:
-    """A callback for `simulate(progress=)` with a bar for the policy under way."""
-    with show_levels("") as levels:
-        if levels is None:
-            yield None
-        else:
-            yield lambda at: levels(at.steps, at.of, at.policy)
 
 
 def print_simulation(result: Simulation) -> None:

@@ -15,6 +15,8 @@ def warmup() -> None:
     from ..policies.deco import deco
     from ..policies.optimal import OptimalPolicy
     from ..problem import Problem
+    from ..registry import POLICIES, Workbench
+    from ..simulation import simulate
     from ..state import State
 
     began = time.perf_counter()
@@ -30,4 +32,7 @@ def warmup() -> None:
     fh_gittins(Problem.uniform(arms=1, horizon=EXACT_STAGES + 1)).stage_index(0)
     solve(Problem.uniform(arms=2, horizon=110))
     optimum(Problem.uniform(arms=3, horizon=4, pulls_per_stage=2))
+    bench = Workbench(problem)
+    names = [name for name in POLICIES if name not in ("rolling-deco", "optimal")]
+    simulate(problem, [bench.policy(name) for name in names], draws=2, per_draw=1)
     print(f"kernels ready ({time.perf_counter() - began:.1f} s)")

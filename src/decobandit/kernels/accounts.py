@@ -13,7 +13,7 @@ Theorem 1: whatever the policy, upper bound - value is the expected sum over sta
 import numpy as np
 from numba import njit
 
-from .layout import row_start
+from .layout import row_start, spot
 
 
 @njit(cache=True, nogil=True)
@@ -45,22 +45,22 @@ def book(episodes, good, bad, deployed, reward, mean_reward, stage_means):
 
 
 @njit(cache=True, nogil=True)
-def lay_out_gap(index, price, b, short, rest):
-    """Stage b of the tables that `book_gap` reads; index (groups, slab).
+def lay_out_gap(index, price, t, b, most, short, rest):
+    """Stage b of the tables that `book_gap` reads, that is stage t; index (groups, slab).
 
     short (groups, states, B): (mu - index)^+, what a pull costs. rest (groups, states, B + 1): sums
     of (index - mu)^+ over the stages of the block before b, what a rest costs, of any length.
     """
-    groups, states = index.shape
-    for k in range(groups):
-        for i in range(states):
-            x = index[k, i] - price
-            short[k, i, b] = max(-x, 0.0)
-            rest[k, i, b + 1] = rest[k, i, b] + max(x, 0.0)
+    for k in range(index.shape[0]):
+        for n in range(t + 1):
+            for g in range(n + 1):
+                x, i = index[k, row_start(n) + g] - price, spot(g, n - g, most)
+                short[k, i, b] = max(-x, 0.0)
+                rest[k, i, b + 1] = rest[k, i, b] + max(x, 0.0)
 
 
 @njit(cache=True, nogil=True)
-def book_gap(episodes, pulls, successes, short, rest, group, gap):
+def book_gap(episodes, pulls, successes, short, rest, most, group, gap):
     """Add the gap terms of a block to gap (draws,), and move (pulls, successes) through it.
 
     pulls, successes (episodes, K): states at the beginning of the block. Arms are looked at only
@@ -78,7 +78,7 @@ def book_gap(episodes, pulls, successes, short, rest, group, gap):
                 if action < 0:
                     continue
                 a = action >> 1
-                k, state = group[a], row_start(pulls[e, a]) + successes[e, a]
+                k, state = group[a], spot(successes[e, a], pulls[e, a] - successes[e, a], most)
                 total += short[k, state, b]
                 if since[a] < b:
                     total += rest[k, state, b] - rest[k, state, since[a]]
@@ -87,9 +87,41 @@ def book_gap(episodes, pulls, successes, short, rest, group, gap):
                 successes[e, a] += action & 1
         for a in range(K):
             if since[a] < B:
-                k, state = group[a], row_start(pulls[e, a]) + successes[e, a]
+                k, state = group[a], spot(successes[e, a], pulls[e, a] - successes[e, a], most)
                 total += rest[k, state, B] - rest[k, state, since[a]]
         gap[e // episodes.per_draw] += total
+
+
+@njit(cache=True, nogil=True)
+def book_gap_stages(episodes, pulls, successes, short, rest, most, group, terms):
+    """Add the gap terms of a block by stage: terms (draws, B, 2), shortfall and congestion.
+
+    All arms are looked at, at every stage. pulls, successes: as `book_gap`, but left alone.
+    """
+    E, B, m = episodes.actions.shape
+    K = group.shape[0]
+    n, g, pulled = np.empty(K, np.int64), np.empty(K, np.int64), np.zeros(K, np.bool_)
+    for e in range(E):
+        d = e // episodes.per_draw
+        for a in range(K):
+            n[a], g[a] = pulls[e, a], successes[e, a]
+        for b in range(B):
+            for i in range(m):
+                action = episodes.actions[e, b, i]
+                if action >= 0:
+                    pulled[action >> 1] = True
+            for a in range(K):
+                k, state = group[a], spot(g[a], n[a] - g[a], most)
+                if pulled[a]:
+                    terms[d, b, 0] += short[k, state, b]
+                else:
+                    terms[d, b, 1] += rest[k, state, b + 1] - rest[k, state, b]
+            for i in range(m):
+                action = episodes.actions[e, b, i]
+                if action >= 0:
+                    pulled[action >> 1] = False
+                    n[action >> 1] += 1
+                    g[action >> 1] += action & 1
 
 
 @njit(cache=True, nogil=True)

@@ -12,3 +12,12 @@ def row_start(n):
 def slab_size(pulls: int) -> int:
     """Number of states with at most `pulls` pulls."""
     return (pulls + 1) * (pulls + 2) // 2
+
+
+@njit(cache=True, nogil=True)
+def spot(good, bad, most):
+    """Position of a state among all with at most `most` pulls, in order of bad, then good outcomes.
+
+    One more good outcome is the next position: runs of them read on in memory.
+    """
+    return bad * (most + 1) - bad * (bad - 1) // 2 + good

@@ -252,7 +252,8 @@ def push(R, row, moments, share, runs, places, stage, after, used, limit, pulls)
         after, used = add(after, used, runs.row, moments, share * likely, reward)
         more = stage.follows == 2 and next_outcome(R, runs)
     for r in range(R):
-        pulls[runs.place[r]] += share * moments[0] * (runs.taken[r] + runs.drawn[r])
+        count = runs.taken[r] + runs.drawn[r]
+        pulls[runs.place[r], row[runs.slot[r]]] += share * moments[0] * count
     return after, used, share * moments[0] * expected
 
 
@@ -267,7 +268,7 @@ def scratch(slots):
 def pull_slots(level, states, slots, shares, places, stage, after, used, limit, pulls):
     """Pull slots[a] (pulls,) in a share of state states[a] of a level, for each action a.
 
-    Returns (after, used, expected reward). Expected pulls are added to `pulls` (C,).
+    Returns (after, used, expected reward). Expected pulls are added to `pulls` (C, codes).
     """
     runs = scratch(level.rows.shape[1])
     earned = 0.0
@@ -291,7 +292,7 @@ def pull_largest(level, begin, end, places, stage, after, used, limit, pulls):
     """Pull the arms of largest index in the states begin..end-1; add what follows to `after`.
 
     Returns (after, used, expected reward, whether a tie is unclear: stopped there). Stops also
-    when `after` has more than `limit` states. Expected pulls are added to `pulls` (C,).
+    when `after` has more than `limit` states. Expected pulls are added to `pulls` (C, codes).
     """
     runs = scratch(level.rows.shape[1])
     earned = 0.0
