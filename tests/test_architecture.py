@@ -37,7 +37,7 @@ LAYERS = [
     {"playing"},
     {"simulation"},
     {"gap"},
-    {"path_search"},
+    {"path_search", "information_bound"},
     {"registry"},
     {"recommendation", "solution_files"},
     {"study_files"},

@@ -455,6 +455,19 @@ def test_tables_read_back_exactly(small: Path, tmp_path: Path) -> None:
             assert value == (type(value)(text[key]) if text[key] else None)
 
 
+def test_regrets_side_by_side(small: Path, tmp_path: Path) -> None:
+    page, figure = tmp_path / "regrets.md", tmp_path / "regrets.png"
+    shown = deco("study", "show", small, "--markdown", page, "--plot", figure)
+    assert (shown.code, shown.err) == (0, "")
+    found = [row for row in rows(tmp_path / "small") if row["seed"] == 1]
+    head, _, line = page.read_text(encoding="utf-8").splitlines()
+    assert head == "| regret | `deco` | `greedy` |"
+    for row in found:
+        assert f"{row['regret']:.3f} ± {row['regret_se']:.3f}" in line
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    assert deco("study", "show", small, "--plot", tmp_path / "regrets.txt").code == 2
+
+
 def test_show_names_what_is_missing(small: Path, tmp_path: Path) -> None:
     (tmp_path / "small" / "3-arms-horizon-6--greedy--seed-7.json").unlink()
     shown = deco(

@@ -70,7 +70,7 @@ def estimate(sample: Sample) -> Estimates:
     if sample.reward.size >= MIN_DRAWS * (controls.shape[1] + 1) and controls.shape[1]:
         moments = Moments.of(sample.mean_reward, controls)
         weights, found["regression"] = moments.regress()
-        draws["regression"] = sample.mean_reward - controls @ weights
+        draws["regression"] = sample.mean_reward - np.einsum("dq,q->d", controls, weights)
     method = min(found, key=lambda name: found[name].standard_error)
     return Estimates(found, method, draws[method])
 
@@ -105,7 +105,9 @@ class Moments:
 
     @classmethod
     def of(cls, y: Floats, x: Floats) -> Moments:
-        return cls(y.size, float(y.sum()), float(y @ y), x.T @ y, x.sum(axis=0), x.T @ x)
+        # not by BLAS, whose last digits depend on its number of threads
+        xy, xx = np.einsum("dq,d->q", x, y), np.einsum("dq,dr->qr", x, x)
+        return cls(y.size, float(y.sum()), float((y * y).sum()), xy, x.sum(axis=0), xx)
 
     def regress(self) -> tuple[Floats, Estimate]:
         """Weights of the controls, and the intercept with its error.

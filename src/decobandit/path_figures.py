@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .demand import demand
-from .dual import DualSolution
 from .paths import Path
 from .plots import PRICE_COLOUR, new_figure
 from .problem import Problem
@@ -24,10 +22,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Floats = npt.NDArray[np.float64]
-COLOURS = (
+COLOURS = (  # no green, which is the price's, and no grey, which is that of fresh arms
     "#1f77b4", "#ff7f0e", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#17becf", "#1a2f6b",
-    "#b8860b", "#ff9896",
-)  # fmt: skip  # no green, which is the price's, and no grey, which is that of fresh arms
+    "#b8860b", "#7a0044",
+    "#6baed6", "#fdae6b", "#fb6a6a", "#c49cde", "#c49c94", "#f4a6cf", "#7fd6e0", "#6a7fc1",
+    "#dfc04d", "#c2185b",
+)  # fmt: skip
+COLOURS_PER_DASH = 10  # the lighter half is dashed, too
 DASHES = ("solid", "dashed", "dashdot", "dotted")
 FRESH_COLOUR = "#8a8a8a"
 SHORTFALL_COLOUR = "#c0392b"
@@ -35,6 +36,7 @@ CONGESTION_COLOUR = "#2c5fa8"
 MOST_MARKED = 120  # stages; more markers than this hide each other
 MOST_NAMED = 20  # arms in a legend
 LONGEST_NAME = 22  # characters in a legend
+NO_LOSS = 1e-9
 
 
 class Style(NamedTuple):
@@ -47,9 +49,8 @@ class Style(NamedTuple):
 def arm_styles(paths: Sequence[Path]) -> dict[int, Style]:
     """A style for every arm that is pulled in any of the paths, in their order in the problem."""
     pulled = sorted({arm for path in paths for arms in path.pulled for arm in arms})
-    size = len(COLOURS)
     return {
-        arm: Style(COLOURS[i % size], DASHES[(i // size) % len(DASHES)])
+        arm: Style(COLOURS[i % len(COLOURS)], DASHES[(i // COLOURS_PER_DASH) % len(DASHES)])
         for i, arm in enumerate(pulled)
     }
 
@@ -59,9 +60,9 @@ def short_name(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
-def _label(name: str) -> str:
-    """A name as text: no formula between $ signs, and not hidden for a leading underscore."""
-    shown = short_name(name).replace("$", r"\$")
+def as_text(text: str) -> str:
+    """Text as it is: no formula between $ signs, and not hidden for a leading underscore."""
+    shown = text.replace("$", r"\$")
     return f" {shown}" if shown.startswith("_") else shown
 
 
@@ -94,6 +95,29 @@ def lines_of(path: Path) -> Iterator[Line]:
         yield Line(int(arm), False, int(path.problem.group_of_arm[arm]), slice(first, played))
 
 
+def fresh_groups(paths: Sequence[Path]) -> list[int]:
+    """Groups whose shared curve can be seen: two stages at least."""
+    lines = [line for path in paths for line in lines_of(path)]
+    return sorted({line.group for line in lines if line.fresh and line.stages.stop > 1})
+
+
+def fresh_label(problem: Problem, group: int) -> str:
+    """What the shared curve of a group's fresh arms is called."""
+    if len(problem.groups) == 1:
+        return "not pulled yet"
+    members = problem.groups[group].members
+    more = f" (+{len(members) - 1})" if len(members) > 1 else ""
+    return f"not pulled yet: {short_name(problem.arms[members[0]].name)}{more}"
+
+
+def checked_expected(path: Path, expected: npt.ArrayLike) -> Floats:
+    """The expected loss after each stage of a path."""
+    line = np.asarray(expected, dtype=float)
+    if line.ndim != 1 or line.size < path.stages:
+        raise ValueError(f"expected: shape {line.shape}; must be one number per stage")
+    return line[: path.stages]
+
+
 def path_figure(path: Path, expected: npt.ArrayLike | None = None) -> Figure:
     """One episode in four panels: the two terms, the index with the price, and the loss so far.
 
@@ -114,8 +138,8 @@ def path_figure(path: Path, expected: npt.ArrayLike | None = None) -> Figure:
     figure.align_ylabels(panels)
     panels[3].set_xlabel("stage")
     panels[0].set_title(_title(path), fontsize="medium")
-    _name_arms(figure, [path], styles)
-    panels[3].legend(loc="upper left", fontsize="small", framealpha=0.8)
+    lines = panels[3].get_legend_handles_labels()
+    _name_arms(figure, [path], styles, list(zip(*lines, strict=True)))
     return figure
 
 
@@ -157,9 +181,8 @@ def _title(path: Path) -> str:
         f"no policy is expected to earn more than {path.upper_bound:.4f}",
     ]
     if path.deployed:
-        lines.append(
-            f"deployed after the last stage: {_label(problem.arms[path.pulled[-1][0]].name)}"
-        )
+        name = short_name(problem.arms[path.pulled[-1][0]].name)
+        lines.append(as_text(f"deployed after the last stage: {name}"))
     return "\n".join(lines)
 
 
@@ -203,8 +226,11 @@ def _mark_pulls(
     for arm, style in styles.items():
         stages = np.flatnonzero(marks[:, arm])
         if played > MOST_MARKED:
-            shown = np.where(marks[:, arm], values[:played, arm], np.nan)
-            axes.plot(shown, color=style.colour, linewidth=2.6, solid_capstyle="butt", zorder=2.6)
+            ends = np.minimum(stages[:, None] + [0, 1], played - 1)
+            axes.plot(
+                *_broken(ends, values[ends, arm]), color=style.colour, linewidth=2.2,
+                solid_capstyle="butt", zorder=2.6,
+            )  # fmt: skip
             continue
         good = np.array([path.outcomes[t][path.pulled[t].index(arm)] for t in stages], dtype=bool)
         size = float(np.clip(260.0 / played, 2.6, 6.5))
@@ -216,14 +242,17 @@ def _mark_pulls(
             )  # fmt: skip
 
 
+def _broken(x: npt.NDArray[np.int64], y: Floats) -> tuple[Floats, Floats]:
+    """Separate pieces (pieces, 2) as one line: a gap after each."""
+    gap = np.full((len(x), 1), np.nan)
+    return np.hstack([x, gap]).ravel(), np.hstack([y, gap]).ravel()
+
+
 def _draw_price(axes: Axes, path: Path, played: int) -> None:
     """The price, and the distances to it that are lost, stage by stage."""
     from matplotlib.collections import PolyCollection
 
-    axes.plot(
-        path.prices[:played], color=PRICE_COLOUR, linewidth=3.5, alpha=0.65, zorder=1.9,
-        drawstyle="default",
-    )  # fmt: skip
+    axes.plot(path.prices[:played], color=PRICE_COLOUR, linewidth=3.5, alpha=0.65, zorder=1.9)
     half = 0.36 if played <= MOST_MARKED else 0.5
     lost = np.where(path.was_pulled, path.excess < 0.0, path.excess > 0.0)[:played]
     for pulls, colour in ((True, SHORTFALL_COLOUR), (False, CONGESTION_COLOUR)):
@@ -241,32 +270,29 @@ def _draw_price(axes: Axes, path: Path, played: int) -> None:
 def _draw_loss(axes: Axes, path: Path, expected: npt.ArrayLike | None) -> None:
     """Running totals: shortfall, congestion on top of it, and what was to be expected."""
     stages = np.arange(path.stages)
-    shortfall = np.cumsum(path.shortfall)
-    axes.fill_between(
-        stages, 0.0, shortfall, color=SHORTFALL_COLOUR, alpha=0.3, linewidth=0, label="shortfall"
-    )
-    axes.fill_between(
-        stages, shortfall, path.running_loss, color=CONGESTION_COLOUR, alpha=0.3, linewidth=0,
-        label="congestion",
-    )  # fmt: skip
-    axes.plot(stages, path.running_loss, color="black", linewidth=1.4, label="this path")
+    shortfall, total = np.cumsum(path.shortfall), path.running_loss
+    axes.fill_between(stages, shortfall, color=SHORTFALL_COLOUR, alpha=0.3, linewidth=0)
+    axes.fill_between(stages, shortfall, total, color=CONGESTION_COLOUR, alpha=0.3, linewidth=0)
+    axes.plot(stages, total, color="black", linewidth=1.4, label="loss on this path")
+    top = float(total[-1])
     if expected is not None:
-        line = np.asarray(expected, dtype=float)
-        if line.ndim != 1 or line.size < path.stages:
-            raise ValueError(f"expected: {line.shape}; must be one number per stage")
-        axes.plot(
-            line[: path.stages], color="black", linewidth=1.4, linestyle="dashed", label="expected"
-        )
+        line = checked_expected(path, expected)
+        axes.plot(line, color="black", linewidth=1.4, linestyle="dashed", label="expected loss")
+        top = max(top, float(line[-1]))
     if path.deployed:
         axes.axvline(path.problem.horizon, color=FRESH_COLOUR, linestyle="dotted", zorder=0)
         axes.set_xlim(-0.6, path.stages - 0.4)
-    axes.set_ylim(bottom=0.0)
-    if axes.get_ylim()[1] < 1e-9 or not path.running_loss[-1] > 0.0 and expected is None:
-        axes.set_ylim(0.0, 1.0)
+    top = top if top > NO_LOSS else 1.0  # rounding is not magnified
+    axes.set_ylim(-0.04 * top, 1.08 * top)  # a path without loss is seen above the frame
     axes.grid(alpha=0.25)
 
 
-def _name_arms(figure: Figure, paths: Sequence[Path], styles: dict[int, Style]) -> None:
+def _name_arms(
+    figure: Figure,
+    paths: Sequence[Path],
+    styles: dict[int, Style],
+    more: Sequence[tuple[Any, str]] = (),
+) -> None:
     """A legend outside: price, arms, how pulls are marked, what is shaded."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -277,14 +303,14 @@ def _name_arms(figure: Figure, paths: Sequence[Path], styles: dict[int, Style]) 
     ]
     for arm, style in list(styles.items())[:MOST_NAMED]:
         handle = Line2D([], [], color=style.colour, linestyle=style.dashes, linewidth=1.8)
-        entries.append((handle, _label(problem.arms[arm].name)))
+        entries.append((handle, as_text(short_name(problem.arms[arm].name))))
     nothing = Line2D([], [], linestyle="none")
     if len(styles) > MOST_NAMED:
         entries.append((nothing, f"… and {len(styles) - MOST_NAMED} more arms"))
-    groups = len(problem.groups)
-    for number in range(min(groups, len(DASHES))):
-        handle = Line2D([], [], color=FRESH_COLOUR, linestyle=DASHES[number], linewidth=1.8)
-        entries.append((handle, fresh_label(problem, number)))
+    for group in fresh_groups(paths)[: len(DASHES)]:
+        dashes = DASHES[group % len(DASHES)]
+        handle = Line2D([], [], color=FRESH_COLOUR, linestyle=dashes, linewidth=1.8)
+        entries.append((handle, as_text(fresh_label(problem, group))))
     if max(min(path.stages, problem.horizon) for path in paths) <= MOST_MARKED:
         dot = {"linestyle": "none", "marker": "o", "markersize": 6, "markeredgecolor": "black"}
         entries.append((Line2D([], [], markerfacecolor="black", **dot), "pulled, good"))
@@ -293,14 +319,5 @@ def _name_arms(figure: Figure, paths: Sequence[Path], styles: dict[int, Style]) 
         entries.append((Line2D([], [], color="black", linewidth=3.0), "pulled (thick)"))
     entries.append((Patch(color=SHORTFALL_COLOUR, alpha=0.3, linewidth=0), "shortfall"))
     entries.append((Patch(color=CONGESTION_COLOUR, alpha=0.3, linewidth=0), "congestion"))
-    handles, labels = zip(*entries, strict=True)
+    handles, labels = zip(*entries, *more, strict=True)
     figure.legend(handles, labels, loc="outside right center", fontsize="small")
-
-
-def fresh_label(problem: Problem, group: int) -> str:
-    """What the shared curve of a group's fresh arms is called."""
-    if len(problem.groups) == 1:
-        return "not pulled yet"
-    members = problem.groups[group].members
-    more = f" (+{len(members) - 1})" if len(members) > 1 else ""
-    return f"not pulled yet: {_label(problem.arms[members[0]].name)}{more}"

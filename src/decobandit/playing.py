@@ -176,7 +176,7 @@ class Played:
         """What a regression of the regret after each stage needs."""
         sums = self.moments.sum(axis=0)
         x, draws = self.controls, len(self.controls)
-        total, squares = x.sum(axis=0), x.T @ x
+        total, squares = x.sum(axis=0), np.einsum("dq,dr->qr", x, x)
         return [Moments(draws, row[0], row[1], row[2:], total, squares) for row in sums]
 
 

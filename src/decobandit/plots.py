@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from .dual import DualSolution
 from .relaxation import Relaxation
 from .simulation import Simulation
+from .study_tables import Row, regret_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,6 +72,7 @@ def solution_figure(solution: DualSolution) -> Figure:
     return figure
 
 
+MARKERS = "osD^vP*X"
 LINES = ("-", "--", "-.", ":")  # so that twelve curves differ in print too
 
 
@@ -108,4 +111,32 @@ def regret_figure(simulation: Simulation) -> Figure:
     lines, names = axes.get_legend_handles_labels()
     order = sorted(range(len(names)), key=lambda i: -last[names[i]])
     figure.legend([lines[i] for i in order], [names[i] for i in order], loc="outside right center")
+    return figure
+
+
+def study_figure(rows: Sequence[Row], title: str) -> Figure:
+    """Regret of every policy in every problem of a study, with two errors to either side."""
+    problems, policies, cells = regret_grid(rows)
+    if not cells:
+        raise ValueError("no cell of the study has a regret: no figure")
+    figure = new_figure(figsize=(8.0, 1.5 + 0.12 * len(problems) * (len(policies) + 2)))
+    axes = figure.subplots()
+    for number, policy in enumerate(policies):
+        found = [(i, cells[p, policy]) for i, p in enumerate(problems) if (p, policy) in cells]
+        place = [-i + 0.35 - 0.7 * number / max(len(policies) - 1, 1) for i, _ in found]
+        axes.errorbar(
+            [cell["regret"] for _, cell in found], place,
+            xerr=[2.0 * cell["regret_se"] for _, cell in found], label=policy,
+            fmt=MARKERS[number % len(MARKERS)],
+            color=f"C{number % 10}", markersize=5, linewidth=1.2, capsize=2,
+        )  # fmt: skip
+    axes.set_yticks([-i for i in range(len(problems))], problems)
+    for i in range(1, len(problems)):
+        axes.axhline(0.5 - i, color="0.85", linewidth=0.8)
+    axes.set_ylim(0.5 - len(problems), 0.5)
+    axes.set_xlim(0.0, None)
+    axes.set_xlabel("expected regret, ± 2 s.e.")
+    axes.set_title(title)
+    axes.grid(axis="x", alpha=0.25)
+    figure.legend(loc="outside right center")
     return figure

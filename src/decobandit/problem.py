@@ -83,7 +83,7 @@ def _real(rule: str, allowed: Callable[[float], bool]) -> Callable[[object], flo
     return check
 
 
-def _whole(low: int, high: int) -> Callable[[object], int]:
+def whole_number(low: int, high: int) -> Callable[[object], int]:
     rule = f"must be a whole number from {low} to {high}"
 
     def check(value: object) -> int:
@@ -94,7 +94,7 @@ def _whole(low: int, high: int) -> Callable[[object], int]:
     return check
 
 
-arm_count = _whole(1, MAX_ARMS)
+arm_count = whole_number(1, MAX_ARMS)
 
 
 def _plain(value: object) -> object:
@@ -125,7 +125,7 @@ Positive = Annotated[float, PlainValidator(_real("must be a positive number", la
 NotNegative = Annotated[
     float, PlainValidator(_real("must be a finite number, zero or more", lambda x: x >= 0))
 ]
-Horizon = Annotated[int, PlainValidator(_whole(1, MAX_HORIZON))]
+Horizon = Annotated[int, PlainValidator(whole_number(1, MAX_HORIZON))]
 ArmCount = Annotated[int, PlainValidator(arm_count)]
 TerminalTable = Annotated[
     tuple[tuple[Number, ...], ...], BeforeValidator(_plain), AfterValidator(_triangular)

@@ -169,12 +169,12 @@ _RULES = {
 def _first(details: Sequence[ErrorDetails]) -> str:
     """The first error in one line; unknown keys first, for a misspelt key is also missing."""
     first = min(details, key=lambda detail: detail["type"] != "extra_forbidden")
-    place = _place(first["loc"])
+    place = place_of(first["loc"])
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
-    return f"{place}: {_complaint(first)}{more}" if place else f"{_complaint(first)}{more}"
+    return f"{place}: {complaint(first)}{more}" if place else f"{complaint(first)}{more}"
 
 
-def _complaint(detail: ErrorDetails) -> str:
+def complaint(detail: ErrorDetails) -> str:
     if detail["type"] == "missing":
         return "required key is missing"
     if detail["type"] == "extra_forbidden":
@@ -184,7 +184,7 @@ def _complaint(detail: ErrorDetails) -> str:
     return f"{_show(detail['input'])} is not allowed; {rule}"
 
 
-def _place(keys: Place) -> str:
+def place_of(keys: Place) -> str:
     """arms[1].prior.good, with quotes around keys that are not plain words."""
     text = ""
     for key in keys:

@@ -15,12 +15,22 @@ from typing import Annotated, Any, Self
 from pydantic import PlainValidator, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
-from .problem import ArmCount, Beta, Frozen, Horizon, Name, NotNegative, Problem, _whole, refuse
+from .problem import (
+    ArmCount,
+    Beta,
+    Frozen,
+    Horizon,
+    Name,
+    NotNegative,
+    Problem,
+    refuse,
+    whole_number,
+)
 from .problem_files import (
     Place,
-    _complaint,
-    _place,
+    complaint,
     load_problem,
+    place_of,
     problem_from_dict,
     problem_to_dict,
     read_tree,
@@ -147,8 +157,8 @@ def _path(value: object) -> str:
 
 
 FileName = Annotated[str, PlainValidator(_file_name)]
-Size = Annotated[int, PlainValidator(_whole(1, 10**9))]
-Seed = Annotated[int, PlainValidator(_whole(0, LARGEST_SEED))]
+Size = Annotated[int, PlainValidator(whole_number(1, 10**9))]
+Seed = Annotated[int, PlainValidator(whole_number(0, LARGEST_SEED))]
 
 
 class _ProblemEntry(Frozen):
@@ -249,10 +259,10 @@ _TABLES: dict[Place, type[Frozen]] = {
 def _first(details: Sequence[ErrorDetails]) -> str:
     """The first error in one line, in the words of problem files; unknown keys first."""
     first = min(details, key=lambda detail: detail["type"] != "extra_forbidden")
-    complaint = _complaint(first) if first["type"] != "extra_forbidden" else _unknown(first["loc"])
+    said = complaint(first) if first["type"] != "extra_forbidden" else _unknown(first["loc"])
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
-    place = _place(first["loc"])
-    return f"{place}: {complaint}{more}" if place else f"{complaint}{more}"
+    place = place_of(first["loc"])
+    return f"{place}: {said}{more}" if place else f"{said}{more}"
 
 
 def _unknown(place: Place) -> str:

@@ -1,4 +1,4 @@
-"""The cells of a study as one table: rows of plain values, CSV, Parquet."""
+"""The cells of a study as one table: rows of plain values, CSV, Parquet; policies side by side."""
 
 from __future__ import annotations
 
@@ -86,3 +86,26 @@ def save_parquet(rows: Sequence[Row], path: Path) -> None:
     content = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), content)
     write_whole(path, content.getvalue())
+
+
+def regret_grid(rows: Sequence[Row]) -> tuple[list[str], list[str], dict[tuple[str, str], Row]]:
+    """Problems, policies, and the cell of each pair; seeds beyond the first are left out."""
+    problems = list(dict.fromkeys(row["problem"] for row in rows))
+    policies = list(dict.fromkeys(row["policy"] for row in rows))
+    cells: dict[tuple[str, str], Row] = {}
+    for row in rows:
+        if row["regret"] is not None:
+            cells.setdefault((row["problem"], row["policy"]), row)
+    return problems, policies, cells
+
+
+def save_markdown(rows: Sequence[Row], path: Path) -> None:
+    """Write regret with its error, a line for each problem and a column for each policy."""
+    problems, policies, cells = regret_grid(rows)
+    lines = ["| regret | " + " | ".join(f"`{name}`" for name in policies) + " |"]
+    lines.append("|---" * (len(policies) + 1) + "|")
+    for problem in problems:
+        found = [cells.get((problem, policy)) for policy in policies]
+        shown = [f"{c['regret']:.3f} ± {c['regret_se']:.3f}" if c else "" for c in found]
+        lines.append(f"| {problem} | " + " | ".join(shown) + " |")
+    write_whole(path, ("\n".join(lines) + "\n").encode())

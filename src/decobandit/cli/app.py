@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from .. import __version__
+from .bound import bound
 from .demo import demo
 from .evaluate import evaluate
 from .gap import gap
@@ -61,6 +62,7 @@ app.command()(evaluate)
 app.command()(simulate)
 app.add_typer(study)
 app.command()(optimum)
+app.command()(bound)
 app.command()(gap)
 app.command()(index)
 app.command()(reproduce)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import AsJson, check_writable, make_folder, print_json, say, show_levels
+from .options import AsJson, check_figure, check_writable, make_folder, print_json, say, show_levels
 
 if TYPE_CHECKING:
     from ..cell_files import Collected
@@ -104,14 +104,23 @@ def show(
     parquet: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a Parquet file.")
     ] = None,
+    markdown: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write regrets as a Markdown table."),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the regrets (.png, .svg, .pdf).")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the cells that are there, and name those that are missing."""
-    from ..study_tables import check_parquet, rows_of, save_csv, save_parquet
+    from ..study_tables import check_parquet, rows_of, save_csv, save_markdown, save_parquet
 
-    for path in (csv, parquet):
+    for path in (csv, parquet, markdown):
         if path is not None:
             check_writable(path)
+    if plot is not None:
+        check_figure(plot)
     if parquet is not None:
         check_parquet()
     found = _collected(source)
@@ -120,6 +129,12 @@ def show(
         save_csv(rows, csv)
     if parquet is not None:
         save_parquet(rows, parquet)
+    if markdown is not None:
+        save_markdown(rows, markdown)
+    if plot is not None:
+        from ..plots import save_figure, study_figure
+
+        save_figure(study_figure(rows, found.name), plot)
     if as_json:
         print_json({"study": found.name, "cells": rows, "missing": list(found.missing)})
     else:

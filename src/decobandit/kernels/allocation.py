@@ -173,7 +173,10 @@ def find(nodes, pulls, stage):
         h ^= h >> np.uint64(29)
     i = np.int64(h & mask)
     while nodes.slot[i] >= 0:
-        if np.array_equal(nodes.pulls[nodes.slot[i]], pulls):
+        same = True
+        for a in range(pulls.shape[0]):
+            same &= nodes.pulls[nodes.slot[i], a] == pulls[a]
+        if same:
             return nodes.slot[i]
         i = np.int64(np.uint64(i + 1) & mask)
     new = nodes.size[0]
@@ -250,9 +253,11 @@ def expand(nodes, parent, gain, W, m, to_come, deeper, least):
             key += rise[a]
             value += gain[a, row_start(t) + pulls[a]]
         if key > least:
-            pulls[chosen] += 1
+            for a in chosen:
+                pulls[a] += 1
             child = find(nodes, pulls, t + 1)
-            pulls[chosen] -= 1
+            for a in chosen:
+                pulls[a] -= 1
             if value > nodes.value[child]:
                 nodes.value[child] = value
                 push(nodes, key, child)
@@ -267,7 +272,11 @@ def search(gain, pulls, nu, W, least, upper, pops, choices):
     """
     T, K = pulls.shape[0], gain.shape[0]
     close = CLOSE * max(1.0, abs(upper))
-    to_come = np.append(np.cumsum((pulls * nu)[::-1])[::-1], 0.0)
+    if upper <= least + close:
+        return least, True
+    to_come = np.zeros(T + 1)
+    for t in range(T - 1, -1, -1):
+        to_come[t] = to_come[t + 1] + pulls[t] * nu[t]
     nodes = room_for(min(pops * choices + 2, max(MOST_NODES, choices + 2)), K)
     root = find(nodes, np.zeros(K, np.int16), 0)
     nodes.value[root] = 0.0

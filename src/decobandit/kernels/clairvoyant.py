@@ -66,6 +66,13 @@ def chance(model, good, a, n):
 
 
 @njit(cache=True, nogil=True)
+def reward(model, a, t, p):
+    """Expected reward of arm a at stage t where a good outcome has chance p."""
+    bad = model.reward_bad[model.group[a], t]
+    return bad + p * (model.reward_good[model.group[a], t] - bad)
+
+
+@njit(cache=True, nogil=True)
 def lay_out_surprise(t, V, model, scenarios):
     """Stage t of surprise: V_{t+1} after the outcome minus its expectation; V is V_{t+1}.
 
@@ -94,10 +101,8 @@ def lay_out_scenario(model, scenarios, s, weight, gain, W):
         for n in range(T):
             p = chance(model, good, a, n)
             for t in range(n, T):
-                bad, spread = model.reward_bad[k, t], model.reward_good[k, t]
-                spread -= bad
                 i = row_start(t) + n
-                gain[a, i] = bad + spread * p - weight * scenarios.surprise[s, a, i]
+                gain[a, i] = reward(model, a, t, p) - weight * scenarios.surprise[s, a, i]
 
 
 @njit(cache=True, nogil=True)
