@@ -44,8 +44,12 @@ LAYERS = [
     {"cell_files"},
     {"studies", "study_tables"},
     {"cluster"},
+    {"plots", "progress", "paths", "demand"},
+    {"path_lines"},
+    {"path_figures"},
+    {"market_figures"},
+    {"path_pages"},
     {"paper"},
-    {"plots", "progress"},
     {"__init__"},  # the public names: cli may use them, nothing below may
     {"cli"},
 ]

@@ -42,6 +42,11 @@ class _Settings(_Strict):
     true_horizon: int | None
 
 
+class _Curve(_Strict):
+    regret: list[Finite]
+    regret_se: list[Finite]
+
+
 class _Figures(_Strict):
     value: Finite
     value_se: Finite
@@ -50,6 +55,7 @@ class _Figures(_Strict):
     upper_bound: Finite | None
     method: str
     estimates: dict[str, dict[str, Finite]]
+    curve: _Curve | None  # over the stages; None where regret is not defined
 
 
 class _CellFile(_Strict):

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .demand import Demand
-from .path_figures import CONGESTION_COLOUR, DASHES, FRESH_COLOUR, as_text, short_name
+from .path_figures import as_text
+from .path_lines import COLOURS, CONGESTION_COLOUR, DASHES, FRESH_COLOUR, short_name
 from .plots import PRICE_COLOUR, new_figure
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def market_figure(market: Demand) -> Figure:
     _draw_sold(panels[1], market, shown)
     _draw_worth(panels[2], market, shown)
     last = "" if problem.stages == shown else f"; price of the deployment {market.prices[-1]:.4f}"
-    panels[0].set_title(
+    figure.suptitle(
         f"the market of {problem.number_of_arms} arms, horizon {shown}{last}", fontsize="medium"
     )
     panels[2].set_xlabel("stage")
@@ -45,7 +46,7 @@ def market_figure(market: Demand) -> Figure:
     for axes in panels:
         axes.grid(alpha=0.25)
         axes.set_xlim(-0.5, shown - 0.5)
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.locator_params(axis="x", integer=True)
     pairs = {
         name: line
         for axes in panels
@@ -57,10 +58,14 @@ def market_figure(market: Demand) -> Figure:
 
 def _draw_prices(axes: Axes, market: Demand, shown: int) -> None:
     axes.plot(
-        market.prices[:shown], color=PRICE_COLOUR, linewidth=3.5, alpha=0.65, label="price of a pull"
+        market.prices[:shown],
+        color=PRICE_COLOUR,
+        linewidth=3.5,
+        alpha=0.65,
+        label="price of a pull",
     )
     for number, name in enumerate(fresh_names(market)):
-        colour = FRESH_COLOUR if number == 0 else f"C{(0, 1, 3, 4, 5, 6, 9)[number % 7]}"
+        colour = FRESH_COLOUR if number == 0 else COLOURS[number - 1]
         axes.plot(
             market.fresh_index[number, :shown], color=colour, linestyle=DASHES[number % 4],
             linewidth=1.5, label=as_text(name),

@@ -43,6 +43,9 @@ class Curve:
     regret: Floats  # (stages,)
     standard_error: Floats  # (stages,)
 
+    def to_dict(self) -> dict[str, list[float]]:
+        return {"regret": self.regret.tolist(), "regret_se": self.standard_error.tolist()}
+
 
 @dataclass(frozen=True, eq=False)
 class PolicyResult:

@@ -71,7 +71,9 @@ def compute(settings: Tree, *, threads: int | None = None) -> Tree:
         true_horizon=horizon,
         afterwards=[bench.afterwards(name, horizon)] if longer else None,
     )
-    figures = result.results[0].to_dict() | {"upper_bound": result.upper_bound}
+    found = result.results[0]
+    curve = None if found.curve is None else found.curve.to_dict()
+    figures = found.to_dict() | {"upper_bound": result.upper_bound, "curve": curve}
     return {key: value for key, value in figures.items() if key not in NO_FIGURES}
 
 

@@ -15,7 +15,9 @@ from .demo import demo
 from .evaluate import evaluate
 from .gap import gap
 from .index import index
+from .market import market
 from .optimum import optimum
+from .path import path
 from .recommend import recommend
 from .reproduce import reproduce
 from .simulate import simulate
@@ -64,6 +66,8 @@ app.add_typer(study)
 app.command()(optimum)
 app.command()(bound)
 app.command()(gap)
+app.command()(path)
+app.command()(market)
 app.command()(index)
 app.command()(reproduce)
 app.command()(demo)

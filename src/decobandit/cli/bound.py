@@ -77,13 +77,13 @@ def print_bounds(result: InformationBound) -> None:
         ("lagrangian", result.lagrangian, "", "pulls are limited in expectation only"),
         (
             "information", result.information, f"{result.information_se:.4f}",
-            f"outcomes are foreseen, and paid for: weight {result.weight:g}",
+            f"outcomes are foreseen, and paid for by {result.weight:.0%}",
         ),
         ("trivial", result.trivial, "", "the best arms are known"),
     ]  # fmt: skip
     for name, value, error, meaning in rows:
-        mark = "  (best)" if name == result.best_is else ""
-        table.add_row(name, "" if value is None else f"{value:.4f}", error, meaning + mark)
+        mark = " (best)" if name == result.best_is else ""
+        table.add_row(name + mark, "" if value is None else f"{value:.4f}", error, meaning)
     Console().print(table)
     print(f"information: an estimate from {result.scenarios} scenarios, seed {result.seed}")
     if result.stopped_early > 0.0:

@@ -50,6 +50,7 @@ Seed = Annotated[int, typer.Option(help="The same seed gives the same numbers.")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 FIGURES = (".png", ".svg", ".pdf")
+PAGES = (".html",)
 _OPTION_OF_PLACE = {
     "options: arms[0].count": "--arms",
     "options: horizon": "--horizon",
@@ -182,10 +183,14 @@ def check_writable(path: Path) -> None:
         raise typer.BadParameter(f"{path}: cannot be written")
 
 
-def check_figure(path: Path) -> None:
-    """Refuse a figure that could not be written, before the long work begins."""
-    if path.suffix not in FIGURES:
-        raise typer.BadParameter(f"{path}: must end in {', '.join(FIGURES)}")
+def check_figure(path: Path, *, pages: bool = False) -> None:
+    """Refuse a figure that could not be written, before the long work begins.
+
+    `pages`: it may be a page to point at, too.
+    """
+    allowed = FIGURES + PAGES if pages else FIGURES
+    if path.suffix not in allowed:
+        raise typer.BadParameter(f"{path}: must end in {', '.join(allowed)}")
     check_writable(path)
 
 

@@ -122,11 +122,8 @@ def lower(gain, pulls, mu, W):
 
 
 @njit(cache=True, nogil=True)
-def two_arms(gain, W):
+def two_arms(gain, W, T):
     """The maximum for two arms, pulled one at a time: backward over the pulls n of the first."""
-    T = 0
-    while row_start(T) < gain.shape[1]:
-        T += 1
     best = np.empty(T + 1)
     for n in range(T + 1):
         best[n] = W[0, row_start(T) + n] + W[1, row_start(T) + T - n]

@@ -147,7 +147,7 @@ def best_allocations(model, scenarios, weight, pops, choices, dense, bound, prov
     for s in range(bound.shape[0]):
         lay_out_scenario(model, scenarios, s, weight, gain, W)
         if dense:
-            bound[s], proven[s] = two_arms(gain, W), True
+            bound[s], proven[s] = two_arms(gain, W, T), True
             continue
         upper, least, nu = lower(gain, model.pulls, model.mu, W)
         bound[s], proven[s] = search(gain, model.pulls, nu, W, least, upper, pops, choices)

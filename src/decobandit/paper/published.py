@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -20,5 +21,14 @@ class PublishedRow:
 
 def table1() -> tuple[PublishedRow, ...]:
     """The seven rows of Table 1."""
+    return tuple(PublishedRow(**row) for row in _tree()["table1"])
+
+
+def claims() -> dict[str, str]:
+    """What the paper says of figures whose numbers it does not print."""
+    return dict(_tree()["claims"])
+
+
+def _tree() -> dict[str, Any]:
     text = resources.files(__package__).joinpath("published.toml").read_text(encoding="utf-8")
-    return tuple(PublishedRow(**row) for row in tomllib.loads(text)["table1"])
+    return tomllib.loads(text)

@@ -17,9 +17,11 @@ from ..evaluation import evaluate
 from ..joint_optimum import TooLarge, count_states, optimum
 from ..problem import Problem
 from ..registry import Workbench
+from ..simulation import simulate
 from .published import PublishedRow, table1
 
 TOLERANCE = 1e-6  # of the dual
+DRAWS, PER_DRAW = 1000, 10  # of the simulated values
 ROLLING_STATES = 6_000  # rolling DeCo solves a dual in every state it reaches
 QUICK_STATES = 200_000_000  # of a joint optimum; more of them take minutes
 
@@ -40,6 +42,8 @@ class Row:
     fh_gittins: float
     upper_bound: float
     path: str  # the price path of the calibrated index
+    deco_simulated: float  # DRAWS draws of PER_DRAW episodes
+    deco_error: float
 
 
 def run(
@@ -63,6 +67,9 @@ def _row(given: PublishedRow, quick: bool) -> Row:
     rolling = None
     if deco.states <= ROLLING_STATES:
         rolling = evaluate(bench.policy("rolling-deco")).value
+    sampled = simulate(
+        problem, [bench.policy("deco")], draws=DRAWS, per_draw=PER_DRAW, solution=bench.solution
+    ).results[0]
     best = None
     if not quick or count_states(problem)[0] <= QUICK_STATES:
         with suppress(TooLarge):
@@ -80,6 +87,8 @@ def _row(given: PublishedRow, quick: bool) -> Row:
         fh_gittins=evaluate(bench.policy("fh-gittins")).value,
         upper_bound=bench.solution.upper_bound,
         path=str(bench.path.path),
+        deco_simulated=sampled.value,
+        deco_error=sampled.value_se,
     )
 
 
