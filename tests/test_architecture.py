@@ -38,6 +38,7 @@ LAYERS = [
     {"simulation"},
     {"gap"},
     {"path_search", "information_bound"},
+    {"best_bound"},
     {"registry"},
     {"recommendation", "solution_files"},
     {"study_files"},

@@ -36,7 +36,7 @@ def test_a_table_for_people_and_a_figure(tmp_path: Path) -> None:
     figure = tmp_path / "regret.png"
     run = deco(*BASE, "--policies", "fh-gittins,ucb1", "--plot", figure)
     assert (run.code, run.err) == (0, "")
-    assert "gain on fh-gittins" in run.out
+    assert "gain: on fh-gittins" in run.out
     assert "no policy can earn more than" in run.out
     assert figure.read_bytes().startswith(b"\x89PNG")
 

@@ -10,6 +10,7 @@ from .options import (
     POLICY_NAMES,
     Arms,
     AsJson,
+    BoundDraws,
     Horizon,
     PriorBad,
     PriorGood,
@@ -17,14 +18,17 @@ from .options import (
     Ties,
     Tolerance,
     numbers,
+    percent,
     print_json,
     problem_from,
+    said_of,
     show_states,
     solve_shown,
     title_of,
 )
 
 if TYPE_CHECKING:
+    from ..best_bound import BestBound
     from ..dual import DualSolution
     from ..evaluation import Evaluation
 
@@ -47,9 +51,11 @@ def evaluate(
     ] = None,
     ties: Ties = "least-pulled",
     tol: Tolerance = 1e-4,
+    bound_draws: BoundDraws = None,
     as_json: AsJson = False,
 ) -> None:
     """Evaluate policies exactly, over the prior or at given true success probabilities."""
+    from ..best_bound import best_bound
     from ..evaluation import check_truth
     from ..evaluation import evaluate as exactly
     from ..registry import Workbench, tie_rule
@@ -66,24 +72,34 @@ def evaluate(
     for name in names:
         with show_states(name) as report:
             results.append(exactly(bench.policy(name), truth=known, progress=report))
+    bound = None if known is not None else best_bound(bench.solution, draws=bound_draws)
     if as_json:
-        print_json(to_dict(bench.solution, results))
+        print_json(to_dict(bench.solution, results, bound))
     else:
-        print_evaluations(bench.solution, results)
+        print_evaluations(bench.solution, results, bound)
 
 
-def to_dict(solution: DualSolution, results: list[Evaluation]) -> dict[str, Any]:
-    """The JSON of `deco evaluate`."""
+def to_dict(
+    solution: DualSolution, results: list[Evaluation], bound: BestBound | None
+) -> dict[str, Any]:
+    """The JSON of `deco evaluate`; a certified gap only over the prior."""
+    policies = [result.to_dict() for result in results]
+    if bound is not None:
+        for tree in policies:
+            tree["certified_gap_percent"] = bound.gap_percent(tree["value"])
     return {
         "arms": solution.problem.number_of_arms,
         "horizon": solution.problem.horizon,
         "upper_bound": solution.upper_bound,
         "interrupted": solution.interrupted,
-        "policies": [result.to_dict() for result in results],
+        **({} if bound is None else bound.to_dict()),
+        "policies": policies,
     }
 
 
-def print_evaluations(solution: DualSolution, results: list[Evaluation]) -> None:
+def print_evaluations(
+    solution: DualSolution, results: list[Evaluation], bound: BestBound | None
+) -> None:
     """A table for people."""
     from rich.console import Console
     from rich.table import Table
@@ -93,6 +109,8 @@ def print_evaluations(solution: DualSolution, results: list[Evaluation]) -> None
     for title in ("policy", "value", "regret", "states", "seconds"):
         table.add_column(title, justify="left" if title == "policy" else "right")
     known = results[0].truth is not None
+    if bound is not None:
+        table.add_column("to bound", justify="right")
     if known:
         for title in ("std. deviation", "P(best arm found)"):
             table.add_column(title, justify="right")
@@ -104,6 +122,8 @@ def print_evaluations(solution: DualSolution, results: list[Evaluation]) -> None
             f"{result.states:,}",
             f"{result.seconds:.2f}",
         ]
+        if bound is not None:
+            row.append(percent(bound.gap_percent(result.value)))
         if result.variance is not None and result.best_arm_probability is not None:
             row += [f"{result.variance**0.5:.4f}", f"{result.best_arm_probability:.4f}"]
         table.add_row(*row)
@@ -111,5 +131,5 @@ def print_evaluations(solution: DualSolution, results: list[Evaluation]) -> None
     print("regret: what is missing to pulling the best arms throughout, as if they were known")
     if known:
         print("P(best arm found): that the largest posterior mean at the end is a best arm's")
-    else:
-        print(f"no policy can earn more than {solution.upper_bound:.6f}")
+    if bound is not None:
+        print(said_of(bound))

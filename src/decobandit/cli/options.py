@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from ..best_bound import BestBound
     from ..dual import DualSolution
     from ..evaluation import Reached
     from ..problem import Problem
@@ -47,6 +48,13 @@ Ties = Annotated[
 Draws = Annotated[int, typer.Option(help="How often the parameters are drawn.")]
 PerDraw = Annotated[int, typer.Option(help="Episodes played with each draw.")]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same numbers.")]
+BoundDraws = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        help="Scenarios of the information bound; 0 for none. [default: 200 on small problems]",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 FIGURES = (".png", ".svg", ".pdf")
@@ -204,6 +212,21 @@ def make_folder(path: Path) -> None:
 def print_json(tree: dict[str, Any]) -> None:
     """One JSON object on standard output."""
     print(json.dumps(tree, allow_nan=False))
+
+
+def percent(value: float | None) -> str:
+    """A share for people."""
+    return "" if value is None else f"{value:.2f}%"
+
+
+def said_of(bound: BestBound) -> str:
+    """What a bound means."""
+    why = {
+        "lagrangian": "from the prices",
+        "trivial": "what the best arms earn",
+        "information": "the information bound, with three standard errors",
+    }[bound.kind]
+    return f"no policy can earn more than {bound.value:.6f} ({why})"
 
 
 def title_of(problem: Problem) -> str:

@@ -11,6 +11,7 @@ from .options import (
     POLICY_NAMES,
     Arms,
     AsJson,
+    BoundDraws,
     Draws,
     Horizon,
     PerDraw,
@@ -22,8 +23,10 @@ from .options import (
     Tolerance,
     check_figure,
     numbers,
+    percent,
     print_json,
     problem_from,
+    said_of,
     say,
     show_played,
     solve_shown,
@@ -31,6 +34,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
+    from ..best_bound import BestBound
     from ..problem import Beta
     from ..simulation import Simulation
 
@@ -70,6 +74,7 @@ def simulate(
     ] = None,
     ties: Ties = "least-pulled",
     tol: Tolerance = 1e-4,
+    bound_draws: BoundDraws = None,
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Draw regret over the stages (.png, .svg, .pdf)."),
@@ -77,6 +82,7 @@ def simulate(
     as_json: AsJson = False,
 ) -> None:
     """Simulate policies on common draws and outcomes, with small error bars."""
+    from ..best_bound import best_bound
     from ..evaluation import check_truth
     from ..plots import regret_figure, save_figure
     from ..registry import Workbench, tie_rule
@@ -116,10 +122,13 @@ def simulate(
         say("interrupted: these are the policies that were finished")
     if plot is not None:
         save_figure(regret_figure(result), plot)
+    bound = None
+    if result.upper_bound is not None:  # beliefs are right
+        bound = best_bound(bench.solution, draws=bound_draws)
     if as_json:
-        print_json(result.to_dict())
+        print_json(to_dict(result, bound))
     else:
-        print_simulation(result)
+        print_simulation(result, bound)
 
 
 def _beta(text: str) -> Beta:
@@ -131,7 +140,17 @@ def _beta(text: str) -> Beta:
     return Beta(good=pair[0], bad=pair[1])
 
 
-def print_simulation(result: Simulation) -> None:
+def to_dict(result: Simulation, bound: BestBound | None) -> dict[str, Any]:
+    """The JSON of `deco simulate`; a certified gap only where beliefs are right."""
+    tree = result.to_dict()
+    if bound is not None:
+        tree |= bound.to_dict()
+        for each in tree["results"]:
+            each["certified_gap_percent"] = bound.gap_percent(each["value"])
+    return tree
+
+
+def print_simulation(result: Simulation, bound: BestBound | None) -> None:
     """A table for people."""
     from rich.console import Console
     from rich.table import Table
@@ -139,24 +158,23 @@ def print_simulation(result: Simulation) -> None:
     settings = result.settings
     table = Table(title=f"{title_of(result.problem)}: {_settings(settings)}")
     first = result.results[0].policy
-    for title in ("policy", "value", "± s.e.", "regret", f"gain on {first}", "± s.e.", "steps/s"):
-        table.add_column(title, justify="left" if title == "policy" else "right")
+    for title in ["policy", "value", "regret", "gain"] + ["to bound"] * (bound is not None):
+        table.add_column(title, justify="left" if title == "policy" else "right", no_wrap=True)
     for each in result.results:
         gain = result.difference(each.policy, first)
         table.add_row(
             each.policy,
-            f"{each.value:.4f}",
-            f"{each.value_se:.4f}",
+            f"{each.value:.4f} ± {each.value_se:.4f}",
             "" if each.regret is None else f"{each.regret:.4f}",
-            "" if each.policy == first else f"{gain.value:+.4f}",
-            "" if each.policy == first else f"{gain.standard_error:.4f}",
-            f"{each.steps / max(each.seconds, 1e-9):.2g}",
+            "" if each.policy == first else f"{gain.value:+.4f} ± {gain.standard_error:.4f}",
+            *([] if bound is None else [percent(bound.gap_percent(each.value))]),
         )
     Console().print(table)
-    print("regret: what is missing to pulling the best arms throughout; same error as the value")
-    print("gain: by paired draws, so that its error is smaller than those of the values suggest")
-    if result.upper_bound is not None:
-        print(f"no policy can earn more than {result.upper_bound:.4f}")
+    print("±: one standard error; that of the regret is the value's")
+    print("regret: what is missing to pulling the best arms throughout, as if they were known")
+    print(f"gain: on {first}, on the same draws and outcomes, which makes its error small")
+    if bound is not None:
+        print(said_of(bound))
 
 
 def _settings(settings: dict[str, Any]) -> str:

@@ -10,6 +10,8 @@ def warmup() -> None:
     from ..calibration import EXACT_STAGES
     from ..dual import dual_value, solve
     from ..evaluation import evaluate
+    from ..gap import gap
+    from ..information_bound import information_bound
     from ..joint_optimum import optimum
     from ..policies.calibrated import fh_gittins
     from ..policies.deco import deco
@@ -35,4 +37,7 @@ def warmup() -> None:
     bench = Workbench(problem)
     names = [name for name in POLICIES if name not in ("rolling-deco", "optimal")]
     simulate(problem, [bench.policy(name) for name in names], draws=2, per_draw=1)
+    for arms in (2, 3):
+        information_bound(Problem.uniform(arms=arms, horizon=4), draws=2)
+    gap(policy, solution, method="simulated", draws=2)
     print(f"kernels ready ({time.perf_counter() - began:.1f} s)")
