@@ -163,9 +163,7 @@ def test_settings_are_checked() -> None:
 
 
 def test_command_prints_the_terms_of_every_stage() -> None:
-    tree = run_deco(
-        "gap", "--policy", "deco", "--arms", 3, "--horizon", 20, "--json"
-    ).json
+    tree = run_deco("gap", "--policy", "deco", "--arms", 3, "--horizon", 20, "--json").json
     assert set(tree) >= NAMES
     assert tree["method"] == "exact"
     assert [each["stage"] for each in tree["stages"]] == list(range(20))

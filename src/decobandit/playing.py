@@ -27,8 +27,7 @@ from .state import State
 from .worlds import CHUNK, Chunk, World
 
 Floats = npt.NDArray[np.float64]
-TABLE_BLOCK = 32  # stages
-LONGEST_BLOCK = 64  # stages, of policies without a table
+LONGEST_BLOCK = 64  # stages
 BLOCK_BYTES = 256 * 2**20  # of a block's tables; long horizons get shorter blocks
 WAVE_BYTES = 512 * 2**20  # of the states of all chunks that are under way together
 MOST_ANSWERS = 1_000_000  # of a policy that is asked, remembered
@@ -141,6 +140,7 @@ class _Run:
     rng: np.random.Generator
     regret: Floats  # (draws,) so far
     best: Floats  # (draws,) what the best arms earn at this stage
+    room: npt.NDArray[np.int32]  # for the actions of a block
 
 
 class Played:
@@ -228,8 +228,7 @@ def _blocks(
     bytes_of_stage = 3 * 8 * len(problem.groups) * slab_size(problem.stages - 1)
     first = 0
     for player in players:
-        wanted = TABLE_BLOCK if player.kind == "table" else LONGEST_BLOCK
-        longest = max(1, min(wanted, BLOCK_BYTES // bytes_of_stage))
+        longest = max(1, min(LONGEST_BLOCK, BLOCK_BYTES // bytes_of_stage))
         if player.kind == "own" and not with_gap:  # no table to make: all in one go
             longest = problem.stages
         ends = [min(player.until, problem.horizon)]
@@ -246,7 +245,7 @@ def _waves(world: World) -> Iterator[range]:
     """Numbers of chunks that are played together."""
     problem = world.problem
     m = int(problem.pulls.max())
-    bytes_of_episode = 24 * problem.number_of_arms + 4 * m * LONGEST_BLOCK
+    bytes_of_episode = 32 * problem.number_of_arms + 4 * m * LONGEST_BLOCK
     bytes_of_chunk = CHUNK * world.per_draw * bytes_of_episode
     size = max(1, WAVE_BYTES // bytes_of_chunk)
     for first in range(0, world.number_of_chunks, size):
@@ -265,6 +264,7 @@ def _begin(world: World, number: int) -> _Run:
         rng=chunk.rng(),
         regret=np.zeros(len(chunk.p)),
         best=np.zeros(len(chunk.p)),
+        room=np.empty(0, np.int32),
     )
 
 
@@ -273,7 +273,7 @@ def _nobody(run: _Run) -> _Run:
     chunk = replace(run.chunk, p=run.chunk.p[:0], keys=run.chunk.keys[:0])
     episodes, none = chunk.episodes(0, 1), np.zeros(0)
     seen = (episodes.pulls, episodes.good)
-    return _Run(chunk, slice(0, 0), episodes, seen, chunk.rng(), none, none)
+    return _Run(chunk, slice(0, 0), episodes, seen, chunk.rng(), none, none, np.empty(0, np.int32))
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,8 +291,11 @@ class _Block:
         """Play the block in one chunk and book what came of it."""
         world, stages = self.world, slice(self.first, self.last)
         m = round(world.problem.pulls[self.first])
-        actions = np.empty((len(run.episodes.pulls), self.last - self.first, m), np.int32)
-        episodes = run.episodes._replace(actions=actions)
+        shape = (len(run.episodes.pulls), self.last - self.first, m)
+        size = int(np.prod(shape))
+        if run.room.size < size:
+            run.room = np.empty(size, np.int32)
+        episodes = run.episodes._replace(actions=run.room[:size].reshape(shape))
         self.player.play(episodes, self.first, self.last, self.table, run.rng)
         good = np.ascontiguousarray(world.good[:, stages])
         bad = np.ascontiguousarray(world.bad[:, stages])

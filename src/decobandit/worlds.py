@@ -38,7 +38,8 @@ class Chunk:
         """Nothing observed yet, and room for the actions of some stages."""
         states = np.zeros((2, *self.keys.shape), np.int32)
         actions = np.full((len(self.keys), stages, pulls), NO_ACTION, np.int32)
-        return Episodes(self.p, self.keys, states[0], states[1], actions, self.per_draw)
+        p = np.repeat(self.p, self.per_draw, axis=0)
+        return Episodes(p, self.keys, states[0], states[1], actions, self.per_draw)
 
 
 class World:

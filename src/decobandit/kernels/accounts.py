@@ -34,7 +34,7 @@ def book(episodes, good, bad, deployed, reward, mean_reward, stage_means):
                 if action < 0:
                     continue
                 arm = action >> 1
-                expected = bad[arm, b] + (good[arm, b] - bad[arm, b]) * episodes.p[d, arm]
+                expected = bad[arm, b] + (good[arm, b] - bad[arm, b]) * episodes.p[e, arm]
                 mean += expected
                 if deployed:
                     reward[d] += expected

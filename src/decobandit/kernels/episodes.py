@@ -26,7 +26,7 @@ _MIX_2 = np.uint64(0x94D049BB133111EB)
 class Episodes(NamedTuple):
     """Parameters, states, and what was done in the stages of a block."""
 
-    p: Floats  # (draws, K) true success probabilities
+    p: Floats  # (episodes, K) true success probabilities; a division per pull to share them is slow
     keys: npt.NDArray[np.uint64]  # (episodes, K) starts of the outcome streams
     pulls: npt.NDArray[np.int32]  # (episodes, K)
     good: npt.NDArray[np.int32]  # (episodes, K)
@@ -47,8 +47,8 @@ def uniform(key, n):
 @njit(cache=True, nogil=True)
 def pull(episodes, e, b, i, arm):
     """Pull number i of stage b: record the action, move the state. Returns the outcome."""
-    n, p = episodes.pulls[e, arm], episodes.p[e // episodes.per_draw, arm]
-    outcome = 1 if uniform(episodes.keys[e, arm], n) < p else 0
+    n = episodes.pulls[e, arm]
+    outcome = 1 if uniform(episodes.keys[e, arm], n) < episodes.p[e, arm] else 0
     episodes.pulls[e, arm] = n + 1
     episodes.good[e, arm] += outcome
     episodes.actions[e, b, i] = 2 * arm + outcome
