@@ -17,8 +17,9 @@ help: ## list the targets
 
 setup: $(READY) ## make .venv and install the package in it, with its development tools
 
-demo: $(READY) ## solve a problem, print the tables, write the figures to demo/
+demo: $(READY) ## solve a problem, print the tables, reproduce the paper at a small scale, all in demo/
 	$(BIN)/deco demo --out demo
+	$(BIN)/deco reproduce all --scale quick --out demo
 
 # compiled kernels are cached on disk: compile them once, before the workers share them
 test: $(READY) ## run the tests

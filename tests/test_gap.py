@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from decobandit.dual import solve
 from decobandit.evaluation import evaluate
-from decobandit.gap import gap
+from decobandit.gaps import gap
 from decobandit.policies.base import Policy
 from decobandit.policies.deco import DecoPolicy, deco
 from decobandit.policies.equal import EqualPolicy
@@ -60,7 +60,7 @@ def test_terms_are_those_of_every_sequence_of_outcomes(kind: str) -> None:
     solution = solve(problem)
     relaxation = Relaxation(problem, solution.prices)
     for policy in (deco(solution), GreedyPolicy(problem)):
-        found = gap(policy, solution)
+        found = gap(policy, solution=solution)
         short, crowd = by_enumeration(policy, relaxation)
         assert [each.shortfall for each in found.stages] == pytest.approx(short, abs=1e-12)
         assert [each.congestion for each in found.stages] == pytest.approx(crowd, abs=1e-12)
@@ -71,7 +71,7 @@ def test_terms_are_those_of_every_sequence_of_outcomes(kind: str) -> None:
 def test_upper_bound_minus_value_is_shortfall_plus_congestion(problem: Problem) -> None:
     solution = solve(problem, tol=1e-2)
     for policy in (deco(solution), EqualPolicy(problem), GreedyPolicy(problem, ties="random")):
-        found = gap(policy, solution)
+        found = gap(policy, solution=solution)
         assert found.method == "exact"
         assert found.value == evaluate(policy).value
         assert found.gap == pytest.approx(
@@ -85,7 +85,7 @@ def test_upper_bound_minus_value_is_shortfall_plus_congestion(problem: Problem) 
 @pytest.mark.parametrize(("arms", "horizon"), [(3, 20), (5, 20), (2, 40)])
 def test_identity_holds_to_nine_digits(arms: int, horizon: int) -> None:
     problem = Problem.uniform(arms=arms, horizon=horizon)
-    found = gap(deco(solve(problem)), solve(problem))
+    found = gap(deco(solve(problem)), solution=solve(problem))
     assert abs(found.upper_bound - found.value - found.shortfall - found.congestion) < 1e-9
 
 
@@ -94,7 +94,7 @@ def test_any_prices_will_do() -> None:
     prices = np.linspace(0.2, 0.7, 6)
     solution = replace(solve(problem), multipliers=prices)
     short, crowd = by_enumeration(GreedyPolicy(problem), Relaxation(problem, prices))
-    found = gap(GreedyPolicy(problem), solution)
+    found = gap(GreedyPolicy(problem), solution=solution)
     assert found.upper_bound == pytest.approx(dual(problem, prices.tolist()), abs=1e-12)
     assert found.shortfall == pytest.approx(sum(short), abs=1e-12)
     assert found.congestion == pytest.approx(sum(crowd), abs=1e-12)
@@ -127,8 +127,8 @@ def test_simulated_terms_agree_with_exact_ones(kind: str) -> None:
     problem = KINDS[kind](6)
     solution = solve(problem)
     policy = EqualPolicy(problem)
-    exact = gap(policy, solution, method="exact")
-    found = gap(policy, solution, method="simulated", draws=4000, per_draw=3)
+    exact = gap(policy, solution=solution, method="exact")
+    found = gap(policy, solution=solution, method="simulated", draws=4000, per_draw=3)
     assert found.method == "simulated"
     assert found.value == pytest.approx(exact.value, abs=4.5 * found.value_se)
     for one, other in zip(found.stages, exact.stages, strict=True):
@@ -141,25 +141,25 @@ def test_simulated_terms_agree_with_exact_ones(kind: str) -> None:
 def test_a_policy_of_unknown_chances_is_simulated() -> None:
     problem = Problem.uniform(arms=3, horizon=4, pulls_per_stage=2)
     solution = solve(problem)
-    assert gap(ThompsonPolicy(problem), solution, draws=50).method == "simulated"
+    assert gap(ThompsonPolicy(problem), solution=solution, draws=50).method == "simulated"
     with pytest.raises(ValueError, match="simulate it"):
-        gap(ThompsonPolicy(problem), solution, method="exact")
+        gap(ThompsonPolicy(problem), solution=solution, method="exact")
 
 
 def test_a_large_problem_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("decobandit.gap.EXACT_STATES", 100)
+    monkeypatch.setattr("decobandit.gaps.EXACT_STATES", 100)
     problem = Problem.uniform(arms=4, horizon=12)
     solution = solve(problem)
-    assert gap(deco(solution), solution, draws=50).method == "simulated"
+    assert gap(deco(solution), solution=solution, draws=50).method == "simulated"
 
 
 def test_settings_are_checked() -> None:
     problem = Problem.uniform(arms=2, horizon=3)
     solution = solve(problem)
     with pytest.raises(ValueError, match="method: 'guessed'"):
-        gap(deco(solution), solution, method="guessed")
+        gap(deco(solution), solution=solution, method="guessed")
     with pytest.raises(ValueError, match="not one of the problem"):
-        gap(GreedyPolicy(Problem.uniform(arms=2, horizon=4)), solution)
+        gap(GreedyPolicy(Problem.uniform(arms=2, horizon=4)), solution=solution)
 
 
 def test_command_prints_the_terms_of_every_stage() -> None:

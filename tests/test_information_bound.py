@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from decobandit import information_bound as module
+from decobandit import information_bounds as module
 from decobandit.dual import DualSolution, dual_value, solve
-from decobandit.information_bound import InformationBound, information_bound
+from decobandit.information_bounds import InformationBound, information_bound
 from decobandit.joint_optimum import optimum
 from decobandit.kernels.allocation import lower, search, two_arms
 from decobandit.kernels.episodes import uniform

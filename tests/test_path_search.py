@@ -33,7 +33,7 @@ def test_flat_path_is_kept_where_nothing_earns_more() -> None:
     assert choose_path(problem, solve(problem).prices).path == PricePath()
 
 
-def test_longer_problems_are_compared_by_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_longer_problems_are_compared_by_simulation() -> None:
     long = Problem.uniform(arms=5, horizon=path_search.MOST_STAGES + 12)
     prices = solve(long).prices
     chosen = choose_path(long, prices)
@@ -46,9 +46,8 @@ def test_longer_problems_are_compared_by_simulation(monkeypatch: pytest.MonkeyPa
     )
     assert value > flat
     assert choose_path(long, prices) == chosen  # the same draws each time
-    monkeypatch.setattr(path_search, "MOST_STATES", 10)
     short = Problem.uniform(arms=2, horizon=8)
-    assert choose_path(short, solve(short).prices).method == "simulated"
+    assert choose_path(short, solve(short).prices, limit_states=10).method == "simulated"
 
 
 def test_a_premium_fades_in_proportion_to_the_horizon(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from .best_bounds import BestBound, best_bound
     from .calibration import Calibration, PricePath
     from .dual import DualSolution, DualValue, dual_value, solve
     from .evaluation import Evaluation, evaluate
+    from .gaps import Gap, gap
+    from .information_bounds import InformationBound, information_bound
     from .joint_optimum import Optimum, TooLarge, count_states, optimum
     from .outcomes import read_outcomes
     from .path_search import ChosenPath, choose_path
+    from .paths import Path, follow, retrace
     from .policies import (
         CalibratedPolicy,
         DecoPolicy,
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Arm": "problem",
+    "BestBound": "best_bounds",
     "Beta": "problem",
     "CalibratedPolicy": "policies",
     "Calibration": "calibration",
@@ -47,9 +52,12 @@ _HOME = {
     "DualSolution": "dual",
     "DualValue": "dual",
     "Evaluation": "evaluation",
+    "Gap": "gaps",
     "IndexPolicy": "policies",
+    "InformationBound": "information_bounds",
     "OptimalPolicy": "policies",
     "Optimum": "joint_optimum",
+    "Path": "paths",
     "Policy": "policies",
     "PolicyResult": "simulation",
     "PricePath": "calibration",
@@ -63,17 +71,22 @@ _HOME = {
     "Terminal": "problem",
     "TooLarge": "joint_optimum",
     "Workbench": "registry",
+    "best_bound": "best_bounds",
     "choose_path": "path_search",
     "count_states": "joint_optimum",
     "deco": "policies",
     "dual_value": "dual",
     "evaluate": "evaluation",
     "fh_gittins": "policies",
+    "follow": "paths",
+    "gap": "gaps",
+    "information_bound": "information_bounds",
     "load_policy": "solution_files",
     "load_problem": "problem_files",
     "load_solution": "solution_files",
     "optimum": "joint_optimum",
     "read_outcomes": "outcomes",
+    "retrace": "paths",
     "save_policy": "solution_files",
     "save_problem": "problem_files",
     "save_solution": "solution_files",
@@ -85,6 +98,7 @@ _HOME = {
 
 __all__ = [
     "Arm",
+    "BestBound",
     "Beta",
     "CalibratedPolicy",
     "Calibration",
@@ -93,9 +107,12 @@ __all__ = [
     "DualSolution",
     "DualValue",
     "Evaluation",
+    "Gap",
     "IndexPolicy",
+    "InformationBound",
     "OptimalPolicy",
     "Optimum",
+    "Path",
     "Policy",
     "PolicyResult",
     "PricePath",
@@ -110,17 +127,22 @@ __all__ = [
     "TooLarge",
     "Workbench",
     "__version__",
+    "best_bound",
     "choose_path",
     "count_states",
     "deco",
     "dual_value",
     "evaluate",
     "fh_gittins",
+    "follow",
+    "gap",
+    "information_bound",
     "load_policy",
     "load_problem",
     "load_solution",
     "optimum",
     "read_outcomes",
+    "retrace",
     "save_policy",
     "save_problem",
     "save_solution",

@@ -59,11 +59,17 @@ def premium_path(premium: float, horizon: int) -> PricePath:
     return PricePath(kappa=round(premium / math.sqrt(horizon), 6))
 
 
-def choose_path(problem: Problem, prices: Floats, *, ties: TieRule = DEFAULT_TIES) -> ChosenPath:
-    """The best path of the family for this problem."""
+def choose_path(
+    problem: Problem,
+    prices: Floats,
+    *,
+    ties: TieRule = DEFAULT_TIES,
+    limit_states: int = MOST_STATES,
+) -> ChosenPath:
+    """The best path of the family for this problem; exactly up to `limit_states` per candidate."""
     if problem.stages > MOST_STAGES:
         return _simulated(problem, ties)
-    search = _PathSearch(problem, prices, ties)
+    search = _PathSearch(problem, prices, ties, limit_states)
     try:
         for path in CANDIDATES:
             search.value(path)
@@ -99,8 +105,9 @@ def _simulated(problem: Problem, ties: TieRule) -> ChosenPath:
 class _PathSearch:
     """Exact values of the paths tried so far."""
 
-    def __init__(self, problem: Problem, prices: Floats, ties: TieRule) -> None:
+    def __init__(self, problem: Problem, prices: Floats, ties: TieRule, limit: int) -> None:
         self.problem = problem
+        self.limit = limit
         self.prices = prices
         self.ties: TieRule = ties
         self.found: dict[PricePath, float] = {}
@@ -109,7 +116,7 @@ class _PathSearch:
     def value(self, path: PricePath) -> float:
         if path not in self.found:
             policy = CalibratedPolicy(self.problem, path, self.prices, ties=self.ties)
-            result = evaluate(policy, limit_states=MOST_STATES)
+            result = evaluate(policy, limit_states=self.limit)
             self.found[path] = result.value
             self.states += result.states
         return self.found[path]

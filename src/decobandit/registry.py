@@ -8,7 +8,7 @@ from typing import Any
 
 from .dual import DualSolution, solve
 from .kernels.layout import slab_size
-from .path_search import DEFAULT_PREMIUM, ChosenPath, choose_path, premium_path
+from .path_search import DEFAULT_PREMIUM, MOST_STATES, ChosenPath, choose_path, premium_path
 from .policies.base import DEFAULT_TIES, TIE_RULES, Policy, TieRule
 from .policies.bayes_ucb import BayesUcbPolicy
 from .policies.calibrated import CalibratedPolicy, fh_gittins
@@ -42,10 +42,13 @@ class Workbench:
         *,
         tol: float = 1e-4,
         ties: TieRule = DEFAULT_TIES,
+        path_states: int = MOST_STATES,
     ) -> None:
+        """`path_states`: reached by a policy, up to which price paths are compared exactly."""
         self.problem = problem
         self.tol = tol
         self.ties: TieRule = ties
+        self._path_states = path_states
 
     @cached_property
     def solution(self) -> DualSolution:
@@ -53,7 +56,8 @@ class Workbench:
 
     @cached_property
     def path(self) -> ChosenPath:
-        return choose_path(self.problem, self.solution.prices, ties=self.ties)
+        prices, limit = self.solution.prices, self._path_states
+        return choose_path(self.problem, prices, ties=self.ties, limit_states=limit)
 
     def check(self, names: Sequence[str]) -> None:
         """Refuse a name that no policy has, before any work is done."""

@@ -22,7 +22,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..information_bound import InformationBound
+    from ..information_bounds import InformationBound
 
 
 def bound(
@@ -44,7 +44,7 @@ def bound(
     as_json: AsJson = False,
 ) -> None:
     """Bound what any policy can earn, also where arms are few and the dual's bound is loose."""
-    from ..information_bound import check_settings, information_bound
+    from ..information_bounds import check_settings, information_bound
 
     described = problem_from(problem, arms, horizon, prior_good, prior_bad)
     check_settings(draws, seed, weight)

@@ -28,7 +28,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..best_bound import BestBound
+    from ..best_bounds import BestBound
     from ..dual import DualSolution
     from ..evaluation import Evaluation
 
@@ -55,7 +55,7 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Evaluate policies exactly, over the prior or at given true success probabilities."""
-    from ..best_bound import best_bound
+    from ..best_bounds import best_bound
     from ..evaluation import check_truth
     from ..evaluation import evaluate as exactly
     from ..registry import Workbench, tie_rule

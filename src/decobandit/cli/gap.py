@@ -27,7 +27,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..gap import Gap
+    from ..gaps import Gap
     from ..problem import Problem
 
 ROWS = 12  # of a table for people, from either end
@@ -52,7 +52,7 @@ def gap(
     as_json: AsJson = False,
 ) -> None:
     """Split what a policy lacks to the bound into shortfall and congestion, stage by stage."""
-    from ..gap import gap as gap_of
+    from ..gaps import gap as gap_of
     from ..registry import Workbench, tie_rule
 
     described = problem_from(problem, arms, horizon, prior_good, prior_bad)
@@ -61,8 +61,8 @@ def gap(
     bench.solution = solve_shown(described, tol)
     with show_played() as report:
         found = gap_of(
-            bench.policy(policy), bench.solution, method=method, draws=draws, per_draw=per_draw,
-            seed=seed, progress=report,
+            bench.policy(policy), solution=bench.solution, method=method, draws=draws,
+            per_draw=per_draw, seed=seed, progress=report,
         )  # fmt: skip
     if as_json:
         print_json(found.to_dict())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from ..best_bound import BestBound
+    from ..best_bounds import BestBound
     from ..dual import DualSolution
     from ..evaluation import Reached
     from ..problem import Problem

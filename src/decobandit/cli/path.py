@@ -28,7 +28,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..gap import Gap
+    from ..gaps import Gap
     from ..paths import Path
     from ..registry import Workbench
 
@@ -85,10 +85,10 @@ def path(
 
 
 def _gap(bench: Workbench, policy: str, seed: int) -> Gap:
-    from ..gap import gap
+    from ..gaps import gap
 
     with show_played() as report:
-        return gap(bench.policy(policy), bench.solution, seed=seed, progress=report)
+        return gap(bench.policy(policy), solution=bench.solution, seed=seed, progress=report)
 
 
 def _expected(mean: Gap | None) -> dict[str, Any]:

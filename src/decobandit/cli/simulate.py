@@ -34,7 +34,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..best_bound import BestBound
+    from ..best_bounds import BestBound
     from ..problem import Beta
     from ..simulation import Simulation
 
@@ -82,7 +82,7 @@ def simulate(
     as_json: AsJson = False,
 ) -> None:
     """Simulate policies on common draws and outcomes, with small error bars."""
-    from ..best_bound import best_bound
+    from ..best_bounds import best_bound
     from ..evaluation import check_truth
     from ..plots import regret_figure, save_figure
     from ..registry import Workbench, tie_rule

@@ -10,8 +10,8 @@ def warmup() -> None:
     from ..calibration import EXACT_STAGES
     from ..dual import dual_value, solve
     from ..evaluation import evaluate
-    from ..gap import gap
-    from ..information_bound import information_bound
+    from ..gaps import gap
+    from ..information_bounds import information_bound
     from ..joint_optimum import optimum
     from ..policies.calibrated import fh_gittins
     from ..policies.deco import deco
@@ -39,5 +39,5 @@ def warmup() -> None:
     simulate(problem, [bench.policy(name) for name in names], draws=2, per_draw=1)
     for arms in (2, 3):
         information_bound(Problem.uniform(arms=arms, horizon=4), draws=2)
-    gap(policy, solution, method="simulated", draws=2)
+    gap(policy, solution=solution, method="simulated", draws=2)
     print(f"kernels ready ({time.perf_counter() - began:.1f} s)")

@@ -43,7 +43,7 @@ class Settings:
 
 
 SCALES = {
-    "quick": Settings((2, 5, 10, 15, 20), (10, 20, 30), Runs(250, 8), Runs(100, 1)),
+    "quick": Settings((2, 5, 10, 15, 20), (8, 16, 24), Runs(250, 8), Runs(100, 1)),
     "paper": Settings(
         (2, 5, 10, 15, 20),
         (10, 25, 50, 100, 150, 200, 300, 400, 500),

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..cell_files import Tree
 from ..dual import solve
-from ..information_bound import information_bound
+from ..information_bounds import information_bound
 from ..plots import new_figure
 from ..problem import Problem
 from ..study_files import Cell
@@ -43,7 +43,7 @@ class Settings:
 
 
 SCALES = {
-    "quick": Settings((2, 5, 10, 20, 40), (40, 100), Runs(250, 4), 5, 60),
+    "quick": Settings((2, 5, 10, 20, 40), (30, 60), Runs(250, 4), 5, 60),
     "paper": Settings((2, 3, 5, 7, 10, 15, 20, 30, 40, 50), (100, 500), Runs(1000, 100), 10, 200),
 }
 

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, fields
 from .._version import __version__
 from ..evaluation import evaluate
 from ..joint_optimum import TooLarge, count_states, optimum
+from ..path_search import MOST_STATES
 from ..problem import Problem
 from ..registry import Workbench
 from ..simulation import simulate
@@ -23,6 +24,7 @@ from .published import PublishedRow, table1
 TOLERANCE = 1e-6  # of the dual
 DRAWS, PER_DRAW = 1000, 10  # of the simulated values
 ROLLING_STATES = 6_000  # rolling DeCo solves a dual in every state it reaches
+QUICK_PATH_STATES = 30_000  # of candidates for the price path; more are compared by simulation
 QUICK_STATES = 200_000_000  # of a joint optimum; more of them take minutes
 
 
@@ -62,7 +64,8 @@ def run(
 
 def _row(given: PublishedRow, quick: bool) -> Row:
     problem = Problem.uniform(arms=given.arms, horizon=given.horizon)
-    bench = Workbench(problem, tol=TOLERANCE)
+    states = QUICK_PATH_STATES if quick else MOST_STATES
+    bench = Workbench(problem, tol=TOLERANCE, path_states=states)
     deco = evaluate(bench.policy("deco"))
     rolling = None
     if deco.states <= ROLLING_STATES:

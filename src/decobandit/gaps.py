@@ -24,11 +24,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ._version import __version__
-from .dual import DualSolution
+from .dual import DualSolution, solve
 from .estimators import Estimate, estimate
 from .evaluation import Occupied, TooManyStates, evaluate
 from .playing import Player, Progress, play
 from .policies.base import IndexPolicy, Policy
+from .problem import Problem
 from .relaxation import Relaxation
 from .simulation import check_sizes
 from .worlds import World
@@ -100,7 +101,8 @@ class Gap:
 
 def gap(
     policy: Policy,
-    solution: DualSolution,
+    problem: Problem | None = None,
+    solution: DualSolution | None = None,
     *,
     method: str | None = None,
     draws: int = 1000,
@@ -111,14 +113,19 @@ def gap(
 ) -> Gap:
     """The gap between a policy and the bound of a solution, any prices.
 
+    `problem`: that of the policy by default; `solution`: of its dual, solved here by default.
     `method`: exact or simulated; by default exact where that is possible. The other settings are
     those of a simulation.
     """
     if method not in (None, "exact", "simulated"):
         raise ValueError(f"method: {method!r} is not allowed; must be exact or simulated")
-    if policy.problem != solution.problem:
-        raise ValueError("solution: not one of the problem that the policy was made for")
     check_sizes(draws, per_draw, seed)
+    problem = policy.problem if problem is None else problem
+    if problem != policy.problem:
+        raise ValueError("problem: not the one that the policy was made for; leave it out")
+    solution = solve(problem) if solution is None else solution
+    if solution.problem != problem:
+        raise ValueError("solution: not one of the problem that the policy was made for")
     relaxation = Relaxation(solution.problem, solution.prices)
     if method != "simulated":
         try:

@@ -11,7 +11,7 @@ from typing import Any
 
 from .best_arm import best_mean_reward
 from .dual import DualSolution
-from .information_bound import information_bound
+from .information_bounds import information_bound
 
 ERRORS = 3.0  # standard errors on top of what is estimated
 DRAWS = 200
