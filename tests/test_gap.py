@@ -13,6 +13,7 @@ from decobandit.policies.base import Policy
 from decobandit.policies.deco import DecoPolicy, deco
 from decobandit.policies.equal import EqualPolicy
 from decobandit.policies.greedy import GreedyPolicy
+from decobandit.policies.knowledge_gradient import KnowledgeGradientPolicy
 from decobandit.policies.thompson import ThompsonPolicy
 from decobandit.problem import Problem
 from decobandit.relaxation import Relaxation
@@ -131,6 +132,7 @@ def test_simulated_terms_agree_with_exact_ones(kind: str) -> None:
     found = gap(policy, solution=solution, method="simulated", draws=4000, per_draw=3)
     assert found.method == "simulated"
     assert found.value == pytest.approx(exact.value, abs=4.5 * found.value_se)
+    assert found.gap == pytest.approx(found.shortfall + found.congestion, abs=1e-9)
     for one, other in zip(found.stages, exact.stages, strict=True):
         assert one.shortfall == pytest.approx(other.shortfall, abs=4.5 * one.shortfall_se + 1e-12)
         assert one.congestion == pytest.approx(
@@ -144,6 +146,12 @@ def test_a_policy_of_unknown_chances_is_simulated() -> None:
     assert gap(ThompsonPolicy(problem), solution=solution, draws=50).method == "simulated"
     with pytest.raises(ValueError, match="simulate it"):
         gap(ThompsonPolicy(problem), solution=solution, method="exact")
+
+
+def test_ties_drawn_by_a_policy_that_is_asked_are_simulated() -> None:
+    problem = Problem.uniform(arms=3, horizon=4)
+    policy = KnowledgeGradientPolicy(problem, ties="random")
+    assert gap(policy, problem, draws=50).method == "simulated"
 
 
 def test_a_large_problem_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:

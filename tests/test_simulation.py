@@ -13,7 +13,7 @@ from decobandit.policies.calibrated import fh_gittins
 from decobandit.policies.deco import DecoPolicy, deco
 from decobandit.policies.greedy import GreedyPolicy
 from decobandit.policies.replanned import ReplannedDecoPolicy
-from decobandit.problem import Beta, Problem
+from decobandit.problem import Arm, Beta, Problem, Reward
 from decobandit.registry import Workbench
 from decobandit.relaxation import Relaxation
 from decobandit.simulation import Simulation, simulate
@@ -209,6 +209,7 @@ def test_outcomes_belong_to_pulls_not_to_stages() -> None:
     # whoever pulls an arm for the j-th time sees the same: all good or all bad at p = 1 and 0
     problem = Problem.uniform(arms=2, horizon=6)
     first, last = (GreedyPolicy(problem, ties=ties) for ties in ("first", "last"))
+    last.name = "last"
     found = simulate(problem, [first, last], draws=50, per_draw=1, truth=(1.0, 1.0))
     assert [r.estimates.by_method["plain"].value for r in found.results] == [6.0, 6.0]
 
@@ -345,13 +346,12 @@ def test_a_policy_that_pulls_a_wrong_arm_is_refused() -> None:
 
 def test_an_interruption_keeps_the_policies_that_are_finished() -> None:
     class Stopped(Asked):
-        name = "stopped"
-
         def choose(self, stage: int, state: State, rng: Any = None) -> tuple[int, ...]:
             raise KeyboardInterrupt
 
-    policies = [GreedyPolicy(SMALL), Stopped(GreedyPolicy(SMALL))]
-    found = simulate(SMALL, policies, draws=20)
+    stopped = Stopped(GreedyPolicy(SMALL))
+    stopped.name = "stopped"
+    found = simulate(SMALL, [GreedyPolicy(SMALL), stopped], draws=20)
     assert found.interrupted
     assert [result.policy for result in found.results] == ["greedy"]
 
@@ -364,3 +364,58 @@ def test_decos_own_gap_is_measured_at_its_own_prices() -> None:
     found = simulate(SMALL, [policy], draws=3000, per_draw=2).results[0]
     gap = found.estimates.by_method["gap"]
     assert gap.value == pytest.approx(exact, abs=FAR * gap.standard_error)
+
+
+def test_losses_too_rare_to_be_drawn_leave_an_honest_error() -> None:
+    # the best arm is nearly sure: in few draws no loss is seen, and regret and gap do not vary
+    arms = [("a", 5, 2), ("b", 1, 5), ("c", 1, 5)]
+    problem = Problem(
+        arms=tuple(Arm(name=n, prior=Beta(good=g, bad=b)) for n, g, b in arms), horizon=6
+    )
+    solution = solve(problem)
+    policy = deco(solution)
+    exact = evaluate(policy).value
+    off = []
+    for seed in range(40):
+        found = simulate(problem, [policy], draws=70, seed=seed, solution=solution).results[0]
+        assert found.value_se > 1e-4
+        off.append((found.value - exact) / found.value_se)
+    assert np.max(np.abs(off)) < FAR
+
+
+def test_a_large_common_part_of_the_rewards_does_not_hide_the_error() -> None:
+    plain, lifted = (
+        Problem(
+            arms=tuple(
+                Arm(name=str(i), reward=Reward(good=lift + 1.0, bad=lift)) for i in range(3)
+            ),
+            horizon=20,
+        )
+        for lift in (0.0, 1e8)
+    )
+    errors = [
+        simulate(p, [GreedyPolicy(p)], draws=500).results[0].value_se for p in (plain, lifted)
+    ]
+    assert 0.5 < errors[1] / errors[0] < 3.0  # the dual is solved to fewer digits of what varies
+
+
+def test_few_draws_give_a_curve_with_an_error() -> None:
+    found = simulate(SMALL, [GreedyPolicy(SMALL)], draws=4, per_draw=1).results[0]
+    assert found.curve is not None
+    assert found.regret is not None
+    assert np.all(found.curve.standard_error[2:] > 0.01)
+    assert abs(found.curve.regret[-1] - found.regret) < 5 * found.curve.standard_error[-1]
+
+
+def test_policies_that_cannot_be_compared_are_refused() -> None:
+    other = GreedyPolicy(Problem.uniform(arms=4, horizon=8))
+    for policies, message in (
+        ([], "none given"),
+        (["deco"], "no policy"),
+        ([GreedyPolicy(SMALL), GreedyPolicy(SMALL)], "two are called 'greedy'"),
+        ([other], "another problem"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            simulate(SMALL, policies, draws=20)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="'nobody' was simulated"):
+        simulate(SMALL, [GreedyPolicy(SMALL)], draws=20).difference("greedy", "nobody")

@@ -108,7 +108,13 @@ def write_whole(path: Path, content: bytes) -> None:
 def write_cell(cell: Cell, figures: Tree, folder: Path) -> None:
     """Write a finished cell."""
     tree = {"version": __version__, "settings": cell.settings, "figures": figures}
-    _write(_CellFile.model_validate(tree), folder / cell.file)
+    path = folder / cell.file
+    if path.exists() and read_cell(path)["settings"] != cell.settings:  # written by another run
+        raise StudyError(
+            f"{path}: has been written by another run with other settings; choose another folder "
+            "with --out"
+        )
+    _write(_CellFile.model_validate(tree), path)
 
 
 def write_plan(study: Study, folder: Path) -> None:

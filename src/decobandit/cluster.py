@@ -40,7 +40,10 @@ def compute_there(settings: Tree, threads: int, version: str) -> Tree | str:
 
 
 def on_cluster(address: str, threads: int | None = None) -> Runner:
-    """Cells computed by the workers of a scheduler, each on `threads` threads (1 by default)."""
+    """Cells computed by the workers of a scheduler, played on `threads` threads (1 by default).
+
+    Tables that are made before use as many threads as the machine has cores.
+    """
 
     def run(cells: Sequence[Cell]) -> Results:
         with connected(address) as client:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
-MIN_DRAWS = 10  # for each control, below which a regression fits the noise
+MIN_DRAWS = 10  # for each control of a regression; that must differ for a spread to be trusted
 SAME = 1e-10  # a control that varies less than this part of its size is a constant
 
 
@@ -50,8 +50,9 @@ class Estimates:
     """All estimates of one value, and what each draw adds to the best of them."""
 
     by_method: dict[str, Estimate]
-    method: str  # of smallest error
+    method: str  # of smallest error, among those whose error can be trusted
     contributions: Floats  # (draws,): their mean is the value; for paired comparisons
+    inflation: float  # of the error, over that of a mean of the contributions
 
     @property
     def best(self) -> Estimate:
@@ -59,7 +60,11 @@ class Estimates:
 
 
 def estimate(sample: Sample) -> Estimates:
-    """Every estimate that the sample allows."""
+    """Every estimate that the sample allows.
+
+    One that hardly varies over the draws is not chosen: what it would vary by may be rare, and not
+    among them.
+    """
     draws = {"plain": sample.reward}
     if sample.best is not None and sample.expected_best is not None:
         draws["expected"] = sample.mean_reward - sample.best + sample.expected_best
@@ -67,12 +72,25 @@ def estimate(sample: Sample) -> Estimates:
         draws["gap"] = sample.upper_bound - sample.gap
     found = {method: _mean(each) for method, each in draws.items()}
     controls = _controls(sample, draws)
-    if sample.reward.size >= MIN_DRAWS * (controls.shape[1] + 1) and controls.shape[1]:
-        moments = Moments.of(sample.mean_reward, controls)
-        weights, found["regression"] = moments.regress()
+    if controls.shape[1] and enough(sample.reward.size, controls.shape[1]):
+        weights, found["regression"] = Moments.of(sample.mean_reward, controls).regress()
         draws["regression"] = sample.mean_reward - np.einsum("dq,q->d", controls, weights)
-    method = min(found, key=lambda name: found[name].standard_error)
-    return Estimates(found, method, draws[method])
+    trusted = ["plain", *(method for method, each in draws.items() if _varies(each))]
+    method = min(trusted, key=lambda name: found[name].standard_error)
+    error = _mean(draws[method]).standard_error
+    inflation = found[method].standard_error / error if error > 0.0 else 1.0
+    return Estimates(found, method, draws[method], inflation)
+
+
+def enough(draws: int, controls: int) -> bool:
+    """Whether a regression on so many controls does more than fit the noise."""
+    return draws >= MIN_DRAWS * (controls + 1)
+
+
+def _varies(each: Floats) -> bool:
+    """Whether enough draws differ from the others for their spread to mean something."""
+    off = np.abs(each - np.median(each))
+    return int(np.count_nonzero(off > SAME * np.abs(each).max())) >= MIN_DRAWS
 
 
 def _controls(sample: Sample, draws: dict[str, Floats]) -> Floats:
@@ -83,8 +101,7 @@ def _controls(sample: Sample, draws: dict[str, Floats]) -> Floats:
     if "gap" in draws:
         columns.append(sample.mean_reward - draws["gap"])
     every = np.column_stack([*columns, sample.controls])
-    size = np.maximum(np.abs(sample.mean_reward).max(), 1e-300)
-    return np.asarray(every[:, np.ptp(every, axis=0) > SAME * size])
+    return np.asarray(every[:, [_varies(column) for column in every.T]])
 
 
 def _mean(each: Floats) -> Estimate:
@@ -94,20 +111,30 @@ def _mean(each: Floats) -> Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Sums over draws that a regression of y on the controls x (known mean zero) needs."""
+    """What a regression of y on the controls x (known mean zero) needs, summed over draws."""
 
     draws: int
-    y: float
-    yy: float
+    y: float  # mean
+    x: Floats  # (q,) means
+    yy: float  # sums of products, centred at the means
     xy: Floats  # (q,)
-    x: Floats  # (q,)
     xx: Floats  # (q, q)
 
     @classmethod
     def of(cls, y: Floats, x: Floats) -> Moments:
+        ybar, xbar = float(y.mean()), x.mean(axis=0)
+        dy, dx = y - ybar, x - xbar
         # not by BLAS, whose last digits depend on its number of threads
-        xy, xx = np.einsum("dq,d->q", x, y), np.einsum("dq,dr->qr", x, x)
-        return cls(y.size, float(y.sum()), float((y * y).sum()), xy, x.sum(axis=0), xx)
+        xy, xx = np.einsum("dq,d->q", dx, dy), np.einsum("dq,dr->qr", dx, dx)
+        return cls(y.size, ybar, xbar, float((dy * dy).sum()), xy, xx)
+
+    @classmethod
+    def of_sums(cls, draws: int, y: float, yy: float, xy: Floats, x: Floats) -> Moments:
+        """From sums of y, y^2 and y x, and the controls themselves, (draws, q)."""
+        ybar, xbar = y / draws, x.mean(axis=0)
+        dx = x - xbar
+        xx = np.einsum("dq,dr->qr", dx, dx)
+        return cls(draws, ybar, xbar, max(yy - draws * ybar**2, 0.0), xy - y * xbar, xx)
 
     def regress(self) -> tuple[Floats, Estimate]:
         """Weights of the controls, and the intercept with its error.
@@ -116,14 +143,11 @@ class Moments:
         residuals times 1/n + xbar' C^-1 xbar, C the centred second moments: how far the draws'
         controls happen to be from where they should be counts.
         """
-        n, xbar, ybar = self.draws, self.x / self.draws, self.y / self.draws
-        spread = self.xx - n * np.outer(xbar, xbar)
-        size = np.sqrt(np.maximum(np.diag(spread), 1e-300))  # controls differ in size by far
-        inverse = np.linalg.pinv(spread / np.outer(size, size), rcond=SAME, hermitian=True)
+        n, xbar = self.draws, self.x
+        size = np.sqrt(np.maximum(np.diag(self.xx), 1e-300))  # controls differ in size by far
+        inverse = np.linalg.pinv(self.xx / np.outer(size, size), rcond=SAME, hermitian=True)
         inverse /= np.outer(size, size)
-        cross = self.xy - n * xbar * ybar
-        weights = inverse @ cross
-        free = max(n - 1 - xbar.size, 1)
-        residual = max(self.yy - n * ybar**2 - float(cross @ weights), 0.0) / free
+        weights = inverse @ self.xy
+        residual = max(self.yy - float(self.xy @ weights), 0.0) / max(n - 1 - xbar.size, 1)
         error = math.sqrt(residual * (1.0 / n + float(xbar @ inverse @ xbar)))
-        return weights, Estimate(float(ybar - xbar @ weights), error)
+        return weights, Estimate(float(self.y - xbar @ weights), error)

@@ -18,7 +18,7 @@ from typing import Any
 
 from .best_arm import best_mean_reward
 from .forward import Forward, Occupied, Reached, Report, TooManyStates, Truth, Watch
-from .policies.base import IndexPolicy, Policy
+from .policies.base import IndexPolicy, Policy, draws_arms
 from .problem import Problem
 
 __all__ = [
@@ -144,8 +144,7 @@ def check_truth(truth: Sequence[float], problem: Problem) -> Truth:
 
 
 def _refuse_random(policy: Policy, name: str) -> None:
-    drawn = getattr(policy, "randomised", False) or getattr(policy, "ties", "") == "random"
-    if drawn and not hasattr(policy, "distribution"):
+    if draws_arms(policy) and not hasattr(policy, "distribution"):
         raise ValueError(
             f"{name!r} draws arms at random and does not tell their distribution: "
             "it cannot be evaluated exactly; simulate it"

@@ -28,7 +28,7 @@ from .dual import DualSolution, solve
 from .estimators import Estimate, estimate
 from .evaluation import Occupied, TooManyStates, evaluate
 from .playing import Player, Progress, play
-from .policies.base import IndexPolicy, Policy
+from .policies.base import IndexPolicy, Policy, draws_arms
 from .problem import Problem
 from .relaxation import Relaxation
 from .simulation import check_sizes
@@ -117,8 +117,7 @@ def gap(
     `method`: exact or simulated; by default exact where that is possible. The other settings are
     those of a simulation.
     """
-    if method not in (None, "exact", "simulated"):
-        raise ValueError(f"method: {method!r} is not allowed; must be exact or simulated")
+    check_method(method)
     check_sizes(draws, per_draw, seed)
     problem = policy.problem if problem is None else problem
     if problem != policy.problem:
@@ -134,10 +133,16 @@ def gap(
             if method == "exact":
                 raise
         except ValueError:  # draws arms with unknown probabilities
-            if method == "exact" or not getattr(policy, "randomised", False):
+            if method == "exact" or not draws_arms(policy):
                 raise
     world = World(solution.problem, draws=draws, per_draw=per_draw, seed=seed)
     return _simulated(policy, relaxation, world, threads, progress)
+
+
+def check_method(method: str | None) -> None:
+    """Refuse a method that there is not."""
+    if method not in (None, "exact", "simulated"):
+        raise ValueError(f"method: {method!r} is not allowed; must be exact or simulated")
 
 
 def _exact(policy: Policy, relaxation: Relaxation) -> Gap:
@@ -183,7 +188,8 @@ def _simulated(
     assert played.gap_terms is not None
     sums = played.gap_terms.sum(axis=0)  # (stages, 2, 2)
     terms = [[_mean(sums[t, i], world.draws) for i in range(2)] for t in range(len(sums))]
-    value = estimate(played.sample(world, relaxation)).best
+    # the estimate that the terms add up to; `simulate` has more accurate ones
+    value = estimate(played.sample(world, relaxation)).by_method["gap"]
     return Gap(
         policy=policy.name,
         upper_bound=relaxation.value(),

@@ -83,7 +83,7 @@ def choose_path(
 
 
 def _simulated(problem: Problem, ties: TieRule) -> ChosenPath:
-    """The premium that earns most on common draws; no solution is needed for it."""
+    """The premium that earns most on common draws."""
     horizon = min(problem.horizon, SIMULATED_STAGES)
     default = ChosenPath(premium_path(DEFAULT_PREMIUM, problem.horizon), None, 0, "default")
     if len(problem.groups) > SIMULATED_GROUPS:
@@ -97,6 +97,8 @@ def _simulated(problem: Problem, ties: TieRule) -> ChosenPath:
         found = simulate(short, policies, draws=DRAWS, per_draw=PER_DRAW)
     except ValueError:  # rewards that do not say how a shorter problem looks, or have no tables
         return default
+    if found.interrupted:
+        raise KeyboardInterrupt
     gains = {c: found.difference(str(c), str(PREMIUMS[0])).value for c in PREMIUMS}
     best = max(PREMIUMS, key=lambda c: gains[c])
     return ChosenPath(premium_path(best, problem.horizon), None, len(PREMIUMS), "simulated")

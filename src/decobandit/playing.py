@@ -13,13 +13,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .estimators import Moments, Sample
+from .estimators import Moments, Sample, enough
 from .kernels.accounts import book, book_gap, book_gap_stages, book_regret, lay_out_gap
-from .kernels.episodes import Episodes, pull
+from .kernels.episodes import NO_ACTION, Episodes, pull
 from .kernels.index_play import lay_out, play_indices
 from .kernels.layout import slab_size
 from .memory import refuse_over
-from .policies.base import DEFAULT_TIES, TIE_SIGNS, IndexPolicy, Policy, tie_tolerance
+from .policies.base import (
+    DEFAULT_TIES,
+    TIE_SIGNS,
+    IndexPolicy,
+    Policy,
+    draws_arms,
+    tie_tolerance,
+)
 from .policies.greedy import GreedyPolicy
 from .problem import Problem
 from .relaxation import Relaxation
@@ -50,13 +57,12 @@ class Player:
         self.problem: Problem = policy.problem
         tabled = isinstance(policy, IndexPolicy) and hasattr(policy, "stage_index")
         self.kind = "own" if hasattr(policy, "play") else "table" if tabled else "ask"
-        drawn = getattr(policy, "randomised", False) or getattr(policy, "ties", "") == "random"
         self._rule = (
             tie_tolerance(self.problem),
             *TIE_SIGNS[getattr(policy, "ties", DEFAULT_TIES)],
         )
         self._group, self._pulls = self.problem.group_of_arm, self.problem.pulls.astype(np.int64)
-        self._answers: dict[Any, tuple[int, ...]] | None = None if drawn else {}
+        self._answers: dict[Any, tuple[int, ...]] | None = None if draws_arms(policy) else {}
 
     def table(self, first: int, last: int) -> Floats | None:
         """Indices of a block, where the policy is played by them."""
@@ -121,6 +127,10 @@ def block_table(
 def gap_tables(relaxation: Relaxation, first: int, last: int) -> tuple[Floats, Floats]:
     """What pulls and rests cost in some stages; see `book_gap`."""
     groups, states = len(relaxation.problem.groups), slab_size(last - 1)
+    refuse_over(
+        16.0 * groups * states * (last - first), f"gap terms at stage {last - 1}",
+        "shorten the horizon",
+    )  # fmt: skip
     short = np.empty((groups, states, last - first))
     rest = np.zeros((groups, states, last - first + 1))
     for t in range(first, last):
@@ -152,6 +162,10 @@ class Played:
         self.controls = np.concatenate(
             [world.controls(world.chunk(i).p) for i in range(world.number_of_chunks)]
         )
+        refuse_over(
+            40.0 * world.number_of_chunks * stages, "regret by stage of so many draws",
+            "use fewer draws",
+        )  # fmt: skip
         self.moments = np.zeros((world.number_of_chunks, stages, 2 + self.controls.shape[1]))
         # sums of shortfall and congestion at each stage, and of their squares
         self.gap_terms = np.zeros((world.number_of_chunks, stages, 2, 2)) if by_stage else None
@@ -174,10 +188,10 @@ class Played:
 
     def regret_moments(self) -> list[Moments]:
         """What a regression of the regret after each stage needs."""
-        sums = self.moments.sum(axis=0)
-        x, draws = self.controls, len(self.controls)
-        total, squares = x.sum(axis=0), np.einsum("dq,dr->qr", x, x)
-        return [Moments(draws, row[0], row[1], row[2:], total, squares) for row in sums]
+        sums, x = self.moments.sum(axis=0), self.controls
+        if not enough(*x.shape):
+            x, sums = x[:, :0], sums[:, :2]
+        return [Moments.of_sums(len(x), row[0], row[1], row[2:], x) for row in sums]
 
 
 def play(
@@ -199,7 +213,7 @@ def play(
     workers = 1 if asked else threads or os.cpu_count() or 1
     steps, per_episode = 0, world.problem.stages
     with ThreadPoolExecutor(workers) as pool:
-        for wave in _waves(world):
+        for wave in _waves(world, max(last - first for _, first, last in blocks)):
             runs = [_begin(world, number) for number in wave]
             episodes = sum(len(run.episodes.pulls) for run in runs)
             for player, first, last in blocks:
@@ -225,9 +239,10 @@ def _blocks(
     players: Sequence[Player], problem: Problem, with_gap: bool
 ) -> Iterator[tuple[Player, int, int]]:
     """Runs of stages of one player; the deployment is one by itself."""
-    bytes_of_stage = 3 * 8 * len(problem.groups) * slab_size(problem.stages - 1)
     first = 0
     for player in players:
+        groups = max(len(problem.groups), len(player.problem.groups))
+        bytes_of_stage = 3 * 8 * groups * slab_size(problem.stages - 1)
         longest = max(1, min(LONGEST_BLOCK, BLOCK_BYTES // bytes_of_stage))
         if player.kind == "own" and not with_gap:  # no table to make: all in one go
             longest = problem.stages
@@ -241,12 +256,14 @@ def _blocks(
                 first = last
 
 
-def _waves(world: World) -> Iterator[range]:
-    """Numbers of chunks that are played together."""
+def _waves(world: World, stages: int) -> Iterator[range]:
+    """Numbers of chunks that are played together, in blocks of up to so many stages."""
     problem = world.problem
-    m = int(problem.pulls.max())
-    bytes_of_episode = 32 * problem.number_of_arms + 4 * m * LONGEST_BLOCK
-    bytes_of_chunk = CHUNK * world.per_draw * bytes_of_episode
+    bytes_of_episode = 32 * problem.number_of_arms + 4 * int(problem.pulls.max()) * stages
+    bytes_of_chunk = min(CHUNK, world.draws) * world.per_draw * bytes_of_episode
+    refuse_over(
+        bytes_of_chunk, f"{CHUNK} draws of {world.per_draw} episodes", "use fewer episodes per draw"
+    )
     size = max(1, WAVE_BYTES // bytes_of_chunk)
     for first in range(0, world.number_of_chunks, size):
         yield range(first, min(first + size, world.number_of_chunks))
@@ -295,6 +312,7 @@ class _Block:
         size = int(np.prod(shape))
         if run.room.size < size:
             run.room = np.empty(size, np.int32)
+        run.room[:size] = NO_ACTION
         episodes = run.episodes._replace(actions=run.room[:size].reshape(shape))
         self.player.play(episodes, self.first, self.last, self.table, run.rng)
         good = np.ascontiguousarray(world.good[:, stages])

@@ -102,8 +102,9 @@ def regret_figure(simulation: Simulation) -> Figure:
     axes.set_xlabel("stages played")
     axes.set_ylabel("expected regret so far, ± 2 s.e.")
     axes.set_title(
-        f"{simulation.problem.number_of_arms} arms, horizon {simulation.problem.horizon}: "
-        f"{simulation.settings['draws']} draws of {simulation.settings['per_draw']} episodes"
+        f"{simulation.problem.number_of_arms} arms, horizon {simulation.problem.horizon}\n"
+        f"{simulation.described()}",
+        fontsize="medium",
     )
     axes.set_xlim(0, None)
     axes.set_ylim(0, None)
@@ -125,8 +126,8 @@ def study_figure(rows: Sequence[Row], title: str) -> Figure:
         found = [(i, cells[p, policy]) for i, p in enumerate(problems) if (p, policy) in cells]
         place = [-i + 0.35 - 0.7 * number / max(len(policies) - 1, 1) for i, _ in found]
         axes.errorbar(
-            [cell["regret"] for _, cell in found], place,
-            xerr=[2.0 * cell["regret_se"] for _, cell in found], label=policy,
+            [cell.regret for _, cell in found], place,
+            xerr=[2.0 * cell.error for _, cell in found], label=policy,
             fmt=MARKERS[number % len(MARKERS)],
             color=f"C{number % 10}", markersize=5, linewidth=1.2, capsize=2,
         )  # fmt: skip

@@ -78,7 +78,8 @@ class Workbench:
         problem with the true horizon, which they learn at the planned end.
         """
         self.check([name])
-        later = Workbench(true_problem(self.problem, None, true_horizon), ties=self.ties)
+        actual = true_problem(self.problem, None, true_horizon)
+        later = Workbench(actual, tol=self.tol, ties=self.ties)
         planned = self.problem.horizon
         if name == "deco":
             return ReplannedDecoPolicy(later.problem, planned, ties=self.ties)

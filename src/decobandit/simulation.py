@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -101,14 +100,35 @@ class Simulation:
 
     def difference(self, policy: str, other: str) -> Estimate:
         """Value of one policy minus that of another, by paired draws."""
-        one, two = (self._contributions[name] for name in (policy, other))
-        each = one - two
+        one, two = (self._estimates(name) for name in (policy, other))
+        each = one.contributions - two.contributions
         error = float(np.std(each, ddof=1)) / np.sqrt(each.size) if each.size > 1 else np.inf
-        return Estimate(float(each.mean()), float(error))
+        inflation = max(one.inflation, two.inflation)
+        return Estimate(float(each.mean()), float(inflation * error))
 
-    @cached_property
-    def _contributions(self) -> dict[str, Floats]:
-        return {result.policy: result.estimates.contributions for result in self.results}
+    def _estimates(self, policy: str) -> Estimates:
+        for result in self.results:
+            if result.policy == policy:
+                return result.estimates
+        known = ", ".join(result.policy for result in self.results)
+        raise ValueError(f"no policy called {policy!r} was simulated; there are {known}")
+
+    def __repr__(self) -> str:
+        lines = "".join(f"\n  {result!r}" for result in self.results)
+        return f"Simulation({self.problem.number_of_arms} arms, {self.settings}){lines}"
+
+    def described(self) -> str:
+        """What was simulated, in a line."""
+        settings = self.settings
+        parts = [f"draws: {settings['draws']}, episodes per draw: {settings['per_draw']}"]
+        if settings["truth"] is not None:
+            parts.append(f"truth {', '.join(f'{p:g}' for p in settings['truth'][:8])}")
+        prior = settings["truth_prior"]
+        if isinstance(prior, dict):
+            parts.append(f"truth from Beta(good={prior['good']:g}, bad={prior['bad']:g})")
+        if settings["true_horizon"] != self.problem.horizon:
+            parts.append(f"planned {self.problem.horizon}, played {settings['true_horizon']}")
+        return "; ".join([*parts, f"seed {settings['seed']}"])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; differences are to the first policy."""
@@ -155,12 +175,16 @@ def simulate(
     made for the problem with the true horizon. Ctrl-C keeps the policies that are finished.
     """
     check_sizes(draws, per_draw, seed)
+    _check_policies(problem, policies)
     actual = true_problem(problem, truth_prior, true_horizon)
     known = None if truth is None else check_truth(truth, problem)
     if known is not None and truth_prior is not None:
         raise ValueError("truth and truth_prior: give one of the two")
     if actual.horizon > problem.horizon and len(afterwards or ()) != len(policies):
         raise ValueError("afterwards: a policy for each of the policies, beyond the horizon")
+    for successor in afterwards or ():
+        if successor.problem.horizon != actual.horizon:
+            raise ValueError(f"afterwards: {successor.name!r} is not made for the true horizon")
     world = World(actual, draws=draws, per_draw=per_draw, seed=seed, truth=known)
     gap = None
     if known is None and actual == problem:
@@ -212,6 +236,21 @@ def _curve(played: Played) -> Curve:
         np.array([each.value for each in found]),
         np.array([each.standard_error for each in found]),
     )
+
+
+def _check_policies(problem: Problem, policies: Sequence[Policy]) -> None:
+    """Refuse what cannot be compared: nothing, names, equal names, policies of other problems."""
+    names = set[str]()
+    for policy in policies:
+        if isinstance(policy, str) or not hasattr(policy, "choose"):
+            raise ValueError(f"policies: {policy!r} is no policy; see Workbench(problem).policy")
+        if policy.problem != problem:
+            raise ValueError(f"policies: {policy.name!r} was made for another problem")
+        if policy.name in names:
+            raise ValueError(f"policies: two are called {policy.name!r}; rename one")
+        names.add(policy.name)
+    if not names:
+        raise ValueError("policies: none given; must be one or more")
 
 
 def check_sizes(draws: int, per_draw: int, seed: int) -> None:

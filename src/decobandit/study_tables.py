@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -88,15 +90,29 @@ def save_parquet(rows: Sequence[Row], path: Path) -> None:
     write_whole(path, content.getvalue())
 
 
-def regret_grid(rows: Sequence[Row]) -> tuple[list[str], list[str], dict[tuple[str, str], Row]]:
-    """Problems, policies, and the cell of each pair; seeds beyond the first are left out."""
+@dataclass(frozen=True)
+class Pooled:
+    """Regret over all seeds of a cell."""
+
+    regret: float
+    error: float
+
+
+def regret_grid(rows: Sequence[Row]) -> tuple[list[str], list[str], dict[tuple[str, str], Pooled]]:
+    """Problems, policies, and the regret of each pair, averaged over seeds."""
     problems = list(dict.fromkeys(row["problem"] for row in rows))
     policies = list(dict.fromkeys(row["policy"] for row in rows))
-    cells: dict[tuple[str, str], Row] = {}
+    found: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if row["regret"] is not None:
-            cells.setdefault((row["problem"], row["policy"]), row)
-    return problems, policies, cells
+            found.setdefault((row["problem"], row["policy"]), []).append(row)
+    return problems, policies, {pair: _pooled(cells) for pair, cells in found.items()}
+
+
+def _pooled(cells: Sequence[Row]) -> Pooled:
+    regret = sum(cell["regret"] for cell in cells) / len(cells)
+    error = math.sqrt(sum(cell["regret_se"] ** 2 for cell in cells)) / len(cells)
+    return Pooled(regret, error)
 
 
 def save_markdown(rows: Sequence[Row], path: Path) -> None:
@@ -106,6 +122,6 @@ def save_markdown(rows: Sequence[Row], path: Path) -> None:
     lines.append("|---" * (len(policies) + 1) + "|")
     for problem in problems:
         found = [cells.get((problem, policy)) for policy in policies]
-        shown = [f"{c['regret']:.3f} ± {c['regret_se']:.3f}" if c else "" for c in found]
+        shown = [f"{cell.regret:.3f} ± {cell.error:.3f}" if cell else "" for cell in found]
         lines.append(f"| {problem} | " + " | ".join(shown) + " |")
     write_whole(path, ("\n".join(lines) + "\n").encode())

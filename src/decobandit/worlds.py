@@ -1,8 +1,8 @@
 """What simulated policies meet: parameters, outcome streams, and what would have been best.
 
 Draws come in chunks of fixed size, each with a seed sequence of its own, spawned from the one of
-the run: the same seed gives the same numbers, whatever the number of threads, and more draws only
-add to them. All policies meet the same chunks.
+the run: the same seed gives the same numbers, whatever the number of threads, and more draws keep
+the full chunks of fewer. All policies meet the same chunks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from .best_arm import best_mean_moments, best_mean_reward
 from .kernels.episodes import NO_ACTION, Episodes
-from .problem import Beta, Problem
+from .problem import MAX_HORIZON, Beta, Problem
 
 Floats = npt.NDArray[np.float64]
 CHUNK = 128  # draws
@@ -91,7 +91,8 @@ class World:
     def best(self, p: Floats, stage: int) -> Floats:
         """Sum of the largest mean rewards at a stage, (draws,)."""
         m = round(self.problem.pulls[stage])
-        means = self.bad[:, stage] + (self.good - self.bad)[:, stage] * p
+        good, bad = self.good[:, stage], self.bad[:, stage]
+        means = bad + (good - bad) * p
         return np.asarray(-np.partition(-means, m - 1, axis=1)[:, :m].sum(axis=1))
 
     @cached_property
@@ -109,7 +110,8 @@ class World:
         """Functions of the parameters minus their known means, (draws, q)."""
         if self.truth is not None:
             return np.empty((len(p), 0))
-        best = (self.bad[:, 0] + (self.good - self.bad)[:, 0] * p).max(axis=1)
+        good, bad = self.good[:, 0], self.bad[:, 0]
+        best = (bad + (good - bad) * p).max(axis=1)
         first, second = self._best_moments
         mean = (self._alpha / (self._alpha + self._beta)).mean()
         return np.column_stack([best - first, best**2 - second, p.mean(axis=1) - mean])
@@ -124,6 +126,8 @@ def true_problem(
 ) -> Problem:
     """The problem as it really is, where priors or horizon differ from what policies believe."""
     horizon = problem.horizon if true_horizon is None else true_horizon
+    if not 1 <= horizon <= MAX_HORIZON:
+        raise ValueError(f"true_horizon: {horizon} is not allowed; must be 1 to {MAX_HORIZON}")
     if horizon != problem.horizon:
         _refuse_other_horizon(problem)
     priors = truth_prior
@@ -147,6 +151,6 @@ def _refuse_other_horizon(problem: Problem) -> None:
     if listed or last:
         what = "rewards listed stage by stage" if listed else "a last reward after the horizon"
         raise ValueError(
-            f"true_horizon: the problem has {what}, which do not say what happens at another "
-            "horizon; use constant rewards and no last reward"
+            f"true_horizon: the problem has {what}; what happens at another horizon is known only "
+            "for constant rewards without a last one"
         )

@@ -68,10 +68,11 @@ def evaluate(
     if known is not None:
         check_truth(known, described)
     bench.solution = solve_shown(described, tol)
+    made = [bench.policy(name) for name in names]  # all of them first: one may refuse the problem
     results = []
-    for name in names:
-        with show_states(name) as report:
-            results.append(exactly(bench.policy(name), truth=known, progress=report))
+    for each in made:
+        with show_states(each.name) as report:
+            results.append(exactly(each, truth=known, progress=report))
     bound = None if known is not None else best_bound(bench.solution, draws=bound_draws)
     if as_json:
         print_json(to_dict(bench.solution, results, bound))

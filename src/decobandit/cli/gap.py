@@ -52,12 +52,16 @@ def gap(
     as_json: AsJson = False,
 ) -> None:
     """Split what a policy lacks to the bound into shortfall and congestion, stage by stage."""
+    from ..gaps import check_method
     from ..gaps import gap as gap_of
     from ..registry import Workbench, tie_rule
+    from ..simulation import check_sizes
 
     described = problem_from(problem, arms, horizon, prior_good, prior_bad)
     bench = Workbench(described, tol=tol, ties=tie_rule(ties))
     bench.check([policy])
+    check_method(method)
+    check_sizes(draws, per_draw, seed)
     bench.solution = solve_shown(described, tol)
     with show_played() as report:
         found = gap_of(
@@ -78,7 +82,7 @@ def print_gap(found: Gap, problem: Problem) -> None:
     exact = found.method == "exact"
     error = "" if exact else f" ± {found.value_se:.6f}"
     part = f" ({100 * found.gap / abs(found.upper_bound):.2f}%)" if found.upper_bound else ""
-    print(f"no policy can earn more than {found.upper_bound:.6f}")
+    print(f"no policy can earn more than {found.upper_bound:.6f} (from the prices)")
     print(f"{found.policy} earns {found.value:.6f}{error}, which is {found.gap:.6f} less{part}:")
     print(f"  shortfall  {found.shortfall:.6f}   pulled arms that were not worth the price")
     print(f"  congestion {found.congestion:.6f}   arms worth the price that were not pulled")
@@ -95,3 +99,6 @@ def print_gap(found: Gap, problem: Problem) -> None:
         errors = [] if exact else [f"{each.shortfall_se:.6f}", f"{each.congestion_se:.6f}"]
         table.add_row(*row, *errors)
     Console().print(table)
+    if len(found.stages) > 2 * ROWS:
+        left = f"stages {ROWS} to {len(found.stages) - ROWS - 1}"
+        print(f"{left} are left out; --json has all of them")

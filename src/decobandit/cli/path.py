@@ -120,15 +120,20 @@ def shown_rows(count: int) -> tuple[range, range]:
 
 def print_path(found: Path, mean: Gap | None) -> None:
     """A table for people."""
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
     seed = "" if found.seed is None else f", seed {found.seed}"
-    table = Table(title=f"{title_of(found.problem)}: {found.policy}{seed}")
-    titles = ["stage", "pulled", "outcome", "index", "price", "shortfall", "congestion", "loss"]
+    # narrow: nine columns fit into a terminal of 80
+    table = Table(
+        title=f"{title_of(found.problem)}: {found.policy}{seed}", box=SIMPLE_HEAD, pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )  # fmt: skip
+    titles = ["stage", "pulled", "outcome", "index", "price", "short", "crowd", "loss"]
     for title in titles if mean is None else [*titles, "expected"]:
         left = title in ("pulled", "outcome")
-        table.add_column(title, justify="left" if left else "right")
+        table.add_column(title, justify="left" if left else "right", no_wrap=title != "pulled")
     first, last = shown_rows(found.stages)
     for t in first:
         table.add_row(*_row(found, mean, t), end_section=bool(last) and t == first[-1])
@@ -137,7 +142,9 @@ def print_path(found: Path, mean: Gap | None) -> None:
     Console().print(table)
     if last:
         print(f"stages {first.stop} to {last.start - 1} are left out; --json has all of them")
-    print("loss: shortfall and congestion so far; over the prior, it is expected to end at what")
+    print("index and price: DeCo's, whatever the policy; short: shortfall, pulled below the price;")
+    print("crowd: congestion, worth the price and not pulled")
+    print("loss: both, so far; over the prior, it is expected to end at what")
     print(f"the policy earns less than {found.upper_bound:.6f}; no policy can earn more than that")
 
 

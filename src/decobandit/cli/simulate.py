@@ -35,7 +35,8 @@ from .options import (
 
 if TYPE_CHECKING:
     from ..best_bounds import BestBound
-    from ..problem import Beta
+    from ..estimators import Estimate
+    from ..problem import Beta, Problem
     from ..simulation import Simulation
 
 
@@ -98,8 +99,7 @@ def simulate(
     known = None if truth is None else check_truth(numbers(truth, "--truth"), described)
     believed = None if truth_prior is None else _beta(truth_prior)
     true_problem(described, believed, true_horizon)  # refuse before the work begins
-    if plot is not None:
-        check_figure(plot)
+    _check_together(described, known, believed, plot, bound_draws)
     bench.solution = solve_shown(described, tol)
     made = [bench.policy(name) for name in names]
     longer = true_horizon is not None and true_horizon > described.horizon
@@ -120,8 +120,6 @@ def simulate(
         )
     if result.interrupted:
         say("interrupted: these are the policies that were finished")
-    if plot is not None:
-        save_figure(regret_figure(result), plot)
     bound = None
     if result.upper_bound is not None:  # beliefs are right
         bound = best_bound(bench.solution, draws=bound_draws)
@@ -129,13 +127,31 @@ def simulate(
         print_json(to_dict(result, bound))
     else:
         print_simulation(result, bound)
+    if plot is not None:
+        save_figure(regret_figure(result), plot)
+
+
+def _check_together(
+    problem: Problem, truth: object, prior: object, plot: Path | None, bound_draws: int | None
+) -> None:
+    """Refuse, before the work begins, what does not go together."""
+    if truth is not None and prior is not None:
+        raise typer.BadParameter("--truth and --truth-prior: give one of the two")
+    if bound_draws == 1:
+        raise typer.BadParameter("--bound-draws: 1 is not allowed; must be 0, or 2 or more")
+    if plot is not None:
+        check_figure(plot)
+        if any(arm.terminal is not None for arm in problem.arms):
+            raise typer.BadParameter(
+                "--plot: regret is not defined where arms have tables of last rewards"
+            )
 
 
 def _beta(text: str) -> Beta:
-    from ..problem import Beta
+    from ..problem import MAX_SIZE, Beta
 
     pair = numbers(text, "--truth-prior")
-    if len(pair) != 2 or not min(pair) > 0.0:
+    if len(pair) != 2 or not all(0.0 < number <= MAX_SIZE for number in pair):
         raise typer.BadParameter(f"--truth-prior: {text!r}; must be two positive numbers, GOOD,BAD")
     return Beta(good=pair[0], bad=pair[1])
 
@@ -155,10 +171,11 @@ def print_simulation(result: Simulation, bound: BestBound | None) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    settings = result.settings
-    table = Table(title=f"{title_of(result.problem)}: {_settings(settings)}")
+    table = Table(title=title_of(result.problem))
     first = result.results[0].policy
-    for title in ["policy", "value", "regret", "gain"] + ["to bound"] * (bound is not None):
+    several = len(result.results) > 1
+    titles = ["policy", "value", "regret"] + ["gain"] * several
+    for title in titles + ["to bound"] * (bound is not None):
         table.add_column(title, justify="left" if title == "policy" else "right", no_wrap=True)
     for each in result.results:
         gain = result.difference(each.policy, first)
@@ -166,22 +183,18 @@ def print_simulation(result: Simulation, bound: BestBound | None) -> None:
             each.policy,
             f"{each.value:.4f} ± {each.value_se:.4f}",
             "" if each.regret is None else f"{each.regret:.4f}",
-            "" if each.policy == first else f"{gain.value:+.4f} ± {gain.standard_error:.4f}",
+            *([_gain(gain, each.policy == first)] if several else []),
             *([] if bound is None else [percent(bound.gap_percent(each.value))]),
         )
     Console().print(table)
+    print(result.described())
     print("±: one standard error; that of the regret is the value's")
     print("regret: what is missing to pulling the best arms throughout, as if they were known")
-    print(f"gain: on {first}, on the same draws and outcomes, which makes its error small")
+    if several:
+        print(f"gain: on {first}, on the same draws and outcomes, which makes its error small")
     if bound is not None:
         print(said_of(bound))
 
 
-def _settings(settings: dict[str, Any]) -> str:
-    parts = [f"{settings['draws']} draws of {settings['per_draw']} episodes"]
-    if settings["truth"] is not None:
-        parts.append("at fixed probabilities")
-    prior = settings["truth_prior"]
-    if prior is not None:
-        parts.append(f"truth from Beta(good={prior['good']:g}, bad={prior['bad']:g})")
-    return ", ".join([*parts, f"{settings['true_horizon']} stages", f"seed {settings['seed']}"])
+def _gain(gain: Estimate, first: bool) -> str:
+    return "" if first else f"{gain.value:+.4f} ± {gain.standard_error:.4f}"

@@ -49,6 +49,12 @@ class Policy(Protocol):
         ...
 
 
+def draws_arms(policy: Policy) -> bool:
+    """Whether the policy chooses at random, always or between tied arms."""
+    drawn: bool = getattr(policy, "randomised", False)
+    return drawn or getattr(policy, "ties", "") == "random"
+
+
 def tie_tolerance(problem: Problem) -> float:
     """Indices closer than this are equal."""
     largest = max(
