@@ -59,6 +59,23 @@ def test_cells_are_not_computed_twice(tmp_path: Path) -> None:
     assert told == [(6, 6)]
 
 
+def test_rows_and_bounds_are_not_computed_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = published.table1()[:1]
+    rows, bounds = table1.run(first, folder=tmp_path), figure4.bounds(SMALL_4, tmp_path)
+
+    def fail(*settings: object) -> None:
+        raise AssertionError("computed again")
+
+    monkeypatch.setattr(table1, "_row", fail)
+    monkeypatch.setattr(figure4, "_bounds", fail)
+    assert table1.run(first, folder=tmp_path) == rows
+    assert figure4.bounds(SMALL_4, tmp_path) == bounds
+    with pytest.raises(AssertionError, match="computed again"):
+        table1.run(first, quick=False, folder=tmp_path)  # other settings
+
+
 def test_figure_4_has_regrets_above_the_bounds(tmp_path: Path) -> None:
     points = figure4.run(SMALL_4, tmp_path)
     by_what = {(p.arms, p.what): p for p in points}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..cell_files import Tree, collect_study
+from .._version import __version__
+from ..cell_files import Tree, collect_study, write_whole
 from ..problem import Problem
 from ..problem_files import problem_to_dict
 from ..studies import here, run_study
@@ -56,3 +58,20 @@ def compute(name: str, cells: Iterable[Cell], folder: Path, report: Report | Non
         first, reason = next(iter(outcome.failed.items()))
         raise ValueError(f"{first}: {reason}")
     return list(collect_study(study, folder).cells)
+
+
+def kept(folder: Path | None, name: str, settings: Tree, figures: Callable[[], Tree]) -> Tree:
+    """Figures that are not simulated: computed once, and read again where nothing has changed."""
+    if folder is None:
+        return figures()
+    path = folder / f"{name}.json"
+    head = {"version": __version__, "settings": settings}
+    if path.exists():
+        there: Tree = json.loads(path.read_text(encoding="utf-8"))
+        if {key: there.get(key) for key in head} == head:
+            found: Tree = there["figures"]
+            return found
+    folder.mkdir(parents=True, exist_ok=True)
+    computed = figures()
+    write_whole(path, f"{json.dumps({**head, 'figures': computed}, indent=1)}\n".encode())
+    return computed

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from ..information_bounds import information_bound
 from ..plots import new_figure
 from ..problem import Problem
 from ..study_files import Cell
-from .cells import Report, Runs, cell, compute
+from .cells import Report, Runs, cell, compute, kept
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,7 +71,7 @@ def cells(settings: Settings) -> Iterator[Cell]:
 def run(settings: Settings, folder: Path, report: Report | None = None) -> list[Point]:
     """Simulate what is not there yet, and score it."""
     found = compute("figure4", cells(settings), folder, report)
-    return score(found) + bounds(settings)
+    return score(found) + bounds(settings, folder / "bounds")
 
 
 def score(found: Sequence[Tree]) -> list[Point]:
@@ -89,24 +90,28 @@ def score(found: Sequence[Tree]) -> list[Point]:
     return points
 
 
-def bounds(settings: Settings) -> list[Point]:
+def bounds(settings: Settings, folder: Path | None = None) -> list[Point]:
     """What no policy can avoid."""
     points = []
     for horizon in settings.horizons:
         for arms in settings.arms:
-            problem = Problem.uniform(arms=arms, horizon=horizon)
-            best = arms / (arms + 1) * horizon
-            solution = solve(problem)
-            points.append(Point(horizon, arms, "price bound", best - solution.upper_bound, 0.0))
-            if arms <= settings.few:
-                found = information_bound(problem, solution, draws=settings.scenarios)
-                points.append(
-                    Point(
-                        horizon, arms, "information bound", best - found.information,
-                        found.information_se,
-                    )
-                )  # fmt: skip
+            draws = settings.scenarios if arms <= settings.few else 0
+            name = f"{arms}-arms-horizon-{horizon}--bounds"
+            chosen = {"arms": arms, "horizon": horizon, "scenarios": draws}
+            found = kept(folder, name, chosen, partial(_bounds, arms, horizon, draws))
+            points += [Point(horizon, arms, what, *pair) for what, pair in found.items()]
     return points
+
+
+def _bounds(arms: int, horizon: int, draws: int) -> dict[str, list[float]]:
+    """Regret and its error, from prices and, where there are draws, from scenarios."""
+    problem = Problem.uniform(arms=arms, horizon=horizon)
+    best, solution = arms / (arms + 1) * horizon, solve(problem)
+    found = {"price bound": [best - solution.upper_bound, 0.0]}
+    if draws:
+        bound = information_bound(problem, solution, draws=draws)
+        found["information bound"] = [best - bound.information, bound.information_se]
+    return found
 
 
 def plot(settings: Settings, points: Sequence[Point]) -> Figure:

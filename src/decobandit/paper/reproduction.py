@@ -21,7 +21,7 @@ Progress = Callable[[str, int, int], None]  # part, done, in all
 def reproduce(parts: Sequence[str], scale: str, folder: Path, progress: Progress) -> Path:
     """Compute the parts, write their data and figures, and the page `report.html`.
 
-    Simulated cells are kept in `folder`/cells and not computed again.
+    What is finished is kept in `folder`/cells and not computed again.
     """
     report = Report(f"deco reproduce {' '.join(parts)} --scale {scale}")
     verdicts: list[Verdict] = []
@@ -44,7 +44,8 @@ def _table1(scale: str, folder: Path, progress: Progress) -> tuple[list[Section]
         done += 1
         progress("table1", done, total)
 
-    rows = table1.run(quick=scale == "quick", report=report)
+    cells = folder / "cells" / f"table1-{scale}"
+    rows = table1.run(quick=scale == "quick", folder=cells, report=report)
     (folder / "table1.csv").write_text(table1.to_csv(rows), encoding="utf-8")
     text = table1.to_markdown(rows, command=f"deco reproduce table1 --scale {scale}")
     (folder / "table1.md").write_text(text, encoding="utf-8")

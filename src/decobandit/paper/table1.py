@@ -11,6 +11,9 @@ import io
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from .._version import __version__
 from ..evaluation import evaluate
@@ -19,6 +22,7 @@ from ..path_search import MOST_STATES
 from ..problem import Problem
 from ..registry import Workbench
 from ..simulation import simulate
+from .cells import kept
 from .published import PublishedRow, table1
 
 TOLERANCE = 1e-6  # of the dual
@@ -52,17 +56,23 @@ def run(
     published: Sequence[PublishedRow] | None = None,
     *,
     quick: bool = True,
+    folder: Path | None = None,
     report: Callable[[str], None] = lambda line: None,
 ) -> list[Row]:
-    """Compute the rows; `report` is told what is done. `quick` leaves out what takes minutes."""
+    """Compute the rows; `report` is told what is done. `quick` leaves out what takes minutes.
+
+    Rows are kept in `folder`, where there is one, and read again from there.
+    """
     rows = []
     for given in table1() if published is None else published:
-        rows.append(_row(given, quick))
+        name = f"{given.arms}-arms-horizon-{given.horizon}"
+        settings = {**asdict(given), "quick": quick}
+        rows.append(Row(**kept(folder, name, settings, partial(_row, given, quick))))
         report(f"({given.arms}, {given.horizon}) done")
     return rows
 
 
-def _row(given: PublishedRow, quick: bool) -> Row:
+def _row(given: PublishedRow, quick: bool) -> dict[str, Any]:
     problem = Problem.uniform(arms=given.arms, horizon=given.horizon)
     states = QUICK_PATH_STATES if quick else MOST_STATES
     bench = Workbench(problem, tol=TOLERANCE, path_states=states)
@@ -77,7 +87,7 @@ def _row(given: PublishedRow, quick: bool) -> Row:
     if not quick or count_states(problem)[0] <= QUICK_STATES:
         with suppress(TooLarge):
             best = optimum(problem).value
-    return Row(
+    row = Row(
         arms=given.arms,
         horizon=given.horizon,
         paper_bf=given.bf,
@@ -93,6 +103,7 @@ def _row(given: PublishedRow, quick: bool) -> Row:
         deco_simulated=sampled.value,
         deco_error=sampled.value_se,
     )
+    return asdict(row)
 
 
 def to_csv(rows: Sequence[Row]) -> str:
