@@ -143,3 +143,15 @@ def test_a_table_that_does_not_fit_is_refused_with_its_size(
         Calibration(problem, np.zeros(120)).stage_index(0)
     with pytest.raises(ValueError, match="shorter horizon"):
         solve(Problem.uniform(arms=2, horizon=400))
+
+
+def test_problems_with_the_same_arms_share_a_table() -> None:
+    horizon = calibration.EXACT_STAGES + 2
+    few, many = (
+        Calibration(Problem.uniform(arms=arms, horizon=horizon), np.zeros(horizon), sweeps=300)
+        for arms in (2, 7)
+    )
+    assert np.array_equal(few.stage_index(4), many.stage_index(4))
+    assert few._swept[0] is many._swept[0]
+    other = Calibration(Problem.uniform(arms=2, horizon=horizon), np.full(horizon, 0.1), sweeps=300)
+    assert other.stage_index(4)[0] == pytest.approx(few.stage_index(4)[0] - 0.1, abs=1e-3)

@@ -15,8 +15,10 @@ pull at which the arm is indifferent.
 from __future__ import annotations
 
 import os
+from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,7 @@ SLOW_STAGES = 100  # rewards for which sweeps do not work are solved state by st
 SWEEP_ROWS = 200_000_000  # rows of states that all sweeps together may visit (about 12 s)
 FEWEST_SWEEPS, MOST_SWEEPS = 256, 4096
 CHUNKS = 8  # runs of neighbouring surcharges that threads take in turn
+SHARED_BYTES = 512 * 2**20
 SCAN = 64  # surcharges at which the sign of the advantage is looked at, for one state
 
 
@@ -85,6 +88,33 @@ def reward_scale(problem: Problem) -> float:
     return spread or 1.0
 
 
+class _Shared:
+    """Tables that were made last, up to so many bytes: problems with the same arms share them."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._tables: OrderedDict[tuple[Any, ...], Floats] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: tuple[Any, ...]) -> Floats | None:
+        with self._lock:
+            if key in self._tables:
+                self._tables.move_to_end(key)
+            return self._tables.get(key)
+
+    def put(self, key: tuple[Any, ...], table: Floats | None) -> None:
+        if table is None or table.nbytes > self._most_bytes:
+            return
+        table.flags.writeable = False
+        with self._lock:
+            self._tables[key] = table
+            while sum(each.nbytes for each in self._tables.values()) > self._most_bytes:
+                self._tables.popitem(last=False)
+
+
+_SHARED = _Shared(SHARED_BYTES)
+
+
 class Calibration:
     """Calibrated indices of all groups under the prices base + c weight."""
 
@@ -98,7 +128,8 @@ class Calibration:
             self.weight[problem.horizon :] = problem.terminal.deploy
         self._scale = reward_scale(problem)
         self._none = np.zeros(slab_size(problem.stages))
-        self._tables: dict[int, Floats] = {}
+        self._tables: dict[int, Floats] = {}  # by stage, solved state by state
+        self._swept: list[Floats] = []  # by group, all stages
 
     def _terminal(self, group: int) -> Floats:
         table = self.problem.groups[group].terminal
@@ -168,12 +199,14 @@ class Calibration:
         errors of up to half the distance of two surcharges, and mostly far less. The surcharges
         span the rewards of all stages: where these differ much, errors do too.
         """
-        if stage not in self._tables:
-            if self.problem.stages <= EXACT_STAGES or not self._monotone():
+        if self.problem.stages <= EXACT_STAGES or not self._monotone():
+            if stage not in self._tables:
                 self._solve_from(stage)
-            else:
-                self._sweep_all()
-        return self._tables[stage]
+            return self._tables[stage]
+        if not self._swept:
+            self._sweep_all()
+        own = slice(stage_start(stage), stage_start(stage + 1))
+        return np.stack([table[own] for table in self._swept])
 
     def _monotone(self) -> bool:
         """Whether indices grow with good outcomes in all groups, as sweeps need it."""
@@ -189,21 +222,33 @@ class Calibration:
             f"a table of calibrated indices over {stages} stages for {len(groups)} kinds of arms",
             "use the policy 'deco'",
         )
-        table = np.empty((len(groups), stage_start(stages)))
-        jobs = [(k, i) for k in range(len(groups)) for i in range(CHUNKS)]
+        tables = [_SHARED.get(self._key(k)) for k in range(len(groups))]
+        missing = [k for k, table in enumerate(tables) if table is None]
+        for k in missing:
+            tables[k] = np.empty(stage_start(stages))
 
         def run(job: tuple[int, int]) -> None:
             k, i = job
             group = groups[k]
             follow(
                 group.alpha, group.beta, group.reward_good, group.reward_bad, self.base,
-                self.weight, self._none, self._surcharges(k, i), self._single(k), i > 0, table[k],
+                self.weight, self._none, self._surcharges(k, i), self._single(k), i > 0, tables[k],
             )  # fmt: skip
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(run, jobs))
-        for t in range(stages):
-            self._tables[t] = table[:, stage_start(t) : stage_start(t + 1)]
+            list(pool.map(run, [(k, i) for k in missing for i in range(CHUNKS)]))
+        for k in missing:
+            _SHARED.put(self._key(k), tables[k])
+        self._swept = [table for table in tables if table is not None]
+
+    def _key(self, group: int) -> tuple[Any, ...]:
+        """All that a swept table depends on: other problems may have the same arm."""
+        arm = self.problem.groups[group]
+        arrays = (arm.reward_good, arm.reward_bad, self.base, self.weight)
+        return (
+            arm.alpha, arm.beta, self._most_sweeps, self._range(0, group),
+            *(array.tobytes() for array in arrays),
+        )  # fmt: skip
 
     def _surcharges(self, group: int, chunk: int) -> Floats:
         """Falling surcharges of one chunk, closer together at both ends; chunks overlap by one."""
