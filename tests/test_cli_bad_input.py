@@ -37,7 +37,7 @@ BAD = [
     ("solve nan.json", "arms[0].prior.good: nan"),
     ("solve problem.yaml", "must be .toml or .json"),
     ("solve list.json", "must be a table"),
-    ("solve .", "must be .toml or .json"),
+    ("solve .", "is a directory; give a file"),
     ("recommend solution.json --state 0/0", "solution.json: format"),
     ("recommend missing.json --state 0/0", "missing.json: no such file"),
     # options in its place

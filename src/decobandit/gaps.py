@@ -36,7 +36,7 @@ from .worlds import World
 
 Floats = npt.NDArray[np.float64]
 EXACT_STATES = 2_000_000
-ASKED_STATES = 20_000  # of a policy that has to be asked in each
+ASKED_STATES = 4_000  # of a policy that has to be asked in each, a millisecond or more
 
 
 @dataclass(frozen=True)

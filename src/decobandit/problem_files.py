@@ -60,6 +60,8 @@ def parse_problem(text: str, *, format: Format = "toml", source: str = "<text>")
 def read_tree(path: str | Path) -> Any:
     """What a .toml or .json file holds, whatever it is about."""
     source = str(path)
+    if Path(path).is_dir():
+        raise ProblemError(f"{source}: is a directory; give a file")
     format = _format_of(path)
     try:
         text = Path(path).read_bytes().decode("utf-8-sig")  # some editors begin files with a mark

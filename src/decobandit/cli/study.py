@@ -146,6 +146,8 @@ def _collected(source: Path) -> Collected:
 
     if source.is_dir():
         return collect_folder(source)
+    if not source.exists():
+        raise typer.BadParameter(f"{source}: no such file or directory")
     from ..study_files import load_study
 
     described, folder = load_study(source), source.with_suffix("")
