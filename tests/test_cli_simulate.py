@@ -71,6 +71,7 @@ def test_wrong_beliefs_and_other_horizons_are_simulated() -> None:
         (("--plot", "figure.xyz"), "must end in .png"),
         (("--true-horizon", 0), "'--true-horizon'"),
         (("--threads", 0), "'--threads'"),
+        (("--bound-draws", 1), "bound draws: 1"),
     ],
 )
 def test_bad_input_ends_with_one_line(arguments: tuple[object, ...], message: str) -> None:
@@ -79,3 +80,9 @@ def test_bad_input_ends_with_one_line(arguments: tuple[object, ...], message: st
     assert run.out == ""
     assert message in run.err
     assert run.err.count("\n") == 1
+
+
+def test_a_bound_from_too_few_scenarios_is_refused_before_the_work() -> None:
+    run = deco("evaluate", "--arms", 3, "--horizon", 5, "--bound-draws", 20)
+    assert (run.code, run.out) == (2, "")
+    assert "must be 0, or 50 or more" in run.err

@@ -15,6 +15,7 @@ from .information_bounds import information_bound
 
 ERRORS = 3.0  # standard errors on top of what is estimated
 DRAWS = 200
+LEAST_DRAWS = 50  # below which three errors promise too much
 MOST_WORK = 400  # arms times stages up to which scenarios take a second or so
 
 
@@ -33,8 +34,17 @@ class BestBound:
         return {"best_bound": self.value, "best_bound_is": self.kind}
 
 
+def check_bound_draws(draws: int | None) -> None:
+    """Refuse scenarios too few for an error that can be relied on."""
+    if draws is not None and 0 != draws < LEAST_DRAWS:
+        raise ValueError(
+            f"bound draws: {draws} is not allowed; must be 0, or {LEAST_DRAWS} or more"
+        )
+
+
 def best_bound(solution: DualSolution, *, draws: int | None = None) -> BestBound:
     """The smallest bound; scenarios are drawn where `draws` says so, or the problem is small."""
+    check_bound_draws(draws)
     problem = solution.problem
     bounds = {"lagrangian": solution.upper_bound}
     trivial = best_mean_reward(problem)

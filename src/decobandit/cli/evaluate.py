@@ -55,7 +55,7 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Evaluate policies exactly, over the prior or at given true success probabilities."""
-    from ..best_bounds import best_bound
+    from ..best_bounds import best_bound, check_bound_draws
     from ..evaluation import check_truth
     from ..evaluation import evaluate as exactly
     from ..registry import Workbench, tie_rule
@@ -65,6 +65,7 @@ def evaluate(
     bench = Workbench(described, tol=tol, ties=tie_rule(ties))
     names = [name.strip() for name in policy.split(",")]
     bench.check(names)
+    check_bound_draws(bound_draws)
     if known is not None:
         check_truth(known, described)
     bench.solution = solve_shown(described, tol)

@@ -83,7 +83,7 @@ def simulate(
     as_json: AsJson = False,
 ) -> None:
     """Simulate policies on common draws and outcomes, with small error bars."""
-    from ..best_bounds import best_bound
+    from ..best_bounds import best_bound, check_bound_draws
     from ..evaluation import check_truth
     from ..plots import regret_figure, save_figure
     from ..registry import Workbench, tie_rule
@@ -99,7 +99,8 @@ def simulate(
     known = None if truth is None else check_truth(numbers(truth, "--truth"), described)
     believed = None if truth_prior is None else _beta(truth_prior)
     true_problem(described, believed, true_horizon)  # refuse before the work begins
-    _check_together(described, known, believed, plot, bound_draws)
+    check_bound_draws(bound_draws)
+    _check_together(described, known, believed, plot)
     bench.solution = solve_shown(described, tol)
     made = [bench.policy(name) for name in names]
     longer = true_horizon is not None and true_horizon > described.horizon
@@ -131,14 +132,10 @@ def simulate(
         save_figure(regret_figure(result), plot)
 
 
-def _check_together(
-    problem: Problem, truth: object, prior: object, plot: Path | None, bound_draws: int | None
-) -> None:
+def _check_together(problem: Problem, truth: object, prior: object, plot: Path | None) -> None:
     """Refuse, before the work begins, what does not go together."""
     if truth is not None and prior is not None:
         raise typer.BadParameter("--truth and --truth-prior: give one of the two")
-    if bound_draws == 1:
-        raise typer.BadParameter("--bound-draws: 1 is not allowed; must be 0, or 2 or more")
     if plot is not None:
         check_figure(plot)
         if any(arm.terminal is not None for arm in problem.arms):
