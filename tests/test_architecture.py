@@ -27,6 +27,7 @@ LAYERS = [
     {"search"},
     {"dual"},
     {"relaxation", "calibration", "best_arm"},
+    {"nearby"},
     {"joint_states"},
     {"joint_sweep"},
     {"joint_optimum"},
@@ -50,6 +51,8 @@ LAYERS = [
     {"path_figures"},
     {"market_figures"},
     {"path_pages"},
+    {"planning", "trials"},
+    {"web"},
     {"paper"},
     {"__init__"},  # the public names: cli may use them, nothing below may
     {"cli"},

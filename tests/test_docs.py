@@ -34,3 +34,17 @@ def test_the_policy_of_the_guide_works(monkeypatch: pytest.MonkeyPatch) -> None:
         decobandit.evaluate(greedy).value, abs=1e-12
     )
     assert registry.Workbench(problem).policy("spread").name == "spread"
+
+
+def test_the_trial_of_the_guide_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    (example,) = blocks("trials.md")
+    names: dict[str, Any] = {}
+    exec(example, names)
+    status = names["again"].status()
+    assert (status.told, status.remaining) == (2, 48)
+    # counts, not their order: the arm of the good outcome and that of the bad one
+    told = {slot.arm: slot.outcome for slot in names["again"].allocations()}
+    assert {arm.name: arm.good for arm in status.arms if arm.good + arm.bad} == told
+    names["trial"].store.close()
+    names["again"].store.close()

@@ -15,7 +15,6 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-from scipy.integrate import quad
 from scipy.special import betainc, betaincinv, gammaln, xlogy
 
 from .problem import Problem
@@ -96,6 +95,8 @@ def expected_sum_of_largest(
 
     With a power, of the sum of their powers: the integrand is weighted by power x^(power - 1).
     """
+    from scipy.integrate import quad  # late: it brings all of scipy.optimize with it
+
     slope = good - bad
 
     def exceeding(x: float) -> float:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize_scalar
 
 from .calibration import PricePath
 from .evaluation import TooManyStates, evaluate
@@ -134,6 +133,8 @@ class _PathSearch:
         affordable = (MOST_STATES_IN_ALL - self.states) * len(self.found) // max(self.states, 1)
         if affordable < 1:
             return
+        from scipy.optimize import minimize_scalar  # half a second that only this needs
+
         minimize_scalar(
             lambda x: -self.value(replace(best, **{parameter: round(float(x), 4)})),
             bounds=(max(at - step, 0.0), at + step),

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ from .policies.base import Policy
 from .policies.deco import DecoPolicy
 from .problem import Problem
 from .registry import arm_position
-from .relaxation import Relaxation
+from .relaxation import Relaxation, Terms
 from .state import State
 from .worlds import CHUNK, World
 
@@ -37,6 +37,14 @@ Counts = npt.NDArray[np.int64]
 Arms = tuple[int, ...]
 Outcomes = tuple[bool, ...]
 Pair = tuple[int | str, bool | int | None]  # arm (position or name), outcome (None: deployed)
+
+
+class TermsOf(Protocol):
+    """Tables that know what a pull of an arm is worth."""
+
+    problem: Problem
+
+    def terms(self, stage: int, group: int, good: int, bad: int) -> Terms: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,11 +179,18 @@ def follow(
     return _walk(solution, problem.stages, decide, relaxation, policy.name, drawn, seed)
 
 
-def retrace(solution: DualSolution, history: Sequence[Pair], *, policy: str = "observed") -> Path:
+def retrace(
+    solution: DualSolution,
+    history: Sequence[Pair],
+    *,
+    policy: str = "observed",
+    relaxation: TermsOf | None = None,
+) -> Path:
     """The path of given pulls in their order, each an arm and its outcome.
 
     A deployment comes last and has the outcome None. Histories may end early, as those of trials
-    under way do; pulls of a stage that is not complete are left out.
+    under way do; pulls of a stage that is not complete are left out. `relaxation`: tables at the
+    solution's prices, where there are some already.
     """
     problem = solution.problem
     m, T = problem.pulls_per_stage, problem.horizon
@@ -196,7 +211,7 @@ def retrace(solution: DualSolution, history: Sequence[Pair], *, policy: str = "o
         return arms, tuple(bool(o) for _, o in history[now] if o is not None)
 
     complete = T + (len(history) - T * m) if len(history) > T * m else len(history) // m
-    return _walk(solution, complete, decide, None, policy, None, None)
+    return _walk(solution, complete, decide, relaxation, policy, None, None)
 
 
 def _position(problem: Problem, arm: int | str) -> int:
@@ -214,7 +229,7 @@ def _walk(
     solution: DualSolution,
     stages: int,
     decide: Callable[[int, State], tuple[Arms, Outcomes]],
-    relaxation: Relaxation | None,
+    relaxation: TermsOf | None,
     policy: str,
     truth: tuple[float, ...] | None,
     seed: int | None,
@@ -247,7 +262,7 @@ def _walk(
     )  # fmt: skip
 
 
-def _terms(relaxation: Relaxation, stage: int, state: State) -> tuple[list[float], list[float]]:
+def _terms(relaxation: TermsOf, stage: int, state: State) -> tuple[list[float], list[float]]:
     """Expected reward and value of information of every arm; equal arms are computed once."""
     groups = relaxation.problem.group_of_arm.tolist()
     keys = list(zip(groups, state.good, state.bad, strict=True))

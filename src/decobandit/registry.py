@@ -43,16 +43,21 @@ class Workbench:
         tol: float = 1e-4,
         ties: TieRule = DEFAULT_TIES,
         path_states: int = MOST_STATES,
+        solution: DualSolution | None = None,
     ) -> None:
-        """`path_states`: reached by a policy, up to which price paths are compared exactly."""
+        """`path_states`: reached by a policy, up to which price paths are compared exactly.
+
+        `solution`: where the dual has been solved already.
+        """
         self.problem = problem
         self.tol = tol
         self.ties: TieRule = ties
         self._path_states = path_states
+        self._solved = solution
 
     @cached_property
     def solution(self) -> DualSolution:
-        return solve(self.problem, tol=self.tol)
+        return self._solved or solve(self.problem, tol=self.tol)
 
     @cached_property
     def path(self) -> ChosenPath:

@@ -23,6 +23,7 @@ from .reproduce import reproduce
 from .simulate import simulate
 from .solve import solve
 from .study import study
+from .trial import trial
 from .warmup import warmup
 
 _interrupted: list[int] = []  # signals seen
@@ -63,6 +64,7 @@ app.command()(recommend)
 app.command()(evaluate)
 app.command()(simulate)
 app.add_typer(study)
+app.add_typer(trial)
 app.command()(optimum)
 app.command()(bound)
 app.command()(gap)

@@ -55,6 +55,15 @@ BoundDraws = Annotated[
         help="Scenarios of the information bound; 0 for none. [default: 200 on small problems]",
     ),
 ]
+Db = Annotated[
+    str | None,
+    typer.Option(
+        "--db",
+        metavar="FILE|URL",
+        help="Database of trials: an SQLite file, or postgresql://... without a password. "
+        "[default: DECO_DB, else deco-trials.db]",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 FIGURES = (".png", ".svg", ".pdf")
@@ -212,6 +221,17 @@ def make_folder(path: Path) -> None:
 def print_json(tree: dict[str, Any]) -> None:
     """One JSON object on standard output."""
     print(json.dumps(tree, allow_nan=False))
+
+
+def check_database(db: str | None) -> None:
+    """Refuse a password that others can read in the list of processes."""
+    import re
+
+    if db is not None and re.search(r"://[^/@]*:[^/@]+@|[?&]password=", db):
+        raise typer.BadParameter(
+            "--db: a password on the command line can be read by others; put the URL into DECO_DB, "
+            "or the password into PGPASSWORD or a password file"
+        )
 
 
 def percent(value: float | None) -> str:

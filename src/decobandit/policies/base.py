@@ -13,6 +13,7 @@ that decides, exchangeable arms stay exchangeable, and exact evaluation merges t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Literal, Protocol, get_args
 
 import numpy as np
@@ -108,18 +109,37 @@ class IndexPolicy(ABC):
     ) -> tuple[int, ...]:
         """Positions of the arms to pull, largest index first."""
         check_turn(self.problem, stage, state)
-        indices = self.indices(stage, state)
-        remaining = np.arange(indices.size)
+        number = round(self.problem.pulls[stage])
+        return self.pick(self.indices(stage, state), state.pulls, rng=rng, number=number)
+
+    def pick(
+        self,
+        indices: Floats,
+        pulls: Sequence[int],
+        *,
+        rng: np.random.Generator | None = None,
+        number: int = 1,
+        allowed: Sequence[int] | None = None,
+    ) -> tuple[int, ...]:
+        """The arms of largest given index, largest first, of those allowed; ties by the rule.
+
+        indices, pulls (arms,): pulls only break ties. allowed: positions, ascending.
+        """
+        remaining = np.arange(indices.size) if allowed is None else np.array(allowed)
         chosen: list[int] = []
-        for _ in range(round(self.problem.pulls[stage])):
-            left = indices[remaining]
-            tied = remaining[left >= left.max() - self._tolerance]
-            chosen.append(self._break_tie(tied, state, rng))
+        for _ in range(number):
+            chosen.append(self._break_tie(self.tied(indices, remaining), pulls, rng))
             remaining = remaining[remaining != chosen[-1]]
         return tuple(chosen)
 
+    def tied(self, indices: Floats, allowed: npt.ArrayLike) -> npt.NDArray[np.intp]:
+        """Positions of the arms that share the largest index of those allowed, in their order."""
+        arms = np.asarray(allowed, dtype=np.intp)
+        own = indices[arms]
+        return np.asarray(arms[own >= own.max() - self._tolerance], dtype=np.intp)
+
     def _break_tie(
-        self, tied: npt.NDArray[np.intp], state: State, rng: np.random.Generator | None
+        self, tied: npt.NDArray[np.intp], pulls: Sequence[int], rng: np.random.Generator | None
     ) -> int:
         if len(tied) == 1:
             return int(tied[0])
@@ -131,5 +151,5 @@ class IndexPolicy(ABC):
             return int(tied[-1])
         if self.ties == "first":
             return int(tied[0])
-        pulls = np.array([state.pulls[arm] for arm in tied])
-        return int(tied[pulls.argmin() if self.ties == "least-pulled" else pulls.argmax()])
+        own = np.array([pulls[arm] for arm in tied])
+        return int(tied[own.argmin() if self.ties == "least-pulled" else own.argmax()])

@@ -1,0 +1,123 @@
+"""Events: what happened in a trial, each chained to the one before by SHA-256.
+
+An event is written once, as one line of canonical JSON, its `body`. The body holds the hash of the
+event before (`previous`), and the hash of an event is the SHA-256 of its body: whoever changes,
+removes or reorders one has to change every hash after it, up to the head that people may have
+written down elsewhere.
+
+Kinds
+    created    the plan: problem, policy, prices, seed               (always the first, seq 0)
+    asked      an arm was allocated, with everything it was decided from
+    told       the outcome of an allocation
+    cancelled  an allocation that will have no outcome; its slot is free again
+    corrected  another outcome for an allocation that has one
+    refused    a request that contradicted the record, and why
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .._version import __version__
+from .errors import Damaged
+
+KINDS = ("created", "asked", "told", "cancelled", "corrected", "refused")
+GENESIS = "0" * 64  # what stands before the first event
+_FIELDS = {"trial", "seq", "kind", "at", "by", "key", "previous", "data", "version"}
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of the log. Make new ones by `new_event`, old ones by `read_event`."""
+
+    trial: str
+    seq: int
+    kind: str
+    at: str  # ISO 8601, UTC
+    by: str
+    key: str | None  # by which a repeated request is recognised
+    previous: str
+    data: dict[str, Any]
+    version: str
+    body: str
+    hash: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it; the body is left out, for it says the same."""
+        return {name: value for name, value in self.__dict__.items() if name != "body"}
+
+
+def canonical(tree: dict[str, Any]) -> str:
+    """The one way to write a tree: sorted keys, no blanks, ASCII, no NaN."""
+    return json.dumps(tree, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(text: str) -> str:
+    """SHA-256, in hexadecimal."""
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def new_event(
+    trial: str,
+    seq: int,
+    kind: str,
+    data: dict[str, Any],
+    *,
+    previous: str,
+    at: str,
+    by: str,
+    key: str | None = None,
+) -> Event:
+    """The next event of a chain."""
+    tree = {
+        "trial": trial, "seq": seq, "kind": kind, "at": at, "by": by, "key": key,
+        "previous": previous, "data": data, "version": __version__,
+    }  # fmt: skip
+    body = canonical(tree)
+    return Event(**tree, body=body, hash=digest(body))  # type: ignore[arg-type]
+
+
+def read_event(body: str, stored_hash: str, where: str) -> Event:
+    """An event from its stored body; `Damaged` unless body and hash belong together."""
+    if digest(body) != stored_hash:
+        raise Damaged(f"{where}: the event was changed: its hash does not fit")
+    try:
+        tree = json.loads(body)
+    except ValueError:
+        raise Damaged(f"{where}: the event is no JSON") from None
+    if not isinstance(tree, dict) or set(tree) != _FIELDS or tree["kind"] not in KINDS:
+        raise Damaged(f"{where}: the event has not the fields of an event")
+    return Event(**tree, body=body, hash=stored_hash)
+
+
+@dataclass(frozen=True)
+class StoredEvent:
+    """A row as the database has it, nothing believed yet."""
+
+    seq: int
+    kind: str
+    key: str | None
+    body: str
+    hash: str
+
+
+def chained(
+    rows: Iterable[StoredEvent], trial: str, *, after: int = -1, previous: str = GENESIS
+) -> Iterator[Event]:
+    """The events of rows that continue a chain; `Damaged` at the first that does not."""
+    for expected, row in enumerate(rows, start=after + 1):
+        where = f"trial {trial}, event {expected}"
+        if row.seq != expected:
+            raise Damaged(f"{where}: is missing; the next one there is {row.seq}")
+        event = read_event(row.body, row.hash, where)
+        if event.previous != previous:
+            raise Damaged(f"{where}: does not follow the event before it")
+        found = (event.trial, event.seq, event.kind, event.key)
+        if found != (trial, expected, row.kind, row.key):
+            raise Damaged(f"{where}: its columns say other things than its body")
+        yield event
+        previous = event.hash

@@ -1,0 +1,205 @@
+"""The database of trials: transactions, and nothing that knows what a trial is.
+
+    store.read()       a consistent view, for as long as the block lasts
+    store.write(work)  work(connection) in one transaction; returns when it is on the disk
+
+On SQLite, which has one writer at a time, threads that wait to write share a commit: one of them
+runs all works that have queued up, each within a savepoint of its own, and commits once. Nobody
+hears of a success before that commit. On PostgreSQL every work has its own transaction.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any, Self, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from .errors import Damaged, NotFound, StoreError
+from .migrate import upgrade
+from .sqlite_files import check_contents, sqlite_engine
+
+T = TypeVar("T")
+ENVIRONMENT = "DECO_DB"
+DEFAULT_FILE = "deco-trials.db"
+_HOOKS = "decobandit_after_commit"
+
+
+class _Job:
+    """A work that waits for its turn, then has a result or an error."""
+
+    def __init__(self, work: Callable[[Connection], Any]) -> None:
+        self.work = work
+        self.done = False
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def run(self, connection: Connection) -> None:
+        self.result = self.work(connection)
+
+
+class Store:
+    """One database. Share it between threads; processes open their own."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._writer = engine.execution_options(writes=True)
+        self._alone = engine.dialect.name == "sqlite"
+        self._queue: list[_Job] = []
+        self._queue_lock = Lock()
+        self._leading = Lock()
+
+    @property
+    def url(self) -> URL:
+        """Where it is; printed without a password."""
+        return self._engine.url
+
+    @property
+    def locks_rows(self) -> bool:
+        """Whether a transaction has to lock the rows that it is going to change."""
+        return not self._alone
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A connection in a transaction of its own, in which nothing changes."""
+        with _database_errors(self.url), self._engine.connect() as connection:
+            if self.locks_rows:
+                connection.execution_options(isolation_level="REPEATABLE READ")
+            with connection.begin():
+                yield connection
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Run work(connection) in a transaction; what it raises undoes what it did."""
+        job = _Job(work)
+        if self._alone:
+            with self._queue_lock:
+                self._queue.append(job)
+            with self._leading:
+                if not job.done:  # else somebody else's commit had it aboard
+                    with self._queue_lock:
+                        jobs, self._queue = self._queue, []
+                    self._commit(jobs)
+        else:
+            self._commit([job])
+        if job.error is not None:
+            raise job.error
+        result: T = job.result
+        return result
+
+    def _commit(self, jobs: list[_Job]) -> None:
+        try:
+            with _database_errors(self.url), self._writer.connect() as connection:
+                connection.info.pop(_HOOKS, None)
+                with connection.begin():
+                    self._run(connection, jobs)
+                hooks = connection.info.pop(_HOOKS, [])
+            for hook in hooks:
+                hook()
+        except BaseException as failure:
+            for job in jobs:
+                job.error = job.error or failure
+        finally:
+            for job in jobs:
+                job.done = True
+
+    def _run(self, connection: Connection, jobs: list[_Job]) -> None:
+        if len(jobs) == 1:
+            jobs[0].run(connection)
+            return
+        for job in jobs:
+            try:
+                with connection.begin_nested(), _database_errors(self.url):
+                    job.run(connection)
+            except Exception as error:
+                job.error = error
+
+    def after_commit(self, connection: Connection, hook: Callable[[], None]) -> None:
+        """Call `hook` when the transaction under way is on the disk, and not if it never is."""
+        connection.info.setdefault(_HOOKS, []).append(hook)
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+Database = str | Path | Store | None
+
+
+def open_store(db: Database = None, *, existing: bool = False) -> Store:
+    """The database of a path or URL, made and brought up to date where needed.
+
+    None: what DECO_DB says, else deco-trials.db in the current folder. `existing`: a file that is
+    not there is an error, not a new database.
+    """
+    if isinstance(db, Store):
+        return db
+    url = _url(db)
+    if existing and url.get_backend_name() == "sqlite" and not Path(str(url.database)).exists():
+        raise NotFound(f"{url.database}: no such database; 'deco trial new' makes one")
+    engine = sqlite_engine(url) if url.get_backend_name() == "sqlite" else _postgres_engine(url)
+    store = Store(engine)
+    try:
+        with _database_errors(url):
+            if url.get_backend_name() == "sqlite" and Path(str(url.database)).exists():
+                with engine.connect() as connection:
+                    check_contents(connection, Path(str(url.database)))
+            upgrade(engine)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _url(db: str | Path | None) -> URL:
+    text = str(db or os.environ.get(ENVIRONMENT) or DEFAULT_FILE)
+    if "://" not in text:
+        return URL.create("sqlite", database=text)
+    try:
+        url = make_url(text)
+    except ArgumentError:
+        raise StoreError("database: not a path and not a URL that can be read") from None
+    name = url.get_backend_name()
+    if name in ("postgresql", "postgres"):
+        return url.set(drivername="postgresql+psycopg")
+    if name != "sqlite":
+        raise StoreError(f"database: {name!r} is not supported; use SQLite or PostgreSQL")
+    return url.set(drivername="sqlite")
+
+
+def _postgres_engine(url: URL) -> Engine:
+    try:
+        return create_engine(url, pool_size=10, max_overflow=20, pool_pre_ping=True)
+    except ImportError:
+        raise StoreError(
+            "database: PostgreSQL needs its driver: pip install 'decobandit[postgres]'"
+        ) from None
+
+
+@contextmanager
+def _database_errors(url: URL) -> Iterator[None]:
+    """The database's own errors as ours: one line, no SQL, no password."""
+    place = str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string()
+    try:
+        yield
+    except PoolTimeout:
+        raise StoreError(f"{place}: too many requests at once; try again") from None
+    except DBAPIError as error:
+        said = " ".join(str(error.orig).split()) or type(error.orig).__name__
+        if "malformed" in said or "not a database" in said or "disk image" in said:
+            raise Damaged(f"{place}: the database is damaged: {said}") from None
+        raise StoreError(f"{place}: {said}") from error
+    except (SQLAlchemyError, UnicodeDecodeError) as error:
+        raise StoreError(f"{place}: {type(error).__name__}: {error}") from error
