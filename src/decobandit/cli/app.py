@@ -20,9 +20,11 @@ from .optimum import optimum
 from .path import path
 from .recommend import recommend
 from .reproduce import reproduce
+from .serve import serve
 from .simulate import simulate
 from .solve import solve
 from .study import study
+from .token import token
 from .trial import trial
 from .warmup import warmup
 
@@ -65,6 +67,8 @@ app.command()(evaluate)
 app.command()(simulate)
 app.add_typer(study)
 app.add_typer(trial)
+app.command()(serve)
+app.add_typer(token)
 app.command()(optimum)
 app.command()(bound)
 app.command()(gap)

@@ -62,7 +62,7 @@ class OptimalPolicy:
         for arm in arms:
             kind = self._kind(arm, state)
             if kind not in found:
-                found[kind] = self._value_of((arm,), stage, state)
+                found[kind] = self.value_of((arm,), stage, state)
         return np.array([found[self._kind(arm, state)] for arm in arms])
 
     def choose(
@@ -76,7 +76,7 @@ class OptimalPolicy:
         for arms in combinations(order, number):
             kinds = tuple(sorted(self._kind(arm, state) for arm in arms))
             if kinds not in found:
-                found[kinds] = self._value_of(arms, stage, state), arms
+                found[kinds] = self.value_of(arms, stage, state), arms
         best = max(value for value, _ in found.values())
         tolerance = max(self._tolerance, TIE_TOLERANCE * abs(best))
         return next(arms for value, arms in found.values() if value >= best - tolerance)
@@ -98,7 +98,7 @@ class OptimalPolicy:
         """Equal for arms that are worth the same."""
         return self._group[arm], state.good[arm], state.bad[arm]
 
-    def _value_of(self, arms: tuple[int, ...], stage: int, state: State) -> float:
+    def value_of(self, arms: tuple[int, ...], stage: int, state: State) -> float:
         """Expected reward of these pulls and of all that follows."""
         total = 0.0
         for outcomes in product((True, False), repeat=len(arms)):

@@ -13,18 +13,37 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from . import schema
 from .errors import Conflict, Damaged, NotFound
-from .events import GENESIS, StoredEvent, chained, new_event
+from .events import GENESIS, Event, StoredEvent, chained, new_event
 from .ledger import Ledger
 from .plans import Plan
 from .store import Store
 
 KEPT_LEDGERS = 256
-_EVENT_COLUMNS = [schema.events.c[name] for name in ("seq", "kind", "key", "body", "hash")]
+
+# statements are made once: to put one together costs more than to run it
+_trials, _events = schema.trials.c, schema.events.c
+_ID_OF = select(_trials.id).where(
+    (_trials.id == bindparam("trial")) | (_trials.name == bindparam("trial"))
+)
+_TRIAL = select(schema.trials).where(_trials.id == bindparam("trial"))
+_TRIAL_LOCKED = _TRIAL.with_for_update()
+_NAMED = select(_trials.id).where(_trials.name == bindparam("name"))
+_EVENTS = (
+    select(_events.seq, _events.kind, _events.key, _events.body, _events.hash)
+    .where((_events.trial_id == bindparam("trial")) & (_events.seq > bindparam("after")))
+    .order_by(_events.seq)
+)
+_NEW_TRIAL, _NEW_EVENT = insert(schema.trials), insert(schema.events)
+_MOVE_HEAD = (
+    update(schema.trials)
+    .where((_trials.id == bindparam("trial")) & (_trials.head_hash == bindparam("before")))
+    .values(head_seq=bindparam("seq"), head_hash=bindparam("hash"))
+)
 
 
 class Books:
@@ -37,21 +56,15 @@ class Books:
 
     def trial_id(self, connection: Connection, trial: str) -> str:
         """The id of a trial given by id or by name; ids come first."""
-        columns = schema.trials.c
-        found = connection.execute(
-            select(columns.id).where((columns.id == trial) | (columns.name == trial))
-        ).scalars()
-        ids = list(found)
+        ids = list(connection.execute(_ID_OF, {"trial": trial}).scalars())
         if not ids:
             raise NotFound(f"no trial is called {trial!r}")
         return trial if trial in ids else str(ids[0])
 
     def current(self, connection: Connection, trial: str, *, lock: bool = False) -> Ledger:
         """The trial as the transaction sees it. `lock`: nobody else writes to it before the end."""
-        query = select(schema.trials).where(schema.trials.c.id == trial)
-        if lock and self.store.locks_rows:
-            query = query.with_for_update()
-        row = connection.execute(query).one_or_none()
+        query = _TRIAL_LOCKED if lock and self.store.locks_rows else _TRIAL
+        row = connection.execute(query, {"trial": trial}).one_or_none()
         if row is None:
             raise NotFound(f"no trial is called {trial!r}")
         with self._lock:
@@ -98,8 +111,7 @@ class Books:
     def create(self, connection: Connection, name: str, plan: Plan, *, by: str) -> Ledger:
         """The first event of a new trial."""
         trial, at = secrets.token_hex(8), now()
-        taken = select(schema.trials.c.id).where(schema.trials.c.name == name)
-        if connection.execute(taken).first() is not None:
+        if connection.execute(_NAMED, {"name": name}).first() is not None:
             raise Conflict(f"a trial called {name!r} exists; choose another name")
         data = {"name": name, "plan": plan.to_dict(), "multipliers_hash": plan.multipliers_hash}
         event = new_event(trial, 0, "created", data, previous=GENESIS, at=at, by=by)
@@ -107,10 +119,10 @@ class Books:
             "id": trial, "name": name, "created_at": at, "head_seq": 0, "head_hash": event.hash,
         }  # fmt: skip
         try:
-            connection.execute(insert(schema.trials).values(row))
+            connection.execute(_NEW_TRIAL, row)
         except IntegrityError:  # another process was quicker
             raise Conflict(f"a trial called {name!r} exists; choose another name") from None
-        self._insert(connection, event.body, event.hash, trial, 0, "created", None)
+        _insert(connection, event)
         return Ledger(trial).extended([event])
 
     def append(
@@ -129,30 +141,23 @@ class Books:
             previous=ledger.head, at=now(), by=by, key=key,
         )  # fmt: skip
         later = ledger.extended([event])
-        self._insert(connection, event.body, event.hash, ledger.trial, event.seq, kind, key)
-        head = schema.trials.c
-        moved = connection.execute(
-            update(schema.trials)
-            .where((head.id == ledger.trial) & (head.head_hash == ledger.head))
-            .values(head_seq=event.seq, head_hash=event.hash)
-        )
+        _insert(connection, event)
+        head = {
+            "trial": ledger.trial, "before": ledger.head, "seq": event.seq, "hash": event.hash,
+        }  # fmt: skip
+        moved = connection.execute(_MOVE_HEAD, head)
         if moved.rowcount != 1:
             raise Damaged(f"trial {ledger.trial}: the head moved while an event was written")
         self.keep(connection, later)
         return later
 
-    def _insert(
-        self,
-        connection: Connection,
-        body: str,
-        hash: str,
-        trial: str,
-        seq: int,
-        kind: str,
-        key: str | None,
-    ) -> None:
-        row = {"trial_id": trial, "seq": seq, "kind": kind, "key": key, "body": body, "hash": hash}
-        connection.execute(insert(schema.events).values(row))
+
+def _insert(connection: Connection, event: Event) -> None:
+    row = {
+        "trial_id": event.trial, "seq": event.seq, "kind": event.kind, "key": event.key,
+        "body": event.body, "hash": event.hash,
+    }  # fmt: skip
+    connection.execute(_NEW_EVENT, row)
 
 
 def _fitting(ledger: Ledger, row: Row[Any]) -> Ledger:
@@ -163,13 +168,8 @@ def _fitting(ledger: Ledger, row: Row[Any]) -> Ledger:
 
 def stored_events(connection: Connection, trial: str, *, after: int = -1) -> Sequence[StoredEvent]:
     """The rows of a trial's events, in order, unchecked."""
-    table = schema.events.c
-    query = (
-        select(*_EVENT_COLUMNS)
-        .where((table.trial_id == trial) & (table.seq > after))
-        .order_by(table.seq)
-    )
-    return [StoredEvent(*row) for row in connection.execute(query)]
+    found = connection.execute(_EVENTS, {"trial": trial, "after": after})
+    return [StoredEvent(*row) for row in found]
 
 
 def now() -> str:

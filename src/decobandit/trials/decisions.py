@@ -243,7 +243,7 @@ def _optimal(policy: OptimalPolicy, turn: _Turn) -> _Choice:
     states, drawn = ways(problem, turn.situation, turn.rng)
     worth = np.array(
         [
-            sum(chance * policy._value_of(arms, turn.stage, state) for state, chance in states)
+            sum(chance * policy.value_of(arms, turn.stage, state) for state, chance in states)
             for arms in sets
         ]
     )
@@ -262,7 +262,7 @@ def _optimal(policy: OptimalPolicy, turn: _Turn) -> _Choice:
 
 
 def _most_rewarding(turn: _Turn) -> _Choice:
-    """By expected reward, with ties as policies break them that draw their arms."""
+    """By expected reward; ties as in policies that draw their arms."""
     own = turn.rewards[list(turn.allowed)]
     near = own >= own.max() - tie_tolerance(turn.problem)
     tied = tuple(np.array(turn.allowed)[near].tolist())

@@ -1,0 +1,1 @@
+"""Trials over HTTP: an API and pages. Needs the extra `server`."""

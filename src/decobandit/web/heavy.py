@@ -1,0 +1,30 @@
+"""Long computations: one at a time, and a short queue in front of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .errors import ApiError
+
+
+class Heavy:
+    """A door for one, with room for `waiting` more in front of it; others are sent away (503)."""
+
+    def __init__(self, waiting: int) -> None:
+        self._door = threading.Lock()
+        self._room = threading.BoundedSemaphore(waiting + 1)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait for the turn, if there is room to wait."""
+        if not self._room.acquire(blocking=False):
+            raise ApiError(
+                503, "busy", "other problems are being solved; try again", {"Retry-After": "10"}
+            )
+        try:
+            with self._door:
+                yield
+        finally:
+            self._room.release()
