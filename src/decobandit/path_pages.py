@@ -72,18 +72,7 @@ def save_page(page: str, file: str | File) -> None:
 def path_page(path: Path, expected: npt.ArrayLike | None = None) -> str:
     """One episode as a page: the panels of `path_figure`, every point with its numbers."""
     refuse_empty([path])
-    titles = ("value of information", "expected reward", "index and price", "loss so far")
-    figure = _panels(titles, heights=[0.2, 0.2, 0.4, 0.2])
-    styles = arm_styles([path])
-    named: set[str] = set()
-    seen = fresh_groups([path])
-    for line in lines_of(path):
-        if not line.fresh or line.group in seen:
-            _add_line(figure, path, line, styles, named)
-    for arm, style in styles.items():
-        _add_pulls(figure, path, arm, style)
-    _add_price(figure, path)
-    _add_loss(figure, path, expected)
+    figure = path_panels(path, expected)
     problem = path.problem
     seed = "" if path.seed is None else f", seed {path.seed}"
     title = f"{path.policy} on {problem.number_of_arms} arms, horizon {problem.horizon}{seed}"
@@ -95,6 +84,25 @@ def path_page(path: Path, expected: npt.ArrayLike | None = None) -> str:
     if path.deployed:
         text += f" Deployed after the last stage: {problem.arms[path.pulled[-1][0]].name}."
     return _page(figure, title, text)
+
+
+def path_panels(
+    path: Path, expected: npt.ArrayLike | None = None, *, first: str = "value of information"
+) -> Any:
+    """The panels of one episode as a plotly figure; `first` is the title of the first one."""
+    titles = (first, "expected reward", "index and price", "loss so far")
+    figure = _panels(titles, heights=[0.2, 0.2, 0.4, 0.2])
+    styles = arm_styles([path])
+    named: set[str] = set()
+    seen = fresh_groups([path])
+    for line in lines_of(path):
+        if not line.fresh or line.group in seen:
+            _add_line(figure, path, line, styles, named)
+    for arm, style in styles.items():
+        _add_pulls(figure, path, arm, style)
+    _add_price(figure, path)
+    _add_loss(figure, path, expected)
+    return figure
 
 
 def market_page(market: Demand) -> str:

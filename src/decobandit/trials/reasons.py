@@ -17,8 +17,8 @@ RULES: dict[TieRule, str] = {
 
 
 def number(value: float) -> str:
-    """Four digits are enough to compare."""
-    return f"{value:.4g}"
+    """Four digits are enough to compare; what rounding left of a zero is one."""
+    return f"{round(value, 12) + 0.0:.4g}"
 
 
 def largest(

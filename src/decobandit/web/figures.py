@@ -13,19 +13,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .. import path_pages as pages
 from ..evaluation import TooManyStates, evaluate
 from ..gaps import gap
 from ..path_lines import (
     CONGESTION_COLOUR,
     LONGEST_NAME,
     SHORTFALL_COLOUR,
-    arm_styles,
-    fresh_groups,
-    lines_of,
     short_name,
 )
-from ..path_pages import as_text
+from ..path_pages import as_text, path_panels
 from ..paths import Path
 from ..planning import EXACT_STATES, MOST_TABLES, SLOW, STEPS
 from ..plots import PRICE_COLOUR
@@ -162,19 +158,11 @@ def path_figure(path: Path, expected: Floats | None = None, *, dark: bool) -> di
     """The paper's Figure 2 of this trial; None before the first stage is told."""
     if path.stages == 0:
         return None
-    titles = ("information", "expected reward", "index and price", "loss so far")
-    figure = pages._panels(titles, heights=[0.2, 0.2, 0.4, 0.2])
-    styles, named, seen = arm_styles([path]), set[str](), fresh_groups([path])
-    for line in lines_of(path):
-        if not line.fresh or line.group in seen:
-            pages._add_line(figure, path, line, styles, named)
-    for arm, style in styles.items():
-        pages._add_pulls(figure, path, arm, style)
-    pages._add_price(figure, path)
-    pages._add_loss(figure, path, expected)
+    figure = path_panels(path, expected, first="information")
     tree: dict[str, Any] = figure.to_plotly_json()
     tree = _plain(tree)
-    tree["layout"] |= _layout(dark, 980) | {"meta": {"names": len(named) + 7}}
+    tree["layout"] |= _layout(dark, 980)
+    tree["layout"]["meta"] = {"names": sum(bool(t.get("showlegend", True)) for t in tree["data"])}
     tree["layout"]["showlegend"] = True
     short = short_names([arm.name for arm in path.problem.arms])
     for trace in tree["data"]:

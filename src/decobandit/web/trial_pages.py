@@ -12,7 +12,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
-from ..trials import Allocation, Event, Trial, open_trial, outcomes_csv
+from ..trials import Allocation, Damaged, Event, Trial, open_trial, outcomes_csv
 from .auth import EVERYBODY, allow
 from .errors import ApiError
 from .figures import Expectations, decision_figure, describe_decision, path_figure
@@ -179,11 +179,15 @@ def audit(
     number: Annotated[int, Query(alias="page", ge=1)] = 1,
 ) -> Response:
     """The log, and whether it is whole."""
+    verified = trial.verify() if check == "chain" else None
+    try:
+        events = trial.events()
+    except Damaged:
+        events, verified = [], trial.verify()
     replayed = None
-    if check == "decisions":
+    if check == "decisions" and events:
         with request.app.state.heavy.turn():
             replayed = trial.replay()
-    events = trial.events()
     pages = max(1, -(-len(events) // EVENTS_PER_PAGE))
     number = min(number, pages)
     shown = events[(number - 1) * EVENTS_PER_PAGE : number * EVENTS_PER_PAGE]
@@ -194,7 +198,7 @@ def audit(
         rows=_rows(events, shown),
         pages=pages,
         number=number,
-        verified=trial.verify() if check == "chain" else None,
+        verified=verified,
         replayed=replayed,
     )
 

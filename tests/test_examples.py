@@ -1,0 +1,278 @@
+"""Every example runs, and what it says is found again by a second road.
+
+The second road is mostly `played`: a policy asked in every state that it reaches, in plain Python.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import runpy
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+from scipy import stats
+
+from decobandit import Policy, State, Workbench, optimum, simulate
+from decobandit.studies import run_study
+from decobandit.study_files import load_study
+from decobandit.trials import verify_export
+
+FOLDER = Path(__file__).parents[1] / "examples"
+FILES = sorted(path.stem for path in FOLDER.glob("*.py"))
+Names = dict[str, Any]  # that an example leaves
+Chance = Callable[[int, int, int], float]  # of a good outcome: arm, good and bad so far
+Counts = tuple[tuple[int, int], ...]  # good and bad of every arm
+
+
+# -- second roads -------------------------------------------------------------------------------
+
+
+@dataclass
+class Played:
+    """What a policy does in expectation: good outcomes, pulls of arms, and where it ends."""
+
+    good: float
+    pulls: list[float]
+    ends: dict[Counts, float]
+
+
+def played(policy: Policy, chance: Chance, *, exchangeable: bool = False) -> Played:
+    """Follow a policy through all states that it reaches; equal arms may be sorted."""
+    problem = policy.problem
+    now: dict[Counts, float] = {((0, 0),) * problem.number_of_arms: 1.0}
+    total, pulls = 0.0, [0.0] * problem.number_of_arms
+    for stage in range(problem.horizon):
+        later: dict[Counts, float] = defaultdict(float)
+        for counts, mass in now.items():
+            state = State(tuple(g for g, _ in counts), tuple(b for _, b in counts))
+            arms = policy.choose(stage, state)
+            chances = [chance(arm, *counts[arm]) for arm in arms]
+            total += mass * sum(chances)
+            for arm in arms:
+                pulls[arm] += mass
+            for outcomes in itertools.product((0, 1), repeat=len(arms)):
+                after, share = list(counts), mass
+                for arm, p, outcome in zip(arms, chances, outcomes, strict=True):
+                    good, bad = counts[arm]
+                    after[arm] = (good + outcome, bad + 1 - outcome)
+                    share *= p if outcome else 1.0 - p
+                later[tuple(sorted(after) if exchangeable else after)] += share
+        now = later
+    return Played(total, pulls, now)
+
+
+def believing(good: float, bad: float) -> Chance:
+    """All arms come from Beta(good, bad)."""
+    return lambda arm, g, b: (good + g) / (good + bad + g + b)
+
+
+def expected_best(prior: Any, arms: int) -> float:
+    """The expected largest of several draws from a distribution on 0..1: its tail, integrated."""
+    grid = np.linspace(0.0, 1.0, 20_001)
+    return float(np.trapezoid(1.0 - prior.cdf(grid) ** arms, grid))
+
+
+# -- what is checked of each example ------------------------------------------------------------
+
+
+def check_clinical_trial(names: Names) -> None:
+    results, policies = names["results"], names["policies"]
+    truth = (0.6, 0.7)
+    found = results["deco", truth]
+    again = played(policies["deco"], lambda arm, good, bad: truth[arm])
+    right = 0.0
+    for ((g0, b0), (g1, b1)), mass in again.ends.items():
+        # the new arm is the better one; as whole numbers, so that ties are ties
+        ahead = (1 + g1) * (20 + g0 + b0) - (12 + g0) * (2 + g1 + b1)
+        right += mass * (0.5 if ahead == 0 else float(ahead > 0))
+    assert found.value == pytest.approx(again.good, abs=1e-9)
+    assert found.arm_pulls == pytest.approx(again.pulls, abs=1e-9)
+    assert found.best_arm_probability == pytest.approx(right, abs=1e-9)
+    for standard, new in names["TRUTHS"]:
+        even, better = results["equal", (standard, new)], int(new > standard)
+        assert even.value == pytest.approx(20 * (standard + new), abs=1e-9)
+        for name in ("deco", "fh-gittins"):
+            adaptive = results[name, (standard, new)]
+            assert adaptive.value > even.value
+            assert adaptive.arm_pulls[better] > 20
+            # what the text says of the end: better where the new arm is worse, and the reverse
+            chances = adaptive.best_arm_probability, even.best_arm_probability
+            assert (chances[0] < chances[1]) == bool(better)
+    assert all(value <= names["best"] for value in names["prior_values"].values())
+
+
+def check_ab_test(names: Names) -> None:
+    results, bound = names["results"], names["bench"].solution.upper_bound
+    found = {each.policy: each for each in results.results}
+    assert found["equal"].value == pytest.approx(300 * 0.1, abs=4.5 * found["equal"].value_se)
+    best = 300 * expected_best(stats.beta(2, 18), 10)
+    for name, each in found.items():
+        assert each.value + each.regret == pytest.approx(best, rel=1e-6)
+        assert each.value < bound < best
+        if name != "deco":
+            ahead = results.difference("deco", name)
+            assert ahead.value > 3 * ahead.standard_error
+    terms, state = names["terms"], names["state"]
+    for of, good, pulls in zip(terms, state.good, state.pulls, strict=True):
+        assert of.expected_reward == pytest.approx((2 + good) / (20 + pulls))
+    assert names["chosen"] == max(range(10), key=lambda k: terms[k].index)
+
+
+def check_seasons(names: Names) -> None:
+    results, problem = names["results"], names["problem"]
+    assert results["equal"].value == pytest.approx(12 * (0.1 + 1.0) / 2, abs=1e-9)
+    order = [results[name].value for name in ("greedy", "fh-gittins", "deco")]
+    assert sorted(order) == order
+    assert order[-1] < names["best"] < names["bench"].solution.upper_bound
+    assert names["bench"].solution.prices[:12].max() > 0.1
+    drawn = simulate(problem, [names["bench"].policy("deco")], draws=1000, per_draw=4).results[0]
+    assert drawn.value == pytest.approx(results["deco"].value, abs=4.5 * drawn.value_se)
+    rates = {name: np.array(each.stage_rewards) / names["season"] for name, each in results.items()}
+    assert rates["deco"][:12].mean() < rates["greedy"][:12].mean()
+    assert rates["deco"][12:].mean() > rates["greedy"][12:].mean()
+
+
+def check_deployment(names: Names) -> None:
+    results, even = names["results"], names["even"]
+    # equal split: eight pulls of each, their good outcomes uniform on 0..8
+    means = [(1 + g) / 10 for g in range(9)]
+    largest = sum(max(each) for each in itertools.product(means, repeat=3)) / 9**3
+    assert even == (pytest.approx(12.0), pytest.approx(largest))
+    earned, kept = zip(*results.values(), strict=True)
+    assert list(earned) == sorted(earned, reverse=True)
+    assert list(kept) == sorted(kept)
+    assert even[1] < kept[-1] < expected_best(stats.beta(1, 1), 3)
+    assert earned[-1] > even[0]
+    assert names["choices"] == {1: "arm-1", 1000: "arm-3"}
+    later = 30
+    problem = names["pilot"].model_copy(update={"terminal": names["Terminal"](deploy=later)})
+    value = results[later][0] + later * results[later][1]
+    assert 0.0 <= optimum(problem).value / value - 1.0 < 0.01
+
+
+def check_batches(names: Names) -> None:
+    results, bounds = names["results"], names["bounds"]
+    for m, bench in names["benches"].items():
+        assert results["equal", m] == pytest.approx(12.0)
+        assert results["deco", m] <= bounds[m] + 1e-9
+        if m >= 3:  # fewer reach more states
+            flat = believing(1, 1)
+            again = played(bench.policy("deco"), flat, exchangeable=True)
+            assert results["deco", m] == pytest.approx(again.good, abs=1e-9)
+    values = [results["deco", m] for m in names["AT_ONCE"]]
+    assert values == sorted(values, reverse=True)
+    assert values[-1] == pytest.approx(12.0)
+    assert {names["first"], names["second"], names["third"]} == {0, 2, 3}  # those that were good
+
+
+def check_wrong_prior(names: Names) -> None:
+    best = 30 * expected_best(stats.beta(2, 6), 3)
+    for belief in ("right", "too hopeful"):
+        prior = names["BELIEFS"][belief]
+        problem = names["Problem"].uniform(arms=3, horizon=30, prior=prior)
+        policy = Workbench(problem).policy("deco")
+        exact = best - played(policy, believing(2, 6), exchangeable=True).good
+        regret, error = names["results"][belief]["deco"]
+        assert regret == pytest.approx(exact, abs=4.5 * error)
+    for name in ("deco", "fh-gittins", "thompson"):
+        order = [names["results"][b][name][0] for b in ("right", "too hopeful", "sure and hopeful")]
+        assert order == sorted(order)
+
+
+def check_dask_cluster(names: Names) -> None:
+    """The same cells, computed here."""
+    Path("cells").mkdir()
+    Path("study.toml").write_text(names["STUDY"], encoding="utf-8")
+    run_study(load_study("study.toml"), Path("cells"))
+    here = names["rows_of"](names["collect_folder"](Path("cells")).cells)
+    assert here == names["results"]
+    assert (names["outcome"].made, names["again"].made, names["again"].skipped) == (12, 0, 12)
+    assert not names["out"].exists()
+
+
+def check_live_trial(names: Names) -> None:
+    results = names["results"]
+    export, status = results["export"], results["status"]
+    assert results["replay"].ok
+    assert verify_export(export).ok
+    # the last word on every allocation, read from the log by hand
+    asked: dict[str, str] = {}
+    last: dict[str, int] = {}
+    for event in export["events"]:
+        data = event["data"]
+        if event["kind"] == "asked":
+            asked[data["allocation"]] = data["arm"]
+        elif event["kind"] in ("told", "corrected"):
+            last[data["allocation"]] = data["outcome"]
+    for arm in status.arms:
+        outcomes = [outcome for slot, outcome in last.items() if asked[slot] == arm.name]
+        assert (arm.good, arm.good + arm.bad) == (sum(outcomes), len(outcomes))
+    assert (len(last), status.earned) == (30, sum(last.values()))
+    assert status.finished
+    assert [sum(map(sum, results["path"].outcomes))] == [status.earned]
+    tampered = next(event for event in export["events"] if event["kind"] == "told")
+    tampered["body"] = tampered["body"].replace('"outcome":1', '"outcome":0')
+    assert not verify_export(export).ok
+
+
+def check_reading_the_gap(names: Names) -> None:
+    found, bound = names["results"]["deco"], names["solution"].upper_bound
+    again = played(names["deco"], believing(1, 1), exchangeable=True)
+    assert bound - again.good == pytest.approx(found.shortfall + found.congestion, abs=1e-6)
+    for each in names["results"].values():
+        assert each.gap == pytest.approx(each.shortfall + each.congestion, abs=1e-6)
+    assert names["losses"].mean() == pytest.approx(found.gap, abs=4.5 * names["error"])
+    assert names["both"] == 0
+
+
+CHECKS: dict[str, Callable[[Names], None]] = {
+    "plot_ab_test": check_ab_test,
+    "plot_batches": check_batches,
+    "plot_clinical_trial": check_clinical_trial,
+    "plot_dask_cluster": check_dask_cluster,
+    "plot_deployment": check_deployment,
+    "plot_live_trial": check_live_trial,
+    "plot_reading_the_gap": check_reading_the_gap,
+    "plot_seasons": check_seasons,
+    "plot_wrong_prior": check_wrong_prior,
+}
+
+
+# -- the tests ----------------------------------------------------------------------------------
+
+
+def test_every_example_is_checked() -> None:
+    assert sorted(CHECKS) == FILES
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_example_runs_and_tells_the_truth(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    matplotlib.use("Agg")
+    monkeypatch.chdir(tmp_path)
+    names = runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
+    assert capsys.readouterr().out
+    assert not list(tmp_path.iterdir())  # an example cleans up behind itself
+    assert isinstance(names["figure"], Figure)
+    names["figure"].savefig(tmp_path / "figure.png")
+    plt.close("all")
+    CHECKS[name](names)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_example_has_the_form_of_the_gallery(name: str) -> None:
+    text = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+    _, title, line, *_ = (ast.get_docstring(ast.parse(text), clean=False) or "").split("\n")
+    assert line == "=" * len(title)
+    assert "\n# What to try next\n# -----" in text
+    assert 40 <= len(text.splitlines()) <= 120
