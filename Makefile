@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 PIP_FLAGS := --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench clean
+.PHONY: help setup demo test check bench docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,8 +34,12 @@ check: $(READY) ## lint, formatting, types
 bench: $(READY) ## measure the solver and print the figures
 	$(BIN)/python -m benchmarks
 
+docs: $(READY) ## build the documentation in docs/_build/html; warnings are errors
+	$(BIN)/python -m pip install $(PIP_FLAGS) --editable ".[docs]"
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+
 clean: ## remove the environment, caches and everything that was generated
-	rm -rf $(VENV) demo benchmarks/results dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo benchmarks/results docs/_build docs/gallery docs/reference/generated tests/artifacts dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # _version.py is listed because the installed metadata is a copy of it.

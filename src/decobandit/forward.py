@@ -28,7 +28,7 @@ MEMORY_SHARE = 0.25  # of the available memory, for the states of two stages
 CHUNK = 2_000  # states between two reports
 
 
-class TooManyStates(ValueError):  # noqa: N818  a refusal, not a fault
+class TooManyStates(ValueError):
     """The policy reaches more states than allowed."""
 
 

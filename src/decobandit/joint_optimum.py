@@ -23,7 +23,7 @@ MOST_UNSTORED = 3  # stages whose values are rather found again than stored, if 
 SHAPE_BYTES = 40  # per column of a shape, while it is made
 
 
-class TooLarge(ValueError):  # noqa: N818  a refusal, not a fault
+class TooLarge(ValueError):
     """The exact optimum would need too much memory or time."""
 
 

@@ -51,7 +51,7 @@ def path_figure(path: Path, expected: npt.ArrayLike | None = None) -> Figure:
     """One episode in four panels: the two terms, the index with the price, and the loss so far.
 
     `expected` (stages,): what the policy is expected to have lost after each stage, such as
-    `gap(policy, solution).running`; drawn beside what was lost here.
+    `gap(policy, solution=solution).running`; drawn beside what was lost here.
     """
     refuse_empty([path])
     figure = new_figure(figsize=(9.0, 10.5))

@@ -128,6 +128,7 @@ def run_study(
     `progress` is called with the cells that are there, and how many there will be.
     """
     there = finished(study, folder)
+    folder.mkdir(parents=True, exist_ok=True)
     write_plan(study, folder)
     report = progress or (lambda done, total: None)
     missing = [cell for cell in study.cells if cell.name not in there]

@@ -26,7 +26,7 @@ class Runs:
     per_draw: int
 
 
-class Interrupted(Exception):  # noqa: N818  not a fault
+class Interrupted(Exception):
     """Ctrl-C: what is finished is kept, and the same command goes on."""
 
 

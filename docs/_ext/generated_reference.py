@@ -1,0 +1,44 @@
+"""Writes the parts of the reference that come from the program: Python, command line, REST.
+
+They go to `reference/generated`, which is not kept. A page that has not changed is not written, so
+that Sphinx does not read it again.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+import api_reference
+import command_reference
+import rest_reference
+
+
+def pages() -> dict[str, str]:
+    """All generated pages by their paths under `reference/generated`."""
+    made = {f"api/{name}.md": api_reference.page(theme) for name, theme in _themes()}
+    made["commands.md"] = command_reference.page(command_reference.program())
+    made["rest.md"] = rest_reference.page(rest_reference.openapi())
+    return made
+
+
+def _themes() -> list[tuple[str, api_reference.Theme]]:
+    return list(api_reference.THEMES.items())
+
+
+def write(folder: Path) -> None:
+    for name, text in pages().items():
+        target = folder / name
+        if not target.exists() or target.read_text(encoding="utf-8") != text:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+
+
+def setup(app: Any) -> dict[str, Any]:
+    app.connect("builder-inited", lambda app: write(Path(app.srcdir) / "reference" / "generated"))
+    app.connect("autodoc-process-signature", api_reference.short_signature)
+    app.connect("autodoc-process-docstring", api_reference.list_fields)
+    app.connect("autodoc-skip-member", api_reference.skip_member)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
