@@ -43,6 +43,15 @@ class Request:
     outcome: int | None = None
 
 
+@dataclass(frozen=True)
+class Answered:
+    """A request that had a key, and what came of it: an allocation, or a refusal."""
+
+    request: Request
+    allocation: str = ""
+    refusal: str = ""
+
+
 class Ledger:
     """The trial up to one event. Attributes are read, never written."""
 
@@ -54,7 +63,7 @@ class Ledger:
         self.created_at = ""
         self.plan: Plan = None  # type: ignore[assignment]  # the first event brings it
         self.allocations: dict[str, Allocation] = {}  # by id, in the order of the asks
-        self.requests: dict[str, tuple[Request, str]] = {}  # by key; and the allocation it made
+        self.answered: dict[str, Answered] = {}  # by key
         self.used = 0  # slots open or told
         self._positions: dict[str, int] = {}
         self.good: list[int] = []  # told outcomes of every arm
@@ -97,7 +106,7 @@ class Ledger:
         """The ledger after more events; `Damaged` if one of them cannot have happened."""
         later = copy(self)
         later.allocations = dict(self.allocations)
-        later.requests = dict(self.requests)
+        later.answered = dict(self.answered)
         later.good, later.bad, later.open = list(self.good), list(self.bad), list(self.open)
         for event in events:
             try:
@@ -112,16 +121,17 @@ class Ledger:
     def _apply(self, event: Event) -> None:
         if (event.kind == "created") != (event.seq == 0):
             raise ValueError("a trial is created once, first")
-        made = None
+        data = event.data
         if event.kind == "created":
             self._create(event)
-        elif event.kind != "refused":
-            made = self._step(event.kind, event.data)
-        if event.key is not None and made is not None:
-            asked = event.kind == "asked"
-            outcome = None if asked else event.data.get("outcome")
-            request = Request(event.kind, None if asked else made, outcome)
-            self.requests[event.key] = request, made
+        elif event.kind == "refused":
+            answer = Answered(Request(**data["request"]), refusal=data["why"])
+        else:
+            made = self._step(event.kind, data)
+            about = None if event.kind == "asked" else made
+            answer = Answered(Request(event.kind, about, data.get("outcome")), allocation=made)
+        if event.key is not None:
+            self.answered[event.key] = answer
         self.seq, self.head = event.seq, event.hash
 
     def _create(self, event: Event) -> None:

@@ -11,14 +11,13 @@ decides on the average over what they may be (`decisions.py`).
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
 from sqlalchemy import Connection, select
 
 from .. import paths
@@ -34,10 +33,9 @@ from .ledger import Allocation, Ledger, Request, moved
 from .plans import make_plan
 from .replay import Replay, replayed
 from .reports import Status, Summary, exported, path_of, status_of, summary_of
+from .requests import actor_of, as_answered, check_key, contradiction, on_record, outcome_of
 from .store import Database, Store, open_store
 from .verification import Verification, verify_trial
-
-MOST_KEY = 100  # characters
 
 
 def create_trial(
@@ -61,31 +59,34 @@ def create_trial(
         raise TrialError(f"name: {name!r}; must be a name as arms have them, without a comma")
     if seed is not None and seed < 0:
         raise TrialError(f"seed: {seed} is not allowed; must be zero or more")
-    store = open_store(db)
+    actor, title = actor_of(by), name or f"trial-{secrets.token_hex(3)}"
     chosen = secrets.randbits(32) if seed is None else seed
-    plan = make_plan(problem, policy=policy, ties=ties, seed=chosen, tol=tol, solution=solution)
-    books = books_of(store)
-    title = name or f"trial-{secrets.token_hex(3)}"
-    ledger = store.write(lambda connection: books.create(connection, title, plan, by=_actor(by)))
-    return Trial(store, ledger)
+    with _closed_on_error(db) as store:
+        plan = make_plan(problem, policy=policy, ties=ties, seed=chosen, tol=tol, solution=solution)
+        books = books_of(store)
+        ledger = store.write(lambda connection: books.create(connection, title, plan, by=actor))
+        return Trial(store, ledger)
 
 
 def open_trial(trial: str, *, db: Database = None) -> Trial:
     """A trial that exists, by id or by name."""
-    store = open_store(db)
-    books = books_of(store)
-    with store.read() as connection:
+    with _closed_on_error(db) as store, store.read() as connection:
+        books = books_of(store)
         return Trial(store, books.current(connection, books.trial_id(connection, trial)))
 
 
 def list_trials(*, db: Database = None) -> list[Summary]:
     """All trials of a database, the oldest first."""
-    store = open_store(db)
-    books = books_of(store)
-    with store.read() as connection:
-        order = select(schema.trials.c.id).order_by(schema.trials.c.created_at, schema.trials.c.id)
-        ids = connection.execute(order).scalars().all()
-        return [summary_of(books.current(connection, trial)) for trial in ids]
+    with _closed_on_error(db) as store:
+        books = books_of(store)
+        with store.read() as connection:
+            columns = schema.trials.c
+            order = select(columns.id).order_by(columns.created_at, columns.id)
+            ids = connection.execute(order).scalars().all()
+            found = [summary_of(books.current(connection, trial)) for trial in ids]
+        if store is not db:
+            store.close()
+        return found
 
 
 class Trial:
@@ -131,7 +132,9 @@ class Trial:
         by: str = "library",
     ) -> Allocation:
         """Record an outcome: 1 is good, 0 is bad."""
-        return self._change(Request("told", allocation_id, _outcome(outcome)), self._move, key, by)
+        return self._change(
+            Request("told", allocation_id, outcome_of(outcome)), self._move, key, by
+        )
 
     def cancel(
         self, allocation_id: str, *, key: str | None = None, by: str = "library"
@@ -148,7 +151,7 @@ class Trial:
         by: str = "library",
     ) -> Allocation:
         """Replace a recorded outcome; the old one stays in the log."""
-        wanted = Request("corrected", allocation_id, _outcome(outcome))
+        wanted = Request("corrected", allocation_id, outcome_of(outcome))
         return self._change(wanted, self._move, key, by)
 
     def _change(
@@ -158,17 +161,19 @@ class Trial:
         key: str | None,
         by: str,
     ) -> Allocation:
-        _check_key(key)
-        actor = _actor(by)
+        check_key(key)
+        actor = actor_of(by)
 
         def work(connection: Connection) -> Allocation | Conflict:
             ledger = self._books.current(connection, self.id, lock=True)
-            if key is not None and key in ledger.requests:
-                before, made = ledger.requests[key]
-                if before == request:
-                    return _as_answered(ledger.allocations[made], request)
+            before = ledger.answered.get(key or "")
+            if before is not None and before.request == request:
+                if before.refusal:
+                    return Conflict(before.refusal)
+                return as_answered(ledger.allocations[before.allocation], request)
+            if before is not None:
                 why = "the key was used for another request"
-                return self._refuse(connection, ledger, request, key, actor, why)
+                return self._refuse(connection, ledger, request, None, actor, why)
             return act(connection, ledger, request, key, actor)
 
         answer = self.store.write(work)
@@ -199,12 +204,12 @@ class Trial:
         slot = ledger.allocations.get(request.allocation or "")
         if slot is None:
             raise NotFound("no such allocation in this trial")
-        if _on_record(slot, request):
+        if on_record(slot, request):
             return slot
         try:
             moved(slot, request.kind, request.outcome)
         except ValueError:
-            return self._refuse(connection, ledger, request, key, by, _contradiction(slot, request))
+            return self._refuse(connection, ledger, request, key, by, contradiction(slot, request))
         data: dict[str, Any] = {"allocation": slot.id}
         if request.outcome is not None:
             data["outcome"] = request.outcome
@@ -221,8 +226,8 @@ class Trial:
         why: str,
     ) -> Conflict:
         """Log the refusal. Returned, not raised: an exception would undo the log."""
-        data = {"request": dict(request.__dict__), "key": key, "why": why}
-        self._books.append(connection, ledger, "refused", data, by=by)
+        data = {"request": dict(request.__dict__), "why": why}
+        self._books.append(connection, ledger, "refused", data, by=by, key=key)
         return Conflict(why)
 
     # -- what only looks ---------------------------------------------------------------------
@@ -245,13 +250,18 @@ class Trial:
 
     def events(self) -> list[Event]:
         """The log, checked."""
+        return self._log()[1]
+
+    def _log(self) -> tuple[Ledger, list[Event]]:
+        """The ledger and the events that it comes from, at one moment."""
         with self.store.read() as connection:
-            self._books.current(connection, self.id)
-            return list(chained(stored_events(connection, self.id), self.id))
+            ledger = self._books.current(connection, self.id)
+            return ledger, list(chained(stored_events(connection, self.id), self.id))
 
     def export(self) -> dict[str, Any]:
         """Everything there is to know, as plain values: `verify_export` can check it elsewhere."""
-        return exported(self.status(), self.events(), self.allocations())
+        ledger, events = self._log()
+        return exported(status_of(ledger, self._desk), events, list(ledger.allocations.values()))
 
     def verify(self) -> Verification:
         """Check the chain, from the rows as they are."""
@@ -263,6 +273,18 @@ class Trial:
         return replayed(self.events())
 
 
+@contextmanager
+def _closed_on_error(db: Database) -> Iterator[Store]:
+    """The database; when something goes wrong, one that was opened here is closed again."""
+    store = open_store(db)
+    try:
+        yield store
+    except BaseException:
+        if store is not db:
+            store.close()
+        raise
+
+
 def books_of(store: Store) -> Books:
     """The ledgers of a store: one set of them, however often it is asked for."""
     with _BOOKS_LOCK:
@@ -271,50 +293,3 @@ def books_of(store: Store) -> Books:
 
 _BOOKS: WeakKeyDictionary[Store, Books] = WeakKeyDictionary()
 _BOOKS_LOCK = Lock()
-
-
-def _outcome(value: object) -> int:
-    if isinstance(value, bool | np.bool_):
-        return int(value)
-    if isinstance(value, int | np.integer) and value in (0, 1):
-        return int(value)
-    raise TrialError(f"outcome: {value!r}; must be 1 (good) or 0 (bad)")
-
-
-def _check_key(key: str | None) -> None:
-    if key is None:
-        return
-    if not (isinstance(key, str) and 1 <= len(key) <= MOST_KEY and key.isprintable()):
-        raise TrialError(f"key: must be 1 to {MOST_KEY} printable characters")
-
-
-def _actor(by: str) -> str:
-    if not is_name(by):
-        raise TrialError("by: must be a name of 1 to 100 printable characters, without a comma")
-    return by
-
-
-def _on_record(slot: Allocation, request: Request) -> bool:
-    """Whether the request asks for what is so already."""
-    if request.kind == "cancelled":
-        return slot.state == "cancelled"
-    return slot.state == "told" and slot.outcome == request.outcome
-
-
-def _as_answered(slot: Allocation, request: Request) -> Allocation:
-    """The allocation as it was when the request was answered first."""
-    if request.kind == "asked":
-        return replace(slot, state="open", outcome=None)
-    if request.kind == "cancelled":
-        return slot
-    return replace(slot, state="told", outcome=request.outcome)
-
-
-def _contradiction(slot: Allocation, request: Request) -> str:
-    if slot.state == "cancelled":
-        return "the allocation was cancelled"
-    if request.kind == "corrected":
-        return "the allocation has no outcome to correct; tell it"
-    if request.kind == "cancelled":
-        return "the allocation has an outcome and cannot be cancelled"
-    return "another outcome is on record; an administrator can correct it"

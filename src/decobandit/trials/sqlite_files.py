@@ -9,6 +9,8 @@ reach the disk at every commit; TRUNCATE is the rollback journal whose end is sy
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +48,29 @@ def sqlite_engine(url: URL) -> Engine:
 def check_contents(connection: Connection, path: Path) -> None:
     """`Damaged` unless the file is a whole database."""
     pragma = "integrity_check" if path.stat().st_size <= CHECK_ALL_BYTES else "quick_check"
-    found = [str(row[0]) for row in connection.exec_driver_sql(f"PRAGMA {pragma}(3)")]
+    found = [str(row[0]) for row in connection.exec_driver_sql(f"PRAGMA {pragma}(1)")]
     if found != ["ok"]:
-        raise Damaged(f"{path}: the database is damaged: {found[0]}; restore a copy of it")
+        said = " ".join(found[0].split())
+        raise Damaged(f"{path}: the database is damaged: {said}; restore a copy of it")
+
+
+@contextmanager
+def turn(path: Path) -> Iterator[None]:
+    """Wait for the other processes that write to this file, in a queue of the system's.
+
+    SQLite itself waits by trying again after ever longer pauses, and under many writers somebody is
+    always unlucky. Where the queue cannot be had, SQLite's own way is the only one.
+    """
+    try:
+        import fcntl
+
+        file = path.with_name(path.name + "-turn").open("ab")
+    except (ImportError, OSError):
+        yield
+        return
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # given up when the file is closed, or its process dies
+        yield
 
 
 def _check_file(path: Path) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from threading import Lock
 from typing import Any, Self, TypeVar
@@ -24,7 +24,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from .errors import Damaged, NotFound, StoreError
 from .migrate import upgrade
-from .sqlite_files import check_contents, sqlite_engine
+from .sqlite_files import check_contents, sqlite_engine, turn
 
 T = TypeVar("T")
 ENVIRONMENT = "DECO_DB"
@@ -95,7 +95,7 @@ class Store:
 
     def _commit(self, jobs: list[_Job]) -> None:
         try:
-            with _database_errors(self.url), self._writer.connect() as connection:
+            with self._turn(), _database_errors(self.url), self._writer.connect() as connection:
                 connection.info.pop(_HOOKS, None)
                 with connection.begin():
                     self._run(connection, jobs)
@@ -108,6 +108,9 @@ class Store:
         finally:
             for job in jobs:
                 job.done = True
+
+    def _turn(self) -> AbstractContextManager[None]:
+        return turn(Path(str(self.url.database))) if self._alone else nullcontext()
 
     def _run(self, connection: Connection, jobs: list[_Job]) -> None:
         if len(jobs) == 1:
