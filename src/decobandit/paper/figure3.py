@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 KNOW_THE_HORIZON = ("deco", "deco-calibrated", "fh-gittins")
 DO_NOT = ("thompson", "kl-ucb", "ids")
+UNDER = "fh-gittins"  # drawn wide and pale: the calibrated index would hide it, or it that one
 COLOURS = dict(zip((*KNOW_THE_HORIZON, *DO_NOT), ("C0", "C3", "C1", "C2", "C4", "C5"), strict=True))
 
 
@@ -133,14 +134,15 @@ def _draw(axes: Axes, points: Sequence[Point], axis: str) -> None:
         x, y = [p.stage for p in own], np.array([p.regret for p in own])
         error = 2.0 * np.array([p.error for p in own])
         colour = COLOURS.get(policy, "black")
+        width, alpha, order = (4.0, 0.5, 1.5) if policy == UNDER else (1.3, 1.0, 2.0)
         if axis == "stage":
-            axes.plot(x, y, color=colour, linewidth=1.3, label=policy)
+            axes.plot(x, y, color=colour, linewidth=width, alpha=alpha, zorder=order, label=policy)
             axes.fill_between(x, y - error, y + error, color=colour, alpha=0.2, linewidth=0)
         else:
             style = "--" if policy == "optimum" else "-"
             axes.errorbar(
-                x, y, yerr=error, color=colour, linestyle=style, linewidth=1.3, marker="o",
-                markersize=3, capsize=2, label=policy,
+                x, y, yerr=error, color=colour, linestyle=style, linewidth=width, marker="o",
+                alpha=alpha, zorder=order, elinewidth=1.3, markersize=3, capsize=2, label=policy,
             )  # fmt: skip
     axes.set_xlim(0, None)
     axes.set_ylim(0, None)
