@@ -1,7 +1,9 @@
 """What the benchmarks measure against computes the same thing, and their table can be read."""
 
 import io
+import json
 import os
+import platform
 import shutil
 import sys
 from pathlib import Path
@@ -17,12 +19,22 @@ from oracles import OneArm
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the benchmarks are not installed
 
-from benchmarks.__main__ import table  # noqa: E402
+from benchmarks.__main__ import keep, table, tree  # noqa: E402
 from benchmarks.bench_backward import Backward, compiled, ours, with_numpy  # noqa: E402
+from benchmarks.bench_dual import against_linear_program  # noqa: E402
+from benchmarks.bench_gittins import calibration, short_table  # noqa: E402
+from benchmarks.bench_growth import (  # noqa: E402
+    exponent,
+    exponents,
+    over_arms,
+    over_horizons,
+)
 from benchmarks.bench_simulation import CASES, Case, noise, speed  # noqa: E402
 from benchmarks.occupancy_lp import maximum, occupancy_lp  # noqa: E402
+from benchmarks.page import HEADINGS  # noqa: E402
 from benchmarks.peers import NotMeasuredError, Peer, rates  # noqa: E402
-from benchmarks.rows import Row, at_most  # noqa: E402
+from benchmarks.plain_bisection import plain_bisection  # noqa: E402
+from benchmarks.rows import Row, at_most, times_better  # noqa: E402
 
 
 def check_backward(backward: Backward) -> None:
@@ -123,3 +135,114 @@ def test_peer_that_does_not_run_says_so_in_one_line(tmp_path: Path) -> None:
     peer = Peer("p", ("deco",), script=script(tmp_path, "import no_such_module"), folder=tmp_path)
     with pytest.raises(NotMeasuredError, match=r"^does not run: .*no_such_module[^\n]*$"):
         rates(peer, "deco", 2, 3, 0.1)
+
+
+# -- indices ------------------------------------------------------------------------------------
+
+
+def test_plain_bisection_gives_the_calibrated_indices() -> None:
+    table = plain_bisection(6, 1e-11)
+    exact = calibration(6)
+    expected = [
+        exact.index(t, 0, g, n - g) for t in range(6) for n in range(t + 1) for g in range(n + 1)
+    ]
+    np.testing.assert_allclose(table, expected, rtol=0, atol=1e-10)
+    # two stages, a fresh arm: 1/2 now and 2/3 after a good one, 1/2 + 1/3 over 1 + 1/2 pulls
+    assert plain_bisection(2, 1e-12)[0] == pytest.approx(5 / 9, abs=1e-11)
+
+
+def says_indices(folder: Path, shift: float) -> Peer:
+    """A peer that knows our indices, but for a shift."""
+    table = calibration(6)
+    states = [(n, g) for n in range(4) for g in range(n + 1)]
+    found = {f"index {k}": table.index(n, 0, g, n - g) + shift for k, (n, g) in enumerate(states)}
+    said = f"print({json.dumps(json.dumps({'rate': 10.0, **found}))})"
+    return Peer("there", ("fh-gittins",), script=script(folder, said), folder=folder)
+
+
+def test_short_table_has_rows_for_bisection_and_the_package(tmp_path: Path) -> None:
+    plain, package = short_table(6, says_indices(tmp_path, 0.0), 0.1)
+    assert plain.ratio == pytest.approx(plain.ours / plain.beside_value)
+    assert package.beside_value == pytest.approx(0.01)  # of one copy, thousands
+    assert package.ours == plain.ours > 0
+
+
+def test_package_with_other_indices_is_no_peer(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=r"there: 0\.[0-9]+ at 0 pulls, 0 good"):
+        short_table(6, says_indices(tmp_path, 0.01), 0.1)
+
+
+def test_missing_package_is_said_to_be_missing() -> None:
+    _, package = short_table(5, Peer("away", ("fh-gittins",), why_not="no package"), 0.1)
+    assert package.beside == "away: not measured: no package"
+
+
+# -- growth -------------------------------------------------------------------------------------
+
+
+def test_exponent_is_that_of_a_power_law() -> None:
+    assert exponent([10, 20, 40], [3e-5 * size**2.5 for size in (10, 20, 40)]) == pytest.approx(2.5)
+
+
+def test_memory_that_is_noise_enters_no_exponent() -> None:
+    sizes = [1, 2, 4, 8]
+    found = [{"seconds": 2.0 * size, "mib": 10.0 * size**2} for size in sizes]
+    assert exponents(sizes, found) == (pytest.approx(1), pytest.approx(2))
+    found[0]["mib"] = 0.1
+    assert exponents(sizes, found) == (pytest.approx(1), pytest.approx(2))
+    found[1]["mib"] = 0.0
+    assert exponents(sizes, found)[1] is None
+
+
+def test_growth_is_measured_in_processes_of_their_own() -> None:
+    rows = {row.what: row for row in over_arms("different", (2, 4), horizon=12)}
+    assert rows["solve (4, 12) to 1e-3, different arms"].ours > 0
+    assert "K = 2..4 different arms, T = 12: exponent of time" in rows
+    rows = {row.what: row for row in over_horizons((10, 20))}
+    assert rows["solve (20, 20) to 1e-3"].target == "at most 300 s"
+    assert rows["solve (20, 20) to 1e-3, all of the process"].unit == "GiB"
+    assert rows["T = 10..20, 20 arms: exponent of time"].target == "at most 3.2"
+
+
+# -- linear programs ----------------------------------------------------------------------------
+
+
+def test_linear_program_is_beaten_at_the_same_value() -> None:
+    fine, rough = against_linear_program(3, 10, 1e-9)
+    assert fine.met is True
+    assert fine.ratio == pytest.approx(fine.beside_value / fine.ours)
+    assert rough.met is None
+
+
+def test_linear_program_that_runs_out_of_time_says_so() -> None:
+    fine, _ = against_linear_program(3, 25, 1.0, patience=1e-3)
+    assert fine.beside == "occupancy LP, HiGHS, stopped after 0.001 s"
+    assert fine.beside_value == 1e-3
+
+
+# -- the page -----------------------------------------------------------------------------------
+
+
+def test_page_shows_every_row_and_names_what_was_missed(tmp_path: Path) -> None:
+    slow = times_better("slow", 2.0, "s", "a peer", 10.0, 5.0, 20.0)
+    rows = {"dual": [at_most("fast", 2.0, "s", 5.0)], "simulation": [slow]}
+    results, written = tmp_path / "results" / "r.json", tmp_path / "performance.md"
+    keep(tree(rows, 12.0), results, written)
+    kept = json.loads(results.read_text(encoding="utf-8"))
+    assert [(row["benchmark"], row["what"]) for row in kept["rows"]] == [
+        ("dual", "fast"),
+        ("simulation", "slow"),
+    ]
+    text = written.read_text(encoding="utf-8")
+    assert "| fast | 2 s | limit | 5 s | 2.5 | at most 5 s | yes |" in text
+    assert "| slow | 2 s | a peer | 10 s | 5 | ratio at least 20 | **no** |" in text
+    assert "Targets met: 1 of 2." in text
+    assert "- slow beside a peer: 2 s (ratio 5); ratio at least 20" in text
+    assert kept["date"] in text
+    assert platform.node() not in text
+    assert str(ROOT) not in text
+
+
+def test_every_benchmark_has_a_heading() -> None:
+    names = {file.stem.removeprefix("bench_") for file in (ROOT / "benchmarks").glob("bench_*.py")}
+    assert names == set(HEADINGS)

@@ -175,7 +175,7 @@ class _Values:
 
 
 def as_toml(problem: Problem) -> str:
-    """The problem file, as `deco trial create` reads it."""
+    """The problem file, as `deco trial new` reads it."""
     return format_problem(problem, format="toml")
 
 

@@ -36,7 +36,7 @@ def new(
 @token.command(name="list")
 def list_(db: Db = None, as_json: AsJson = False) -> None:
     """List tokens: names, roles, and whether they are valid."""
-    with _database(db) as store:
+    with _database(db, existing=True) as store:
         from ..web.tokens import list_tokens
 
         found = list_tokens(store)
@@ -44,14 +44,16 @@ def list_(db: Db = None, as_json: AsJson = False) -> None:
         print_json({"tokens": [one.to_dict() for one in found]})
         return
     for one in found:
-        state = "valid" if one.valid else f"revoked {one.revoked_at}"
+        state = (
+            f"revoked {one.revoked_at}" if one.revoked_at else "valid" if one.valid else "refused"
+        )
         print(f"{one.name}\t{one.role}\t{state if one.intact else 'damaged: refused'}")
 
 
 @token.command()
 def revoke(name: TokenName, db: Db = None, as_json: AsJson = False) -> None:
     """Revoke a token. A server that is running refuses it within a second."""
-    with _database(db) as store:
+    with _database(db, existing=True) as store:
         from ..web.tokens import revoke_token
 
         gone = revoke_token(store, name)
@@ -62,7 +64,7 @@ def revoke(name: TokenName, db: Db = None, as_json: AsJson = False) -> None:
 
 
 @contextmanager
-def _database(db: str | None) -> Iterator[Any]:
+def _database(db: str | None, *, existing: bool = False) -> Iterator[Any]:
     check_database(db)
     try:
         from ..trials.store import open_store
@@ -71,5 +73,5 @@ def _database(db: str | None) -> Iterator[Any]:
             f"tokens need a library that is not installed ({error.name}): "
             "pip install 'decobandit[server]'"
         ) from None
-    with open_store(db) as store:
+    with open_store(db, existing=existing) as store:
         yield store

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -102,8 +103,10 @@ def new(
             print_json(result)
         else:
             print(f"trial {made.name} ({made.id}): {made.policy}, horizon {problem.horizon}")
-            print(f"no policy can expect more than {made.solution.upper_bound:.6f}")
-            print(f"next: deco trial ask {made.name}")
+            bound = made.solution.upper_bound
+            print(f"no policy can expect more than {bound:.6f} (the bound from prices)")
+            place = f" --db {shlex.quote(db)}" if db else ""
+            print(f"next: deco trial ask {shlex.quote(made.name)}{place}")
 
 
 @trial.command(name="list")
@@ -232,12 +235,9 @@ def verify(
     """Check the chain of events: exit code 1 if any was edited, removed or moved."""
     from ..trials.verification import verify_export, with_head
 
-    if file is not None:
-        from ..problem_files import read_tree
-
-        found = [verify_export(read_tree(file))]
-    else:
-        found = _verified(trial, db)
+    if file is not None and trial is not None:
+        raise typer.BadParameter("give a trial, or --export and a file, not both")
+    found = _verified(trial, db) if file is None else [verify_export(_exported(file))]
     if head is not None:
         if len(found) != 1:
             raise typer.BadParameter("--head: name the trial that it belongs to")
@@ -307,6 +307,13 @@ def _saved(file: Path | None) -> Any:
     from ..solution_files import is_solution, load_solution
 
     return load_solution(file) if is_solution(read_tree(file)) else None
+
+
+def _exported(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        raise typer.BadParameter(f"{file}: is not JSON; give a file that 'export' wrote") from None
 
 
 def _outcome(text: str) -> int:

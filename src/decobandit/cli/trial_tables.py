@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .recommend import MOST_ROWS, digits
+from .recommend import MOST_ROWS
 
 if TYPE_CHECKING:
     from ..trials import Allocation, ArmStatus, Status, Summary
+
+
+def digits(value: float) -> str:
+    """A number in few columns; no -0."""
+    return f"{round(value, 12) + 0.0:.4g}"
 
 
 def print_allocation(allocation: Allocation) -> None:
@@ -32,13 +37,14 @@ def print_list(summaries: Sequence[Summary]) -> None:
     table = Table()
     table.add_column("trial", overflow="fold")
     table.add_column("id", no_wrap=True)
-    table.add_column("policy")
+    table.add_column("policy", no_wrap=True)
     for title in ("arms", "horizon", "told", "open"):
         table.add_column(title, justify="right")
-    table.add_column("created")
+    table.add_column("created", no_wrap=True)
     for one in summaries:
+        policy = one.policy if one.intact else "DAMAGED"
         table.add_row(
-            Text(one.name), one.id, one.policy, str(one.arms), str(one.horizon), str(one.told),
+            Text(one.name), one.id, policy, str(one.arms), str(one.horizon), str(one.told),
             str(one.open), one.created_at[:10],
         )  # fmt: skip
     Console().print(table)
@@ -55,7 +61,7 @@ def print_status(status: Status) -> None:
     table.add_column("arm", overflow="fold")
     for title in ("good/told", "open", "posterior", "reward", "information", "index"):
         table.add_column(title, justify="right", no_wrap=True)
-    ranked = sorted(status.arms, key=lambda arm: arm.name != status.next_arm)
+    ranked = sorted(status.arms, key=lambda arm: (arm.name != status.next_arm, -(arm.index or 0.0)))
     for arm in ranked[:MOST_ROWS]:
         table.add_row(
             ">" if arm.name == status.next_arm else "", Text(arm.name),
@@ -87,10 +93,11 @@ def _print_outlook(status: Status) -> None:
         print("the trial is over")
     print(
         f"earned so far {digits(status.earned)}; any policy can expect at most "
-        f"{digits(status.bound_from_here)} more"
+        f"{digits(status.bound_from_here)} of what is left"
     )
     print(
-        f"at the start no policy could expect more than {digits(status.upper_bound)}; "
+        f"at the start no policy could expect more than {digits(status.upper_bound)} "
+        "(the bound from prices); "
         f"loss read off so far {digits(status.loss_so_far)}"
     )
     print(f"head {status.head}")

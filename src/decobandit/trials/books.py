@@ -23,7 +23,7 @@ from .ledger import Ledger
 from .plans import Plan
 from .store import Store
 
-KEPT_LEDGERS = 256
+KEPT_LEDGERS = 2048
 
 # statements are made once: to put one together costs more than to run it
 _trials, _events = schema.trials.c, schema.events.c
@@ -111,8 +111,7 @@ class Books:
     def create(self, connection: Connection, name: str, plan: Plan, *, by: str) -> Ledger:
         """The first event of a new trial."""
         trial, at = secrets.token_hex(8), now()
-        if connection.execute(_NAMED, {"name": name}).first() is not None:
-            raise Conflict(f"a trial called {name!r} exists; choose another name")
+        refuse_taken(connection, name)
         data = {"name": name, "plan": plan.to_dict(), "multipliers_hash": plan.multipliers_hash}
         event = new_event(trial, 0, "created", data, previous=GENESIS, at=at, by=by)
         row = {
@@ -150,6 +149,12 @@ class Books:
             raise Damaged(f"trial {ledger.trial}: the head moved while an event was written")
         self.keep(connection, later)
         return later
+
+
+def refuse_taken(connection: Connection, name: str) -> None:
+    """`Conflict` if a trial has the name."""
+    if connection.execute(_NAMED, {"name": name}).first() is not None:
+        raise Conflict(f"a trial called {name!r} exists; choose another name")
 
 
 def _insert(connection: Connection, event: Event) -> None:

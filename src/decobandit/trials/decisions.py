@@ -7,6 +7,7 @@ stage and in ties by pulls. What they will show is averaged over, given what has
                          open outcomes, sum_j P(j of o good) I_t(good + j, bad + o - j)
     all arms together    `optimal`, `rolling-deco`, `knowledge-gradient`: the same average over the
                          open outcomes of all arms, exact up to 256 ways, else over 256 draws
+                         (`rolling-deco`, which solves a dual for each: 16)
     drawn arms           `thompson`, `ids`, `v-ids`: the open outcomes are drawn, then the arm. So
                          its chance is the average of its chances
 
@@ -43,7 +44,16 @@ from ..policies.table import TablePolicy
 from ..problem import Problem
 from . import reasons
 from .errors import Conflict
-from .situations import MOST_WAYS, Floats, Situation, drawn_state, open_chances, posteriors, ways
+from .situations import (
+    FEW_WAYS,
+    MOST_WAYS,
+    Floats,
+    Situation,
+    drawn_state,
+    open_chances,
+    posteriors,
+    ways,
+)
 
 __all__ = ["Decision", "Situation", "decide", "deployment"]
 
@@ -147,6 +157,8 @@ def _turn(problem: Problem, situation: Situation, rng: np.random.Generator | Non
         for arm, pulls in enumerate(situation.pulls)
         if pulls <= stage and arm not in situation.taken
     )
+    if not allowed:  # better an arm more often than there were stages than a trial that is stuck
+        allowed = tuple(arm for arm in range(len(situation.pulls)) if arm not in situation.taken)
     if not allowed:
         raise Conflict("no arm can be allocated now: an arm is pulled at most once per stage")
     return _Turn(problem, situation, bad + spread * mean, allowed, rng)
@@ -226,11 +238,13 @@ def _picked(policy: IndexPolicy, turn: _Turn, index: Floats, *, draws: int = 0) 
 
 def _joint(policy: IndexPolicy, turn: _Turn) -> _Choice:
     """By an index that looks at all arms."""
-    states, drawn = ways(turn.problem, turn.situation, turn.rng)
+    # rolling DeCo solves a dual for each way
+    most = FEW_WAYS if isinstance(policy, RollingDecoPolicy) else MOST_WAYS
+    states, drawn = ways(turn.problem, turn.situation, turn.rng, most)
     index = np.zeros_like(turn.rewards)
     for state, chance in states:
         index += chance * policy.indices(turn.stage, state)
-    return _picked(policy, turn, index, draws=MOST_WAYS * drawn)
+    return _picked(policy, turn, index, draws=most * drawn)
 
 
 def _optimal(policy: OptimalPolicy, turn: _Turn) -> _Choice:

@@ -20,29 +20,51 @@ KEPT_DESKS = 8  # tables of one plan take up to hundreds of megabytes
 class Desk:
     """Decides for every trial with the same plan."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, near: bool = True) -> None:
+        """near: DeCo's terms come from `Nearby`; otherwise from the policy's own tables."""
         self.plan = plan
         self.policy = plan.make_policy()
         self.nearby = Nearby(plan.problem, plan.solution.prices)
+        self._near = self.nearby if near else None
         self._lock = Lock()  # policies fill their tables as they are asked
 
+    @property
+    def slow(self) -> bool:
+        """Whether every decision takes long, whatever was decided before."""
+        return self.plan.policy == "rolling-deco"
+
     def decide(self, ledger: Ledger) -> Decision:
-        """The next arm; depends on the ledger's counts and on how many asks there were."""
-        rng = np.random.default_rng([self.plan.seed, ledger.asks])
+        """The next arm; depends on the ledger's counts alone, and on the seed.
+
+        Draws are those of the stage: pulls of one stage come from one draw, and whoever cancels an
+        allocation and asks again gets the same arm.
+        """
+        rng = np.random.default_rng([self.plan.seed, ledger.stage])
         with self._lock:
             return decide(
                 self.policy,
                 situation_of(ledger),
                 self.plan.solution.prices,
-                nearby=self.nearby,
+                nearby=self._near,
                 rng=rng,
             )
 
     def deployment(self, ledger: Ledger) -> int:
         """The arm to keep, when all slots are told."""
-        rng = np.random.default_rng([self.plan.seed, ledger.asks])
+        rng = np.random.default_rng([self.plan.seed, ledger.stage])
         with self._lock:
-            return deployment(self.policy, situation_of(ledger), nearby=self.nearby, rng=rng)
+            return deployment(self.policy, situation_of(ledger), nearby=self._near, rng=rng)
+
+    def value_of_deployment(self, situation: Situation) -> float:
+        """What the best arm is worth when all pulls are told; with nothing to deploy, nothing."""
+        problem = self.plan.problem
+        if problem.terminal is None:  # tables of last rewards, if any
+            return sum(
+                self._value(arm, problem.stages, good, bad)
+                for arm, (good, bad) in enumerate(zip(situation.good, situation.bad, strict=True))
+            )
+        means = [a / (a + b) for a, b in posteriors(problem, situation)]
+        return problem.terminal.deploy * max(means)
 
     def value_of_arms(self, situation: Situation) -> float:
         """Sum over the arms of V from the stage under way on, averaged over open outcomes."""
@@ -50,13 +72,18 @@ class Desk:
         total = 0.0
         for arm, (a, b) in enumerate(posteriors(problem, situation)):
             good, bad, waiting = situation.good[arm], situation.bad[arm], situation.open[arm]
-            # an arm with more pulls than stages has to wait until there have been as many
-            stage = max(situation.stage, good + bad + waiting)
-            group = int(problem.group_of_arm[arm])
             for j, chance in enumerate(open_chances(a, b, waiting)):
-                V = self.nearby.value(stage, group, good + j, bad + waiting - j)
+                V = self._value(arm, situation.stage, good + j, bad + waiting - j)
                 total += float(chance) * V
         return total
+
+    def _value(self, arm: int, stage: int, good: int, bad: int) -> float:
+        """V of one arm; one with more pulls than stages waits until there have been as many."""
+        problem = self.plan.problem
+        if good + bad > problem.stages:
+            return 0.0  # there are not: cancellations of others gave it more than its share
+        group = int(problem.group_of_arm[arm])
+        return self.nearby.value(max(stage, good + bad), group, good, bad)
 
 
 def situation_of(ledger: Ledger) -> Situation:

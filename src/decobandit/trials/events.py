@@ -58,7 +58,7 @@ def canonical(tree: dict[str, Any]) -> str:
 
 def digest(text: str) -> str:
     """SHA-256, in hexadecimal."""
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def new_event(
@@ -87,7 +87,7 @@ def read_event(body: str, stored_hash: str, where: str) -> Event:
         raise Damaged(f"{where}: the event was changed: its hash does not fit")
     try:
         tree = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Damaged(f"{where}: the event is no JSON") from None
     if not isinstance(tree, dict) or set(tree) != _FIELDS or tree["kind"] not in KINDS:
         raise Damaged(f"{where}: the event has not the fields of an event")
@@ -111,6 +111,9 @@ def chained(
     """The events of rows that continue a chain; `Damaged` at the first that does not."""
     for expected, row in enumerate(rows, start=after + 1):
         where = f"trial {trial}, event {expected}"
+        texts = (row.kind, row.body, row.hash, row.key or "")
+        if not isinstance(row.seq, int) or not all(isinstance(text, str) for text in texts):
+            raise Damaged(f"{where}: its columns are not of the kind they were")
         if row.seq != expected:
             raise Damaged(f"{where}: is missing; the next one there is {row.seq}")
         event = read_event(row.body, row.hash, where)

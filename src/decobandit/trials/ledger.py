@@ -48,6 +48,7 @@ class Answered:
     """A request that had a key, and what came of it: an allocation, or a refusal."""
 
     request: Request
+    by: str  # another person's request is another one
     allocation: str = ""
     refusal: str = ""
 
@@ -109,14 +110,18 @@ class Ledger:
         later.answered = dict(self.answered)
         later.good, later.bad, later.open = list(self.good), list(self.bad), list(self.open)
         for event in events:
-            try:
-                later._apply(event)
-            except (KeyError, TypeError, IndexError, ValueError) as error:
-                raise Damaged(
-                    f"trial {event.trial}, event {event.seq}: {event.kind!r} cannot have happened "
-                    f"there ({error})"
-                ) from None
+            later.advance(event)
         return later
+
+    def advance(self, event: Event) -> None:
+        """Take in one more event, in place: for ledgers that nobody else has."""
+        try:
+            self._apply(event)
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            raise Damaged(
+                f"trial {event.trial}, event {event.seq}: {event.kind!r} cannot have happened "
+                f"there ({error})"
+            ) from None
 
     def _apply(self, event: Event) -> None:
         if (event.kind == "created") != (event.seq == 0):
@@ -125,11 +130,12 @@ class Ledger:
         if event.kind == "created":
             self._create(event)
         elif event.kind == "refused":
-            answer = Answered(Request(**data["request"]), refusal=data["why"])
+            answer = Answered(Request(**data["request"]), event.by, refusal=data["why"])
         else:
             made = self._step(event.kind, data)
             about = None if event.kind == "asked" else made
-            answer = Answered(Request(event.kind, about, data.get("outcome")), allocation=made)
+            request = Request(event.kind, about, data.get("outcome"))
+            answer = Answered(request, event.by, allocation=made)
         if event.key is not None:
             self.answered[event.key] = answer
         self.seq, self.head = event.seq, event.hash
@@ -146,7 +152,9 @@ class Ledger:
         if kind == "asked":
             if name in self.allocations or self.used >= self.slots:
                 raise ValueError("no such slot is free")
-            slot = Allocation(name, data["arm"], data["decision"]["stage"], data["reason"])
+            if data["decision"]["stage"] != self.stage:
+                raise ValueError("not the stage under way")
+            slot = Allocation(name, data["arm"], self.stage, data["reason"])
             self._count(slot, +1)
         else:
             before = self.allocations[name]

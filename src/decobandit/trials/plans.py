@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..calibration import PricePath
-from ..dual import DualSolution
+from ..dual import DualSolution, dual_value
 from ..policies.base import DEFAULT_TIES, Policy, TieRule
 from ..policies.calibrated import CalibratedPolicy
 from ..problem import Problem
@@ -22,6 +22,7 @@ from ..registry import Workbench, tie_rule
 from .errors import TrialError
 from .events import canonical, digest
 
+BOUND_TOLERANCE = 1e-9  # relative, of a bound that is computed again
 MOST_ARMS = 1000  # every decision is stored with the numbers of every arm
 
 
@@ -112,9 +113,23 @@ def make_plan(
         )
     bench = Workbench(problem, tol=tol, ties=tie_rule(ties), solution=solution)
     bench.check([policy])
+    if solution is not None:
+        # nothing is believed of a solution that was handed in
+        if solution.problem != problem:
+            raise TrialError("the solution is of another problem")
+        check_bound(solution)
     if bench.solution.interrupted:
-        raise KeyboardInterrupt
+        raise TrialError("the search for prices was interrupted: no trial was made")
     path = bench.path.path if policy == "deco-calibrated" else None
     plan = Plan(bench.solution, policy, bench.ties, seed, path)
     plan.make_policy()  # a policy that does not serve this problem says so now
     return plan
+
+
+def check_bound(solution: DualSolution) -> None:
+    """`TrialError` unless the prices of a solution prove the bound that it claims."""
+    bound = dual_value(solution.problem, solution.prices).value
+    if abs(bound - solution.upper_bound) > BOUND_TOLERANCE * max(1.0, abs(bound)):
+        raise TrialError(
+            f"the solution claims the bound {solution.upper_bound}, its prices prove {bound}"
+        )

@@ -1,4 +1,8 @@
-"""Every decision of a log made again from what was known then, and compared with the record."""
+"""Every decision of a log made again from what was known then, and compared with the record.
+
+By a second road: policy and tables are made anew, and where they fit DeCo's terms come from whole
+tables rather than from `Nearby`, which decides in a trial. The bound is computed again, too.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from .desks import Desk, decision_record, desk_of, situation_of
+from .desks import Desk, decision_record, situation_of
+from .errors import TrialError
 from .events import Event
 from .ledger import Ledger
+from .plans import check_bound
 
 TOLERANCE = 1e-9  # of recomputed numbers: another machine may add in another order
+WHOLE_TABLES = 2e9  # states of all stages and groups, up to which whole tables are made
 _EXACT = ("stage", "state", "policy", "multipliers_hash", "seed")
 _NUMBERS = ("price", "expected_reward", "value_of_information", "index")
 
@@ -40,15 +47,31 @@ def replayed(events: Sequence[Event]) -> Replay:
     """Make all decisions of a log again."""
     trial = events[0].trial
     ledger = Ledger(trial).extended(events[:1])
-    desk = desk_of(ledger.plan)
-    differences: list[str] = []
+    problem = ledger.problem
+    states = len(problem.groups) * problem.stages**3 / 6
+    desk = Desk(ledger.plan, near=states > WHOLE_TABLES)
+    differences = _compared_plan(events[0], ledger)
     decisions = 0
     for event in events[1:]:
         if event.kind == "asked":
             decisions += 1
-            differences += _compared(event, ledger, desk)
-        ledger = ledger.extended([event])
+            try:
+                differences += _compared(event, ledger, desk)
+            except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+                differences.append(f"event {event.seq}: cannot be made again: {error}")
+        ledger.advance(event)  # ours alone: nobody sees it change
     return Replay(trial, decisions, tuple(differences))
+
+
+def _compared_plan(event: Event, ledger: Ledger) -> list[str]:
+    found = []
+    if event.data.get("multipliers_hash") != ledger.plan.multipliers_hash:
+        found.append(f"event {event.seq}: the hash of the multipliers is not theirs")
+    try:
+        check_bound(ledger.plan.solution)
+    except TrialError as error:
+        found.append(f"event {event.seq}: {error}")
+    return found
 
 
 def _compared(event: Event, ledger: Ledger, desk: Desk) -> list[str]:
@@ -58,8 +81,12 @@ def _compared(event: Event, ledger: Ledger, desk: Desk) -> list[str]:
     where = f"event {event.seq}"
     found = []
     arm = desk.plan.problem.arms[decision.arm].name
-    if arm != event.data["arm"]:
-        found.append(f"{where}: arm {event.data['arm']!r} on record, {arm!r} now")
+    again_said = {"arm": arm, "reason": decision.reason, "number": ledger.asks}
+    found += [
+        f"{where}: {name} {event.data.get(name)!r} on record, {value!r} now"
+        for name, value in again_said.items()
+        if event.data.get(name) != value
+    ]
     found += [
         f"{where}: {name} {kept.get(name)!r} on record, {again[name]!r} now"
         for name in _EXACT

@@ -32,6 +32,7 @@ class Summary:
     told: int
     open: int
     created_at: str
+    intact: bool = True  # False: what is on record was changed, and nothing else is known
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -171,11 +172,13 @@ def _earned(ledger: Ledger) -> float:
 
 
 def bound_from_here(ledger: Ledger, desk: Desk) -> float:
-    """The dual function from the stage under way on, at the plan's prices.
+    """The dual function from the stage under way on, at the plan's prices; at the end, exact.
 
     Open outcomes are averaged: knowing them at once could only raise what can be earned.
     """
     situation, problem = situation_of(ledger), ledger.problem
+    if situation.stage == problem.horizon and not sum(situation.open):
+        return desk.value_of_deployment(situation)
     later = slice(situation.stage, None)
     prices = float(problem.pulls[later] @ desk.plan.solution.prices[later])
     return prices + desk.value_of_arms(situation)

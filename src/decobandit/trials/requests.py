@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from .errors import TrialError
 from .ledger import Allocation, Request
 
 MOST_KEY = 100  # characters
+MOST_SHOWN = 60  # of what is refused
 
 
 def outcome_of(value: object) -> int:
@@ -35,6 +37,18 @@ def actor_of(by: str) -> str:
     if not is_name(by):
         raise TrialError("by: must be a name of 1 to 100 printable characters, without a comma")
     return by
+
+
+def trial_name(name: str) -> str:
+    """A name by which a trial can be found again: not like an id, an option or a path."""
+    like_an_id = re.fullmatch("[0-9a-f]{16}", name) if isinstance(name, str) else None
+    if not is_name(name) or name.startswith("-") or "/" in name or like_an_id:
+        shown = repr(name) if len(str(name)) <= MOST_SHOWN else "too long"
+        raise TrialError(
+            f"name: {shown}; must be 1 to 100 printable characters without comma or slash, "
+            "must not begin with a dash, and must not look like an id"
+        )
+    return name
 
 
 def on_record(slot: Allocation, request: Request) -> bool:

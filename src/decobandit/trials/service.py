@@ -13,29 +13,44 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Row, select
 
 from .. import paths
 from ..dual import DualSolution
 from ..policies.base import DEFAULT_TIES
-from ..problem import Problem, is_name
+from ..problem import Problem
 from . import schema
-from .books import Books, stored_events
+from .books import Books, refuse_taken, stored_events
+from .decisions import Decision
 from .desks import Desk, decision_record, desk_of, situation_of
-from .errors import Conflict, NoFreeSlot, NotFound, TrialError
+from .errors import Conflict, Damaged, NoFreeSlot, NotFound, StoreError, TrialError
 from .events import Event, chained
 from .ledger import Allocation, Ledger, Request, moved
 from .plans import make_plan
 from .replay import Replay, replayed
 from .reports import Status, Summary, exported, path_of, status_of, summary_of
-from .requests import actor_of, as_answered, check_key, contradiction, on_record, outcome_of
+from .requests import (
+    actor_of,
+    as_answered,
+    check_key,
+    contradiction,
+    on_record,
+    outcome_of,
+    trial_name,
+)
 from .store import Database, Store, open_store
 from .verification import Verification, verify_trial
+
+TRIES = 5  # of a slow policy, while others write
+
+
+class _MovedOn(Exception):
+    """Somebody wrote between a decision and its transaction."""
 
 
 def create_trial(
@@ -55,13 +70,15 @@ def create_trial(
     `seed` is for policies that draw; without one it is drawn, and kept. `solution`: where the dual
     has been solved already.
     """
-    if name is not None and not is_name(name):
-        raise TrialError(f"name: {name!r}; must be a name as arms have them, without a comma")
     if seed is not None and seed < 0:
         raise TrialError(f"seed: {seed} is not allowed; must be zero or more")
-    actor, title = actor_of(by), name or f"trial-{secrets.token_hex(3)}"
+    actor = actor_of(by)
+    title = f"trial-{secrets.token_hex(3)}" if name is None else trial_name(name)
     chosen = secrets.randbits(32) if seed is None else seed
     with _closed_on_error(db) as store:
+        if name is not None:
+            with store.read() as connection:
+                refuse_taken(connection, name)  # before the long work
         plan = make_plan(problem, policy=policy, ties=ties, seed=chosen, tol=tol, solution=solution)
         books = books_of(store)
         ledger = store.write(lambda connection: books.create(connection, title, plan, by=actor))
@@ -81,12 +98,22 @@ def list_trials(*, db: Database = None) -> list[Summary]:
         books = books_of(store)
         with store.read() as connection:
             columns = schema.trials.c
-            order = select(columns.id).order_by(columns.created_at, columns.id)
-            ids = connection.execute(order).scalars().all()
-            found = [summary_of(books.current(connection, trial)) for trial in ids]
+            order = select(schema.trials).order_by(columns.created_at, columns.id)
+            rows = connection.execute(order).all()
+            found = [_summary(books, connection, row) for row in rows]
         if store is not db:
             store.close()
         return found
+
+
+def _summary(books: Books, connection: Connection, row: Row[Any]) -> Summary:
+    """One that is damaged is listed as such, and does not hide the others."""
+    try:
+        return summary_of(books.current(connection, row.id))
+    except Damaged:
+        return Summary(
+            str(row.id), str(row.name), "", 0, 0, 0, 0, 0, str(row.created_at), intact=False
+        )
 
 
 class Trial:
@@ -120,8 +147,20 @@ class Trial:
 
     def ask(self, *, key: str | None = None, by: str = "library") -> Allocation:
         """Allocate the next slot. `NoFreeSlot` when all are in use."""
-        self._desk  # noqa: B018  # tables are made before the transaction, which others wait for
-        return self._change(Request("asked"), self._ask, key, by)
+        for _ in range(TRIES):
+            found = self._decided()
+            try:
+                return self._change(Request("asked"), partial(self._ask, found), key, by)
+            except _MovedOn:
+                continue
+        raise StoreError("others write faster than this policy decides; try again")
+
+    def _decided(self) -> tuple[str, Decision] | None:
+        """The decision as things stand, before the transaction: others wait for that one."""
+        ledger = self._ledger()
+        if ledger.used >= ledger.slots:
+            return None
+        return ledger.head, self._desk.decide(ledger)
 
     def tell(
         self,
@@ -167,7 +206,7 @@ class Trial:
         def work(connection: Connection) -> Allocation | Conflict:
             ledger = self._books.current(connection, self.id, lock=True)
             before = ledger.answered.get(key or "")
-            if before is not None and before.request == request:
+            if before is not None and (before.request, before.by) == (request, actor):
                 if before.refusal:
                     return Conflict(before.refusal)
                 return as_answered(ledger.allocations[before.allocation], request)
@@ -182,11 +221,22 @@ class Trial:
         return answer
 
     def _ask(
-        self, connection: Connection, ledger: Ledger, request: Request, key: str | None, by: str
+        self,
+        found: tuple[str, Decision] | None,
+        connection: Connection,
+        ledger: Ledger,
+        request: Request,
+        key: str | None,
+        by: str,
     ) -> Allocation:
         if ledger.used >= ledger.slots:
             raise NoFreeSlot("every slot of the trial is in use")
-        decision = self._desk.decide(ledger)
+        if found is not None and found[0] == ledger.head:
+            decision = found[1]
+        elif self._desk.slow:
+            raise _MovedOn
+        else:  # tables are warm by now
+            decision = self._desk.decide(ledger)
         made = secrets.token_hex(8)
         data = {
             "allocation": made,

@@ -24,6 +24,7 @@ from ..state import State
 
 Floats = npt.NDArray[np.float64]
 MOST_WAYS = 256  # in which all open outcomes together are looked at one by one; beyond it, drawn
+FEW_WAYS = 16  # the same where each takes long
 
 
 @dataclass(frozen=True)
@@ -102,15 +103,18 @@ def drawn_state(problem: Problem, situation: Situation, rng: np.random.Generator
 
 
 def ways(
-    problem: Problem, situation: Situation, rng: np.random.Generator | None
+    problem: Problem,
+    situation: Situation,
+    rng: np.random.Generator | None,
+    most: int = MOST_WAYS,
 ) -> tuple[list[tuple[State, float]], bool]:
     """States after the open outcomes of all arms with their chances, and whether they were drawn.
 
-    All of them up to MOST_WAYS; beyond, as many draws.
+    All of them up to `most`; beyond, as many draws.
     """
-    if math.prod(count + 1 for count in situation.open) > MOST_WAYS:
-        drawn = Counter(drawn_state(problem, situation, rng) for _ in range(MOST_WAYS))
-        return [(state, number / MOST_WAYS) for state, number in drawn.items()], True
+    if math.prod(count + 1 for count in situation.open) > most:
+        drawn = Counter(drawn_state(problem, situation, rng) for _ in range(most))
+        return [(state, number / most) for state, number in drawn.items()], True
     chances = [
         open_chances(a, b, count)
         for (a, b), count in zip(posteriors(problem, situation), situation.open, strict=True)

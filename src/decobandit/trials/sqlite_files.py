@@ -9,6 +9,7 @@ reach the disk at every commit; TRUNCATE is the rollback journal whose end is sy
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from sqlalchemy.engine import URL, Connection
 from .errors import Damaged, StoreError
 
 BUSY_SECONDS = 30  # how long one process waits for another one's transaction
+TRY_SECONDS = 0.002  # between two tries
 CHECK_ALL_BYTES = 64 * 2**20  # up to this size, indices are compared with their tables too
 _HEADER = b"SQLite format 3\x00"
 
@@ -56,10 +58,10 @@ def check_contents(connection: Connection, path: Path) -> None:
 
 @contextmanager
 def turn(path: Path) -> Iterator[None]:
-    """Wait for the other processes that write to this file, in a queue of the system's.
+    """Wait for the other processes that write to this file.
 
     SQLite itself waits by trying again after ever longer pauses, and under many writers somebody is
-    always unlucky. Where the queue cannot be had, SQLite's own way is the only one.
+    always unlucky. Where files cannot be locked, SQLite's own way is the only one.
     """
     try:
         import fcntl
@@ -68,8 +70,18 @@ def turn(path: Path) -> Iterator[None]:
     except (ImportError, OSError):
         yield
         return
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # given up when the file is closed, or its process dies
+    with file:  # the lock is given up when the file is closed, or its process dies
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise StoreError(f"{path}: another process keeps it busy; try again") from None
+                time.sleep(TRY_SECONDS)
+            except OSError:
+                break
         yield
 
 
@@ -91,6 +103,8 @@ def _check_file(path: Path) -> None:
 
 def _prepare(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # transactions are begun below, not by the driver
+    # a flipped byte must not keep the rest from being read: its event's hash will not fit
+    connection.text_factory = lambda data: data.decode("utf-8", "replace")
     wanted = "wal" if wal_is_safe(sqlite3.sqlite_version_info) else "truncate"
     cursor = connection.cursor()
     try:

@@ -5,7 +5,9 @@
 
 On SQLite, which has one writer at a time, threads that wait to write share a commit: one of them
 runs all works that have queued up, each within a savepoint of its own, and commits once. Nobody
-hears of a success before that commit. On PostgreSQL every work has its own transaction.
+hears of a success before that commit. Where the database itself fails under one of them (a full
+disk ends the whole transaction, not the savepoint), all are undone and done again one by one. On
+PostgreSQL every work has its own transaction.
 """
 
 from __future__ import annotations
@@ -95,19 +97,35 @@ class Store:
 
     def _commit(self, jobs: list[_Job]) -> None:
         try:
-            with self._turn(), _database_errors(self.url), self._writer.connect() as connection:
-                connection.info.pop(_HOOKS, None)
-                with connection.begin():
-                    self._run(connection, jobs)
-                hooks = connection.info.pop(_HOOKS, [])
-            for hook in hooks:
-                hook()
+            self._commit_together(jobs)
+        except StoreError as failure:
+            if len(jobs) == 1:
+                jobs[0].error = failure
+            else:
+                for job in jobs:
+                    job.error = None
+                    self._commit([job])
         except BaseException as failure:
             for job in jobs:
                 job.error = job.error or failure
         finally:
             for job in jobs:
                 job.done = True
+
+    def _commit_together(self, jobs: list[_Job]) -> None:
+        with self._turn(), _database_errors(self.url), self._writer.connect() as connection:
+            connection.info.pop(_HOOKS, None)
+            with connection.begin():
+                self._run(connection, jobs)
+                self._check_alive(connection)
+            hooks = connection.info.pop(_HOOKS, [])
+        for hook in hooks:
+            hook()
+
+    def _check_alive(self, connection: Connection) -> None:
+        """SQLite may have ended the transaction; a commit after that succeeds and does nothing."""
+        if self._alone and not connection.connection.driver_connection.in_transaction:  # type: ignore[union-attr]
+            raise StoreError(f"{self.url.database}: the database ended the transaction; try again")
 
     def _turn(self) -> AbstractContextManager[None]:
         return turn(Path(str(self.url.database))) if self._alone else nullcontext()
@@ -118,10 +136,13 @@ class Store:
             return
         for job in jobs:
             try:
-                with connection.begin_nested(), _database_errors(self.url):
+                with connection.begin_nested():
                     job.run(connection)
+            except (StoreError, SQLAlchemyError):
+                raise  # not the fault of this work alone
             except Exception as error:
                 job.error = error
+                self._check_alive(connection)
 
     def after_commit(self, connection: Connection, hook: Callable[[], None]) -> None:
         """Call `hook` when the transaction under way is on the disk, and not if it never is."""
@@ -169,7 +190,7 @@ def open_store(db: Database = None, *, existing: bool = False) -> Store:
 def _url(db: str | Path | None) -> URL:
     text = str(db or os.environ.get(ENVIRONMENT) or DEFAULT_FILE)
     if "://" not in text:
-        return URL.create("sqlite", database=text)
+        return URL.create("sqlite", database=str(Path(text).absolute()))
     try:
         url = make_url(text)
     except ArgumentError:
@@ -200,7 +221,7 @@ def _database_errors(url: URL) -> Iterator[None]:
     except PoolTimeout:
         raise StoreError(f"{place}: too many requests at once; try again") from None
     except DBAPIError as error:
-        said = " ".join(str(error.orig).split()) or type(error.orig).__name__
+        said = " ".join(str(error.orig).split())[:200] or type(error.orig).__name__
         if "malformed" in said or "not a database" in said or "disk image" in said:
             raise Damaged(f"{place}: the database is damaged: {said}") from None
         raise StoreError(f"{place}: {said}") from error

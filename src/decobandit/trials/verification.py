@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select
 from . import schema
 from .books import stored_events
 from .errors import Damaged, NotFound, TrialError
-from .events import GENESIS, StoredEvent, chained
+from .events import GENESIS, Event, StoredEvent, chained
 from .ledger import Ledger
 
 EXPORT_FORMAT = "decobandit-trial-1"
@@ -47,13 +47,14 @@ def verify_rows(
     seq, previous = -1, GENESIS
     for row in rows:
         try:
-            found = list(chained([row], trial, after=seq, previous=previous))
-            if ledger is not None:
-                ledger = ledger.extended(found)
+            for event in chained([row], trial, after=seq, previous=previous):
+                if ledger is not None:
+                    ledger.advance(event)
         except Damaged as error:
             problems.append(str(error))
             ledger = None  # what follows cannot be counted any more, only its links be checked
-        seq, previous = row.seq, row.hash
+        seq = row.seq if isinstance(row.seq, int) else seq + 1
+        previous = row.hash
     if head is not None and (seq, previous) != head:
         problems.append(f"trial {trial}: the last event is not the one that the head names")
     if not rows:
@@ -114,9 +115,34 @@ def verify_export(tree: Any) -> Verification:
         if tree["format"] != EXPORT_FORMAT:
             raise TrialError(f"export: format {tree['format']!r}; must be {EXPORT_FORMAT!r}")
         rows = list(_exported_rows(tree["events"]))
-        return verify_rows(rows, str(tree["trial"]), (len(rows) - 1, str(tree["head"])))
-    except (KeyError, TypeError) as error:
+        trial = str(tree["trial"])
+        found = verify_rows(rows, trial, (len(rows) - 1, str(tree["head"])))
+        if not found.ok:
+            return found
+        return replace(found, problems=tuple(_retold(tree, list(chained(rows, trial)))))
+    except (KeyError, TypeError, AttributeError) as error:
         raise TrialError(f"export: not an exported trial ({error!r})") from None
+
+
+def _retold(tree: dict[str, Any], events: list[Event]) -> Iterator[str]:
+    """Where the readable parts of an export say other things than the bodies that were hashed."""
+    for told, event in zip(tree["events"], events, strict=True):
+        if {name: value for name, value in told.items() if name != "body"} != event.to_dict():
+            yield f"trial {event.trial}, event {event.seq}: what is shown of it is not its body"
+    ledger = Ledger(events[0].trial).extended(events)
+    status = tree["status"]
+    counts = [[arm[name] for name in ("name", "good", "bad", "open")] for arm in status["arms"]]
+    names = [arm.name for arm in ledger.problem.arms]
+    kept = zip(names, ledger.good, ledger.bad, ledger.open, strict=True)
+    parts = {
+        "name": (tree["name"], status["name"]) == (ledger.name, ledger.name),
+        "allocations": tree["allocations"] == [s.to_dict() for s in ledger.allocations.values()],
+        "counts": counts == [list(arm) for arm in kept],
+        "plan": status["upper_bound"] == ledger.plan.solution.upper_bound,
+    }
+    for part, fits in parts.items():
+        if not fits:
+            yield f"trial {ledger.trial}: the {part} of the export are not those of its events"
 
 
 def _exported_rows(events: Iterable[dict[str, Any]]) -> Iterable[StoredEvent]:

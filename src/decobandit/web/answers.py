@@ -54,6 +54,7 @@ class SummaryOut(BlindTrial):
     told: int = Field(description="Slots with an outcome.")
     open: int = Field(description="Slots that wait for their outcome.")
     created_at: str = Field(description="ISO 8601, UTC.")
+    intact: bool = Field(description="False: the record was changed; nothing else is known.")
 
 
 class TrialsOut(Out):

@@ -19,6 +19,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .errors import ApiError, error_response
 
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+LOGIN = "/login"  # the one place where strangers send something
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -30,6 +33,7 @@ class Limits:
     failed_burst: int = 20
     clients: int = 10_000  # addresses that are remembered
     concurrent: int = 400  # requests under way
+    strangers: int = 100  # of them without a token
     body_bytes: int = 256 * 1024
     body_seconds: float = 20.0  # from the first byte of a body to the last
     max_arms: int = 200
@@ -96,7 +100,7 @@ class RateLimit:
             Buckets(limits.rate, limits.burst, most=limits.clients, clock=limits.clock)
             for _ in range(2)
         )
-        self._under_way = 0
+        self._under_way = self._strangers = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -107,17 +111,31 @@ class RateLimit:
             await error_response(busy)(scope, receive, send)
             return
         principal = scope["state"]["principal"]
+        if principal is None and scope["method"] not in SAFE_METHODS and scope["path"] != LOGIN:
+            # before the body is read: strangers must not hold places by sending it slowly
+            denied = ApiError(
+                401, "unauthorized", "a valid token is needed", {"WWW-Authenticate": "Bearer"}
+            )
+            await error_response(denied)(scope, receive, send)
+            return
+        if principal is None and self._strangers >= self.limits.strangers:
+            busy = ApiError(503, "busy", "too many requests at once", {"Retry-After": "1"})
+            await error_response(busy)(scope, receive, send)
+            return
         known = principal is not None and principal.token_id is not None
         buckets = self.by_token if known else self.by_address
         wait = buckets.take(principal.token_id if known else address_of(scope))
         if wait:
             await error_response(too_many(wait))(scope, receive, send)
             return
+        stranger = principal is None
         self._under_way += 1
+        self._strangers += stranger
         try:
             await self.app(scope, receive, send)
         finally:
             self._under_way -= 1
+            self._strangers -= stranger
 
 
 class BodyLimit:

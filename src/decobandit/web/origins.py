@@ -14,9 +14,9 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .errors import ApiError, error_response
+from .limits import SAFE_METHODS
 from .sessions import COOKIE, cookie_of
 
-SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 

@@ -50,6 +50,8 @@ class Token:
     @property
     def intact(self) -> bool:
         """Whether the row is as it was written."""
+        if not all(isinstance(value, str | None) for value in self.__dict__.values()):
+            return False
         return hmac.compare_digest(self.seal.encode(), _seal(self.__dict__).encode())
 
     @property
