@@ -412,9 +412,14 @@ def test_a_search_that_was_cut_short_makes_no_cell(
 
     file = write(tmp_path / "small.toml", SMALL)
     studies._bench.cache_clear()
-    with monkeypatch.context() as patch:
-        patch.setattr(studies, "solve", cut_short)
-        outcome = run_here(file, tmp_path / "small")
+    # a process that was started in the background may ignore the signal
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(studies, "solve", cut_short)
+            outcome = run_here(file, tmp_path / "small")
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert (outcome.interrupted, outcome.made) == (True, 0)
     assert folder_of(tmp_path / "small").keys() == {"study.json"}
     assert run_here(file, tmp_path / "small").made == 4
