@@ -31,7 +31,7 @@ check: $(READY) ## lint, formatting, types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY) ## measure the solver and print the figures
+bench: $(READY) ## measure, print one table beside peers and limits, write docs/performance.md
 	$(BIN)/python -m benchmarks
 
 docs: $(READY) ## build the documentation in docs/_build/html; warnings are errors

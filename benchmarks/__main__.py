@@ -1,4 +1,4 @@
-"""Run the benchmarks, print one table, keep it as JSON."""
+"""Run the benchmarks, print one table, keep it as JSON; a run of all also writes the page."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ import time
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from .machine import facts, versions
+from .page import figure, measure, page
 from .rows import Row
 
 HERE = Path(__file__).parent
-RESULTS = HERE / "results" / "latest.json"
+ALL, SOME = HERE / "results" / "latest.json", HERE / "results" / "partial.json"
+PAGE = HERE.parent / "docs" / "performance.md"
 
 
 def main() -> None:
@@ -30,10 +33,16 @@ def main() -> None:
     if unknown := [name for name in names if name not in known]:
         parser.error(f"{', '.join(unknown)}: no such benchmark; there are {', '.join(known)}")
     began = time.perf_counter()
-    rows = [row for name in names for row in measured(name)]
-    keep(rows, time.perf_counter() - began)
-    Console(width=None if sys.stdout.isatty() else 140).print(table(rows))
-    print(f"kept in {RESULTS.relative_to(HERE.parent)}")
+    rows: dict[str, list[Row]] = {}
+    for name in names:
+        rows[name] = measured(name)
+        kept = tree(rows, time.perf_counter() - began)
+        keep(kept, SOME)  # the next one may fail
+    files = [ALL, PAGE] if set(names) == set(known) else [SOME]
+    keep(kept, *files)
+    every = [row for found in rows.values() for row in found]
+    Console(width=None if sys.stdout.isatty() else 140).print(table(every))
+    print(f"kept in {', '.join(str(file.relative_to(HERE.parent)) for file in files)}")
 
 
 def measured(name: str) -> list[Row]:
@@ -43,17 +52,25 @@ def measured(name: str) -> list[Row]:
     return rows
 
 
-def keep(rows: list[Row], seconds: float) -> None:
-    """Write the rows with all that is needed to judge them."""
-    tree = {
+def tree(rows: dict[str, list[Row]], seconds: float) -> dict[str, Any]:
+    """The rows with all that is needed to judge them."""
+    return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 1),
         "machine": facts(),
         "versions": versions(),
-        "rows": [asdict(row) for row in rows],
+        "rows": [
+            {"benchmark": name, **asdict(row)} for name, found in rows.items() for row in found
+        ],
     }
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(tree, indent=1) + "\n", encoding="utf-8")
+
+
+def keep(kept: dict[str, Any], results: Path, written: Path | None = None) -> None:
+    """Write the figures as JSON, and the page where one is wanted."""
+    results.parent.mkdir(exist_ok=True)
+    results.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    if written is not None:
+        written.write_text(page(kept), encoding="utf-8")
 
 
 def table(rows: list[Row]) -> Table:
@@ -65,19 +82,14 @@ def table(rows: list[Row]) -> Table:
     for row in rows:
         shown.add_row(
             row.what,
-            f"{figure(row.ours)} {row.unit}",
+            measure(row.ours, row.unit),
             row.beside,
-            "-" if row.beside_value is None else f"{figure(row.beside_value)} {row.unit}",
+            "-" if row.beside_value is None else measure(row.beside_value, row.unit),
             "-" if row.ratio is None else figure(row.ratio),
             row.target,
             {None: "", True: "yes", False: "NO"}[row.met],
         )
     return shown
-
-
-def figure(value: float) -> str:
-    """Three digits, without exponents where people can do without."""
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 if __name__ == "__main__":

@@ -9,6 +9,9 @@ State (t, n, g), 0 <= g <= n <= t, stands at t(t+1)(t+2)/6 + n(n+1)/2 + g.
 
 from __future__ import annotations
 
+import json
+import sys
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,9 +62,19 @@ def occupancy_lp(arms: int, horizon: int) -> LinearProgram:
 
 def maximum(program: LinearProgram, method: str) -> float:
     """The value of the program, by one of HiGHS's methods: highs-ds (simplex), highs-ipm."""
-    solved: Any = linprog(
-        program.cost, A_eq=program.matrix, b_eq=program.right, method=method
-    )  # fmt: skip
+    solved: Any = linprog(program.cost, A_eq=program.matrix, b_eq=program.right, method=method)
     if solved.status != 0:
         raise RuntimeError(f"{method}: {solved.message}")
     return -float(solved.fun)
+
+
+def main(arms: int, horizon: int, method: str) -> None:
+    """Say that the program is built, then print its value and the seconds of solving it."""
+    program = occupancy_lp(arms, horizon)
+    print("ready", flush=True)
+    began = time.perf_counter()
+    print(json.dumps([maximum(program, method), time.perf_counter() - began]))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])

@@ -41,38 +41,52 @@ class Peer:
 PEERS = (
     Peer(
         "pymab 2.0.1",
-        policies=("kl-ucb", "thompson"),
+        policies=("kl-ucb", "thompson", "ucb1"),
         requirements=("pymab==2.0.1",),
         script=SCRIPTS / "run_pymab.py",
     ),
     Peer(
         "SMPyBandits 0.9.7",
-        policies=("kl-ucb", "thompson"),
+        policies=("kl-ucb", "thompson", "ucb1"),
         # it imports scipy.special.btdtri, which later versions no longer have
         requirements=("SMPyBandits==0.9.7", "scipy<1.14", "numpy<2"),
         script=SCRIPTS / "run_smpybandits.py",
+    ),
+    Peer(
+        "river 0.26.1",
+        policies=("thompson", "ucb1", "bayes-ucb"),
+        requirements=("river==0.26.1",),
+        script=SCRIPTS / "run_river.py",
+    ),
+    Peer(
+        "MABWiser 2.7.4",
+        policies=("thompson", "ucb1"),
+        requirements=("mabwiser==2.7.4",),
+        script=SCRIPTS / "run_mabwiser.py",
     ),
     # information-directed sampling on a grid: scripts, neither on the package index nor a package
     Peer("D. Baudry's IDS", policies=("ids",), why_not="does not install"),
 )
 
 
-def rates(peer: Peer, policy: str, arms: int, horizon: int, seconds: float) -> dict[str, float]:
-    """Steps per second on all cores, for each way in which the peer can be run."""
+def rates(
+    peer: Peer, policy: str, arms: int, horizon: int, seconds: float, copies: int | None = None
+) -> dict[str, float]:
+    """Steps per second for each way to run the peer, by one copy per core or by so many."""
     if why := unusable(peer):
         raise NotMeasuredError(why)
     command = [
         str(_python(peer)), "-I", str(peer.script), policy, str(arms), str(horizon), str(seconds),
     ]  # fmt: skip
     pipe = subprocess.PIPE
-    copies = [
+    running = [
         subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
-        for _ in range(os.cpu_count() or 1)
+        for _ in range(copies or os.cpu_count() or 1)
     ]
     try:
-        found = [_answer(copy) for copy in copies]
+        found = [_answer(copy) for copy in running]
     finally:
-        for copy in copies:
+        for copy in running:
             copy.kill()
             copy.communicate()
     return {way: sum(each[way] for each in found) for way in found[0]}
@@ -117,7 +131,7 @@ def unusable(peer: Peer) -> str:
 
 
 def _python(peer: Peer) -> Path:
-    place = peer.folder / peer.name.replace(" ", "-")
+    place = peer.folder / peer.name.partition(",")[0].replace(" ", "-")
     return place / ("Scripts" if os.name == "nt" else "bin") / "python"
 
 

@@ -23,8 +23,17 @@ class Row:
 
 def at_most(what: str, ours: float, unit: str, limit: float) -> Row:
     """A figure that must not exceed our own limit."""
-    target = f"at most {limit:g} {unit}"
-    return Row(what, ours, unit, "limit", limit, limit / ours, target, ours <= limit)
+    target = f"at most {limit:g} {unit}".strip()
+    ratio = limit / ours if ours > 0.0 else None
+    return Row(what, ours, unit, "limit", limit, ratio, target, ours <= limit)
+
+
+def times_better(
+    what: str, ours: float, unit: str, beside: str, value: float, ratio: float, least: float
+) -> Row:  # fmt: skip
+    """A figure that must be so many times better than the one beside it."""
+    target = f"ratio at least {least:g}"
+    return Row(what, ours, unit, beside, value, ratio, target, ratio >= least)
 
 
 def best_times(repeats: int, *jobs: Callable[[], object]) -> list[float]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from pymab import BanditEnvironment, BernoulliReward, Experiment, ExperimentConfig
 from pymab._backend import run_native_experiment
-from pymab.policies import BernoulliThompsonSamplingPolicy, KLUCBPolicy
+from pymab.policies import BernoulliThompsonSamplingPolicy, KLUCBPolicy, UCBPolicy
 
 REPLICATES = 20  # episodes per draw of the parameters
 NO_LOG_LOG = 1e-12  # weight of log log t: we play without it, and zero is refused
@@ -24,6 +24,8 @@ def policy_of(name: str, arms: int) -> object:
         return BernoulliThompsonSamplingPolicy(n_arms=arms)
     if name == "kl-ucb":
         return KLUCBPolicy(n_arms=arms, c=NO_LOG_LOG)
+    if name == "ucb1":
+        return UCBPolicy(n_arms=arms)
     raise SystemExit(f"pymab is not asked for {name}")
 
 

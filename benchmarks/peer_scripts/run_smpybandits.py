@@ -12,9 +12,9 @@ import time
 import numpy as np
 
 with contextlib.redirect_stdout(io.StringIO()):  # it greets
-    from SMPyBandits.Policies import Thompson, klUCB
+    from SMPyBandits.Policies import UCB, Thompson, klUCB
 
-POLICIES = {"thompson": Thompson, "kl-ucb": klUCB}
+POLICIES = {"thompson": Thompson, "kl-ucb": klUCB, "ucb1": UCB}
 
 
 def main(name: str, arms: int, horizon: int, seconds: float) -> None:
