@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections import OrderedDict
 from threading import Lock
 from typing import Any
@@ -14,11 +16,12 @@ from .ledger import Ledger
 from .plans import Plan
 from .situations import Situation, open_chances, posteriors
 
+QUICK_SECONDS = 0.02
 KEPT_DESKS = 8  # tables of one plan take up to hundreds of megabytes
 
 
 class Desk:
-    """Decides for every trial with the same plan."""
+    """Decides for every trial whose plan differs in its seed at most."""
 
     def __init__(self, plan: Plan, *, near: bool = True) -> None:
         """near: DeCo's terms come from `Nearby`; otherwise from the policy's own tables."""
@@ -26,7 +29,13 @@ class Desk:
         self.policy = plan.make_policy()
         self.nearby = Nearby(plan.problem, plan.solution.prices)
         self._near = self.nearby if near else None
+        self._seconds = math.inf  # of the last decision
         self._lock = Lock()  # policies fill their tables as they are asked
+
+    @property
+    def quick(self) -> bool:
+        """Whether the last decision was so fast that others may wait for the next."""
+        return self._seconds < QUICK_SECONDS and not self.slow
 
     @property
     def slow(self) -> bool:
@@ -39,19 +48,22 @@ class Desk:
         Draws are those of the stage: pulls of one stage come from one draw, and whoever cancels an
         allocation and asks again gets the same arm.
         """
-        rng = np.random.default_rng([self.plan.seed, ledger.stage])
+        rng = np.random.default_rng([ledger.plan.seed, ledger.stage])
         with self._lock:
-            return decide(
+            began = time.perf_counter()
+            found = decide(
                 self.policy,
                 situation_of(ledger),
                 self.plan.solution.prices,
                 nearby=self._near,
                 rng=rng,
             )
+            self._seconds = time.perf_counter() - began
+            return found
 
     def deployment(self, ledger: Ledger) -> int:
         """The arm to keep, when all slots are told."""
-        rng = np.random.default_rng([self.plan.seed, ledger.stage])
+        rng = np.random.default_rng([ledger.plan.seed, ledger.stage])
         with self._lock:
             return deployment(self.policy, situation_of(ledger), nearby=self._near, rng=rng)
 
@@ -126,7 +138,7 @@ def _listed(values: tuple[float, ...] | None) -> list[float] | None:
 
 
 class _Desks:
-    """The desks used last, by the hash of their plan."""
+    """The desks used last, by the hash of their tables."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, Desk] = OrderedDict()
@@ -135,15 +147,15 @@ class _Desks:
 
     def __call__(self, plan: Plan) -> Desk:
         with self._lock:
-            making = self._making.setdefault(plan.hash, Lock())
+            making = self._making.setdefault(plan.tables_hash, Lock())
         with making:  # the same tables are not made twice side by side
             with self._lock:
-                desk = self._kept.get(plan.hash)
+                desk = self._kept.get(plan.tables_hash)
             if desk is None:
                 desk = Desk(plan)
             with self._lock:
-                self._kept[plan.hash] = desk
-                self._kept.move_to_end(plan.hash)
+                self._kept[plan.tables_hash] = desk
+                self._kept.move_to_end(plan.tables_hash)
                 while len(self._kept) > KEPT_DESKS:
                     dropped, _ = self._kept.popitem(last=False)
                     self._making.pop(dropped, None)

@@ -46,9 +46,9 @@ class Plan:
         return digest(canonical({"prices": self.solution.prices.tolist()}))
 
     @cached_property
-    def hash(self) -> str:
-        """Plans with the same hash decide alike."""
-        return digest(canonical(self.to_dict()))
+    def tables_hash(self) -> str:
+        """Plans with the same one share their tables: all but the seed is the same."""
+        return digest(canonical(self.to_dict() | {"seed": None}))
 
     def to_dict(self) -> dict[str, Any]:
         solution = self.solution

@@ -148,7 +148,7 @@ class Trial:
     def ask(self, *, key: str | None = None, by: str = "library") -> Allocation:
         """Allocate the next slot. `NoFreeSlot` when all are in use."""
         for _ in range(TRIES):
-            found = self._decided()
+            found = None if self._desk.quick else self._decided()
             try:
                 return self._change(Request("asked"), partial(self._ask, found), key, by)
             except _MovedOn:
@@ -156,7 +156,7 @@ class Trial:
         raise StoreError("others write faster than this policy decides; try again")
 
     def _decided(self) -> tuple[str, Decision] | None:
-        """The decision as things stand, before the transaction: others wait for that one."""
+        """The decision as things stand, before the transaction, for which others wait."""
         ledger = self._ledger()
         if ledger.used >= ledger.slots:
             return None

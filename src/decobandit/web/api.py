@@ -8,15 +8,17 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Path, Request
 from fastapi.responses import JSONResponse
+from starlette.concurrency import run_in_threadpool
 
 from .._version import __version__
 from ..planning import plan
-from ..trials import Allocation, Trial, TrialError, create_trial, list_trials, open_trial
+from ..trials import Allocation, Trial, TrialError, create_trial, list_trials
 from ..trials.verification import verify_named
 from . import answers as out
 from . import schemas as sent
 from .auth import EVERYBODY, Caller, Principal, allow
 from .errors import CODES, ApiError
+from .handles import Handles
 from .problems import checked_problem
 from .routes import ApiRoute
 from .tokens import list_tokens, new_token, revoke_token
@@ -60,8 +62,10 @@ KeyHeader = Annotated[
 ]
 
 
-def _trial(request: Request, trial: TrialId) -> Trial:
-    return open_trial(trial, db=request.app.state.store)
+async def _trial(request: Request, trial: TrialId) -> Trial:
+    handles: Handles = request.app.state.handles
+    known = handles.known(trial)
+    return await run_in_threadpool(handles.open, trial) if known is None else known
 
 
 Opened = Annotated[Trial, Depends(_trial)]

@@ -15,6 +15,7 @@ from ..trials.store import Store
 from . import api, errors, pages
 from .auth import Guard, Identify
 from .errors import CatchAll
+from .handles import Handles
 from .headers import SecurityHeaders
 from .heavy import Heavy
 from .limits import BodyLimit, Limits, RateLimit
@@ -50,6 +51,7 @@ def create_app(
     )
     app.state.store, app.state.guard, app.state.limits = store, guard, limits
     app.state.heavy = Heavy(limits.waiting)
+    app.state.handles = Handles(store)
     errors.install(app)
     app.include_router(api.router)
     app.include_router(pages.router)

@@ -139,7 +139,7 @@ def allow(*roles: Role) -> Callable[[Endpoint], Endpoint]:
     return mark
 
 
-def _caller(
+async def _caller(  # not in a thread: it only looks
     request: Request,
     _bearer: Annotated[object, Depends(HTTPBearer(auto_error=False, scheme_name="token"))],
     _cookie: Annotated[

@@ -220,11 +220,11 @@ class Expectations:
 
     def known(self, trial: Trial) -> bool:
         """Whether it takes no time."""
-        return trial.plan.hash in self._kept
+        return trial.plan.tables_hash in self._kept
 
     def of(self, trial: Trial) -> Floats | None:
         """Expected loss up to each stage, (stages,); None where that would take long."""
-        name = trial.plan.hash
+        name = trial.plan.tables_hash
         if name not in self._kept:
             found = _expected(trial)
             with self._lock:
