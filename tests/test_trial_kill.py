@@ -120,11 +120,11 @@ def test_a_killed_program_has_written_all_or_nothing(sqlite: str) -> None:
     with open_store(sqlite) as store:
         trial = create_trial(PROBLEM, name="wheat", db=store, seed=1)
         began = time.monotonic()
-        first = deco("trial", "ask", "wheat", "--db", sqlite, "--key", "0", "--json").json["id"]
+        asking = ["trial", "ask", "wheat", "--db", sqlite, "--by", "library", "--json", "--key"]
+        first = deco(*asking, "0").json["id"]
         usual, rng = time.monotonic() - began, random.Random(4)
         for number in range(1, 1 + max(2, KILLS // 10)):
-            ask = [DECO, "trial", "ask", "wheat", "--db", sqlite, "--key", str(number), "--json"]
-            out = killed_after(ask, usual * rng.uniform(0.5, 1.1))
+            out = killed_after([DECO, *asking, str(number)], usual * rng.uniform(0.5, 1.1))
             kept = {event.key: event.data["allocation"] for event in trial.events() if event.key}
             assert trial.verify().ok
             assert kept["0"] == first

@@ -198,7 +198,9 @@ def test_what_is_not_http_is_answered_with_care(site: Site) -> None:
 
 
 def test_a_chunked_body_is_counted_too(site: Site) -> None:
-    head = b"POST /api/v1/plan HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    token = f"Authorization: Bearer {site.tokens['admin']}\r\n".encode()
+    head = b"POST /api/v1/plan HTTP/1.1\r\nHost: localhost\r\n" + token
+    head += b"Transfer-Encoding: chunked\r\n\r\n"
     chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
     with served(site.app) as port:
         heard = _say(port, head + chunk * 4 + b"1\r\n \r\n0\r\n\r\n")
