@@ -93,9 +93,12 @@ def window(
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))
     page.goto("/login")
-    page.keyboard.type(served.site.tokens[role])  # the field has the focus
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/")
+    # the field has the focus, once the page is drawn: keys pressed before are lost
+    page.wait_for_function("document.activeElement.id === 'token'")
+    page.keyboard.type(served.site.tokens[role])
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    assert page.url == f"{served.address}/", page.locator("main").text_content()
     yield page
     context.close()
     assert complaints == []
