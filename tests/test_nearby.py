@@ -153,7 +153,7 @@ def test_threads_may_share_it() -> None:
 def test_an_ask_at_a_late_stage_leaves_the_earlier_ones_alone() -> None:
     problem = Problem.uniform(arms=3, horizon=200)
     nearby = Nearby(problem, [0.6] * 200)
-    assert nearby._cones == {}
+    assert not nearby._cones
     nearby.terms(150, 0, 20, 10)
     assert nearby._cones[0]._lowest > 150
     nearby.terms(20, 0, 1, 0)

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -194,7 +194,41 @@ def test_what_is_not_http_is_answered_with_care(site: Site) -> None:
         for name, value in WANTED.items():
             assert f"{name}: {value}".lower() in heard.lower()
         long = b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 20_000
-        assert _say(port, long).startswith(b"HTTP/1.1 4")
+        assert _say(port, long).startswith(b"HTTP/1.1 400 ")
+        whole = long + b"\r\n\r\n"
+        assert _say(port, whole).startswith(b"HTTP/1.1 400 ")
+        many = b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * 20_000 + b"\r\n"
+        assert _say(port, many).startswith(b"HTTP/1.1 400 ")
+
+
+def test_a_head_that_never_ends_is_cut_off(site: Site) -> None:
+    sent = 0
+    with served(site.app) as port, socket.create_connection(("127.0.0.1", port), PATIENCE) as line:
+        line.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ")
+        with suppress(OSError):  # a reset or a broken pipe
+            while sent < 10_000_000:
+                sent += line.send(b"x" * 1000)
+                time.sleep(0.001)
+    assert 16_000 < sent < 1_000_000
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET http://elsewhere/ HTTP/1.1\r\nHost: elsewhere",
+        b"OPTIONS * HTTP/1.1\r\nHost: localhost",
+        b"GET /\xc3\xa9 HTTP/1.1\r\nHost: localhost",
+        b"POST /api/v1/plan HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
+        b"Transfer-Encoding: chunked",
+        b"POST /api/v1/plan HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nContent-Length: 3",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost",
+        b"GET / HTTP/1.1",
+    ],
+)
+def test_odd_heads_are_refused(site: Site, head: bytes) -> None:
+    with served(site.app) as port:
+        heard = _say(port, head + b"\r\nConnection: close\r\n\r\n")
+    assert heard.startswith(b"HTTP/1.1 4"), heard
 
 
 def test_a_chunked_body_is_counted_too(site: Site) -> None:

@@ -15,7 +15,6 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betainc, betaincinv, gammaln, xlogy
 
 from .problem import Problem
 
@@ -95,7 +94,9 @@ def expected_sum_of_largest(
 
     With a power, of the sum of their powers: the integrand is weighted by power x^(power - 1).
     """
-    from scipy.integrate import quad  # late: it brings all of scipy.optimize with it
+    # late: scipy takes half a second to load, and trials get along without it
+    from scipy.integrate import quad
+    from scipy.special import betainc
 
     slope = good - bad
 
@@ -120,6 +121,8 @@ def _cuts(
     alpha: Floats, beta: Floats, good: Floats, bad: Floats, counts: npt.NDArray[np.int64]
 ) -> Floats:
     """Ends and inner points of [0, 1] between which the integrand is smooth."""
+    from scipy.special import betaincinv
+
     # of one arm and of the largest of each group, whose distribution is F^count
     levels = np.stack([_QUANTILES + 0 * counts[:, None], _QUANTILES ** (1.0 / counts[:, None])])
     theta = betaincinv(alpha[:, None], beta[:, None], levels)
@@ -131,6 +134,8 @@ def _cuts(
 
 def _expected_minimum(above: Floats, below: Floats, counts: npt.NDArray[np.int64], m: int) -> float:
     """E[min(N, m)] = m - sum_{i<m} (m - i) P(N = i), N a sum of binomials, one per group."""
+    from scipy.special import gammaln, xlogy
+
     if m == 1:
         return 1.0 - float(np.exp(xlogy(counts, below).sum()))
     i = np.arange(m)

@@ -18,7 +18,9 @@ Sweeps wait until they are needed: an ask at a late stage leaves the earlier one
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
 
@@ -74,6 +76,10 @@ class _Cone:
         """Whether the stage is a checkpoint."""
         return stage == self._depth or stage % self._step == 0
 
+    def after(self, stage: int) -> int:
+        """The next checkpoint."""
+        return min(self._depth, (stage // self._step + 1) * self._step)
+
     def values(self, checkpoint: int) -> Floats:
         """V at a checkpoint, (slab,)."""
         while self._lowest > checkpoint:
@@ -86,7 +92,7 @@ class _Cone:
 
     def inner(self, stage: int, pulls: int, good: int) -> tuple[_Cone, int, int, int]:
         """The cone up to the next checkpoint that has a state, and its tip: stage, pulls, good."""
-        top = min(self._depth, (stage // self._step + 1) * self._step)
+        top = self.after(stage)
         tip_good = good - good % self._grain
         tip_bad = (pulls - good) - (pulls - good) % self._grain
         tip = tip_good + tip_bad
@@ -118,7 +124,7 @@ class Nearby:
         self.prices = np.array(prices, dtype=float)
         check_prices(self.prices, problem)
         self._groups = problem.groups
-        self._cones: dict[int, _Cone] = {}  # of all states, by group
+        self._cones: list[_Cone] = []  # of all states, by group
         self._lock = Lock()
 
     def terms(self, stage: int, group: int, good: int, bad: int) -> Terms:
@@ -151,19 +157,22 @@ class Nearby:
             raise ValueError(f"{good} good, {bad} bad: not possible at stage {stage}")
         pulls = good + bad
         with self._lock:
-            cone = self._whole(group)
+            cone = self._wholes(stage)[group]
             while not cone.keeps(stage + after):
                 cone, first, tip, tip_good = cone.inner(stage + after, pulls, good)
                 stage, pulls, good = stage - first, pulls - tip, good - tip_good
             return cone.setting, cone.values(stage + after), pulls, good
 
-    def _whole(self, group: int) -> _Cone:
-        """All states of a group."""
-        if group not in self._cones:
-            arm, depth = self._groups[group], self.problem.stages
-            setting = _Setting(arm.alpha, arm.beta, arm.reward_good, arm.reward_bad, self.prices)
-            self._cones[group] = _Cone(setting, _final(arm, depth), depth, _most_cones(arm.count))
-        return self._cones[group]
+    def _wholes(self, stage: int) -> list[_Cone]:
+        """All states, by group; the first ask sweeps all groups, for it will need all of them."""
+        if not self._cones:
+            depth = self.problem.stages
+            for arm in self._groups:
+                own = _Setting(arm.alpha, arm.beta, arm.reward_good, arm.reward_bad, self.prices)
+                self._cones.append(_Cone(own, _final(arm, depth), depth, _most_cones(arm.count)))
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                list(pool.map(lambda cone: cone.values(cone.after(stage)), self._cones))
+        return self._cones
 
 
 def _final(arm: Group, depth: int) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,10 +56,14 @@ def serve(
         if not no_auth:
             _first_token(store)
         url = url_of(listening, host)
-        server = make_server(
-            app, ready=lambda: print(f"serving at {url}", flush=True), verbose=verbose
-        )
-        server.run(sockets=[listening])
+        make_server(app, ready=lambda: _ready(url), verbose=verbose).run(sockets=[listening])
+
+
+def _ready(url: str) -> None:
+    # what was loaded so far stays: to look through all of it for garbage takes a tenth of a
+    # second, in which nobody is answered
+    gc.freeze()
+    print(f"serving at {url}", flush=True)
 
 
 def _log(verbose: bool) -> None:

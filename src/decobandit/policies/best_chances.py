@@ -15,7 +15,6 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betainc, betaincinv, betaln, expit, log_expit
 
 Floats = npt.NDArray[np.float64]
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
@@ -64,11 +63,18 @@ def _chance(kind: Floats, kinds: Floats, others: npt.NDArray[np.int64], floor: f
     cuts = np.unique(np.concatenate(points).clip(least, most))
     half = np.diff(cuts)[:, None] / 2.0
     y = (cuts[:-1, None] + half * (1.0 + _NODES)).ravel()
-    density = np.exp(a * log_expit(y) + b * log_expit(-y) - betaln(a, b))
+    density = _density(a, b, y)
     for other, count in zip(kinds, others, strict=True):
         if count:
             density *= _cdf(other[0], other[1], _moved(y, kind, other)) ** count
     return float(density @ (half * _WEIGHTS).ravel())
+
+
+def _density(a: float, b: float, y: Floats) -> Floats:
+    """Density of the log-odds y of a Beta(a, b)."""
+    from scipy.special import betaln, log_expit  # late: trials get along without scipy
+
+    return np.exp(a * log_expit(y) + b * log_expit(-y) - betaln(a, b))  # type: ignore[no-any-return]
 
 
 def _odds(value: Floats, kind: Floats) -> Floats:
@@ -80,6 +86,8 @@ def _odds(value: Floats, kind: Floats) -> Floats:
 
 def _moved(y: Floats, here: Floats, there: Floats) -> Floats:
     """Log-odds at which an arm of the kind `there` earns what one `here` earns at y."""
+    from scipy.special import expit
+
     return _odds(here[2] + here[3] * expit(y), there) if _differ(here, there) else y
 
 
@@ -99,6 +107,8 @@ def _cdf(a: float, b: float, y: Floats) -> Floats:
 
 def _lower_tail(a: float, b: float, y: Floats) -> Floats:
     """The same for y up to 0: p^a / (a B(a, b)) where p is too small for a double."""
+    from scipy.special import betainc, betaln, expit
+
     with np.errstate(over="ignore"):
         power = np.exp(a * y - np.log(a) - betaln(a, b))
     return np.asarray(np.where(y < -_FAR, power, betainc(a, b, expit(y))), dtype=np.float64)
@@ -111,6 +121,8 @@ def _quantiles(a: float, b: float) -> Floats:
 
 
 def _lower(a: float, b: float) -> Floats:
+    from scipy.special import betaincinv, betaln
+
     p = betaincinv(a, b, _LEVELS)
     with np.errstate(divide="ignore"):
         exact = np.log(p) - np.log1p(-p)

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import expit
 
 from ..kernels.episodes import Episodes
 from ..kernels.thompson import play
@@ -37,6 +36,8 @@ class ThompsonPolicy(RandomisedPolicy):
             self.distribution = self._distribution
 
     def draw(self, stage: int, state: State, rng: np.random.Generator) -> tuple[int, ...]:
+        from scipy.special import expit  # late: trials get along without scipy
+
         a, b, low, span = self._better(stage, state)
         log_odds = _log_gamma(a, rng) - _log_gamma(b, rng)
         # draws rounded to 0 or 1 are still told apart by their log-odds

@@ -73,7 +73,6 @@ def make_server(
         proxy_headers=False,
         server_header=False,
         limit_concurrency=CONNECTIONS,
-        h11_max_incomplete_event_size=16 * 1024,
         timeout_keep_alive=5,
         timeout_graceful_shutdown=END_SECONDS,
     )
