@@ -51,6 +51,7 @@ sphinx_gallery_conf = {
     "examples_dirs": [str(HERE.parent / "examples")],
     "gallery_dirs": ["gallery"],
     "filename_pattern": r"/plot_",
+    "image_scrapers": ("figure_scraper.figures",),
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
