@@ -54,13 +54,6 @@ class Books:
         self._kept: OrderedDict[str, Ledger] = OrderedDict()
         self._lock = Lock()
 
-    def trial_id(self, connection: Connection, trial: str) -> str:
-        """The id of a trial given by id or by name; ids come first."""
-        ids = list(connection.execute(_ID_OF, {"trial": trial}).scalars())
-        if not ids:
-            raise NotFound(f"no trial is called {trial!r}")
-        return trial if trial in ids else str(ids[0])
-
     def current(self, connection: Connection, trial: str, *, lock: bool = False) -> Ledger:
         """The trial as the transaction sees it. `lock`: nobody else writes to it before the end."""
         query = _TRIAL_LOCKED if lock and self.store.locks_rows else _TRIAL
@@ -149,6 +142,14 @@ class Books:
             raise Damaged(f"trial {ledger.trial}: the head moved while an event was written")
         self.keep(connection, later)
         return later
+
+
+def trial_id(connection: Connection, trial: str) -> str:
+    """The id of a trial given by id or by name; ids come first."""
+    ids = list(connection.execute(_ID_OF, {"trial": trial}).scalars())
+    if not ids:
+        raise NotFound(f"no trial is called {trial!r}")
+    return trial if trial in ids else str(ids[0])
 
 
 def refuse_taken(connection: Connection, name: str) -> None:

@@ -25,7 +25,7 @@ from ..dual import DualSolution
 from ..policies.base import DEFAULT_TIES
 from ..problem import Problem
 from . import schema
-from .books import Books, refuse_taken, stored_events
+from .books import Books, refuse_taken, stored_events, trial_id
 from .decisions import Decision
 from .desks import Desk, decision_record, desk_of, situation_of
 from .errors import Conflict, Damaged, NoFreeSlot, NotFound, StoreError, TrialError
@@ -89,7 +89,7 @@ def open_trial(trial: str, *, db: Database = None) -> Trial:
     """A trial that exists, by id or by name."""
     with _closed_on_error(db) as store, store.read() as connection:
         books = books_of(store)
-        return Trial(store, books.current(connection, books.trial_id(connection, trial)))
+        return Trial(store, books.current(connection, trial_id(connection, trial)))
 
 
 def list_trials(*, db: Database = None) -> list[Summary]:

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from . import schema
-from .books import stored_events
+from .books import stored_events, trial_id
 from .errors import Damaged, NotFound, TrialError
 from .events import GENESIS, Event, StoredEvent, chained
 from .ledger import Ledger
@@ -79,14 +79,7 @@ def verify_trial(connection: Connection, trial: str) -> Verification:
 
 def verify_named(connection: Connection, trial: str) -> Verification:
     """Check the trial of an id or a name."""
-    columns = schema.trials.c
-    found = connection.execute(
-        select(columns.id).where((columns.id == trial) | (columns.name == trial))
-    )
-    ids = list(found.scalars())
-    if not ids:
-        raise NotFound(f"no trial is called {trial!r}")
-    return verify_trial(connection, trial if trial in ids else ids[0])
+    return verify_trial(connection, trial_id(connection, trial))
 
 
 def with_head(found: Verification, head: str) -> Verification:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Path, Request
@@ -12,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from .._version import __version__
 from ..planning import plan
-from ..trials import Allocation, Trial, TrialError, create_trial, list_trials
+from ..trials import Allocation, Trial, create_trial, list_trials
 from ..trials.verification import verify_named
 from . import answers as out
 from . import schemas as sent
@@ -71,20 +69,6 @@ async def _trial(request: Request, trial: TrialId) -> Trial:
 Opened = Annotated[Trial, Depends(_trial)]
 
 
-@contextmanager
-def _refusals(request: Request) -> Iterator[None]:
-    """Long work in its turn; what the problem or the policy refuses is the client's mistake."""
-    try:
-        with request.app.state.heavy.turn():
-            yield
-    except TrialError:
-        raise
-    except MemoryError as error:
-        raise ApiError(422, "too_large", str(error) or "the problem is too large") from None
-    except (ValueError, OverflowError) as error:
-        raise ApiError(422, "invalid", " ".join(str(error).split())) from None
-
-
 def _key(header: str | None, body: sent.KeyIn | sent.OutcomeIn | None) -> str | None:
     inside = None if body is None else body.key
     if header is not None and inside is not None and header != inside:
@@ -113,7 +97,7 @@ def health() -> out.HealthOut:
 def trial_create(request: Request, caller: Caller, body: sent.CreateIn) -> out.StatusOut:
     """Solve a problem and begin a trial of it."""
     state = request.app.state
-    with _refusals(request):
+    with state.heavy.solving():
         problem = checked_problem(body.problem, state.limits)
         trial = create_trial(
             problem,
@@ -251,7 +235,7 @@ def trial_path(_: Caller, trial: Opened) -> JSONResponse:
 @allow("admin", "viewer")
 def plan_make(request: Request, _: Caller, body: sent.PlanIn) -> out.PlanOut:
     """What a trial would earn by several policies, and what none can exceed."""
-    with _refusals(request):
+    with request.app.state.heavy.solving():
         problem = checked_problem(body.problem, request.app.state.limits)
         return out.PlanOut.model_validate(plan(problem, body.policies).to_dict())
 

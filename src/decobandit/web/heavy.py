@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ..trials import TrialError
 from .errors import ApiError
 
 
@@ -28,3 +29,16 @@ class Heavy:
                 yield
         finally:
             self._room.release()
+
+    @contextmanager
+    def solving(self) -> Iterator[None]:
+        """A turn for a problem that was sent: what it is refused for is the sender's to fix."""
+        try:
+            with self.turn():
+                yield
+        except TrialError:
+            raise
+        except MemoryError as error:
+            raise ApiError(422, "too_large", str(error) or "the problem is too large") from None
+        except (ValueError, OverflowError) as error:
+            raise ApiError(422, "invalid", " ".join(str(error).split())) from None

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -116,18 +114,6 @@ def _number(text: str, what: str) -> float:
         raise ValueError(f"{what}: {text[:40]!r} is not a number") from None
 
 
-@contextmanager
-def _refusals(request: Request) -> Iterator[None]:
-    """Long work in its turn; what is refused for its size or its numbers is the reader's to fix."""
-    try:
-        with request.app.state.heavy.turn():
-            yield
-    except TrialError:
-        raise
-    except (ValueError, OverflowError, MemoryError) as error:
-        raise ApiError(422, "invalid", " ".join(str(error).split()) or "too large") from None
-
-
 @router.get("/plan")
 @allow("admin", "viewer")
 def show(request: Request) -> Response:
@@ -143,7 +129,7 @@ def expect(request: Request, form: Sent) -> Response:
     if form.one("add"):
         return _page(request, draft)
     try:
-        with _refusals(request):
+        with request.app.state.heavy.solving():
             problem = draft.problem(request.app.state.limits)
             names = dict.fromkeys([draft.policy, *DEFAULT_POLICIES])
             return _page(request, draft, plan(problem, list(names)))
@@ -158,7 +144,7 @@ def start(request: Request, form: Sent) -> Response:
     draft = Draft.of(form)
     store, by = request.app.state.store, request.state.principal.name
     try:
-        with _refusals(request):
+        with request.app.state.heavy.solving():
             problem = draft.problem(request.app.state.limits)
             try:
                 trial = create_trial(problem, policy=draft.policy, name=draft.name, db=store, by=by)
