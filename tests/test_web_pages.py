@@ -10,7 +10,7 @@ import pytest
 from decobandit.trials import Trial, create_trial, list_trials
 from decobandit.web.sessions import COOKIE
 from page_browser import EVIL, NAMES, Browser, Elements
-from web_client import Site
+from web_client import HOST, Site
 
 ROLES = ("admin", "viewer", "operator")
 READERS = ("admin", "viewer")
@@ -83,6 +83,13 @@ def test_the_cookie_is_not_the_token_and_scripts_cannot_read_it(site: Site) -> N
     cookie = found.headers["set-cookie"]
     assert site.tokens["admin"] not in cookie
     assert {"HttpOnly", "SameSite=strict", "Path=/"} <= {part.strip() for part in cookie.split(";")}
+    assert "Secure" not in cookie
+
+
+def test_behind_a_proxy_that_speaks_tls_the_cookie_is_sent_over_tls_only(site: Site) -> None:
+    form = {"token": site.tokens["admin"]}
+    found = Browser(site, None).post("/login", data=form, origin=f"https://{HOST}")
+    assert "Secure" in {part.strip() for part in found.headers["set-cookie"].split(";")}
 
 
 def test_a_wrong_token_is_told_so_and_gets_no_cookie(site: Site) -> None:

@@ -64,7 +64,8 @@ def log_in(request: Request, form: Sent) -> Response:
         answer.headers.update(error.headers or {})
         return answer
     entered = go(wanted)
-    safe = request.url.scheme == "https"
+    # a proxy may speak TLS with the browser, and plainly with this server
+    safe = "https" in (request.url.scheme, request.headers.get("origin", "").partition(":")[0])
     entered.set_cookie(COOKIE, session, httponly=True, samesite="strict", secure=safe, path="/")
     return entered
 

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from ..trials import Allocation, Damaged, Event, Trial, open_trial, outcomes_csv
+from ..trials.verification import verify_named
 from .auth import EVERYBODY, allow
 from .errors import ApiError
 from .figures import Expectations, decision_figure, describe_decision, path_figure
@@ -174,16 +175,17 @@ def why_figures(
 @allow("admin", "viewer")
 def audit(
     request: Request,
-    trial: Opened,
+    name: Annotated[str, Path(alias="trial", max_length=100)],
     check: str = "",
     number: Annotated[int, Query(alias="page", ge=1)] = 1,
 ) -> Response:
     """The log, and whether it is whole."""
-    verified = trial.verify() if check == "chain" else None
     try:
+        trial = _trial(request, name)
         events = trial.events()
     except Damaged:
-        events, verified = [], trial.verify()
+        return _damaged(request, name)
+    verified = trial.verify() if check == "chain" else None
     replayed = None
     if check == "decisions" and events:
         with request.app.state.heavy.turn():
@@ -201,6 +203,13 @@ def audit(
         verified=verified,
         replayed=replayed,
     )
+
+
+def _damaged(request: Request, trial: str) -> Response:
+    """What is wrong with a trial that cannot be opened."""
+    with request.app.state.store.read() as connection:
+        verified = verify_named(connection, trial)
+    return page(request, "damaged.html.j2", verified=verified)
 
 
 def _rows(events: Sequence[Event], shown: Sequence[Event]) -> list[tuple[Event, str, str]]:
