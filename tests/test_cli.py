@@ -251,6 +251,22 @@ def test_progress_is_shown_at_a_terminal_only() -> None:
     assert answers[0] == answers[1]
 
 
+def test_ctrl_c_while_the_program_is_loaded_is_no_error() -> None:
+    code = (
+        "import builtins, os, signal\n"
+        "from decobandit.cli import main\n"
+        "load = builtins.__import__\n"
+        "def loading(name, *rest):\n"
+        "    if name == 'typer': os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return load(name, *rest)\n"
+        "builtins.__import__ = loading\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "deco: interrupted\n")
+
+
 def test_interruption_returns_the_best_solution_so_far() -> None:
     stopped = deco_at_terminal(*LONG, "--tol", 0, "--json", interrupt_at="bound")
     assert stopped.code == 0

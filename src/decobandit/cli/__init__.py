@@ -1,5 +1,18 @@
 """The `deco` program. Commands parse, call one function, print; they import late to start fast."""
 
-from .app import main
+import sys
+
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run the program; Ctrl-C is no error, even while it is still being loaded."""
+    try:
+        from .app import run
+    except KeyboardInterrupt:
+        print("deco: interrupted", file=sys.stderr)
+        raise SystemExit(INTERRUPTED) from None
+    run()
+
 
 __all__ = ["main"]

@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from .. import __version__
+from . import INTERRUPTED
 from .bound import bound
 from .demo import demo
 from .evaluate import evaluate
@@ -30,7 +31,6 @@ from .warmup import warmup
 
 _interrupted: list[int] = []  # signals seen
 BAD_INPUT = 2
-INTERRUPTED = 130
 
 app = typer.Typer(
     name="deco",
@@ -92,7 +92,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     signal.default_int_handler(number, frame)
 
 
-def main() -> None:
+def run() -> None:
     """Run the program. Bad input ends with exit code 2 and one line on standard error."""
     signal.signal(signal.SIGINT, _interrupt)
     try:
@@ -109,7 +109,7 @@ def main() -> None:
         if not _interrupted:
             _fail("deco", str(error) or type(error).__name__)
         code = INTERRUPTED
-    except typer.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         code = INTERRUPTED
     except Exception:
         if not _interrupted:
