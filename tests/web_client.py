@@ -147,6 +147,7 @@ class Site:
     folder: Path
     limits: Limits = field(default_factory=Limits)
     auth: bool = True
+    db: str | None = None  # a file in the folder where none is given
 
     def __post_init__(self) -> None:
         self.reopen()
@@ -157,7 +158,7 @@ class Site:
 
     def reopen(self) -> None:
         """A new server on the same database."""
-        self.store: Store = open_store(self.folder / "site.db")
+        self.store: Store = open_store(self.db or self.folder / "site.db")
         self.app = create_app(self.store, auth=self.auth, limits=self.limits)
 
     def get(self, path: str, role: str | None = "admin", **more: Any) -> Answer:
