@@ -26,6 +26,7 @@ LAYERS = [
     {"market", "master"},
     {"search"},
     {"dual"},
+    {"flat_tables", "shared_tables"},
     {"relaxation", "calibration", "best_arm"},
     {"nearby"},
     {"joint_states"},

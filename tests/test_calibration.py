@@ -97,9 +97,10 @@ def test_exact_tables_hold_the_index_of_every_state(path: PricePath) -> None:
 def test_tables_by_sweeps_agree_with_exact_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem(arms=heterogeneous(24).arms[:2], horizon=24)  # good is better in both
     exact = Calibration(problem, np.zeros(24))
-    swept = Calibration(problem, np.zeros(24))
     tables = [exact.stage_index(stage) for stage in range(24)]
     monkeypatch.setattr(calibration, "EXACT_STAGES", 0)
+    monkeypatch.setattr(calibration, "FLAT_STAGES", 0)
+    swept = Calibration(problem, np.zeros(24))
     for stage in range(24):
         np.testing.assert_allclose(swept.stage_index(stage), tables[stage], atol=3e-4)
 
@@ -134,6 +135,19 @@ def test_index_is_in_the_unit_of_the_rewards(unit: float) -> None:
     assert index(unit) / unit == pytest.approx(index(1.0), rel=1e-9)
 
 
+@pytest.mark.parametrize("group", [0, 1])
+def test_swept_tables_are_shared_and_solved_ones_are_others(
+    monkeypatch: pytest.MonkeyPatch, group: int
+) -> None:
+    problem = Problem(arms=heterogeneous(60).arms[:2], horizon=60)
+    solved = Calibration(problem, np.zeros(60)).stage_index(4)
+    monkeypatch.setattr(calibration, "FLAT_STAGES", 0)
+    swept, again = (Calibration(problem, np.zeros(60), sweeps=300) for _ in range(2))
+    assert np.array_equal(swept.stage_index(4), again.stage_index(4))
+    assert swept._whole[group] is again._whole[group]
+    assert 0.0 < np.abs(swept.stage_index(4)[group] - solved[group]).max() < 1e-2
+
+
 def test_a_table_that_does_not_fit_is_refused_with_its_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -146,12 +160,12 @@ def test_a_table_that_does_not_fit_is_refused_with_its_size(
 
 
 def test_problems_with_the_same_arms_share_a_table() -> None:
-    horizon = calibration.EXACT_STAGES + 2
+    horizon = 50
     few, many = (
-        Calibration(Problem.uniform(arms=arms, horizon=horizon), np.zeros(horizon), sweeps=300)
+        Calibration(Problem.uniform(arms=arms, horizon=horizon), np.zeros(horizon))
         for arms in (2, 7)
     )
     assert np.array_equal(few.stage_index(4), many.stage_index(4))
-    assert few._swept[0] is many._swept[0]
-    other = Calibration(Problem.uniform(arms=2, horizon=horizon), np.full(horizon, 0.1), sweeps=300)
-    assert other.stage_index(4)[0] == pytest.approx(few.stage_index(4)[0] - 0.1, abs=1e-3)
+    assert few._whole[0] is many._whole[0]
+    other = Calibration(Problem.uniform(arms=2, horizon=horizon), np.full(horizon, 0.1))
+    assert other.stage_index(4)[0] == pytest.approx(few.stage_index(4)[0] - 0.1, abs=1e-10)

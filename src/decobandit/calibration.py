@@ -15,25 +15,26 @@ pull at which the arm is indifferent.
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .flat_tables import flat_table
 from .kernels.calibrate import advantage, root, stage_roots, terminal_from
 from .kernels.frontier import follow, stage_start
 from .kernels.layout import slab_size
 from .market import check_prices
 from .memory import refuse_over
 from .problem import Problem
+from .shared_tables import SharedTables
 
 Floats = npt.NDArray[np.float64]
 ACCURACY = 1e-11  # of an index, in units of the largest reward difference
-EXACT_STAGES = 48  # up to here tables are solved state by state, beyond it by sweeps
+FLAT_STAGES = 600  # up to here tables under a flat price are solved state by state
+EXACT_STAGES = 48  # up to here others are, too; beyond come sweeps
 SLOW_STAGES = 100  # rewards for which sweeps do not work are solved state by state up to here
 SWEEP_ROWS = 200_000_000  # rows of states that all sweeps together may visit (about 12 s)
 FEWEST_SWEEPS, MOST_SWEEPS = 256, 4096
@@ -88,38 +89,14 @@ def reward_scale(problem: Problem) -> float:
     return spread or 1.0
 
 
-class _Shared:
-    """Tables that were made last, up to so many bytes: problems with the same arms share them."""
-
-    def __init__(self, most_bytes: int) -> None:
-        self._most_bytes = most_bytes
-        self._tables: OrderedDict[tuple[Any, ...], Floats] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, key: tuple[Any, ...]) -> Floats | None:
-        with self._lock:
-            if key in self._tables:
-                self._tables.move_to_end(key)
-            return self._tables.get(key)
-
-    def put(self, key: tuple[Any, ...], table: Floats | None) -> None:
-        if table is None or table.nbytes > self._most_bytes:
-            return
-        table.flags.writeable = False
-        with self._lock:
-            self._tables[key] = table
-            while sum(each.nbytes for each in self._tables.values()) > self._most_bytes:
-                self._tables.popitem(last=False)
-
-
-_SHARED = _Shared(SHARED_BYTES)
+_SHARED = SharedTables(SHARED_BYTES)
 
 
 class Calibration:
     """Calibrated indices of all groups under the prices base + c weight."""
 
     def __init__(self, problem: Problem, base: Floats, *, sweeps: int | None = None) -> None:
-        """`sweeps`: of a long table, at most; fewer are faster and less accurate."""
+        """`sweeps`: of a table that is swept, at most; fewer are faster and less accurate."""
         self.problem = problem
         self._most_sweeps = MOST_SWEEPS if sweeps is None else sweeps
         self.base = base
@@ -129,7 +106,9 @@ class Calibration:
         self._scale = reward_scale(problem)
         self._none = np.zeros(slab_size(problem.stages))
         self._tables: dict[int, Floats] = {}  # by stage, solved state by state
-        self._swept: list[Floats] = []  # by group, all stages
+        self._whole: list[Floats] = []  # by group, all stages
+        single = all(self._single(k) for k in range(len(problem.groups)))
+        self._flat = single and problem.stages <= FLAT_STAGES
 
     def _terminal(self, group: int) -> Floats:
         table = self.problem.groups[group].terminal
@@ -195,18 +174,20 @@ class Calibration:
     def stage_index(self, stage: int) -> Floats:
         """Index of every state at a stage, (groups, slab).
 
-        Short horizons: exact, as `index`. Long ones: by sweeps over many surcharges, which leaves
-        errors of up to half the distance of two surcharges, and mostly far less. The surcharges
-        span the rewards of all stages: where these differ much, errors do too.
+        Under a flat price, with the same rewards at all stages: as `index`, to 1e-7 and mostly
+        far better. Otherwise, short horizons: exact, as `index`. Long ones: by sweeps over many
+        surcharges, which leaves errors of up to half the distance of two surcharges, and mostly
+        far less. The surcharges span the rewards of all stages: where these differ much, errors
+        do too.
         """
-        if self.problem.stages <= EXACT_STAGES or not self._monotone():
+        if not self._flat and (self.problem.stages <= EXACT_STAGES or not self._monotone()):
             if stage not in self._tables:
                 self._solve_from(stage)
             return self._tables[stage]
-        if not self._swept:
-            self._sweep_all()
+        if not self._whole:
+            self._make_whole()
         own = slice(stage_start(stage), stage_start(stage + 1))
-        return np.stack([table[own] for table in self._swept])
+        return np.stack([table[own] for table in self._whole])
 
     def _monotone(self) -> bool:
         """Whether indices grow with good outcomes in all groups, as sweeps need it."""
@@ -215,17 +196,34 @@ class Calibration:
             for group in self.problem.groups
         )
 
-    def _sweep_all(self) -> None:
+    def _make_whole(self) -> None:
         stages, groups = self.problem.stages, self.problem.groups
         refuse_over(
             8.0 * len(groups) * stage_start(stages),
             f"a table of calibrated indices over {stages} stages for {len(groups)} kinds of arms",
             "use the policy 'deco'",
         )
-        tables = [_SHARED.get(self._key(k)) for k in range(len(groups))]
-        missing = [k for k, table in enumerate(tables) if table is None]
-        for k in missing:
-            tables[k] = np.empty(stage_start(stages))
+        found = [_SHARED.get(self._key(k)) for k in range(len(groups))]
+        missing = [k for k, table in enumerate(found) if table is None]
+        made = [self._flat_table(k) for k in missing] if self._flat else self._sweep(missing)
+        for k, table in zip(missing, made, strict=True):
+            _SHARED.put(self._key(k), table)
+            found[k] = table
+        self._whole = [table for table in found if table is not None]
+
+    def _flat_table(self, group: int) -> Floats:
+        arm = self.problem.groups[group]
+        return flat_table(
+            alpha=arm.alpha,
+            beta=arm.beta,
+            reward_good=arm.reward_good[0] - self.base[0],
+            reward_bad=arm.reward_bad[0] - self.base[0],
+            stages=self.problem.stages,
+        )
+
+    def _sweep(self, which: list[int]) -> list[Floats]:
+        groups = self.problem.groups
+        tables = {k: np.empty(stage_start(self.problem.stages)) for k in which}
 
         def run(job: tuple[int, int]) -> None:
             k, i = job
@@ -236,17 +234,15 @@ class Calibration:
             )  # fmt: skip
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(run, [(k, i) for k in missing for i in range(CHUNKS)]))
-        for k in missing:
-            _SHARED.put(self._key(k), tables[k])
-        self._swept = [table for table in tables if table is not None]
+            list(pool.map(run, [(k, i) for k in which for i in range(CHUNKS)]))
+        return [tables[k] for k in which]
 
     def _key(self, group: int) -> tuple[Any, ...]:
-        """All that a swept table depends on: other problems may have the same arm."""
+        """All that a whole table depends on: other problems may have the same arm."""
         arm = self.problem.groups[group]
         arrays = (arm.reward_good, arm.reward_bad, self.base, self.weight)
         return (
-            arm.alpha, arm.beta, self._most_sweeps, self._range(0, group),
+            arm.alpha, arm.beta, 0 if self._flat else self._most_sweeps, self._range(0, group),
             *(array.tobytes() for array in arrays),
         )  # fmt: skip
 

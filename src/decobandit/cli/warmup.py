@@ -7,13 +7,13 @@ def warmup() -> None:
     """Compile the kernels and keep them on disk."""
     import time
 
-    from ..calibration import EXACT_STAGES
+    from ..calibration import EXACT_STAGES, PricePath
     from ..dual import dual_value, solve
     from ..evaluation import evaluate
     from ..gaps import gap
     from ..information_bounds import information_bound
     from ..joint_optimum import optimum
-    from ..policies.calibrated import fh_gittins
+    from ..policies.calibrated import CalibratedPolicy, fh_gittins
     from ..policies.deco import deco
     from ..policies.optimal import OptimalPolicy
     from ..problem import Problem
@@ -31,7 +31,8 @@ def warmup() -> None:
     evaluate(fh_gittins(problem))
     optimum(problem)
     evaluate(OptimalPolicy(Problem.uniform(arms=3, horizon=4)))
-    fh_gittins(Problem.uniform(arms=1, horizon=EXACT_STAGES + 1)).stage_index(0)
+    longer = Problem.uniform(arms=1, horizon=EXACT_STAGES + 1)
+    CalibratedPolicy(longer, PricePath(kappa=0.1), sweeps=64).stage_index(0)
     solve(Problem.uniform(arms=2, horizon=110))
     optimum(Problem.uniform(arms=3, horizon=4, pulls_per_stage=2))
     bench = Workbench(problem)
