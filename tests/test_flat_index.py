@@ -6,7 +6,7 @@ import pytest
 from decobandit import flat_tables
 from decobandit.calibration import Calibration
 from decobandit.flat_tables import flat_table
-from decobandit.kernels.flat_index import flat_root
+from decobandit.kernels.flat_index import DENSE, flat_root, index_by_left
 from decobandit.kernels.stopping import gain
 from decobandit.problem import Arm, Beta, Problem, Reward
 from examples import seasonal
@@ -94,6 +94,16 @@ def test_longer_tables_hold_the_index_of_single_states(stages: int) -> None:
         g = int(rng.integers(n + 1))
         index = found.index(t, 0, g, n - g)
         assert found.stage_index(t)[0, n * (n + 1) // 2 + g] == pytest.approx(index, abs=1e-8)
+
+
+@pytest.mark.parametrize("posterior", [(49.0, 49.0), (96.02, 1.0), (20.5, 77.3)])
+def test_cubics_between_roots_are_right_to_seven_digits(posterior: tuple[float, float]) -> None:
+    most, step = 404, flat_tables.STEP
+    index, W = np.empty(most + 2 * step), np.empty(2 * (most + 2 * step))
+    index_by_left(*posterior, most, step, flat_tables.LAST_STEP, W, index)
+    assert sum(posterior) > flat_tables.SMOOTH
+    for left in (DENSE + 1, DENSE + 2, 299, 402):
+        assert index[left] == pytest.approx(bisected(*posterior, left), abs=1e-7)
 
 
 def test_rewards_that_change_take_the_general_road() -> None:
