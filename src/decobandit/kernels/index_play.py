@@ -18,6 +18,9 @@ from numba import njit
 from .episodes import pull
 from .layout import row_start, spot
 
+RUN = 4  # pulls of one arm in a row, after the first, from which on it is held
+REACH = 16  # stages over which it is held at most, before all arms are looked at again
+
 
 @njit(cache=True, nogil=True)
 def lay_out(index, t, b, most, table):
@@ -57,58 +60,75 @@ def drawn(score, least, rng):
 
 
 @njit(cache=True, nogil=True)
-def largest_of_others(flat, place, arm, first, B, others):
-    """others[b], b from `first` on: the largest index of all arms but one, while they rest."""
-    for b in range(first, B):
+def two_largest(score):
+    """Where the largest score is, the score, and the second largest. Without branches, too."""
+    arm, largest, second = 0, -np.inf, -np.inf
+    for a in range(score.shape[0]):
+        x = score[a]
+        lower = largest if x > largest else x
+        second = lower if lower > second else second
+        arm = a if x > largest else arm
+        largest = x if x > largest else largest
+    return arm, largest, second
+
+
+@njit(cache=True, nogil=True)
+def largest_of_others(flat, place, arm, first, end, others):
+    """others[b], b in first..end-1: the largest index of all arms but one, while they rest."""
+    for b in range(first, end):
         others[b] = -np.inf
     for a in range(place.shape[0]):
         if a != arm:
             at = place[a]
-            for b in range(first, B):
+            for b in range(first, end):
                 others[b] = max(others[b], flat[at + np.uint64(b)])
+
+
+@njit(cache=True, nogil=True)
+def advance(episodes, e, b, i, arm, most, B, place):
+    """Pull an arm, and move its run of indices."""
+    bad = episodes.pulls[e, arm] - episodes.good[e, arm]
+    good = pull(episodes, e, b, i, arm)
+    # a product, as a branch could not be predicted
+    place[arm] += np.uint64((good + (1 - good) * (most + 1 - bad)) * B)
 
 
 @njit(cache=True, nogil=True)
 def play_indices(episodes, table, most, group, counts, tolerance, by_pulls, by_position, rng):
     """Play a block of stages with pulls of the largest index; counts (B,): pulls of each stage.
 
-    An arm that was pulled twice in a row is held: as long as its index stays above what all others
+    An arm that was pulled often in a row is held: as long as its index stays above what all others
     have at rest, these are not looked at again.
     """
     E, K = episodes.pulls.shape
     S, B = table.shape[1], table.shape[2]
     flat, pulls = table.reshape(-1), episodes.pulls
-    score, chosen, others = np.empty(K), np.zeros(K, np.int64), np.empty(B)
+    score, others = np.empty(K), np.empty(B)
     place = np.empty(K, np.uint64)  # unsigned: no check for negative indices
     for e in range(E):
         for a in range(K):
             good = episodes.good[e, a]
             place[a] = np.uint64((group[a] * S + spot(good, pulls[e, a] - good, most)) * B)
-        last, held = -1, -1
+        last, again, until = -1, 0, 0
         for b in range(B):
-            if held >= 0 and flat[place[held] + np.uint64(b)] > others[b] + tolerance:
-                bad = pulls[e, held] - episodes.good[e, held]
-                step = 1 if pull(episodes, e, b, 0, held) else most + 1 - bad
-                place[held] += np.uint64(step * B)
+            if b < until and flat[place[last] + np.uint64(b)] > others[b] + tolerance:
+                advance(episodes, e, b, 0, last, most, B, place)
                 continue
-            held = -1
             for a in range(K):
                 score[a] = flat[place[a] + np.uint64(b)]
             for i in range(counts[b]):
-                least = score.max() - tolerance
-                if by_position == 0:
-                    arm = drawn(score, least, rng)
-                else:
-                    arm = preferred(score, pulls, e, least, by_pulls, by_position)
-                chosen[i] = arm
+                arm, largest, second = two_largest(score)
+                least = largest - tolerance
+                if second >= least:
+                    if by_position == 0:
+                        arm = drawn(score, least, rng)
+                    else:
+                        arm = preferred(score, pulls, e, least, by_pulls, by_position)
                 score[arm] = -np.inf
-            for i in range(counts[b]):
-                arm = chosen[i]
-                bad = pulls[e, arm] - episodes.good[e, arm]
-                step = 1 if pull(episodes, e, b, i, arm) else most + 1 - bad
-                place[arm] += np.uint64(step * B)
-            if counts[b] == 1:
-                if chosen[0] == last:
-                    held = last
-                    largest_of_others(flat, place, held, b + 1, B, others)
-                last = chosen[0]
+                advance(episodes, e, b, i, arm, most, B, place)
+                again = again + 1 if arm == last else 0
+                last = arm
+            until = 0
+            if again >= RUN and counts[b] == 1:
+                until = min(b + 1 + REACH, B)
+                largest_of_others(flat, place, last, b + 1, until, others)
