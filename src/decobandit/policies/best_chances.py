@@ -41,7 +41,7 @@ def best_chances(a: Floats, b: Floats, low: Floats, span: Floats) -> Floats:
             others = counts - (np.arange(len(kinds)) == i)
             chances[i] = _chance(kind, kinds[varying], others[varying], floor)
         elif kind[2] == floor:
-            below = [_cdf(own[0], own[1], _odds(np.array([floor]), own))[0] for own in kinds]
+            below = [cdf(own[0], own[1], _odds(np.array([floor]), own))[0] for own in kinds]
             chances[i] = np.prod(np.where(varying, below, 1.0) ** counts) / counts[i]
     chances = chances[place.reshape(-1)]
     return np.asarray(chances / chances.sum(), dtype=np.float64)
@@ -66,7 +66,7 @@ def _chance(kind: Floats, kinds: Floats, others: npt.NDArray[np.int64], floor: f
     density = _density(a, b, y)
     for other, count in zip(kinds, others, strict=True):
         if count:
-            density *= _cdf(other[0], other[1], _moved(y, kind, other)) ** count
+            density *= cdf(other[0], other[1], _moved(y, kind, other)) ** count
     return float(density @ (half * _WEIGHTS).ravel())
 
 
@@ -96,7 +96,7 @@ def _differ(one: Floats, other: Floats) -> bool:
     return bool(one[2] != other[2] or one[3] != other[3])
 
 
-def _cdf(a: float, b: float, y: Floats) -> Floats:
+def cdf(a: float, b: float, y: Floats) -> Floats:
     """Distribution function of Beta(a, b) at log-odds y, without loss near either end."""
     below = np.asarray(y, dtype=np.float64).copy()
     left, right = y < 0.0, y >= 0.0
