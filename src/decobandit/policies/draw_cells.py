@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betaln, expit, log_expit
 
 from .best_chances import Floats, cdf
 
@@ -30,6 +29,8 @@ class Cells(NamedTuple):
 
 def cells(alpha: Floats, beta: Floats) -> Cells:
     """Cells for arms with priors Beta(alpha, beta), each (arms,)."""
+    from scipy.special import betaln, expit, log_expit  # late: trials get along without scipy
+
     priors = list(zip(alpha.tolist(), beta.tolist(), strict=True))
     levels = np.sin(np.linspace(0.0, np.pi / 2.0, CUTS)[1:-1]) ** 2
     low, high = np.full(levels.size, -_WIDEST), np.full(levels.size, _WIDEST)
