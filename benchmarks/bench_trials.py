@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
 import os
 import random
 import subprocess
@@ -27,7 +28,7 @@ from decobandit.trials import create_trial, open_store, open_trial
 
 from .peers import SCRIPTS, NotMeasuredError, Peer, rates
 from .rows import Row, at_most
-from .trial_clients import post
+from .trial_clients import get, post
 
 DECO = Path(sys.executable).with_name("deco")
 CLIENTS, SECONDS = 16, 5.0
@@ -105,7 +106,7 @@ def library(db: str, name: str, asks: int) -> list[Row]:
     size = f"({trial.problem.number_of_arms}, {trial.problem.horizon})"
     limit = LIMITS["ask p99"]
     return [
-        Row(f"first ask {size}", whole[0], "ms", "makes the tables", None, None),
+        Row(f"first ask {size}", whole[0], "ms", "tables were made by 'status'", None, None),
         at_most(f"warm ask {size}, p99, commit included", quantile(whole[1:], 99), "ms", limit),
         Row(f"warm ask {size}, p50", quantile(whole[1:], 50), "ms", "", None, None),
         Row(f"warm status {size}, p99", quantile(decision[1:], 99), "ms", "", None, None),
@@ -189,15 +190,21 @@ def beside(what: str, ours: float, peer: Peer, seconds: float) -> list[Row]:
 
 
 def kills(db: str, name: str, times: int) -> list[Row]:
-    """The server is killed while it answers: what is lost, and when the next one answers."""
-    rng, acknowledged, starts = random.Random(1), [], []
+    """The server is killed while it answers: what is lost, and when the next one answers.
+
+    Its first answer is that the chain of the trial is whole; its first ask makes the tables again.
+    """
+    rng, acknowledged, starts, asks = random.Random(1), [], [], []
     for life in range(times + 1):
         began = time.perf_counter()
         with serving(db) as served:
             connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=60)
+            whole = get(connection, f"{name}/verify")["ok"]
+            answered = time.perf_counter()
             acknowledged.append(str(post(connection, f"{name}/ask", {})["id"]))
             if life:  # the first one starts after no kill
-                starts.append(time.perf_counter() - began)
+                starts.append(answered - began if whole else math.inf)
+                asks.append(time.perf_counter() - answered)
             connection.close()
             acknowledged += answers_until_killed(served, name, rng.uniform(0.05, 0.5))
     with open_store(db) as store:
@@ -211,6 +218,8 @@ def kills(db: str, name: str, times: int) -> list[Row]:
             "none", lost == 0),
         at_most(f"{what}: start to first answer, the slowest", max(starts), "s", LIMITS["start"]),
         Row(f"{what}: start to first answer, p50", quantile(starts, 50), "s", "", None, None),
+        Row(f"{what}: first ask after it, p50", quantile(asks, 50), "s", "makes the tables",
+            None, None),
     ]  # fmt: skip
 
 

@@ -18,6 +18,17 @@ def post(connection: http.client.HTTPConnection, path: str, body: dict[str, Any]
     """The answer; anything but a success ends the measurement."""
     headers = {"Content-Type": "application/json"}
     connection.request("POST", f"/api/v1/trials/{path}", json.dumps(body), headers)
+    return answer_of(connection, path)
+
+
+def get(connection: http.client.HTTPConnection, path: str) -> dict[str, Any]:
+    """The same, where nothing is sent."""
+    connection.request("GET", f"/api/v1/trials/{path}")
+    return answer_of(connection, path)
+
+
+def answer_of(connection: http.client.HTTPConnection, path: str) -> dict[str, Any]:
+    """What the server says to the request that was just sent."""
     response = connection.getresponse()
     text = response.read()
     if response.status != 200:

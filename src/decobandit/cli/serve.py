@@ -32,6 +32,7 @@ def serve(
 ) -> None:
     """Serve trials to browsers and programs. Ctrl-C stops it."""
     check_database(db)
+    gc.disable()  # until all is loaded: nothing of it is garbage, and to look takes time
     try:
         from ..trials import open_store
         from ..web.app import create_app
@@ -60,9 +61,10 @@ def serve(
 
 
 def _ready(url: str) -> None:
-    # what was loaded so far stays: to look through all of it for garbage takes a tenth of a
-    # second, in which nobody is answered
+    # what was loaded so far stays: to look through all of it takes a tenth of a second, in which
+    # nobody is answered
     gc.freeze()
+    gc.enable()
     print(f"serving at {url}", flush=True)
 
 

@@ -37,12 +37,17 @@ _DOCUMENTED = {
 }
 assert set(_DOCUMENTED) < set(CODES)
 
+_ERROR = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorOut"}}}
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"description": text, "content": _ERROR} for status, text in _DOCUMENTED.items()
+}
+# one model is enough to have it in the document: each takes time to make, for every route
+_ERRORS[400] = {"description": _DOCUMENTED[400], "model": out.ErrorOut}
+
 router = APIRouter(
     prefix="/api/v1",
     route_class=ApiRoute,
-    responses={
-        status: {"model": out.ErrorOut, "description": text} for status, text in _DOCUMENTED.items()
-    },
+    responses=_ERRORS,
     generate_unique_id_function=lambda route: route.name,
 )
 
