@@ -1,7 +1,7 @@
 """Tables of finite-horizon Gittins indices, for rewards that are the same at all stages.
 
-For one state (n, g) the index is a function of the pulls left, and nearly a smooth one: a cubic
-through four values foretells the next, and the root is found from there, mostly in one step. Where
+For one state (n, g) the index is a function of the pulls left, and nearly a smooth one: a parabola
+through three values foretells the next, and the root is found from there, mostly in one step. Where
 n is large, roots beyond DENSE pulls left are found `step` apart only, and cubics give the rest.
 
 Notations, besides those of the package
@@ -38,8 +38,7 @@ def _foretold(index, h, step):
     """The index at h from those at h - step, h - 2 step, ..."""
     if h < 8:
         return index[h - 1]
-    before = index[h - 4 * step : h : step]
-    return 4.0 * (before[3] + before[1]) - 6.0 * before[2] - before[0]
+    return 3.0 * (index[h - step] - index[h - 2 * step]) + index[h - 3 * step]
 
 
 @njit(cache=True, nogil=True)
