@@ -160,6 +160,17 @@ def test_an_ask_at_a_late_stage_leaves_the_earlier_ones_alone() -> None:
     assert 20 < nearby._cones[0]._lowest < 60
 
 
+def test_a_first_ask_that_fails_leaves_nothing_half_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    arms = (Arm(name="a"), Arm(name="b", prior=Beta(good=2, bad=1)))
+    nearby = Nearby(Problem(arms=arms, horizon=9), [0.6] * 9)
+    with monkeypatch.context() as patch:
+        patch.setattr("decobandit.nearby.sweep", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            nearby.terms(0, 1, 0, 0)
+    again = Nearby(nearby.problem, nearby.prices).terms(0, 1, 0, 0)
+    assert nearby.terms(0, 1, 0, 0) == again
+
+
 def test_few_cones_are_kept(cones: str) -> None:
     problem = Problem.uniform(arms=2, horizon=120)
     nearby = Nearby(problem, [0.6] * 120)

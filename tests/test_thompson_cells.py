@@ -5,13 +5,19 @@ import pytest
 from scipy.special import betainc, betaln, expit, log_expit
 from scipy.stats import beta, kstest
 
-from decobandit import Arm, Problem, Reward
-from decobandit.kernels.thompson_cells import draw_within, play_cells, recall
-from decobandit.policies.draw_cells import cells
+from decobandit import Arm, Beta, Problem, Reward
+from decobandit.kernels.thompson_cells import draw_within, move, play_cells, recall
+from decobandit.policies.draw_cells import Cells, cells
 from decobandit.policies.thompson import ThompsonPolicy
 from decobandit.worlds import World
 
 DRAWS = 1_000_000
+
+
+def made(alpha: np.ndarray, beta_: np.ndarray) -> Cells:
+    found = cells(alpha, beta_)
+    assert found is not None
+    return found
 
 
 def chances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -31,7 +37,7 @@ def first_pulls(
 ) -> np.ndarray:
     """How often each arm is pulled next, from given outcomes, over DRAWS episodes of one stage."""
     K = alpha.size
-    cut, x, below, w = cells(alpha, beta_)
+    cut, x, below, w = made(alpha, beta_)
     for k in range(K):  # once, instead of in every episode
         recall(below, w, x, k, alpha[k], beta_[k], good[k] + bad[k], good[k])
     world = World(Problem.uniform(arms=K, horizon=1), draws=1, per_draw=DRAWS, seed=seed)
@@ -70,7 +76,7 @@ def test_cells_pull_arms_by_their_chances(case: str) -> None:
 def test_draws_within_a_cell_have_the_conditional_law(a: float, b: float) -> None:
     rng = np.random.default_rng(3)
     priors = np.ones(3)
-    cut, x, _, _ = cells(priors, priors)
+    cut, x, _, _ = made(priors, priors)
     edges = beta.cdf(x[1], a, b)
     for j in range(cut.size - 1):
         chance = edges[j + 1] - edges[j]
@@ -83,8 +89,44 @@ def test_draws_within_a_cell_have_the_conditional_law(a: float, b: float) -> Non
         assert kstest(levels, "uniform").pvalue > 1e-5
 
 
-def test_laws_after_many_pulls_are_those_of_the_posterior() -> None:
-    # below, moved pull by pull over 500 stages, decides as chances from scratch do
+@pytest.mark.parametrize(("a", "b"), [(1.0, 1e-4), (1e-5, 1.0), (1e-3, 1.0), (1e-5, 1e-5)])
+def test_draws_within_outer_cells_end_where_a_prior_is_all_at_one_end(a: float, b: float) -> None:
+    rng = np.random.default_rng(4)
+    cut, x, below, _ = made(np.array([a, a]), np.array([b, b]))
+    for j, chance in enumerate(np.diff(below[0])):
+        if chance > 1e-9:
+            found = [draw_within(a, b, cut, x, j, chance, rng) for _ in range(200)]
+            assert cut[j] <= min(found)
+            assert max(found) <= cut[j + 1]
+
+
+@pytest.mark.parametrize("prior", [(1.0, 1.0), (0.3, 2.5), (12.0, 7.0)])
+@pytest.mark.parametrize("truth", [0.05, 0.5, 0.9])
+def test_the_law_of_a_draw_is_moved_as_the_posterior(
+    prior: tuple[float, float], truth: float
+) -> None:
+    a, b = prior
+    _, x, below, w = made(np.array([a]), np.array([b]))
+    for outcome in (np.random.default_rng(6).random(700) < truth).astype(int):
+        move(below, w, x, 0, a, b, outcome)
+        a, b = a + outcome, b + 1 - outcome
+    assert below[0] == pytest.approx(betainc(a, b, x[1]), abs=1e-11)
+
+
+def test_a_prior_that_is_too_sure_of_itself_has_no_cells() -> None:
+    arms = (
+        Arm(name="sure", prior=Beta(good=1000, bad=10)),
+        Arm(name="unknown", prior=Beta(good=1, bad=1)),
+    )
+    policy = ThompsonPolicy(Problem(arms=arms, horizon=2000))
+    assert policy.cells is None
+    world = World(policy.problem, draws=1, per_draw=10, seed=2, truth=(0.0, 0.4))
+    episodes = world.chunk(0).episodes(2000, 1)
+    policy.play(episodes, 0, 2000, np.random.default_rng(2))
+    assert np.all(episodes.pulls.sum(axis=1) == 2000)
+
+
+def test_an_episode_played_on_decides_as_one_that_is_taken_up_again() -> None:
     problem = Problem.uniform(arms=3, horizon=501)
     policy = ThompsonPolicy(problem)
     world = World(problem, draws=1, per_draw=40_000, seed=2, truth=(0.55, 0.5, 0.45))

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from decobandit.problem import Arm, Beta, Problem
-from decobandit.trials import create_trial, open_store, open_trial
+from decobandit.trials import create_trial, list_trials, open_store, open_trial
 from decobandit.trials.errors import Damaged, TrialError
 
 pytest_plugins = ["databases"]
@@ -235,3 +236,22 @@ def test_forged_events_that_cannot_have_happened_are_found(
     assert "event 3" in found.problems[0]
     with open_store(db) as fresh, pytest.raises(TrialError):
         open_trial(trial.id, db=fresh).status()
+
+
+@pytest.mark.parametrize("look", ["verify", "events", "export", "replay"])
+def test_after_a_look_at_all_events_nothing_is_decided_from_what_was_known(
+    trial: Any, look: str
+) -> None:
+    def change(connection: Any) -> None:
+        connection.execute(text("update events set body = body || ' ' where seq = 3"))
+
+    trial.store.write(change)
+    if look == "verify":
+        assert not trial.verify().ok
+    else:
+        with pytest.raises(Damaged):
+            getattr(trial, look)()
+    for again in (trial.ask, trial.status, lambda: open_trial("wheat", db=trial.store)):
+        with pytest.raises(Damaged):
+            again()
+    assert [one.intact for one in list_trials(db=trial.store)] == [False]

@@ -215,5 +215,5 @@ def test_a_damaged_database_does_not_tell_an_operator_how_long_a_trial_is(
     site.reopen()  # a server that has not read the trial yet
     for role, told in [("operator", False), ("admin", True)]:
         got = site.get("/trials/blind", role)
-        assert (got.status, got.code) == (503, "unavailable")
+        assert (got.status, got.code) == (503, "damaged")
         assert (trial.id in got.json["error"]["message"]) == told

@@ -212,6 +212,37 @@ def test_a_head_that_never_ends_is_cut_off(site: Site) -> None:
     assert 16_000 < sent < 1_000_000
 
 
+@pytest.mark.parametrize("more", [b"X: y\r\n", b"x"])
+@pytest.mark.parametrize("path", [b"/login", b"/api/v1/plan"])
+def test_trailers_without_end_are_cut_off(site: Site, path: bytes, more: bytes) -> None:
+    head = b"POST " + path + b" HTTP/1.1\r\nHost: localhost\r\n"
+    head += b"Content-Type: application/x-www-form-urlencoded\r\nTransfer-Encoding: chunked\r\n\r\n"
+    sent = 0
+    with served(site.app) as port, socket.create_connection(("127.0.0.1", port), PATIENCE) as line:
+        line.sendall(head + b"1\r\nx\r\n0\r\nX: ")
+        with suppress(OSError):
+            while sent < 10_000_000:
+                sent += line.send(more * 200)
+                time.sleep(0.001)
+    assert sent < 1_000_000
+
+
+def test_a_body_in_tiny_chunks_is_read(site: Site) -> None:
+    token = f"Authorization: Bearer {site.tokens['admin']}\r\n".encode()
+    head = b"POST /api/v1/plan HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + token
+    head += b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with served(site.app) as port:
+        heard = _say(port, head + b"1\r\n \r\n" * 9_000 + b"2\r\n{}\r\n0\r\n\r\n")
+    assert heard.startswith(b"HTTP/1.1 422 ")
+
+
+def test_requests_that_follow_at_once_are_answered(site: Site) -> None:
+    one = b"GET /api/v1/health HTTP/1.1\r\nHost: localhost\r\n" + b"X: " + b"x" * 5_000 + b"\r\n"
+    with served(site.app) as port:
+        heard = _say(port, (one + b"\r\n") * 7 + one + b"Connection: close\r\n\r\n")
+    assert heard.count(b"HTTP/1.1 200 ") == 8
+
+
 @pytest.mark.parametrize(
     "head",
     [

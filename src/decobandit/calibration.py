@@ -261,8 +261,8 @@ class Calibration:
         if self.problem.stages > SLOW_STAGES:
             raise ValueError(
                 f"calibrated indices over {self.problem.stages} stages need rewards of good above "
-                f"those of bad and no terminal tables (limit {SLOW_STAGES} stages otherwise); "
-                "use the policy 'deco'"
+                f"those of bad and no terminal tables (limit {SLOW_STAGES} stages otherwise, "
+                f"{FLAT_STAGES} under a flat price); use the policy 'deco'"
             )
         for t in range(self.problem.stages - 1, stage - 1, -1):
             if t not in self._tables:

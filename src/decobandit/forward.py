@@ -228,7 +228,7 @@ class Forward:
         if found > limit:
             raise TooManyStates(
                 f"exact evaluation reaches more than {limit} states (stage {stage + 1} of {stages})"
-                "; simulate the policy, or raise limit_states where memory allows"
+                "; simulate the policy, or pass a larger limit_states where memory allows"
             )
         if self.progress is not None:
             self.progress(Reached(stage, stages, states))

@@ -166,13 +166,16 @@ class Nearby:
     def _wholes(self, stage: int) -> list[_Cone]:
         """All states, by group; the first ask sweeps all groups, for it will need all of them."""
         if not self._cones:
-            depth = self.problem.stages
-            for arm in self._groups:
-                own = _Setting(arm.alpha, arm.beta, arm.reward_good, arm.reward_bad, self.prices)
-                self._cones.append(_Cone(own, _final(arm, depth), depth, _most_cones(arm.count)))
+            cones = [self._whole(arm) for arm in self._groups]
             with ThreadPoolExecutor(os.cpu_count()) as pool:
-                list(pool.map(lambda cone: cone.values(cone.after(stage)), self._cones))
+                list(pool.map(lambda cone: cone.values(cone.after(stage)), cones))
+            self._cones = cones  # not before all of them are there
         return self._cones
+
+    def _whole(self, arm: Group) -> _Cone:
+        depth = self.problem.stages
+        own = _Setting(arm.alpha, arm.beta, arm.reward_good, arm.reward_bad, self.prices)
+        return _Cone(own, _final(arm, depth), depth, _most_cones(arm.count))
 
 
 def _final(arm: Group, depth: int) -> Floats:

@@ -83,18 +83,21 @@ def draw_within(a, b, cut, x, j, chance, rng):
 
     The density of y is log-concave, proportional to exp(a y - (a+b) log(1 + e^y)), and therefore
     below its tangent at the point of the cell where it is largest. A cell that has no small chance
-    may be much wider than the density; all others have a good part of what is below the tangent.
+    may be much wider than the density, and an outer cell that has the largest density inside has no
+    end: there, draws from the whole law are made until one hits. All others have a good part of
+    what is below the tangent.
     """
     low, high, both = cut[j], cut[j + 1], a + b
-    while chance > MUCH:
-        y = draw_anywhere(a, b, rng)
-        if low < y < high:
-            return y
     peak, slope = low, a - both * x[1, j]
     if slope > 0.0:
         peak, slope = high, a - both * x[1, j + 1]
         if slope < 0.0:
             peak, slope = math.log(a / b), 0.0
+    # nothing flat is above a cell without end
+    while chance > MUCH or (slope == 0.0 and high - low == np.inf):
+        y = draw_anywhere(a, b, rng)
+        if low < y < high:
+            return y
     tangent = slope if abs(slope) * (high - low) > FLAT else 0.0
     middle = min(max(0.5, x[1, j]), x[1, j + 1])
     bend = 0.5 * both * middle * (1.0 - middle)  # of the log density: half its curvature, at most

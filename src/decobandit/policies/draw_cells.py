@@ -16,6 +16,7 @@ from .best_chances import Floats, cdf
 CUTS = 48  # a multiple of what a processor handles at once; more share fewer cells, but cost more
 _WIDEST = 700.0  # log-odds
 _HALVINGS = 60
+_LEAST = -500.0  # log of the smallest w, far above what a double can hold
 
 
 class Cells(NamedTuple):
@@ -27,8 +28,12 @@ class Cells(NamedTuple):
     w: Floats  # (arms, cuts)
 
 
-def cells(alpha: Floats, beta: Floats) -> Cells:
-    """Cells for arms with priors Beta(alpha, beta), each (arms,)."""
+def cells(alpha: Floats, beta: Floats) -> Cells | None:
+    """Cells for arms with priors Beta(alpha, beta), each (arms,).
+
+    None where a prior is so sure of itself that w vanishes at a cut: whatever is multiplied with it
+    afterwards, it could not come back, and outcomes may prove the prior wrong.
+    """
     from scipy.special import betaln, expit, log_expit  # late: trials get along without scipy
 
     priors = list(zip(alpha.tolist(), beta.tolist(), strict=True))
@@ -40,7 +45,10 @@ def cells(alpha: Floats, beta: Floats) -> Cells:
         above = (below.prod(axis=0) + below.mean(axis=0)) / 2.0 >= levels
         low, high = np.where(above, low, middle), np.where(above, middle, high)
     log_x, log_rest = log_expit(high), log_expit(-high)
-    w = np.exp([a * log_x + b * log_rest - betaln(a, b) for a, b in priors])
+    log_w = np.array([a * log_x + b * log_rest - betaln(a, b) for a, b in priors])
+    if log_w.min() < _LEAST:
+        return None
+    w = np.exp(log_w)
     cut = np.concatenate([[-np.inf], high, [np.inf]])
     below = np.pad(_below(priors, high), ((0, 0), (1, 1)), constant_values=(0.0, 1.0))
     return Cells(cut, np.array([expit(-cut), expit(cut)]), below, np.pad(w, ((0, 0), (1, 1))))

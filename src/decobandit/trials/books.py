@@ -101,6 +101,11 @@ class Books:
             while len(self._kept) > KEPT_LEDGERS:
                 self._kept.popitem(last=False)
 
+    def forget(self, trial: str) -> None:
+        """Believe nothing of a trial any more: it is read again when it is needed."""
+        with self._lock:
+            self._kept.pop(trial, None)
+
     def create(self, connection: Connection, name: str, plan: Plan, *, by: str) -> Ledger:
         """The first event of a new trial."""
         trial, at = secrets.token_hex(8), now()

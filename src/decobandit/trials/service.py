@@ -44,7 +44,7 @@ from .requests import (
     trial_name,
 )
 from .store import Database, Store, open_store
-from .verification import Verification, verify_trial
+from .verification import Verification, verify_named
 
 TRIES = 5  # of a slow policy, while others write
 
@@ -306,7 +306,11 @@ class Trial:
         """The ledger and the events that it comes from, at one moment."""
         with self.store.read() as connection:
             ledger = self._books.current(connection, self.id)
-            return ledger, list(chained(stored_events(connection, self.id), self.id))
+            try:
+                return ledger, list(chained(stored_events(connection, self.id), self.id))
+            except Damaged:
+                self._books.forget(self.id)
+                raise
 
     def export(self) -> dict[str, Any]:
         """Everything there is to know, as plain values: `verify_export` can check it elsewhere."""
@@ -315,12 +319,24 @@ class Trial:
 
     def verify(self) -> Verification:
         """Check the chain, from the rows as they are."""
-        with self.store.read() as connection:
-            return verify_trial(connection, self.id)
+        return check_trial(self.id, db=self.store)
 
     def replay(self) -> Replay:
         """Make every decision again and compare."""
         return replayed(self.events())
+
+
+def check_trial(trial: str, *, db: Database = None) -> Verification:
+    """Check the chain of a trial by id or name, also of one that can no longer be opened.
+
+    What was known of a damaged one is forgotten: nothing is decided from it any more.
+    """
+    with _closed_on_error(db) as store:
+        with store.read() as connection:
+            found = verify_named(connection, trial)
+        if not found.ok:
+            books_of(store).forget(found.trial)
+        return found
 
 
 @contextmanager

@@ -113,8 +113,8 @@ def verify_export(tree: Any) -> Verification:
         if not found.ok:
             return found
         return replace(found, problems=tuple(_retold(tree, list(chained(rows, trial)))))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise TrialError(f"export: not an exported trial ({error!r})") from None
+    except (KeyError, TypeError, AttributeError):
+        raise TrialError("export: not an exported trial; give what 'export' wrote") from None
 
 
 def _retold(tree: dict[str, Any], events: list[Event]) -> Iterator[str]:

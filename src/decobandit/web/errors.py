@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..trials.errors import Conflict, NoFreeSlot, NotFound, StoreError, TrialError
+from ..trials.errors import Conflict, Damaged, NoFreeSlot, NotFound, StoreError, TrialError
 
 log = logging.getLogger("decobandit.web")
 
@@ -37,6 +37,9 @@ CODES = {
     500: "internal",
     503: "unavailable",
 }
+_TRIAL_CODES: dict[type[TrialError], str] = {
+    NotFound: "not_found", NoFreeSlot: "no_free_slot", Conflict: "conflict", Damaged: "damaged",
+}  # fmt: skip
 _MOST_PLACE = 100  # characters of the place of a mistake: its keys are the client's own
 
 
@@ -58,13 +61,12 @@ def error_response(error: HTTPException) -> JSONResponse:
 
 def trial_response(error: TrialError, *, blinded: bool) -> JSONResponse:
     """What a trial refused. The details of a damaged database tell how long a trial is."""
-    code = {NotFound: "not_found", NoFreeSlot: "no_free_slot", Conflict: "conflict"}.get(
-        type(error), CODES.get(error.status, "error")
-    )
+    code = _TRIAL_CODES.get(type(error), CODES.get(error.status, "error"))
     if isinstance(error, StoreError):
         log.error("database: %s", error)
         message = "the database of trials cannot be used" if blinded else str(error)
-        return _json(error.status, code, message, {"Retry-After": "5"})
+        again = {} if isinstance(error, Damaged) else {"Retry-After": "5"}
+        return _json(error.status, code, message, again)
     return _json(error.status, code, str(error))
 
 

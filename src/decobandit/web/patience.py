@@ -22,19 +22,19 @@ class PatientProtocol(HttpToolsProtocol):
     head_seconds = HEAD_SECONDS
     _deadline: asyncio.TimerHandle | None = None
     _in_head = True
-    _waiting = 0  # bytes of a head that is not complete
+    _piece = 0  # bytes received last, as far as they may belong to the request under way
+    _unread = 0  # bytes of its head, chunk sizes or trailers since the last of its body
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._start()
 
     def data_received(self, data: bytes) -> None:
-        began_in_head = self._in_head
+        self._piece = len(data)
+        self._unread += len(data)
         super().data_received(data)
-        if began_in_head and self._in_head:
-            self._waiting += len(data)
-            if self._waiting > HEAD_BYTES and not self.transport.is_closing():
-                self.send_400_response("The head of the request is too long.")
+        if self._unread > HEAD_BYTES and not self.transport.is_closing():
+            self.send_400_response("The head of the request is too long.")
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop()
         elif self._deadline is None:
@@ -47,11 +47,24 @@ class PatientProtocol(HttpToolsProtocol):
     # -- what the parser finds ------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        self._in_head, self._waiting = True, 0
+        self._in_head, self._unread = True, self._piece
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:  # nobody reads trailers
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        self._unread = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._piece = self._unread = 0
+        super().on_message_complete()
 
     def on_headers_complete(self) -> None:
         self._in_head = False
+        self._piece = self._unread = 0
         parts = (len(name) + len(value) for name, value in self.headers)
         if len(self.url) + sum(parts) > HEAD_BYTES:
             raise ValueError("the head is too long")  # which the parser's caller answers with 400

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from ..trials import Allocation, Damaged, Event, Trial, open_trial, outcomes_csv
-from ..trials.verification import verify_named
+from ..trials.service import check_trial
 from .auth import EVERYBODY, allow
 from .errors import ApiError
 from .figures import Expectations, decision_figure, describe_decision, path_figure
@@ -207,8 +207,7 @@ def audit(
 
 def _damaged(request: Request, trial: str) -> Response:
     """What is wrong with a trial that cannot be opened."""
-    with request.app.state.store.read() as connection:
-        verified = verify_named(connection, trial)
+    verified = check_trial(trial, db=request.app.state.store)
     return page(request, "damaged.html.j2", verified=verified)
 
 
