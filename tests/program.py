@@ -15,6 +15,7 @@ from typing import Any
 
 DECO = Path(sys.executable).with_name("deco")
 PATIENCE = 240  # seconds, for a busy machine that has to compile first
+AGAIN = 5.0  # seconds until an interrupt is sent again
 PLAIN = {"COLUMNS": "120", "NO_COLOR": "1", "TERM": "xterm"}  # output as in a common terminal
 
 
@@ -88,7 +89,7 @@ def deco_at_terminal(*arguments: object, interrupt_at: str | None = None) -> Run
 
 def _watch(process: "subprocess.Popen[bytes]", terminal: int, interrupt_at: str | None) -> str:
     """All that appears on the terminal until the program lets go of it."""
-    seen = b""
+    seen, again = b"", 0.0
     give_up = time.monotonic() + PATIENCE
     while time.monotonic() < give_up:
         if not select.select([terminal], [], [], 1.0)[0]:
@@ -100,7 +101,8 @@ def _watch(process: "subprocess.Popen[bytes]", terminal: int, interrupt_at: str 
         if not piece:
             break
         seen += piece
-        if interrupt_at is not None and interrupt_at.encode() in seen:
+        # again after a while, as people do: an exception that is raised in a finaliser is lost
+        if interrupt_at is not None and interrupt_at.encode() in seen and time.monotonic() > again:
             process.send_signal(signal.SIGINT)
-            interrupt_at = None
+            again = time.monotonic() + AGAIN
     return seen.decode(errors="replace")

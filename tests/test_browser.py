@@ -63,7 +63,9 @@ class Served:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     site = Site(tmp_path_factory.mktemp("browser"))
     with listen("127.0.0.1", 0) as listening:
-        config = uvicorn.Config(site.app, lifespan="off", log_config=None, ws="none")
+        config = uvicorn.Config(
+            site.app, lifespan="off", log_config=None, ws="none", loop="asyncio"
+        )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()

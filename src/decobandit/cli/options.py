@@ -244,7 +244,7 @@ def said_of(bound: BestBound) -> str:
     why = {
         "lagrangian": "from the prices",
         "trivial": "what the best arms earn",
-        "information": "the information bound, with three standard errors",
+        "information": "the information bound, three standard errors on top; see --bound-draws",
     }[bound.kind]
     return f"no policy can earn more than {bound.value:.6f} ({why})"
 

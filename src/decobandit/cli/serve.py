@@ -57,7 +57,8 @@ def serve(
         if not no_auth:
             _first_token(store)
         url = url_of(listening, host)
-        make_server(app, ready=lambda: _ready(url), verbose=verbose).run(sockets=[listening])
+        server = make_server(app, ready=lambda: _ready(url), verbose=verbose, loop="auto")
+        server.run(sockets=[listening])
 
 
 def _ready(url: str) -> None:

@@ -6,6 +6,7 @@ import ipaddress
 import socket
 from collections.abc import Callable
 from types import FrameType
+from typing import Literal
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -60,12 +61,20 @@ def url_of(listening: socket.socket, host: str) -> str:
 
 
 def make_server(
-    app: ASGIApp, *, ready: Callable[[], None], verbose: bool = False
+    app: ASGIApp,
+    *,
+    ready: Callable[[], None],
+    verbose: bool = False,
+    loop: Literal["asyncio", "auto"] = "asyncio",
 ) -> uvicorn.Server:
-    """A server that runs until SIGINT or SIGTERM; requests under way are finished first."""
+    """A server that runs until SIGINT or SIGTERM; requests under way are finished first.
+
+    `loop="auto"` takes uvloop where that is installed: for a process that does nothing else.
+    """
     config = uvicorn.Config(
         app,
         http=PatientProtocol,
+        loop=loop,
         ws="none",
         lifespan="off",
         log_config=None,  # the program has set up logging
