@@ -10,10 +10,10 @@ READY := $(VENV)/.ready
 PIP_FLAGS := --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench docs clean
+.PHONY: help setup demo test test-faults check bench docs clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv and install the package in it, with its development tools
 
@@ -21,10 +21,15 @@ demo: $(READY) ## solve a problem, print the tables, reproduce the paper at a sm
 	$(BIN)/deco demo --out demo
 	$(BIN)/deco reproduce all --scale quick --out demo
 
-# compiled kernels are cached on disk: compile them once, before the workers share them
+# machine code is kept on disk by the content of the kernels: compile once, before the workers share
+# it; each worker takes a half of the files, so that what a file's tests share is made once, and
+# helps the other when it is done
 test: $(READY) ## run the tests
 	$(BIN)/deco warmup
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=10
+
+test-faults: $(READY) ## strike trials with DECO_FAULTS faults (1000), check that nothing was lost, write docs/reliability.md
+	cd tests && ../$(BIN)/python -m helpers.faults
 
 check: $(READY) ## lint, formatting, types
 	$(BIN)/ruff check .
@@ -38,6 +43,7 @@ docs: $(READY) ## build the documentation in docs/_build/html; warnings are erro
 	$(BIN)/python -m pip install $(PIP_FLAGS) --editable ".[docs]"
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 
+# machine code of kernels stays, in the user's cache folder: it is never out of date
 clean: ## remove the environment, caches and everything that was generated
 	rm -rf $(VENV) demo benchmarks/results docs/_build docs/gallery docs/reference/generated tests/artifacts dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from decobandit import Problem, solve
-from decobandit.kernels.backward import sweep
-from decobandit.kernels.layout import slab_size
+from decobandit.arm.kernels.backward import sweep
 from decobandit.problem import Group
+from decobandit.problem.kernels.layout import slab_size
 
 from .rows import Row, best_times, times_better
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from decobandit import Problem, solve
 from decobandit.evaluation import evaluate
-from decobandit.joint_optimum import optimum
-from decobandit.policies import deco
+from decobandit.joint import optimum
+from decobandit.policies.deco import deco
 
 from .plain_two_arms import plain_two_arms
 from .rows import Row, at_most, best_times
@@ -42,5 +42,7 @@ def two_arms() -> Row:
 def policy(arms: int, horizon: int) -> Row:
     """The exact value of DeCo."""
     made = deco(solve(Problem.uniform(arms=arms, horizon=horizon)))
-    evaluate(deco(solve(Problem.uniform(arms=2, horizon=3))))  # compiles
-    return at_most(f"evaluate DeCo ({arms}, {horizon})", evaluate(made).seconds, "s", 20.0)
+    evaluate(Problem.uniform(arms=2, horizon=3), "deco")  # compiles
+    return at_most(
+        f"evaluate DeCo ({arms}, {horizon})", evaluate(made.problem, made).seconds, "s", 20.0
+    )

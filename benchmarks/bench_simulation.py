@@ -12,10 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from decobandit import Problem
-from decobandit.playing import Player, play
-from decobandit.registry import POLICIES, Workbench
-from decobandit.simulation import simulate
-from decobandit.worlds import CHUNK, World
+from decobandit.policies import POLICIES, Context, make_policies
+from decobandit.simulation import CHUNK, Player, World, play, simulate
 
 from .peers import PEERS, NotMeasuredError, Peer, rates
 from .rows import Row, times_better
@@ -54,7 +52,7 @@ NOISE_POLICIES = ("deco", "fh-gittins")
 
 def run() -> list[Row]:
     """Rows of speed, then of noise."""
-    bench = Workbench(Problem.uniform(arms=ARMS, horizon=HORIZON))
+    bench = Context(Problem.uniform(arms=ARMS, horizon=HORIZON))
     speeds = [row for case in CASES for row in speed(bench, case, PEERS, REPEATS)]
     return [*speeds, *(row for size in NOISE for row in noise(*size))]
 
@@ -62,7 +60,7 @@ def run() -> list[Row]:
 # -- speed --------------------------------------------------------------------------------------
 
 
-def speed(bench: Workbench, case: Case, peers: Sequence[Peer], repeats: int) -> list[Row]:
+def speed(bench: Context, case: Case, peers: Sequence[Peer], repeats: int) -> list[Row]:
     """Steps per second of a policy beside its target and the peers; nothing if it is not there."""
     if case.policy not in POLICIES:
         return []
@@ -90,9 +88,9 @@ def speed(bench: Workbench, case: Case, peers: Sequence[Peer], repeats: int) -> 
     ]
 
 
-def simulated(bench: Workbench, name: str, draws: int, per_draw: int) -> tuple[float, float]:
+def simulated(bench: Context, name: str, draws: int, per_draw: int) -> tuple[float, float]:
     """Steps per second of `simulate`, and the seconds of preparing its tables."""
-    policy = bench.policy(name)  # a new one: another keeps what it has prepared
+    policy = make_policies(bench, [name])[0]  # a new one: another keeps what it has prepared
     done = simulate(
         bench.problem, [policy], draws=draws, per_draw=per_draw, solution=bench.solution
     )  # fmt: skip
@@ -100,11 +98,11 @@ def simulated(bench: Workbench, name: str, draws: int, per_draw: int) -> tuple[f
     return result.steps / result.seconds, result.preparation_seconds
 
 
-def bare(bench: Workbench, case: Case) -> float:
+def bare(bench: Context, case: Case) -> float:
     """Steps per second without gap terms."""
     problem = bench.problem
     world = World(problem, draws=case.draws, per_draw=case.per_draw, seed=1)
-    player = Player(bench.policy(case.policy), until=problem.horizon)
+    player = Player(make_policies(bench, [case.policy])[0], until=problem.horizon)
     played = play([player], world, None, None, None)
     return case.draws * case.per_draw * problem.stages / played.seconds
 
@@ -147,15 +145,15 @@ def noise(
     arms: int, horizon: int, draws: int, policies: Sequence[str] = NOISE_POLICIES
 ) -> list[Row]:
     """Variance per episode of every estimator beside that of the plain one."""
-    bench = Workbench(Problem.uniform(arms=arms, horizon=horizon))
+    bench = Context(Problem.uniform(arms=arms, horizon=horizon))
     done = simulate(
-        bench.problem, [bench.policy(name) for name in policies],
+        bench.problem, make_policies(bench, policies),
         draws=draws, per_draw=1, solution=bench.solution,
     )  # fmt: skip
     rows = []
     for result in done.results:
         variance = {
-            method: draws * found.standard_error**2
+            method: draws * found.value_se**2
             for method, found in result.estimates.by_method.items()
         }
         plain = variance.pop("plain")

@@ -57,7 +57,7 @@ def run() -> list[Row]:
         names = [f"trial-{number}" for number in range(TRIALS)]
         with open_store(db) as store:
             for name in ("library", "killed", *names):
-                create_trial(problem, name=name, db=store, solution=solution)
+                create_trial(problem, name=name, db=store, solution=solution, max_cancelled=10**9)
         rows = [synced(Path(folder)), *library(db, "library", WARM_ASKS)]
         rows += over_http(db, names, CLIENTS, SECONDS, OPTUNA)
         return rows + kills(db, "killed", KILLS)
@@ -233,7 +233,7 @@ def answers_until_killed(served: Served, name: str, seconds: float) -> list[str]
         while True:
             slot = str(post(connection, f"{name}/ask", {})["id"])
             found.append(slot)
-            post(connection, f"{name}/allocations/{slot}/cancel", {})
+            post(connection, f"{name}/allocations/{slot}/cancel", {"reason": "benchmark"})
     except (OSError, http.client.HTTPException):
         return found
     finally:

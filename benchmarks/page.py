@@ -10,6 +10,7 @@ HEADINGS = {
     "exact": "Exact values",
     "gittins": "Finite-horizon Gittins indices",
     "growth": "Growth",
+    "many_trials": "Many trials in one database",
     "simulation": "Simulation",
     "trials": "Trials",
 }

@@ -17,6 +17,7 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
     "sphinx-mathjax-offline",  # a local copy: formulas need no other host, at build or reading
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
@@ -24,6 +25,7 @@ extensions = [
 ]
 exclude_patterns = ["_build", "gallery/**/*.ipynb", "gallery/**/*.md5"]
 default_role = "code"  # docstrings put names between single backticks
+smartquotes_action = "qe"  # quotes and ellipses; two dashes are those of an option
 
 # -- pages in Markdown ----------------------------------------------------------------------------
 
@@ -38,6 +40,9 @@ copybutton_only_copy_prompt_lines = True
 
 # -- docstrings -----------------------------------------------------------------------------------
 
+napoleon_google_docstring = False
+napoleon_use_ivar = True  # attributes as a list: properties have entries of their own
+napoleon_use_rtype = False  # what is returned stands beside what it means
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True

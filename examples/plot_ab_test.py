@@ -4,44 +4,44 @@ An A/B/n test with ten variants
 
 Ten versions of a page, and three hundred visitors. Versions convert about one visitor in ten,
 some more and some less: earlier tests suggest Beta(2, 18). If every version is shown equally
-often, nine visitors in ten do not see the best one. How many conversions can be gained, and how
-many at most?
+often, nine visitors in ten do not see the best one. How many conversions can a policy gain, and
+how many could any policy gain?
 """
 
-from decobandit import Beta, Problem, State, Workbench, simulate
-from decobandit.plots import regret_figure
+from decobandit import Beta, Problem, State, make_policy, simulate, solve
+from decobandit.figures import regret_figure
 
 problem = Problem.uniform(arms=10, horizon=300, prior=Beta(good=2, bad=18))
-bench = Workbench(problem)
-print(bench.solution)
+solution = solve(problem)
+print(solution)
 
 # %%
-# The line above is a certificate. Whatever the policy, it cannot expect more conversions than the
-# upper end of that interval.
+# The line above is a certificate: no policy has more expected conversions than the upper end of
+# that interval.
 #
 # All policies on the same visitors
 # ---------------------------------
-# There are too many states for exact values, so we simulate. Every policy meets the same
-# versions, and the j-th visitor of a version does the same under each of them: what differs is
-# due to the policies.
+# There are too many states for exact values, so we simulate. All policies get the same conversion
+# rates, and the j-th visitor of a version does the same under each policy. Differences are due to
+# the policies alone.
 
 NAMES = ("deco", "bayes-ucb", "thompson", "greedy", "equal")
-policies = [bench.policy(name) for name in NAMES]
-results = simulate(problem, policies, draws=384, per_draw=2, seed=1, solution=bench.solution)
+policies = [make_policy(problem, name, solution=solution) for name in NAMES]
+results = simulate(problem, policies, draws=384, per_draw=2, rng=1, solution=solution)
 
 print(f"{'policy':10} {'conversions':>18} {'more than equal':>18} {'of the bound':>13}")
 for found in results.results:
     more = results.difference(found.policy, "equal")
     print(
         f"{found.policy:10} {found.value:10.2f} ± {found.value_se:5.2f} "
-        f"{more.value:10.2f} ± {more.standard_error:5.2f} "
-        f"{found.value / bench.solution.upper_bound:13.1%}"
+        f"{more.value:10.2f} ± {more.value_se:5.2f} "
+        f"{found.value / solution.upper_bound:13.1%}"
     )
 
 # %%
-# The number after ± is one standard error. *Regret* is what is missing to somebody who knows the
-# best version from the start. It cannot be zero: what that person earns is above the bound on
-# what can be earned without this knowledge.
+# The number after ± is one standard error. *Regret* is the difference from always showing the best
+# version. It cannot be zero: always showing the best version earns more than the upper bound on
+# every policy, which does not know it.
 
 figure = regret_figure(results)
 
@@ -49,7 +49,8 @@ figure = regret_figure(results)
 # In the middle of the test
 # -------------------------
 # After some visitors, which version comes next? A state is conversions/visitors for each version.
-# The index of a version is what it is expected to convert, plus what its next visitor teaches.
+# The index of a version is its expected conversion rate, plus the value of information of its next
+# visitor.
 
 state = State.parse("1/12,0/9,3/14,2/11,0/8,1/10,4/21,0/0,1/9,0/6")
 deco = policies[0]
@@ -61,13 +62,13 @@ for position in deco.indices(state.total, state).argsort()[::-1][:4]:
         f"expected {of.expected_reward:.4f} + information {of.value_of_information:.4f} "
         f"= index {of.index:.4f}"
     )
-(chosen,) = deco.choose(state.total, state)
+(chosen,) = deco.choose(state)
 print("next:", problem.arms[chosen].name)
 
 # %%
 # What to try next
 # ----------------
-# - Add ``"fh-gittins"`` and ``"deco-calibrated"`` to the policies: two more indices, whose tables
-#   take longer to make.
-# - Visitors come in batches: ``pulls_per_stage`` shows several versions at once.
+# - Add ``"fh-gittins"`` and ``"deco-calibrated"`` to the policies: two more index policies,
+#   whose tables take longer to compute.
+# - Visitors arrive in batches: ``pulls_per_stage`` shows several versions at once.
 # - The winner stays on the page for a year: give the problem a ``Terminal(deploy=...)``.

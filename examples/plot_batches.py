@@ -4,51 +4,50 @@ Several pulls per stage
 
 A laboratory has 24 assays for six compounds. A robot can run several compounds side by side: with
 three at a time the work is done in eight days instead of 24. But then each day is planned with
-the results of fewer assays, and it takes three different compounds, although the second and third
-best may not deserve one. What does the hurry cost?
+the results of fewer assays, and uses three different compounds, although the second and third
+best may not be worth an assay. What does the parallel work cost?
 """
 
 from matplotlib import pyplot as plt
 
-from decobandit import Problem, State, Workbench, evaluate
+from decobandit import Problem, State, evaluate, make_policy, solve
 
 ASSAYS, COMPOUNDS = 24, 6
 AT_ONCE = (1, 2, 3, 4, 6)
-benches = {
-    m: Workbench(Problem.uniform(arms=COMPOUNDS, horizon=ASSAYS // m, pulls_per_stage=m))
-    for m in AT_ONCE
+problems = {
+    m: Problem.uniform(arms=COMPOUNDS, horizon=ASSAYS // m, pulls_per_stage=m) for m in AT_ONCE
 }
 
 # %%
-# A policy chooses as many arms as the stage has pulls, the most urgent first:
+# A policy chooses as many arms as the stage has pulls, the arm of largest index first:
 
-policy = benches[3].policy("deco")
+policy = make_policy(problems[3], "deco")
 state = State.parse("1/1,0/1,1/1,1/1,0/1,0/1")
-first, second, third = policy.choose(state.stage(3), state)
+first, second, third = policy.choose(state)
 print(f"day {state.stage(3) + 1}, after {state}: compounds {first + 1}, {second + 1}, {third + 1}")
 
 # %%
-# What the hurry costs
-# --------------------
-# All numbers are exact: the value of each policy, and a bound that no policy with so many
-# compounds at once can pass. With six compounds at once there is nothing to decide, and all of
-# them are equal allocation.
+# The cost of parallel work
+# -------------------------
+# The value of each policy is exact. The bound holds for every policy with that many compounds at
+# once. With six compounds at once there is nothing to decide, and all policies are equal
+# allocation.
 
 NAMES = ("deco", "greedy", "equal")
 results = {
-    (name, m): evaluate(bench.policy(name)).value for m, bench in benches.items() for name in NAMES
+    (name, m): evaluate(problem, name).value for m, problem in problems.items() for name in NAMES
 }
-bounds = {m: bench.solution.upper_bound for m, bench in benches.items()}
+bounds = {m: solve(problem).upper_bound for m, problem in problems.items()}
 print("at once  days " + " ".join(f"{name:>8}" for name in NAMES) + "    bound")
 for m in AT_ONCE:
     row = " ".join(f"{results[name, m]:8.3f}" for name in NAMES)
     print(f"{m:7} {ASSAYS // m:5} {row} {bounds[m]:8.3f}")
 
 # %%
-# The bound says how much of the loss is nobody's fault: it falls too, because pulling many
-# different arms at once leaves little choice. What is between DeCo and its bound is what a better
-# policy could gain at most. From three at once on, the greedy policy is as good: so many results
-# come in that nobody has to pay for them.
+# The bound falls too, because pulling many different arms at once leaves little choice: that part
+# of the loss is unavoidable. A better policy could gain at most the difference between DeCo and
+# the bound. From three at once on, the greedy policy is as good as DeCo: enough results arrive
+# without exploration.
 
 figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
 axes.plot(
@@ -64,7 +63,7 @@ axes.grid(alpha=0.25)
 figure.legend(loc="outside right center")
 
 # %%
-# A day is worth something too. If a day costs as much as half a success, which plan is best?
+# A day is worth something too. If a day costs as much as half a success, how many at once is best?
 
 DAY = 0.5
 net = {m: results["deco", m] - DAY * (ASSAYS // m) for m in AT_ONCE}
@@ -75,6 +74,6 @@ print({m: round(value, 2) for m, value in net.items()}, "best:", fastest, "at on
 # What to try next
 # ----------------
 # - More compounds: with 30 of them, DeCo comes much closer to its bound.
-# - ``"fh-gittins"``, an index as well, can be asked for several arms; ``"thompson"`` has to be
+# - ``"fh-gittins"``, another index policy, also works with several pulls; ``"thompson"`` has to be
 #   simulated.
-# - Results that come late one by one, instead of day by day: see *A live trial*.
+# - Results that arrive late and one by one, instead of day by day: see *A live trial*.

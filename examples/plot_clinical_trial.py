@@ -2,36 +2,36 @@
 A two-arm clinical trial
 ========================
 
-Forty patients, one after the other, get the standard treatment or a new one. Of the standard we
-know something: in an earlier group of 20 patients it helped 12. Of the new one we know nothing.
-We want few patients on the worse arm, and we want to know what that costs: how often does the
-trial end with the wrong arm ahead? Statisticians call such figures *operating characteristics*.
-They are computed at fixed true success probabilities, which the policy does not know.
+Forty patients are allocated one after the other to a standard treatment (the control) or a new
+one. The prior of the control comes from an earlier group of 20 patients with 12 successes. The
+prior of the new treatment is uniform. Response-adaptive allocation puts fewer patients on the
+worse arm. What does that cost: how often does the trial end with the wrong arm ahead? This
+example computes the *operating characteristics* of three allocation rules, at fixed true success
+probabilities.
 """
 
 from matplotlib import pyplot as plt
 
-from decobandit import Arm, Beta, Problem, Workbench, evaluate, optimum
+from decobandit import Arm, Beta, Problem, evaluate, make_policy, optimum
 
 problem = Problem(
     horizon=40,
     arms=(
-        Arm(name="standard", prior=Beta(good=12, bad=8)),  # as if 12 of 20 had gone well
-        Arm(name="new", prior=Beta(good=1, bad=1)),  # anything is possible
+        Arm(name="standard", prior=Beta(good=12, bad=8)),  # 12 successes in 20
+        Arm(name="new", prior=Beta(good=1, bad=1)),  # uniform
     ),
 )
 NAMES = ("equal", "deco", "fh-gittins")
-bench = Workbench(problem)
-policies = {name: bench.policy(name) for name in NAMES}
+policies = {name: make_policy(problem, name) for name in NAMES}
 
 # %%
-# If the priors are right
+# Averaged over the prior
 # -----------------------
-# First the view from before the trial, averaged over the priors. Two arms are few enough for the
-# best policy of all to be computed. No policy can do better.
+# First the expected number of successes under the prior. With two arms the optimal policy can be
+# computed exactly. No policy can do better. ``equal`` is equal allocation.
 
 best = optimum(problem).value
-prior_values = {name: evaluate(policies[name]).value for name in NAMES}
+prior_values = {name: evaluate(problem, policies[name]).value for name in NAMES}
 print(f"expected successes among {problem.horizon} patients")
 print(f"{'any policy, at best':20} {best:.3f}")
 for name, value in prior_values.items():
@@ -40,14 +40,16 @@ for name, value in prior_values.items():
 # %%
 # Operating characteristics
 # -------------------------
-# Now at fixed truths: the new treatment is worse, a little better, or much better than the
-# standard. These figures are exact too. The policy is followed over all the states that it can
-# reach, so there is no simulation error. *Right* is the probability that the better arm has the
-# larger posterior mean when the trial ends.
+# Now at fixed true success probabilities: the new treatment is worse, a little better, or much
+# better than the control. These values are exact too: the probabilities of all states that the
+# policy can reach are computed, so there is no simulation error. *Right* is the probability that
+# the better arm has the larger posterior mean at the end of the trial.
 
 TRUTHS = ((0.6, 0.4), (0.6, 0.7), (0.6, 0.8))  # standard, new
 results = {
-    (name, truth): evaluate(policies[name], truth=truth) for truth in TRUTHS for name in NAMES
+    (name, truth): evaluate(problem, policies[name], truth=truth)
+    for truth in TRUTHS
+    for name in NAMES
 }
 print(f"{'standard, new':14} {'policy':11} {'successes':>16} {'on better arm':>14} {'right':>6}")
 for (name, truth), found in results.items():
@@ -59,22 +61,23 @@ for (name, truth), found in results.items():
     )
 
 # %%
-# The number after ± is the standard deviation from trial to trial, not an error of the
-# computation.
+# The number after ± is the standard deviation from trial to trial, not a numerical error.
 #
-# What adapting buys, and what it costs
-# -------------------------------------
-# The same over many truths of the new arm. Unless the arms hardly differ, adaptive trials put
-# more patients on the better arm, and so more patients are helped. The third figure has the
-# price. Where the new arm is better, an adaptive trial may drop it after a bad start, and nobody
-# finds out that it was only unlucky: equal allocation is right more often. Where the new arm is
-# worse, the adaptive trials are right more often. They stay with the standard, of which the prior
-# says the truth.
+# Benefit and cost of adaptive allocation
+# ---------------------------------------
+# The same for a range of true success probabilities of the new arm. Unless the arms hardly differ,
+# adaptive trials put more patients on the better arm, and so have more successes. The third panel
+# shows the cost. Where the new arm is better, an adaptive trial may stop using it after a bad start
+# and never correct this: equal allocation is right more often. Where the new arm is worse, the
+# adaptive trials are right more often: they stay with the control, whose prior mean equals its true
+# success probability.
 
 new_truths = ([0.2, 0.3, 0.4, 0.5, 0.55], [0.65, 0.7, 0.8, 0.9])  # worse, better than the standard
 figure, panels = plt.subplots(1, 3, figsize=(11, 3.8), layout="constrained")
 for better, truths in enumerate(new_truths):
-    found = {name: [evaluate(policies[name], truth=(0.6, p)) for p in truths] for name in NAMES}
+    found = {
+        name: [evaluate(problem, policies[name], truth=(0.6, p)) for p in truths] for name in NAMES
+    }
     for number, (name, row) in enumerate(found.items()):
         style = {"color": f"C{number}", "marker": "o", "markersize": 4}
         gains = [each.value - even.value for each, even in zip(row, found["equal"], strict=True)]
@@ -94,8 +97,10 @@ figure.suptitle("standard arm: 0.6 (dashed)", fontsize="medium")
 # %%
 # What to try next
 # ----------------
-# - A more careful prior for the standard arm, ``Beta(good=3, bad=2)``: which curves move?
-# - ``terminal=Terminal(deploy=100)`` says that 100 later patients will get the arm that wins. The
-#   trial then learns more, and decides better at the end: see *Earn now or learn for later*.
+# - A weaker prior for the control, ``Beta(good=3, bad=2)``: which curves move?
+# - ``terminal=Terminal(deploy=100)``: 100 later patients will get the arm chosen at the end. The
+#   trial then explores more, and chooses better at the end: see *Earn now or learn for later*.
+# - ``"thompson"``, which randomises the allocation: each arm has its posterior probability of being
+#   the better one.
 # - The same from the command line: ``deco evaluate trial.toml --policy deco,equal --truth
 #   0.6,0.7``.

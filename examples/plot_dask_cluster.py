@@ -3,11 +3,11 @@ A study on a local Dask cluster
 ===============================
 
 A study is a grid: every policy on every problem with every seed. Each cell of the grid can be
-computed anywhere, and is kept in a file of its own. Here the cells go to a Dask cluster on this
-machine, with two worker processes. On a real cluster only the address of the scheduler differs.
+computed on any machine, and has its own file. Here the cells go to a Dask cluster on this machine,
+with two worker processes. On a real cluster only the address of the scheduler differs.
 
-Workers are processes of their own, which import this file. That is why the work below stands
-under ``if __name__ == "__main__":``.
+Dask workers are separate processes, which import this file. That is why the code below is under
+``if __name__ == "__main__":``.
 """
 
 from pathlib import Path
@@ -15,12 +15,8 @@ from tempfile import TemporaryDirectory
 
 from distributed import LocalCluster
 
-from decobandit.cell_files import collect_folder
-from decobandit.cluster import on_cluster
-from decobandit.plots import study_figure
-from decobandit.studies import run_study
-from decobandit.study_files import load_study
-from decobandit.study_tables import rows_of
+from decobandit.figures import study_figure
+from decobandit.studies import collect_folder, load_study, on_cluster, rows_of, run_study
 
 STUDY = """
 policies = ["deco", "thompson", "greedy"]
@@ -40,9 +36,8 @@ horizon = 30
 # %%
 # Run it
 # ------
-# Twelve cells: three policies, two problems, two seeds. The process that asks writes the files;
-# workers need no folder. The cluster is reached on the loopback address only, at ports that
-# happen to be free.
+# Twelve cells: three policies, two problems, two seeds. This process writes the files; Dask workers
+# need no access to the folder. The cluster listens on the loopback address only, on free ports.
 
 if __name__ == "__main__":
     folder = TemporaryDirectory()
@@ -54,26 +49,26 @@ if __name__ == "__main__":
         n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
     )
     with cluster:
-        outcome = run_study(study, out, runner=on_cluster(cluster.scheduler_address))
-        print(f"{outcome.made} of {outcome.cells} cells computed, {len(outcome.failed)} failed")
+        first = run_study(study, out, runner=on_cluster(cluster.scheduler_address))
+        print(f"{first.made} of {first.cells} cells computed, {len(first.failed)} failed")
 
-        # asked again, nothing is computed twice
+        # run again: no cell is computed twice
         again = run_study(study, out, runner=on_cluster(cluster.scheduler_address))
         print(f"{again.made} of {again.cells} cells computed, {again.skipped} were there")
 
 # %%
 # Look at it
 # ----------
-# Cells are plain JSON files. They can be read as one table, here or later, by this program or
-# another one. Seeds of the same problem and policy are pooled in the figure.
+# Cells are plain JSON files. They can be read as one table, now or later, by this program or
+# another one. The figure pools the seeds of the same problem and policy.
 
 if __name__ == "__main__":
-    results = rows_of(collect_folder(out).cells)
+    results = rows_of(collect_folder(out).finished)
     print(f"{'problem':20} {'policy':9} {'seed':>4} {'value':>8} {'regret':>16}")
     for row in results:
         print(
-            f"{row['problem']:20} {row['policy']:9} {row['seed']:4} {row['value']:8.3f} "
-            f"{row['regret']:7.3f} ± {row['regret_se']:6.3f}"
+            f"{row.problem:20} {row.policy:9} {row.seed:4} {row.value:8.3f} "
+            f"{row.regret:7.3f} ± {row.regret_se:6.3f}"
         )
     figure = study_figure(results, "two problems, two seeds")
     folder.cleanup()
@@ -83,5 +78,5 @@ if __name__ == "__main__":
 # ----------------
 # - The same from the command line: ``dask scheduler``, some ``dask worker``, and ``deco study run
 #   study.toml --scheduler tcp://HOST:8786``.
-# - Stop it in the middle, and run it again: finished cells stay.
+# - Stop the study in the middle and run it again: finished cells are kept.
 # - Add a seed or a problem to the study: only new cells are computed.

@@ -2,50 +2,49 @@
 Earn now or learn for later
 ===========================
 
-A pilot of 24 patients compares three doses. After it, one dose is kept for everybody. If nobody
-comes after the pilot, only its own successes count. If thousands come, almost only the choice
-counts. The reward ``deploy`` says how many later patients the choice is for. Between the two ends
-the policy finds its own mixture of earning and learning.
+A pilot trial of 24 patients compares three doses. Afterwards one dose is given to all later
+patients. If there are none, only the successes in the pilot count. If there are thousands, the
+final choice is almost all that counts. ``deploy`` is the number of later patients. Between the
+two extremes the policy balances successes in the pilot against information.
 """
 
 import numpy as np
 from matplotlib import pyplot as plt
 
-from decobandit import Problem, State, Terminal, Workbench, evaluate
+from decobandit import Problem, State, Terminal, evaluate, make_policy
 
 pilot = Problem.uniform(arms=3, horizon=24)
 LATER = (1, 10, 30, 100, 300, 1000, 10000)  # patients after the pilot
 
 
 def split(policy_name, later):
-    """Expected successes in the pilot, and success probability of the dose that is kept."""
+    """Expected successes in the pilot, and success probability of the deployed dose."""
     problem = pilot.model_copy(update={"terminal": Terminal(deploy=later)})
-    found = evaluate(Workbench(problem).policy(policy_name))
+    found = evaluate(problem, policy_name)
     *during, last = found.stage_rewards  # the deployment is one more stage
     return float(np.sum(during)), last / later
 
 
 # %%
-# More to come, more to learn
-# ---------------------------
-# Exact values over a flat prior. In the first column of results are the successes of the pilot
-# itself, in the second the success probability that the kept dose is expected to have. If the
-# best dose were known, it would be 0.75, the expected largest of three numbers drawn between 0
-# and 1.
+# More later patients, more exploration
+# -------------------------------------
+# Exact values under uniform priors. The first column of results is the expected number of successes
+# in the pilot, the second the expected success probability of the deployed dose. If the best dose
+# were known, the latter would be 0.75, the expected maximum of three uniform random numbers.
 
 results = {later: split("deco", later) for later in LATER}
-even = split("equal", 1)  # equal allocation does not look at what comes later
+even = split("equal", 1)  # equal allocation does not depend on deploy
 print(f"{'later patients':>14} {'successes in the pilot':>23} {'kept dose succeeds':>19}")
 for later, (during, kept) in results.items():
     print(f"{later:14} {during:23.3f} {kept:19.4f}")
 print(f"{'equal split':>14} {even[0]:23.3f} {even[1]:19.4f}")
 
 # %%
-# With few patients to come DeCo earns what it can in the pilot. As more are to come, it gives up
-# successes in the pilot to choose better. Equal allocation gives up more of them, whatever comes
-# later, and with many patients to come it still does not choose better: it spends too many pulls
-# on a dose that has no chance any more. Mind the scale on the right: a good choice is made from
-# little data, the last bit takes much.
+# With few later patients, DeCo maximises the successes in the pilot. With more of them, it gives up
+# successes in the pilot to make a better choice. Equal allocation gives up more successes, and even
+# with many later patients it does not choose better: it spends too many pulls on doses that are
+# clearly worse. Note the scale on the right: little data is enough for a good choice, and further
+# improvement takes much more.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 for axes, column, title in ((left, 0, "successes in the pilot"), (right, 1, "kept dose succeeds")):
@@ -59,24 +58,24 @@ figure.legend(*left.get_legend_handles_labels(), loc="outside right center")
 # %%
 # One decision
 # ------------
-# The same data, two futures. The first dose helped 9 of 12, the second 5 of 8, and the third was
-# not tried yet. Which dose is next?
+# The same data, two values of ``deploy``. The first dose had 9 successes in 12 patients, the
+# second 5 in 8, and the third has not been tried. Which dose is next?
 
 state = State.parse("9/12,5/8,0/0")
 choices = {}
 for later in (1, 1000):
     problem = pilot.model_copy(update={"terminal": Terminal(deploy=later)})
-    policy = Workbench(problem).policy("deco")
-    (arm,) = policy.choose(state.total, state)
+    policy = make_policy(problem, "deco")
+    (arm,) = policy.choose(state)
     choices[later] = problem.arms[arm].name
     terms = policy.terms(state.total, state)
     worth = ", ".join(f"{each.value_of_information:.3f}" for each in terms)
-    print(f"{later:4} later patients: {choices[later]}; one pull of each teaches {worth}")
+    print(f"{later:4} later patients: {choices[later]}; value of information {worth}")
 
 # %%
 # What to try next
 # ----------------
-# - Pulls that are only there to learn: ``Reward(good=0, bad=0)`` for all arms.
-# - ``terminal`` tables of single arms (``terminal_table``), where the last reward is not
-#   proportional to the success probability: a licence at 10 successes, say.
-# - ``evaluate(policy, truth=...)`` for the probability that the best dose is kept.
+# - Pure exploration in the pilot: ``Reward(good=0, bad=0)`` for all arms.
+# - Terminal tables (``terminal_table``), where the last reward is not proportional to the success
+#   probability: a licence at 10 successes, for example.
+# - ``evaluate(problem, policy, truth=...)`` for the probability that the best dose is deployed.

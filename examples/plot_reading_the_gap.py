@@ -2,29 +2,29 @@
 Where the reward is lost
 ========================
 
-No policy can expect more than the bound from prices. How far below is DeCo, and at which stage
-does it fall behind? Theorem 1 of the paper answers exactly. Whenever a pulled arm is worth less
-than the price, the difference is lost (*shortfall*). Whenever an arm that is worth more than the
-price is not pulled, that difference is lost (*congestion*). In expectation, nothing else is.
+No policy can earn more than the dual upper bound. How far below is DeCo, and at which stages is the
+difference lost? Theorem 1 of the paper answers exactly. Whenever the index of a pulled arm is below
+the price, the difference is lost (*shortfall*). Whenever an arm whose index is above the price is
+not pulled, that difference is lost (*congestion*). In expectation, there is no other loss.
 """
 
 import numpy as np
 
-from decobandit import Problem, Workbench, follow, gap
-from decobandit.path_figures import path_figure
+from decobandit import Problem, follow, gap, make_policy, solve
+from decobandit.figures import episode_figure
 
-bench = Workbench(Problem.uniform(arms=5, horizon=20))
-solution = bench.solution
+problem = Problem.uniform(arms=5, horizon=20)
+solution = solve(problem)
 
 # %%
 # In expectation
 # --------------
-# For any policy, upper bound minus value is shortfall plus congestion. For DeCo, which pulls the
-# arm of largest index, Theorem 2 says more: at a stage there is shortfall only if no arm is worth
-# the price, and congestion only if several are.
+# For any policy, upper bound minus value is expected shortfall plus congestion. For DeCo, which
+# pulls the arm of largest index, Theorem 2 says more: at a stage there is shortfall only if no
+# arm is worth the price, and congestion only if several are.
 
 NAMES = ("deco", "fh-gittins", "greedy", "equal")
-results = {name: gap(bench.policy(name), solution=solution) for name in NAMES}
+results = {name: gap(problem, name, solution=solution) for name in NAMES}
 print(f"upper bound {solution.upper_bound:.4f}")
 print(f"{'policy':11} {'value':>8} {'gap':>8} {'shortfall':>10} {'congestion':>11}")
 for name, found in results.items():
@@ -34,15 +34,14 @@ for name, found in results.items():
     )
 
 # %%
-# On single paths
-# ---------------
-# One episode loses more or less than that, and its loss can be read off: no expectation is
-# needed, only the indices of the arms along the way. The average over many episodes comes back to
-# the gap.
+# In single episodes
+# ------------------
+# The loss of one episode can be larger or smaller. It follows from the indices of the arms in that
+# episode. The average over many episodes is the gap.
 
-deco = bench.policy("deco")
-paths = [follow(deco, solution, seed=seed) for seed in range(200)]
-losses = np.array([path.running_loss[-1] for path in paths])
+deco = make_policy(problem, "deco", solution=solution)
+episodes = [follow(problem, deco, solution=solution, rng=seed) for seed in range(200)]
+losses = np.array([each.running_loss[-1] for each in episodes])
 error = losses.std(ddof=1) / np.sqrt(losses.size)
 print(f"average over {losses.size} episodes: {losses.mean():.3f} ± {error:.3f}")
 print(f"expected: {results['deco'].gap:.3f}")
@@ -51,26 +50,27 @@ print(
 )
 
 # %%
-# Most episodes lose next to nothing: a good arm is found, and from then on it is worth the price.
-# A few find no such arm, and lose a lot. Below, the episode whose loss is closest to the expected
-# one. The green line is the price. Circles are pulls, filled where the outcome was good. Red is
-# shortfall and blue congestion. The last panel adds them up, beside what is expected of DeCo.
+# Most episodes lose almost nothing: DeCo finds a good arm, which stays worth the price. In a few
+# episodes there is no such arm, and the loss is large. Below, the episode whose loss is closest
+# to the expected one. The green line is the price. Circles are pulls, filled where the outcome
+# was good. Red is shortfall and blue congestion. The last panel shows their running total, and
+# the expected one.
 
-path = paths[int(np.abs(losses - results["deco"].gap).argmin())]
-print(path)
-figure = path_figure(path, expected=results["deco"].running)
+episode = episodes[int(np.abs(losses - results["deco"].gap).argmin())]
+print(episode)
+figure = episode_figure(episode, expected=results["deco"].running_loss)
 
 # %%
-# Is it Theorem 2? Count the stages with both kinds of loss at once: there should be none.
+# A check of Theorem 2: no stage should have both kinds of loss.
 
-both = sum(int(((each.shortfall > 1e-9) & (each.congestion > 1e-9)).sum()) for each in paths)
+both = sum(int(((each.shortfall > 1e-9) & (each.congestion > 1e-9)).sum()) for each in episodes)
 print(f"stages of all episodes with shortfall and congestion together: {both}")
 
 # %%
 # What to try next
 # ----------------
-# - ``Workbench(Problem.uniform(arms=15, horizon=20))``: with more arms the gap shrinks relative
+# - ``Problem.uniform(arms=15, horizon=20)``: with more arms the gap shrinks relative
 #   to the bound.
 # - ``best_bound``: for few arms there are better bounds than the one from prices.
-# - ``deco path --arms 5 --horizon 20 --seed 3 --out path.html``: the same figure as a page to
-#   explore.
+# - ``deco path --arms 5 --horizon 20 --seed 3 --out path.html``: the same figure as an
+#   interactive page.

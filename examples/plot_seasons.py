@@ -2,37 +2,36 @@
 Quiet weeks, busy weeks
 =======================
 
-A hotel by the sea tries five welcome offers on its guests. For twelve stages it is quiet, and a
-guest who takes the offer brings 0.1. Then the season begins, and a guest who takes it brings 1.
-The hotel should learn in the quiet weeks, when a mistake is cheap.
+A hotel by the sea tries five welcome offers on its guests. For twelve stages business is quiet,
+and a guest who takes the offer is worth 0.1. Then the season begins, and a guest who takes it is
+worth 1. The hotel should explore in the quiet weeks, when mistakes are cheap.
 
-The finite-horizon Gittins index is defined for rewards that stay the same, so in its usual form
-it does not apply here. decobandit has a natural extension of it: the constant charge per pull at
-which the arm is just worth a pull. DeCo needs no extension. Its prices are one per stage,
-whatever the rewards are.
+The finite-horizon Gittins index is defined for constant rewards, so in its usual form it does not
+apply here. decobandit has a natural extension of it: the constant charge per pull at which the
+arm is just worth a pull. DeCo needs no extension: it has one price per stage, for any rewards.
 """
 
 import numpy as np
 from matplotlib import pyplot as plt
 
-from decobandit import Arm, Problem, Reward, Workbench, evaluate, optimum
+from decobandit import Arm, Problem, Reward, evaluate, optimum, solve
 
 season = np.repeat([0.1, 1.0], 12)
 problem = Problem(
     horizon=season.size,
     arms=tuple(Arm(name=f"offer-{i}", reward=Reward(good=season)) for i in range(1, 6)),
 )
-bench = Workbench(problem)
+solution = solve(problem)
 
 # %%
 # Exact values
 # ------------
-# The problem is small enough for the exact optimum, so that we see what each policy really loses.
+# The problem is small enough for the exact optimum, so the loss of each policy is known exactly.
 
 NAMES = ("deco", "fh-gittins", "greedy", "equal")
-results = {name: evaluate(bench.policy(name)) for name in NAMES}
+results = {name: evaluate(problem, name, solution=solution) for name in NAMES}
 best = optimum(problem).value
-print(f"bound from prices {bench.solution.upper_bound:.4f}, exact optimum {best:.4f}")
+print(f"bound from prices {solution.upper_bound:.4f}, exact optimum {best:.4f}")
 for name, found in results.items():
     lost = best - found.value
     print(f"{name:11} {found.value:.4f}  loses {lost:.4f} ({lost / best:.2%})")
@@ -40,11 +39,11 @@ for name, found in results.items():
 # %%
 # Where the difference comes from
 # -------------------------------
-# Divide what is expected at a stage by what a success brings there: that is how often the offer
-# made at this stage is taken. DeCo tries all five offers before it repeats one. That is worse at
-# first, and better when it counts. The greedy policy does not know that a season is coming. The
-# lower panel has the price of a pull. In the quiet weeks it is above 0.1, more than a guest can
-# bring then: what these weeks sell is information.
+# The expected reward of a stage divided by the reward of a success is the probability that the
+# offer is taken. DeCo tries all five offers before it repeats one. That is worse at first, and
+# better during the season. The greedy policy ignores the coming season. The lower panel shows the
+# price of a pull. In the quiet weeks it is above 0.1, more than a guest is worth then: a pull is
+# paid for by its value of information.
 
 quiet = season < 1.0
 for name, found in results.items():
@@ -52,7 +51,7 @@ for name, found in results.items():
     before, during = rate[quiet].mean(), rate[~quiet].mean()
     print(f"{name:11} taken in quiet weeks: {before:.3f}, in busy weeks: {during:.3f}")
 
-print(f"highest price in the quiet weeks: {bench.solution.prices[quiet].max():.3f}")
+print(f"highest price in the quiet weeks: {solution.prices[quiet].max():.3f}")
 
 figure, (upper, lower) = plt.subplots(2, 1, figsize=(8.5, 6), sharex=True, layout="constrained")
 for name, found in results.items():
@@ -61,7 +60,7 @@ upper.set_ylabel("how often the offer is taken")
 stages = np.arange(season.size)
 lower.step(stages, season, where="mid", color="0.5", label="a success")
 price_style = {"color": "#2a8a3a", "linewidth": 3, "alpha": 0.7}
-lower.step(stages, bench.solution.prices, where="mid", label="price of a pull", **price_style)
+lower.step(stages, solution.prices, where="mid", label="price of a pull", **price_style)
 lower.set_ylabel("reward, price")
 lower.set_xlabel("stage")
 for axes in (upper, lower):
@@ -71,8 +70,8 @@ for axes in (upper, lower):
 # %%
 # What to try next
 # ----------------
-# - Turn the season around (``season[::-1]``): there is less to gain from learning late, and all
-#   policies but equal allocation come close to the optimum.
+# - Reverse the seasons (``season[::-1]``): late information is worth less, and all policies except
+#   equal allocation come close to the optimum.
 # - Two kinds of arms with opposite seasons: ``Reward(good=1.1 - season)`` for some of them.
 # - ``"deco-calibrated"``, which chooses its price path by exact values; it takes some seconds
-#   more.
+#   longer.

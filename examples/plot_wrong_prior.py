@@ -2,14 +2,14 @@
 A wrong prior
 =============
 
-A Bayesian policy is told where success probabilities come from. What if that is not true? Here
-three treatments really have success probabilities from Beta(2, 6), one in four on average. The
-planners believe something else, and some are very sure of it.
+A Bayesian policy assumes a prior for the success probabilities. What if the prior is wrong? Here
+the success probabilities of three treatments are drawn from Beta(2, 6), with mean 1/4. The
+policies assume other priors, some of them strong.
 """
 
 from matplotlib import pyplot as plt
 
-from decobandit import Beta, Problem, Workbench, simulate
+from decobandit import Beta, Problem, make_policy, simulate
 
 TRUTH = Beta(good=2, bad=6)
 BELIEFS = {
@@ -22,19 +22,18 @@ BELIEFS = {
 NAMES = ("deco", "fh-gittins", "thompson", "kl-ucb")
 
 # %%
-# One world, five beliefs
-# -----------------------
-# ``truth_prior`` is where the parameters are drawn from. The policies are made for the problem
-# that is believed. The seed is the same each time, so all of them meet the same treatments and
-# the same outcomes.
+# One truth, five priors
+# ----------------------
+# The success probabilities are drawn from ``truth_prior``. The policies are made for the problem
+# with the assumed prior. The seed is always the same, so all of them get the same success
+# probabilities and the same outcomes.
 
 
 def regrets(belief):
     """Regret and its standard error, by policy."""
     problem = Problem.uniform(arms=3, horizon=30, prior=belief)
-    bench = Workbench(problem)
-    policies = [bench.policy(name) for name in NAMES]
-    found = simulate(problem, policies, draws=2048, per_draw=4, seed=1, truth_prior=TRUTH)
+    policies = [make_policy(problem, name) for name in NAMES]
+    found = simulate(problem, policies, draws=2048, per_draw=4, rng=1, truth_prior=TRUTH)
     return {each.policy: (each.regret, each.value_se) for each in found.results}
 
 
@@ -44,12 +43,13 @@ for belief, row in results.items():
     print(f"{belief:16} " + " ".join(f"{row[n][0]:6.3f} ± {row[n][1]:5.3f}" for n in NAMES))
 
 # %%
-# Hope costs most. Those who expect three successes in four are disappointed by every treatment in
-# turn and go on trying all of them, the longer the surer they are. A vague prior costs little. To
-# be too sure of the right mean costs the two that plan nothing that could be seen here; Thompson
-# sampling, which explores as widely as it doubts, takes too long to believe that the treatments
-# differ. KL-UCB has no prior. Its first line differs by estimation only: where beliefs are right,
-# a bound helps to make errors smaller.
+# An optimistic prior costs most. With an expected success probability of 3/4, every treatment is
+# disappointing, and the policies keep trying all of them, the longer the stronger the prior. A
+# vague prior costs little. A prior that is too strong, but has the right mean, has no visible
+# cost for DeCo and FH-Gittins; Thompson sampling, which explores according to posterior
+# uncertainty, takes too long to learn that the treatments differ. KL-UCB has no prior. Its first
+# row differs only because of the estimator: where the prior is right, the dual upper bound helps
+# to reduce errors.
 
 figure, axes = plt.subplots(figsize=(8, 4.2), layout="constrained")
 for number, name in enumerate(NAMES):
@@ -74,7 +74,7 @@ figure.legend(loc="outside right center")
 # %%
 # What to try next
 # ----------------
-# - A longer horizon: does it forgive more, because the data overrule the prior? (It need not:
-#   what a sure belief costs goes on for long.)
-# - ``true_horizon`` asks the same of a wrong number of stages.
-# - Larger measurements of both are in the page *Wrong priors, wrong horizons*.
+# - A longer horizon: is the cost smaller, because the data outweigh the prior? (Not necessarily: a
+#   strong prior has effects for many stages.)
+# - ``true_horizon`` does the same for a wrong number of stages.
+# - The page *Wrong priors, wrong horizons* has larger experiments on both.

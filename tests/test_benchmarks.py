@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from decobandit.policies import POLICIES
 from decobandit.problem import Arm, Beta, Problem, Reward
-from decobandit.registry import POLICIES, Workbench
-from oracles import OneArm
+from helpers.oracles import OneArm
+from helpers.policies import Bench
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the benchmarks are not installed
@@ -100,7 +101,7 @@ def test_speed_has_rows_for_limit_tables_and_peers(tmp_path: Path) -> None:
     away = Peer("away", ("greedy",), why_not="no package")
     other = Peer("other", ("thompson",), why_not="never asked")
     case = Case("greedy", 1e-9, "k steps/s", draws=4, per_draw=2)
-    bench = Workbench(Problem.uniform(arms=2, horizon=5))
+    bench = Bench(Problem.uniform(arms=2, horizon=5))
     rows = speed(bench, case, [there, away, other], repeats=1)
     limit, bare, tables, one, core, none = rows
     assert limit.met is True
@@ -117,7 +118,7 @@ def test_speed_has_rows_for_limit_tables_and_peers(tmp_path: Path) -> None:
 
 def test_speed_leaves_out_a_policy_that_is_not_there() -> None:
     case = Case("no-such-policy", 1.0, "k steps/s", draws=4, per_draw=1)
-    assert speed(Workbench(Problem.uniform(arms=2, horizon=3)), case, [], repeats=1) == []
+    assert speed(Bench(Problem.uniform(arms=2, horizon=3)), case, [], repeats=1) == []
 
 
 def test_every_case_of_speed_is_a_policy() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import decobandit
-from decobandit import registry
+from decobandit.policies import make_policy
+from helpers.documented import read
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -19,21 +20,25 @@ def blocks(page: str) -> list[str]:
     )
 
 
-def test_the_policy_of_the_guide_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "POLICIES", dict(registry.POLICIES))
-    names: dict[str, Any] = {"POLICIES": registry.POLICIES}
-    define, use, register = blocks("adding-a-policy.md")
-    exec(define + use + register, names)
+def test_the_policy_of_the_guide_works(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    names: dict[str, Any] = {}
+    (use,) = blocks("adding-a-policy.md")
+    source = read(DOCS / "adding-a-policy.md").files["spread.py"]
+    (tmp_path / "spread.py").write_text(source, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    exec(use, names)
     exact, sampled = names["exact"], names["sampled"].results[0]
     assert sampled.value == pytest.approx(exact.value, abs=4.5 * sampled.value_se)
     # a width of nothing is the greedy policy, which is written elsewhere
     problem = names["problem"]
     narrow = names["SpreadPolicy"](problem, width=0.0)
-    greedy = registry.Workbench(problem).policy("greedy")
-    assert decobandit.evaluate(narrow).value == pytest.approx(
-        decobandit.evaluate(greedy).value, abs=1e-12
+    assert decobandit.evaluate(problem, narrow).value == pytest.approx(
+        decobandit.evaluate(problem, "greedy").value, abs=1e-12
     )
-    assert registry.Workbench(problem).policy("spread").name == "spread"
+    # the same by its place
+    made = make_policy(problem, "spread:SpreadPolicy")
+    assert made.name == "spread"
+    assert decobandit.evaluate(problem, made).value == exact.value
 
 
 def test_the_trial_of_the_guide_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -21,9 +21,8 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from scipy import stats
 
-from decobandit import Policy, State, Workbench, optimum, simulate
-from decobandit.studies import run_study
-from decobandit.study_files import load_study
+from decobandit import Policy, State, make_policy, optimum, simulate
+from decobandit.studies import load_study, run_study
 from decobandit.trials import verify_export
 
 FOLDER = Path(__file__).parents[1] / "examples"
@@ -54,7 +53,7 @@ def played(policy: Policy, chance: Chance, *, exchangeable: bool = False) -> Pla
         later: dict[Counts, float] = defaultdict(float)
         for counts, mass in now.items():
             state = State(tuple(g for g, _ in counts), tuple(b for _, b in counts))
-            arms = policy.choose(stage, state)
+            arms = policy.select(stage, state)
             chances = [chance(arm, *counts[arm]) for arm in arms]
             total += mass * sum(chances)
             for arm in arms:
@@ -111,7 +110,7 @@ def check_clinical_trial(names: Names) -> None:
 
 
 def check_ab_test(names: Names) -> None:
-    results, bound = names["results"], names["bench"].solution.upper_bound
+    results, bound = names["results"], names["solution"].upper_bound
     found = {each.policy: each for each in results.results}
     assert found["equal"].value == pytest.approx(300 * 0.1, abs=4.5 * found["equal"].value_se)
     best = 300 * expected_best(stats.beta(2, 18), 10)
@@ -120,7 +119,7 @@ def check_ab_test(names: Names) -> None:
         assert each.value < bound < best
         if name != "deco":
             ahead = results.difference("deco", name)
-            assert ahead.value > 3 * ahead.standard_error
+            assert ahead.value > 3 * ahead.value_se
     terms, state = names["terms"], names["state"]
     for of, good, pulls in zip(terms, state.good, state.pulls, strict=True):
         assert of.expected_reward == pytest.approx((2 + good) / (20 + pulls))
@@ -132,9 +131,9 @@ def check_seasons(names: Names) -> None:
     assert results["equal"].value == pytest.approx(12 * (0.1 + 1.0) / 2, abs=1e-9)
     order = [results[name].value for name in ("greedy", "fh-gittins", "deco")]
     assert sorted(order) == order
-    assert order[-1] < names["best"] < names["bench"].solution.upper_bound
-    assert names["bench"].solution.prices[:12].max() > 0.1
-    drawn = simulate(problem, [names["bench"].policy("deco")], draws=1000, per_draw=4).results[0]
+    assert order[-1] < names["best"] < names["solution"].upper_bound
+    assert names["solution"].prices[:12].max() > 0.1
+    drawn = simulate(problem, "deco", draws=1000, per_draw=4).results[0]
     assert drawn.value == pytest.approx(results["deco"].value, abs=4.5 * drawn.value_se)
     rates = {name: np.array(each.stage_rewards) / names["season"] for name, each in results.items()}
     assert rates["deco"][:12].mean() < rates["greedy"][:12].mean()
@@ -161,12 +160,12 @@ def check_deployment(names: Names) -> None:
 
 def check_batches(names: Names) -> None:
     results, bounds = names["results"], names["bounds"]
-    for m, bench in names["benches"].items():
+    for m, problem in names["problems"].items():
         assert results["equal", m] == pytest.approx(12.0)
         assert results["deco", m] <= bounds[m] + 1e-9
         if m >= 3:  # fewer reach more states
             flat = believing(1, 1)
-            again = played(bench.policy("deco"), flat, exchangeable=True)
+            again = played(make_policy(problem, "deco"), flat, exchangeable=True)
             assert results["deco", m] == pytest.approx(again.good, abs=1e-9)
     values = [results["deco", m] for m in names["AT_ONCE"]]
     assert values == sorted(values, reverse=True)
@@ -179,7 +178,7 @@ def check_wrong_prior(names: Names) -> None:
     for belief in ("right", "too hopeful"):
         prior = names["BELIEFS"][belief]
         problem = names["Problem"].uniform(arms=3, horizon=30, prior=prior)
-        policy = Workbench(problem).policy("deco")
+        policy = make_policy(problem, "deco")
         exact = best - played(policy, believing(2, 6), exchangeable=True).good
         regret, error = names["results"][belief]["deco"]
         assert regret == pytest.approx(exact, abs=4.5 * error)
@@ -193,9 +192,9 @@ def check_dask_cluster(names: Names) -> None:
     Path("cells").mkdir()
     Path("study.toml").write_text(names["STUDY"], encoding="utf-8")
     run_study(load_study("study.toml"), Path("cells"))
-    here = names["rows_of"](names["collect_folder"](Path("cells")).cells)
+    here = names["rows_of"](names["collect_folder"](Path("cells")).finished)
     assert here == names["results"]
-    assert (names["outcome"].made, names["again"].made, names["again"].skipped) == (12, 0, 12)
+    assert (names["first"].made, names["again"].made, names["again"].skipped) == (12, 0, 12)
     assert not names["out"].exists()
 
 

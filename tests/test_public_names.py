@@ -15,29 +15,34 @@ NAMES = [
     "CalibratedPolicy",
     "Calibration",
     "ChosenPath",
+    "ClusterError",
     "DecoPolicy",
     "DualSolution",
     "DualValue",
+    "Episode",
     "Evaluation",
     "Gap",
     "IndexPolicy",
     "InformationBound",
+    "InvalidProblem",
     "OptimalPolicy",
     "Optimum",
-    "Path",
     "Policy",
     "PolicyResult",
     "PricePath",
     "Problem",
     "ProblemError",
+    "Progress",
+    "Recommendation",
     "Relaxation",
     "Reward",
     "RollingDecoPolicy",
     "Simulation",
     "State",
+    "StudyError",
     "Terminal",
     "TooLarge",
-    "Workbench",
+    "TooManyStates",
     "__version__",
     "best_bound",
     "choose_path",
@@ -52,8 +57,11 @@ NAMES = [
     "load_policy",
     "load_problem",
     "load_solution",
+    "make_policy",
     "optimum",
+    "policy_names",
     "read_outcomes",
+    "recommend",
     "retrace",
     "save_policy",
     "save_problem",
@@ -84,6 +92,23 @@ def test_other_names_are_refused() -> None:
         decobandit.Bandit  # noqa: B018
 
 
+def test_the_old_name_of_an_episode_still_works_with_a_warning() -> None:
+    with pytest.warns(DeprecationWarning, match=r"decobandit\.Path is .* use decobandit\.Episode"):
+        assert decobandit.Path is decobandit.Episode
+    with pytest.warns(DeprecationWarning, match="Episode") as caught:
+        exec("from decobandit import Path")
+    assert caught[0].filename == "<string>"  # the line that asks is the one that is named
+
+
+def test_the_workbench_still_works_with_a_warning() -> None:
+    with pytest.warns(
+        DeprecationWarning, match=r"decobandit\.Workbench is .*make_policy"
+    ) as caught:
+        found = decobandit.Workbench
+    assert caught[0].filename == __file__
+    assert found is importlib.import_module("decobandit.tuning").Workbench
+
+
 def modules_after(statement: str) -> set[str]:
     """What a fresh interpreter has imported after a statement."""
     code = f"{statement}; import sys; print(*sys.modules)"
@@ -99,5 +124,5 @@ def test_importing_the_package_does_not_import_the_compiler() -> None:
 
 def test_problems_are_read_without_the_compiler() -> None:
     modules = modules_after("from decobandit import Problem, State, load_problem, read_outcomes")
-    assert "decobandit.problem_files" in modules
+    assert "decobandit.problem.problem_files" in modules
     assert "numba" not in modules

@@ -10,7 +10,7 @@ import pytest
 
 from decobandit import Arm, Beta, Problem, State, deco, dual_value
 from decobandit import solve as fast_solve
-from decobandit.policies.deco import DecoPolicy
+from decobandit.policies import DecoPolicy
 
 FILE = Path(__file__).parents[1] / "docs" / "theory" / "deco.py"
 Priors = list[tuple[float, float]]
@@ -79,7 +79,7 @@ def test_indices_and_choices_agree(seed: int) -> None:
         state = State(*zip(*states, strict=True))
         own = [index[stage][a, s] for a, s in enumerate(states)]
         assert own == pytest.approx(policy.indices(stage, state).tolist(), abs=1e-12)
-        assert (plain.choose(priors, prices, stage, states),) == policy.choose(stage, state)
+        assert (plain.choose(priors, prices, stage, states),) == policy.select(stage, state)
 
 
 @pytest.mark.parametrize(
@@ -110,6 +110,6 @@ def test_an_episode_by_the_plain_policy_is_one_by_the_fast_policy() -> None:
     states = [(0, 0)] * 3
     for stage in range(horizon):
         arm = plain.choose(priors, solution.multipliers.tolist(), stage, states)
-        assert (arm,) == policy.choose(stage, State(*zip(*states, strict=True)))
+        assert (arm,) == policy.select(stage, State(*zip(*states, strict=True)))
         good, bad = states[arm]
         states[arm] = (good + 1, bad) if rng.random() < 0.6 else (good, bad + 1)

@@ -11,7 +11,6 @@ from typing import Any
 from pydantic import BaseModel
 
 FEW = 4  # fields that fit into one line
-ALIASES = {"Floats": "array", "FloatArray": "array", "IntArray": "array", "Counts": "array"}
 
 
 @dataclass(frozen=True)
@@ -33,37 +32,45 @@ THEMES = {
     "dual": Theme(
         "Prices and bounds",
         "The dual function and its minimum: [Relaxation and dual](/theory/relaxation.md).",
-        "solve DualSolution dual_value DualValue Relaxation show_progress",
+        "solve DualSolution dual_value DualValue Relaxation Progress show_progress",
     ),
     "policies": Theme(
         "Policies",
         "Which arm to pull: [Choose a policy](/guide/policy.md).",
-        "Policy IndexPolicy Workbench deco DecoPolicy fh_gittins CalibratedPolicy Calibration "
+        "make_policy policy_names recommend Recommendation Policy IndexPolicy deco DecoPolicy "
+        "fh_gittins CalibratedPolicy Calibration "
         "PricePath choose_path ChosenPath RollingDecoPolicy OptimalPolicy",
+    ),
+    "own_policies": Theme(
+        "Policies of your own",
+        "What a new policy derives from: [Adding a policy](/adding-a-policy.md).",
+        "TablePolicy RandomisedPolicy Context",
+        module="decobandit.policies",
     ),
     "values": Theme(
         "Values, exact and simulated",
         "What policies earn, and the best that any can.",
-        "optimum Optimum count_states TooLarge evaluate Evaluation simulate Simulation "
-        "PolicyResult",
+        "optimum Optimum count_states TooLarge evaluate Evaluation TooManyStates simulate "
+        "Simulation PolicyResult",
     ),
     "gaps": Theme(
         "Gaps, bounds and paths",
         "How far from optimal: [Read a bound](/guide/bound.md).",
-        "gap Gap information_bound InformationBound best_bound BestBound follow retrace Path",
+        "gap Gap information_bound InformationBound best_bound BestBound follow retrace Episode",
     ),
     "files": Theme(
         "Files",
         "Reading and writing. What stands in them: [File formats](/reference/files.md).",
-        "load_problem save_problem ProblemError load_solution save_solution load_policy "
-        "save_policy read_outcomes __version__",
+        "load_problem save_problem ProblemError InvalidProblem load_solution save_solution "
+        "load_policy save_policy read_outcomes StudyError ClusterError __version__",
     ),
     "trials": Theme(
         "Trials",
         "Ask and tell: [Trials](/trials.md).",
-        "create_trial open_trial list_trials Trial Allocation Status ArmStatus Summary Event "
-        "Verification verify_export Replay outcomes_csv open_store Store TrialError NotFound "
-        "Conflict NoFreeSlot StoreError Damaged",
+        "create_trial open_trial list_trials Trial Allocation Status ArmStatus Summary "
+        "CancellationCount TrialLimits Event Verification verify_export Replay replay_export "
+        "outcomes_csv people_log PeopleLog open_store Store TrialError NotFound Conflict "
+        "NoFreeSlot Closed LimitReached StoreError Damaged",
         module="decobandit.trials",
     ),
 }
@@ -83,7 +90,9 @@ def _directive(module: str, name: str) -> list[str]:
         return [f".. auto{'function' if callable(found) else 'data'}:: {module}.{name}"]
     if issubclass(found, Exception):
         return [f".. autoexception:: {module}.{name}"]
-    return [f".. autoclass:: {module}.{name}", "   :members:"]
+    own = any(base.__module__.startswith("decobandit.trials.") for base in found.__mro__[1:])
+    inherited = ["   :inherited-members:"] if own else []
+    return [f".. autoclass:: {module}.{name}", "   :members:", *inherited]
 
 
 def short_signature(
@@ -93,7 +102,7 @@ def short_signature(
     if what == "class" and is_dataclass(found):
         names = [field.name for field in fields(found)]
         return (f"({', '.join(names)})" if len(names) <= FEW else ""), ""
-    if what == "class" and issubclass(found, BaseModel):
+    if what == "class" and issubclass(found, BaseModel) and "__init__" not in vars(found):
         own = found.model_fields.items()
         known = (field if a.is_required() else f"{field}={a.get_default()!r}" for field, a in own)
         return f"(*, {', '.join(known)})", ""
@@ -106,17 +115,18 @@ def _named(types: str) -> str:
     return re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", types)
 
 
-def list_fields(app: Any, what: str, name: str, found: Any, options: Any, lines: list[str]) -> None:
-    """Fields of dataclasses are explained by comments beside them: these join the docstring."""
-    if what != "class" or not isinstance(found, type) or not is_dataclass(found):
-        return
-    source = inspect.getsource(found)
-    for field in fields(found):
-        kind = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", "")
-        for alias, words in ALIASES.items():
-            kind = re.sub(rf"\b{alias}\b", words, kind)
-        comment = re.search(rf"^    {field.name}: [^#\n]*# (.*)$", source, re.M)
-        lines += ["", f"* ``{field.name}``: *{kind}*" + (f"; {comment[1]}" if comment else "")]
+def split_attributes(
+    app: Any, what: str, name: str, found: Any, options: Any, lines: list[str]
+) -> None:
+    """`good, bad : array` becomes an entry for each: napoleon splits parameters, not attributes."""
+    entry = re.compile(r"^(\w+(?:, \w+)+)( : .*\n(?:    .*\n)+)", re.M)
+    head, section, rest = "\n".join(lines).partition("Attributes\n----------\n")
+    if section:
+        own, blank, later = f"{rest}\n".partition("\n\n")
+        own = entry.sub(
+            lambda match: "".join(f"{each}{match[2]}" for each in match[1].split(", ")), f"{own}\n"
+        )
+        lines[:] = f"{head}{section}{own.rstrip()}{blank}{later}".split("\n")
 
 
 def skip_member(

@@ -83,6 +83,8 @@ def _kind(parameter: Any) -> str:
 
 
 def _default(parameter: Any) -> str:
+    if isinstance(parameter.show_default, str):
+        return f" Default: {_escaped(parameter.show_default)}."
     if parameter.is_flag or parameter.default in (None, "", ()) or not parameter.show_default:
         return ""
     return f" Default: `{_escaped(str(parameter.default))}`."

@@ -39,6 +39,6 @@ def write(folder: Path) -> None:
 def setup(app: Any) -> dict[str, Any]:
     app.connect("builder-inited", lambda app: write(Path(app.srcdir) / "reference" / "generated"))
     app.connect("autodoc-process-signature", api_reference.short_signature)
-    app.connect("autodoc-process-docstring", api_reference.list_fields)
+    app.connect("autodoc-process-docstring", api_reference.split_attributes, priority=400)
     app.connect("autodoc-skip-member", api_reference.skip_member)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -14,14 +14,15 @@ INTRODUCTION = """\
 
 Written from the OpenAPI document of the server when this site is built; a running server gives it
 out at `/api/v1/openapi.json`. [The server](/server.md) says how to start it, who may do what, and
-what the limits are. Every request but that for health needs `Authorization: Bearer TOKEN`.
+what the limits are. Every request but those for health, live and ready needs
+`Authorization: Bearer TOKEN`.
 """
 
 
 def openapi() -> Tree:
     """The document of a server over an empty database."""
+    from decobandit.server.app import create_app
     from decobandit.trials import open_store
-    from decobandit.web.app import create_app
 
     with tempfile.TemporaryDirectory() as folder, open_store(Path(folder) / "empty.db") as store:
         document: Tree = create_app(store).openapi()

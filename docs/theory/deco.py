@@ -1,7 +1,7 @@
 """DeCo in plain Python, slow and complete: one pull per stage, good earns 1 and bad earns 0.
 
-A prior is (good, bad), and so is the state of one arm: what has been observed of it. A key
-(a, state) is arm a in that state."""
+A prior is (good, bad), and so is the state of one arm: its observed outcomes. A key (a, state)
+means arm a in that state."""
 
 
 def chance(prior, state):
@@ -25,12 +25,12 @@ def backward(priors, horizon, price_of):
             index[t] |= {(a, s): index_of(prior, s, values[a]) for s in states[t]}
         price[t] = price_of(t, index[t])
         for a, s in index[t]:
-            values[a][s] += max(index[t][a, s] - price[t], 0.0)  # pulled where worth the price
+            values[a][s] += max(index[t][a, s] - price[t], 0.0)  # pulled where index > price
     return index, price, sum(value[0, 0] for value in values) + sum(price)
 
 
 def forward(priors, index, pull):
-    """Probabilities of all states, from the first stage to the last: these, pulls and reward."""
+    """State probabilities of every stage, expected pulls by stage, and expected reward."""
     mass, masses, pulls, reward = {(a, (0, 0)): 1.0 for a in range(len(priors))}, [], [], 0.0
     for t in range(len(index)):
         pulled, after = pull(t, index[t], mass), {}
@@ -51,7 +51,7 @@ def dual(priors, mu):
 
 
 def auction(index, mass):
-    """One pull goes to the largest indices: who gets how much of it, and the price they pay."""
+    """Sell one pull to the largest indices: how much each state buys, and the price."""
     bought, left, price = {}, 1.0, 0.0
     for key in sorted(mass, key=index.get, reverse=True):
         if left > 1e-12:
@@ -61,7 +61,7 @@ def auction(index, mass):
 
 
 def solve(priors, horizon, rounds=30):
-    """Prices, the bound that they prove on all policies, and the least that prices can prove."""
+    """Prices, the upper bound at these prices, and a lower bound on the minimum of the dual."""
     index, price, upper = backward(priors, horizon, lambda t, index: 1.0)
     average, best, lower = [{} for _ in range(horizon)], (upper, price), 0.0
     for k in range(rounds):
@@ -75,6 +75,6 @@ def solve(priors, horizon, rounds=30):
 
 
 def choose(priors, mu, stage, states):
-    """The policy: the arm of largest index; of equal ones that pulled least, then the first."""
+    """The policy: the arm of largest index; ties go to the least pulled, then to the first."""
     index, _, _ = backward(priors, len(mu), lambda t, index: mu[t])
     return max(enumerate(states), key=lambda arm: (round(index[stage][arm], 12), -sum(arm[1])))[0]

@@ -1,163 +1,88 @@
 """Finite-horizon Bayesian bandits by decomposition and coordination (DeCo).
 
-Reading order: problem -> market -> search -> dual -> relaxation -> policies -> evaluation.
+Reading order: problem -> arm -> prices -> policies -> evaluation, simulation -> bounds.
 Names are imported on first use, so that `import decobandit` does not wait for the compiler.
+
+Signatures are alike: the problem first, then a policy by object or by name, the rest by keyword.
+`solution=` hands in a dual that is solved already, `rng=` a seed or a generator, `workers=` a
+number of threads, `progress=` a callback. Results are frozen, `x_se` is the standard error of `x`,
+and what there is of each stage is an array (stages,).
+
+What is refused raises a ValueError of one line: `ProblemError` and `InvalidProblem` (problems and
+files), `TooLarge` and `TooManyStates` (sizes), `StudyError`, `ClusterError`, or a plain ValueError
+(a setting). An argument of a wrong type raises a TypeError.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
-from ._version import __version__
+from .support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from .best_bounds import BestBound, best_bound
-    from .calibration import Calibration, PricePath
-    from .dual import DualSolution, DualValue, dual_value, solve
-    from .evaluation import Evaluation, evaluate
-    from .gaps import Gap, gap
-    from .information_bounds import InformationBound, information_bound
-    from .joint_optimum import Optimum, TooLarge, count_states, optimum
-    from .outcomes import read_outcomes
-    from .path_search import ChosenPath, choose_path
-    from .paths import Path, follow, retrace
-    from .policies import (
-        CalibratedPolicy,
-        DecoPolicy,
-        IndexPolicy,
-        OptimalPolicy,
-        Policy,
-        RollingDecoPolicy,
-        deco,
-        fh_gittins,
-    )
-    from .problem import Arm, Beta, Problem, Reward, Terminal, terminal_table
-    from .problem_files import ProblemError, load_problem, save_problem
-    from .progress import show_progress
-    from .registry import Workbench
-    from .relaxation import Relaxation
-    from .simulation import PolicyResult, Simulation, simulate
-    from .solution_files import load_policy, load_solution, save_policy, save_solution
-    from .state import State
+    from ._version import __version__ as __version__
+    from .arm import Calibration as Calibration
+    from .arm import PricePath as PricePath
+    from .arm import Relaxation as Relaxation
+    from .bounds import BestBound as BestBound
+    from .bounds import Episode as Episode
+    from .bounds import Gap as Gap
+    from .bounds import InformationBound as InformationBound
+    from .bounds import best_bound as best_bound
+    from .bounds import follow as follow
+    from .bounds import gap as gap
+    from .bounds import information_bound as information_bound
+    from .bounds import retrace as retrace
+    from .evaluation import Evaluation as Evaluation
+    from .evaluation import TooManyStates as TooManyStates
+    from .evaluation import evaluate as evaluate
+    from .joint import Optimum as Optimum
+    from .joint import TooLarge as TooLarge
+    from .joint import count_states as count_states
+    from .joint import optimum as optimum
+    from .policies import CalibratedPolicy as CalibratedPolicy
+    from .policies import DecoPolicy as DecoPolicy
+    from .policies import IndexPolicy as IndexPolicy
+    from .policies import OptimalPolicy as OptimalPolicy
+    from .policies import Policy as Policy
+    from .policies import Recommendation as Recommendation
+    from .policies import RollingDecoPolicy as RollingDecoPolicy
+    from .policies import fh_gittins as fh_gittins
+    from .policies import load_policy as load_policy
+    from .policies import make_policy as make_policy
+    from .policies import policy_names as policy_names
+    from .policies import recommend as recommend
+    from .policies import save_policy as save_policy
+    from .policies.deco import deco as deco
+    from .prices import DualSolution as DualSolution
+    from .prices import DualValue as DualValue
+    from .prices import dual_value as dual_value
+    from .prices import load_solution as load_solution
+    from .prices import save_solution as save_solution
+    from .prices import solve as solve
+    from .problem import Arm as Arm
+    from .problem import Beta as Beta
+    from .problem import InvalidProblem as InvalidProblem
+    from .problem import Problem as Problem
+    from .problem import ProblemError as ProblemError
+    from .problem import Reward as Reward
+    from .problem import State as State
+    from .problem import Terminal as Terminal
+    from .problem import load_problem as load_problem
+    from .problem import read_outcomes as read_outcomes
+    from .problem import save_problem as save_problem
+    from .problem import terminal_table as terminal_table
+    from .simulation import PolicyResult as PolicyResult
+    from .simulation import Simulation as Simulation
+    from .simulation import simulate as simulate
+    from .studies import ClusterError as ClusterError
+    from .studies import StudyError as StudyError
+    from .support import Progress as Progress
+    from .support import show_progress as show_progress
+    from .tuning import ChosenPath as ChosenPath
+    from .tuning import choose_path as choose_path
 
-_HOME = {
-    "Arm": "problem",
-    "BestBound": "best_bounds",
-    "Beta": "problem",
-    "CalibratedPolicy": "policies",
-    "Calibration": "calibration",
-    "ChosenPath": "path_search",
-    "DecoPolicy": "policies",
-    "DualSolution": "dual",
-    "DualValue": "dual",
-    "Evaluation": "evaluation",
-    "Gap": "gaps",
-    "IndexPolicy": "policies",
-    "InformationBound": "information_bounds",
-    "OptimalPolicy": "policies",
-    "Optimum": "joint_optimum",
-    "Path": "paths",
-    "Policy": "policies",
-    "PolicyResult": "simulation",
-    "PricePath": "calibration",
-    "Problem": "problem",
-    "ProblemError": "problem_files",
-    "Relaxation": "relaxation",
-    "Reward": "problem",
-    "RollingDecoPolicy": "policies",
-    "Simulation": "simulation",
-    "State": "state",
-    "Terminal": "problem",
-    "TooLarge": "joint_optimum",
-    "Workbench": "registry",
-    "best_bound": "best_bounds",
-    "choose_path": "path_search",
-    "count_states": "joint_optimum",
-    "deco": "policies",
-    "dual_value": "dual",
-    "evaluate": "evaluation",
-    "fh_gittins": "policies",
-    "follow": "paths",
-    "gap": "gaps",
-    "information_bound": "information_bounds",
-    "load_policy": "solution_files",
-    "load_problem": "problem_files",
-    "load_solution": "solution_files",
-    "optimum": "joint_optimum",
-    "read_outcomes": "outcomes",
-    "retrace": "paths",
-    "save_policy": "solution_files",
-    "save_problem": "problem_files",
-    "save_solution": "solution_files",
-    "show_progress": "progress",
-    "simulate": "simulation",
-    "solve": "dual",
-    "terminal_table": "problem",
-}
-
-__all__ = [
-    "Arm",
-    "BestBound",
-    "Beta",
-    "CalibratedPolicy",
-    "Calibration",
-    "ChosenPath",
-    "DecoPolicy",
-    "DualSolution",
-    "DualValue",
-    "Evaluation",
-    "Gap",
-    "IndexPolicy",
-    "InformationBound",
-    "OptimalPolicy",
-    "Optimum",
-    "Path",
-    "Policy",
-    "PolicyResult",
-    "PricePath",
-    "Problem",
-    "ProblemError",
-    "Relaxation",
-    "Reward",
-    "RollingDecoPolicy",
-    "Simulation",
-    "State",
-    "Terminal",
-    "TooLarge",
-    "Workbench",
-    "__version__",
-    "best_bound",
-    "choose_path",
-    "count_states",
-    "deco",
-    "dual_value",
-    "evaluate",
-    "fh_gittins",
-    "follow",
-    "gap",
-    "information_bound",
-    "load_policy",
-    "load_problem",
-    "load_solution",
-    "optimum",
-    "read_outcomes",
-    "retrace",
-    "save_policy",
-    "save_problem",
-    "save_solution",
-    "show_progress",
-    "simulate",
-    "solve",
-    "terminal_table",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'decobandit' has no attribute {name!r}")
-    return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    __file__,
+    deprecated={"Path": "Episode", "Workbench": "make_policy"},
+    former={"Workbench": ".tuning"},
+)

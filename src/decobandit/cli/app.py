@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import Annotated, NoReturn
 
 import typer
 
-from .. import __version__
+from .._version import __version__
 from . import INTERRUPTED
+from .audit import audit
 from .bound import bound
+from .commands import Commands
 from .demo import demo
 from .evaluate import evaluate
 from .gap import gap
 from .index import index
+from .keys import keys
 from .market import market
 from .optimum import optimum
 from .path import path
@@ -32,7 +36,7 @@ from .warmup import warmup
 _interrupted: list[int] = []  # signals seen
 BAD_INPUT = 2
 
-app = typer.Typer(
+app = Commands(
     name="deco",
     help="Finite-horizon Bayesian bandits: certified bounds and the DeCo policy.",
     invoke_without_command=True,
@@ -61,27 +65,24 @@ def _program(
         typer.echo(context.get_help())
 
 
-app.command()(solve)
-app.command()(recommend)
-app.command()(evaluate)
-app.command()(simulate)
-app.add_typer(study)
-app.add_typer(trial)
-app.command()(serve)
-app.add_typer(token)
-app.command()(optimum)
-app.command()(bound)
-app.command()(gap)
-app.command()(path)
-app.command()(market)
-app.command()(index)
-app.command()(reproduce)
-app.command()(demo)
-app.command()(warmup)
+PANELS: dict[str, tuple[Callable[..., None] | Commands, ...]] = {
+    "Plan and solve": (solve, recommend, market, optimum, bound),
+    "Compare policies": (evaluate, simulate, gap, path, index),
+    "Trials and server": (trial, serve, token, keys, audit),
+    "Studies and reproduction": (study, reproduce),
+    "Set-up": (demo, warmup),
+}
+for panel, members in PANELS.items():
+    for member in members:
+        if isinstance(member, Commands):
+            app.add_typer(member, rich_help_panel=panel)
+        else:
+            app.command(rich_help_panel=panel)(member)
 
 
 def _fail(context: str, message: str) -> NoReturn:
-    one_line = " ".join(message.removeprefix("Invalid value: ").split())
+    said = message.removeprefix("Invalid value: ").replace(": Value error, ", ": ", 1)
+    one_line = " ".join(said.split())
     print(f"{context}: error: {one_line}", file=sys.stderr)
     raise SystemExit(BAD_INPUT)
 

@@ -1,4 +1,4 @@
-"""`deco bound`: what no policy can pass, by three bounds."""
+"""`deco bound`: three upper bounds on the value of any policy."""
 
 from __future__ import annotations
 
@@ -6,85 +6,57 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import (
-    Arms,
-    AsJson,
-    Horizon,
-    PriorBad,
-    PriorGood,
-    ProblemFile,
-    Tolerance,
-    print_json,
-    problem_from,
-    show_levels,
-    solve_shown,
-    title_of,
-)
+from .options import AsJson, Seed, Tolerance
+from .output import fixed, print_result, title_of
+from .problem_options import context_of, takes_problem
+from .tables import print_table
 
 if TYPE_CHECKING:
-    from ..information_bounds import InformationBound
+    from ..bounds import InformationBound
+    from ..problem import Problem
 
 
+@takes_problem
 def bound(
-    problem: ProblemFile = None,
-    arms: Arms = None,
-    horizon: Horizon = None,
-    prior_good: PriorGood = None,
-    prior_bad: PriorBad = None,
+    problem: Problem,
     draws: Annotated[int, typer.Option(help="Scenarios of the information bound.")] = 500,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 1,
+    seed: Seed = 1,
     weight: Annotated[
         float | None,
-        typer.Option(help="Part of the penalty that is paid, 0 to 1. [default: the best of six]"),
-    ] = None,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads; as many as cores by default.")
+        typer.Option(show_default="the best of six", help="Weight of the penalty, 0 to 1."),
     ] = None,
     tol: Tolerance = 1e-4,
     as_json: AsJson = False,
 ) -> None:
     """Bound what any policy can earn, also where arms are few and the dual's bound is loose."""
-    from ..information_bounds import check_settings, information_bound
+    from ..bounds import bounds_at_prices
+    from ..support import show_progress
 
-    described = problem_from(problem, arms, horizon, prior_good, prior_bad)
-    check_settings(draws, seed, weight)
-    solution = solve_shown(described, tol)
-    with show_levels("information bound") as report:
-        result = information_bound(
-            described,
-            solution,
-            draws=draws,
-            seed=seed,
-            weight=weight,
-            threads=threads,
-            progress=report,
+    with show_progress() as report:
+        result = bounds_at_prices(
+            context_of(problem, tol), draws=draws, rng=seed, weight=weight, progress=report
         )
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        print_bounds(result)
+    print_result(result, as_json, print_bounds)
 
 
 def print_bounds(result: InformationBound) -> None:
     """A table for people."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=f"No policy earns more: {title_of(result.problem)}")
-    for title in ("bound", "value", "± s.e.", "what it is"):
-        table.add_column(title, justify="right" if title in ("value", "± s.e.") else "left")
     rows = [
-        ("lagrangian", result.lagrangian, "", "pulls are limited in expectation only"),
+        ("lagrangian", result.lagrangian, "", "limit on pulls holds in expectation only"),
         (
             "information", result.information, f"{result.information_se:.4f}",
-            f"outcomes are foreseen, and paid for by {result.weight:.0%}",
+            f"outcomes known in advance, {result.weight:.0%} of the penalty",
         ),
-        ("trivial", result.trivial, "", "the best arms are known"),
+        ("trivial", result.trivial, "", "always pulling the best arms"),
     ]  # fmt: skip
-    for name, value, error, meaning in rows:
-        mark = " (best)" if name == result.best_is else ""
-        table.add_row(name + mark, "" if value is None else f"{value:.4f}", error, meaning)
-    Console().print(table)
+    shown = [
+        [name + " (best)" * (name == result.best_is), fixed(value, 4), error, meaning]
+        for name, value, error, meaning in rows
+    ]
+    title = f"Upper bounds on the value of any policy: {title_of(result.problem)}"
+    print_table(
+        title, ["bound", "value", "± s.e.", "what it is"], shown, text=["bound", "what it is"]
+    )
     print(f"information: an estimate from {result.scenarios} scenarios, seed {result.seed}")
     if result.stopped_early > 0.0:
-        print(f"in {result.stopped_early:.1%} of them the search was stopped, still with a bound")
+        print(f"in {result.stopped_early:.1%} of them the search was stopped early; still a bound")

@@ -7,18 +7,18 @@ from typing import Annotated
 
 import typer
 
-from .options import make_folder, solve_shown
+from .files import make_folder
+from .problem_options import solve_shown
 
 
 def demo(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the figures go.")] = Path("demo"),
 ) -> None:
     """Solve a small trial, recommend its next arm, and draw prices and indices."""
-    from ..plots import save_figure, solution_figure
+    from ..figures import save_figure, solution_figure
+    from ..policies import recommend
     from ..policies.deco import deco
-    from ..problem import Problem
-    from ..recommendation import recommendation
-    from ..state import State
+    from ..problem import Problem, State
     from .recommend import print_recommendation
     from .solve import print_solution
 
@@ -28,7 +28,7 @@ def demo(
     observed = State.parse("5/7,1/3,2/2,0/1,0/0")
     policy = deco(solution)
     print(f"\nafter {observed.total} pulls, good/pulls per arm: {observed}")
-    print_recommendation(recommendation(policy, observed))
+    print_recommendation(recommend(policy.problem, observed, policy))
     file = out / "prices-and-indices.png"
     save_figure(solution_figure(solution), file)
     print(f"\nfigure written to {file}")

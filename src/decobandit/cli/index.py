@@ -2,61 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import (
-    POLICY_NAMES,
-    Arms,
-    AsJson,
-    Horizon,
-    PriorBad,
-    PriorGood,
-    ProblemFile,
-    Tolerance,
-    print_json,
-    problem_from,
-    solve_shown,
-)
+from ..policies.names import PAPER_POLICY
+from .options import AsJson
+from .output import print_results
+from .policy_options import Chosen, takes_policies
+
+if TYPE_CHECKING:
+    from ..policies import NamedIndex
 
 
+@takes_policies(PAPER_POLICY)
 def index(
-    problem: ProblemFile = None,
-    arms: Arms = None,
-    horizon: Horizon = None,
-    prior_good: PriorGood = None,
-    prior_bad: PriorBad = None,
-    policy: Annotated[
-        str, typer.Option(metavar="NAME", help=f"A policy with an index: {POLICY_NAMES}.")
-    ] = "deco",
+    chosen: Chosen,
     stage: Annotated[int, typer.Option(help="Stage, from 0.")] = 0,
     good: Annotated[int, typer.Option(help="Good outcomes of the arm so far.")] = 0,
     bad: Annotated[int, typer.Option(help="Bad outcomes of the arm so far.")] = 0,
     arm: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Which arm. [default: the first]")
+        str | None, typer.Option(metavar="NAME", show_default="the first", help="Which arm.")
     ] = None,
-    tol: Tolerance = 1e-4,
     as_json: AsJson = False,
 ) -> None:
-    """Compute the index of an arm from its outcomes so far."""
-    from ..registry import Workbench, arm_index, arm_position, check_state
+    """Compute the index of an arm from its outcomes so far.
 
-    described = problem_from(problem, arms, horizon, prior_good, prior_bad)
-    bench = Workbench(described, tol=tol)
-    bench.check([policy])
-    position = arm_position(described, arm)
-    check_state(described, stage, good, bad)
-    if policy in ("deco", "deco-calibrated"):  # with progress, as these need the prices
-        bench.solution = solve_shown(described, tol)
-    result = arm_index(bench, policy, position, stage, good, bad)
-    if as_json:
-        print_json(result)
-    else:
-        print(
-            f"{policy} index of {result['arm']} at stage {stage} with {good} good, {bad} bad: "
-            f"{result['index']:.10g}"
-        )
-        for key in ("expected_reward", "value_of_information", "price", "path"):
-            if key in result:
-                print(f"{key.replace('_', ' ')}: {result[key]}")
+    Of several policies, --json has one entry each, under "results".
+    """
+    from ..policies import indices_of_arm
+
+    found = indices_of_arm(chosen.context, chosen.policies, arm, stage=stage, good=good, bad=bad)
+    print_results(found, as_json, print_index)
+
+
+def print_index(result: NamedIndex) -> None:
+    """A line, and one for each part that the index has."""
+    print(
+        f"{result.policy} index of {result.arm} at stage {result.stage} with {result.good} good, "
+        f"{result.bad} bad: {result.found.index:.10g}"
+    )
+    tree = result.found.to_dict()
+    for key in ("expected_reward", "value_of_information", "price", "path"):
+        if key in tree:
+            print(f"{key.replace('_', ' ')}: {tree[key]}")
+    if result.found.indexable is False:
+        print("not indexable: a pull is worth its price at some smaller surcharges only")

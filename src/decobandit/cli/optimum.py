@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-from .options import (
-    Arms,
-    AsJson,
-    Horizon,
-    PriorBad,
-    PriorGood,
-    ProblemFile,
-    print_json,
-    problem_from,
-    show_levels,
-)
+from typing import TYPE_CHECKING
+
+from .options import AsJson
+from .output import print_result
+from .problem_options import takes_problem
+
+if TYPE_CHECKING:
+    from ..joint import Optimum
+    from ..problem import Problem
 
 
-def optimum(
-    problem: ProblemFile = None,
-    arms: Arms = None,
-    horizon: Horizon = None,
-    prior_good: PriorGood = None,
-    prior_bad: PriorBad = None,
-    as_json: AsJson = False,
-) -> None:
+@takes_problem
+def optimum(problem: Problem, as_json: AsJson = False) -> None:
     """Compute the exact optimum by dynamic programming over all arms together."""
-    from ..joint_optimum import optimum as exact_optimum
+    from ..joint import optimum as exact_optimum
+    from ..support import show_progress
 
-    described = problem_from(problem, arms, horizon, prior_good, prior_bad)
-    with show_levels("optimum") as report:
-        result = exact_optimum(described, progress=report)
-    if as_json:
-        print_json(result.to_dict())
-        return
+    with show_progress() as report:
+        result = exact_optimum(problem, progress=report)
+    print_result(result, as_json, print_optimum)
+
+
+def print_optimum(result: Optimum) -> None:
+    """Two lines."""
     print(f"optimum: {result.value:.9f}")
     print(f"{result.states:,} states, {result.seconds:.2f} s")

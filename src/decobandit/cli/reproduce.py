@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from .options import make_folder, say, show_levels
+from .files import make_folder
+from .options import Workers
+from .output import say
 
-PARTS = ("table1", "figure2", "figure3", "figure4")
+# typer takes several values of an enumeration, not of a Literal
+Part = StrEnum("Part", ["table1", "figure2", "figure3", "figure4", "all"])
+PARTS = [part.value for part in Part if part != "all"]
 INTERRUPTED = 130
 
 
 def reproduce(
     what: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[table1 figure2 figure3 figure4 | all]", help="What to compute."),
+        list[Part] | None,
+        typer.Argument(
+            metavar="PART",
+            show_default="all",
+            help="What to compute, one or several.",
+        ),
     ] = None,
     scale: Annotated[
         Literal["quick", "paper"],
@@ -25,27 +34,23 @@ def reproduce(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the files go.")] = Path(
         "reproduction"
     ),
+    workers: Workers = None,
 ) -> None:
     """Compute the paper's tables and figures again, beside the numbers that it printed."""
-    chosen = [name for name in what or ["all"] if name != "all"] or list(PARTS)
-    for name in chosen:
-        if name not in PARTS:
-            raise typer.BadParameter(f"{name!r} is not known; choose from {', '.join(PARTS)}, all")
     make_folder(out)
-    reproduced(chosen, scale, out)
+    chosen = [part.value for part in what or () if part != "all"]
+    reproduced(chosen or PARTS, scale, out)
 
 
 def reproduced(parts: list[str], scale: str, out: Path) -> None:
     """Compute the parts, with a bar for each, and say where the page is."""
     from ..paper.cells import Interrupted
     from ..paper.reproduction import reproduce as compute
+    from ..support import show_progress
 
     try:
-        with show_levels("") as levels:
-            page = compute(
-                parts, scale, out,
-                lambda part, done, total: levels(done, total, part) if levels else None,
-            )  # fmt: skip
+        with show_progress() as report:
+            page = compute(parts, scale, out, report)
     except Interrupted as stopped:
         say(f"interrupted: {stopped}; the same command goes on")
         raise typer.Exit(INTERRUPTED) from None

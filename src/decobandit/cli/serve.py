@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
-import logging
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from .options import Db, check_database, say
+from .keys import private_key
+from .options import Db, shown
+from .output import say
+from .trial_access import StaleAfter, check_database, user
 
 if TYPE_CHECKING:
     from ..trials import Store
@@ -28,37 +31,57 @@ def serve(
     rate: Annotated[
         int, typer.Option(min=1, help="Requests per second of one token or address.")
     ] = 500,
+    signing_key: Annotated[
+        Path | None, shown("FILE", "Private key that signs checkpoints.", "--key")
+    ] = None,
+    stale_after: StaleAfter = 72.0,
     verbose: Annotated[bool, typer.Option("--verbose", help="Log every request.")] = False,
+    log_format: Annotated[
+        Literal["plain", "json"],
+        typer.Option(help="json: one object per line, for every request."),
+    ] = "plain",
 ) -> None:
     """Serve trials to browsers and programs. Ctrl-C stops it."""
     check_database(db)
     gc.disable()  # until all is loaded: nothing of it is garbage, and to look takes time
     try:
+        from ..server.app import create_app
+        from ..server.http_server import is_loopback, listen, make_server, url_of
+        from ..server.log_lines import set_up_log
+        from ..server.middleware.limits import Limits
         from ..trials import open_store
-        from ..web.app import create_app
-        from ..web.limits import Limits
-        from ..web.server import is_loopback, listen, make_server, url_of
     except ImportError as error:
         raise ImportError(
             f"the server needs a library that is not installed ({error.name}): "
             "pip install 'decobandit[server]'"
         ) from None
-    if no_auth and not is_loopback(host):
-        raise typer.BadParameter(
-            f"--no-auth: {host} can be reached from elsewhere; use it with --host 127.0.0.1"
-        )
-    if not (allow_host or is_loopback(host)):
-        say("browsers elsewhere need a name that this server answers to: --allow-host NAME")
-    _log(verbose)
+    if not is_loopback(host):
+        _check_open(host, no_auth, allow_host)
+    key = None if signing_key is None else private_key(signing_key)
     with open_store(db) as store, listen(host, port) as listening:
-        limits = Limits(rate=rate, burst=2 * rate)
+        limits = Limits(rate=rate, burst=2 * rate, stale_after=stale_after)
         hosts = (f"[{host}]" if ":" in host else host, *(allow_host or ()))
-        app = create_app(store, auth=not no_auth, limits=limits, allowed_hosts=hosts)
+        app = create_app(
+            store, auth=not no_auth, limits=limits, allowed_hosts=hosts, signing_key=key
+        )
+        counted = app.state.metrics
+        set_up_log(log_format, verbose=verbose, dropped=counted.log_lines_dropped.inc)
         if not no_auth:
             _first_token(store)
         url = url_of(listening, host)
-        server = make_server(app, ready=lambda: _ready(url), verbose=verbose, loop="auto")
+        server = make_server(app, ready=lambda: _ready(url), limits=limits, loop="auto")
+        counted.watch_connections(lambda: len(server.server_state.connections))
         server.run(sockets=[listening])
+
+
+def _check_open(host: str, no_auth: bool, allow_host: list[str] | None) -> None:
+    """Refuse, or advise on, what does not go with a server that can be reached from elsewhere."""
+    if no_auth:
+        raise typer.BadParameter(
+            f"--no-auth: {host} can be reached from elsewhere; use it with --host 127.0.0.1"
+        )
+    if not allow_host:
+        say("browsers elsewhere need a name that this server answers to: --allow-host NAME")
 
 
 def _ready(url: str) -> None:
@@ -69,20 +92,13 @@ def _ready(url: str) -> None:
     print(f"serving at {url}", flush=True)
 
 
-def _log(verbose: bool) -> None:
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
-
-
 def _first_token(store: Store) -> None:
     """A database without any token gets one, or nobody could ever come in."""
-    from ..web.tokens import list_tokens, new_token
+    from ..server.tokens import list_tokens, new_token
 
     known = list_tokens(store)
     if not known:
-        _, secret = new_token(store, "admin", "admin")
+        _, secret = new_token(store, "admin", "admin", by=user(None))
         print(f"admin token (shown once): {secret}", flush=True)
-    elif not any(token.valid and token.role == "admin" for token in known):
+    elif not any(token.administers_all for token in known):
         say("no administrator's token is valid; make one: deco token new NAME --role admin")

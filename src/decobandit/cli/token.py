@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from .options import AsJson, Db, check_database, print_json
+from .commands import Commands
+from .options import AsJson
+from .output import print_json, print_result
+from .trial_access import By, makes_store, takes_store, user
 
-token = typer.Typer(name="token", help="Tokens for 'deco serve': make, list and revoke them.")
+if TYPE_CHECKING:
+    from ..server.tokens import Token
+    from ..trials import Store
 
-TokenName = Annotated[str, typer.Argument(metavar="NAME", help="Of the token.")]
+token = Commands(name="token", help="Tokens for 'deco serve': make, list and revoke them.")
+
+TokenName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.")]
+Role = Literal["admin", "operator", "viewer"]
 
 
 @token.command()
+@makes_store
 def new(
+    store: Store,
     name: TokenName,
-    role: Annotated[str, typer.Option(help="admin, operator (blinded) or viewer (reads only).")],
-    db: Db = None,
+    role: Annotated[Role, typer.Option(help="An operator is blinded, a viewer only reads.")],
+    days: Annotated[int, typer.Option(metavar="N", help="Until it expires.")] = 90,
+    trial: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", show_default="all trials", help="A trial that it is for; repeatable."
+        ),
+    ] = None,
+    by: By = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a token. It is shown this once: the database keeps a digest."""
-    with _database(db) as store:
-        from ..web.tokens import new_token
+    from ..server.tokens import new_token
 
-        made, secret = new_token(store, name, role)
+    made, secret = new_token(store, name, role, days=days, trials=trial or (), by=user(by))
     if as_json:
         print_json(made.to_dict() | {"token": secret})
     else:
@@ -34,44 +48,40 @@ def new(
 
 
 @token.command(name="list")
-def list_(db: Db = None, as_json: AsJson = False) -> None:
-    """List tokens: names, roles, and whether they are valid."""
-    with _database(db, existing=True) as store:
-        from ..web.tokens import list_tokens
+@takes_store
+def list_(store: Store, as_json: AsJson = False) -> None:
+    """List tokens: names, roles, whether they are valid, until when, and for which trials."""
+    from ..server.tokens import list_tokens
 
-        found = list_tokens(store)
+    found = list_tokens(store)
     if as_json:
         print_json({"tokens": [one.to_dict() for one in found]})
         return
     for one in found:
-        state = (
-            f"revoked {one.revoked_at}" if one.revoked_at else "valid" if one.valid else "refused"
-        )
-        print(f"{one.name}\t{one.role}\t{state if one.intact else 'damaged: refused'}")
+        trials = "" if one.only_trials is None else f"\t{', '.join(sorted(one.only_trials))}"
+        print(f"{one.name}\t{one.role}\t{_state(one)}{trials}")
+
+
+def _state(token: Token) -> str:
+    if not token.intact:
+        return "damaged: refused"
+    if token.revoked_at:
+        return f"revoked {token.revoked_at}"
+    if token.expired:
+        return f"expired {token.expires_at}"
+    if not token.valid:
+        return "refused"
+    return f"valid until {token.expires_at}" if token.expires_at else "valid, does not expire"
 
 
 @token.command()
-def revoke(name: TokenName, db: Db = None, as_json: AsJson = False) -> None:
+@takes_store
+def revoke(store: Store, name: TokenName, by: By = None, as_json: AsJson = False) -> None:
     """Revoke a token. A server that is running refuses it within a second."""
-    with _database(db, existing=True) as store:
-        from ..web.tokens import revoke_token
+    from ..server.tokens import revoke_token
 
-        gone = revoke_token(store, name)
-    if as_json:
-        print_json(gone.to_dict())
-    else:
-        print(f"{gone.name}: revoked {gone.revoked_at}")
+    print_result(revoke_token(store, name, by=user(by)), as_json, _print_revoked)
 
 
-@contextmanager
-def _database(db: str | None, *, existing: bool = False) -> Iterator[Any]:
-    check_database(db)
-    try:
-        from ..trials.store import open_store
-    except ImportError as error:
-        raise ImportError(
-            f"tokens need a library that is not installed ({error.name}): "
-            "pip install 'decobandit[server]'"
-        ) from None
-    with open_store(db, existing=existing) as store:
-        yield store
+def _print_revoked(gone: Token) -> None:
+    print(f"{gone.name}: revoked {gone.revoked_at}")

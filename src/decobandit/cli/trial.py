@@ -3,218 +3,198 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
 
-from .options import (
-    POLICY_NAMES,
-    Arms,
-    AsJson,
-    Db,
-    Horizon,
-    PriorBad,
-    PriorGood,
-    Ties,
-    Tolerance,
-    print_json,
-    problem_from,
-    solve_shown,
+from ..policies.names import DEFAULT_POLICY
+from .commands import Commands
+from .options import AsJson, Db
+from .output import print_json, say
+from .policy_options import Chosen, takes_policies
+from .trial_access import (
+    By,
+    Reason,
+    Request,
+    Slot,
+    StaleAfter,
+    changes_trial,
+    database,
+    takes_store,
+    takes_trial,
+    user,
 )
-from .trial_access import TrialName, database, opened
+from .trial_backup import backup
+from .trial_checkpoint import checkpoint
+from .trial_lifecycle import archive, close, limits, reopen, unmask
 from .trial_records import export, replay, verify
-from .trial_tables import print_allocation, print_list, print_status
+from .trial_tables import print_list, print_status
 
 if TYPE_CHECKING:
-    from ..trials import Allocation
+    from ..trials import Allocation, Store, Trial
 
 OUTCOMES = {"1": 1, "good": 1, "success": 1, "yes": 1, "0": 0, "bad": 0, "failure": 0, "no": 0}
 
-trial = typer.Typer(
+trial = Commands(
     name="trial",
-    help="Run a trial: ask for the next arm, tell its outcome. Every event is kept and chained.",
+    help="Run a trial: ask for the next arm, record its outcome. Every event is logged.",
 )
 
-AllocationId = Annotated[
-    str, typer.Argument(metavar="ALLOCATION", help="The id that 'ask' answered.")
-]
-Outcome = Annotated[str, typer.Argument(metavar="OUTCOME", help="1 or good, 0 or bad.")]
-Key = Annotated[
-    str | None,
-    typer.Option(help="The same key again gives the same answer, and no second event."),
-]
-By = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Who is asking. [default: the user's name]")
+
+def _outcome(text: str) -> int:
+    if text.lower() not in OUTCOMES:
+        raise typer.TyperException(f"outcome: {text!r}; must be 1 or good, 0 or bad")
+    return OUTCOMES[text.lower()]
+
+
+Outcome = Annotated[
+    int, typer.Argument(metavar="OUTCOME", parser=_outcome, help="1 or good, 0 or bad.")
 ]
 
 
 @trial.command()
+@takes_policies(DEFAULT_POLICY, several=False, saved="prices")
 def new(
-    file: Annotated[
-        Path | None,
-        typer.Argument(metavar="PROBLEM|SOLUTION", help="Problem file, or a saved solution."),
-    ] = None,
-    arms: Arms = None,
-    horizon: Horizon = None,
-    prior_good: PriorGood = None,
-    prior_bad: PriorBad = None,
+    chosen: Chosen,
     name: Annotated[str | None, typer.Option(help="What the trial is called.")] = None,
-    policy: Annotated[str, typer.Option(help=f"One of: {POLICY_NAMES}.")] = "deco",
     seed: Annotated[
-        int | None, typer.Option(min=0, help="For policies that draw. [default: drawn, and kept]")
+        int | None,
+        typer.Option(min=0, show_default="drawn, and kept", help="For policies that draw."),
     ] = None,
-    ties: Ties = "least-pulled",
-    tol: Tolerance = 1e-4,
+    max_open: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            show_default="half the slots, at least 50",
+            help="Allocations that may be pending at the same time.",
+        ),
+    ] = None,
+    max_cancelled: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            show_default="half the slots, at least 20",
+            help="Allocations that may be cancelled in all.",
+        ),
+    ] = None,
     by: By = None,
     db: Db = None,
     as_json: AsJson = False,
 ) -> None:
     """Plan a trial and enter it into the database."""
     with database(db) as store:
-        from ..registry import Workbench
         from ..trials import create_trial
 
-        saved = _saved(file)
-        problem = saved.problem if saved else problem_from(
-            file, arms, horizon, prior_good, prior_bad
-        )  # fmt: skip
-        Workbench(problem).check([policy])  # before the long work
-        solution = saved or solve_shown(problem, tol)
+        context = chosen.context
         made = create_trial(
-            problem, policy=policy, name=name, db=store, seed=seed, tol=tol, ties=ties,
-            by=_user(by), solution=solution,
+            context.problem, policy=chosen.policy, name=name, db=store, seed=seed, tol=context.tol,
+            ties=context.ties, by=user(by), solution=context.solution, max_open=max_open,
+            max_cancelled=max_cancelled,
         )  # fmt: skip
-        result = {
-            "id": made.id,
-            "name": made.name,
-            "policy": made.policy,
-            "horizon": problem.horizon,
-            "upper_bound": made.solution.upper_bound,
-            "seed": made.plan.seed,
-            "db": str(store.url),
-        }
         if as_json:
-            print_json(result)
+            print_json(_plan(made, store))
         else:
-            print(f"trial {made.name} ({made.id}): {made.policy}, horizon {problem.horizon}")
-            bound = made.solution.upper_bound
-            print(f"no policy can expect more than {bound:.6f} (the bound from prices)")
-            place = f" --db {shlex.quote(db)}" if db else ""
-            print(f"next: deco trial ask {shlex.quote(made.name)}{place}")
+            _print_plan(made, db)
+
+
+def _plan(made: Trial, store: Store) -> dict[str, Any]:
+    return {
+        "id": made.id,
+        "name": made.name,
+        "policy": made.policy,
+        "horizon": made.problem.horizon,
+        "upper_bound": made.solution.upper_bound,
+        "seed": made.plan.seed,
+        "db": str(store.url),
+    }
+
+
+def _print_plan(made: Trial, db: str | None) -> None:
+    print(f"trial {made.name} ({made.id}): {made.policy}, horizon {made.problem.horizon}")
+    bound = made.solution.upper_bound
+    print(f"no policy can earn more than {bound:.6f} in expectation (from the prices)")
+    place = f" --db {shlex.quote(db)}" if db else ""
+    print(f"next: deco trial ask {shlex.quote(made.name)}{place}")
 
 
 @trial.command(name="list")
-def list_all(db: Db = None, as_json: AsJson = False) -> None:
-    """List the trials of the database."""
-    with database(db, existing=True) as store:
-        from ..trials import list_trials
+@takes_store
+def list_all(
+    store: Store,
+    archived: Annotated[bool, typer.Option("--archived", help="Archived trials, too.")] = False,
+    limit: Annotated[
+        int | None, typer.Option(min=1, max=1000, show_default="all", help="Trials at most.")
+    ] = None,
+    after: Annotated[
+        str | None, typer.Option(metavar="TRIAL", help="Begin after this trial (name or id).")
+    ] = None,
+    stale_after: StaleAfter = 72.0,
+    as_json: AsJson = False,
+) -> None:
+    """List the trials of the database, the oldest first."""
+    from ..trials.trial_lists import all_trials, page_of_trials
 
-        found = list_trials(db=store)
+    listed = all_trials if limit is None else partial(page_of_trials, limit=limit)
+    found = listed(store, after=after, archived=archived, stale_after=stale_after)
     if as_json:
-        print_json({"trials": [summary.to_dict() for summary in found]})
+        following = {} if found.next is None else {"next": found.next}
+        print_json({"trials": [summary.to_dict() for summary in found.items], **following})
     else:
-        print_list(found)
+        print_list(found.items, hidden=found.hidden)
+        if found.next is not None:
+            say(f"more follow: --after {found.next}")
 
 
-@trial.command()
+@changes_trial
 def ask(
-    trial: TrialName, key: Key = None, by: By = None, db: Db = None, as_json: AsJson = False
-) -> None:
+    here: Trial,
+    subject: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Who it is for; the same subject gets the same answer."),
+    ] = None,
+    note: Annotated[str | None, typer.Option(metavar="TEXT", help="Kept in the log.")] = None,
+    **request: Unpack[Request],
+) -> Allocation:
     """Allocate the next slot: which arm is next, and why."""
-    with opened(trial, db) as here:
-        _answer(here.ask(key=key, by=_user(by)), as_json)
+    return here.ask(subject=subject, note=note, **request)
 
 
-@trial.command()
-def tell(
-    trial: TrialName,
-    allocation: AllocationId,
-    outcome: Outcome,
-    key: Key = None,
-    by: By = None,
-    db: Db = None,
-    as_json: AsJson = False,
-) -> None:
+@changes_trial
+def tell(here: Trial, slot: Slot, outcome: Outcome, **request: Unpack[Request]) -> Allocation:
     """Record the outcome of an allocation."""
-    good = _outcome(outcome)
-    with opened(trial, db) as here:
-        _answer(here.tell(allocation, good, key=key, by=_user(by)), as_json)
+    return here.tell(slot, outcome, **request)
 
 
-@trial.command()
-def cancel(
-    trial: TrialName,
-    allocation: AllocationId,
-    key: Key = None,
-    by: By = None,
-    db: Db = None,
-    as_json: AsJson = False,
-) -> None:
+@changes_trial
+def cancel(here: Trial, slot: Slot, reason: Reason, **request: Unpack[Request]) -> Allocation:
     """Give up an allocation that will have no outcome; its slot is free again."""
-    with opened(trial, db) as here:
-        _answer(here.cancel(allocation, key=key, by=_user(by)), as_json)
+    return here.cancel(slot, reason=reason, **request)
 
 
-@trial.command()
+@changes_trial
 def correct(
-    trial: TrialName,
-    allocation: AllocationId,
-    outcome: Outcome,
-    key: Key = None,
-    by: By = None,
-    db: Db = None,
-    as_json: AsJson = False,
-) -> None:
+    here: Trial, slot: Slot, outcome: Outcome, reason: Reason, **request: Unpack[Request]
+) -> Allocation:
     """Replace a recorded outcome; the old one stays in the log."""
-    good = _outcome(outcome)
-    with opened(trial, db) as here:
-        _answer(here.correct(allocation, good, key=key, by=_user(by)), as_json)
+    return here.correct(slot, outcome, reason=reason, **request)
 
 
-@trial.command()
-def status(trial: TrialName, db: Db = None, as_json: AsJson = False) -> None:
+@takes_trial
+def status(here: Trial, stale_after: StaleAfter = 72.0, as_json: AsJson = False) -> None:
     """Show how a trial stands, why its next arm is next, and how far from optimal it can be."""
-    with opened(trial, db) as here:
-        found = here.status()
+    from ..trials.log_pages import ledger_of
+    from ..trials.staleness import stale_ids
+
+    ledger = ledger_of(here.store, here.id)
+    found, stale = here.status_at(ledger), stale_ids(ledger.since, stale_after)
     if as_json:
-        print_json(found.to_dict())
+        print_json(found.to_dict() | {"stale": stale})
     else:
-        print_status(found)
+        print_status(found, {made: ledger.since[made] for made in stale})
 
 
-for command in (export, verify, replay):
+LIFE = (close, reopen, archive, limits, unmask)
+RECORD = (export, verify, replay, checkpoint, backup)
+for command in (ask, tell, cancel, correct, status, *LIFE, *RECORD):
     trial.command()(command)
-
-
-def _saved(file: Path | None) -> Any:
-    if file is None or file.suffix.lower() != ".json":
-        return None
-    from ..problem_files import read_tree
-    from ..solution_files import is_solution, load_solution
-
-    return load_solution(file) if is_solution(read_tree(file)) else None
-
-
-def _outcome(text: str) -> int:
-    if text.lower() not in OUTCOMES:
-        raise typer.BadParameter(f"outcome: {text!r}; must be 1 or good, 0 or bad")
-    return OUTCOMES[text.lower()]
-
-
-def _user(by: str | None) -> str:
-    if by is not None:
-        return by
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # no name for this user id
-        return "command line"
-
-
-def _answer(allocation: Allocation, as_json: bool) -> None:
-    if as_json:
-        print_json(allocation.to_dict())
-    else:
-        print_allocation(allocation)

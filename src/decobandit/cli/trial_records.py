@@ -2,45 +2,70 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import AsJson, Db, check_writable, print_json
-from .trial_access import TrialName, database, opened
+from .files import ending_in, written
+from .keys import public_key
+from .options import AsJson, Db, shown
+from .output import print_json, print_result, say
+from .trial_access import By, database, opened, takes_trial, user
 
 if TYPE_CHECKING:
-    from ..trials import Verification
+    from ..trials import Replay, Trial, Verification
+    from ..trials.checkpoints import CheckpointCheck
+    from ..trials.signed_notes import PublicKey
+    from ..trials.verification import LogCheck
+
+    Given = tuple[str, PublicKey]  # a checkpoint, and who has signed it
 
 FOUND_SOMETHING = 1
+EXPORT = ".json: everything; .csv: one row per allocation."
+ExportFile = Annotated[Path | None, shown("FILE", "Check an exported trial instead.", "--export")]
+OutRecord = Annotated[Path | None, shown("FILE", EXPORT, callback=ending_in(".json", ".csv"))]
 
 
+@takes_trial
 def export(
-    trial: TrialName,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help=".json: everything; .csv: one row per allocation."),
-    ] = None,
-    db: Db = None,
+    here: Trial,
+    out: OutRecord = None,
+    masked: Annotated[
+        bool,
+        typer.Option("--masked", help="CSV for blinded people: codes of arms, and no outcomes."),
+    ] = False,
+    by: By = None,
 ) -> None:
     """Write the whole trial; as JSON on standard output where no file is given."""
-    if out is not None:
-        if out.suffix not in (".json", ".csv"):
-            raise typer.BadParameter(f"{out}: must end in .json or .csv")
-        check_writable(out)
-    with opened(trial, db) as here:
-        from ..trials import outcomes_csv
+    from ..support import write_whole
 
-        if out is not None and out.suffix == ".csv":
-            text = outcomes_csv(here.events())
-        else:
-            text = json.dumps(here.export(), allow_nan=False, indent=1) + "\n"
+    as_csv = out is not None and out.suffix.lower() == ".csv"
+    if masked and not as_csv:
+        raise typer.BadParameter("--masked: only CSV can be masked; give --out FILE.csv")
+    _on_record(here, "csv" if as_csv else "json", masked, user(by))
     if out is None:
-        print(text, end="")
+        for piece in here.export_text():
+            print(piece, end="")
+        return
+    if as_csv:
+        write_whole(out, here.outcomes_text(masked=masked))
     else:
-        out.write_text(text, encoding="utf-8")
+        write_whole(out, here.export_text())
+    written("trial", out)
+
+
+def _on_record(here: Trial, form: str, masked: bool, by: str) -> None:
+    """The log of people says who exported; a database that cannot be written is no obstacle."""
+    from ..trials import StoreError
+    from ..trials.people import record_all
+
+    data = {"trial": here.id, "name": here.name, "form": form, "masked": masked, "via": "command"}
+    try:
+        record_all(here.store, [("exported", by, data)])
+    except (StoreError, OSError) as error:
+        say(f"the export is not in the log of people: {error}")
 
 
 def verify(
@@ -48,64 +73,135 @@ def verify(
         str | None,
         typer.Argument(metavar="[TRIAL]", help="Name or id; all trials where none is given."),
     ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option("--export", metavar="FILE", help="Check an exported trial instead."),
+    file: ExportFile = None,
+    head: Annotated[str | None, shown("HASH", "The head as it was written down elsewhere.")] = None,
+    checkpoint: Annotated[
+        Path | None, shown("FILE", "Compare with a checkpoint that was kept elsewhere.")
     ] = None,
-    head: Annotated[
+    signer: Annotated[
         str | None,
-        typer.Option(metavar="HASH", help="The head as it was written down elsewhere."),
+        shown("KEY|FILE", "Public key of who signed the checkpoint.", "--public-key"),
     ] = None,
     db: Db = None,
     as_json: AsJson = False,
 ) -> None:
     """Check the chain of events: exit code 1 if any was edited, removed or moved."""
-    from ..trials.verification import verify_export, with_head
+    _check_one(trial, file)
+    given = _given_checkpoint(checkpoint, signer)
+    checks, compared = _checks(trial, file, head, db, given)
+    found = [check.result() for check in checks]
+    if head is not None and len(found) != 1:
+        raise typer.BadParameter("--head: name the trial that it belongs to")
+    ok = all(one.ok for one in found) and (compared is None or compared.ok)
+    if as_json:
+        tree = {"ok": ok, "trials": [one.to_dict() for one in found]}
+        print_json(tree if compared is None else tree | {"checkpoint": compared.to_dict()})
+    else:
+        print_verified(found)
+        if compared is not None:
+            _print_checkpoint(compared)
+    end_with(ok)
 
+
+def replay(
+    trial: Annotated[
+        str | None, typer.Argument(metavar="[TRIAL]", help="Name or id of the trial.")
+    ] = None,
+    file: ExportFile = None,
+    db: Db = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make every decision again and compare: exit code 1 if one comes out otherwise."""
+    _check_one(trial, file)
+    if trial is None and file is None:
+        raise typer.BadParameter("give a trial, or --export and a file")
+    print_result(found := _replayed(trial, file, db), as_json, _print_replay)
+    end_with(found.ok)
+
+
+def _check_one(trial: str | None, file: Path | None) -> None:
     if file is not None and trial is not None:
         raise typer.BadParameter("give a trial, or --export and a file, not both")
-    found = _verified(trial, db) if file is None else [verify_export(_exported(file))]
-    if head is not None:
-        if len(found) != 1:
-            raise typer.BadParameter("--head: name the trial that it belongs to")
-        found = [with_head(found[0], head)]
-    if as_json:
-        print_json({"ok": all(v.ok for v in found), "trials": [v.to_dict() for v in found]})
-    else:
-        for one in found:
-            state = "intact" if one.ok else "NOT INTACT"
-            print(f"trial {one.trial}: {one.events} events, {state}, head {one.head}")
-            for problem in one.problems:
-                print(f"  {problem}")
-    if not all(one.ok for one in found):
-        raise typer.Exit(FOUND_SOMETHING)
 
 
-def replay(trial: TrialName, db: Db = None, as_json: AsJson = False) -> None:
-    """Make every decision again and compare: exit code 1 if one comes out otherwise."""
-    with opened(trial, db) as here:
-        found = here.replay()
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        state = "all as recorded" if found.ok else "NOT as recorded"
-        print(f"trial {found.trial}: {found.decisions} decisions made again, {state}")
-        for difference in found.differences:
-            print(f"  {difference}")
-    if not found.ok:
-        raise typer.Exit(FOUND_SOMETHING)
+def _given_checkpoint(file: Path | None, signer: str | None) -> Given | None:
+    if file is None:
+        return None
+    if signer is None:
+        raise typer.BadParameter("--checkpoint: give the --public-key that it is signed by")
+    return file.read_text(encoding="utf-8", errors="replace"), public_key(signer)
 
 
-def _verified(trial: str | None, db: str | None) -> list[Verification]:
+def _checks(
+    trial: str | None, file: Path | None, head: str | None, db: str | None, given: Given | None
+) -> tuple[list[LogCheck], CheckpointCheck | None]:
+    """What there is to check, and how it compares with a checkpoint."""
+    from ..trials.checkpoints import check_checkpoint, check_database_by
+    from ..trials.export_check import checked_export
+    from ..trials.verification import check_database, check_named
+
+    if file is not None:
+        checks = [checked_export(_exported(file), head=head)[0]]
+        return checks, None if given is None else check_checkpoint(*given, checks)
     with database(db, existing=True) as store:
-        from ..trials.verification import verify_database, verify_named
+        if trial is not None:
+            checks = [check_named(store, trial, given_head=head)]
+            return checks, None if given is None else check_checkpoint(*given, checks, store=store)
+        checks = check_database(store, given_head=head)
+        return checks, None if given is None else check_database_by(*given, checks, store=store)
 
-        with store.read() as connection:
-            return [verify_named(connection, trial)] if trial else verify_database(connection)
+
+def _replayed(trial: str | None, file: Path | None, db: str | None) -> Replay:
+    if trial is None and file is not None:
+        from ..trials import replay_export
+
+        return replay_export(_exported(file))
+    with opened(str(trial), db) as here:
+        return here.replay()
 
 
 def _exported(file: Path) -> Any:
+    from ..trials.errors import TrialError
+    from ..trials.export_check import read_export
+
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        raise typer.BadParameter(f"{file}: is not JSON; give a file that 'export' wrote") from None
+        return read_export(file.read_bytes())
+    except TrialError as error:
+        raise typer.BadParameter(f"{file}: {error}") from None
+
+
+def _print_checkpoint(found: CheckpointCheck) -> None:
+    state = "everything continues it" if found.ok else "NOT INTACT"
+    trials = "1 trial" if found.trials == 1 else f"{found.trials} trials"
+    print(f"checkpoint {found.number} of {found.made}, {trials}, signed by {found.key}: {state}")
+    _indented(found.problems)
+
+
+def _print_replay(found: Replay) -> None:
+    state = "all as recorded" if found.ok else "NOT as recorded"
+    print(f"trial {found.trial}: {found.decisions} decisions made again, {state}")
+    _indented(found.differences)
+
+
+def _indented(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(f"  {line}")
+
+
+def print_verified(found: Iterable[Verification]) -> None:
+    """One line per trial, what is wrong with it, and what is worth knowing."""
+    for one in found:
+        state = "intact" if one.ok else "NOT INTACT"
+        print(f"trial {one.trial}: {one.events} events, {state}, head {one.head}")
+        if one.given_head_event is not None:
+            since = one.events_since_given_head
+            events = "1 event" if since == 1 else f"{since} events"
+            print(f"  the given head is event {one.given_head_event}; {events} since")
+        _indented(one.problems)
+        _indented(f"remark: {remark}" for remark in one.remarks)
+
+
+def end_with(ok: bool) -> None:
+    """Exit code 1 where a check found something."""
+    if not ok:
+        raise typer.Exit(FOUND_SOMETHING)

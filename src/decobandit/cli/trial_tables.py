@@ -2,89 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from .recommend import MOST_ROWS
+from .tables import MOST_ROWS, print_table
 
 if TYPE_CHECKING:
     from ..trials import Allocation, ArmStatus, Status, Summary
 
 
-def digits(value: float) -> str:
-    """A number in few columns; no -0."""
-    return f"{round(value, 12) + 0.0:.4g}"
+def digits(value: float | None) -> str:
+    """A number in few columns, where there is one; no -0."""
+    return "" if value is None else f"{round(value, 12) + 0.0:.4g}"
+
+
+def print_answer(answer: Allocation | Summary) -> None:
+    """What a change of a trial answers: an allocation, or the trial."""
+    from ..trials import Allocation
+
+    if isinstance(answer, Allocation):
+        print_allocation(answer)
+    else:
+        print(f"trial {answer.name} ({answer.id}): {answer.state}")
 
 
 def print_allocation(allocation: Allocation) -> None:
     """The arm and the id by which its outcome is told."""
     said = {1: "good", 0: "bad", None: ""}[allocation.outcome]
     state = f"{allocation.state} {said}".strip()
-    print(f"{allocation.arm}   (allocation {allocation.id}, {state})")
+    about = "" if allocation.subject is None else f", subject {allocation.subject}"
+    print(f"{allocation.arm}   (allocation {allocation.id}, {state}{about})")
     if allocation.state == "open":
         print(allocation.reason)
 
 
-def print_list(summaries: Sequence[Summary]) -> None:
-    """One line per trial."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    if not summaries:
+def print_list(summaries: Sequence[Summary], hidden: int = 0) -> None:
+    """One line per trial; `hidden`: how many are archived and left out."""
+    if not summaries and not hidden:
         print("no trials yet: deco trial new --arms 3 --horizon 50 --name pilot")
         return
-    table = Table()
-    table.add_column("trial", overflow="fold")
-    table.add_column("id", no_wrap=True)
-    table.add_column("policy", no_wrap=True)
-    for title in ("arms", "horizon", "told", "open"):
-        table.add_column(title, justify="right")
-    table.add_column("created", no_wrap=True)
-    for one in summaries:
-        policy = one.policy if one.intact else "DAMAGED"
-        table.add_row(
-            Text(one.name), one.id, policy, str(one.arms), str(one.horizon), str(one.told),
-            str(one.open), one.created_at[:10],
-        )  # fmt: skip
-    Console().print(table)
+    if hidden:
+        print(f"{hidden} archived, shown by --archived")
+    if not summaries:
+        return
+    rows = [
+        [
+            one.name, one.id, one.policy if one.intact else "DAMAGED", str(one.arms),
+            str(one.horizon), str(one.told), f"{one.open}{' stale' if one.stale else ''}",
+            one.created_at[:10] if one.state == "running" else one.state,
+        ]
+        for one in summaries
+    ]  # fmt: skip
+    titles = ["trial", "id", "policy", "arms", "horizon", "told", "open", "created"]
+    print_table("", titles, rows, text=["trial", "id", "policy", "created"])
 
 
-def print_status(status: Status) -> None:
-    """Arms, open allocations, the next arm, and the distance from the optimum."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def print_status(status: Status, stale: Mapping[str, str]) -> None:
+    """Arms, open allocations, the next arm, and the distance from the optimum.
 
-    table = Table(title=Text(f"{status.name}: {status.told} of {status.slots} outcomes told"))
-    table.add_column("")
-    table.add_column("arm", overflow="fold")
-    for title in ("good/told", "open", "posterior", "reward", "information", "index"):
-        table.add_column(title, justify="right", no_wrap=True)
+    `stale`: when the open allocations that are overdue were made.
+    """
     ranked = sorted(status.arms, key=lambda arm: (arm.name != status.next_arm, -(arm.index or 0.0)))
-    for arm in ranked[:MOST_ROWS]:
-        table.add_row(
-            ">" if arm.name == status.next_arm else "", Text(arm.name),
+
+    def row(arm: ArmStatus) -> list[str]:
+        numbers = (arm.expected_reward, arm.value_of_information, arm.index)
+        return [
+            ">" if arm.name == status.next_arm else "", arm.name, arm.code,
             f"{arm.good}/{arm.good + arm.bad}", str(arm.open or ""),
-            f"Beta({arm.posterior_good:g}, {arm.posterior_bad:g})", *_terms(arm),
-        )  # fmt: skip
-    console = Console()
-    console.print(table)
+            f"Beta({arm.posterior_good:g}, {arm.posterior_bad:g})", *map(digits, numbers),
+        ]  # fmt: skip
+
+    print_table(
+        f"{status.name}: {status.told} of {status.slots} outcomes told",
+        ["", "arm", "code", "good/told", "open", "posterior", "reward", "information", "index"],
+        map(row, ranked[:MOST_ROWS]), text=["", "arm", "code"],
+    )  # fmt: skip
     if len(ranked) > MOST_ROWS:
-        console.print(f"({len(ranked) - MOST_ROWS} more arms)")
+        print(f"({len(ranked) - MOST_ROWS} more arms)")
     for slot in status.open:
-        print(f"open: {slot.arm} (allocation {slot.id})")
+        about = "" if slot.subject is None else f", subject {slot.subject}"
+        overdue = f", stale: since {stale[slot.id][:16]}" if slot.id in stale else ""
+        print(f"open: {slot.arm} (allocation {slot.id}{about}{overdue})")
+    _print_cancellations(status)
     _print_outlook(status)
 
 
-def _terms(arm: ArmStatus) -> tuple[str, str, str]:
-    def shown(value: float | None) -> str:
-        return "" if value is None else digits(value)
-
-    return shown(arm.expected_reward), shown(arm.value_of_information), shown(arm.index)
+def _print_cancellations(status: Status) -> None:
+    for each in status.cancellations:
+        reasons = "; ".join(each.reasons) or "no reason on record"
+        print(f"cancelled: {each.count} of {each.arm} by {each.by}: {reasons}")
+    limits = status.limits
+    if limits.open is not None and limits.cancelled is not None:
+        print(
+            f"limits: {len(status.open)} of {limits.open} pending, "
+            f"{status.cancelled} of {limits.cancelled} cancelled"
+        )
 
 
 def _print_outlook(status: Status) -> None:
+    if status.state != "running":
+        print(f"the trial is {status.state}: no more allocations are made")
     if status.next_arm is not None:
         print(f"next: {status.reason}")
     if status.deployment is not None:
@@ -92,12 +109,11 @@ def _print_outlook(status: Status) -> None:
     elif status.finished:
         print("the trial is over")
     print(
-        f"earned so far {digits(status.earned)}; any policy can expect at most "
-        f"{digits(status.bound_from_here)} of what is left"
+        f"reward so far {digits(status.earned)}; upper bound on the expected reward of the "
+        f"stages left {digits(status.bound_from_here)}"
     )
     print(
-        f"at the start no policy could expect more than {digits(status.upper_bound)} "
-        "(the bound from prices); "
-        f"loss read off so far {digits(status.loss_so_far)}"
+        f"upper bound at the start {digits(status.upper_bound)}; "
+        f"shortfall and congestion so far {digits(status.loss_so_far)}"
     )
     print(f"head {status.head}")

@@ -1,4 +1,4 @@
-"""Figure 2: four paths of DeCo, 8 arms with uniform priors, and what can be read off them.
+"""Figure 2: four episodes of DeCo, 8 arms with uniform priors, and what can be read off them.
 
 The paper does not print its horizon. Value of information (top), expected reward (middle) and
 index (bottom) of every arm, with the price in green.
@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..dual import solve
-from ..path_figures import paths_figure
-from ..paths import Path, follow
+from ..bounds import Episode, follow
+from ..figures import episodes_figure
 from ..policies.deco import deco
+from ..prices import solve
 from ..problem import Problem
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Settings:
+class Sizes:
     """Sizes of one scale."""
 
     arms: int
@@ -29,12 +29,12 @@ class Settings:
     seeds: tuple[int, ...]
 
 
-SCALES = {"quick": Settings(8, 50, (1, 2, 3, 4)), "paper": Settings(8, 100, (1, 2, 3, 4))}
+SCALES = {"quick": Sizes(8, 50, (1, 2, 3, 4)), "paper": Sizes(8, 100, (1, 2, 3, 4))}
 
 
 @dataclass(frozen=True)
 class Point:
-    """One stage of one path."""
+    """One stage of one episode."""
 
     seed: int
     stage: int
@@ -46,29 +46,29 @@ class Point:
     congestion: float
 
 
-def run(settings: Settings) -> list[Path]:
-    """The paths."""
-    problem = Problem.uniform(arms=settings.arms, horizon=settings.horizon)
+def run(sizes: Sizes) -> list[Episode]:
+    """The episodes."""
+    problem = Problem.uniform(arms=sizes.arms, horizon=sizes.horizon)
     solution = solve(problem)
     policy = deco(solution)
-    return [follow(policy, solution, seed=seed) for seed in settings.seeds]
+    return [follow(solution.problem, policy, solution=solution, rng=seed) for seed in sizes.seeds]
 
 
-def score(settings: Settings, paths: Sequence[Path]) -> list[Point]:
+def score(sizes: Sizes, episodes: Sequence[Episode]) -> list[Point]:
     """What was pulled, and what it cost, stage by stage."""
     points = []
-    for seed, path in zip(settings.seeds, paths, strict=True):
-        for t, (arms, outcomes) in enumerate(zip(path.pulled, path.outcomes, strict=True)):
+    for seed, episode in zip(sizes.seeds, episodes, strict=True):
+        for t, (arms, outcomes) in enumerate(zip(episode.pulled, episode.outcomes, strict=True)):
             points.append(
                 Point(
-                    seed, t, float(path.prices[t]), path.problem.arms[arms[0]].name,
-                    bool(outcomes[0]), float(path.index[t, arms[0]]), float(path.shortfall[t]),
-                    float(path.congestion[t]),
+                    seed, t, float(episode.prices[t]), episode.problem.arms[arms[0]].name,
+                    bool(outcomes[0]), float(episode.index[t, arms[0]]),
+                    float(episode.shortfall[t]), float(episode.congestion[t]),
                 )
             )  # fmt: skip
     return points
 
 
-def plot(paths: Sequence[Path]) -> Figure:
+def plot(episodes: Sequence[Episode]) -> Figure:
     """The paper's arrangement: four runs of three panels."""
-    return paths_figure(paths)
+    return episodes_figure(episodes)

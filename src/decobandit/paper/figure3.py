@@ -1,4 +1,4 @@
-"""Figure 3: Bayesian regret of DeCo and its rivals over the horizon, for 2 to 20 arms.
+"""Figure 3: Bayesian regret of DeCo and other policies over the horizon, for 2 to 20 arms.
 
 The paper does not say whether its x axis is the horizon or the stage. Here it is the horizon, for
 which policies that know it are solved anew; those that do not know it have one run, whose regret
@@ -15,26 +15,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..best_arm import best_mean_reward
-from ..cell_files import Tree
-from ..joint_optimum import optimum
-from ..plots import new_figure
-from ..problem import Problem
-from ..study_files import Cell
-from .cells import Report, Runs, cell, compute
+from ..figures import new_figure
+from ..joint import optimum
+from ..problem import Problem, best_mean_reward
+from ..studies import Cell, FinishedCell
+from ..support import Report
+from .cells import Runs, cell, compute, regret_by_stage, regret_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 KNOW_THE_HORIZON = ("deco", "deco-calibrated", "fh-gittins")
-DO_NOT = ("thompson", "kl-ucb", "ids")
-UNDER = "fh-gittins"  # drawn wide and pale: the calibrated index would hide it, or it that one
-COLOURS = dict(zip((*KNOW_THE_HORIZON, *DO_NOT), ("C0", "C3", "C1", "C2", "C4", "C5"), strict=True))
+IGNORE_THE_HORIZON = ("thompson", "kl-ucb", "ids")
+WIDE_LINE = "fh-gittins"  # wide and pale: otherwise it and the calibrated index hide each other
+POLICIES = (*KNOW_THE_HORIZON, *IGNORE_THE_HORIZON)
+COLOURS = dict(zip(POLICIES, ("C0", "C3", "C1", "C2", "C4", "C5"), strict=True))
 
 
 @dataclass(frozen=True)
-class Settings:
+class Sizes:
     """Sizes of one scale."""
 
     arms: tuple[int, ...]
@@ -44,8 +44,8 @@ class Settings:
 
 
 SCALES = {
-    "quick": Settings((2, 5, 10, 15, 20), (8, 16, 24), Runs(250, 8), Runs(100, 1)),
-    "paper": Settings(
+    "quick": Sizes((2, 5, 10, 15, 20), (8, 16, 24), Runs(250, 8), Runs(100, 1)),
+    "paper": Sizes(
         (2, 5, 10, 15, 20),
         (10, 25, 50, 100, 150, 200, 300, 400, 500),
         Runs(1000, 1000),
@@ -66,45 +66,40 @@ class Point:
     error: float
 
 
-def cells(settings: Settings) -> Iterator[Cell]:
+def cells(sizes: Sizes) -> Iterator[Cell]:
     """All that has to be simulated. Same horizons in a row: their tables are the same."""
-    longest = max(settings.horizons)
-    for horizon in settings.horizons:
+    longest = max(sizes.horizons)
+    for horizon in sizes.horizons:
         for policy in KNOW_THE_HORIZON:
-            for arms in settings.arms:
-                yield cell(arms, horizon, policy, settings.runs)
-    for policy in DO_NOT:
-        for arms in settings.arms:
-            runs = settings.ids if policy == "ids" else settings.runs
+            for arms in sizes.arms:
+                yield cell(arms, horizon, policy, sizes.runs)
+    for policy in IGNORE_THE_HORIZON:
+        for arms in sizes.arms:
+            runs = sizes.ids if policy == "ids" else sizes.runs
             yield cell(arms, longest, policy, runs)
 
 
-def run(settings: Settings, folder: Path, report: Report | None = None) -> list[Point]:
+def run(sizes: Sizes, folder: Path, progress: Report | None = None) -> list[Point]:
     """Simulate what is not there yet, and score it."""
-    return score(settings, compute("figure3", cells(settings), folder, report))
+    return score(sizes, compute("figure3", cells(sizes), folder, progress))
 
 
-def score(settings: Settings, found: Sequence[Tree]) -> list[Point]:
+def score(sizes: Sizes, found: Sequence[FinishedCell]) -> list[Point]:
     """Regrets over horizons and stages; the exact optimum for two arms."""
     points: list[Point] = []
-    longest = max(settings.horizons)
+    longest = max(sizes.horizons)
     for each in found:
-        policy, problem = each["settings"]["policy"], each["settings"]["problem"]
-        horizon = problem["horizon"]
-        arms = sum(arm.get("count", 1) for arm in problem["arms"])
-        curve = each["figures"]["curve"]
-        by_stage = list(zip(curve["regret"], curve["regret_se"], strict=True))
+        policy, problem = each.cell.policy, each.cell.problem
+        arms, horizon = problem.number_of_arms, problem.horizon
+        by_stage = regret_by_stage(each)
         if policy in KNOW_THE_HORIZON:
-            value, error = each["figures"]["regret"], each["figures"]["regret_se"]
-            points.append(Point(arms, policy, "horizon", horizon, value, error))
+            points.append(Point(arms, policy, "horizon", horizon, *regret_of(each)))
         else:
-            points += [
-                Point(arms, policy, "horizon", t, *by_stage[t - 1]) for t in settings.horizons
-            ]
+            points += [Point(arms, policy, "horizon", t, *by_stage[t - 1]) for t in sizes.horizons]
         if horizon == longest:
             steps = np.unique(np.linspace(1, longest, min(longest, 100)).round().astype(int))
             points += [Point(arms, policy, "stage", int(t), *by_stage[t - 1]) for t in steps]
-    for horizon in settings.horizons if 2 in settings.arms else ():
+    for horizon in sizes.horizons if 2 in sizes.arms else ():
         problem_2 = Problem.uniform(arms=2, horizon=horizon)
         best = best_mean_reward(problem_2)
         assert best is not None
@@ -112,16 +107,26 @@ def score(settings: Settings, found: Sequence[Tree]) -> list[Point]:
     return points
 
 
-def plot(settings: Settings, points: Sequence[Point]) -> Figure:
+def caption(sizes: Sizes) -> str:
+    """What was computed, in words."""
+    return (
+        f"{sizes.runs.draws} draws of {sizes.runs.per_draw} episodes (IDS: "
+        f"{sizes.ids.draws} of {sizes.ids.per_draw}). Top: over the horizon, policies that "
+        "know it solved anew for each. Bottom: over the stages of the longest. The paper's third "
+        "panel is headed 10 arms and captioned 15; both are here."
+    )
+
+
+def plot(sizes: Sizes, points: Sequence[Point]) -> Figure:
     """Regret over the horizon (top) and over the stages of the longest one (bottom)."""
-    figure = new_figure(figsize=(3.2 * len(settings.arms), 7.0))
-    rows = figure.subplots(2, len(settings.arms), squeeze=False)
+    figure = new_figure(figsize=(3.2 * len(sizes.arms), 7.0))
+    rows = figure.subplots(2, len(sizes.arms), squeeze=False)
     for row, axis in zip(rows, ("horizon", "stage"), strict=True):
-        for axes, arms in zip(row, settings.arms, strict=True):
+        for axes, arms in zip(row, sizes.arms, strict=True):
             own = [point for point in points if point.arms == arms and point.axis == axis]
             _draw(axes, own, axis)
             axes.set_title(f"{arms} arms")
-            axes.set_xlabel(axis if axis == "horizon" else f"stage of {max(settings.horizons)}")
+            axes.set_xlabel(axis if axis == "horizon" else f"stage of {max(sizes.horizons)}")
         row[0].set_ylabel("expected regret, ± 2 s.e.")
     lines, names = rows[0][0].get_legend_handles_labels()
     figure.legend(lines, names, loc="outside lower center", ncols=len(names))
@@ -134,7 +139,7 @@ def _draw(axes: Axes, points: Sequence[Point], axis: str) -> None:
         x, y = [p.stage for p in own], np.array([p.regret for p in own])
         error = 2.0 * np.array([p.error for p in own])
         colour = COLOURS.get(policy, "black")
-        width, alpha, order = (4.0, 0.5, 1.5) if policy == UNDER else (1.3, 1.0, 2.0)
+        width, alpha, order = (4.0, 0.5, 1.5) if policy == WIDE_LINE else (1.3, 1.0, 2.0)
         if axis == "stage":
             axes.plot(x, y, color=colour, linewidth=width, alpha=alpha, zorder=order, label=policy)
             axes.fill_between(x, y - error, y + error, color=colour, alpha=0.2, linewidth=0)

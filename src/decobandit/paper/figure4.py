@@ -1,9 +1,9 @@
-"""Figure 4: the regret that no policy avoids, and that of DeCo and its rivals, over the arms.
+"""Figure 4: the least regret of any policy, and the regret of DeCo and others, over the arms.
 
     K/(K+1) T - upper bound        for K arms with uniform priors
 
-The bound from prices is useless for few arms (below zero at 2 and 5 in the paper); there the
-information bound is drawn as well.
+The dual upper bound gives no information for few arms (below zero at 2 and 5 in the paper); there
+the information-relaxation bound is drawn as well.
 """
 
 from __future__ import annotations
@@ -15,25 +15,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from pydantic import TypeAdapter
 
-from ..cell_files import Tree
-from ..dual import solve
-from ..information_bounds import information_bound
-from ..plots import new_figure
+from ..bounds import information_bound
+from ..figures import new_figure
+from ..prices import solve
 from ..problem import Problem
-from ..study_files import Cell
-from .cells import Report, Runs, cell, compute, kept
+from ..studies import Cell, FinishedCell
+from ..support import Report
+from .cells import Regret, Runs, cell, compute, regret_of
+from .kept_files import kept
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 POLICIES = ("deco", "thompson", "kl-ucb")
 COLOURS = {"deco": "C0", "thompson": "C2", "kl-ucb": "C4"}
-BOUNDS = {"price bound": ("black", "-"), "information bound": ("0.45", "--")}
+BOUND_LINES = {"price bound": ("black", "-"), "information bound": ("0.45", "--")}
+BOUNDS = TypeAdapter(dict[str, Regret])  # as they are kept, by the names of BOUND_LINES
 
 
 @dataclass(frozen=True)
-class Settings:
+class Sizes:
     """Sizes of one scale."""
 
     arms: tuple[int, ...]
@@ -44,9 +47,18 @@ class Settings:
 
 
 SCALES = {
-    "quick": Settings((2, 5, 10, 20, 40), (30, 60), Runs(250, 4), 5, 60),
-    "paper": Settings((2, 3, 5, 7, 10, 15, 20, 30, 40, 50), (100, 500), Runs(1000, 100), 10, 200),
+    "quick": Sizes((2, 5, 10, 20, 40), (30, 60), Runs(250, 4), 5, 60),
+    "paper": Sizes((2, 3, 5, 7, 10, 15, 20, 30, 40, 50), (100, 500), Runs(1000, 100), 10, 200),
 }
+
+
+@dataclass(frozen=True)
+class BoundSettings:
+    """What the bounds of one problem are computed from."""
+
+    arms: int
+    horizon: int
+    scenarios: int
 
 
 @dataclass(frozen=True)
@@ -60,69 +72,73 @@ class Point:
     error: float
 
 
-def cells(settings: Settings) -> Iterator[Cell]:
+def cells(sizes: Sizes) -> Iterator[Cell]:
     """All that has to be simulated."""
-    for horizon in settings.horizons:
-        for arms in settings.arms:
+    for horizon in sizes.horizons:
+        for arms in sizes.arms:
             for policy in POLICIES:
-                yield cell(arms, horizon, policy, settings.runs)
+                yield cell(arms, horizon, policy, sizes.runs)
 
 
-def run(settings: Settings, folder: Path, report: Report | None = None) -> list[Point]:
+def run(sizes: Sizes, folder: Path, progress: Report | None = None) -> list[Point]:
     """Simulate what is not there yet, and score it."""
-    found = compute("figure4", cells(settings), folder, report)
-    return score(found) + bounds(settings, folder / "bounds")
+    found = compute("figure4", cells(sizes), folder, progress)
+    return score(found) + bounds(sizes, folder / "bounds")
 
 
-def score(found: Sequence[Tree]) -> list[Point]:
+def score(found: Sequence[FinishedCell]) -> list[Point]:
     """Regrets of the policies."""
     points = []
     for each in found:
-        settings, figures = each["settings"], each["figures"]
-        problem = settings["problem"]
-        arms = sum(arm.get("count", 1) for arm in problem["arms"])
+        problem = each.cell.problem
         points.append(
-            Point(
-                problem["horizon"], arms, settings["policy"], figures["regret"],
-                figures["regret_se"],
-            )
-        )  # fmt: skip
+            Point(problem.horizon, problem.number_of_arms, each.cell.policy, *regret_of(each))
+        )
     return points
 
 
-def bounds(settings: Settings, folder: Path | None = None) -> list[Point]:
-    """What no policy can avoid."""
+def bounds(sizes: Sizes, folder: Path | None = None) -> list[Point]:
+    """Lower bounds on the regret of every policy."""
     points = []
-    for horizon in settings.horizons:
-        for arms in settings.arms:
-            draws = settings.scenarios if arms <= settings.few else 0
+    for horizon in sizes.horizons:
+        for arms in sizes.arms:
+            draws = sizes.scenarios if arms <= sizes.few else 0
             name = f"{arms}-arms-horizon-{horizon}--bounds"
-            chosen = {"arms": arms, "horizon": horizon, "scenarios": draws}
-            found = kept(folder, name, chosen, partial(_bounds, arms, horizon, draws))
+            settings = BoundSettings(arms, horizon, draws)
+            found = kept(folder, name, settings, BOUNDS, partial(_bounds, arms, horizon, draws))
             points += [Point(horizon, arms, what, *pair) for what, pair in found.items()]
     return points
 
 
-def _bounds(arms: int, horizon: int, draws: int) -> dict[str, list[float]]:
+def _bounds(arms: int, horizon: int, draws: int) -> dict[str, Regret]:
     """Regret and its error, from prices and, where there are draws, from scenarios."""
     problem = Problem.uniform(arms=arms, horizon=horizon)
     best, solution = arms / (arms + 1) * horizon, solve(problem)
-    found = {"price bound": [best - solution.upper_bound, 0.0]}
+    found = {"price bound": (best - solution.upper_bound, 0.0)}
     if draws:
-        bound = information_bound(problem, solution, draws=draws)
-        found["information bound"] = [best - bound.information, bound.information_se]
+        bound = information_bound(problem, solution=solution, draws=draws)
+        found["information bound"] = (best - bound.information, bound.information_se)
     return found
 
 
-def plot(settings: Settings, points: Sequence[Point]) -> Figure:
+def caption(sizes: Sizes) -> str:
+    """What was computed, in words."""
+    return (
+        f"{sizes.runs.draws} draws of {sizes.runs.per_draw} episodes. Bounds: regret that no "
+        f"policy avoids, from prices, and from {sizes.scenarios} scenarios up to "
+        f"{sizes.few} arms; where they are below zero they say nothing."
+    )
+
+
+def plot(sizes: Sizes, points: Sequence[Point]) -> Figure:
     """One panel for each horizon; bounds below zero are cut off."""
-    figure = new_figure(figsize=(5.0 * len(settings.horizons), 4.5))
+    figure = new_figure(figsize=(5.0 * len(sizes.horizons), 4.5))
     for axes, horizon in zip(
-        figure.subplots(1, len(settings.horizons), squeeze=False)[0], settings.horizons, strict=True
+        figure.subplots(1, len(sizes.horizons), squeeze=False)[0], sizes.horizons, strict=True
     ):
-        for what in (*POLICIES, *BOUNDS):
+        for what in (*POLICIES, *BOUND_LINES):
             own = [p for p in points if p.horizon == horizon and p.what == what]
-            colour, style = BOUNDS.get(what, (COLOURS.get(what, "C5"), "-"))
+            colour, style = BOUND_LINES.get(what, (COLOURS.get(what, "C5"), "-"))
             axes.errorbar(
                 [p.arms for p in own], [p.regret for p in own],
                 yerr=2.0 * np.array([p.error for p in own]), color=colour, linestyle=style,

@@ -1,11 +1,12 @@
-"""What the paper printed."""
+"""The numbers printed in the paper."""
 
 from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+
+from pydantic import TypeAdapter
 
 
 @dataclass(frozen=True)
@@ -19,16 +20,24 @@ class PublishedRow:
     fh: float | None = None
 
 
+@dataclass(frozen=True)
+class Published:
+    """The file published.toml."""
+
+    table1: tuple[PublishedRow, ...]
+    claims: dict[str, str]
+
+
 def table1() -> tuple[PublishedRow, ...]:
     """The seven rows of Table 1."""
-    return tuple(PublishedRow(**row) for row in _tree()["table1"])
+    return _published().table1
 
 
 def claims() -> dict[str, str]:
     """What the paper says of figures whose numbers it does not print."""
-    return dict(_tree()["claims"])
+    return dict(_published().claims)
 
 
-def _tree() -> dict[str, Any]:
+def _published() -> Published:
     text = resources.files(__package__).joinpath("published.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return TypeAdapter(Published).validate_python(tomllib.loads(text))

@@ -1,28 +1,29 @@
 """Table 1 with exact values: optimum, DeCo and its variants, FH-Gittins, and the certified bound.
 
-The paper's figures are simulated; here every one is computed without noise. `run` does the work,
+The paper's numbers are simulated; here every one is computed without noise. `run` does the work,
 row by row, and `to_markdown` and `to_csv` only write it down.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+
+from pydantic import TypeAdapter
 
 from .._version import __version__
+from ..arm import PricePath
 from ..evaluation import evaluate
-from ..joint_optimum import TooLarge, count_states, optimum
-from ..path_search import MOST_STATES
+from ..joint import TooLarge, count_states, optimum
+from ..policies import Context, make_policies
 from ..problem import Problem
-from ..registry import Workbench
 from ..simulation import simulate
-from .cells import kept
+from ..studies import csv_text
+from ..tuning import MOST_STATES
+from .kept_files import kept
 from .published import PublishedRow, table1
 
 TOLERANCE = 1e-6  # of the dual
@@ -34,7 +35,7 @@ QUICK_STATES = 200_000_000  # of a joint optimum; more of them take minutes
 
 @dataclass(frozen=True)
 class Row:
-    """One row: the paper's figures, then ours. None: not in the paper, or too large."""
+    """One row: the paper's numbers, then ours. None: not in the paper, or too large."""
 
     arms: int
     horizon: int
@@ -52,6 +53,13 @@ class Row:
     deco_error: float
 
 
+@dataclass(frozen=True)
+class RowSettings(PublishedRow):
+    """What a row is computed from."""
+
+    quick: bool = True
+
+
 def run(
     published: Sequence[PublishedRow] | None = None,
     *,
@@ -66,28 +74,30 @@ def run(
     rows = []
     for given in table1() if published is None else published:
         name = f"{given.arms}-arms-horizon-{given.horizon}"
-        settings = {**asdict(given), "quick": quick}
-        rows.append(Row(**kept(folder, name, settings, partial(_row, given, quick))))
+        settings = RowSettings(**asdict(given), quick=quick)
+        rows.append(kept(folder, name, settings, TypeAdapter(Row), partial(_row, given, quick)))
         report(f"({given.arms}, {given.horizon}) done")
     return rows
 
 
-def _row(given: PublishedRow, quick: bool) -> dict[str, Any]:
+def _row(given: PublishedRow, quick: bool) -> Row:
     problem = Problem.uniform(arms=given.arms, horizon=given.horizon)
     states = QUICK_PATH_STATES if quick else MOST_STATES
-    bench = Workbench(problem, tol=TOLERANCE, path_states=states)
-    deco = evaluate(bench.policy("deco"))
+    context = Context(problem, tol=TOLERANCE, path_states=states)
+    policy, calibrated, gittins = make_policies(context, ["deco", "deco-calibrated", "fh-gittins"])
+    deco = evaluate(problem, policy)
     rolling = None
     if deco.states <= ROLLING_STATES:
-        rolling = evaluate(bench.policy("rolling-deco")).value
+        (again,) = make_policies(context, ["deco-rolling"])
+        rolling = evaluate(problem, again).value
     sampled = simulate(
-        problem, [bench.policy("deco")], draws=DRAWS, per_draw=PER_DRAW, solution=bench.solution
+        problem, policy, draws=DRAWS, per_draw=PER_DRAW, solution=context.solution
     ).results[0]
     best = None
     if not quick or count_states(problem)[0] <= QUICK_STATES:
         with suppress(TooLarge):
             best = optimum(problem).value
-    row = Row(
+    return Row(
         arms=given.arms,
         horizon=given.horizon,
         paper_bf=given.bf,
@@ -95,24 +105,19 @@ def _row(given: PublishedRow, quick: bool) -> dict[str, Any]:
         paper_deco=given.deco,
         optimum=best,
         deco=deco.value,
-        deco_calibrated=evaluate(bench.policy("deco-calibrated")).value,
+        deco_calibrated=evaluate(problem, calibrated).value,
         rolling_deco=rolling,
-        fh_gittins=evaluate(bench.policy("fh-gittins")).value,
-        upper_bound=bench.solution.upper_bound,
-        path=str(bench.path.path),
+        fh_gittins=evaluate(problem, gittins).value,
+        upper_bound=context.solution.upper_bound,
+        path=str(PricePath(**(calibrated.record() or {}))),
         deco_simulated=sampled.value,
         deco_error=sampled.value_se,
     )
-    return asdict(row)
 
 
 def to_csv(rows: Sequence[Row]) -> str:
     """The rows with all their digits."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(Row)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(row) for row in rows)
-    return text.getvalue()
+    return csv_text(Row, rows)
 
 
 def to_markdown(rows: Sequence[Row], *, command: str = "deco reproduce table1") -> str:
@@ -130,10 +135,10 @@ def to_markdown(rows: Sequence[Row], *, command: str = "deco reproduce table1") 
         "|" + "--:|" * 11,
     ]
     lines += [
-        f"| {row.arms} | {row.horizon} | {_cell(row.paper_bf, 3)} | {_cell(row.paper_fh, 2)} "
-        f"| {_cell(row.paper_deco, 3)} | {_cell(row.optimum)} | {_cell(row.deco)} "
-        f"| {_cell(row.deco_calibrated)} | {_cell(row.rolling_deco)} | {_cell(row.fh_gittins)} "
-        f"| {_cell(row.upper_bound)} |"
+        f"| {row.arms} | {row.horizon} | {_entry(row.paper_bf, 3)} | {_entry(row.paper_fh, 2)} "
+        f"| {_entry(row.paper_deco, 3)} | {_entry(row.optimum)} | {_entry(row.deco)} "
+        f"| {_entry(row.deco_calibrated)} | {_entry(row.rolling_deco)} | {_entry(row.fh_gittins)} "
+        f"| {_entry(row.upper_bound)} |"
         for row in rows
     ]
     lines += [
@@ -155,9 +160,9 @@ def _losses(row: Row) -> str:
     lost = [None if value is None else best - value for value in values]
     calibrated, gittins = best - row.deco_calibrated, best - row.fh_gittins
     ratio = f"{calibrated / gittins:.0%}" if gittins > 1e-9 and row.optimum is not None else "-"
-    cells = " | ".join(_cell(value) for value in lost)
-    return f"| {row.arms} | {row.horizon} | {cells} | {ratio} | {row.path} |"
+    losses = " | ".join(_entry(value) for value in lost)
+    return f"| {row.arms} | {row.horizon} | {losses} | {ratio} | {row.path} |"
 
 
-def _cell(value: float | None, digits: int = 6) -> str:
+def _entry(value: float | None, digits: int = 6) -> str:
     return "-" if value is None else f"{value:.{digits}f}"

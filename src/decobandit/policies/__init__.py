@@ -1,20 +1,63 @@
-"""Policies: which arm to pull, given the stage and what has been observed."""
+"""Policies, which choose the next arm: the protocol, one file per policy, the catalogue of names.
 
-from .base import TIE_RULES, IndexPolicy, Policy, TieRule
-from .calibrated import CalibratedPolicy, fh_gittins
-from .deco import DecoPolicy, deco
-from .optimal import OptimalPolicy
-from .rolling import RollingDecoPolicy
+Imports `prices`, `joint` and what is below them.
+"""
 
-__all__ = [
-    "TIE_RULES",
-    "CalibratedPolicy",
-    "DecoPolicy",
-    "IndexPolicy",
-    "OptimalPolicy",
-    "Policy",
-    "RollingDecoPolicy",
-    "TieRule",
-    "deco",
-    "fh_gittins",
-]
+from typing import TYPE_CHECKING
+
+from ..support.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .arm_indices import NamedIndex as NamedIndex
+    from .arm_indices import indices_of_arm as indices_of_arm
+    from .base import ArmIndex as ArmIndex
+    from .base import Cost as Cost
+    from .base import Distribution as Distribution
+    from .base import IndexPolicy as IndexPolicy
+    from .base import Policy as Policy
+    from .base import Weighed as Weighed
+    from .base import next_stage as next_stage
+    from .bayes_ucb import BayesUcbPolicy as BayesUcbPolicy
+    from .calibrated import CalibratedPolicy as CalibratedPolicy
+    from .calibrated import FhGittinsPolicy as FhGittinsPolicy
+    from .calibrated import fh_gittins as fh_gittins
+    from .catalogue import check_policies as check_policies
+    from .catalogue import in_order as in_order
+    from .catalogue import make_policies as make_policies
+    from .catalogue import make_policy as make_policy
+    from .catalogue import make_successor as make_successor
+    from .catalogue import policy_class as policy_class
+    from .catalogue import policy_names as policy_names
+    from .context import Context as Context
+    from .deco import DecoPolicy as DecoPolicy
+    from .deco import ReplannedDecoPolicy as ReplannedDecoPolicy
+    from .equal import EqualPolicy as EqualPolicy
+    from .explore_then_commit import ExploreThenCommitPolicy as ExploreThenCommitPolicy
+    from .greedy import GreedyPolicy as GreedyPolicy
+    from .ids import IdsPolicy as IdsPolicy
+    from .kl_ucb import KlUcbPolicy as KlUcbPolicy
+    from .knowledge_gradient import KnowledgeGradientPolicy as KnowledgeGradientPolicy
+    from .moss import MossPolicy as MossPolicy
+    from .names import BASELINE_POLICY as BASELINE_POLICY
+    from .names import COMPARED_POLICIES as COMPARED_POLICIES
+    from .names import DEFAULT_POLICY as DEFAULT_POLICY
+    from .names import PAPER_POLICY as PAPER_POLICY
+    from .names import POLICIES as POLICIES
+    from .names import canonical_name as canonical_name
+    from .names import general_policies as general_policies
+    from .ogi import OgiPolicy as OgiPolicy
+    from .optimal import OptimalPolicy as OptimalPolicy
+    from .policy_files import load_policy as load_policy
+    from .policy_files import save_policy as save_policy
+    from .randomised import RandomisedPolicy as RandomisedPolicy
+    from .recommendation import Recommendation as Recommendation
+    from .recommendation import recommend as recommend
+    from .recommendation import recommend_each as recommend_each
+    from .rolling import RollingDecoPolicy as RollingDecoPolicy
+    from .table import TablePolicy as TablePolicy
+    from .thompson import ThompsonPolicy as ThompsonPolicy
+    from .ucb1 import Ucb1Policy as Ucb1Policy
+    from .ucb_tuned import UcbTunedPolicy as UcbTunedPolicy
+    from .v_ids import VarianceIdsPolicy as VarianceIdsPolicy
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

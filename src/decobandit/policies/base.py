@@ -1,110 +1,328 @@
-"""What a policy is, and the part that all index policies share.
+"""The policy protocol: every method that the package calls on a policy, with defaults.
 
-Ties. Arms whose indices differ by at most 1e-12 of the problem's largest number are tied.
-    least-pulled  the arm pulled least so far, then the first (default)
-    most-pulled   the arm pulled most so far, then the first
-    first         the arm that stands first in the problem
-    last          the arm that stands last
-    random        uniformly among the tied arms, with the caller's random generator
-The first two and the last look at the arms' states before they look at which arm is which: where
-that decides, exchangeable arms stay exchangeable, and exact evaluation merges them.
+A policy has to say which arms it pulls (`select`). The rest is optional, and each part is used
+where a policy has it:
+
+    stage_index     index of every state of an arm, as a table: exact evaluation and simulation then
+                    run compiled, and trials average over pending outcomes arm by arm
+    play            a compiled loop of its own for simulated episodes
+    distribution    allocation probabilities of a randomised policy: exact evaluation
+    weigh           what each arm is worth while outcomes are pending, where no arm has an index of
+                    its own: trials
+
+`make` creates the policy for a problem when it is given by name. To add a policy:
+docs/adding-a-policy.md.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Literal, Protocol, get_args
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
-import numpy.typing as npt
 
-from ..problem import Problem
-from ..state import State
+from ..problem import (
+    DEFAULT_TIES,
+    TIE_RULES,
+    Problem,
+    State,
+    TieRule,
+    break_tie,
+    check_problem,
+    tie_rule,
+    tie_tolerance,
+    tied_arms,
+)
+from ..problem.kernels.layout import slab_size
+from ..support import Floats, shown, warn_deprecated
+from .context import Context
 
-Floats = npt.NDArray[np.float64]
-TieRule = Literal["least-pulled", "most-pulled", "first", "last", "random"]
-TIE_RULES: tuple[TieRule, ...] = get_args(TieRule)
-TIE_TOLERANCE = 1e-12
-DEFAULT_TIES: TieRule = "least-pulled"
-# as kernels see a rule: sign of the pulls that are wanted, then of the position; 0, 0 is at random
-TIE_SIGNS: dict[TieRule, tuple[int, int]] = {
-    "first": (0, 1),
-    "last": (0, -1),
-    "least-pulled": (1, 1),
-    "most-pulled": (-1, 1),
-    "random": (0, 0),
-}
+if TYPE_CHECKING:
+    from ..arm import Cones, Relaxation
+    from .kernels.episodes import Episodes
+
+Distribution = list[tuple[tuple[int, ...], float]]  # arms to pull, probability
+Ways = Sequence[tuple[State, float]]  # states that may hold, probability
+
+# Cost of a policy, besides solving for the prices that it may need:
+#   light     next to nothing
+#   tables    tables that grow with the cube of the stages, once
+#   decision  a search at every decision
+#   solve     a dual at every decision
+Cost = Literal["light", "tables", "decision", "solve"]
 
 
-class Policy(Protocol):
-    """Chooses the arms of a stage."""
+@dataclass(frozen=True)
+class ArmIndex:
+    """The index of one arm in one state, with the parts that a policy can tell of it."""
 
-    name: str
+    index: float
+    expected_reward: float | None = None
+    value_of_information: float | None = None
+    price: float | None = None
+    indexable: bool | None = None  # whether a calibrated index is the only crossing
+    path: str | None = None  # that it is calibrated against
+
+    def to_dict(self) -> dict[str, float | bool | str]:
+        """Plain values, without what is not known."""
+        return {key: value for key, value in self.__dict__.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """What each arm is worth now, (arms,), averaged over pending outcomes."""
+
+    values: Floats
+    arm: int | None = None  # the one to pull; None: the largest value, by the policy's tie rule
+    what: str = "index"  # the values are
+    tied: tuple[int, ...] = ()  # arms of as large a value as `arm`, this one included
+
+
+class Policy(ABC):
+    """Chooses the arms of every stage: the base of all policies.
+
+    A policy of your own derives from it, from `IndexPolicy` or from `policies.TablePolicy`
+    and writes `select`; docs/adding-a-policy.md has examples.
+
+    Attributes
+    ----------
+    name : str
+        What tables and files call it.
+    problem : Problem
+        What it was made for.
+    ties : TieRule
+        How it breaks ties; see `problem.ties`.
+    randomised : bool
+        Whether it draws its arms, not only between ties.
+    cost : Cost
+        What it costs beside prices.
+    most_ways : int
+        Combinations of pending outcomes of all arms that `weigh` is asked about; beyond, draws.
+    splits_index : bool
+        Whether its index is the expected reward plus the value of information.
+    at_fixed_prices : bool
+        Whether it compares the index with the prices that it was made from.
+
+    Examples
+    --------
+    >>> from decobandit import Policy, Problem, State, evaluate
+    >>> class FirstArm(Policy):
+    ...     name = "first-arm"
+    ...
+    ...     def __init__(self, problem):
+    ...         self.problem = problem
+    ...
+    ...     def select(self, stage, state, rng=None):
+    ...         return (0,)
+    >>> problem = Problem.uniform(arms=3, horizon=10)
+    >>> round(evaluate(problem, FirstArm(problem)).value, 6)
+    5.0
+    """
+
+    name: str = ""
     problem: Problem
+    ties: TieRule = DEFAULT_TIES
+    randomised: bool = False
+    cost: Cost = "light"
+    most_ways: int = 256
+    splits_index: bool = False
+    at_fixed_prices: bool = False
 
-    def choose(
+    # -- what a policy must have --------------------------------------------------------------
+
+    @abstractmethod
+    def select(
         self, stage: int, state: State, rng: np.random.Generator | None = None
     ) -> tuple[int, ...]:
         """Positions of the arms to pull at `stage`, as many as the problem pulls there."""
-        ...
+
+    @overload
+    def choose(
+        self, state: State, /, *, rng: np.random.Generator | None = None
+    ) -> tuple[int, ...]: ...
+    @overload
+    def choose(
+        self, stage: int, state: State, rng: np.random.Generator | None = None, /
+    ) -> tuple[int, ...]: ...
+    def choose(self, *where: Any, rng: np.random.Generator | None = None) -> tuple[int, ...]:
+        """Positions of the arms to pull in this state, as many as the problem pulls now.
+
+        Parameters
+        ----------
+        state : State
+            Outcomes observed so far; the stage follows from it.
+        rng : numpy.random.Generator, optional
+            For a policy that draws, or breaks ties at random.
+
+        Raises
+        ------
+        ValueError
+            If the state cannot be one of the problem, or nothing is left to pull.
+        """
+        if where and isinstance(where[0], int):
+            warn_deprecated("choose(stage, state, rng)", "choose(state, rng=...)")
+            stage, state, *rest = where
+            return self.select(stage, state, rest[0] if rest else rng)
+        if len(where) != 1 or not isinstance(where[0], State):
+            raise TypeError(
+                f"state: {shown(where[0] if where else None)} is not a decobandit.State; "
+                "State.parse reads text"
+            )
+        (state,) = where
+        state.check(self.problem)
+        return self.select(next_stage(self.problem, state), state, rng)
+
+    # -- how it is made -----------------------------------------------------------------------
+
+    @classmethod
+    def make(cls, context: Context) -> Policy:
+        """The policy for a problem; `context` has the tie rule, and the prices when asked for."""
+        return cls(context.problem)  # type: ignore[call-arg]
+
+    @classmethod
+    def successor(cls, context: Context, planned: int) -> Policy:
+        """The policy that takes over after `planned` stages, up to the horizon of the context.
+
+        By default the one that is made for that horizon: it learns of it at the planned end.
+        """
+        return cls.make(context)
+
+    def record(self) -> Mapping[str, float] | None:
+        """What it was tuned to; `make` with these as `context.parameters` makes it again."""
+        return None
+
+    @classmethod
+    def is_tuned(cls) -> bool:
+        """Whether it is tuned to its problem when it is made, which takes time."""
+        return cls.record is not Policy.record
+
+    def live(self, cones: Cones) -> Policy:
+        """The same policy for the single decisions of a trial; `cones`: at the trial's prices."""
+        return self
+
+    # -- tables, loops, probabilities ---------------------------------------------------------
+
+    def stage_index(self, stage: int) -> Floats:
+        """Index of every state of every group at a stage, (groups, slab). Read-only."""
+        raise NotImplementedError(f"policy {self.name!r} has no table of indices")
+
+    def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
+        """Play stages first..last-1 of all episodes."""
+        raise NotImplementedError(f"policy {self.name!r} has no loop of its own")
+
+    def distribution(self, stage: int, state: State) -> Distribution:
+        """The arms that may be pulled, with their probabilities."""
+        raise NotImplementedError(f"policy {self.name!r} does not tell its probabilities")
+
+    @classmethod
+    def plays_compiled(cls) -> bool:
+        """Whether simulated episodes run compiled: by a table, or a loop of its own."""
+        return cls.stage_index is not Policy.stage_index or cls.play is not Policy.play
+
+    @property
+    def has_table(self) -> bool:
+        """Whether `stage_index` is there; an arm's index then depends on its own state alone."""
+        return type(self).stage_index is not Policy.stage_index
+
+    @property
+    def has_loop(self) -> bool:
+        """Whether `play` is there."""
+        return type(self).play is not Policy.play
+
+    @property
+    def has_distribution(self) -> bool:
+        """Whether `distribution` is there."""
+        return type(self).distribution is not Policy.distribution
+
+    @property
+    def draws_arms(self) -> bool:
+        """Whether it chooses at random, always or between tied arms."""
+        return self.randomised or self.ties == "random"
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether it never minds which of several exchangeable arms in equal states is which."""
+        return self.ties not in ("first", "last")
+
+    # -- what is said of single arms ----------------------------------------------------------
+
+    def index_of(self, stage: int, group: int, good: int, bad: int) -> float:
+        """Index of an arm of a group by its own outcomes, as decisions see it."""
+        return float(self.stage_index(stage)[group, slab_size(good + bad - 1) + good])
+
+    def arm_index(self, stage: int, group: int, good: int, bad: int) -> ArmIndex:
+        """The same as exactly as it can be had, with its parts."""
+        if not self.has_table:
+            raise ValueError(
+                f"policy {self.name!r} has no index of a single arm: it looks at all of them"
+            )
+        return ArmIndex(self.index_of(stage, group, good, bad))
+
+    def indices(self, stage: int, state: State) -> Floats | None:
+        """Index of every arm, (arms,); None where arms have none."""
+        if not self.has_table:
+            return None
+        own = zip(self.problem.group_of_arm, state.good, state.bad, strict=True)
+        return np.array([self.index_of(stage, int(k), good, bad) for k, good, bad in own])
+
+    def price(self, stage: int) -> float | None:
+        """Price of a pull that the index is compared with; None where there is none."""
+        return None
+
+    def tables_at(self, prices: Floats) -> Relaxation | None:
+        """The one-arm tables at these prices, where the policy holds them already."""
+        return None
+
+    def weigh(self, stage: int, ways: Ways, taken: tuple[int, ...]) -> Weighed | None:
+        """What each arm is worth over the states that may hold, given arms taken at this stage.
+
+        None: the policy draws, or can only be asked in a state; a trial then draws the pending
+        outcomes and asks.
+        """
+        return None
 
 
-def draws_arms(policy: Policy) -> bool:
-    """Whether the policy chooses at random, always or between tied arms."""
-    drawn: bool = getattr(policy, "randomised", False)
-    return drawn or getattr(policy, "ties", "") == "random"
+class IndexPolicy(Policy):
+    """Pulls the arms of largest index; ties by the rule.
 
+    Parameters
+    ----------
+    problem : Problem
+        What it is made for.
+    ties : TieRule
+        How ties are broken: "least-pulled", "most-pulled", "first", "last" or "random".
 
-def tie_tolerance(problem: Problem) -> float:
-    """Indices closer than this are equal."""
-    largest = max(
-        float(np.abs(part).max())
-        for group in problem.groups
-        for part in (group.reward_good, group.reward_bad, group.terminal)
-        if part is not None
-    )
-    return TIE_TOLERANCE * (largest or 1.0)
-
-
-def check_turn(problem: Problem, stage: int, state: State) -> None:
-    """A ValueError unless a policy can be asked for the arms of this stage in this state."""
-    if not 0 <= stage < problem.stages:
-        raise ValueError(f"stage: {stage} is not allowed; must be 0..{problem.stages - 1}")
-    if len(state.pulls) != problem.number_of_arms:
-        raise ValueError(
-            f"state: {len(state.pulls)} arms; the problem has {problem.number_of_arms}"
-        )
-    if max(state.pulls) > stage:
-        raise ValueError(f"state: {max(state.pulls)} pulls of one arm by stage {stage}")
-
-
-def refuse_several_pulls(problem: Problem, policy: str) -> None:
-    """A ValueError unless one arm is pulled at every stage."""
-    if problem.pulls_per_stage != 1:
-        raise ValueError(
-            f"policy {policy!r} weighs single pulls; the problem has {problem.pulls_per_stage} per "
-            "stage; use 'greedy', 'bayes-ucb' or 'thompson'"
-        )
-
-
-class IndexPolicy(ABC):
-    """Pulls the arms of largest index; an arm's index depends on the stage and its own state."""
-
-    name: str
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decobandit import IndexPolicy, Problem, State
+    >>> class FewestFailures(IndexPolicy):
+    ...     name = "fewest-failures"
+    ...
+    ...     def indices(self, stage, state):
+    ...         return -np.array(state.bad, dtype=float)
+    >>> FewestFailures(Problem.uniform(arms=3, horizon=10)).choose(State.parse("0/1,1/1,1/2"))
+    (1,)
+    """
 
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
         if ties not in TIE_RULES:
-            raise ValueError(f"ties: {ties!r} is not a rule; choose one of {', '.join(TIE_RULES)}")
-        self.problem = problem
+            tie_rule(ties)  # refuses it
+        self.problem = check_problem(problem)
         self.ties = ties
         self._tolerance = tie_tolerance(problem)
+
+    @classmethod
+    def make(cls, context: Context) -> Self:
+        return cls(context.problem, ties=context.ties)
 
     @abstractmethod
     def indices(self, stage: int, state: State) -> Floats:
         """Index of every arm, (arms,)."""
 
-    def choose(
+    def select(
         self, stage: int, state: State, rng: np.random.Generator | None = None
     ) -> tuple[int, ...]:
         """Positions of the arms to pull, largest index first."""
@@ -128,28 +346,37 @@ class IndexPolicy(ABC):
         remaining = np.arange(indices.size) if allowed is None else np.array(allowed)
         chosen: list[int] = []
         for _ in range(number):
-            chosen.append(self._break_tie(self.tied(indices, remaining), pulls, rng))
+            tied = tied_arms(indices, remaining, self._tolerance)
+            chosen.append(break_tie(tied, pulls, self.ties, rng))
             remaining = remaining[remaining != chosen[-1]]
         return tuple(chosen)
 
-    def tied(self, indices: Floats, allowed: npt.ArrayLike) -> npt.NDArray[np.intp]:
-        """Positions of the arms that share the largest index of those allowed, in their order."""
-        arms = np.asarray(allowed, dtype=np.intp)
-        own = indices[arms]
-        return np.asarray(arms[own >= own.max() - self._tolerance], dtype=np.intp)
+    def weigh(self, stage: int, ways: Ways, taken: tuple[int, ...]) -> Weighed | None:
+        """Indices averaged over the ways."""
+        average = np.zeros(self.problem.number_of_arms)
+        for state, chance in ways:
+            average += chance * self.indices(stage, state)
+        return Weighed(average)
 
-    def _break_tie(
-        self, tied: npt.NDArray[np.intp], pulls: Sequence[int], rng: np.random.Generator | None
-    ) -> int:
-        if len(tied) == 1:
-            return int(tied[0])
-        if self.ties == "random":
-            if rng is None:
-                raise ValueError("ties are broken at random: pass a random generator as rng")
-            return int(rng.choice(tied))
-        if self.ties == "last":
-            return int(tied[-1])
-        if self.ties == "first":
-            return int(tied[0])
-        own = np.array([pulls[arm] for arm in tied])
-        return int(tied[own.argmin() if self.ties == "least-pulled" else own.argmax()])
+
+# -- checks -------------------------------------------------------------------------------------
+
+
+def next_stage(problem: Problem, state: State) -> int:
+    """The stage that a state is before; a ValueError where nothing is left to pull."""
+    stage = state.stage(problem.pulls_per_stage)
+    if stage >= problem.stages:
+        raise ValueError(f"all {problem.horizon} stages have been played; nothing is left to pull")
+    return stage
+
+
+def check_turn(problem: Problem, stage: int, state: State) -> None:
+    """A ValueError unless a policy can be asked for the arms of this stage in this state."""
+    if not 0 <= stage < problem.stages:
+        raise ValueError(f"stage: {stage} is not allowed; must be 0..{problem.stages - 1}")
+    if len(state.pulls) != problem.number_of_arms:
+        raise ValueError(
+            f"state: {len(state.pulls)} arms; the problem has {problem.number_of_arms}"
+        )
+    if max(state.pulls) > stage:
+        raise ValueError(f"state: {max(state.pulls)} pulls of one arm by stage {stage}")

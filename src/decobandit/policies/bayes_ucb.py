@@ -15,10 +15,9 @@ import math
 
 import numpy as np
 
-from ..kernels.beta import upper_quantiles
-from ..problem import Problem
-from .base import DEFAULT_TIES, TieRule
+from ..problem import DEFAULT_TIES, Problem, TieRule
 from .curve import Solve
+from .kernels.beta import upper_quantiles
 from .table import Floats, PosteriorPolicy
 
 MOST_LEVEL = 700.0  # exp(-700) is about the smallest number with all digits

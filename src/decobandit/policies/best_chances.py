@@ -1,4 +1,4 @@
-"""Which arm has the largest mean reward: the chance of each, by quadrature.
+"""Probability of each arm to have the largest mean reward, by quadrature.
 
 With X_a = low_a + span_a p_a and p_a ~ Beta(a, b),
 
@@ -6,7 +6,7 @@ With X_a = low_a + span_a p_a and p_a ~ Beta(a, b),
 
 taken over the log-odds y = log p / (1 - p), where the density p^a (1-p)^b / B(a, b) is smooth
 however small a and b are. The integral is cut at quantiles of all arms, and where the reward of
-another arm begins and ends; each piece is integrated by Gauss and Legendre's rule.
+another arm begins and ends; each piece is integrated by Gauss-Legendre quadrature.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ _BENDS = np.array([-40.0, -8.0, 0.0, 8.0, 40.0])  # of log p and log 1-p: for sm
 # F_c begins and ends like a power of the distance to the ends of another arm's rewards
 _STEPS = np.concatenate([[-np.inf], np.arange(-36.0, 37.0, 3.0), [np.inf]])
 _FAR = 500.0  # log-odds beyond which p or 1-p are powers, as far as a double can tell
+_LARGE = 1e4  # parameters from which on quantiles are found by bisection: betaincinv is far off
+_HALVINGS = 80
+_SAME = 4.0 * np.finfo(float).eps  # ends of rewards that differ by less are the same end
 
 
 def best_chances(a: Floats, b: Floats, low: Floats, span: Floats) -> Floats:
@@ -34,7 +37,7 @@ def best_chances(a: Floats, b: Floats, low: Floats, span: Floats) -> Floats:
     rows = np.stack([np.where(span > 0, a, 1.0), np.where(span > 0, b, 1.0), low, span], axis=1)
     kinds, place, counts = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
     varying = kinds[:, 3] > 0.0
-    floor = np.where(varying, -np.inf, kinds[:, 2]).max()  # what is earned for certain
+    floor = np.where(varying, -np.inf, kinds[:, 2]).max()  # deterministic rewards
     chances = np.zeros(len(kinds))
     for i, kind in enumerate(kinds):
         if varying[i]:
@@ -72,7 +75,7 @@ def _chance(kind: Floats, kinds: Floats, others: npt.NDArray[np.int64], floor: f
 
 def _density(a: float, b: float, y: Floats) -> Floats:
     """Density of the log-odds y of a Beta(a, b)."""
-    from scipy.special import betaln, log_expit  # late: trials get along without scipy
+    from scipy.special import betaln, log_expit  # late: trials do not need scipy
 
     return np.exp(a * log_expit(y) + b * log_expit(-y) - betaln(a, b))  # type: ignore[no-any-return]
 
@@ -85,10 +88,30 @@ def _odds(value: Floats, kind: Floats) -> Floats:
 
 
 def _moved(y: Floats, here: Floats, there: Floats) -> Floats:
-    """Log-odds at which an arm of the kind `there` earns what one `here` earns at y."""
-    from scipy.special import expit
+    """Log-odds at which an arm of the kind `there` earns what one `here` earns at y.
 
-    return _odds(here[2] + here[3] * expit(y), there) if _differ(here, there) else y
+    Distances from the ends of the rewards, not the rewards: near an end that both have in common
+    these would be rounded to it, and nearly all draws are there if a and b are small.
+    """
+    from scipy.special import log_expit
+
+    if not _differ(here, there):
+        return y
+    low, high = here[2] - there[2], there[2] + there[3] - here[2] - here[3]
+    least = _SAME * np.abs([here[2], there[2], here[2] + here[3], there[2] + there[3]]).max()
+    rises = _log_distance(low, here[3], there[3], log_expit(y), least)
+    falls = _log_distance(high, here[3], there[3], log_expit(-y), least)
+    with np.errstate(invalid="ignore"):
+        odds = rises - falls
+    return np.where(np.isneginf(rises), -np.inf, np.where(np.isneginf(falls), np.inf, odds))
+
+
+def _log_distance(offset: float, span: float, unit: float, log_p: Floats, least: float) -> Floats:
+    """log of (offset + span p) / unit, -inf where that is not positive."""
+    if abs(offset) <= least:
+        return np.asarray(log_p + np.log(span / unit))
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.maximum((offset + span * np.exp(log_p)) / unit, 0.0)))
 
 
 def _differ(one: Floats, other: Floats) -> bool:
@@ -123,8 +146,23 @@ def _quantiles(a: float, b: float) -> Floats:
 def _lower(a: float, b: float) -> Floats:
     from scipy.special import betaincinv, betaln
 
+    if max(a, b) > _LARGE:
+        return _bisected(a, b)
     p = betaincinv(a, b, _LEVELS)
     with np.errstate(divide="ignore"):
         exact = np.log(p) - np.log1p(-p)
     power = (np.log(_LEVELS) + np.log(a) + betaln(a, b)) / a
     return np.asarray(np.where(p < 1e-200, np.minimum(power, -_FAR), exact), dtype=np.float64)
+
+
+def _bisected(a: float, b: float) -> Floats:
+    """The same for large parameters."""
+    from scipy.special import betainc, betaincc, betaln, expit
+
+    low, high = np.full(_LEVELS.size, -_FAR), np.full(_LEVELS.size, _FAR)
+    for _ in range(_HALVINGS):
+        y = (low + high) / 2.0
+        below = np.where(y < 0.0, betainc(a, b, expit(y)), betaincc(b, a, expit(-y)))
+        low, high = np.where(below < _LEVELS, y, low), np.where(below < _LEVELS, high, y)
+    power = (np.log(_LEVELS) + np.log(a) + betaln(a, b)) / a
+    return np.asarray(np.where(high <= 1e-6 - _FAR, np.minimum(power, -_FAR), high))

@@ -1,26 +1,53 @@
-"""Calibrated index policies: pull the arm that could bear the largest surcharge.
+"""Calibrated index policies: pull the arm that is worth a pull at the largest surcharge.
 
-`fh-gittins` calibrates against a flat price: the finite-horizon Gittins index (Kaufmann 2018;
-Nino-Mora 2011). `deco-calibrated` calibrates against a price path of the family in
-`calibration.PricePath`, which contains the flat one.
+`FhGittinsPolicy` calibrates against a flat price: the finite-horizon Gittins index (Kaufmann 2018;
+Nino-Mora 2011). `CalibratedPolicy` calibrates against any price path of the family in
+`arm.PricePath`, which contains the flat one; `tuning` chooses one.
 """
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
-import numpy.typing as npt
 
-from ..calibration import Calibration, PricePath
-from ..kernels.layout import slab_size
-from ..problem import Problem
-from ..state import State
-from .base import DEFAULT_TIES, IndexPolicy, TieRule
-
-Floats = npt.NDArray[np.float64]
+from ..arm import Calibration, PricePath
+from ..problem import DEFAULT_TIES, Problem, State, TieRule
+from ..support import Floats
+from .base import ArmIndex, IndexPolicy
+from .context import Context
 
 
 class CalibratedPolicy(IndexPolicy):
-    """Pulls the largest calibrated index under a price path."""
+    """Pulls the largest calibrated index under a price path.
+
+    Parameters
+    ----------
+    problem : Problem
+        What it is made for.
+    path : PricePath
+        What the index is calibrated against.
+    prices : array, optional
+        Those of a solved dual, (stages,), where the path needs them.
+    name : str, optional
+        What tables call it.
+    start : int
+        Stage from which the path's premium fades.
+    sweeps : int, optional
+        As in `Calibration`.
+    ties : TieRule
+        How ties are broken.
+
+    Examples
+    --------
+    >>> from decobandit import CalibratedPolicy, PricePath, Problem, State
+    >>> policy = CalibratedPolicy(Problem.uniform(arms=3, horizon=10), PricePath(kappa=0.1))
+    >>> policy.choose(State.parse("0/1,0/0,1/1"))
+    (2,)
+    """
+
+    name = "calibrated"
+    cost = "tables"
 
     def __init__(
         self,
@@ -28,32 +55,60 @@ class CalibratedPolicy(IndexPolicy):
         path: PricePath,
         prices: Floats | None = None,
         *,
-        name: str = "deco-calibrated",
+        name: str | None = None,
         start: int = 0,
         sweeps: int | None = None,
         ties: TieRule = DEFAULT_TIES,
     ) -> None:
         super().__init__(problem, ties=ties)
-        self.name = name
+        self.name = name or self.name
         self.path = path
         base = path.prices(problem, prices, start=start)
         self.calibration = Calibration(problem, base, sweeps=sweeps)
-        self._groups = problem.group_of_arm
+
+    @classmethod
+    def make(cls, context: Context) -> Self:
+        """Against the flat path."""
+        return cls(context.problem, PricePath(), ties=context.ties)
 
     def stage_index(self, stage: int) -> Floats:
-        """Index of every state of every group at a stage, (groups, slab)."""
         return self.calibration.stage_index(stage)
 
     def indices(self, stage: int, state: State) -> Floats:
-        table = self.stage_index(stage)
-        return np.array(
-            [
-                table[group, slab_size(good + bad - 1) + good]
-                for group, good, bad in zip(self._groups, state.good, state.bad, strict=True)
-            ]
-        )
+        own = zip(self.problem.group_of_arm, state.good, state.bad, strict=True)
+        return np.array([self.index_of(stage, int(k), good, bad) for k, good, bad in own])
+
+    def arm_index(self, stage: int, group: int, good: int, bad: int) -> ArmIndex:
+        single, crossings = self.calibration.crossings(stage, group, good, bad)
+        return ArmIndex(crossings[-1], indexable=single, path=str(self.path))
+
+
+class FhGittinsPolicy(CalibratedPolicy):
+    """The finite-horizon Gittins index; with rewards that change over the stages, its extension."""
+
+    name = "fh-gittins"
 
 
 def fh_gittins(problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> CalibratedPolicy:
-    """The finite-horizon Gittins index; with rewards that change over the stages, its extension."""
-    return CalibratedPolicy(problem, PricePath(), name="fh-gittins", ties=ties)
+    """The policy of the finite-horizon Gittins index.
+
+    With rewards that change over the stages, its extension: the constant charge per pull at which
+    the arm is indifferent.
+
+    Parameters
+    ----------
+    problem, ties
+        As in `make_policy`.
+
+    Returns
+    -------
+    CalibratedPolicy
+
+    Examples
+    --------
+    >>> from decobandit import Problem, evaluate, fh_gittins
+    >>> problem = Problem.uniform(arms=2, horizon=4)
+    >>> round(evaluate(problem, fh_gittins(problem)).value, 6)
+    2.277778
+    """
+    return FhGittinsPolicy(problem, PricePath(), ties=ties)

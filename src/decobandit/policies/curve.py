@@ -1,37 +1,36 @@
 """Tables of an index that is costly to solve for but smooth in the stage.
 
-Such an index is a root x(v) in every state; v, the level, is the same in all states of a stage.
-Levels v_k = RATIO^k cut the stages into pieces. A piece is solved at both ends, with two
+Such an index is a root x(v) in every state; the parameter v is the same in all states of a stage.
+The values v_k = RATIO^k cut the stages into pieces. A piece is solved at both ends, with two
 derivatives, and the stages in it are interpolated (kernels/hermite.py). A third solution, in the
 middle, tells in which states the error is too large: these are solved at every stage, and so are
 all states where a piece has few stages.
 
-Every solution starts from scratch: a table depends on its stage alone, whatever was asked before.
+Every solution starts from scratch: a table depends on its stage alone, not on earlier requests.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..kernels.hermite import interpolate
-from ..kernels.layout import slab_size
+from ..problem.kernels.layout import slab_size
+from ..support import Cache, pool, worker_count
+from .kernels.hermite import interpolate
 
 Floats = npt.NDArray[np.float64]
 # solve(a, b, v, out): x, dx/dv and d2x/dv2, out (states, 3), of states with parameters a, b
 Solve = Callable[[Floats, Floats, float, Floats], None]
 RATIO = 1.0 + 1.0 / 48.0
-ERROR = 2e-13  # of the interpolation; where it is larger, a state is solved at every stage
-MOST = 1e6  # levels above are not cut into pieces
-FEW = 4  # stages: as many solutions as a piece is worth
-PART = 4096  # states that are worth a thread
+LARGEST_ERROR = 2e-13  # of the interpolation; where it is larger, a state is solved at every stage
+LARGEST_LEVEL = 1e6  # larger v are not cut into pieces
+SHORTEST_PIECE = 4  # stages; shorter pieces are solved at every stage
+STATES_PER_THREAD = 4096  # fewer are not worth a thread
 
 
 def pulls_and_good(position: npt.NDArray[np.intp]) -> tuple[Floats, Floats]:
@@ -41,18 +40,18 @@ def pulls_and_good(position: npt.NDArray[np.intp]) -> tuple[Floats, Floats]:
     return n, position - n * (n + 1.0) / 2.0
 
 
-def solved(solve: Solve, a: Floats, b: Floats, v: float) -> Floats:
+def solved(solve: Solve, a: Floats, b: Floats, v: float, *, workers: int | None = None) -> Floats:
     """Solutions of all states, (states, 3), by threads."""
     out = np.empty((a.size, 3))
-    threads = min(os.cpu_count() or 1, 1 + a.size // PART)
-    if threads == 1:
+    number = worker_count(workers, most=1 + a.size // STATES_PER_THREAD)
+    if number == 1:
         solve(a, b, v, out)
         return out
     # more parts than threads: states with many pulls take longer
-    edges = np.linspace(0, a.size, 4 * threads + 1).astype(int)
+    edges = np.linspace(0, a.size, 4 * number + 1).astype(int)
     parts = itertools.starmap(slice, itertools.pairwise(edges))
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(lambda part: solve(a[part], b[part], v, out[part]), parts))
+    with pool(number) as threads:
+        threads.map(lambda part: solve(a[part], b[part], v, out[part]), parts)
     return out
 
 
@@ -88,18 +87,18 @@ class Curve:
         levels: Floats,
         solve: Solve,
         parameters: Callable[[Floats, Floats], tuple[Floats, Floats]],
+        *,
+        workers: int | None = None,
     ) -> None:
         """levels (horizon,): v of each stage, ascending; parameters(n, g): what `solve` takes."""
         self.levels, self.solve, self.parameters = levels, solve, parameters
+        self._workers = workers
         self._piece: Piece | None = None
-        self._table: tuple[int, Floats] | None = None
+        self._tables = Cache[int, Floats](1)  # stages are asked for one after the other
 
     def at(self, stage: int) -> Floats:
         """x of every state of the stage, (slab,). Not to be written to."""
-        table = self._table  # read once: another thread may replace it
-        if table is None or table[0] != stage:
-            self._table = table = (stage, self._new_table(stage))
-        return table[1]
+        return self._tables.get_or_make(stage, lambda: self._new_table(stage))
 
     def _new_table(self, stage: int) -> Floats:
         v, size = float(self.levels[stage]), slab_size(stage)
@@ -115,18 +114,19 @@ class Curve:
         return out
 
     def _solved(self, v: float, position: npt.NDArray[np.intp]) -> Floats:
-        return solved(self.solve, *self.parameters(*pulls_and_good(position)), v)
+        a, b = self.parameters(*pulls_and_good(position))
+        return solved(self.solve, a, b, v, workers=self._workers)
 
     def _piece_around(self, v: float) -> Piece | None:
         """The piece around a level, unless it has few stages."""
-        if not 0.0 < v < MOST:
+        if not 0.0 < v < LARGEST_LEVEL:
             return None
         number = math.floor(math.log(v) / math.log(RATIO))
         low, high = RATIO**number, RATIO ** (number + 1)
         first, end = np.searchsorted(self.levels, (low, high))
-        if end - first < FEW:
+        if end - first < SHORTEST_PIECE:
             return None
-        last = self._piece  # read once, too
+        last = self._piece  # read once: another thread may replace it
         if last is None or last.number != number:
             before = last.right if last is not None and last.number == number - 1 else None
             self._piece = last = self._new_piece(number, low, high, slab_size(end - 1), before)
@@ -142,4 +142,4 @@ class Curve:
         middle = self._solved((low + high) / 2.0, np.arange(size))
         error = middle_error(left, right, middle, high - low)
         # not "larger": what is not a number is rough too
-        return Piece(number, left, right, np.flatnonzero(~(error <= ERROR)))
+        return Piece(number, left, right, np.flatnonzero(~(error <= LARGEST_ERROR)))

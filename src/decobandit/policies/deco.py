@@ -3,6 +3,10 @@
     argmax_a  ell_t^a(n^a) + delta_t^a[mu](n^a)
 
 expected reward plus value of information, both of the arm alone at prices mu.
+
+If an experiment continues beyond its planned horizon, the remaining stages are a new problem, with
+the posteriors as priors and the remaining stages as horizon. Its prices are solved once, at the
+planned end, and used to the true end (`ReplannedDecoPolicy`).
 """
 
 from __future__ import annotations
@@ -10,46 +14,173 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..dual import DualSolution
-from ..problem import Problem
-from ..relaxation import Relaxation, Terms
-from ..state import State
-from .base import DEFAULT_TIES, IndexPolicy, TieRule
-
-Floats = npt.NDArray[np.float64]
+from ..arm import Cones, Relaxation, Terms
+from ..prices import DualSolution, solve
+from ..problem import DEFAULT_TIES, Problem, State, TieRule, remaining_problem
+from ..support import Floats, shown
+from .base import ArmIndex, IndexPolicy, Policy
+from .context import Context
+from .kernels.episodes import Episodes, pull
 
 
 class DecoPolicy(IndexPolicy):
-    """DeCo at fixed prices (stages,). Tables are recomputed as needed, never stored on disk."""
+    """DeCo at fixed prices. Tables are recomputed as needed, never stored on disk.
+
+    Parameters
+    ----------
+    problem : Problem
+        What it is made for.
+    prices : array_like
+        One per stage, (stages,); those of a solved dual make the policy of the paper.
+    ties : TieRule
+        How ties are broken.
+    cones : Cones, optional
+        Where the terms of single states come from, instead of whole tables.
+
+    Examples
+    --------
+    >>> from decobandit import DecoPolicy, Problem, State
+    >>> policy = DecoPolicy(Problem.uniform(arms=2, horizon=3), [0.6, 0.55, 0.5])
+    >>> policy.choose(State.parse("0/1,0/0"))
+    (1,)
+    """
 
     name = "deco"
+    splits_index = True
+    at_fixed_prices = True
 
     def __init__(
-        self, problem: Problem, prices: npt.ArrayLike, *, ties: TieRule = DEFAULT_TIES
+        self,
+        problem: Problem,
+        prices: npt.ArrayLike,
+        *,
+        ties: TieRule = DEFAULT_TIES,
+        cones: Cones | None = None,
     ) -> None:
         super().__init__(problem, ties=ties)
         self.relaxation = Relaxation(problem, prices)
+        self._source = self.relaxation if cones is None else cones
         self._groups = problem.group_of_arm
+
+    @classmethod
+    def make(cls, context: Context) -> DecoPolicy:
+        return cls(context.problem, context.solution.prices, ties=context.ties)
+
+    @classmethod
+    def successor(cls, context: Context, planned: int) -> Policy:
+        """The dual solved again for the stages left, from the posteriors of that moment."""
+        return ReplannedDecoPolicy(context.problem, planned, ties=context.ties)
+
+    def live(self, cones: Cones) -> DecoPolicy:
+        return DecoPolicy(self.problem, self.prices, ties=self.ties, cones=cones)
 
     @property
     def prices(self) -> Floats:
         return self.relaxation.prices
 
+    def price(self, stage: int) -> float:
+        return float(self.prices[stage])
+
+    def tables_at(self, prices: Floats) -> Relaxation | None:
+        return self.relaxation if np.array_equal(prices, self.prices) else None
+
     def terms(self, stage: int, state: State) -> list[Terms]:
         """Expected reward and value of information of every arm."""
         return [
-            self.relaxation.terms(stage, int(group), good, bad)
+            self._source.terms(stage, int(group), good, bad)
             for group, good, bad in zip(self._groups, state.good, state.bad, strict=True)
         ]
 
     def indices(self, stage: int, state: State) -> Floats:
         return np.array([terms.index for terms in self.terms(stage, state)])
 
+    def index_of(self, stage: int, group: int, good: int, bad: int) -> float:
+        return self._source.terms(stage, group, good, bad).index
+
+    def arm_index(self, stage: int, group: int, good: int, bad: int) -> ArmIndex:
+        terms = self._source.terms(stage, group, good, bad)
+        return ArmIndex(
+            terms.index,
+            expected_reward=terms.expected_reward,
+            value_of_information=terms.value_of_information,
+            price=self.price(stage),
+        )
+
     def stage_index(self, stage: int) -> Floats:
-        """Index of every state of every group at a stage, (groups, slab)."""
         return self.relaxation.stage_index(stage)
 
 
 def deco(solution: DualSolution, *, ties: TieRule = DEFAULT_TIES) -> DecoPolicy:
-    """The DeCo policy of a solved dual."""
+    """The DeCo policy of a solved dual.
+
+    Parameters
+    ----------
+    solution : DualSolution
+        Problem and prices, as `solve` gives them.
+    ties : TieRule
+        How ties are broken.
+
+    Returns
+    -------
+    DecoPolicy
+
+    Examples
+    --------
+    >>> from decobandit import Problem, State, deco, solve
+    >>> policy = deco(solve(Problem.uniform(arms=3, horizon=10)))
+    >>> policy.choose(State.parse("0/1,0/0,1/1"))
+    (2,)
+    """
+    if not isinstance(solution, DualSolution):
+        raise TypeError(
+            f"solution: {shown(solution)} is not a decobandit.DualSolution; solve(problem) makes "
+            'one, and make_policy(problem, "deco") does both'
+        )
     return DecoPolicy(solution.problem, solution.prices, ties=ties)
+
+
+class ReplannedDecoPolicy(Policy):
+    """Plays the stages from `planned` on of a problem with the true horizon; only simulated."""
+
+    name = "deco"
+    randomised = True  # only where ties are random, but it has no probabilities by state
+
+    def __init__(
+        self, problem: Problem, planned: int, *, tol: float = 1e-3, ties: TieRule = DEFAULT_TIES
+    ) -> None:
+        self.problem = problem
+        self.planned = planned
+        self._tol = tol
+        self.ties = ties
+
+    def select(
+        self, stage: int, state: State, rng: np.random.Generator | None = None
+    ) -> tuple[int, ...]:
+        """The choice if the planned end were now."""
+        left = remaining_problem(self.problem, stage, state)
+        policy = DecoPolicy(left, solve(left, tol=self._tol).prices, ties=self.ties)
+        return policy.select(0, State.fresh(left.number_of_arms), rng)
+
+    def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
+        """Plan again in every episode, then play it to the end."""
+        if (first, last) != (self.planned, self.problem.horizon):
+            raise ValueError(f"stages {first}..{last - 1}: must be all from {self.planned} on")
+        prices = None
+        for e in range(len(episodes.pulls)):
+            before = _state(episodes, e)
+            left = remaining_problem(self.problem, first, before)
+            prices = solve(left, tol=self._tol, start=prices, workers=1).prices
+            policy = DecoPolicy(left, prices, ties=self.ties)
+            for t in range(last - first):
+                now = _state(episodes, e)
+                seen = State(
+                    tuple(np.subtract(now.good, before.good).tolist()),
+                    tuple(np.subtract(now.bad, before.bad).tolist()),
+                )
+                for i, arm in enumerate(policy.select(t, seen, rng)):
+                    pull(episodes, e, t, i, arm)
+
+
+def _state(episodes: Episodes, e: int) -> State:
+    good, pulls = episodes.good[e], episodes.pulls[e]
+    return State(tuple(good.tolist()), tuple((pulls - good).tolist()))

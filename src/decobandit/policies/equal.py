@@ -1,9 +1,9 @@
-"""Equal allocation: pull the arm with the fewest pulls, in turn, whatever has been observed.
+"""Equal allocation: pull the arm with the fewest pulls, independent of the outcomes.
 
     -n
 
-What a classical trial of fixed allocation does. At a deployment, the largest expected reward.
-Serves any problem.
+The fixed allocation of a classical trial. At a deployment, the largest expected reward. Works for
+any problem.
 """
 
 from __future__ import annotations
@@ -18,5 +18,5 @@ class EqualPolicy(TablePolicy):
     name = "equal"
 
     def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats:
-        # in units of the rewards: ties are judged in them, and one pull must not pass for none
+        # in units of the rewards, as ties are: one pull more must not count as a tie
         return -n * self.scale

@@ -1,4 +1,4 @@
-"""Explore, then commit: every arm in turn, m times; from then on the arm that looked best.
+"""Explore, then commit: every arm m times; from then on the arm of largest posterior mean.
 
     m = ceil((N / K)^(2/3))        N pulls in all (the horizon times pulls per stage), K arms
 
@@ -19,8 +19,7 @@ import math
 
 import numpy as np
 
-from ..problem import Group, Problem
-from .base import DEFAULT_TIES, TieRule
+from ..problem import DEFAULT_TIES, Group, Problem, TieRule
 from .table import Floats, TablePolicy, expected_reward
 
 

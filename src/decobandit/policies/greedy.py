@@ -1,4 +1,4 @@
-"""Greedy: pull the arm of largest expected reward, as if there were nothing to learn.
+"""Greedy: pull the arm of largest expected reward, ignoring the value of information.
 
     bad + (good - bad) a / (a + b)        posterior Beta(a, b), rewards of the stage
 

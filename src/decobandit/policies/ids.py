@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kernels.episodes import Episodes
-from ..kernels.information import decide, fill_row, make_grid, make_rows, make_scratch, play
-from ..problem import Problem
-from ..state import State
-from .base import check_turn, refuse_several_pulls
-from .randomised import Distribution, RandomisedPolicy
-from .table import refuse_unequal_rewards
+from ..problem import Problem, State
+from .base import Distribution, check_turn
+from .kernels.episodes import Episodes
+from .kernels.information import decide, fill_row, make_grid, make_rows, make_scratch, play
+from .randomised import RandomisedPolicy
+from .refusals import refuse_several_pulls, refuse_unequal_rewards
 
 LEAST_POINTS = 10
 
@@ -29,6 +28,7 @@ class IdsPolicy(RandomisedPolicy):
     """Pulls one of two arms, those of the least squared regret per gain."""
 
     name = "ids"
+    cost = "decision"
     by_variance = False
 
     def __init__(self, problem: Problem, *, points: int = 1000) -> None:

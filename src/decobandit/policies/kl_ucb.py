@@ -15,10 +15,9 @@ import math
 
 import numpy as np
 
-from ..kernels.kl_bound import kl_upper_bounds
-from ..problem import Group, Problem
-from .base import DEFAULT_TIES, TieRule
+from ..problem import DEFAULT_TIES, Group, Problem, TieRule
 from .curve import Curve, solved
+from .kernels.kl_bound import kl_upper_bounds
 from .table import BoundPolicy, Floats
 
 
@@ -40,4 +39,4 @@ class KlUcbPolicy(BoundPolicy):
         return solved(kl_upper_bounds, n, g, float(self._curve.levels[stage]))[:, 0]
 
     def group_table(self, group: Group, stage: int) -> Floats:
-        return self.worth(group, stage, self._curve.at(stage)[1:])
+        return self.reward_at(group, stage, self._curve.at(stage)[1:])

@@ -1,32 +1,33 @@
-"""Online knowledge gradient: the expected reward, and what one more pull does for later choices.
+"""Online knowledge gradient: the expected reward, plus the value of one pull for later choices.
 
     r_a + N (E[max_b r'_b | a pulled] - max_b r_b)        N stages after this one
 
 as if one arm were chosen after this pull and kept. A deployment adds the same difference of success
-probabilities, times its worth; the formula is in `kernels.gradient`. Ryzhov, Powell and Frazier,
-The knowledge gradient algorithm for a general class of online learning problems, Operations
-Research 2012, with undiscounted rewards over a finite horizon. One pull per stage. Rewards may
-differ from arm to arm, those that change over the stages are refused. An arm's index depends on all
-arms.
+probabilities, times its worth; the formula is in `kernels.knowledge_gradient`. Ryzhov, Powell and
+Frazier, The knowledge gradient algorithm for a general class of online learning problems,
+Operations Research 2012, with undiscounted rewards over a finite horizon. One pull per stage.
+Rewards may differ from arm to arm, those that change over the stages are refused. An arm's index
+depends on all arms.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..kernels.episodes import Episodes
-from ..kernels.gradient import fill_indices, play
-from ..problem import Problem
-from ..state import State
-from .base import DEFAULT_TIES, TIE_SIGNS, IndexPolicy, TieRule, refuse_several_pulls
+from ..problem import DEFAULT_TIES, TIE_SIGNS, Problem, State, TieRule
+from .base import IndexPolicy
+from .kernels.episodes import Episodes
+from .kernels.knowledge_gradient import fill_indices, play
 from .randomised import ArmArrays
-from .table import Floats, refuse_changing_rewards
+from .refusals import refuse_changing_rewards, refuse_several_pulls
+from .table import Floats
 
 
 class KnowledgeGradientPolicy(IndexPolicy):
     """Pulls the arm of the largest reward and knowledge gradient together."""
 
     name = "knowledge-gradient"
+    cost = "decision"
 
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
         refuse_several_pulls(problem, self.name)

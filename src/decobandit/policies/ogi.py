@@ -1,4 +1,4 @@
-"""Optimistic Gittins index: a retirement reward, if the next pull told the truth about the arm.
+"""Optimistic Gittins index: the retirement reward if the next pull revealed the arm's true mean.
 
     lambda = (1 - gamma) E[p] + gamma E[max(lambda, p)],        p ~ Beta(a, b)
 
@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kernels.optimistic import optimistic_indices
-from ..problem import Problem
-from .base import DEFAULT_TIES, TieRule
+from ..problem import DEFAULT_TIES, Problem, TieRule
 from .curve import Solve
-from .table import Floats, PosteriorPolicy, refuse_changing_rewards
+from .kernels.optimistic import optimistic_indices
+from .refusals import refuse_changing_rewards
+from .table import Floats, PosteriorPolicy
 
 
 class OgiPolicy(PosteriorPolicy):

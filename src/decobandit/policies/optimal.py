@@ -5,41 +5,61 @@ For problems small enough that these values can be kept, 8 bytes for each state 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 
 import numpy as np
 import numpy.typing as npt
 
-from ..joint_optimum import optimum
-from ..joint_states import JointValues
-from ..joint_sweep import Report
-from ..problem import Problem
-from ..state import State
-from .base import TIE_TOLERANCE, tie_tolerance
+from ..joint import JointValues, optimum
+from ..problem import TIE_TOLERANCE, Problem, State, tie_tolerance
+from ..support import Report, renamed_keyword
+from .base import Policy, Ways, Weighed
 
 Floats = npt.NDArray[np.float64]
 
 
-class OptimalPolicy:
-    """Pulls the arms of largest expected reward in all; `TooLarge` if the values do not fit.
+class OptimalPolicy(Policy):
+    """Pulls the arms of largest expected reward in all.
 
     Ties, that is values closer than 1e-12 of what is at stake: the arms pulled least so far, then
     those that stand first.
+
+    Parameters
+    ----------
+    problem : Problem
+        A small one: the values of all joint states are kept.
+    limit_bytes, progress, workers
+        As in `optimum`.
+
+    Raises
+    ------
+    TooLarge
+        If the values do not fit.
+
+    Examples
+    --------
+    >>> from decobandit import OptimalPolicy, Problem, State
+    >>> policy = OptimalPolicy(Problem.uniform(arms=2, horizon=4))
+    >>> round(policy.value, 6), policy.choose(State.parse("0/1,0/0"))
+    (2.277778, (1,))
     """
 
     name = "optimal"
+    cost = "decision"
 
+    @renamed_keyword("threads", "workers")
     def __init__(
         self,
         problem: Problem,
         *,
         limit_bytes: int | None = None,
         progress: Report | None = None,
-        threads: int | None = None,
+        workers: int | None = None,
     ) -> None:
         self.problem = problem
         self.optimum = optimum(
-            problem, keep=True, limit_bytes=limit_bytes, progress=progress, threads=threads
+            problem, keep=True, limit_bytes=limit_bytes, progress=progress, workers=workers
         )
         assert self.optimum.tables is not None
         self._tables: JointValues = self.optimum.tables
@@ -48,7 +68,7 @@ class OptimalPolicy:
 
     @property
     def value(self) -> float:
-        """What the policy earns: the optimum."""
+        """What the policy earns, which is the optimum."""
         return self.optimum.value
 
     def action_values(self, stage: int, state: State) -> Floats:
@@ -65,21 +85,54 @@ class OptimalPolicy:
                 found[kind] = self.value_of((arm,), stage, state)
         return np.array([found[self._kind(arm, state)] for arm in arms])
 
-    def choose(
+    def select(
         self, stage: int, state: State, rng: np.random.Generator | None = None
     ) -> tuple[int, ...]:
         """Positions of the arms to pull, the least pulled first."""
         number, pulls = self._pulls(stage, state), state.pulls
-        # in this order, the first of tied sets is the one of least pulled arms
-        order = sorted(range(self.problem.number_of_arms), key=lambda arm: (pulls[arm], arm))
         found: dict[object, tuple[float, tuple[int, ...]]] = {}
-        for arms in combinations(order, number):
+        for arms in self._sets(pulls, number):
             kinds = tuple(sorted(self._kind(arm, state) for arm in arms))
             if kinds not in found:
                 found[kinds] = self.value_of(arms, stage, state), arms
         best = max(value for value, _ in found.values())
-        tolerance = max(self._tolerance, TIE_TOLERANCE * abs(best))
-        return next(arms for value, arms in found.values() if value >= best - tolerance)
+        least = self._least(best)
+        return next(arms for value, arms in found.values() if value >= least)
+
+    def weigh(self, stage: int, ways: Ways, taken: tuple[int, ...]) -> Weighed:
+        """By the exact value of every set of arms that has those taken in it."""
+        number = round(self.problem.pulls[stage])
+        pulls = ways[0][0].pulls  # the same in all ways: outcomes differ, pulls do not
+        sets = [arms for arms in self._sets(pulls, number) if set(taken) <= set(arms)]
+        worth = np.array(
+            [
+                sum(chance * self.value_of(arms, stage, state) for state, chance in ways)
+                for arms in sets
+            ]
+        )
+        least = self._least(float(worth.max()))
+        best = sets[int(np.flatnonzero(worth >= least)[0])]
+        values = np.full(len(pulls), -np.inf)
+        for arms, value in zip(sets, worth, strict=True):
+            values[list(arms)] = np.maximum(values[list(arms)], value)
+        single = number == 1
+        return Weighed(
+            values,
+            arm=next(arm for arm in best if arm not in taken),
+            what="value of this pull and all that follow"
+            if single
+            else "value of the best set with it",
+            tied=tuple(np.flatnonzero(values >= least).tolist()) if single else (),
+        )
+
+    def _sets(self, pulls: Sequence[int], number: int) -> Iterator[tuple[int, ...]]:
+        """Sets of arms to pull; the first of tied ones is the one of the least pulled arms."""
+        order = sorted(range(len(pulls)), key=lambda arm: (pulls[arm], arm))
+        return combinations(order, number)
+
+    def _least(self, best: float) -> float:
+        """Values from here on are tied with the best."""
+        return best - max(self._tolerance, TIE_TOLERANCE * abs(best))
 
     def _pulls(self, stage: int, state: State) -> int:
         """Arms to pull; a ValueError if the state cannot be that of the beginning of the stage."""

@@ -1,18 +1,16 @@
-"""What policies share that draw their arms, and the arrays of a problem, arm by arm."""
+"""Common parts of randomised policies, and the arrays of a problem by arm."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 import numpy as np
 import numpy.typing as npt
 
-from ..problem import Problem
-from ..state import State
-from .base import check_turn, tie_tolerance
+from ..problem import Problem, State, break_tie, tie_tolerance, tied_arms
+from .base import Policy, check_turn
 
 Floats = npt.NDArray[np.float64]
-Distribution = list[tuple[tuple[int, ...], float]]  # arms to pull, probability
 
 
 class ArmArrays:
@@ -36,13 +34,30 @@ class ArmArrays:
         return np.asarray(self.bad[stage] + spread * (a / (a + b)), dtype=np.float64)
 
 
-class RandomisedPolicy(ABC):
+class RandomisedPolicy(Policy):
     """Draws its arms; at a deployment takes the largest expected reward.
 
     Ties there: the arm pulled least so far, then the first.
+
+    Parameters
+    ----------
+    problem : Problem
+        What it is made for.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, simulate
+    >>> from decobandit.policies import RandomisedPolicy
+    >>> class Anything(RandomisedPolicy):
+    ...     name = "anything"
+    ...
+    ...     def draw(self, stage, state, rng):
+    ...         return (int(rng.integers(self.problem.n_arms)),)
+    >>> problem = Problem.uniform(arms=2, horizon=4)
+    >>> simulate(problem, Anything(problem), draws=50, per_draw=1).results[0].policy
+    'anything'
     """
 
-    name: str
     randomised = True
 
     def __init__(self, problem: Problem) -> None:
@@ -54,7 +69,7 @@ class RandomisedPolicy(ABC):
     def draw(self, stage: int, state: State, rng: np.random.Generator) -> tuple[int, ...]:
         """Positions of the arms to pull at a stage before any deployment."""
 
-    def choose(
+    def select(
         self, stage: int, state: State, rng: np.random.Generator | None = None
     ) -> tuple[int, ...]:
         """Positions of the arms to pull, drawn with `rng`."""
@@ -68,5 +83,5 @@ class RandomisedPolicy(ABC):
     def deploy(self, stage: int, state: State) -> tuple[int, ...]:
         """The arm to deploy."""
         rewards = self.arms.expected_reward(stage, state)
-        tied = np.flatnonzero(rewards >= rewards.max() - self._tolerance)
-        return (int(tied[np.array(state.pulls)[tied].argmin()]),)
+        tied = tied_arms(rewards, range(rewards.size), self._tolerance)
+        return (break_tie(tied, state.pulls, self.ties),)

@@ -2,7 +2,8 @@
 
 The problem that is left at stage t is a problem of its own: posteriors as priors, the remaining
 stages as horizon. Its dual is solved anew, starting from the prices of the first solution, and the
-arm of largest index at its first stage is pulled. Prices then know what has happened so far.
+arm of largest index at its first stage is pulled. So the prices take the outcomes so far into
+account.
 """
 
 from __future__ import annotations
@@ -10,50 +11,39 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..dual import DualSolution, solve
-from ..problem import Arm, Beta, Problem, Reward
-from ..state import State
-from .base import DEFAULT_TIES, IndexPolicy, TieRule
+from ..prices import DualSolution, solve
+from ..problem import DEFAULT_TIES, State, TieRule, remaining_problem
+from .base import IndexPolicy
+from .context import Context
 from .deco import DecoPolicy
 
 Floats = npt.NDArray[np.float64]
 
 
-def remaining_problem(problem: Problem, stage: int, state: State) -> Problem:
-    """What is left to decide from this stage and state on, as a problem with better priors."""
-
-    def later(reward: float | tuple[float, ...]) -> float | tuple[float, ...]:
-        return reward[stage:] if isinstance(reward, tuple) else reward
-
-    def reached(arm: Arm, good: int, bad: int) -> tuple[tuple[float, ...], ...] | None:
-        if arm.terminal is None:
-            return None
-        left = problem.horizon - stage
-        return tuple(
-            arm.terminal[good + bad + pulls][good : good + pulls + 1] for pulls in range(left + 1)
-        )
-
-    arms = tuple(
-        Arm(
-            name=arm.name,
-            prior=Beta(good=arm.prior.good + good, bad=arm.prior.bad + bad),
-            reward=Reward(good=later(arm.reward.good), bad=later(arm.reward.bad)),
-            terminal=reached(arm, good, bad),
-        )
-        for arm, good, bad in zip(problem.arms, state.good, state.bad, strict=True)
-    )
-    return Problem(
-        arms=arms,
-        horizon=problem.horizon - stage,
-        pulls_per_stage=problem.pulls_per_stage,
-        terminal=problem.terminal,
-    )
-
-
 class RollingDecoPolicy(IndexPolicy):
-    """DeCo with the dual solved again at every decision."""
+    """DeCo with the dual solved again at every decision.
 
-    name = "rolling-deco"
+    Parameters
+    ----------
+    solution : DualSolution
+        Of the whole problem: prices of the first stage, and where later searches start.
+    tol : float
+        Relative gap of the later ones.
+    ties : TieRule
+        How ties are broken.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, RollingDecoPolicy, State, solve
+    >>> policy = RollingDecoPolicy(solve(Problem.uniform(arms=3, horizon=10)))
+    >>> policy.choose(State.parse("0/1,0/0,1/1"))
+    (2,)
+    """
+
+    name = "deco-rolling"
+    cost = "solve"
+    most_ways = 16
+    splits_index = True
 
     def __init__(
         self, solution: DualSolution, *, tol: float = 1e-4, ties: TieRule = DEFAULT_TIES
@@ -62,10 +52,14 @@ class RollingDecoPolicy(IndexPolicy):
         self._first = DecoPolicy(solution.problem, solution.prices, ties=ties)
         self._tol = tol
 
+    @classmethod
+    def make(cls, context: Context) -> RollingDecoPolicy:
+        return cls(context.solution, tol=context.tol, ties=context.ties)
+
     def indices(self, stage: int, state: State) -> Floats:
         # the deployment has no stage after it to price: there the index is the expected reward
         if stage == 0 or stage >= self.problem.horizon:
             return self._first.indices(stage, state)
         left = remaining_problem(self.problem, stage, state)
-        solution = solve(left, tol=self._tol, start=self._first.prices[stage:], threads=1)
+        solution = solve(left, tol=self._tol, start=self._first.prices[stage:], workers=1)
         return DecoPolicy(left, solution.prices).indices(0, State.fresh(left.number_of_arms))

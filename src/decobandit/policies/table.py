@@ -5,9 +5,8 @@ Notations
     n, g    pulls of an arm and good outcomes among them; state (n, g) is at n (n+1) / 2 + g
     a, b    posterior of the success probability: Beta(a, b) = Beta(alpha + g, beta + n - g)
 
-An index x of the success probability is worth bad + (good - bad) x. At a deployment nothing is left
-to learn: there every policy takes the largest expected reward. Tables of last rewards are not
-looked at.
+An index x of the success probability is worth bad + (good - bad) x. At a deployment every policy
+takes the largest expected reward, since nothing is left to learn. Terminal tables are ignored.
 """
 
 from __future__ import annotations
@@ -17,11 +16,12 @@ from abc import abstractmethod
 import numpy as np
 import numpy.typing as npt
 
-from ..kernels.layout import slab_size
-from ..problem import Group, Problem
-from ..state import State
-from .base import DEFAULT_TIES, TIE_TOLERANCE, IndexPolicy, TieRule
+from ..problem import DEFAULT_TIES, TIE_TOLERANCE, Group, Problem, State, TieRule
+from ..problem.kernels.layout import slab_size
+from ..support import Cache
+from .base import IndexPolicy
 from .curve import Curve, Solve, pulls_and_good, solved
+from .refusals import refuse_unequal_rewards
 
 Floats = npt.NDArray[np.float64]
 UNPULLED = (
@@ -42,13 +42,34 @@ def expected_reward(group: Group, stage: int, n: Floats, g: Floats) -> Floats:
 
 
 class TablePolicy(IndexPolicy):
-    """Pulls the largest index; a subclass says what the index of a group's states is."""
+    """Pulls the largest index; a subclass says what the index of a group's states is.
+
+    Parameters
+    ----------
+    problem : Problem
+        What it is made for.
+    ties : TieRule
+        How ties are broken.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, evaluate
+    >>> from decobandit.policies import TablePolicy
+    >>> class MostFailures(TablePolicy):
+    ...     name = "most-failures"
+    ...
+    ...     def group_index(self, group, stage, n, g):
+    ...         return n - g
+    >>> problem = Problem.uniform(arms=2, horizon=4)
+    >>> evaluate(problem, MostFailures(problem)).value < evaluate(problem, "greedy").value
+    True
+    """
 
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
         super().__init__(problem, ties=ties)
         self.scale = self._tolerance / TIE_TOLERANCE  # the largest number in the problem
         self._groups = problem.group_of_arm
-        self._last: tuple[int, Floats] | None = None
+        self._tables = Cache[int, Floats](1)  # stages are asked for one after the other
 
     @abstractmethod
     def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats:
@@ -56,12 +77,13 @@ class TablePolicy(IndexPolicy):
 
     def stage_index(self, stage: int) -> Floats:
         """Index of every state of every group at a stage, (groups, slab). Read-only."""
-        last = self._last  # read once: another thread may replace it
-        if last is None or last[0] != stage:
+
+        def make() -> Floats:
             table = self._table(stage)
             table.flags.writeable = False
-            self._last = last = (stage, table)
-        return last[1]
+            return table
+
+        return self._tables.get_or_make(stage, make)
 
     def indices(self, stage: int, state: State) -> Floats:
         table = self.stage_index(stage)
@@ -97,9 +119,9 @@ class BoundPolicy(TablePolicy):
         """Bound in the states (n, g), n at least 1; at stage 0 there are none."""
 
     def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats:
-        return self.worth(group, stage, self.upper_bound(stage, n[1:], g[1:]))
+        return self.reward_at(group, stage, self.upper_bound(stage, n[1:], g[1:]))
 
-    def worth(self, group: Group, stage: int, bounds: Floats) -> Floats:
+    def reward_at(self, group: Group, stage: int, bounds: Floats) -> Floats:
         """Index of the first state, that of no pulls, and of the others by their bounds."""
         good, bad = group.reward_good[stage], group.reward_bad[stage]
         return np.asarray(bad + (good - bad) * np.append(UNPULLED, bounds), dtype=np.float64)
@@ -134,13 +156,13 @@ class PosteriorPolicy(TablePolicy):
 
     def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats:
         a, b = self._curve(group, stage).parameters(n, g)
-        return _worth(group, stage, solved(self.solve, a, b, float(self._levels[stage]))[:, 0])
+        return _reward_at(group, stage, solved(self.solve, a, b, float(self._levels[stage]))[:, 0])
 
     def group_table(self, group: Group, stage: int) -> Floats:
-        return _worth(group, stage, self._curve(group, stage).at(stage))
+        return _reward_at(group, stage, self._curve(group, stage).at(stage))
 
     def _curve(self, group: Group, stage: int) -> Curve:
-        """One for each prior, seen from the outcome that earns more."""
+        """One for each prior, for the probability of the outcome that earns more."""
         alpha, beta = group.alpha, group.beta
         straight = bool(group.reward_good[stage] >= group.reward_bad[stage])
 
@@ -154,43 +176,7 @@ class PosteriorPolicy(TablePolicy):
         return self._curves[key]
 
 
-def _worth(group: Group, stage: int, x: Floats) -> Floats:
+def _reward_at(group: Group, stage: int, x: Floats) -> Floats:
     """What an index x of the probability of the better outcome is worth."""
     low, high = sorted((float(group.reward_bad[stage]), float(group.reward_good[stage])))
     return np.asarray(low + (high - low) * x, dtype=np.float64)
-
-
-# -- refusals -----------------------------------------------------------------------------------
-
-
-def refuse_unequal_rewards(problem: Problem, policy: str) -> None:
-    """A ValueError unless one pair of rewards, good above bad, holds for all arms and stages."""
-    first = problem.groups[0]
-    good, bad = float(first.reward_good[0]), float(first.reward_bad[0])
-    why = f"policy {policy!r} compares success probabilities, so that"
-    for group in problem.groups:
-        name = problem.arms[group.members[0]].name
-        for rewards, expected in ((group.reward_good, good), (group.reward_bad, bad)):
-            other = rewards[: problem.horizon][rewards[: problem.horizon] != expected]
-            if other.size:
-                raise ValueError(
-                    f"{why} all arms must have the same rewards at all stages; arm {name!r} has "
-                    f"{other[0]:g} where others have {expected:g}; use 'greedy' or 'bayes-ucb'"
-                )
-    if good <= bad:
-        raise ValueError(
-            f"{why} a good outcome must earn more than a bad one; here good earns {good:g} and "
-            f"bad {bad:g}; use 'greedy' or 'bayes-ucb'"
-        )
-
-
-def refuse_changing_rewards(problem: Problem, policy: str) -> None:
-    """A ValueError unless every arm has the same rewards at all stages."""
-    for group in problem.groups:
-        for rewards in (group.reward_good[: problem.horizon], group.reward_bad[: problem.horizon]):
-            if np.any(rewards != rewards[0]):
-                name = problem.arms[group.members[0]].name
-                raise ValueError(
-                    f"policy {policy!r} discounts the same reward at all stages; those of arm "
-                    f"{name!r} change; use 'greedy' or 'bayes-ucb'"
-                )

@@ -10,23 +10,21 @@ arm is as likely as the others. With one pull per stage the chances of the arms 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 
-from ..kernels.episodes import Episodes
-from ..kernels.thompson import LARGE, play
-from ..kernels.thompson_cells import play_cells
-from ..problem import Problem
-from ..state import State
-from .base import check_turn
+from ..problem import State
+from .base import Distribution, check_turn
 from .best_chances import best_chances
-from .draw_cells import Cells, cells
-from .randomised import Distribution, Floats, RandomisedPolicy
+from .draw_bins import Bins, bins
+from .kernels.episodes import Episodes
+from .kernels.thompson import LARGE_COUNTS, SURE_KEY, key, play
+from .kernels.thompson_bins import play_bins
+from .randomised import Floats, RandomisedPolicy
 
-# Stages before a block, for each of its own, up to which it is played by cells. Cells must recall
-# those stages: one takes about a thirtieth of the time that cells save in a stage that is played.
+# Stages before a block, for each of its own, up to which it is played by bins. Bins must recall
+# those stages: one takes about a thirtieth of the time that bins save in a stage that is played.
 MOST_RECALLED = 16
 
 
@@ -34,25 +32,26 @@ class ThompsonPolicy(RandomisedPolicy):
     """Pulls the arms of the largest drawn mean rewards."""
 
     name = "thompson"
-    # only there with one pull per stage: exact evaluation looks whether it is
-    distribution: Callable[[int, State], Distribution]
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
-        if problem.pulls_per_stage == 1:
-            self.distribution = self._distribution
+    @property
+    def has_distribution(self) -> bool:
+        return self.problem.pulls_per_stage == 1
 
     def draw(self, stage: int, state: State, rng: np.random.Generator) -> tuple[int, ...]:
-        from scipy.special import expit  # late: trials get along without scipy
+        from scipy.special import expit  # late: trials do not need scipy
 
         a, b, low, span = self._better(stage, state)
         log_odds = _log_gamma(a, rng) - _log_gamma(b, rng)
-        # draws rounded to 0 or 1 are still told apart by their log-odds
-        key = np.where(span > 0.0, log_odds, rng.random(a.size))
-        order = np.lexsort((key, low + span * expit(log_odds)))[::-1]
+        sure = SURE_KEY * (rng.random(a.size) - 0.5)
+        # draws rounded to an end of the rewards still differ in their distance from it
+        keys = [
+            key(y, each) if each > 0.0 else own
+            for y, each, own in zip(log_odds, span, sure, strict=True)
+        ]
+        order = np.lexsort((keys, low + span * expit(log_odds)))[::-1]
         return tuple(order[: self.problem.pulls_per_stage].tolist())
 
-    def _distribution(self, stage: int, state: State) -> Distribution:
+    def distribution(self, stage: int, state: State) -> Distribution:
         check_turn(self.problem, stage, state)
         if stage >= self.problem.horizon:
             return [(self.deploy(stage, state), 1.0)]
@@ -68,21 +67,21 @@ class ThompsonPolicy(RandomisedPolicy):
         return np.where(up, a, b), np.where(up, b, a), low, span
 
     @cached_property
-    def cells(self) -> Cells | None:
+    def bins(self) -> Bins | None:
         """What the kernel plays with where one pull is made of arms that differ in p only."""
         arms, stages = self.arms, slice(self.problem.horizon)
         good, bad = arms.good[stages], arms.bad[stages]
         alike = bool(np.all(good == good[0, 0]) and np.all(bad == bad[0, 0]))
         usual = self.problem.pulls_per_stage == 1 and good[0, 0] > bad[0, 0]
-        if not (alike and usual and np.all(arms.alpha + arms.beta < LARGE)):
+        if not (alike and usual and np.all(arms.alpha + arms.beta < LARGE_COUNTS)):
             return None
-        return cells(arms.alpha, arms.beta)
+        return bins(arms.alpha, arms.beta)
 
     def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
         """Play stages first..last-1 of all episodes."""
         arms, m = self.arms, self.problem.pulls_per_stage
-        if first <= MOST_RECALLED * (last - first) and self.cells is not None:
-            play_cells(episodes, arms.alpha, arms.beta, *self.cells, rng)
+        if first <= MOST_RECALLED * (last - first) and self.bins is not None:
+            play_bins(episodes, arms.alpha, arms.beta, *self.bins, rng)
         else:
             good, bad = arms.good[first:last], arms.bad[first:last]
             play(episodes, m, arms.alpha, arms.beta, good, bad, rng)

@@ -1,31 +1,53 @@
-"""Trials: decide with a policy, one outcome at a time, and never lose one.
+"""Trials: a policy allocates arms, outcomes are recorded, everything is logged.
 
     trial = create_trial(Problem.uniform(arms=3, horizon=50), name="pilot", db="pilot.db")
     allocation = trial.ask()
     trial.tell(allocation.id, 1)
 
-Reading order: `service.py` (what can be asked of a trial), `decisions.py` (which arm is next),
-`events.py` and `ledger.py` (the log, and what it amounts to), `books.py` and `store.py` (how it is
-kept), `verification.py` and `replay.py` (how it is checked).
+Reading order: `opening.py` and `trial.py` (what can be asked of a trial), `decider.py` and
+`decisions.py` (which arm is next), `events.py` and `ledger.py` (the log, and the state that follows
+from it), `event_log.py` and `database.py` (how it is stored), `verification.py`, `replay.py`,
+`export_check.py` and `checkpoints.py` (how it is checked), `lifecycle.py` and `limits.py` (closing
+a trial, limits), `people.py` (the log of people). In the examples of this room, `trial` is one that
+was just created, with 2 arms and 5 stages.
 """
 
-from .errors import Conflict, Damaged, NoFreeSlot, NotFound, StoreError, TrialError
+from .cancellations import CancellationCount
+from .database import Store, open_store
+from .errors import (
+    Closed,
+    Conflict,
+    Damaged,
+    LimitReached,
+    NoFreeSlot,
+    NotFound,
+    StoreError,
+    TrialError,
+)
 from .events import Event
+from .export import outcomes_csv
+from .export_check import replay_export, verify_export
 from .ledger import Allocation
+from .limits import TrialLimits
+from .opening import create_trial, list_trials, open_trial
+from .people import PeopleLog, people_log
 from .replay import Replay
-from .reports import ArmStatus, Status, Summary, outcomes_csv
-from .service import Trial, create_trial, list_trials, open_trial
-from .store import Store, open_store
-from .verification import Verification, verify_export
+from .status import ArmStatus, Status, Summary
+from .trial import Trial
+from .verification import Verification
 
 __all__ = [
     "Allocation",
     "ArmStatus",
+    "CancellationCount",
+    "Closed",
     "Conflict",
     "Damaged",
     "Event",
+    "LimitReached",
     "NoFreeSlot",
     "NotFound",
+    "PeopleLog",
     "Replay",
     "Status",
     "Store",
@@ -33,11 +55,14 @@ __all__ = [
     "Summary",
     "Trial",
     "TrialError",
+    "TrialLimits",
     "Verification",
     "create_trial",
     "list_trials",
     "open_store",
     "open_trial",
     "outcomes_csv",
+    "people_log",
+    "replay_export",
     "verify_export",
 ]

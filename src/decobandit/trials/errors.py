@@ -1,39 +1,44 @@
-"""What can be wrong with a request to a trial, or with its database.
+"""Errors of requests to a trial, and of its database.
 
-Messages are read by people who must not know how a trial is going: they never contain counts,
-stages, outcomes, indices or posteriors.
+Blinded users read the messages: they never contain counts, stages, outcomes, indices or posteriors.
 """
 
 from __future__ import annotations
 
 
 class TrialError(ValueError):
-    """A request that cannot be served. `status` is what a web server answers."""
-
-    status = 400
+    """A request that cannot be served."""
 
 
 class NotFound(TrialError):
     """No such trial, or no such allocation."""
 
-    status = 404
-
 
 class Conflict(TrialError):
     """The request contradicts what is on record."""
 
-    status = 409
-
 
 class NoFreeSlot(Conflict):
-    """The horizon is a hard cap: every slot is open or told."""
+    """The horizon is a hard limit: every slot is pending or has an outcome."""
+
+
+class Closed(Conflict):
+    """The trial is closed: no more allocations are made."""
+
+
+class LimitReached(Conflict):
+    """A limit of the trial on pending or cancelled allocations is reached."""
 
 
 class StoreError(TrialError):
     """The database cannot be used."""
 
-    status = 503
+    counted = False  # whether the counters of its store have it
 
 
 class Damaged(StoreError):
     """What the database holds is not what was written."""
+
+
+class Unreadable(Damaged):
+    """The database cannot be read, for a moment or for good: that says nothing of one trial."""

@@ -1,45 +1,87 @@
-"""Events: what happened in a trial, each chained to the one before by SHA-256.
+"""Events of a trial, each chained to the one before by SHA-256.
 
 An event is written once, as one line of canonical JSON, its `body`. The body holds the hash of the
 event before (`previous`), and the hash of an event is the SHA-256 of its body: whoever changes,
-removes or reorders one has to change every hash after it, up to the head that people may have
-written down elsewhere.
+removes or reorders one has to change every hash after it, up to the head, which may be on record
+elsewhere.
 
 Kinds
-    created    the plan: problem, policy, prices, seed               (always the first, seq 0)
+    created    the settings: problem, policy, prices, seed           (always the first, seq 0)
     asked      an arm was allocated, with everything it was decided from
-    told       the outcome of an allocation
-    cancelled  an allocation that will have no outcome; its slot is free again
-    corrected  another outcome for an allocation that has one
-    refused    a request that contradicted the record, and why
+    told       the outcome of an allocation was recorded
+    cancelled  an allocation was cancelled; its slot is free again
+    corrected  the outcome of an allocation was replaced
+    refused    a request contradicted the record, and why
+    closed     no more allocations are made; pending ones can still be recorded
+    reopened   allocations are made again, and why
+    archived   closed, and hidden from lists
+    limited    the limits on pending and cancelled allocations were changed, and why
+    unmasked   somebody was told which arm an allocation is, and why
+
+The log of people (`people.py`) is a chain of the same form, with kinds of its own.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from .._version import __version__
 from .errors import Damaged
 
-KINDS = ("created", "asked", "told", "cancelled", "corrected", "refused")
-GENESIS = "0" * 64  # what stands before the first event
+KINDS = (
+    "created", "asked", "told", "cancelled", "corrected", "refused",
+    "closed", "reopened", "archived", "limited", "unmasked",
+)  # fmt: skip
+GENESIS = "0" * 64  # the `previous` of the first event
 _FIELDS = {"trial", "seq", "kind", "at", "by", "key", "previous", "data", "version"}
 
 
 @dataclass(frozen=True)
 class Event:
-    """One line of the log. Make new ones by `new_event`, old ones by `read_event`."""
+    """One entry of the log. Make new ones by `new_event`, old ones by `read_event`.
+
+    Attributes
+    ----------
+    trial : str
+        Id of the trial.
+    seq : int
+        From 0.
+    kind : str
+        created, asked, told, cancelled, corrected, refused, closed, reopened, archived, limited
+        or unmasked.
+    at : str
+        ISO 8601, UTC.
+    by : str
+        Who sent the request: on a server, the name of the token.
+    key : str | None
+        The idempotency key of the request.
+    previous : str
+        Hash of the event before.
+    data : dict[str, Any]
+        What was recorded, and for an allocation what it was decided from.
+    version : str
+        Of decobandit.
+    body : str
+        The event as one line of canonical JSON, as it is stored.
+    hash : str
+        SHA-256 of the body.
+
+    Examples
+    --------
+    >>> [event.kind for event in trial.events()]
+    ['created']
+    """
 
     trial: str
     seq: int
     kind: str
-    at: str  # ISO 8601, UTC
+    at: str
     by: str
-    key: str | None  # by which a repeated request is recognised
+    key: str | None
     previous: str
     data: dict[str, Any]
     version: str
@@ -52,7 +94,7 @@ class Event:
 
 
 def canonical(tree: dict[str, Any]) -> str:
-    """The one way to write a tree: sorted keys, no blanks, ASCII, no NaN."""
+    """Canonical JSON: sorted keys, no blanks, ASCII, no NaN."""
     return json.dumps(tree, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -81,22 +123,22 @@ def new_event(
     return Event(**tree, body=body, hash=digest(body))  # type: ignore[arg-type]
 
 
-def read_event(body: str, stored_hash: str, where: str) -> Event:
+def read_event(body: str, stored_hash: str, where: str, kinds: Collection[str] = KINDS) -> Event:
     """An event from its stored body; `Damaged` unless body and hash belong together."""
     if digest(body) != stored_hash:
         raise Damaged(f"{where}: the event was changed: its hash does not fit")
     try:
         tree = json.loads(body)
     except (ValueError, RecursionError):
-        raise Damaged(f"{where}: the event is no JSON") from None
-    if not isinstance(tree, dict) or set(tree) != _FIELDS or tree["kind"] not in KINDS:
-        raise Damaged(f"{where}: the event has not the fields of an event")
+        raise Damaged(f"{where}: the event is not JSON") from None
+    if not isinstance(tree, dict) or set(tree) != _FIELDS or tree["kind"] not in kinds:
+        raise Damaged(f"{where}: the event lacks fields, or has unknown ones")
     return Event(**tree, body=body, hash=stored_hash)
 
 
 @dataclass(frozen=True)
 class StoredEvent:
-    """A row as the database has it, nothing believed yet."""
+    """A row as the database has it, not checked yet."""
 
     seq: int
     kind: str
@@ -106,21 +148,30 @@ class StoredEvent:
 
 
 def chained(
-    rows: Iterable[StoredEvent], trial: str, *, after: int = -1, previous: str = GENESIS
+    rows: Iterable[StoredEvent],
+    trial: str,
+    *,
+    after: int = -1,
+    previous: str = GENESIS,
+    kinds: Collection[str] = KINDS,
+    called: str = "",
 ) -> Iterator[Event]:
-    """The events of rows that continue a chain; `Damaged` at the first that does not."""
+    """The events of rows that continue a chain; `Damaged` at the first that does not.
+
+    `called`: what messages call the chain, where it is not that of a trial.
+    """
     for expected, row in enumerate(rows, start=after + 1):
-        where = f"trial {trial}, event {expected}"
+        where = f"{called or f'trial {trial}'}, event {expected}"
         texts = (row.kind, row.body, row.hash, row.key or "")
         if not isinstance(row.seq, int) or not all(isinstance(text, str) for text in texts):
-            raise Damaged(f"{where}: its columns are not of the kind they were")
+            raise Damaged(f"{where}: its columns have other types than they were written with")
         if row.seq != expected:
             raise Damaged(f"{where}: is missing; the next one there is {row.seq}")
-        event = read_event(row.body, row.hash, where)
+        event = read_event(row.body, row.hash, where, kinds)
         if event.previous != previous:
             raise Damaged(f"{where}: does not follow the event before it")
         found = (event.trial, event.seq, event.kind, event.key)
         if found != (trial, expected, row.kind, row.key):
-            raise Damaged(f"{where}: its columns say other things than its body")
+            raise Damaged(f"{where}: its columns differ from its body")
         yield event
         previous = event.hash

@@ -1,7 +1,7 @@
 """Bring a database to the newest revision of its tables.
 
 A database that is up to date costs one query. Alembic is imported only where there is something to
-do, and two processes that find the same empty database take turns.
+do, and two processes that find the same empty database do it one after the other.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from .errors import Damaged, StoreError
 
-REVISIONS = ("0001",)  # all there are, the newest last; a test compares them with the scripts
+# all there are, the newest last; a test compares them with the scripts
+REVISIONS = ("0001", "0002", "0003", "0004")
 SCRIPTS = Path(__file__).parent / "migrations"
 _LOCK = 0x6465636F  # any number that all versions agree on: "deco"
 _READ = text("SELECT version_num FROM alembic_version")
@@ -27,7 +28,7 @@ def upgrade(engine: Engine) -> None:
     except (OperationalError, ProgrammingError):
         found = []  # no such table, most likely: what else it may be comes up again below
     if found != [REVISIONS[-1]]:
-        # writes: the lock is taken at once, so that whoever waited sees what the other one made
+        # writes: the lock is taken at once, so that a process that waited sees the other's tables
         with engine.execution_options(writes=True).begin() as connection:
             _upgrade(connection)
 

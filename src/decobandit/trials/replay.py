@@ -1,7 +1,7 @@
-"""Every decision of a log made again from what was known then, and compared with the record.
+"""Every decision of a log computed again from what was known then, and compared with the record.
 
-By a second road: policy and tables are made anew, and where they fit DeCo's terms come from whole
-tables rather than from `Nearby`, which decides in a trial. The bound is computed again, too.
+Policy and tables are made anew. Where whole tables fit into memory, DeCo's terms come from them,
+not from `Cones`, which a trial uses: two computations of one number. The bound is checked, too.
 """
 
 from __future__ import annotations
@@ -12,35 +12,45 @@ from typing import Any
 
 import numpy as np
 
-from .desks import Desk, decision_record, situation_of
+from .check_result import CheckResult
+from .decider import Decider, decision_record, pending_state
 from .errors import TrialError
 from .events import Event
 from .ledger import Ledger
-from .plans import check_bound
+from .settings import check_bound
 
 TOLERANCE = 1e-9  # of recomputed numbers: another machine may add in another order
-WHOLE_TABLES = 2e9  # states of all stages and groups, up to which whole tables are made
+MAX_TABLE_STATES = 2e9  # states of all stages and groups, up to which whole tables are made
 _EXACT = ("stage", "state", "policy", "multipliers_hash", "seed")
 _NUMBERS = ("price", "expected_reward", "value_of_information", "index")
 
 
 @dataclass(frozen=True)
-class Replay:
-    """How many decisions were made again, and which of them came out otherwise."""
+class Replay(CheckResult):
+    """Whether every decision comes out the same again.
 
-    trial: str
+    Attributes
+    ----------
+    trial : str
+        Id of the trial.
+    decisions : int
+        Decisions that were computed again.
+    differences : tuple[str, ...]
+        What was found.
+
+    Examples
+    --------
+    >>> _ = trial.ask()
+    >>> trial.replay().decisions
+    1
+    """
+
     decisions: int
     differences: tuple[str, ...]
 
     @property
-    def ok(self) -> bool:
-        return not self.differences
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "trial": self.trial, "ok": self.ok, "decisions": self.decisions,
-            "differences": list(self.differences),
-        }  # fmt: skip
+    def found(self) -> tuple[str, ...]:
+        return self.differences
 
 
 def replayed(events: Sequence[Event]) -> Replay:
@@ -49,38 +59,38 @@ def replayed(events: Sequence[Event]) -> Replay:
     ledger = Ledger(trial).extended(events[:1])
     problem = ledger.problem
     states = len(problem.groups) * problem.stages**3 / 6
-    desk = Desk(ledger.plan, near=states > WHOLE_TABLES)
-    differences = _compared_plan(events[0], ledger)
+    decider = Decider(ledger.settings, use_cones=states > MAX_TABLE_STATES)
+    differences = _compared_settings(events[0], ledger)
     decisions = 0
     for event in events[1:]:
         if event.kind == "asked":
             decisions += 1
             try:
-                differences += _compared(event, ledger, desk)
+                differences += _compared(event, ledger, decider)
             except (LookupError, TypeError, ValueError, ArithmeticError) as error:
                 differences.append(f"event {event.seq}: cannot be made again: {error}")
         ledger.advance(event)  # ours alone: nobody sees it change
     return Replay(trial, decisions, tuple(differences))
 
 
-def _compared_plan(event: Event, ledger: Ledger) -> list[str]:
+def _compared_settings(event: Event, ledger: Ledger) -> list[str]:
     found = []
-    if event.data.get("multipliers_hash") != ledger.plan.multipliers_hash:
+    if event.data.get("multipliers_hash") != ledger.settings.multipliers_hash:
         found.append(f"event {event.seq}: the hash of the multipliers is not theirs")
     try:
-        check_bound(ledger.plan.solution)
+        check_bound(ledger.settings.solution)
     except TrialError as error:
         found.append(f"event {event.seq}: {error}")
     return found
 
 
-def _compared(event: Event, ledger: Ledger, desk: Desk) -> list[str]:
-    decision = desk.decide(ledger)
-    again = decision_record(decision, situation_of(ledger), desk.plan)
+def _compared(event: Event, ledger: Ledger, decider: Decider) -> list[str]:
+    decision = decider.decide(ledger)
+    again = decision_record(decision, pending_state(ledger), decider.settings)
     kept = event.data["decision"]
     where = f"event {event.seq}"
     found = []
-    arm = desk.plan.problem.arms[decision.arm].name
+    arm = decider.settings.problem.arms[decision.arm].name
     again_said = {"arm": arm, "reason": decision.reason, "number": ledger.asks}
     found += [
         f"{where}: {name} {event.data.get(name)!r} on record, {value!r} now"

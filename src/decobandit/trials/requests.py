@@ -1,22 +1,22 @@
-"""What can be asked of a trial: whether it can be read, is on record already, or contradicts it."""
+"""Requests to a trial: whether they are valid, already on record, or contradict the record."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
 
 from ..problem import is_name
-from .errors import TrialError
-from .ledger import Allocation, Request
+from .errors import Closed, LimitReached, NoFreeSlot, TrialError
+from .ledger import Allocation, Ledger, Request
 
-MOST_KEY = 100  # characters
-MOST_SHOWN = 60  # of what is refused
+MAX_KEY = 100  # characters
+MAX_SUBJECT = 100
+MAX_TEXT = 500  # of a note or a reason
 
 
 def outcome_of(value: object) -> int:
-    """1 or 0; other ways to say it are refused."""
+    """1 or 0; other values are refused."""
     if isinstance(value, bool | np.bool_):
         return int(value)
     if isinstance(value, int | np.integer) and value in (0, 1):
@@ -25,34 +25,71 @@ def outcome_of(value: object) -> int:
 
 
 def check_key(key: str | None) -> None:
-    """Refuse a key that could not be stored or read."""
+    """Refuse a key that cannot be stored."""
     if key is None:
         return
-    if not (isinstance(key, str) and 1 <= len(key) <= MOST_KEY and key.isprintable()):
-        raise TrialError(f"key: must be 1 to {MOST_KEY} printable characters")
+    if not (isinstance(key, str) and 1 <= len(key) <= MAX_KEY and key.isprintable()):
+        raise TrialError(f"key: must be 1 to {MAX_KEY} printable characters")
+
+
+def reason_of(value: object) -> str:
+    """Why something is done, as the log has it."""
+    return _line(value, "reason", MAX_TEXT)
+
+
+def note_of(value: object) -> str | None:
+    """What is noted with an ask, where anything is."""
+    return None if value is None else _line(value, "note", MAX_TEXT)
+
+
+def subject_of(value: object) -> str | None:
+    """Who or what an arm is for, where that is said."""
+    return None if value is None else _line(value, "subject", MAX_SUBJECT)
+
+
+def _line(value: object, what: str, most: int) -> str:
+    if (
+        not isinstance(value, str)
+        or not 1 <= len(value) <= most
+        or not value.isprintable()
+        or value != value.strip()
+    ):
+        raise TrialError(
+            f"{what}: must be one line of 1 to {most} printable characters, without blanks around"
+        )
+    return value
 
 
 def actor_of(by: str) -> str:
-    """Who asks, as the log names them."""
+    """Who sends the request, as the log names them."""
     if not is_name(by):
         raise TrialError("by: must be a name of 1 to 100 printable characters, without a comma")
     return by
 
 
-def trial_name(name: str) -> str:
-    """A name by which a trial can be found again: not like an id, an option or a path."""
-    like_an_id = re.fullmatch("[0-9a-f]{16}", name) if isinstance(name, str) else None
-    if not is_name(name) or name.startswith("-") or "/" in name or like_an_id:
-        shown = repr(name) if len(str(name)) <= MOST_SHOWN else "too long"
-        raise TrialError(
-            f"name: {shown}; must be 1 to 100 printable characters without comma or slash, "
-            "must not begin with a dash, and must not look like an id"
+def check_ask(ledger: Ledger) -> None:
+    """Refuse an allocation that the trial has no room for."""
+    if ledger.state != "running":
+        raise Closed("the trial is closed; an administrator can reopen it")
+    if ledger.used >= ledger.slots:
+        raise NoFreeSlot("every slot of the trial is in use")
+    if ledger.at_open_limit:
+        raise LimitReached(
+            "as many allocations are pending as the trial permits; record an outcome first"
         )
-    return name
+
+
+def check_cancel(ledger: Ledger) -> None:
+    """Refuse one more cancellation than the trial permits."""
+    if ledger.at_cancelled_limit:
+        raise LimitReached(
+            "as many allocations were cancelled as the trial permits; an administrator can "
+            "permit more"
+        )
 
 
 def on_record(slot: Allocation, request: Request) -> bool:
-    """Whether the request asks for what is so already."""
+    """Whether what the request asks for is on record already."""
     if request.kind == "cancelled":
         return slot.state == "cancelled"
     return slot.state == "told" and slot.outcome == request.outcome
@@ -61,14 +98,14 @@ def on_record(slot: Allocation, request: Request) -> bool:
 def as_answered(slot: Allocation, request: Request) -> Allocation:
     """The allocation as it was when the request was answered first."""
     if request.kind == "asked":
-        return replace(slot, state="open", outcome=None)
-    if request.kind == "cancelled":
+        return replace(slot, state="open", outcome=None, change_reason=None)
+    if request.kind in ("cancelled", "unmasked"):
         return slot
-    return replace(slot, state="told", outcome=request.outcome)
+    return replace(slot, state="told", outcome=request.outcome, change_reason=request.reason)
 
 
 def contradiction(slot: Allocation, request: Request) -> str:
-    """Why the request cannot be, without saying what is on record."""
+    """Why the request is refused, without telling what is on record."""
     if slot.state == "cancelled":
         return "the allocation was cancelled"
     if request.kind == "corrected":

@@ -1,4 +1,4 @@
-"""SQLite as a trial database: one file, every commit on the disk before it is acknowledged.
+"""SQLite as a trial database: one file; every commit is on disk before it is acknowledged.
 
 Journal. Versions 3.7.0 to 3.51.2 of SQLite, but for the fixed releases 3.44.6 and 3.50.7 and those
 after them in their series, can lose a write-ahead log that two processes reset at the same time.
@@ -8,22 +8,29 @@ reach the disk at every commit; TRUNCATE is the rollback journal whose end is sy
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import URL, Connection
+from sqlalchemy.exc import DisconnectionError
 
 from .errors import Damaged, StoreError
 
 BUSY_SECONDS = 30  # how long one process waits for another one's transaction
 TRY_SECONDS = 0.002  # between two tries
+HEADER_BYTES = 100  # at the beginning of every database
 CHECK_ALL_BYTES = 64 * 2**20  # up to this size, indices are compared with their tables too
-_HEADER = b"SQLite format 3\x00"
+_FILE = "decobandit_file"  # which file a connection has open
 
 
 def wal_is_safe(version: tuple[int, ...]) -> bool:
@@ -36,13 +43,20 @@ def wal_is_safe(version: tuple[int, ...]) -> bool:
 
 
 def sqlite_engine(url: URL) -> Engine:
-    """An engine on a file that looks like a database, or does not exist yet."""
+    """An engine on a file, which may not exist yet."""
     path = Path(url.database or "")
     if not url.database or url.database == ":memory:":
         raise StoreError("database: a trial needs a file; memory is lost with the process")
     _check_file(path)
-    engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False})
-    event.listen(engine, "connect", _prepare)
+
+    def connect() -> sqlite3.Connection:
+        # an existing file only: one that vanishes must not come back empty
+        name = f"file:{quote(os.path.abspath(path))}?mode=rw"
+        return sqlite3.connect(name, uri=True, timeout=BUSY_SECONDS, check_same_thread=False)
+
+    engine = create_engine(url, creator=connect)
+    event.listen(engine, "connect", partial(_prepare, path))
+    event.listen(engine, "checkout", partial(_check_same_file, path))
     event.listen(engine, "begin", _begin)
     return engine
 
@@ -57,20 +71,24 @@ def check_contents(connection: Connection, path: Path) -> None:
 
 
 @contextmanager
-def turn(path: Path) -> Iterator[None]:
-    """Wait for the other processes that write to this file.
+def write_lock(path: Path) -> Iterator[None]:
+    """Hold the lock that processes which write to this file take one after the other.
 
-    SQLite itself waits by trying again after ever longer pauses, and under many writers somebody is
-    always unlucky. Where files cannot be locked, SQLite's own way is the only one.
+    SQLite itself retries after growing pauses, so that with many writers some wait too long. Where
+    files cannot be locked, only SQLite's own waiting is left. The file has the suffix `-turn`.
     """
     try:
         import fcntl
 
-        file = path.with_name(path.name + "-turn").open("ab")
+        # permissions as those of the database; what is no file is not waited for
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK
+        mode = stat.S_IMODE(path.stat().st_mode)
+        descriptor = os.open(path.with_name(path.name + "-turn"), flags, mode)
     except (ImportError, OSError):
         yield
         return
-    with file:  # the lock is given up when the file is closed, or its process dies
+    # the lock is given up when the file is closed, or its process dies
+    with os.fdopen(descriptor, "ab") as file:
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
             try:
@@ -78,7 +96,7 @@ def turn(path: Path) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise StoreError(f"{path}: another process keeps it busy; try again") from None
+                    raise StoreError(f"{path}: another process is writing; try again") from None
                 time.sleep(TRY_SECONDS)
             except OSError:
                 break
@@ -89,19 +107,52 @@ def _check_file(path: Path) -> None:
     if path.is_dir():
         raise StoreError(f"{path}: is a directory; give a file")
     if not path.absolute().parent.is_dir():
-        raise StoreError(f"{path}: no such directory as {path.absolute().parent}")
-    try:
-        with path.open("rb") as file:
-            header = file.read(len(_HEADER))
-    except FileNotFoundError:
+        raise StoreError(f"{path}: there is no directory {path.absolute().parent}")
+    # not by opening it: when a process closes a file, it loses all its locks on that file, those
+    # of a transaction under way in another thread too; what the file holds is for SQLite to say
+    if not path.exists():
+        _make(path)
         return
+    if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
+        raise StoreError(f"{path}: is not a regular file; give a file")
+    if not os.access(path, os.R_OK):
+        raise StoreError(f"{path}: cannot be read: {os.strerror(errno.EACCES)}")
+    if 0 < path.stat().st_size < HEADER_BYTES:  # SQLite calls a file of one byte empty
+        raise Damaged(f"{path}: is not a database: it is shorter than the header of one")
+
+
+def _make(path: Path) -> None:
+    """Make an empty file that only its owner may read, without opening it."""
+    try:
+        os.mknod(path, stat.S_IFREG | 0o600)
+    except FileExistsError:
+        pass  # another one was quicker
     except OSError as error:
-        raise StoreError(f"{path}: cannot be read: {error.strerror}") from None
-    if header and header != _HEADER:
-        raise Damaged(f"{path}: is not an SQLite database, or its beginning is damaged")
+        if error.errno in (errno.EACCES, errno.EROFS, errno.ENOSPC):
+            raise StoreError(f"{path}: cannot be made: {error.strerror}") from None
+        # systems that make files only by opening them: SQLite does
 
 
-def _prepare(connection: Any, _record: Any) -> None:
+def _check_same_file(path: Path, _connection: Any, record: Any, _proxy: Any) -> None:
+    """Drop a connection to a file that is no longer there under its name.
+
+    What is written to it would be lost; a new connection goes to the file that took its place.
+    """
+    try:
+        found = _identity(path)
+    except OSError as error:
+        raise StoreError(f"{path}: the database is gone: {error.strerror}") from None
+    if found != record.info[_FILE]:
+        raise DisconnectionError("another file was put in the place of the database")
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
+
+
+def _prepare(path: Path, connection: Any, record: Any) -> None:
+    record.info[_FILE] = _identity(path)
     connection.isolation_level = None  # transactions are begun below, not by the driver
     # a flipped byte must not keep the rest from being read: its event's hash will not fit
     connection.text_factory = lambda data: data.decode("utf-8", "replace")

@@ -1,0 +1,26 @@
+"""One arm alone at given prices: values, index, calibrated index, Gittins tables.
+
+Imports `problem` and what is below it.
+"""
+
+from typing import TYPE_CHECKING
+
+from ..support.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .batch_relaxation import BatchRelaxation as BatchRelaxation
+    from .batch_relaxation import Earnings as Earnings
+    from .batch_relaxation import final_values as final_values
+    from .batch_relaxation import stage_sizes as stage_sizes
+    from .batch_states import UnitStates as UnitStates
+    from .batch_states import unit_states as unit_states
+    from .calibration import EXACT_STAGES as EXACT_STAGES
+    from .calibration import Calibration as Calibration
+    from .calibration import PricePath as PricePath
+    from .cones import Cones as Cones
+    from .price_checks import check_prices as check_prices
+    from .price_checks import price_array as price_array
+    from .relaxation import Relaxation as Relaxation
+    from .relaxation import Terms as Terms
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

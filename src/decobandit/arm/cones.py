@@ -1,0 +1,186 @@
+"""The terms of arms near the states that a trial has reached: a fast `Relaxation` for few states.
+
+A trial needs a few states of every stage, in the order of the stages. One backward sweep over
+all states keeps V at few stages, the checkpoints. Between two checkpoints, only the states that an
+arm can reach before the later one matter: a small cone, swept from the values of the checkpoint.
+Large cones in turn keep checkpoints and have smaller cones between them.
+
+    stages of a cone    0..depth, its own; all are kept up to WHOLE, else one in PARTS
+    states of a cone    (n, g) pulls and good outcomes since its tip, n at most the stage
+
+The good and bad outcomes at the tip of a cone are multiples of its `grain`, so neighbouring states
+share a cone. Which cone serves a state does not depend on earlier requests. Nor does any digit of
+the result. A horizon of 1000 takes about 18 MB for each group: one sweep over all states, then
+results from cones of about 100 and 20 stages.
+
+Sweeps are done when they are needed: a request at a late stage does not sweep the earlier ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import Lock
+
+import numpy as np
+import numpy.typing as npt
+
+from ..problem import Group, Problem
+from ..problem.kernels.layout import slab_size
+from ..support import Cache, pool, worker_count
+from .kernels.backward import sweep
+from .kernels.indices import index_terms
+from .price_checks import check_prices
+from .relaxation import Terms
+
+Floats = npt.NDArray[np.float64]
+WHOLE = 48  # stages up to which every one is kept; more than the shortest inner cone has
+PARTS = 12  # stretches between checkpoints
+SHORTEST = 16  # stages between checkpoints
+FINEST = 4  # outcomes between tips
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """The one-arm problem of a cone, from its tip on: posterior, rewards and prices (depth,)."""
+
+    alpha: float
+    beta: float
+    reward_good: Floats
+    reward_bad: Floats
+    prices: Floats
+
+    def later(self, stage: int, good: int, bad: int) -> _Setting:
+        """The same after some stages and outcomes."""
+        return _Setting(
+            self.alpha + good, self.beta + bad,
+            self.reward_good[stage:], self.reward_bad[stage:], self.prices[stage:],
+        )  # fmt: skip
+
+
+class _Cone:
+    """V of the states that can be reached from its tip, up to a stage at which V is known."""
+
+    def __init__(self, setting: _Setting, final: Floats, depth: int, most: int) -> None:
+        """final (slab of depth): V at stage `depth`; most: smaller cones to keep."""
+        self.setting = setting
+        self._depth = self._lowest = depth
+        self._kept = {depth: final}
+        self._step = 1 if depth <= WHOLE else max(SHORTEST, -(-depth // PARTS))
+        self._grain = max(FINEST, self._step // PARTS)
+        self._cones = Cache[tuple[int, int, int], _Cone](most)
+
+    def keeps(self, stage: int) -> bool:
+        """Whether the stage is a checkpoint."""
+        return stage == self._depth or stage % self._step == 0
+
+    def after(self, stage: int) -> int:
+        """The next checkpoint."""
+        return min(self._depth, (stage // self._step + 1) * self._step)
+
+    def values(self, checkpoint: int) -> Floats:
+        """V at a checkpoint, (slab,)."""
+        while self._lowest > checkpoint:
+            start, stop = self._lowest, (self._lowest - 1) // self._step * self._step
+            V, arm = self._kept[start].copy(), self.setting
+            sweep(arm.alpha, arm.beta, arm.reward_good, arm.reward_bad, arm.prices, V, start, stop)
+            self._kept[stop] = V[: slab_size(stop)].copy()
+            self._lowest = stop
+        return self._kept[checkpoint]
+
+    def inner(self, stage: int, pulls: int, good: int) -> tuple[_Cone, int, int, int]:
+        """The cone up to the next checkpoint that has a state, and its tip: stage, pulls, good."""
+        top = self.after(stage)
+        tip_good = good - good % self._grain
+        tip_bad = (pulls - good) - (pulls - good) % self._grain
+        tip = tip_good + tip_bad
+        # so early that the cone has all states that share this tip, at every stage of the stretch
+        first = max(tip, top - self._step - 2 * (self._grain - 1))
+
+        def make() -> _Cone:
+            final = _part(self.values(top), tip, tip_good, top - first)
+            setting = self.setting.later(first, tip_good, tip_bad)
+            return _Cone(setting, final, top - first, self._cones.most)
+
+        cone = self._cones.get_or_make((top, tip_good, tip_bad), make)
+        return cone, first, tip, tip_good
+
+
+def _part(V: Floats, tip: int, tip_good: int, rows: int) -> Floats:
+    """The states within `rows` pulls of a tip, as a slab of their own."""
+    starts = [slab_size(tip + n - 1) + tip_good for n in range(rows + 1)]
+    return np.concatenate([V[start : start + n + 1] for n, start in enumerate(starts)])
+
+
+class Cones:
+    """One-arm problems of all groups at fixed prices (stages,). Threads may share it."""
+
+    def __init__(
+        self, problem: Problem, prices: npt.ArrayLike, *, workers: int | None = None
+    ) -> None:
+        """workers: threads that sweep the groups; all processors by default."""
+        self.problem = problem
+        self._workers = workers
+        self.prices = np.array(prices, dtype=float)
+        check_prices(self.prices, problem)
+        self._groups = problem.groups
+        self._cones: list[_Cone] = []  # of all states, by group
+        self._lock = Lock()
+
+    def terms(self, stage: int, group: int, good: int, bad: int) -> Terms:
+        """Expected reward and value of information of a pull of one arm of a group."""
+        if not 0 <= stage < self.problem.stages:
+            raise ValueError(f"stage: {stage} is not allowed; must be 0..{self.problem.stages - 1}")
+        arm = self._groups[group]
+        cone, V, n, g = self._found(stage, group, good, bad, after=1)
+        ell, delta = index_terms(
+            cone.alpha, cone.beta, arm.reward_good[stage], arm.reward_bad[stage], n, g, V
+        )
+        return Terms(float(ell), float(delta))
+
+    def value(self, stage: int, group: int, good: int, bad: int) -> float:
+        """V_stage of one arm of a group: what it earns from here on beyond the price of its pulls.
+
+        The sum over the arms, and the price of all pulls from here on, bound what any policy can
+        still earn.
+        """
+        if not 0 <= stage <= self.problem.stages:
+            raise ValueError(f"stage: {stage} is not allowed; must be 0..{self.problem.stages}")
+        _, V, n, g = self._found(stage, group, good, bad, after=0)
+        return float(V[slab_size(n - 1) + g])
+
+    def _found(
+        self, stage: int, group: int, good: int, bad: int, *, after: int
+    ) -> tuple[_Setting, Floats, int, int]:
+        """V at the stage `after` this one, the position of the state in it, and its cone."""
+        if min(good, bad) < 0 or good + bad > stage:
+            raise ValueError(f"{good} good, {bad} bad: not possible at stage {stage}")
+        pulls = good + bad
+        with self._lock:
+            cone = self._wholes(stage)[group]
+            while not cone.keeps(stage + after):
+                cone, first, tip, tip_good = cone.inner(stage + after, pulls, good)
+                stage, pulls, good = stage - first, pulls - tip, good - tip_good
+            return cone.setting, cone.values(stage + after), pulls, good
+
+    def _wholes(self, stage: int) -> list[_Cone]:
+        """All states, by group; the first request sweeps all groups, because all will be needed."""
+        if not self._cones:
+            cones = [self._whole(arm) for arm in self._groups]
+            with pool(worker_count(self._workers, most=len(cones))) as threads:
+                threads.map(lambda cone: cone.values(cone.after(stage)), cones)
+            self._cones = cones  # not before all of them are there
+        return self._cones
+
+    def _whole(self, arm: Group) -> _Cone:
+        depth = self.problem.stages
+        own = _Setting(arm.alpha, arm.beta, arm.reward_good, arm.reward_bad, self.prices)
+        return _Cone(own, _final(arm, depth), depth, _most_cones(arm.count))
+
+
+def _final(arm: Group, depth: int) -> Floats:
+    return np.zeros(slab_size(depth)) if arm.terminal is None else np.array(arm.terminal)
+
+
+def _most_cones(arms: int) -> int:
+    """Enough for the states of all arms of a group, with pending outcomes."""
+    return min(12 + 4 * arms, 64)

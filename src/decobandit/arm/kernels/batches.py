@@ -1,0 +1,292 @@
+"""One arm that is pulled in units, at given prices, backward and forward in time.
+
+    W_0(s) = V_{t+1}(s)                     W_a(s) = E[W_{a-1}(s after one unit)]
+    Q_t(s; a) = a u ell_t(s) + W_a(s)       V_t(s) = max_{0 <= a <= A} Q_t(s; a) - a mu_t
+
+ell_t is a martingale, so that a units of u pulls earn a u ell_t. With I_1 >= .. >= I_A the slopes
+of the concave hull of Q_t(s; .), V_t(s) = V_{t+1}(s) + sum_a (I_a(s) - mu_t)^+: the a-th unit has
+an index, as a single pull has.
+
+States stand in rows: row i has those after i units, at start[i] .. start[i+1] - 1, in order of
+their good outcomes. weights[j, s] is the probability that one unit takes state number k of row i to
+number first[s] + j of row i + 1; where every number of good outcomes is a state, first is empty and
+stands for k itself. The states of stage t are the rows 0 .. units * t.
+"""
+
+import math
+
+import numpy as np
+
+from ...support.kernels.compiled import compiled
+
+FAST = {"contract", "nsz"}
+
+
+@compiled
+def beta_binomial(a, b, pulls, chance):
+    """chance[x], x = 0 .. pulls: of x good outcomes where the success probability is Beta(a, b).
+
+    Relative to a likely x, upwards and downwards, then divided by the sum: nothing overflows.
+    """
+    middle = int(round(pulls * a / (a + b)))
+    chance[middle] = 1.0
+    for x in range(middle, pulls):
+        chance[x + 1] = chance[x] * ((pulls - x) / (x + 1.0)) * ((a + x) / (b + (pulls - x - 1)))
+    for x in range(middle, 0, -1):
+        chance[x - 1] = chance[x] * (x / (pulls - x + 1.0)) * ((b + (pulls - x)) / (a + (x - 1)))
+    total = 0.0
+    for x in range(pulls + 1):
+        total += chance[x]
+    for x in range(pulls + 1):
+        chance[x] /= total
+
+
+@compiled
+def unit_weights(alpha, beta, unit, rows, start, weights):
+    """Fill weights (unit + 1, states) where every number of good outcomes is a state."""
+    chance = np.empty(unit + 1)
+    for i in range(rows):
+        n = i * unit
+        for good in range(n + 1):
+            beta_binomial(alpha + good, beta + n - good, unit, chance)
+            for x in range(unit + 1):
+                weights[x, start[i] + good] = chance[x]
+
+
+@compiled(fastmath=FAST)
+def unit_back(weights, first, low, size, after, before):
+    """before (size,) = E[after] one unit later, for the states low .. low + size - 1."""
+    if first.shape[0] == 0:
+        for k in range(size):
+            before[k] = weights[0, low + k] * after[k]
+        for j in range(1, weights.shape[0]):
+            chance = weights[j, low : low + size]
+            for k in range(size):
+                before[k] += chance[k] * after[k + j]
+    else:
+        for k in range(size):
+            total = 0.0
+            for j in range(weights.shape[0]):
+                chance = weights[j, low + k]
+                if chance != 0.0:
+                    total += chance * after[first[low + k] + j]
+            before[k] = total
+
+
+@compiled(fastmath=FAST)
+def unit_ahead(weights, first, low, size, mass, after):
+    """after += the masses (size,) of the states low .. low + size - 1, one unit later."""
+    if first.shape[0] == 0:
+        for j in range(weights.shape[0]):
+            chance = weights[j, low : low + size]
+            for k in range(size):
+                after[k + j] += chance[k] * mass[k]
+    else:
+        for k in range(size):
+            if mass[k] != 0.0:
+                for j in range(weights.shape[0]):
+                    chance = weights[j, low + k]
+                    if chance != 0.0:
+                        after[first[low + k] + j] += chance * mass[k]
+
+
+@compiled
+def hull_slopes(first, values):
+    """Turn values[a - 1] = Q(a), a = 1 .. A, with Q(0) = `first`, into slopes of the concave hull.
+
+    values[a - 1] is then what the a-th unit adds on the hull: not increasing, and the largest
+    Q(a) - a mu is Q(0) + sum_a (values[a - 1] - mu)^+.
+    """
+    units = values.shape[0]
+    at = np.empty(units + 1, np.int64)  # corners so far
+    height = np.empty(units + 1)
+    at[0], height[0] = 0, first
+    corners = 1
+    for a in range(1, units + 1):
+        y = values[a - 1]
+        while corners > 1:
+            rise = (height[corners - 1] - height[corners - 2]) * (a - at[corners - 2])
+            if (y - height[corners - 2]) * (at[corners - 1] - at[corners - 2]) < rise:
+                break
+            corners -= 1
+        at[corners], height[corners] = a, y
+        corners += 1
+    for c in range(1, corners):
+        slope = (height[c] - height[c - 1]) / (at[c] - at[c - 1])
+        for a in range(at[c - 1], at[c]):
+            values[a] = slope
+
+
+@compiled(fastmath=FAST)
+def stage_slopes(start, mean, weights, first, units, stage, base, spread, later, slopes, widest):
+    """slopes[s, a - 1]: what the a-th unit adds in the states of a stage, on the hull.
+
+    later: V_{t+1}. base, spread: a unit earns base + spread * mean. widest: states of a row.
+    """
+    rows = units * stage
+    after, before = np.empty(widest), np.empty(widest)
+    for source in range(1, rows + units + 1):
+        size = start[source + 1] - start[source]
+        after[:size] = later[start[source] : start[source + 1]]
+        for a in range(1, min(units, source) + 1):
+            row = source - a
+            at = start[row]
+            size = start[row + 1] - at
+            unit_back(weights, first, at, size, after, before)
+            after, before = before, after
+            if row <= rows:
+                for k in range(size):
+                    slopes[at + k, a - 1] = after[k] + a * (base + spread * mean[at + k])
+    for s in range(start[rows + 1]):
+        hull_slopes(later[s], slopes[s])
+
+
+@compiled
+def raise_values(slopes, price, later, now):
+    """V_t = V_{t+1} + sum over units of (slope - price)^+."""
+    for s in range(slopes.shape[0]):
+        total = later[s]
+        for a in range(slopes.shape[1]):
+            if slopes[s, a] <= price:
+                break
+            total += slopes[s, a] - price
+        now[s] = total
+
+
+@compiled
+def demand(slopes, price, slack):
+    """Units whose slope is above price + slack, and above or at price - slack."""
+    fewest, most = 0, 0
+    for a in range(slopes.shape[0]):
+        if slopes[a] > price + slack:
+            fewest += 1
+        if slopes[a] >= price - slack:
+            most += 1
+    return fewest, most
+
+
+@compiled
+def offers(slopes, mass, key, weight):
+    """Collect slopes and masses of all units of the states with mass. Returns their number."""
+    count = 0
+    for s in range(slopes.shape[0]):
+        if mass[s] > 0.0:
+            for a in range(slopes.shape[1]):
+                key[count] = slopes[s, a]
+                weight[count] = mass[s]
+                count += 1
+    return count
+
+
+@compiled
+def follow_stage(
+    start, mean, weights, first, units, stage, base, spread, slopes, price, slack, part, mass,
+    under_way,
+):  # fmt: skip
+    """Move mass (states,) over one stage, in place. Returns units spent and reward.
+
+    Units above the price are taken; of those at it, the same part of the mass of every state takes
+    all, the rest none. under_way (units + 1, states): room; masses with so many units still to
+    come, zero on return.
+    """
+    rows = units * stage
+    spent, reward = 0.0, 0.0
+    for row in range(rows + units + 1):
+        at, end = start[row], start[row + 1]
+        if row <= rows:
+            for s in range(at, end):
+                m = mass[s]
+                if m > 0.0:
+                    fewest, most = demand(slopes[s], price, slack)
+                    under_way[fewest, s] += (1.0 - part) * m
+                    under_way[most, s] += part * m
+                    taken = m * (fewest + part * (most - fewest))
+                    spent += taken
+                    reward += taken * (base + spread * mean[s])
+        for left in range(1, units + 1):
+            lo, hi = at, end - 1
+            while lo <= hi and under_way[left, lo] == 0.0:
+                lo += 1
+            if lo > hi:
+                continue
+            while under_way[left, hi] == 0.0:
+                hi -= 1
+            # `first` counts from the begin of a row, exact states from `lo`
+            shift = lo - at if first.shape[0] == 0 else 0
+            unit_ahead(
+                weights, first, lo, hi - lo + 1, under_way[left, lo : hi + 1],
+                under_way[left - 1, start[row + 1] + shift : start[row + 2]],
+            )  # fmt: skip
+            under_way[left, lo : hi + 1] = 0.0
+        mass[at:end] = under_way[0, at:end]
+        under_way[0, at:end] = 0.0
+    return spent, reward
+
+
+@compiled
+def value_at(start, good, later, row, x):
+    """A value table at x good outcomes of a row: between two states on their chord."""
+    at, end = start[row], start[row + 1]
+    if end - at == 1:
+        return later[at]
+    lo, hi = at, end - 1
+    while hi - lo > 1:
+        middle = (lo + hi) // 2
+        if good[middle] <= x:
+            lo = middle
+        else:
+            hi = middle
+    part = (x - good[lo]) / (good[hi] - good[lo])
+    return later[lo] + part * (later[hi] - later[lo])
+
+
+@compiled
+def unit_values(alpha, beta, unit, units, row, x, base, spread, start, good, later, chance, out):
+    """out[a] = Q_t(s; a), a = 0 .. units, in the state of x good outcomes after `row` units.
+
+    later: V_{t+1}. chance: room for units * unit + 1 numbers.
+    """
+    a0, b0 = alpha + x, beta + row * unit - x
+    mean = a0 / (a0 + b0)
+    exact = start[row + units + 1] - start[row + units] == (row + units) * unit + 1
+    out[0] = value_at(start, good, later, row, x)
+    for a in range(1, units + 1):
+        pulls = a * unit
+        beta_binomial(a0, b0, pulls, chance)
+        total = 0.0
+        if exact:
+            at = start[row + a] + int(x)
+            for k in range(pulls + 1):
+                total += chance[k] * later[at + k]
+        else:
+            for k in range(pulls + 1):
+                if chance[k] > 0.0:
+                    total += chance[k] * value_at(start, good, later, row + a, x + k)
+        out[a] = a * (base + spread * mean) + total
+
+
+@compiled
+def share_out(values, units, best, choice, given):
+    """given[k]: units of arm k, that sum to `units` and maximise the sum of values[k, given[k]].
+
+    best (units + 1,), choice (arms, units + 1): room. Of equal sums one is taken that gives less to
+    later arms. Returns the largest sum.
+    """
+    arms, most = values.shape[0], values.shape[1] - 1
+    for r in range(units + 1):
+        best[r] = values[0, r] if r <= most else -math.inf
+        choice[0, r] = r
+    for k in range(1, arms):
+        for r in range(units, -1, -1):
+            top, pick = -math.inf, 0
+            for a in range(min(r, most) + 1):
+                total = best[r - a] + values[k, a]
+                if total > top:
+                    top, pick = total, a
+            best[r] = top
+            choice[k, r] = pick
+    left = units
+    for k in range(arms - 1, -1, -1):
+        given[k] = choice[k, left]
+        left -= given[k]
+    return best[units]

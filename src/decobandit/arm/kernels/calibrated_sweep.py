@@ -1,0 +1,108 @@
+"""Whole tables of calibrated indices, from one backward sweep per surcharge.
+
+Sweeps at surcharges c_0 > c_1 > ... In each row of each stage the states with a positive advantage
+are an upper set in g (rewards of good outcomes are the larger ones), so it is enough to follow its
+lower edge, the *frontier*. A state that the frontier passes between two sweeps has its index in
+between, placed by a secant. What the secant needs from the sweep before is kept for the few states
+below the frontier.
+
+Where the price path is flat, a state at its index never gains by waiting; the value of waiting is
+then left out of the advantage, which bends sharply just below the crossing.
+"""
+
+import numpy as np
+
+from ...problem.kernels.layout import row_start
+from ...problem.kernels.worth import worth
+from ...support.kernels.compiled import compiled
+from .backward import alive_rows, step_row
+
+WINDOW = 4  # states below the frontier whose advantage is remembered
+
+
+@compiled
+def stage_start(t):
+    """Position of stage t in a table of all stages: the number of states of the stages before."""
+    return t * (t + 1) * (t + 2) // 6
+
+
+@compiled
+def _advantage(alpha, inverse, bad, spread, price, g, own, following, flat):
+    gain = worth(
+        (alpha + g) * inverse, bad - price, spread, 0.0, following[g], following[g + 1]
+    )  # fmt: skip
+    return gain if flat else gain - own[g]
+
+
+@compiled
+def _advance(alpha, beta, bad, spread, price, n, V, flat, c, c_before, edge, before, table):
+    """Move one row's frontier at surcharge c; before (WINDOW,): advantages at c_before.
+
+    Returns the new edge: the smallest g whose index is known. table: the row's indices.
+    """
+    own, following = V[row_start(n) :], V[row_start(n + 1) :]
+    inverse = 1.0 / (alpha + beta + n)
+    g = edge - 1
+    known = 0
+    while g >= 0:
+        gain = _advantage(alpha, inverse, bad, spread, price, g, own, following, flat)
+        if gain <= 0.0:
+            break
+        if known < WINDOW and before[known] <= 0.0:
+            table[g] = c + (c_before - c) * gain / (gain - before[known])
+        else:
+            table[g] = 0.5 * (c + c_before)
+        known += 1
+        g -= 1
+    edge = g + 1
+    for i in range(min(WINDOW, edge)):
+        before[i] = _advantage(
+            alpha, inverse, bad, spread, price, edge - 1 - i, own, following, flat
+        )  # fmt: skip
+    return edge
+
+
+@compiled
+def follow(alpha, beta, good, bad, base, weight, terminal, surcharges, flat, skip, table):
+    """Fill `table` (all stages) with the indices between the first and the last surcharge.
+
+    Surcharges fall. `skip`: states already in front of the frontier at the first surcharge are
+    somebody else's; otherwise their index is put at the first surcharge. Returns the number of
+    states whose index was found.
+    """
+    T = good.shape[0]
+    rows = row_start(T)
+    edge = np.empty(rows, np.int64)
+    before = np.ones((rows, WINDOW))
+    low, high = np.empty(T + 1, np.int64), np.empty(T + 1, np.int64)
+    ramp = np.arange(T + 1.0)
+    V = np.empty(terminal.shape[0])
+    for t in range(T):
+        for n in range(t + 1):
+            edge[row_start(t) + n] = n + 1
+    found = 0
+    for j in range(surcharges.shape[0]):
+        c = surcharges[j]
+        V[:] = terminal
+        alive_rows(V, T, low, high)
+        for t in range(T - 1, -1, -1):
+            price = base[t] + c * weight[t]
+            spread = good[t] - bad[t]
+            start = stage_start(t)
+            for n in range(t + 1):
+                row = row_start(t) + n
+                here = start + row_start(n)
+                was = edge[row]
+                if j == 0 and skip:
+                    edge[row] = _advance(
+                        alpha, beta, bad[t], spread, price, n, V, flat, c, c, was, before[row],
+                        np.empty(n + 1),
+                    )  # fmt: skip
+                else:
+                    edge[row] = _advance(
+                        alpha, beta, bad[t], spread, price, n, V, flat, c,
+                        surcharges[max(j - 1, 0)], was, before[row], table[here : here + n + 1],
+                    )  # fmt: skip
+                    found += was - edge[row]
+                step_row(alpha, beta, bad[t], spread, price, n, V, low, high, ramp)
+    return found

@@ -1,0 +1,121 @@
+"""The best known upper bound of a problem, and the distance of a policy from it.
+
+The smallest of the dual upper bound, the reward of always pulling the best arms, and the
+information-relaxation bound plus three standard errors, since it is an estimate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..prices import DualSolution, check_solution, solve
+from ..problem import Problem, best_mean_reward, check_problem
+from ..support import Report, Rng, obeys_workers, warn_deprecated
+from .bound_kinds import BoundKind, best_of
+from .information_bounds import information_bound
+
+DRAWS = 200
+LEAST_DRAWS = 50  # with fewer, the standard error is not reliable
+MOST_WORK = 400  # arms times stages up to which scenarios take a second or so
+
+
+@dataclass(frozen=True)
+class BestBound:
+    """The best upper bound that is known: no policy earns more.
+
+    Attributes
+    ----------
+    value : float
+        The bound. One that is estimated has three standard errors on top.
+    kind : str
+        "lagrangian", "trivial" or "information"; see `InformationBound`.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, best_bound
+    >>> bound = best_bound(Problem.uniform(arms=2, horizon=4), draws=0)
+    >>> round(bound.gap_percent(2.277778), 1)
+    3.8
+    """
+
+    value: float
+    kind: BoundKind
+
+    def gap_percent(self, value: float) -> float | None:
+        """How far a value is below the bound, in percent of the bound."""
+        return 100.0 * (self.value - value) / abs(self.value) if self.value else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as commands print them."""
+        return {"best_bound": self.value, "best_bound_is": self.kind}
+
+
+def check_bound_draws(draws: int | None) -> None:
+    """Refuse scenarios too few for an error that can be relied on."""
+    if draws is not None and 0 != draws < LEAST_DRAWS:
+        raise ValueError(
+            f"bound draws: {draws} is not allowed; must be 0, or {LEAST_DRAWS} or more"
+        )
+
+
+@obeys_workers
+def best_bound(
+    problem: Problem,
+    *,
+    solution: DualSolution | None = None,
+    tol: float = 1e-4,
+    draws: int | None = None,
+    rng: Rng = 1,
+    workers: int | None = None,
+    progress: Report | None = None,
+) -> BestBound:
+    """The smallest of the upper bounds that are known for a problem.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is bounded.
+    solution : DualSolution, optional
+        Prices and their bound; the dual is solved here by default, to `tol`.
+    tol : float
+        Relative gap of the prices, where the dual is solved here.
+    draws : int, optional
+        Scenarios of the information bound; 0 for none. By default some where the problem is small.
+    rng, workers, progress
+        As in `information_bound`.
+
+    Returns
+    -------
+    BestBound
+
+    Raises
+    ------
+    ValueError
+        If the scenarios are too few for an error that can be relied on.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, best_bound
+    >>> best_bound(Problem.uniform(arms=2, horizon=4), draws=0).kind
+    'lagrangian'
+    """
+    if isinstance(problem, DualSolution):
+        warn_deprecated("best_bound(solution)", "best_bound(problem, solution=solution)")
+        solution = problem
+        problem = solution.problem
+    check_problem(problem)
+    check_bound_draws(draws)
+    if solution is None:
+        solution = solve(problem, tol=tol, progress=progress)
+    check_solution(solution, problem)
+    if draws is None:
+        small = problem.number_of_arms * problem.stages <= MOST_WORK and not problem.repeat
+        draws = DRAWS if small else 0
+    if not draws:
+        trivial = best_mean_reward(problem)
+        return BestBound(*best_of(lagrangian=solution.upper_bound, trivial=trivial))
+    found = information_bound(
+        problem, solution=solution, draws=draws, rng=rng, workers=workers, progress=progress
+    )
+    return BestBound(found.best, found.best_is)

@@ -1,0 +1,187 @@
+"""Several policies of one problem, each beside what no policy can earn.
+
+Settings are refused before the long work begins; then the policies are made, all of them, since one
+may refuse the problem, and the dual is solved once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+from ..evaluation import Evaluation, evaluate
+from ..policies import Context, make_policies
+from ..prices import DualSolution
+from ..problem import check_truth
+from ..simulation import Sampling, Simulation, Sizes, check_sampling, simulate
+from ..support import Report, Rng, seed_of
+from .best_bounds import BestBound, best_bound, check_bound_draws
+from .episodes import Episode, follow
+from .gaps import Gap, check_method, gap
+from .information_bounds import InformationBound, check_settings, information_bound
+
+
+@dataclass(frozen=True)
+class ExactComparison:
+    """Exact values of policies; a bound where they are over the prior, not at a given truth."""
+
+    solution: DualSolution
+    results: tuple[Evaluation, ...]
+    bound: BestBound | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; a certified gap only where there is a bound."""
+        return {
+            "arms": self.solution.problem.number_of_arms,
+            "horizon": self.solution.problem.horizon,
+            "upper_bound": self.solution.upper_bound,
+            "interrupted": self.solution.interrupted,
+            **({} if self.bound is None else self.bound.to_dict()),
+            "policies": _with_gaps([each.to_dict() for each in self.results], self.bound),
+        }
+
+
+@dataclass(frozen=True)
+class SimulatedComparison:
+    """Simulated values of policies; a bound where their beliefs are right."""
+
+    simulation: Simulation
+    bound: BestBound | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; a certified gap only where there is a bound."""
+        tree = self.simulation.to_dict()
+        if self.bound is not None:
+            tree |= self.bound.to_dict()
+        return tree | {"results": _with_gaps(tree["results"], self.bound)}
+
+
+@dataclass(frozen=True)
+class ComparedEpisode:
+    """One episode, and the expected gap of its policy where that was asked for."""
+
+    episode: Episode
+    expected: Gap | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values of the episode, and the expected loss up to each stage."""
+        mean = self.expected
+        return self.episode.to_dict() | (
+            {}
+            if mean is None
+            else {
+                "expected_running_loss": mean.running_loss.tolist(),
+                "expected_method": mean.method,
+            }
+        )
+
+
+def compare_exactly(
+    context: Context,
+    policies: Sequence[str],
+    *,
+    truth: Sequence[float] | None = None,
+    bound_draws: int | None = None,
+    progress: Report | None = None,
+) -> ExactComparison:
+    """The exact value of every policy, over the prior or at given success probabilities.
+
+    bound_draws: scenarios of the information bound, as in `best_bound`.
+    """
+    problem = context.problem
+    check_bound_draws(bound_draws)
+    known = None if truth is None else check_truth(truth, problem)
+    made = make_policies(context, policies)
+    solution = context.solution
+    results = tuple(evaluate(problem, each, truth=known, progress=progress) for each in made)
+    bound = None if known is not None else best_bound(problem, solution=solution, draws=bound_draws)
+    return ExactComparison(solution, results, bound)
+
+
+def compare_by_simulation(
+    context: Context,
+    policies: Sequence[str],
+    *,
+    bound_draws: int | None = None,
+    progress: Report | None = None,
+    **sampling: Unpack[Sampling],
+) -> SimulatedComparison:
+    """The value of every policy, simulated on the same draws and outcomes; see `simulate`."""
+    check_bound_draws(bound_draws)
+    sampling["rng"] = seed_of(sampling.get("rng", 1))
+    check_sampling(context.problem, **sampling)
+    made = make_policies(context, policies)
+    solution = context.solution
+    found = simulate(
+        context.problem, made, ties=context.ties, solution=solution, progress=progress, **sampling
+    )
+    bound = None
+    if found.upper_bound is not None:  # beliefs are right
+        bound = best_bound(context.problem, solution=solution, draws=bound_draws)
+    return SimulatedComparison(found, bound)
+
+
+def compare_gaps(
+    context: Context,
+    policies: Sequence[str],
+    *,
+    method: str | None = None,
+    progress: Report | None = None,
+    **sizes: Unpack[Sizes],
+) -> list[Gap]:
+    """The gap of every policy to the bound of the same prices; see `gap`."""
+    problem = context.problem
+    check_method(method)
+    sizes["rng"] = seed_of(sizes.get("rng", 1))
+    check_sampling(problem, **sizes)
+    made = make_policies(context, policies)
+    solution = context.solution
+    return [
+        gap(problem, each, solution=solution, method=method, progress=progress, **sizes)
+        for each in made
+    ]
+
+
+def follow_by_name(
+    context: Context,
+    policy: str,
+    *,
+    truth: Sequence[float] | None = None,
+    rng: Rng = 1,
+    expected: bool = False,
+    progress: Report | None = None,
+) -> ComparedEpisode:
+    """One episode of a policy, as `follow` plays it; `expected`: with the policy's gap."""
+    seed = seed_of(rng)
+    known = None if truth is None else check_truth(truth, context.problem)
+    (made,) = make_policies(context, [policy])
+    solution = context.solution
+    episode = follow(context.problem, made, solution=solution, truth=known, rng=seed)
+    mean = None
+    if expected:
+        mean = gap(context.problem, made, solution=solution, rng=seed, progress=progress)
+    return ComparedEpisode(episode, mean)
+
+
+def bounds_at_prices(
+    context: Context,
+    *,
+    draws: int = 500,
+    rng: Rng = 1,
+    weight: float | None = None,
+    progress: Report | None = None,
+) -> InformationBound:
+    """All bounds of a problem at the prices of the context; see `information_bound`."""
+    check_settings(draws, weight)
+    seed = seed_of(rng)
+    return information_bound(
+        context.problem, solution=context.solution, draws=draws, rng=seed, weight=weight,
+        progress=progress,
+    )  # fmt: skip
+
+
+def _with_gaps(trees: list[dict[str, Any]], bound: BestBound | None) -> list[dict[str, Any]]:
+    if bound is None:
+        return trees
+    return [tree | {"certified_gap_percent": bound.gap_percent(tree["value"])} for tree in trees]

@@ -1,0 +1,395 @@
+"""One episode with indices and prices: the index of every arm at each stage, and the loss.
+
+    shortfall_t  = sum over pulled arms of (mu_t - I_t^a)^+
+    congestion_t = sum over the others  of (I_t^a - mu_t)^+
+
+The expectation of their sum over the stages is the upper bound minus the value of the policy that
+pulled: Theorem 1, for any policy and any prices. For DeCo, which pulls the largest index, the
+first is positive only where no arm is worth the price, the second only where several are:
+Theorem 2. Figure 2 of the paper draws four such episodes; `figures/episode_figures.py` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from .._version import __version__
+from ..arm import Relaxation, Terms
+from ..policies import DEFAULT_POLICY, Context, Policy, in_order, make_policies
+from ..policies.kernels.episodes import uniform
+from ..prices import DualSolution, check_solution, solve
+from ..problem import (
+    DEFAULT_TIES,
+    Problem,
+    State,
+    TieRule,
+    arm_position,
+    check_problem,
+    check_truth,
+    refuse_batches,
+    tie_rule,
+)
+from ..simulation import CHUNK, World
+from ..support import (
+    Rng,
+    former_spellings,
+    obeys_workers,
+    refuse_over,
+    seed_of,
+    warn_deprecated,
+)
+
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+Arms = tuple[int, ...]
+Outcomes = tuple[bool, ...]
+Pair = tuple[int | str, bool | int | None]  # arm (position or name), outcome (None: deployed)
+
+
+class TermsOf(Protocol):
+    """Tables that know what a pull of an arm is worth."""
+
+    problem: Problem
+
+    def terms(self, stage: int, group: int, good: int, bad: int) -> Terms: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """The stages of one episode that have been played; of a trial under way these may be few.
+
+    Arrays (stages, arms) describe the arms when the stage begins, before its pulls.
+
+    Attributes
+    ----------
+    problem : Problem
+        What was played.
+    policy : str
+        Name of the policy that pulled.
+    upper_bound : float
+        On the value of any policy.
+    prices : array
+        (stages,)
+    pulled : tuple of tuple of int
+        Per stage, positions of the arms.
+    outcomes : tuple of tuple of bool
+        Per stage, True is good; empty at a deployment.
+    good, bad : array
+        (stages, arms) outcomes so far.
+    expected_reward, value_of_information : array
+        (stages, arms) the two terms of the index.
+    truth : tuple of float or None
+        Success probabilities, where they are known.
+    seed : int or None
+        That the episode was drawn from.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, follow
+    >>> episode = follow(Problem.uniform(arms=3, horizon=5), "deco", rng=7)
+    >>> episode.stages, episode.index.shape
+    (5, (5, 3))
+    """
+
+    problem: Problem
+    policy: str
+    upper_bound: float
+    prices: Floats
+    pulled: tuple[Arms, ...]
+    outcomes: tuple[Outcomes, ...]
+    good: Counts
+    bad: Counts
+    expected_reward: Floats
+    value_of_information: Floats
+    truth: tuple[float, ...] | None = None
+    seed: int | None = None
+
+    @property
+    def stages(self) -> int:
+        """Stages played, the deployment included."""
+        return len(self.pulled)
+
+    @property
+    def deployed(self) -> bool:
+        """Whether the last stage is the deployment of an arm."""
+        return self.stages > self.problem.horizon
+
+    @cached_property
+    def index(self) -> Floats:
+        """What a pull of every arm is worth, (stages, arms)."""
+        return self.expected_reward + self.value_of_information
+
+    @cached_property
+    def was_pulled(self) -> npt.NDArray[np.bool_]:
+        """Whether an arm is pulled at a stage, (stages, arms)."""
+        marks = np.zeros(self.index.shape, dtype=bool)
+        for stage, arms in enumerate(self.pulled):
+            marks[stage, list(arms)] = True
+        return marks
+
+    @cached_property
+    def excess(self) -> Floats:
+        """Index minus price, (stages, arms)."""
+        return self.index - self.prices[:, None]
+
+    @cached_property
+    def shortfall(self) -> Floats:
+        """What the pulled arms are worth less than the price, (stages,)."""
+        return np.asarray(np.where(self.was_pulled, np.maximum(-self.excess, 0.0), 0.0).sum(axis=1))
+
+    @cached_property
+    def congestion(self) -> Floats:
+        """What the arms that were left are worth more than the price, (stages,)."""
+        return np.asarray(np.where(self.was_pulled, 0.0, np.maximum(self.excess, 0.0)).sum(axis=1))
+
+    @cached_property
+    def running_loss(self) -> Floats:
+        """Shortfall and congestion up to and including each stage, (stages,)."""
+        return np.cumsum(self.shortfall + self.congestion)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; arms are named, arrays are lists of one row per stage."""
+        names = [arm.name for arm in self.problem.arms]
+        arrays = {
+            name: getattr(self, name).tolist()
+            for name in (
+                "prices", "good", "bad", "expected_reward", "value_of_information", "index",
+                "shortfall", "congestion", "running_loss",
+            )
+        }  # fmt: skip
+        return {
+            "policy": self.policy,
+            "horizon": self.problem.horizon,
+            "arms": names,
+            "seed": self.seed,
+            "truth": None if self.truth is None else list(self.truth),
+            "version": __version__,
+            "upper_bound": self.upper_bound,
+            "deployed": self.deployed,
+            "pulled": [[names[arm] for arm in arms] for arms in self.pulled],
+            "outcomes": [[int(good) for good in outcomes] for outcomes in self.outcomes],
+            **arrays,
+        }
+
+    def __repr__(self) -> str:
+        lost = float(self.running_loss[-1]) if self.stages else 0.0
+        return (
+            f"Episode({self.policy}, {self.problem.number_of_arms} arms, {self.stages} stages: "
+            f"shortfall {self.shortfall.sum():.4f} + congestion {self.congestion.sum():.4f} "
+            f"= {lost:.4f})"
+        )
+
+
+@former_spellings(seed="rng")
+@obeys_workers
+def follow(
+    problem: Problem,
+    policy: Policy | str = DEFAULT_POLICY,
+    *,
+    solution: DualSolution | None = None,
+    tol: float = 1e-4,
+    ties: TieRule = DEFAULT_TIES,
+    truth: Sequence[float] | None = None,
+    rng: Rng = 1,
+    workers: int | None = None,
+) -> Episode:
+    """Play one episode, and see it from the prices.
+
+    The episode is the first one of `simulate` with the same seed and 128 draws or more: pulls have
+    the same outcomes there.
+
+    Parameters
+    ----------
+    problem, policy, tol, ties
+        As in `evaluate`.
+    solution : DualSolution, optional
+        At whose prices arms are valued; the dual is solved here by default, to `tol`.
+    truth : sequence of float, optional
+        Success probabilities; drawn from the prior by default.
+    rng : int or numpy.random.Generator, optional
+        A seed, or a generator that gives one; `Episode.seed` has it.
+    workers : int, optional
+        Threads that make prices and tables; all processors by default.
+
+    Returns
+    -------
+    Episode
+        All stages, the deployment included.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate`.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, follow
+    >>> follow(Problem.uniform(arms=2, horizon=4), "greedy", truth=[1.0, 0.0]).pulled
+    ((0,), (0,), (0,), (0,))
+    """
+    if isinstance(problem, Policy) and isinstance(policy, DualSolution):
+        warn_deprecated("follow(policy, solution)", "follow(problem, policy, solution=solution)")
+        solution, policy = policy, problem
+        problem = solution.problem
+    problem, policy = in_order(problem, policy, "follow")
+    if isinstance(policy, Policy) and policy.problem != problem:
+        raise ValueError(f"policy {policy.name!r}: not one of the problem that is given with it")
+    context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
+    (policy,) = make_policies(context, [policy])
+    solution, seed = context.solution, seed_of(rng)
+    known = None if truth is None else check_truth(truth, problem)
+    # a whole chunk, though one draw is used: outcomes are drawn after all parameters of the chunk
+    world = World(problem, draws=CHUNK, per_draw=1, seed=seed, truth=known, weighted=False)
+    chunk = world.chunk(0)
+    p, keys, rng = chunk.p[0], chunk.keys[0], chunk.rng()
+
+    def decide(stage: int, state: State) -> tuple[Arms, Outcomes]:
+        arms = tuple(int(arm) for arm in policy.select(stage, state, rng))
+        _check_arms(arms, problem, stage)
+        if stage == problem.horizon:
+            return arms, ()
+        return arms, tuple(bool(uniform(keys[a], state.pulls[a]) < p[a]) for a in arms)
+
+    relaxation = policy.tables_at(solution.prices)  # the same tables are not held twice
+    drawn = tuple(float(x) for x in p)
+    return _walk(solution, problem.stages, decide, relaxation, policy.name, drawn, seed)
+
+
+def retrace(
+    problem: Problem,
+    history: Sequence[Pair],
+    *,
+    solution: DualSolution | None = None,
+    tol: float = 1e-4,
+    policy: str = "observed",
+    relaxation: TermsOf | None = None,
+) -> Episode:
+    """The episode of given pulls, seen from the prices.
+
+    Parameters
+    ----------
+    problem : Problem
+        What was played.
+    history : sequence of pairs
+        Pulls in their order: the arm, by position or name, and its outcome, 1 or 0; a deployment
+        comes last and has the outcome None. Histories may end early, as those of trials under way
+        do; pulls of a stage that is not complete are left out.
+    solution : DualSolution, optional
+        At whose prices arms are valued; the dual is solved here by default, to `tol`.
+    tol : float
+        Relative gap of the prices, where the dual is solved here.
+    policy : str
+        What figures call whoever pulled.
+    relaxation : Relaxation, optional
+        Tables at the solution's prices, where there are some already.
+
+    Returns
+    -------
+    Episode
+
+    Raises
+    ------
+    ValueError
+        If the pulls cannot be those of the problem.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, retrace
+    >>> episode = retrace(Problem.uniform(arms=2, horizon=4), [("arm-1", 1), ("arm-2", 0)])
+    >>> episode.good[1].tolist()
+    [1, 0]
+    """
+    if isinstance(problem, DualSolution):
+        warn_deprecated(
+            "retrace(solution, history)", "retrace(problem, history, solution=solution)"
+        )
+        solution = problem
+        problem = solution.problem
+    refuse_batches(check_problem(problem), "episodes")
+    if solution is None:
+        solution = solve(problem, tol=tol)
+    check_solution(solution, problem)
+    m, T = problem.pulls_per_stage, problem.horizon
+    most = T * m + problem.stages - T
+    if len(history) > most:
+        raise ValueError(f"{len(history)} pulls in all; must be at most {most}")
+    positions = [_position(problem, arm) for arm, _ in history]
+    for number, (_, outcome) in enumerate(history):
+        deployment = number >= T * m
+        if (outcome is None) != deployment or outcome not in (None, 0, 1):
+            rule = "must be None: a deployment" if deployment else "must be good or bad: 1 or 0"
+            raise ValueError(f"pull {number + 1}: outcome {outcome!r}; {rule}")
+
+    def decide(stage: int, state: State) -> tuple[Arms, Outcomes]:
+        now = slice(stage * m, stage * m + round(problem.pulls[stage]))
+        arms = tuple(positions[now])
+        _check_arms(arms, problem, stage)
+        return arms, tuple(bool(o) for _, o in history[now] if o is not None)
+
+    complete = T + (len(history) - T * m) if len(history) > T * m else len(history) // m
+    return _walk(solution, complete, decide, relaxation, policy, None, None)
+
+
+def _position(problem: Problem, arm: int | str) -> int:
+    return arm_position(problem, arm) if isinstance(arm, str) else int(arm)
+
+
+def _check_arms(arms: Arms, problem: Problem, stage: int) -> None:
+    wanted = round(problem.pulls[stage])
+    known = all(0 <= arm < problem.number_of_arms for arm in arms)
+    if not known or len(arms) != wanted or len(set(arms)) != wanted:
+        raise ValueError(f"stage {stage}: pulls {arms}; must be {wanted} different arms")
+
+
+def _walk(
+    solution: DualSolution,
+    stages: int,
+    decide: Callable[[int, State], tuple[Arms, Outcomes]],
+    relaxation: TermsOf | None,
+    policy: str,
+    truth: tuple[float, ...] | None,
+    seed: int | None,
+) -> Episode:
+    """Go through the stages in order; decide(stage, state) says what is pulled and what came."""
+    problem = solution.problem
+    K = problem.number_of_arms
+    refuse_over(
+        6.0 * 8.0 * stages * K, f"an episode of {K} arms", "use fewer arms or a shorter horizon"
+    )
+    relaxation = relaxation or Relaxation(problem, solution.prices)
+    state = State.fresh(K)
+    pulled, outcomes = [], []
+    good, bad = np.zeros((2, stages, K), dtype=np.int64)
+    ell, delta = np.zeros((2, stages, K))
+    for t in range(stages):
+        good[t], bad[t] = state.good, state.bad
+        ell[t], delta[t] = _terms(relaxation, t, state)
+        arms, seen = decide(t, state)
+        for arm, outcome in zip(arms, seen, strict=bool(seen)):
+            state = state.after(arm, outcome)
+        pulled.append(arms)
+        outcomes.append(seen)
+    prices = np.array(solution.prices[:stages])
+    for array in (prices, good, bad, ell, delta):
+        array.flags.writeable = False
+    return Episode(
+        problem, policy, solution.upper_bound, prices, tuple(pulled), tuple(outcomes),
+        good, bad, ell, delta, truth, seed,
+    )  # fmt: skip
+
+
+def _terms(relaxation: TermsOf, stage: int, state: State) -> tuple[list[float], list[float]]:
+    """Expected reward and value of information of every arm; equal arms are computed once."""
+    groups = relaxation.problem.group_of_arm.tolist()
+    keys = list(zip(groups, state.good, state.bad, strict=True))
+    found = {key: relaxation.terms(stage, *key) for key in set(keys)}
+    return (
+        [found[key].expected_reward for key in keys],
+        [found[key].value_of_information for key in keys],
+    )

@@ -1,0 +1,1 @@
+"""Compiled loops of `bounds` over arrays and scalars; notations: `arm.kernels`."""

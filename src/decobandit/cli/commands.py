@@ -1,0 +1,76 @@
+"""How all commands of the program parse and show their options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+F = TypeVar("F", bound=Callable[..., Any])
+# options as they were called before, where a command has the one of today
+FORMER_NAMES = {
+    "--policies": "--policy",
+    "--plot": "--out",
+    "--save": "--out",
+    "--threads": "--workers",
+}
+
+
+class Command(TyperCommand):
+    """A command that knows the former names of its options; help does not show them."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        typed: dict[str, str] = {}
+        words = list(self._renamed(args, typed))
+        try:
+            return super().parse_args(ctx, words)
+        except typer.BadParameter as error:
+            for name in error.param.opts if error.param is not None else ():
+                if name in typed:
+                    error.param_hint = repr(typed[name])
+            raise
+
+    def _renamed(self, args: Iterable[str], typed: dict[str, str]) -> Iterable[str]:
+        known = {name for each in self.params for name in each.opts}
+        options = True
+        for word in args:
+            options = options and word != "--"
+            name, equals, value = word.partition("=")
+            now = FORMER_NAMES.get(name, "")
+            if options and now in known and name not in known:
+                typed[now] = name
+                yield now + equals + value
+            else:
+                yield word
+
+    def get_params(self, ctx: Any) -> Any:
+        return _flags_without_a_type(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """A command with commands."""
+
+    def get_params(self, ctx: Any) -> Any:
+        return _flags_without_a_type(super().get_params(ctx))
+
+
+class Commands(typer.Typer):
+    """A program, or a part of one, whose commands are of this kind."""
+
+    def __init__(self, *, cls: type[TyperGroup] | None = Group, **settings: Any) -> None:
+        super().__init__(cls=cls, **settings)
+
+    def command(
+        self, name: str | None = None, *, cls: type[TyperCommand] | None = Command, **settings: Any
+    ) -> Callable[[F], F]:
+        return super().command(name, cls=cls, **settings)
+
+
+def _flags_without_a_type(parameters: Any) -> Any:
+    """A flag takes no value: help is not to show a type beside it."""
+    for each in parameters:
+        if getattr(each, "is_flag", False):
+            each.metavar = ""
+    return parameters

@@ -1,0 +1,80 @@
+"""Files that commands write: refused before the long work, acknowledged when they are there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from .output import note
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FIGURES = (".png", ".svg", ".pdf")
+PAGES = (".html",)
+
+
+def check_writable(path: Path | None) -> Path | None:
+    """Refuse a file that cannot be written."""
+    if path is None:
+        return None
+    folder = path.absolute().parent
+    if path.is_dir():
+        raise typer.BadParameter(f"{path}: is a directory; give a file")
+    if not folder.is_dir():
+        raise typer.BadParameter(f"{path}: no such directory as {folder}")
+    # a file is replaced by a new one of its name: its folder must be writable too
+    needed = [path] if path.exists() and not path.is_file() else [path, folder]
+    if not all(os.access(each, os.W_OK) for each in needed if each.exists()):
+        raise typer.BadParameter(f"{path}: cannot be written")
+    return path
+
+
+def ending_in(*endings: str) -> Callable[[Path | None], Path | None]:
+    """Refuse a file of another kind, or one that cannot be written."""
+
+    def check(path: Path | None) -> Path | None:
+        check_writable(path)
+        if path is not None and path.suffix.lower() not in endings:
+            listed = ", ".join(endings[:-1])
+            allowed = f"{listed} or {endings[-1]}" if len(endings) == 2 else ", ".join(endings)
+            raise typer.BadParameter(f"{path}: must end in {allowed}")
+        return path
+
+    return check
+
+
+check_figure = ending_in(*FIGURES)
+check_drawing = ending_in(*FIGURES, *PAGES)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder for output, or refuse it before the long work begins."""
+    if path.exists() and not path.is_dir():
+        raise typer.BadParameter(f"{path}: is a file; give a directory")
+    path.mkdir(parents=True, exist_ok=True)
+
+
+def draw(
+    out: Path | None, figure: Callable[[], Figure], page: Callable[[], str] | None = None
+) -> None:
+    """Write a figure, or a page where the file's name says so, if there is a file to write."""
+    if out is None:
+        return
+    from ..figures import save_figure, save_page
+
+    if page is not None and out.suffix.lower() in PAGES:
+        save_page(page(), out)
+        written("page", out)
+    else:
+        save_figure(figure(), out)
+        written("figure", out)
+
+
+def written(what: str, path: Path) -> None:
+    """Tell people at a terminal that a file is there."""
+    note(f"{what} written to {path}")

@@ -1,0 +1,152 @@
+"""The problem of a command: a file, or options. A new option of a problem is added here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .options import Workers
+from .output import say
+from .taking import options_of, taking, with_options
+
+if TYPE_CHECKING:
+    from ..policies import Context
+    from ..prices import DualSolution
+    from ..problem import Problem, TieRule
+    from ..support import Place
+
+ProblemFile = Annotated[
+    Path | None, typer.Argument(metavar="PROBLEM", help="Problem file, .toml or .json.")
+]
+SourceFile = Annotated[
+    Path | None,
+    typer.Argument(metavar="PROBLEM|SOLUTION", help="Problem file, or a saved solution."),
+]
+Arms = Annotated[
+    int | None, typer.Option("--arms", metavar="K", help="Number of equal arms, with --horizon.")
+]
+Horizon = Annotated[
+    int | None, typer.Option("--horizon", metavar="T", help="Number of stages, with --arms.")
+]
+PriorGood = Annotated[
+    float | None,
+    typer.Option(show_default="1", help="Prior weight of good outcomes, with --arms."),
+]
+PriorBad = Annotated[
+    float | None,
+    typer.Option(show_default="1", help="Prior weight of bad outcomes, with --arms."),
+]
+_OPTION_OF_FIELD: dict[Place, str] = {
+    ("arms",): "--arms",
+    ("horizon",): "--horizon",
+    ("good",): "--prior-good",
+    ("bad",): "--prior-bad",
+}
+
+
+def problem_from(
+    problem: ProblemFile = None,
+    arms: Arms = None,
+    horizon: Horizon = None,
+    prior_good: PriorGood = None,
+    prior_bad: PriorBad = None,
+    workers: Workers = None,
+) -> Problem:
+    """The problem that the options describe."""
+    by_options = [value for value in (arms, horizon, prior_good, prior_bad) if value is not None]
+    if problem is not None and by_options:
+        raise typer.BadParameter("give a problem file, or --arms and --horizon, not both")
+    if problem is not None:
+        return _problem_in(problem)
+    if arms is None or horizon is None:
+        raise typer.BadParameter("give a problem file, or both --arms and --horizon")
+    from ..problem import Beta, InvalidProblem, Problem, ProblemError
+
+    try:
+        prior = Beta(
+            good=1.0 if prior_good is None else prior_good,
+            bad=1.0 if prior_bad is None else prior_bad,
+        )
+        return Problem.uniform(arms=arms, horizon=horizon, prior=prior)
+    except InvalidProblem as error:
+        raise ProblemError(error.line(_OPTION_OF_FIELD.__getitem__)) from None
+
+
+takes_problem = taking(problem_from)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A problem, with prices and tie rule where it came from a saved solution."""
+
+    problem: Problem
+    solution: DualSolution | None = None
+    ties: TieRule | None = None
+
+
+def from_problem(**options: Any) -> Source:
+    """A problem, without prices."""
+    return Source(problem_from(**options))
+
+
+def from_problem_or_solution(**options: Any) -> Source:
+    """A problem, or a saved solution."""
+    file = options["problem"]
+    if file is None or not _is_saved(file):
+        return from_problem(**options)
+    given = (value for name, value in options.items() if name not in ("problem", "workers"))
+    if any(value is not None for value in given):
+        raise typer.BadParameter(
+            "a solution file has its problem and its prices: no --arms, --horizon"
+        )
+    from ..prices import read_solution
+
+    solution, ties = read_solution(file)
+    return Source(solution.problem, solution, ties)
+
+
+with_options(from_problem, options_of(problem_from))
+with_options(
+    from_problem_or_solution,
+    [
+        each.replace(annotation=SourceFile) if each.name == "problem" else each
+        for each in options_of(problem_from)
+    ],
+)
+
+
+def _problem_in(file: Path) -> Problem:
+    from ..problem import problem_from_dict, read_tree
+
+    if _is_saved(file):
+        raise typer.BadParameter(f"{file}: is a saved solution; use it with 'deco recommend'")
+    return problem_from_dict(read_tree(file), source=str(file))
+
+
+def _is_saved(file: Path) -> bool:
+    from ..prices import is_solution
+    from ..problem import read_tree
+
+    return file.suffix.lower() == ".json" and is_solution(read_tree(file))
+
+
+def context_of(problem: Problem, tol: float, **settings: Any) -> Context:
+    """What policies are made from; the dual is solved with progress when it is asked for."""
+    from ..policies import Context
+
+    return Context(problem, tol=tol, solver=solve_shown, **settings)
+
+
+def solve_shown(problem: Problem, tol: float) -> DualSolution:
+    """Solve with progress on standard error where that is a terminal."""
+    from ..prices import solve
+    from ..support import show_progress
+
+    with show_progress() as report:
+        solution = solve(problem, tol=tol, progress=report)
+    if solution.interrupted:
+        say("interrupted: this is the best solution so far")
+    return solution

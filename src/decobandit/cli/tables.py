@@ -1,0 +1,93 @@
+"""Tables for people. No number is ever cut, however narrow the terminal is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+MOST_ROWS = 30  # arms shown to a person
+NARROW: dict[str, Any] = {"pad_edge": False, "padding": (0, 1, 0, 0)}
+
+
+def print_table(
+    title: str,
+    titles: Sequence[str],
+    rows: Iterable[Sequence[str] | None],
+    *,
+    text: Collection[str] = (),
+    narrow: bool = False,
+    **settings: Any,
+) -> None:
+    """Print rows under titles; those of `text` are words, all others numbers, to the right.
+
+    None among the rows draws a line. A table that does not fit is set without frames and, where
+    that is not enough, wider than the terminal.
+    """
+    from rich.console import Console
+
+    cells = list(rows)
+    console = Console()
+    table = _table(title, titles, cells, text, narrow, settings)
+    if not narrow and _width(table) > console.width:
+        table = _table(title, titles, cells, text, True, settings)
+    if _width(table) > console.width:
+        console = Console(width=_width(table))
+    console.print(table)
+
+
+def print_stages(
+    title: str,
+    titles: Sequence[str],
+    row: Callable[[int], list[str]],
+    *,
+    stages: int,
+    most: int,
+    dots: bool = False,
+    **settings: Any,
+) -> None:
+    """A table with one row per stage: `most` from either end, a line or dots between them."""
+    skipped = stages > 2 * most
+    first = range(most if skipped else stages)
+    last = range(stages - most, stages) if skipped else range(0)
+    rows: list[list[str] | None] = [row(t) for t in first]
+    if skipped:
+        rows.append(["..."] * len(titles) if dots else None)
+    print_table(title, titles, [*rows, *(row(t) for t in last)], **settings)
+    if skipped:
+        print(f"stages {first.stop} to {last.start - 1} are left out; --json has all of them")
+
+
+def _table(
+    title: str, titles: Sequence[str], rows: Sequence[Sequence[str] | None],
+    text: Collection[str], narrow: bool, settings: dict[str, Any],
+) -> Table:  # fmt: skip
+    from rich.box import SIMPLE_HEAD
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
+
+    layout = {"box": SIMPLE_HEAD, **NARROW, **settings} if narrow else settings
+    table = Table(title=Text(title) if title else None, **layout)
+    for number, name in enumerate(titles):
+        if name in text:
+            table.add_column(name, overflow="fold")
+        else:
+            widest = max((cell_len(row[number]) for row in rows if row is not None), default=0)
+            table.add_column(name, justify="right", min_width=widest, overflow="fold")
+    for row in rows:
+        if row is None:
+            table.add_section()
+        else:
+            table.add_row(*map(Text, row))
+    return table
+
+
+def _width(table: Table) -> int:
+    from rich.console import Console
+    from rich.measure import Measurement
+
+    wide = Console(width=1000)
+    return Measurement.get(wide, wide.options, table).minimum

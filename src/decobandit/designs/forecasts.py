@@ -1,0 +1,258 @@
+"""Forecast of a trial before it starts: what each policy earns, compared with equal allocation.
+
+Values are exact where few states are reached, simulated on common draws elsewhere. Everything that
+would take long is left out, and `Forecast.notes` says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..bounds import MOST_WORK, BoundKind, best_bound
+from ..evaluation import TooManyStates, evaluate
+from ..policies import BASELINE_POLICY as BASELINE
+from ..policies import (
+    COMPARED_POLICIES,
+    DEFAULT_POLICY,
+    Context,
+    Cost,
+    Policy,
+    canonical_name,
+    check_policies,
+    make_policies,
+    policy_class,
+)
+from ..problem import Arm, Problem, Reward, format_problem
+from ..simulation import Simulation, simulate
+
+EXACT_STATES = 100_000  # followed in a fraction of a second
+STEPS = 20_000_000  # arms times stages times episodes that are simulated for each policy
+MAX_DRAWS, MIN_DRAWS = 1000, 50
+PER_DRAW = 2
+BOUND_DRAWS = 60
+PATH_STATES = 2000  # up to which price paths of the calibrated index are compared exactly
+# tables of calibrated indices take seconds from there on: groups of arms times stages to the third
+MAX_TABLES = 1_100_000
+SLOW_COSTS: tuple[Cost, ...] = ("decision", "solve")  # to simulate
+
+
+@dataclass(frozen=True)
+class PolicyForecast:
+    """What a policy is expected to earn.
+
+    Attributes
+    ----------
+    policy : str
+        Its name.
+    value : float
+        Expected total reward.
+    value_se : float
+        Its standard error; 0 where it is exact.
+    over_equal : float
+        Expected total reward minus that of equal allocation.
+    over_equal_se : float
+        Its standard error; 0 where it is exact.
+    gap_percent : float | None
+        To the upper bound: no policy earns more than this above it.
+    method : str
+        exact or simulated.
+    """
+
+    policy: str
+    value: float
+    value_se: float
+    over_equal: float
+    over_equal_se: float
+    gap_percent: float | None
+    method: str
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """An upper bound for any policy, and the expected total reward of some."""
+
+    problem: Problem
+    upper_bound: float
+    bound_kind: BoundKind
+    policies: tuple[PolicyForecast, ...]  # equal allocation is the last
+    notes: tuple[str, ...]  # what was left out, and why
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "arms": self.problem.number_of_arms,
+            "horizon": self.problem.horizon,
+            "upper_bound": self.upper_bound,
+            "bound_kind": self.bound_kind,
+            "policies": [asdict(each) for each in self.policies],
+            "notes": list(self.notes),
+        }
+
+
+def forecast(
+    problem: Problem,
+    policies: Sequence[str] = COMPARED_POLICIES,
+    *,
+    draws: int | None = None,
+    seed: int = 1,
+    tol: float = 1e-4,
+) -> Forecast:
+    """What policies are expected to earn on this problem; equal allocation is always among them.
+
+    `draws`: of the parameters, where values are simulated; as many as take a second by default.
+    """
+    context = Context(problem, tol=tol, path_states=PATH_STATES)
+    asked = map(canonical_name, policies)
+    names = [*dict.fromkeys(name for name in asked if name != BASELINE), BASELINE]
+    check_policies(names)
+    made, notes = _made(context, names)
+    exact = _exact_values(made)
+    rest = [policy for policy in made if policy.name not in exact]
+    simulated = _simulated(context, rest, draws, seed) if rest else None
+    bound = best_bound(problem, solution=context.solution, draws=_bound_draws(problem))
+    found = _Values(exact, simulated)
+    forecasts = []
+    for policy in made:
+        value, error = found.of(policy.name)
+        more, more_error = found.difference(policy.name, BASELINE)
+        method = "exact" if policy.name in exact else "simulated"
+        gap = bound.gap_percent(value)
+        forecasts.append(
+            PolicyForecast(policy.name, value, error, more, more_error, gap, method)
+        )  # fmt: skip
+    return Forecast(problem, bound.value, bound.kind, tuple(forecasts), tuple(notes))
+
+
+def too_slow(problem: Problem, cost: Cost) -> bool:
+    """Whether a policy of that cost takes long on a problem of this size."""
+    tables = len(problem.groups) * problem.stages**3
+    return cost in SLOW_COSTS or (cost == "tables" and tables > MAX_TABLES)
+
+
+def _made(context: Context, names: Iterable[str]) -> tuple[list[Policy], list[str]]:
+    """The policies that take little time, and a note on each of the others."""
+    made, notes = list[Policy](), list[str]()
+    for name in names:
+        if too_slow(context.problem, policy_class(name).cost):
+            notes.append(f"{name} is left out: it takes long on a problem of this size")
+            continue
+        try:
+            made.extend(make_policies(context, [name]))
+        except (ValueError, MemoryError) as error:
+            notes.append(f"{name} is left out: {error}")
+    return made, notes
+
+
+def _exact_values(policies: Sequence[Policy]) -> dict[str, float]:
+    """Exact values; the first policy that reaches too many states ends the search for more."""
+    found = {}
+    for policy in policies:
+        if policy.has_table:
+            try:
+                found[policy.name] = evaluate(
+                    policy.problem, policy, limit_states=EXACT_STATES
+                ).value
+            except TooManyStates:
+                break
+    return found
+
+
+def _simulated(
+    context: Context, policies: Sequence[Policy], draws: int | None, seed: int
+) -> Simulation:
+    problem = context.problem
+    if draws is None:
+        affordable = STEPS // (problem.number_of_arms * problem.stages * PER_DRAW)
+        draws = max(MIN_DRAWS, min(MAX_DRAWS, affordable))
+    return simulate(
+        problem, policies, draws=draws, per_draw=PER_DRAW, rng=seed, solution=context.solution
+    )
+
+
+def _bound_draws(problem: Problem) -> int:
+    return BOUND_DRAWS if problem.number_of_arms * problem.stages <= MOST_WORK else 0
+
+
+@dataclass(frozen=True)
+class _Values:
+    """Exact values, and simulated ones of the other policies."""
+
+    exact: dict[str, float]
+    simulated: Simulation | None
+
+    def of(self, name: str) -> tuple[float, float]:
+        """Value and standard error."""
+        if name in self.exact:
+            return self.exact[name], 0.0
+        assert self.simulated is not None
+        found = next(each for each in self.simulated.results if each.policy == name)
+        return found.value, found.value_se
+
+    def difference(self, name: str, other: str) -> tuple[float, float]:
+        """On the same draws where both are simulated, which makes the error small."""
+        if name == other:
+            return 0.0, 0.0
+        if self.simulated is not None and name not in self.exact and other not in self.exact:
+            found = self.simulated.difference(name, other)
+            return found.value, found.value_se
+        (one, error), (two, other_error) = self.of(name), self.of(other)
+        return one - two, math.hypot(error, other_error)
+
+
+plan, Plan = forecast, Forecast  # their names before
+
+
+# -- files and code ------------------------------------------------------------------------------
+
+
+def as_toml(problem: Problem) -> str:
+    """The problem file, as `deco trial new` reads it."""
+    return format_problem(problem, format="toml")
+
+
+def as_json(problem: Problem) -> str:
+    """The problem file, in JSON."""
+    return format_problem(problem, format="json")
+
+
+def as_python(problem: Problem, policy: str = DEFAULT_POLICY, name: str | None = None) -> str:
+    """Code that starts the same trial and asks for its first arm."""
+    extra = [name for name in ("Reward", "Terminal") if _needs(problem, name)]
+    settings = [f"horizon={problem.horizon}", f"pulls_per_stage={problem.pulls_per_stage}"]
+    if problem.terminal is not None:
+        settings.append(f"terminal=Terminal(deploy={problem.terminal.deploy!r})")
+    named = "" if name is None else f", name={name!r}"
+    lines = [
+        f"from decobandit import {', '.join(['Arm', 'Beta', 'Problem', *extra])}",
+        "from decobandit.trials import create_trial",
+        "",
+        "problem = Problem(",
+        *(f"    {setting}," for setting in settings),
+        "    arms=[",
+        *(f"        {_arm(arm)}," for arm in problem.arms),
+        "    ],",
+        ")",
+        f"trial = create_trial(problem, policy={policy!r}{named})",
+        "allocation = trial.ask()",
+        "print(allocation.arm)",
+        "# trial.tell(allocation.id, 1)  # 1 is a good outcome, 0 a bad one",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _needs(problem: Problem, name: str) -> bool:
+    if name == "Terminal":
+        return problem.terminal is not None
+    return any(arm.reward != Reward() for arm in problem.arms)
+
+
+def _arm(arm: Arm) -> str:
+    parts = [f"name={arm.name!r}", f"prior=Beta(good={arm.prior.good!r}, bad={arm.prior.bad!r})"]
+    if arm.reward != Reward():
+        parts.append(f"reward=Reward(good={arm.reward.good!r}, bad={arm.reward.bad!r})")
+    if arm.terminal is not None:
+        parts.append(f"terminal={arm.terminal!r}")
+    return f"Arm({', '.join(parts)})"

@@ -1,0 +1,16 @@
+"""The exact value of a policy.
+
+Imports `policies` and what is below it.
+"""
+
+from typing import TYPE_CHECKING
+
+from ..support.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .exact_value import Evaluation as Evaluation
+    from .exact_value import Occupied as Occupied
+    from .exact_value import TooManyStates as TooManyStates
+    from .exact_value import evaluate as evaluate
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,0 +1,218 @@
+"""The exact value of a policy: forward over the joint states that it reaches, and only those.
+
+Stage by stage, equal states are merged and carry their probability; at given true success
+probabilities also the first two moments of the reward so far. Index policies run compiled; any
+other policy is called in each state.
+
+A state is the multiset of the outcomes of exchangeable arms. That is exact as long as ties do not
+depend on the order of these arms. `kernels.reach` detects where they do (mostly with the rules
+"first" and "last"); then every arm keeps its own slot, and more states are reached.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..policies import DEFAULT_POLICY, Policy, in_order, make_policy
+from ..prices import DualSolution
+from ..problem import DEFAULT_TIES, Problem, TieRule, Truth, best_mean_reward, check_truth
+from ..support import Floats, Report, former_attribute, obeys_workers
+from .forward import Forward, Occupied, TooManyStates, Watch
+
+__all__ = [
+    "Evaluation",
+    "Occupied",
+    "TooManyStates",
+    "Watch",
+    "evaluate",
+]
+LIMIT_STATES = 50_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What a policy earns, exactly: over the prior, or at given true success probabilities.
+
+    Fields from `truth` on are None where the truth is not given.
+
+    Attributes
+    ----------
+    policy : str
+        Its name.
+    value : float
+        Expected total reward, deployment and last rewards included.
+    regret : float or None
+        Against pulling the arms of largest mean at every stage; None where the problem has tables
+        of last rewards.
+    stage_rewards : array
+        (stages,) expected reward of each.
+    last_reward : float
+        Expected sum of the arms' last rewards.
+    group_pulls : tuple of float
+        (groups,) expected pulls of a group's arms, deployment apart.
+    states : int
+        Distinct states in which the policy decides.
+    probability : float
+        Total over the states of the last stage: 1 up to rounding.
+    merged : bool
+        Whether exchangeable arms were merged.
+    seconds : float
+        That the evaluation took.
+    truth : tuple of float or None
+        True success probabilities.
+    variance : float or None
+        Of the total reward.
+    arm_pulls : tuple of float or None
+        (arms,) expected pulls.
+    best_arm_probability : float or None
+        That at the end the largest posterior mean is a best arm's.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, evaluate
+    >>> found = evaluate(Problem.uniform(arms=2, horizon=4), "greedy", truth=[0.9, 0.1])
+    >>> round(found.value, 4), round(found.regret, 4)
+    (3.4176, 0.1824)
+    """
+
+    policy: str
+    value: float
+    regret: float | None
+    stage_rewards: Floats
+    last_reward: float
+    group_pulls: tuple[float, ...]
+    states: int
+    probability: float
+    merged: bool
+    seconds: float
+    truth: Truth | None = None
+    variance: float | None = None
+    arm_pulls: tuple[float, ...] | None = None
+    best_arm_probability: float | None = None
+
+    standard_error = former_attribute("standard_error", "0.0: it is exact", lambda self: 0.0)
+    method = former_attribute("method", '"exact": it always is', lambda self: "exact")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; without those that need the truth where it is not given."""
+        known = {k: v for k, v in self.__dict__.items() if v is not None or k == "regret"}
+        plain = {
+            k: np.asarray(v).tolist() if isinstance(v, tuple | np.ndarray) else v
+            for k, v in known.items()
+        }
+        return plain | {"standard_error": 0.0, "method": "exact"}
+
+    def __repr__(self) -> str:
+        at = "" if self.truth is None else f" at {', '.join(map(str, self.truth))}"
+        regret = "" if self.regret is None else f", regret {self.regret:.6f}"
+        return (
+            f"Evaluation({self.policy}{at}: value {self.value:.6f}{regret}, exact over "
+            f"{self.states} states, {self.seconds:.2f} s)"
+        )
+
+
+@obeys_workers
+def evaluate(
+    problem: Problem,
+    policy: Policy | str = DEFAULT_POLICY,
+    *,
+    truth: Sequence[float] | None = None,
+    tol: float = 1e-4,
+    ties: TieRule = DEFAULT_TIES,
+    solution: DualSolution | None = None,
+    limit_states: int = LIMIT_STATES,
+    workers: int | None = None,
+    progress: Report | None = None,
+    watch: Watch | None = None,
+) -> Evaluation:
+    """The exact value of a policy.
+
+    A policy with a table of indices runs compiled, whatever its rule for ties. Any other is asked
+    in each state, for its probabilities where it has them. Without a truth it sees the arms of each
+    group sorted, most pulled first, then most good, unless it is not `symmetric`.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is played.
+    policy : Policy or str
+        A policy made for this problem, or a name (`make_policy`).
+    truth : sequence of float, optional
+        True success probabilities (arms,); over the prior where they are not given.
+    tol, ties, solution
+        As in `make_policy`, where the policy is given by its name.
+    limit_states : int
+        States that may be reached at a stage.
+    workers : int, optional
+        Threads that make the policy's tables; all processors by default.
+    progress : callable, optional
+        Told how far the evaluation is.
+    watch : callable, optional
+        `watch(stage, occupied)` is told which states single arms are in, and in which they are
+        pulled. A policy whose ties ask for arms that are not merged is followed a second time from
+        stage 0.
+
+    Returns
+    -------
+    Evaluation
+
+    Raises
+    ------
+    TooManyStates
+        If more states than `limit_states` are reached.
+    ValueError
+        If the policy draws its arms and does not tell their probabilities, or a setting is not
+        allowed.
+    TypeError
+        If the problem is not a `Problem`, or the policy neither a name nor a `Policy`.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, evaluate
+    >>> round(evaluate(Problem.uniform(arms=2, horizon=4), "optimal").value, 6)
+    2.277778
+    """
+    problem, policy = in_order(problem, policy, "evaluate")
+    began = time.perf_counter()
+    known = None if truth is None else check_truth(truth, problem)
+    made = make_policy(problem, policy, tol=tol, ties=ties, solution=solution)
+    forward = Forward(problem, known, limit_states, progress, watch, name=made.name)
+    if made.has_table:
+        total = forward.by_index(made)
+    else:
+        _refuse_unknown_chances(made)
+        total = forward.by_asking(made)
+    value = float(total.rewards.sum()) + total.last_reward
+    best = best_mean_reward(problem, known)
+    rewards = total.rewards.copy()
+    rewards.flags.writeable = False
+    arm_pulls = tuple(total.pulls.tolist())
+    return Evaluation(
+        policy=made.name,
+        value=value,
+        regret=None if best is None else best - value,
+        stage_rewards=rewards,
+        last_reward=total.last_reward,
+        group_pulls=tuple(sum(arm_pulls[a] for a in g.members) for g in problem.groups),
+        states=total.states,
+        probability=total.probability,
+        merged=total.merged,
+        seconds=time.perf_counter() - began,
+        truth=known,
+        variance=total.variance,
+        arm_pulls=None if known is None else arm_pulls,
+        best_arm_probability=total.best_arm,
+    )
+
+
+def _refuse_unknown_chances(policy: Policy) -> None:
+    if policy.draws_arms and not policy.has_distribution:
+        raise ValueError(
+            f"{policy.name!r} draws arms at random and does not tell their distribution: "
+            "it cannot be evaluated exactly; simulate it"
+        )

@@ -1,0 +1,1 @@
+"""Compiled loops of `evaluation` over arrays and scalars; notations: `arm.kernels`."""

@@ -1,0 +1,30 @@
+"""Figures by matplotlib and plotly: returned, never shown.
+
+Imports `studies`, `designs` and what is below them.
+"""
+
+from typing import TYPE_CHECKING
+
+from ..support.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .colours import CONGESTION_COLOUR as CONGESTION_COLOUR
+    from .colours import PRICE_COLOUR as PRICE_COLOUR
+    from .colours import SHORTFALL_COLOUR as SHORTFALL_COLOUR
+    from .episode_figures import episode_figure as episode_figure
+    from .episode_figures import episodes_figure as episodes_figure
+    from .episode_lines import LONGEST_NAME as LONGEST_NAME
+    from .episode_lines import short_name as short_name
+    from .market_figures import market_figure as market_figure
+    from .plots import new_figure as new_figure
+    from .plots import regret_figure as regret_figure
+    from .plots import save_figure as save_figure
+    from .plots import solution_figure as solution_figure
+    from .plots import study_figure as study_figure
+    from .web_pages import as_text as as_text
+    from .web_pages import episode_page as episode_page
+    from .web_pages import episode_panels as episode_panels
+    from .web_pages import market_page as market_page
+    from .web_pages import save_page as save_page
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

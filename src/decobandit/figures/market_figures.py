@@ -1,0 +1,103 @@
+"""The bandit market as a figure: prices, who buys the pulls, how many arms are worth the price."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..prices import Demand
+from .colours import COLOURS, CONGESTION_COLOUR, DASHES, FRESH_COLOUR, PRICE_COLOUR
+from .episode_lines import short_name
+from .plots import literal, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+AT_COLOUR = "#e3a857"
+MOST_GROUPS = 8  # kinds of fresh arms that are drawn
+
+
+def fresh_names(market: Demand) -> list[str]:
+    """What the curve of each kind of fresh arms is called, for as many as are drawn."""
+    problem = market.problem
+    if len(problem.groups) == 1:
+        return ["index of a fresh arm"]
+    firsts = [problem.arms[group.members[0]].name for group in problem.groups[:MOST_GROUPS]]
+    return [f"fresh: {short_name(name)}" for name in firsts]
+
+
+def market_figure(market: Demand) -> Figure:
+    """Three panels over the stages: price and fresh arms, pulls sold, arms worth the price."""
+    problem = market.problem
+    figure = new_figure(figsize=(9.0, 8.5))
+    panels = figure.subplots(3, 1, sharex=True)
+    shown = problem.horizon  # the deployment's price is of another size
+    _draw_prices(panels[0], market, shown)
+    _draw_sold(panels[1], market, shown)
+    _draw_worth(panels[2], market, shown)
+    last = "" if problem.stages == shown else f"; price of the deployment {market.prices[-1]:.4f}"
+    figure.suptitle(
+        f"the market of {problem.number_of_arms} arms, horizon {shown}{last}", fontsize="medium"
+    )
+    panels[2].set_xlabel("stage")
+    figure.align_ylabels(panels)
+    for axes in panels:
+        axes.grid(alpha=0.25)
+        axes.set_xlim(-0.5, shown - 0.5)
+        axes.locator_params(axis="x", integer=True)
+    pairs = {
+        name: line
+        for axes in panels
+        for line, name in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(list(pairs.values()), list(pairs), loc="outside right center", fontsize="small")
+    return figure
+
+
+def _draw_prices(axes: Axes, market: Demand, shown: int) -> None:
+    axes.plot(
+        market.prices[:shown],
+        color=PRICE_COLOUR,
+        linewidth=3.5,
+        alpha=0.65,
+        label="price of a pull",
+    )
+    for number, name in enumerate(fresh_names(market)):
+        colour = FRESH_COLOUR if number == 0 else COLOURS[number - 1]
+        axes.plot(
+            market.fresh_index[number, :shown], color=colour, linestyle=DASHES[number % 4],
+            linewidth=1.5, label=literal(name),
+        )  # fmt: skip
+    axes.set_ylabel("price and index")
+
+
+def _draw_sold(axes: Axes, market: Demand, shown: int) -> None:
+    edges = np.arange(shown + 1) - 0.5
+    axes.stairs(
+        market.sold_fresh[:shown], edges, fill=True, color=FRESH_COLOUR, alpha=0.5,
+        label="sold to fresh arms",
+    )  # fmt: skip
+    axes.stairs(
+        (market.sold_fresh + market.sold_touched)[:shown], edges,
+        baseline=market.sold_fresh[:shown], fill=True, color=CONGESTION_COLOUR, alpha=0.35,
+        label="sold to arms pulled before",
+    )  # fmt: skip
+    axes.set_ylim(0.0, 1.05 * float(market.problem.pulls[:shown].max()))
+    axes.set_ylabel("expected pulls")
+
+
+def _draw_worth(axes: Axes, market: Demand, shown: int) -> None:
+    edges = np.arange(shown + 1) - 0.5
+    above, both = market.above[:shown], (market.above + market.at_price)[:shown]
+    axes.stairs(above, edges, fill=True, color=PRICE_COLOUR, alpha=0.4, label="above the price")
+    axes.stairs(
+        both, edges, baseline=above, fill=True, color=AT_COLOUR, alpha=0.5, label="at the price"
+    )
+    axes.plot(
+        market.problem.pulls[:shown], color="black", linestyle="dashed", linewidth=1.4,
+        label="pulls on offer",
+    )  # fmt: skip
+    axes.set_ylim(bottom=0.0)
+    axes.set_ylabel("expected arms")

@@ -1,0 +1,274 @@
+"""Episodes and markets as interactive web pages; needs the extra `plot`.
+
+A page holds everything it needs and asks no other host for anything; its content security policy
+says so to the browser. Names of arms come from users: they are escaped wherever they appear.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..bounds import Episode
+from ..prices import Demand
+from ..support import write_whole
+from . import episode_lines as lines
+from .colours import (
+    COLOURS,
+    CONGESTION_COLOUR,
+    DASHES,
+    FRESH_COLOUR,
+    PRICE_COLOUR,
+    SHORTFALL_COLOUR,
+)
+from .market_figures import AT_COLOUR, fresh_names
+
+Floats = npt.NDArray[np.float64]
+PLOTLY_DASHES = {"solid": "solid", "dashed": "dash", "dashdot": "dashdot", "dotted": "dot"}
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src data: blob:; font-src data:"
+)
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>body {{ font-family: sans-serif; margin: 1rem auto; max-width: 75rem; padding: 0 1rem }}
+h1 {{ font-size: 1.2rem }}</style>
+</head>
+<body>
+<h1>{title}</h1>
+<p>{text}</p>
+{figure}
+</body>
+</html>
+"""
+HOVER = (
+    "<b>%{meta}</b>, stage %{x}<br>good/pulls: %{customdata[0]}/%{customdata[1]}<br>"
+    "expected reward %{customdata[2]:.4f}<br>value of information %{customdata[3]:.4f}<br>"
+    "index %{customdata[4]:.4f}<br>price %{customdata[5]:.4f}<extra></extra>"
+)
+
+
+def save_page(page: str, file: str | Path) -> None:
+    """Write a page."""
+    write_whole(file, page)
+
+
+def episode_page(episode: Episode, expected: npt.ArrayLike | None = None) -> str:
+    """One episode as a page: the panels of `episode_figure`, every point with its numbers."""
+    lines.refuse_empty([episode])
+    figure = episode_panels(episode, expected)
+    problem = episode.problem
+    seed = "" if episode.seed is None else f", seed {episode.seed}"
+    title = f"{episode.policy} on {problem.number_of_arms} arms, horizon {problem.horizon}{seed}"
+    text = (
+        f"Lost in this episode: {episode.running_loss[-1]:.4f}. No policy is expected to earn more "
+        f"than {episode.upper_bound:.4f}. Filled points are pulls with a good outcome, open ones "
+        "with a bad outcome. Click on names to hide them, twice to see one alone."
+    )
+    if episode.deployed:
+        text += f" Deployed after the last stage: {problem.arms[episode.pulled[-1][0]].name}."
+    return _page(figure, title, text)
+
+
+def episode_panels(
+    episode: Episode, expected: npt.ArrayLike | None = None, *, first: str = "value of information"
+) -> Any:
+    """The panels of one episode as a plotly figure; `first` is the title of the first one."""
+    titles = (first, "expected reward", "index and price", "loss so far")
+    figure = _panels(titles, heights=[0.2, 0.2, 0.4, 0.2])
+    styles = lines.arm_styles([episode])
+    named: set[str] = set()
+    seen = lines.fresh_groups([episode])
+    for line in lines.lines_of(episode):
+        if not line.fresh or line.group in seen:
+            _add_line(figure, episode, line, styles, named)
+    for arm, style in styles.items():
+        _add_pulls(figure, episode, arm, style)
+    _add_price(figure, episode)
+    _add_loss(figure, episode, expected)
+    return figure
+
+
+def market_page(market: Demand) -> str:
+    """The market as a page: the panels of `market_figure`."""
+    figure = _panels(("price and index", "expected pulls", "expected arms"), heights=[1, 1, 1])
+    problem, shown = market.problem, market.problem.horizon
+    _add_curve(figure, 1, market.prices[:shown], "price of a pull", PRICE_COLOUR, width=4)
+    for number, name in enumerate(fresh_names(market)):
+        colour = FRESH_COLOUR if number == 0 else COLOURS[number - 1]
+        _add_curve(figure, 1, market.fresh_index[number, :shown], name, colour)
+    for row, values, name, colour in (
+        (2, market.sold_fresh, "sold to fresh arms", FRESH_COLOUR),
+        (2, market.sold_touched, "sold to arms pulled before", CONGESTION_COLOUR),
+        (3, market.above, "above the price", PRICE_COLOUR),
+        (3, market.at_price, "at the price", AT_COLOUR),
+    ):
+        _add_bars(figure, row, values[:shown], name, colour)
+    _add_curve(figure, 3, problem.pulls[:shown], "pulls on offer", "black", dash="dash")
+    figure.update_layout(barmode="stack", bargap=0)
+    title = f"the market of {problem.number_of_arms} arms, horizon {shown}"
+    text = "Expected numbers, with the pulls of every stage sold in order of index."
+    if problem.stages > shown:
+        text += f" Price of the deployment: {market.prices[-1]:.4f}."
+    return _page(figure, title, text)
+
+
+# -- what both are made of ----------------------------------------------------------------------
+
+
+def _panels(titles: tuple[str, ...], heights: list[float]) -> Any:
+    try:
+        from plotly.subplots import make_subplots
+    except ImportError:
+        raise ImportError(
+            'pages need plotly; install it with: pip install "decobandit[plot]"'
+        ) from None
+    rows = len(titles)
+    figure = make_subplots(
+        rows=rows, cols=1, shared_xaxes=True, vertical_spacing=0.03, row_heights=heights
+    )
+    for row, title in enumerate(titles, start=1):
+        figure.update_yaxes(title_text=title, row=row, col=1)
+    figure.update_xaxes(title_text="stage", row=rows, col=1)
+    figure.update_layout(
+        height=280 * rows, template="plotly_white", hovermode="closest",
+        margin={"l": 70, "r": 20, "t": 20, "b": 50}, 
+        legend={"groupclick": "togglegroup", "tracegroupgap": 0, "traceorder": "normal"},
+    )  # fmt: skip
+    return figure
+
+
+def _page(figure: Any, title: str, text: str) -> str:
+    drawn = figure.to_html(
+        full_html=False, include_plotlyjs=True, include_mathjax=False, div_id="figure",
+        config={"displaylogo": False, "responsive": True, "showLink": False},
+    )  # fmt: skip
+    return PAGE.format(policy=POLICY, title=escape(title), text=escape(text), figure=drawn)
+
+
+def as_text(name: str) -> str:
+    """A name that plotly shows as it is: no tags, no %{} templates, no formula between $ signs."""
+    return escape(name).replace("$", "&#36;").replace("%", "&#37;")
+
+
+def _add_curve(
+    figure: Any, row: int, values: Floats, name: str, colour: str, *, width: float = 1.8,
+    dash: str = "solid",
+) -> None:  # fmt: skip
+    figure.add_scatter(
+        x=list(range(len(values))), y=values.tolist(), mode="lines", name=as_text(name),
+        line={"color": colour, "width": width, "dash": dash}, meta=as_text(name),
+        hovertemplate="%{meta}, stage %{x}: %{y:.4f}<extra></extra>", row=row, col=1,
+    )  # fmt: skip
+
+
+def _add_bars(figure: Any, row: int, values: Floats, name: str, colour: str) -> None:
+    figure.add_bar(
+        x=list(range(len(values))), y=values.tolist(), name=as_text(name), meta=as_text(name),
+        marker={"color": colour, "line": {"width": 0}}, opacity=0.5,
+        hovertemplate="%{meta}, stage %{x}: %{y:.4f}<extra></extra>", row=row, col=1,
+    )  # fmt: skip
+
+
+# -- parts of an episode -------------------------------------------------------------------------
+
+
+def _terms(episode: Episode) -> tuple[Floats, Floats, Floats]:
+    """What the three upper panels show, each (stages, arms)."""
+    return episode.value_of_information, episode.expected_reward, episode.index
+
+
+def _numbers(episode: Episode, arm: int, stages: npt.NDArray[np.int64]) -> list[list[float]]:
+    """What HOVER shows of an arm."""
+    columns = [
+        episode.good, episode.good + episode.bad, episode.expected_reward,
+        episode.value_of_information, episode.index,
+    ]  # fmt: skip
+    own = [column[stages, arm] for column in columns]
+    rows = np.column_stack([*own, episode.prices[stages]])
+    return [[int(good), int(pulls), *rest] for good, pulls, *rest in rows.round(6).tolist()]
+
+
+def _add_line(
+    figure: Any, episode: Episode, line: lines.Line, styles: dict[int, lines.Style], named: set[str]
+) -> None:
+    """One curve in the three upper panels, with one entry in the legend."""
+    if line.fresh:
+        shown = name = lines.fresh_label(episode.problem, line.group)
+        dash, key = PLOTLY_DASHES[DASHES[line.group % len(DASHES)]], f"group {line.group}"
+        colour = FRESH_COLOUR
+    else:
+        name, (colour, dashes) = episode.problem.arms[line.arm].name, styles[line.arm]
+        shown, dash, key = lines.short_name(name), PLOTLY_DASHES[dashes], f"arm {line.arm}"
+    stages = np.arange(episode.stages)[line.stages]
+    numbers = _numbers(episode, line.arm, stages)
+    for row, values in enumerate(_terms(episode), start=1):
+        figure.add_scatter(
+            x=stages.tolist(), y=values[stages, line.arm].tolist(), mode="lines",
+            name=as_text(shown), legendgroup=key, showlegend=key not in named,
+            line={"color": colour, "width": 1.6, "dash": dash}, meta=as_text(name),
+            customdata=numbers, hovertemplate=HOVER, row=row, col=1,
+        )  # fmt: skip
+        named.add(key)
+
+
+def _add_pulls(figure: Any, episode: Episode, arm: int, style: lines.Style) -> None:
+    """The pulls of an arm: filled points for good outcomes, open ones for bad."""
+    stages = np.flatnonzero(episode.was_pulled[: episode.problem.horizon, arm])
+    if not stages.size:  # pulled as a deployment only
+        return
+    outcomes = [episode.outcomes[t][episode.pulled[t].index(arm)] for t in stages]
+    name, numbers = as_text(episode.problem.arms[arm].name), _numbers(episode, arm, stages)
+    size = float(np.clip(260.0 / episode.stages, 3.0, 8.0))
+    fills = [style.colour if good else "white" for good in outcomes]
+    for row, values in enumerate(_terms(episode), start=1):
+        figure.add_scatter(
+            x=stages.tolist(), y=values[stages, arm].tolist(), mode="markers",
+            marker={"color": fills, "size": size, "line": {"color": style.colour, "width": 1.2}},
+            legendgroup=f"arm {arm}", showlegend=False, name=name, meta=name,
+            text=["pulled, good" if good else "pulled, bad" for good in outcomes],
+            customdata=numbers, hovertemplate="%{text}<br>" + HOVER, row=row, col=1,
+        )  # fmt: skip
+
+
+def _add_price(figure: Any, episode: Episode) -> None:
+    """The price, and bars between it and what was lost."""
+    played = min(episode.stages, episode.problem.horizon)
+    _add_curve(figure, 3, episode.prices[:played], "price of a pull", PRICE_COLOUR, width=4)
+    excess, pulled = episode.excess[:played], episode.was_pulled[:played]
+    for name, lost, colour in (
+        ("shortfall", pulled & (excess < 0.0), SHORTFALL_COLOUR),
+        ("congestion", ~pulled & (excess > 0.0), CONGESTION_COLOUR),
+    ):
+        stages, arms = np.nonzero(lost)
+        figure.add_bar(
+            x=stages.tolist(), y=excess[stages, arms].tolist(),
+            base=episode.prices[stages].tolist(), width=0.72, name=name,
+            marker={"color": colour, "line": {"width": 0}}, opacity=0.3,
+            text=[as_text(episode.problem.arms[arm].name) for arm in arms], textposition="none",
+            customdata=np.abs(excess[stages, arms]).round(6).tolist(),
+            hovertemplate=f"{name} at stage %{{x}}: %{{customdata:.4f}} (%{{text}})"
+            "<extra></extra>", row=3, col=1,
+        )  # fmt: skip
+    figure.update_layout(barmode="overlay")
+
+
+def _add_loss(figure: Any, episode: Episode, expected: npt.ArrayLike | None) -> None:
+    _add_curve(figure, 4, episode.running_loss, "loss in this episode", "black")
+    for name, values, colour in (
+        ("shortfall so far", episode.shortfall, SHORTFALL_COLOUR),
+        ("congestion so far", episode.congestion, CONGESTION_COLOUR),
+    ):
+        _add_curve(figure, 4, np.cumsum(values), name, colour, width=1.2)
+    if expected is not None:
+        line = lines.checked_expected(episode, expected)
+        _add_curve(figure, 4, line, "expected loss", "black", dash="dash")

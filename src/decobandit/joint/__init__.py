@@ -1,0 +1,17 @@
+"""All arms together: joint states and the exact optimum over them.
+
+Imports `problem` and what is below it; not `arm`.
+"""
+
+from typing import TYPE_CHECKING
+
+from ..support.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .exact_optimum import Optimum as Optimum
+    from .exact_optimum import TooLarge as TooLarge
+    from .exact_optimum import count_states as count_states
+    from .exact_optimum import optimum as optimum
+    from .joint_states import JointValues as JointValues
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

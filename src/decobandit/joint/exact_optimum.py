@@ -1,0 +1,245 @@
+"""The exact optimum: dynamic programming over the joint states of all arms.
+
+Exchangeable arms are not distinguished. Stages are processed backward, with the values of two
+stages in memory; all sizes are known before the first array is allocated. `kernels/joint.py` has
+the recursion.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from math import comb, floor, log10
+from typing import Any
+
+from ..problem import Problem, check_problem, refuse_batches
+from ..support import (
+    Report,
+    obeys_workers,
+    renamed_keyword,
+    silent,
+    worker_count,
+)
+from ..support import limit_bytes as machine_limit
+from .joint_states import Counted, JointValues, columns, count
+from .joint_sweep import sweep, sweep_two_arms, two_arm_states
+
+MOST_STATES = 5e11  # an hour or more
+MOST_OUTCOMES = 5e10  # the same for sets of arms with their outcomes, which take longer
+MOST_UNSTORED = 3  # stages whose values are recomputed instead of stored, if memory is short
+SHAPE_BYTES = 40  # per column of a shape, while it is made
+
+
+class TooLarge(ValueError):
+    """The exact optimum would need too much memory or time.
+
+    See Also
+    --------
+    optimum, count_states
+    """
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The largest expected reward that any policy can earn.
+
+    Attributes
+    ----------
+    value : float
+        The optimum.
+    states : int
+        Joint states of all stages.
+    bytes : int
+        Memory that was set aside.
+    seconds : float
+        That the computation took.
+    problem : Problem
+        What was solved.
+    tables : JointValues or None
+        Values of all states, where they were kept.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, optimum
+    >>> optimum(Problem.uniform(arms=2, horizon=4)).states
+    19
+    """
+
+    value: float
+    states: int
+    bytes: int
+    seconds: float
+    problem: Problem = field(repr=False)
+    tables: JointValues | None = field(default=None, repr=False, compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as `deco optimum --json` prints them."""
+        return {
+            "value": self.value,
+            "states": self.states,
+            "seconds": self.seconds,
+            "arms": self.problem.number_of_arms,
+            "horizon": self.problem.horizon,
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"Optimum({self.problem.number_of_arms} arms, horizon {self.problem.horizon}: "
+            f"{self.value:.9f}, {_number(self.states)} states, {_size(self.bytes)}, "
+            f"{self.seconds:.2f} s)"
+        )
+
+
+def count_states(problem: Problem) -> tuple[int, int]:
+    """Joint states of all stages, and those of the largest one.
+
+    Exact, unless counting itself would take long: then a lower bound, beyond all that can be done.
+
+    Parameters
+    ----------
+    problem : Problem
+        Whose states are counted.
+
+    Returns
+    -------
+    tuple of int
+        States of all stages together, and of the stage that has most.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, count_states
+    >>> count_states(Problem.uniform(arms=2, horizon=4))
+    (19, 10)
+    """
+    refuse_batches(check_problem(problem), "exact optimum")
+    states = count(problem).states
+    return sum(states), max(states)
+
+
+@renamed_keyword("threads", "workers")
+@obeys_workers
+def optimum(
+    problem: Problem,
+    *,
+    keep: bool = False,
+    limit_bytes: int | None = None,
+    progress: Report | None = None,
+    workers: int | None = None,
+) -> Optimum:
+    """The exact optimum, by dynamic programming over the joint states of all arms.
+
+    Parameters
+    ----------
+    problem : Problem
+        A small one; `count_states` says how small it is.
+    keep : bool
+        Whether to keep the values of all states, from which a policy can be read.
+    limit_bytes : int, optional
+        Memory that may be used; 70% of what is available by default.
+    progress : callable, optional
+        Told how many levels are done.
+    workers : int, optional
+        Threads that share the work; all processors by default.
+
+    Returns
+    -------
+    Optimum
+
+    Raises
+    ------
+    TooLarge
+        At once, where the states need more memory or time than allowed.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, optimum
+    >>> round(optimum(Problem.uniform(arms=2, horizon=4)).value, 6)
+    2.277778
+    """
+    refuse_batches(check_problem(problem), "exact optimum")
+    began = time.perf_counter()
+    counted = count(problem)
+    dense = problem.number_of_arms == 2 and problem.pulls_per_stage == 1 and not keep
+    limit = machine_limit() if limit_bytes is None else limit_bytes
+    needed, unstored = 0, 0
+    while unstored < MOST_UNSTORED and (unstored == 0 or needed > limit):
+        unstored += 1
+        needed = _bytes(problem, counted, unstored, keep=keep, dense=dense)
+    _check_size(problem, counted, needed, limit)
+    number, report = worker_count(workers), progress or silent
+    if dense:
+        value, tables = sweep_two_arms(problem, number, report), None
+    else:
+        value, tables = sweep(problem, number, report, unstored=unstored, keep=keep)
+    fresh = (g.count * float(g.terminal[0]) for g in problem.groups if g.terminal is not None)
+    return Optimum(
+        value=value + sum(fresh),
+        states=sum(counted.states),
+        bytes=needed,
+        seconds=time.perf_counter() - began,
+        problem=problem,
+        tables=tables,
+    )
+
+
+# -- sizes --------------------------------------------------------------------------------------
+
+
+def _bytes(problem: Problem, counted: Counted, unstored: int, *, keep: bool, dense: bool) -> int:
+    """Values of two stages, or of all; and their shapes, of the levels within a stage too."""
+    if dense:
+        return 8 * two_arm_states(problem)
+    states, shapes = counted.states, counted.shapes
+    wide = SHAPE_BYTES * sum(columns(problem))
+    if keep:
+        return 8 * sum(states) + wide * sum(shapes)
+    if problem.pulls_per_stage == 1:
+        states = states[: max(len(states) - unstored, 1)]
+    two = max(a + b for a, b in zip(states, [*states[1:], 0], strict=True))
+    return 8 * two + wide * max(shapes) * (problem.pulls_per_stage + unstored)
+
+
+def _check_size(problem: Problem, counted: Counted, needed: int, limit: int) -> None:
+    states = sum(counted.states)
+    tried = _outcomes(problem, counted)
+    if needed > limit:
+        reason = f"limit {_size(limit)}"
+    elif states > MOST_STATES or not counted.exact:
+        reason = f"limit {_number(MOST_STATES)} states" if counted.exact else "too many to count"
+    elif tried > MOST_OUTCOMES:
+        reason = f"up to {_number(tried)} sets with outcomes, limit {_number(MOST_OUTCOMES)}"
+    else:
+        return
+    more = "" if counted.exact else "more than "
+    raise TooLarge(
+        f"exact optimum needs {more}{_number(states)} states and {_size(needed)} ({reason}); "
+        "use 'deco solve' for a bound or 'deco evaluate' for a policy"
+    )
+
+
+def _outcomes(problem: Problem, counted: Counted) -> int:
+    """Sets of arms with their outcomes, over all states: at most so many. 0 for single pulls."""
+    m, arms = problem.pulls_per_stage, sum(columns(problem))
+    if m == 1:
+        return 0
+    total = 0
+    for t, states in enumerate(counted.states):
+        kinds = min(arms, len(problem.groups) * (t + 1) * (t + 2) // 2)
+        total += states * min(comb(arms, m) * 2**m, comb(m + 2 * kinds - 1, m))
+    return total
+
+
+def _number(x: float) -> str:
+    """1234, or 7.6e9; whole numbers may be too large for floating point."""
+    if x < 10_000:
+        return str(x)
+    exponent = floor(log10(x))
+    tenths = round(int(x) * 10 / 10**exponent)
+    return f"{tenths / 10:.1f}e{exponent}" if tenths < 100 else f"1.0e{exponent + 1}"
+
+
+def _size(x: float) -> str:
+    """61 GB, 1.3 GB or 0.5 MB."""
+    if x < 1e9:
+        return f"{x / 1e6:.1f} MB"
+    return f"{x / 1e9:.1f} GB" if x < 1e10 else f"{_number((int(x) + 5 * 10**8) // 10**9)} GB"

@@ -1,0 +1,275 @@
+"""Joint states of all arms: their number, their shapes level by level, and how they are ranked.
+
+A level is the set of states with the same total number of pulls. `kernels/joint.py` defines shapes,
+runs and ranks.
+In a large group, only as many arms have columns as can ever be pulled; the others stay unpulled.
+
+Notations
+    G, C, S  groups, columns, shapes of a level
+    m        pulls per stage; no arm has more than ceil(level / m) pulls
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..problem import Problem, State
+from ..support import Floats, Ints
+from .kernels.joint import Ranking, Shapes
+
+COUNTING_STEPS = 10_000_000  # additions; a problem that needs more has too many states anyway
+COUNT_LIMIT = 10**30  # states; larger numbers are not counted exactly
+LARGEST_RANK = 2.0**62
+
+
+# -- counting, by generating functions ----------------------------------------------------------
+
+
+class Counted(NamedTuple):
+    """Joint states and shapes at the beginning of each stage, (stages,)."""
+
+    states: list[int]
+    shapes: list[int]
+    exact: bool  # otherwise there are at least as many
+
+
+def columns(problem: Problem) -> list[int]:
+    """Arms of each group that can be pulled at all."""
+    spent = round(problem.pulls.sum())
+    return [min(group.count, spent) for group in problem.groups]
+
+
+def levels(problem: Problem) -> list[int]:
+    """Pulls made in all before each stage."""
+    return [problem.pulls_per_stage * t for t in range(problem.stages)]
+
+
+def count(problem: Problem) -> Counted:
+    """Count the joint states without enumerating them."""
+    arms, stages, m = columns(problem), problem.stages, problem.pulls_per_stage
+    squares = sum(c * c for c in arms)
+    steps = squares * m * stages * (1 if m == 1 else stages)
+    exact = steps <= COUNTING_STEPS
+    if not exact:
+        # a lower bound: as if m - 2 arms were pulled at every stage without success, others never
+        few = min(m, 2)
+        arms, m = _fewer(arms, min(12, problem.number_of_arms - m + few)), few
+        stages = min(stages, 400 if m == 1 else 40)
+    states, shapes = (
+        _multisets(arms, stages - 1, stages - 1, weighted)
+        if m == 1
+        else [_multisets(arms, m * t, t, weighted)[m * t] for t in range(stages)]
+        for weighted in (True, False)
+    )
+    return Counted(states, shapes, exact and states[-1] <= COUNT_LIMIT)
+
+
+def _fewer(arms: Sequence[int], most: int) -> list[int]:
+    """As many arms of each group as leave at most `most` in all."""
+    before = accumulate(arms, initial=0)
+    kept = [min(count, most - taken) for taken, count in zip(before, arms, strict=False)]
+    return [count for count in kept if count > 0]
+
+
+def _multisets(arms: Sequence[int], degree: int, most: int, weighted: bool) -> list[int]:
+    """States (weighted) or shapes by number of pulls in all, 0..degree, at most `most` per arm.
+
+    One arm has f(x) = sum_{v <= most} (v+1) x^v states, or sum x^v shapes. Multisets of c arms obey
+    Newton's identity  c F_c = sum_j f(x^j) F_{c-j};  a further group of arms starts from the
+    product so far in place of F_0 = 1. Beyond `COUNT_LIMIT`, further arms are left out: they can
+    only add states.
+    """
+    total = [1] + [0] * degree
+    for count in arms:
+        found = [total]
+        for c in range(1, min(count, degree) + 1):
+            terms = [_times_arm(found[c - j], j, most, weighted) for j in range(1, c + 1)]
+            found.append([sum(column) // c for column in zip(*terms, strict=True)])
+            if found[-1][-1] > COUNT_LIMIT:
+                return found[-1]
+        total = found[-1]
+    return total
+
+
+def _times_arm(series: list[int], j: int, most: int, weighted: bool) -> list[int]:
+    """series * f(x^j), where f = (1 - (most+2) x^(most+1) + (most+1) x^(most+2)) / (1-x)^2.
+
+    Not weighted: f = (1 - x^(most+1)) / (1-x).
+    """
+    end = (most + 1) * j
+    numerator = [(end, -most - 2), (end + j, most + 1)] if weighted else [(end, -1)]
+    result = list(series)
+    for shift, factor in numerator:
+        for i in range(shift, len(series)):
+            result[i] += factor * series[i - shift]
+    for _ in range(2 if weighted else 1):
+        for first in range(min(j, len(result))):
+            result[first::j] = accumulate(result[first::j])
+    return result
+
+
+# -- shapes, level by level ---------------------------------------------------------------------
+
+
+def shapes_at(problem: Problem, level: int, later: Shapes | None = None) -> Shapes:
+    """All shapes of a level, linked to those of the level after it where this is given."""
+    arms = columns(problem)
+    group = np.repeat(np.arange(len(arms)), arms)
+    pulls = _partitions(arms, level, -(-level // problem.pulls_per_stage))
+    ends = np.ones(pulls.shape, bool)
+    ends[:, :-1] = (pulls[:, 1:] != pulls[:, :-1]) | (group[1:] != group[:-1])
+    after = np.full(pulls.shape, -1, np.int32)
+    if later is not None:
+        keys = _keys(later.pulls)
+        for c in range(len(group)):
+            (rows,) = np.nonzero(ends[:, c])
+            pulled = pulls[rows]
+            pulled[:, c] += 1
+            place = np.minimum(np.searchsorted(keys, _keys(pulled)), len(keys) - 1)
+            # missing shapes cannot occur: an arm is pulled at most once per stage
+            there = np.all(later.pulls[place] == pulled, axis=1)
+            after[rows[there], c] = place[there]
+    return Shapes(pulls, _offsets(pulls, ends), after)
+
+
+def _partitions(arms: Sequence[int], level: int, most: int) -> npt.NDArray[np.int32]:
+    """Pulls of every column, (S, C): `level` in all, each at most `most`, ascending in a group."""
+    left = np.array([level])
+    after = sum(arms)
+    steps: list[tuple[Ints, Ints]] = []  # per column: row that it extends, pulls
+    for count in arms:
+        low = np.zeros_like(left)
+        for unfilled in range(count, 0, -1):
+            after -= 1
+            low = np.maximum(low, left - after * most)
+            choices = np.minimum(most, left // unfilled) - low + 1
+            row = np.repeat(np.arange(left.size), choices)
+            v = low[row] + np.arange(row.size) - np.repeat(np.cumsum(choices) - choices, choices)
+            steps.append((row, v))
+            left, low = left[row] - v, v
+    pulls = np.empty((left.size, len(steps)), np.int32)
+    row = np.arange(left.size)
+    for c in range(len(steps) - 1, -1, -1):
+        pulls[:, c] = steps[c][1][row]
+        row = steps[c][0][row]
+    return pulls
+
+
+def _keys(pulls: npt.NDArray[np.int32]) -> npt.NDArray[np.bytes_]:
+    """One byte string per row, in the lexical order of the rows."""
+    return np.ascontiguousarray(pulls, ">u2").view(f"S{2 * pulls.shape[1]}")[:, 0]
+
+
+def _offsets(pulls: npt.NDArray[np.int32], ends: npt.NDArray[np.bool_]) -> Ints:
+    """Rank of the first state of every shape, and the number of states, (S + 1,)."""
+    size = np.ones(len(pulls), np.int64)
+    r = np.zeros(len(pulls), np.int64)
+    for v, end in zip(pulls.T, ends.T, strict=True):
+        # C(v+r, r) = C(v+r-1, r-1) (v+r) / r, without remainder
+        r += 1
+        size = size * (v + r) // r
+        r[end] = 0
+    return np.concatenate([[0], np.cumsum(size)])
+
+
+# -- ranks of multisets -------------------------------------------------------------------------
+
+
+def ranking_of(problem: Problem) -> Ranking:
+    """The tables that all levels share."""
+    arms, top = columns(problem), levels(problem)[-1]
+    most = max(arms)
+    under = _under(problem.stages + 2, most + 2)
+    members = np.zeros((1, 0), np.int64)  # all multisets of r values, in order of rank
+    tables: list[Ints] = []
+    for r in range(most if problem.pulls_per_stage == 1 else 0):
+        # r + 1 arms with v pulls, or one with v - 1 and r with v: no more than top + 1 in all
+        v = (top + 1) // (r + 1)
+        tables.append(_insertions(members[: under[v + 1, r]], v, under))
+        values = range((top + 1) // (r + 2) + 1)
+        members = np.concatenate([_with_largest(members[: under[x + 1, r]], x) for x in values])
+    return Ranking(
+        group=np.repeat(np.arange(len(arms)), arms),
+        under=under,
+        start=np.array([0, *accumulate(table.size for table in tables)]),
+        width=np.array([table.shape[1] for table in tables], np.int64),
+        insert=np.concatenate([np.zeros(0, np.int64), *(table.ravel() for table in tables)]),
+    )
+
+
+def _under(values: int, most: int) -> Ints:
+    """C(v + i - 1, i) for v < values, i < most: multisets of i values out of 0..v-1."""
+    under = np.zeros((values, most))
+    under[0, 0] = 1.0
+    for v in range(1, values):
+        under[v] = np.minimum(np.cumsum(under[v - 1]), LARGEST_RANK)
+    return under.astype(np.int64)
+
+
+def _with_largest(members: Ints, x: int) -> Ints:
+    return np.column_stack([members, np.full(len(members), x)])
+
+
+def _insertions(members: Ints, v: int, under: Ints) -> Ints:
+    """Rank of every multiset (a row) with one more value 0..v (a column)."""
+    rows, r = members.shape
+    i = np.arange(1, r + 1)
+    none = np.zeros((rows, 1), np.int64)
+    # values up to g keep their position, the others move up by one
+    keep = np.hstack([none, np.cumsum(under[members, i], axis=1)])
+    move = np.hstack([none, np.cumsum(under[members, i + 1][:, ::-1], axis=1)])[:, ::-1]
+    g = np.arange(v + 1)
+    position = (members[:, :, None] <= g).sum(axis=1)
+    ranks: Ints = np.take_along_axis(keep, position, axis=1)
+    ranks += np.take_along_axis(move, position, axis=1) + under[g, position + 1]
+    return ranks
+
+
+# -- values that were kept ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class JointValues:
+    """The value of every joint state at every stage."""
+
+    problem: Problem
+    ranking: Ranking
+    shapes: tuple[Shapes, ...]  # (stages,)
+    values: tuple[Floats, ...]  # (stages,) W_t by rank
+    _keys: tuple[npt.NDArray[np.bytes_], ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_keys", tuple(_keys(shapes.pulls) for shapes in self.shapes))
+
+    def value(self, stage: int, state: State) -> float:
+        """What the optimal policy earns from the beginning of a stage on, last rewards included."""
+        arms = list(zip(state.pulls, state.good, strict=True))
+        total = 0.0
+        pulled: list[tuple[int, int]] = []
+        for group, count in zip(self.problem.groups, columns(self.problem), strict=True):
+            own = sorted(arms[member] for member in group.members)
+            pulled += own[-count:]
+            if group.terminal is not None:
+                total += sum(float(group.terminal[n * (n + 1) // 2 + g]) for n, g in own)
+        if stage == self.problem.stages:
+            return total
+        return total + float(self.values[stage][self._rank(stage, pulled)])
+
+    def _rank(self, stage: int, arms: list[tuple[int, int]]) -> int:
+        group, under = self.ranking.group, self.ranking.under
+        key = _keys(np.array([[n for n, _ in arms]], np.int32))
+        shape = int(np.searchsorted(self._keys[stage], key)[0])
+        rank = own = r = 0
+        for c, (n, g) in enumerate(arms):
+            r += 1
+            own += int(under[g, r])
+            if c + 1 == len(arms) or group[c + 1] != group[c] or arms[c + 1][0] != n:
+                rank = rank * int(under[n + 1, r]) + own
+                own = r = 0
+        return int(self.shapes[stage].offset[shape]) + rank

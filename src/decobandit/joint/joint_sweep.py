@@ -1,0 +1,225 @@
+"""Backward over all stages: the values of the joint states, a stage from the one after it.
+
+Threads share the shapes of a stage. For two arms, whose stages are rewritten in place, each thread
+takes the next block of stages and follows the thread before it through the slabs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from threading import Condition
+
+import numpy as np
+
+from ..problem import Problem, arms_of
+from ..support import Floats, Ints, Progress, Report, pool
+from .joint_states import JointValues, levels, ranking_of, shapes_at
+from .kernels.joint import Ladder, Shapes, fill_last, fill_level
+from .kernels.joint_sets import fill_sets
+from .kernels.two_arms import last_slabs, step_fronts
+
+SMALL_LEVEL = 20_000  # states; below this, threads are not worth it
+PARTS_PER_THREAD = 4
+CACHE_BYTES = 8 * 2**20  # what the slabs of one front may take
+MOST_STAGES_PER_BLOCK = 16
+FRONTS_AT_ONCE = 16
+SHORT_HORIZON = 150  # two arms: below this, threads are not worth it
+
+
+# -- any number of arms -------------------------------------------------------------------------
+
+
+def sweep(
+    problem: Problem, workers: int, report: Report, *, unstored: int = 1, keep: bool = False
+) -> tuple[float, JointValues | None]:
+    """W_0 of the fresh state; and the values of all stages, if they are to be kept.
+
+    With one pull per stage, the last `unstored` stages, which have most states, are not stored but
+    found again wherever they are needed.
+    """
+    stages = _Stages(problem, workers)
+    last = problem.stages - 1
+    if keep or problem.pulls_per_stage > 1:
+        unstored = 0
+    unstored = min(unstored, last)
+    ahead, after = [shapes_at(problem, levels(problem)[last])], np.empty(0)
+    if unstored == 0:
+        after = stages.fill(last, ahead, ahead, after)
+    _tell(report, problem, 1)
+    kept = [(ahead[0], after)] if keep else []
+    for t in range(last - 1, -1, -1):
+        within = list(_within(problem, t, ahead[0]))[::-1]
+        if last - t < unstored:
+            ahead.insert(0, within[0])
+        else:
+            after = stages.fill(t, within, ahead, after)
+            ahead = within[:1]
+        if keep:
+            kept.append((within[0], after))
+        _tell(report, problem, problem.stages - t)
+    tables = None
+    if keep:
+        shapes, values = zip(*reversed(kept), strict=True)
+        tables = JointValues(problem, stages.ranking, shapes, values)
+    return float(after[0]), tables
+
+
+def _tell(report: Report, problem: Problem, levels: int) -> None:
+    report(Progress("optimum", levels, problem.stages))
+
+
+def _within(problem: Problem, t: int, later: Shapes) -> Iterator[Shapes]:
+    """Linked shapes of the levels within stage t, the last one first."""
+    first = levels(problem)[t]
+    for level in range(first + problem.pulls_per_stage - 1, first - 1, -1):
+        later = shapes_at(problem, level, later)
+        yield later
+
+
+class _Stages:
+    """Fills the values of a stage, in threads."""
+
+    def __init__(self, problem: Problem, workers: int) -> None:
+        self.ranking = ranking_of(problem)
+        self._arms = arms_of(problem)
+        self._pulls = problem.pulls.round().astype(int)
+        self._sets = problem.pulls_per_stage > 1
+        self._workers = workers
+
+    def fill(self, t: int, within: list[Shapes], ahead: list[Shapes], after: Floats) -> Floats:
+        """W_t from W_{t+1} = after, which is empty if it is not stored.
+
+        within: shapes of the stage, and after each of its pulls but the last; ahead: those of the
+        next stage, and of all others that are not stored.
+        """
+        shapes = within[0]
+        values = np.empty(shapes.offset[-1])
+        ladder = _ladder(within if self._sets else [shapes, *ahead])
+
+        def part(first: int, last: int) -> None:
+            if self._sets:
+                fill_sets(
+                    self._arms, t, self._pulls[t], self.ranking, shapes, first, last, values,
+                    ladder, ahead[0], after,
+                )  # fmt: skip
+            elif t + 1 == self._pulls.size:
+                fill_last(self._arms, t, self.ranking, shapes, first, last, values)
+            else:
+                fill_level(self._arms, t, self.ranking, ladder, first, last, values, after)
+
+        self._in_parts(part, shapes.offset)
+        return values
+
+    def _in_parts(self, part: Callable[[int, int], None], offset: Ints) -> None:
+        shapes, states = offset.size - 1, int(offset[-1])
+        if self._workers == 1 or states < SMALL_LEVEL:
+            part(0, shapes)
+            return
+        cuts = np.linspace(0, states, PARTS_PER_THREAD * self._workers + 1)
+        edges = np.unique(np.searchsorted(offset, cuts)).tolist()
+        with pool(self._workers) as threads:
+            threads.map(part, edges[:-1], edges[1:])
+
+
+def _ladder(rungs: list[Shapes]) -> Ladder:
+    return Ladder(
+        first=np.cumsum([0, *(len(shapes.pulls) for shapes in rungs[:-1])]),
+        pulls=np.concatenate([shapes.pulls for shapes in rungs]),
+        after=np.concatenate([shapes.after for shapes in rungs]),
+        offset=np.concatenate([shapes.offset[:-1] for shapes in rungs]),
+        size=np.concatenate([np.diff(shapes.offset) for shapes in rungs]),
+    )
+
+
+# -- two arms, one pull per stage ---------------------------------------------------------------
+
+
+def two_arm_states(problem: Problem) -> int:
+    """Values that are stored for two arms."""
+    return int(_slabs(problem)[0][-1])
+
+
+def _slabs(problem: Problem) -> tuple[Ints, Ints]:
+    """Where each slab begins and where they end; length of their rows."""
+    top = problem.stages - 1
+    n = np.arange((top // 2 if len(problem.groups) == 1 else top) + 1)
+    return np.concatenate([[0], np.cumsum((n + 1) * (top + 1 - n))]), np.append(top + 1 - n, 0)
+
+
+def sweep_two_arms(problem: Problem, workers: int, report: Report) -> float:
+    """W_0 of the fresh state."""
+    top, k2 = problem.stages - 1, len(problem.groups) - 1
+    arms = arms_of(problem)
+    start, width = _slabs(problem)
+    values = np.empty(start[-1])
+    last_slabs(arms, 0, k2, top, start, width, values)
+    _tell(report, problem, 1)
+    largest = 8 * int(np.diff(start).max())
+    depth = min(max(CACHE_BYTES // largest, 2), MOST_STAGES_PER_BLOCK)
+    # (first level, levels, fronts) of each block
+    blocks: list[tuple[int, int, int]] = []
+    for level in range(top - 1, -1, -depth):
+        deep = min(depth, level + 1)
+        blocks.append((level, deep, (level + deep + 1) // 2 if k2 == 0 else level + 1))
+
+    def step(block: int, first: int, last: int) -> None:
+        level, deep, _ = blocks[block]
+        step_fronts(arms, 0, k2, level, deep, first, last, start, width, values)
+
+    def done(block: int) -> None:
+        level, deep, _ = blocks[block]
+        _tell(report, problem, top - level + deep)
+
+    _follow(blocks, step, done, workers if problem.stages >= SHORT_HORIZON else 1)
+    return float(values[0])
+
+
+def _follow(
+    blocks: list[tuple[int, int, int]],
+    step: Callable[[int, int, int], None],
+    done: Callable[[int], None],
+    workers: int,
+) -> None:
+    """Run all blocks, shared by the threads; `done` is called on the calling one, for its own
+    blocks and for the last.
+
+    Front f of a block reads slabs up to f + 1, which the block before it has finished with its
+    front f + depth; later fronts of that block leave them alone.
+    """
+    finished = [0] * len(blocks)
+    moved = Condition()
+    stopped = False
+
+    def work(thread: int) -> None:
+        nonlocal stopped
+        try:
+            for block in range(thread, len(blocks), workers):
+                _, _, fronts = blocks[block]
+                for first in range(0, fronts, FRONTS_AT_ONCE):
+                    last = min(first + FRONTS_AT_ONCE, fronts)
+                    needed = min(last + blocks[block - 1][1], blocks[block - 1][2])
+                    with moved:
+                        while block > 0 and finished[block - 1] < needed and not stopped:
+                            moved.wait()
+                    if stopped:
+                        return
+                    step(block, first, last)
+                    with moved:
+                        finished[block] = last
+                        moved.notify_all()
+                if thread == 0 and block + 1 < len(blocks):
+                    done(block)
+        except BaseException:
+            with moved:
+                stopped = True
+                moved.notify_all()
+            raise
+
+    # the calling thread is one of the workers
+    with pool(workers) as threads:
+        others = [threads.submit(work, thread) for thread in range(1, workers)]
+        work(0)
+        for other in others:
+            other.result()
+    if blocks:
+        done(len(blocks) - 1)

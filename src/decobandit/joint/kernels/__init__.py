@@ -1,0 +1,1 @@
+"""Compiled loops of `joint` over arrays and scalars; notations: `arm.kernels`."""

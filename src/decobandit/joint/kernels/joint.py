@@ -1,0 +1,258 @@
+"""All arms together, backward in time: Bellman's equation over joint states.
+
+    W_t(x) = max over choices of  gain_t + E[ W_{t+1}(x after the pulls) ],    W_T = 0
+
+W is the value less the last rewards of the present state; what a pull changes of these is part of
+its gain, so that nothing has to be stored for the end.
+
+Notations
+    shape     pulls of every arm, ascending within a group of exchangeable arms: C columns
+    run       the arms of a group with the same pulls: columns of equal v; r of them
+    multiset  the good outcomes g_1 <= ... <= g_r of a run, one of C(v+r, r); its rank is the sum
+              of under[g_i, i] = C(g_i + i - 1, i), whatever v is
+    state     a shape and a multiset per run. The states of a shape are one array, the last run
+              fastest: rank = offset[shape] + mixed radix of the multisets' ranks
+
+A pull moves one g from run (k, v) to run (k, v+1), which stands next to it. All runs before are one
+index (outer), all runs after are one index (inner), the same in both shapes: so a pull of one g is
+a few contiguous pieces of `inner` values.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...problem.kernels.layout import row_start
+from ...problem.kernels.worth import worth
+from ...support import Ints
+from ...support.kernels.compiled import compiled
+
+
+class Shapes(NamedTuple):
+    """The S shapes of one level, that is of one number of pulls in all, in lexical order."""
+
+    pulls: npt.NDArray[np.int32]  # (S, C)
+    offset: Ints  # (S + 1,) rank of the shape's first state
+    after: npt.NDArray[np.int32]  # (S, C) shape after a pull of column c; -1 off the end of a run
+
+
+class Ladder(NamedTuple):
+    """The shapes of several levels in a row, one after the other: each level is a rung."""
+
+    first: Ints  # (rungs,) where the shapes of a rung begin
+    pulls: npt.NDArray[np.int32]  # (shapes, C)
+    after: npt.NDArray[np.int32]  # (shapes, C) as in Shapes: counted within the next rung
+    offset: Ints  # (shapes,) rank of the first state, within the rung
+    size: Ints  # (shapes,) number of states
+
+
+class Ranking(NamedTuple):
+    """What ranks need: constant over levels."""
+
+    group: Ints  # (C,) group of each column
+    under: Ints  # (v, i): C(v + i - 1, i), multisets of i values below v
+    start: Ints  # (r,) where the insertions into r values begin
+    width: Ints  # (r,) length of their rows
+    insert: Ints  # their rows, one per rank of r values; column g: rank together with g
+
+
+@compiled
+def pull_row(arms, k, t, n, p, gain):
+    """p, gain (n + 1,): chance of a good outcome, and what a pull at stage t earns, in row n.
+
+    The gain is the worth of a pull by rewards and terminal rewards.
+    """
+    inverse = 1.0 / (arms.alpha[k] + arms.beta[k] + n)
+    bad = arms.reward_bad[k, t]
+    spread = arms.reward_good[k, t] - bad
+    own = arms.terminal[k, row_start(n) : row_start(n + 1)]
+    after = arms.terminal[k, row_start(n + 1) : row_start(n + 2)]
+    for g in range(n + 1):
+        p[g] = (arms.alpha[k] + g) * inverse
+        gain[g] = worth(p[g], bad, spread, own[g], after[g], after[g + 1])
+
+
+@compiled
+def run_length(pulls, group, c, k, v):
+    """How many columns from c on are of group k and have v pulls."""
+    end = c
+    while end < pulls.size and group[end] == k and pulls[end] == v:
+        end += 1
+    return end - c
+
+
+@compiled(inline="always")
+def value_of_pull(gain, p, bad, good):
+    """gain + E[ W_{t+1} ], where W_{t+1} is `bad` or `good` after the outcome."""
+    return gain + bad + p * (good - bad)
+
+
+@compiled(fastmath={"contract", "nsz"})
+def _raise(out, bad, good, p, gain):
+    """out = max(out, value of a pull) over states that differ in other runs only."""
+    for i in range(out.shape[0]):
+        x = value_of_pull(gain, p, bad[i], good[i])
+        out[i] = x if x > out[i] else out[i]
+
+
+@compiled(fastmath={"contract", "nsz"})
+def _raise_row(out, after, p, gain):
+    """out = max(out, value of a pull) over the good outcomes of a single arm."""
+    for g in range(out.shape[0]):
+        x = value_of_pull(gain[g], p[g], after[g], after[g + 1])
+        out[g] = x if x > out[g] else out[g]
+
+
+@compiled
+def _raise_run(out, after, outer, inner, v, leaving, joining, sizes, p, gain):
+    """Try every arm of a run in every state of a shape.
+
+    Removing g from the run is read backwards: `leaving` has the rank of the r - 1 others with g.
+    `joining` has the ranks of the run v + 1 with g. sizes: multisets of the run, of the run
+    without one arm, of the next run, of that with one arm more.
+    """
+    full, left, near, joined = sizes
+    if inner == 1 and left == 1 and near == 1:
+        for o in range(outer):
+            start = o * (v + 1)
+            _raise_row(out[start : start + v + 1], after[start + o : start + o + v + 2], p, gain)
+        return
+    for o in range(outer):
+        for rest in range(left):
+            base = (o * left + rest) * joined
+            for g in range(v + 1):
+                to = (o * full + leaving[rest, g]) * near * inner
+                for b in range(near):
+                    bad = (base + joining[b, g]) * inner
+                    good = (base + joining[b, g + 1]) * inner
+                    if inner == 1:
+                        x = value_of_pull(gain[g], p[g], after[bad], after[good])
+                        out[to] = max(out[to], x)
+                    else:
+                        _raise(
+                            out[to : to + inner], after[bad : bad + inner],
+                            after[good : good + inner], p[g], gain[g],
+                        )  # fmt: skip
+                    to += inner
+
+
+@compiled
+def _insertions(ranking, r, v):
+    """Rank of every multiset of r values in 0..v with one more value, (multisets, width)."""
+    rows, start, width = ranking.under[v + 1, r], ranking.start[r], ranking.width[r]
+    return ranking.insert[start : start + rows * width].reshape((rows, width))
+
+
+@compiled
+def _at_least(out, source, floor):
+    """out = max(source, floor)."""
+    for i in range(out.shape[0]):
+        out[i] = source[i] if source[i] > floor else floor
+
+
+@compiled
+def _fill_last(arms, t, ranking, pulls, out, p, gain):
+    """out: the largest gain in every state of one shape.
+
+    The states of the last runs stand in front of `out` and are repeated for every multiset of the
+    run before, down to the first multiset, which takes their place.
+    """
+    inner, stop = 1, pulls.size
+    out[0] = -np.inf
+    while stop > 0:
+        k, v, c = ranking.group[stop - 1], np.int64(pulls[stop - 1]), stop - 1
+        while c > 0 and ranking.group[c - 1] == k and pulls[c - 1] == v:
+            c -= 1
+        pull_row(arms, k, t, v, p, gain)
+        leaving = _insertions(ranking, stop - c - 1, v)
+        best = np.full(ranking.under[v + 1, stop - c], -np.inf)
+        for rest in range(leaving.shape[0]):
+            for g in range(v + 1):
+                a = leaving[rest, g]
+                best[a] = max(best[a], gain[g])
+        for a in range(best.size - 1, -1, -1):
+            _at_least(out[a * inner : (a + 1) * inner], out[:inner], best[a])
+        inner *= best.size
+        stop = c
+
+
+@compiled
+def fill_last(arms, t, ranking, shapes, first, last, values):
+    """values: W_t at the last stage, in the states of shapes first..last-1; one pull."""
+    p, gain = np.empty(t + 1), np.empty(t + 1)
+    for s in range(first, last):
+        out = values[shapes.offset[s] : shapes.offset[s + 1]]
+        _fill_last(arms, t, ranking, shapes.pulls[s], out, p, gain)
+
+
+@compiled
+def _pull_run(arms, t, ranking, pulls, c, outer, out, after, p, gain):
+    """Try the arms of the run that begins at column c; returns its length and its multisets."""
+    under, group = ranking.under, ranking.group
+    k, v = group[c], np.int64(pulls[c])
+    r = run_length(pulls, group, c, k, v)
+    near = run_length(pulls, group, c + r, k, v + 1)
+    leaving, joining = _insertions(ranking, r - 1, v), _insertions(ranking, near, v + 1)
+    sizes = under[v + 1, r], leaving.shape[0], joining.shape[0], under[v + 2, near + 1]
+    inner = out.size // (outer * sizes[0] * sizes[2])
+    pull_row(arms, k, t, v, p, gain)
+    _raise_run(out, after, outer, inner, v, leaving, joining, sizes, p, gain)
+    return r, sizes[0]
+
+
+@compiled
+def _fill_shape(arms, t, ranking, ladder, after, s, out, spare, place, p, gain):
+    """out: W_t in the states of shape s. Walks down the rungs that are not stored, and back.
+
+    place (rungs, 3): on each rung the shape under way, its next column, and the multisets of the
+    runs before. spare (rungs - 1, ...): values of the shapes on the rungs below the first.
+    """
+    rungs, depth = ladder.first.size, 0
+    place[0] = s, 0, 1
+    out[:] = -np.inf
+    while depth > 0 or place[0, 1] < ladder.pulls.shape[1]:
+        row, c = ladder.first[depth] + place[depth, 0], place[depth, 1]
+        if c == ladder.pulls.shape[1]:  # complete: back to the shape that needs it
+            found = spare[depth - 1, : ladder.size[row]]
+            depth -= 1
+            row, c = ladder.first[depth] + place[depth, 0], place[depth, 1]
+        else:
+            pulls = ladder.pulls[row]
+            end = c + run_length(pulls, ranking.group, c, ranking.group[c], pulls[c]) - 1
+            target = np.int64(ladder.after[row, end])
+            below = ladder.first[depth + 1] + target
+            if after.size > 0:
+                start = ladder.offset[below]
+                found = after[start : start + ladder.size[below]]
+            else:
+                found = spare[depth, : ladder.size[below]]
+                if depth + 2 < rungs:
+                    depth += 1
+                    place[depth] = target, 0, 1
+                    found[:] = -np.inf
+                    continue
+                _fill_last(arms, t + depth + 1, ranking, ladder.pulls[below], found, p, gain)
+        own = out if depth == 0 else spare[depth - 1, : ladder.size[row]]
+        r, multisets = _pull_run(
+            arms, t + depth, ranking, ladder.pulls[row], c, place[depth, 2], own, found, p, gain
+        )
+        place[depth, 1] += r
+        place[depth, 2] *= multisets
+
+
+@compiled
+def fill_level(arms, t, ranking, ladder, first, last, values, after):
+    """values: W_t in the states of shapes first..last-1 of the first rung; one arm is pulled.
+
+    The second rung is stage t + 1, with W_{t+1} = after. If this is empty, the ladder reaches down
+    to the last stage: the values of the last stages, which are most numerous, are then found again
+    wherever they are needed.
+    """
+    rungs = ladder.first.size
+    p, gain = np.empty(t + rungs), np.empty(t + rungs)
+    spare = np.empty((rungs - 1, ladder.size.max() if after.size == 0 else 0))
+    place = np.empty((rungs, 3), np.int64)
+    for s in range(first, last):
+        out = values[ladder.offset[s] : ladder.offset[s] + ladder.size[s]]
+        _fill_shape(arms, t, ranking, ladder, after, s, out, spare, place, p, gain)

@@ -1,0 +1,224 @@
+"""Policies by name: of this package, of entry points of other packages, and by import path.
+
+A policy is looked for among the names of this package (`names.py`), then among the entry points
+`decobandit.policies` of installed packages, then as `package.module:Class`. Classes are loaded on
+first use; a class has its own constructor from a problem (`Policy.make`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
+
+from ..problem import (
+    DEFAULT_TIES,
+    Problem,
+    TieRule,
+    check_problem,
+    refuse_batches,
+    tie_rule,
+    true_problem,
+)
+from ..support import shown, warn_deprecated
+from .names import ALIASES, DEFAULT_POLICY, POLICIES, canonical_name
+
+if TYPE_CHECKING:
+    from ..prices import DualSolution
+    from .base import Policy
+    from .context import Context
+
+
+GROUP = "decobandit.policies"  # of entry points
+_PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+# -- names --------------------------------------------------------------------------------------
+
+
+def policy_names() -> list[str]:
+    """Names that can be asked for: of this package, then of other packages.
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> from decobandit import policy_names
+    >>> "thompson" in policy_names()
+    True
+    """
+    return [*POLICIES, *(point.name for point in _announced() if point.name not in POLICIES)]
+
+
+def check_policies(names: Iterable[str], *, places: bool = True) -> None:
+    """A ValueError for a name that no policy has, before any work is done.
+
+    `places`: whether package.module:Class may be imported. Not where strangers send names.
+    """
+    for name in names:
+        policy_class(name, places=places)
+
+
+def policy_class(name: str, *, places: bool = True) -> type[Policy]:
+    """The class of a policy."""
+    if not isinstance(name, str):
+        raise TypeError(_neither(name))
+    name = canonical_name(name)
+    if name in POLICIES:
+        return _imported(POLICIES[name].where, name)
+    for point in _announced():
+        if point.name == name:
+            return _imported(point.value, name)
+    if places and _PLACE.fullmatch(name):
+        if "" not in sys.path and os.getcwd() not in sys.path:
+            sys.path.append(os.getcwd())  # as `python -m` does: a file beside the study is found
+        return _imported(name, name)
+    more = "; or package.module:Class" if places else ""
+    known = policy_names()
+    near = get_close_matches(name.lower(), [*known, *ALIASES], n=1)
+    meant = f"; did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"no policy is called {name!r}{meant}; known: {', '.join(known)}{more}")
+
+
+def _announced() -> Iterator[EntryPoint]:
+    yield from entry_points(group=GROUP)
+
+
+def _imported(where: str, name: str) -> type[Policy]:
+    from .base import Policy
+
+    module, _, attribute = where.partition(":")
+    try:
+        found = import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is not None and not f"{module}.".startswith(f"{error.name}."):
+            raise  # the module is there, and imports one that is not
+        raise ValueError(f"policy {name!r}: there is no module {error.name!r}") from None
+    kind = vars(found).get(attribute)
+    if kind is None:
+        raise ValueError(f"policy {name!r}: {module} has no {attribute!r}")
+    if not (isinstance(kind, type) and issubclass(kind, Policy)):
+        raise ValueError(f"policy {name!r}: {attribute} is not a subclass of decobandit.Policy")
+    if not kind.name:
+        raise ValueError(f"policy {name!r}: the class has no name; give it one: name = '...'")
+    return kind
+
+
+# -- policies -----------------------------------------------------------------------------------
+
+
+def make_policy(
+    problem: Problem,
+    policy: str | Policy = DEFAULT_POLICY,
+    *,
+    tol: float = 1e-4,
+    ties: TieRule = DEFAULT_TIES,
+    solution: DualSolution | None = None,
+) -> Policy:
+    """A policy for a problem, by its name.
+
+    Parameters
+    ----------
+    problem : Problem
+        What it is made for.
+    policy : str or Policy
+        A name of the catalogue (`policy_names`), `package.module:Class`, or a policy that was made
+        for this problem already, which is handed back.
+    tol : float
+        Relative gap of the prices, for a policy that needs them.
+    ties : TieRule
+        How ties are broken.
+    solution : DualSolution, optional
+        Where the dual has been solved already.
+
+    Returns
+    -------
+    Policy
+
+    Raises
+    ------
+    ValueError
+        If no policy has that name, or it does not serve this problem.
+    TypeError
+        If the problem is not a `Problem`, or the policy neither a name nor a `Policy`.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, State, make_policy
+    >>> policy = make_policy(Problem.uniform(arms=3, horizon=20), "thompson")
+    >>> policy.name
+    'thompson'
+    >>> greedy = make_policy(Problem.uniform(arms=3, horizon=20), "greedy")
+    >>> greedy.choose(State.parse("0/1,1/1,0/0"))
+    (1,)
+    """
+    from .context import Context
+
+    check_problem(problem)
+    context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
+    (made,) = make_policies(context, [policy])
+    return made
+
+
+def make_policies(context: Context, policies: Sequence[str | Policy]) -> list[Policy]:
+    """Policies by name, and those that are there already; all names are checked first."""
+    from .base import Policy
+
+    refuse_batches(context.problem, "policies")
+    classes = [
+        policy_class(policy) if isinstance(policy, str) else _checked(policy, context.problem)
+        for policy in policies
+    ]
+    return [kind if isinstance(kind, Policy) else kind.make(context) for kind in classes]
+
+
+def _checked(policy: object, problem: Problem) -> Policy:
+    from .base import Policy
+
+    if not isinstance(policy, Policy):
+        raise TypeError(_neither(policy))
+    if policy.problem != problem:
+        raise ValueError(f"policy {policy.name!r} was made for another problem")
+    return policy
+
+
+def _neither(policy: object) -> str:
+    return (
+        f"policy: {shown(policy)} is neither the name of a policy nor a decobandit.Policy; "
+        "policy_names() has the names"
+    )
+
+
+def make_successor(context: Context, policy: str | Policy, true_horizon: int) -> Policy:
+    """The policy that takes over after the planned horizon, up to a later true one."""
+    kind, ties = (
+        (policy_class(policy), context.ties)
+        if isinstance(policy, str)
+        else (type(policy), policy.ties)
+    )
+    actual = true_problem(context.problem, None, true_horizon)
+    later = replace(context, problem=actual, ties=ties, given=None, parameters=None)
+    return kind.successor(later, context.problem.horizon)
+
+
+def in_order(problem: object, policy: object, function: str) -> tuple[Problem, Policy | str]:
+    """Subject first: a problem, then a policy. The former order, and a policy alone, still work."""
+    from .base import Policy
+
+    if isinstance(problem, Policy):
+        if policy is not DEFAULT_POLICY and policy is not None and policy != problem.problem:
+            raise ValueError("problem: not the one that the policy was made for; leave it out")
+        warn_deprecated(f"{function}(policy)", f"{function}(problem, policy)")
+        return problem.problem, problem
+    if not isinstance(policy, str | Policy):
+        check_problem(problem)
+        raise TypeError(_neither(policy))
+    return check_problem(problem), policy

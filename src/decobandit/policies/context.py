@@ -1,0 +1,76 @@
+"""The inputs of policies: problem, tie rule, and prices, which are solved when needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ..prices import DualSolution, check_solution, solve
+from ..problem import DEFAULT_TIES, Problem, TieRule
+from ..support import Once
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """Settings of the policies of one problem. The dual is solved once, when a policy asks.
+
+    A policy that is asked for by its name is made from it: `Policy.make(context)`.
+
+    Parameters
+    ----------
+    problem : Problem
+        What the policies are made for.
+    tol : float
+        Relative gap of the prices.
+    ties : TieRule
+        How ties are broken.
+    parameters : mapping, optional
+        What a tuned policy was tuned to before (`Policy.record`).
+    path_states : int, optional
+        States that a policy may reach for price paths to be compared exactly; by default the limit
+        of `choose_path`.
+    solver : callable
+        `solver(problem, tol)` solves the dual when it is first needed.
+    given : DualSolution, optional
+        Where the dual has been solved already.
+
+    Examples
+    --------
+    >>> from decobandit import Problem
+    >>> from decobandit.policies import Context, DecoPolicy
+    >>> context = Context(Problem.uniform(arms=3, horizon=10))
+    >>> DecoPolicy.make(context).name, context.solved
+    ('deco', True)
+    """
+
+    problem: Problem
+    tol: float = 1e-4
+    ties: TieRule = DEFAULT_TIES
+    parameters: Mapping[str, float] | None = None
+    path_states: int | None = None
+    solver: Callable[[Problem, float], DualSolution] = lambda problem, tol: solve(problem, tol=tol)
+    given: DualSolution | None = None
+    _solved: Once[DualSolution] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.given is not None:
+            check_solution(self.given, self.problem)
+        object.__setattr__(self, "_solved", Once(self._solve))
+
+    def _solve(self) -> DualSolution:
+        return self.solver(self.problem, self.tol) if self.given is None else self.given
+
+    @property
+    def solution(self) -> DualSolution:
+        """Prices and bounds; the first who asks waits for the search."""
+        return self._solved()
+
+    @property
+    def solved(self) -> bool:
+        """Whether the prices are there already."""
+        return self.given is not None or self._solved.made
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the search for prices, made here, was stopped before its end."""
+        return self.given is None and self.solved and self.solution.interrupted

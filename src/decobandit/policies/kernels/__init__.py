@@ -1,0 +1,1 @@
+"""Compiled loops of `policies` over arrays and scalars; notations: `arm.kernels`."""

@@ -1,0 +1,66 @@
+"""The names of the policies of this package, and which are meant where none is named.
+
+Imports nothing: `deco --help` lists them without loading any policy. To add a policy: write its
+file, then add its line here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a policy is, and what it does in a line."""
+
+    where: str  # module:class
+    what: str
+    general: bool = False  # serves every problem, so that others can point to it
+
+
+_HERE = "decobandit.policies"
+POLICIES: dict[str, Entry] = {
+    "deco": Entry(f"{_HERE}.deco:DecoPolicy", "the paper's DeCo: index at the dual's prices"),
+    "deco-calibrated": Entry(
+        "decobandit.tuning.tuned:TunedPolicy", "index calibrated against a price path that is tuned"
+    ),
+    "deco-rolling": Entry(f"{_HERE}.rolling:RollingDecoPolicy", "DeCo, prices solved every stage"),
+    "fh-gittins": Entry(f"{_HERE}.calibrated:FhGittinsPolicy", "finite-horizon Gittins index"),
+    "optimal": Entry(f"{_HERE}.optimal:OptimalPolicy", "exact dynamic programming; small problems"),
+    "greedy": Entry(f"{_HERE}.greedy:GreedyPolicy", "largest expected reward", general=True),
+    "equal": Entry(f"{_HERE}.equal:EqualPolicy", "equal allocation"),
+    "explore-then-commit": Entry(
+        f"{_HERE}.explore_then_commit:ExploreThenCommitPolicy", "equal allocation, then greedy"
+    ),
+    "ucb1": Entry(f"{_HERE}.ucb1:Ucb1Policy", "upper confidence bound (Auer et al.)"),
+    "ucb-tuned": Entry(f"{_HERE}.ucb_tuned:UcbTunedPolicy", "UCB with estimated variances"),
+    "moss": Entry(f"{_HERE}.moss:MossPolicy", "minimax-optimal UCB"),
+    "kl-ucb": Entry(f"{_HERE}.kl_ucb:KlUcbPolicy", "UCB by Kullback-Leibler divergence"),
+    "bayes-ucb": Entry(f"{_HERE}.bayes_ucb:BayesUcbPolicy", "posterior quantile", general=True),
+    "ogi": Entry(f"{_HERE}.ogi:OgiPolicy", "optimistic Gittins index"),
+    "thompson": Entry(f"{_HERE}.thompson:ThompsonPolicy", "Thompson sampling", general=True),
+    "ids": Entry(f"{_HERE}.ids:IdsPolicy", "information-directed sampling"),
+    "v-ids": Entry(f"{_HERE}.v_ids:VarianceIdsPolicy", "variance-based IDS"),
+    "knowledge-gradient": Entry(
+        f"{_HERE}.knowledge_gradient:KnowledgeGradientPolicy", "online knowledge gradient"
+    ),
+}
+ALIASES = {"rolling-deco": "deco-rolling"}  # former names, in files and logs
+DEFAULT_POLICY = "deco-calibrated"
+PAPER_POLICY = "deco"
+BASELINE_POLICY = "equal"  # what a trial is compared with
+# what a simulation compares unless it is told otherwise
+SIMULATED_POLICIES = ("deco-calibrated", "deco", "fh-gittins", "thompson")
+# what a plan compares unless it is told otherwise, the baseline last
+COMPARED_POLICIES = ("deco", "deco-calibrated", "fh-gittins", "thompson", BASELINE_POLICY)
+
+
+def general_policies() -> str:
+    """Policies that serve every problem, for messages."""
+    names = [repr(name) for name, entry in POLICIES.items() if entry.general]
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def canonical_name(name: str) -> str:
+    """The name of today for a former one."""
+    return ALIASES.get(name, name)

@@ -1,0 +1,214 @@
+"""The next arm, with the reason: every arm's posterior, expected reward and index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..prices import DualSolution
+from ..problem import DEFAULT_TIES, Problem, State, TieRule, check_problem, tie_rule
+from ..support import Floats, Rng, generator_of, shown
+from .base import Policy, next_stage
+from .catalogue import make_policies
+from .context import Context
+from .names import DEFAULT_POLICY
+from .randomised import ArmArrays
+
+
+@dataclass(frozen=True)
+class ArmReport:
+    """One arm at the moment of the decision. Posterior: Beta(posterior_good, posterior_bad).
+
+    Parts that a policy does not have are None: only DeCo's index splits into expected reward and
+    value of information, only policies that draw have a probability.
+    """
+
+    name: str
+    good: int
+    bad: int
+    posterior_good: float
+    posterior_bad: float
+    expected_reward: float
+    value_of_information: float | None
+    index: float | None
+    probability: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; the probability only where there is one."""
+        return {k: v for k, v in self.__dict__.items() if k != "probability" or v is not None}
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The arms to pull now, and what speaks for each arm.
+
+    Attributes
+    ----------
+    policy : str
+        Name of the policy that decided.
+    chosen : tuple of str
+        Names of the arms to pull, the largest index first.
+    stage : int
+        The stage that is decided.
+    price : float or None
+        Price of a pull that the index is compared with, where the policy has one.
+    arms : tuple of ArmReport
+        Posterior, expected reward and index of every arm.
+    deploy : bool
+        The stages are over: this is the arm to keep.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, recommend
+    >>> found = recommend(Problem.uniform(arms=2, horizon=5), "1/1,0/1", "greedy")
+    >>> found.stage, found.chosen, round(found.arms[0].expected_reward, 4)
+    (2, ('arm-1',), 0.6667)
+    """
+
+    policy: str
+    chosen: tuple[str, ...]
+    stage: int
+    price: float | None
+    arms: tuple[ArmReport, ...]
+    deploy: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as `deco recommend --json` prints them."""
+        return {
+            "policy": self.policy,
+            "arm": self.chosen[0],
+            "chosen": list(self.chosen),
+            "stage": self.stage,
+            "price": self.price,
+            "deploy": self.deploy,
+            "arms": [arm.to_dict() for arm in self.arms],
+        }
+
+
+def recommend(
+    problem: Problem,
+    state: State | str,
+    policy: str | Policy = DEFAULT_POLICY,
+    *,
+    tol: float = 1e-4,
+    ties: TieRule = DEFAULT_TIES,
+    solution: DualSolution | None = None,
+    rng: Rng = None,
+) -> Recommendation:
+    """What to pull next, and why.
+
+    Parameters
+    ----------
+    problem : Problem
+        The arms, and how many stages there are.
+    state : State or str
+        Outcomes so far, good/pulls of every arm: "3/5,2/2,0/0". The stage follows from it.
+    policy : str or Policy
+        The policy that decides, by name or made for this problem.
+    tol, ties, solution
+        As in `make_policy`.
+    rng : int or numpy.random.Generator, optional
+        A seed or a generator, for a policy that draws or breaks ties at random.
+
+    Returns
+    -------
+    Recommendation
+
+    Raises
+    ------
+    ValueError
+        If the state cannot be one of the problem, or all stages have been played.
+    TypeError
+        If an argument is of another type than listed here.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, recommend
+    >>> problem = Problem.uniform(arms=3, horizon=20)
+    >>> recommend(problem, "3/5,2/2,0/0", "greedy").chosen
+    ('arm-2',)
+    """
+    check_problem(problem)
+    context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
+    (found,) = recommend_each(context, [policy], state, rng=rng)
+    return found
+
+
+def recommend_each(
+    context: Context,
+    policies: Sequence[str | Policy],
+    state: State | str,
+    *,
+    rng: Rng = None,
+) -> list[Recommendation]:
+    """What each of several policies pulls next; the state is checked before any is made."""
+    problem = context.problem
+    seen = _seen(state)
+    seen.check(problem)
+    stage = next_stage(problem, seen)
+    return [_decided(made, stage, seen, rng) for made in make_policies(context, policies)]
+
+
+def _decided(made: Policy, stage: int, seen: State, rng: Rng) -> Recommendation:
+    problem = made.problem
+    chosen = made.select(stage, seen, generator_of(rng))
+    return Recommendation(
+        policy=made.name,
+        chosen=tuple(problem.arms[arm].name for arm in chosen),
+        stage=stage,
+        price=made.price(stage),
+        arms=_reports(made, stage, seen),
+        deploy=stage == problem.horizon,
+    )
+
+
+def _seen(state: object) -> State:
+    if isinstance(state, str):
+        return State.parse(state)
+    if not isinstance(state, State):
+        raise TypeError(
+            f'state: {shown(state)} is neither a decobandit.State nor text such as "3/5,0/0"'
+        )
+    return state
+
+
+def _reports(policy: Policy, stage: int, state: State) -> tuple[ArmReport, ...]:
+    problem = policy.problem
+    rewards, information, indices = _parts(policy, stage, state)
+    chances = _probabilities(policy, stage, state)
+    return tuple(
+        ArmReport(
+            name=arm.name,
+            good=state.good[k],
+            bad=state.bad[k],
+            posterior_good=arm.prior.good + state.good[k],
+            posterior_bad=arm.prior.bad + state.bad[k],
+            expected_reward=float(rewards[k]),
+            value_of_information=None if information is None else float(information[k]),
+            index=None if indices is None else float(indices[k]),
+            probability=None if chances is None else float(chances[k]),
+        )
+        for k, arm in enumerate(problem.arms)
+    )
+
+
+def _parts(policy: Policy, stage: int, state: State) -> tuple[Floats, Floats | None, Floats | None]:
+    """Expected reward, value of information and index of every arm; None where there is none."""
+    rewards = ArmArrays(policy.problem).expected_reward(stage, state)
+    indices = policy.indices(stage, state)
+    if indices is None or not policy.splits_index:
+        return rewards, None, indices
+    return rewards, indices - rewards, indices
+
+
+def _probabilities(policy: Policy, stage: int, state: State) -> Floats | None:
+    """Chance of each arm, where the policy draws and tells."""
+    if not (policy.randomised and policy.has_distribution):
+        return None
+    chances = np.zeros(policy.problem.number_of_arms)
+    for arms, chance in policy.distribution(stage, state):
+        chances[list(arms)] += chance
+    return chances

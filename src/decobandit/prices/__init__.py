@@ -1,0 +1,24 @@
+"""The dual: market rounds, the master problem, certified solutions and their files.
+
+Imports `arm` and what is below it.
+"""
+
+from typing import TYPE_CHECKING
+
+from ..support.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .demand_by_stage import Demand as Demand
+    from .demand_by_stage import demand as demand
+    from .dual import DualValue as DualValue
+    from .dual import dual_value as dual_value
+    from .dual import solve as solve
+    from .solution import DualSolution as DualSolution
+    from .solution import SolutionRecord as SolutionRecord
+    from .solution import check_solution as check_solution
+    from .solution_files import is_solution as is_solution
+    from .solution_files import load_solution as load_solution
+    from .solution_files import read_solution as read_solution
+    from .solution_files import save_solution as save_solution
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,0 +1,222 @@
+"""The dual function and its minimiser, with a certificate.
+
+    phi(mu) = sum_a V_0^a[mu] + sum_t m_t mu_t  >=  value of every policy, for every mu
+
+`solve` minimises phi by rounds of a market. A round is one pass backward, in which the price of
+each stage is set so that the arms, with the average masses of the earlier rounds, demand exactly
+its pulls; and one pass forward, in which arms are pulled in order of index until exactly those
+pulls are made. The first gives phi(mu), an upper bound; the second a feasible relaxed solution,
+whose reward is a lower bound on min phi. At a fixed point the two meet. Where rounds stall (several
+states share one price) a master problem mixes the flows found so far and proposes the next prices.
+`docs/decisions/0001-market-rounds.md` has the measurements.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arm import price_array
+from ..problem import Problem, arms_of, check_problem
+from ..support import Progress, Report, obeys_workers, refuse_over, renamed_keyword, worker_count
+from .batch_market import BatchMarket
+from .market import Market
+from .search import HistoryLine, Search, minimise, start_prices
+from .solution import DualSolution
+
+BYTES_PER_ROW_PAIR = 60.0  # slabs, rows of bands and scratch, per kind of arms and stage squared
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class DualValue:
+    """The dual function at given prices, and a subgradient of it.
+
+    Attributes
+    ----------
+    value : float
+        An upper bound on what any policy earns.
+    gradient : array
+        (stages,) pulls allowed minus expected pulls of the relaxed policy.
+    reward : float
+        Expected reward of the relaxed policy: value = reward + gradient . prices.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, dual_value
+    >>> dual_value(Problem.uniform(arms=2, horizon=2), [0.0, 0.0])
+    DualValue(value=2.0, gradient=array([-1., -1.]), reward=2.0)
+    """
+
+    value: float
+    gradient: Floats
+    reward: float
+
+
+@renamed_keyword("threads", "workers")
+def dual_value(problem: Problem, prices: npt.ArrayLike, *, workers: int | None = None) -> DualValue:
+    """The dual function at given prices, and its gradient.
+
+    The gradient is exact: expected pulls are pushed forward, not simulated. At a kink it is one of
+    the subgradients, that of the policy which pulls where the index is strictly above the price.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is relaxed.
+    prices : array_like
+        One per stage, and one for the deployment where there is one, (stages,).
+    workers : int, optional
+        Threads that share the work; all processors by default.
+
+    Returns
+    -------
+    DualValue
+
+    Raises
+    ------
+    ValueError
+        If the prices are not one finite number per stage.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, dual_value
+    >>> round(dual_value(Problem.uniform(arms=2, horizon=3), [0.6, 0.55, 0.5]).value, 6)
+    1.733333
+    """
+    check_problem(problem)
+    mu = price_array(prices, problem)
+    market = _market(problem, workers)
+    market.remember_signs(mu)
+    value = market.value_at(mu)
+    flow = market.relaxed(at_price=0.0)
+    return DualValue(value, problem.pulls - flow.spent.sum(axis=0), flow.total)
+
+
+@renamed_keyword("threads", "workers")
+@obeys_workers
+def solve(
+    problem: Problem,
+    *,
+    tol: float = 1e-4,
+    max_calls: int = 500,
+    start: npt.ArrayLike | None = None,
+    workers: int | None = None,
+    progress: Report | None = None,
+) -> DualSolution:
+    """Minimise the dual function: prices, and a certified bound on what any policy can earn.
+
+    A keyboard interrupt ends the search: the best solution so far is returned, with its own gap and
+    `interrupted` set.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is relaxed.
+    tol : float
+        Relative gap between the bounds at which the search ends.
+    max_calls : int
+        Backward passes after which it ends anyway.
+    start : array_like, optional
+        Prices to begin with, one per stage.
+    workers : int, optional
+        Threads that share the work; all processors by default.
+    progress : callable, optional
+        Told after every round how many passes are done, and the bounds.
+
+    Returns
+    -------
+    DualSolution
+
+    Raises
+    ------
+    ValueError
+        If a setting is not allowed, or the problem needs more memory than there is.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, solve
+    >>> solution = solve(Problem.uniform(arms=5, horizon=20))
+    >>> solution.converged
+    True
+    >>> round(solution.upper_bound, 1)
+    14.7
+    """
+    check_problem(problem)
+    _check_search(tol, max_calls)
+    given = None if start is None else price_array(start, problem, name="start")
+    began = time.perf_counter()
+    history: list[HistoryLine] = []
+
+    def note(line: HistoryLine) -> None:
+        history.append(line)
+        if progress is not None:
+            progress(Progress("solve", line.calls, note=_said(line, problem.stages)))
+
+    search = Search(_market(problem, workers), note)
+    interrupted = False
+    try:
+        first = start_prices(search, problem.horizon, max_calls) if given is None else given
+        minimise(search, first, tol, max_calls)
+    except KeyboardInterrupt:
+        interrupted = True
+        _certify(search)
+    search.check()
+    prices = search.prices
+    prices.flags.writeable = False
+    return DualSolution(
+        problem=problem,
+        multipliers=prices[: problem.horizon],
+        deployment_price=float(prices[-1]) if problem.stages > problem.horizon else None,
+        upper_bound=search.upper,
+        lower_bound=search.upper if search.met else search.lower,
+        tol=tol,
+        oracle_calls=search.calls,
+        seconds=time.perf_counter() - began,
+        interrupted=interrupted,
+        history=tuple(history),
+    )
+
+
+def _check_search(tol: float, max_calls: int) -> None:
+    if not isinstance(tol, Real) or not 0.0 <= tol < np.inf:
+        raise ValueError(f"tol: {tol} is not allowed; must be zero or positive, and finite")
+    if not isinstance(max_calls, Real):
+        raise ValueError(f"max_calls: {max_calls!r} is not allowed; must be a whole number")
+
+
+def _said(line: HistoryLine, stages: int) -> str:
+    """A line of the history for people."""
+    coarse = "coarse start, " if line.stages < stages else ""
+    return (
+        f"{coarse}{line.stages} stages, {line.calls} passes: "
+        f"bound {line.upper_bound:.6f}, gap {line.relative_gap:.1e}"
+    )
+
+
+def _market(problem: Problem, workers: int | None) -> Market | BatchMarket:
+    if problem.repeat:
+        return BatchMarket(problem, workers=worker_count(workers))
+    kinds, stages = len(problem.groups), problem.stages
+    refuse_over(
+        BYTES_PER_ROW_PAIR * kinds * stages**2,
+        f"solving {kinds} kinds of arms over {stages} stages",
+        "use fewer kinds of arms or a shorter horizon",
+    )
+    return Market(arms_of(problem), problem.pulls, workers=worker_count(workers))
+
+
+def _certify(search: Search) -> None:
+    """Bounds for a search that was interrupted before it had any."""
+    market = search.market
+    if np.isfinite(search.lower):
+        return
+    if not search.prices.size:
+        search.saw_value(market.reprice())
+    market.remember_around(search.prices)
+    search.saw_value(market.value_at(search.prices))
+    search.saw_bound(market.clear(1.0).total)

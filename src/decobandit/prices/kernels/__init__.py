@@ -1,0 +1,1 @@
+"""Compiled loops of `prices` over arrays and scalars; notations: `arm.kernels`."""

@@ -1,0 +1,243 @@
+"""Minimising the dual function of a market: rounds, then the master problem.
+
+It depends on markets, not on problems: bounds and prices of one market, from given start prices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..problem import Arms
+from ..support import Floats
+from .batch_market import BatchMarket
+from .market import Flow, Market
+from .master import Master
+
+COARSEST_STAGES = 100  # stages of the smallest market of the coarse-to-fine start
+COARSE_TOLERANCE = 3e-4
+STALLED_ROUNDS = 20  # rounds in which the gap must halve, else the master problem takes over
+MASTER_STAGES = 250  # beyond this the linear programs of the master problem take too long
+MOST_NARROW_ROUNDS = 4  # in a row, with bands that were too narrow, before new bands
+AVERAGING_OFFSET = 2.0  # the weight of the k-th masses is 2 / (k + 2 + this)
+BEST_PRICE_WEIGHT = 0.85  # weight of the best prices when the master problem proposes others
+TIE_WIDTH = 1e-9  # an index this close to the price counts as a tie, in units of the reward scale
+ROUNDING = 1e-13  # gaps below this part of the rewards at stake are rounding
+
+
+@dataclass(frozen=True)
+class HistoryLine:
+    """One line of a solve's history: the bounds after so many backward passes."""
+
+    stages: int
+    calls: int
+    upper_bound: float
+    lower_bound: float
+
+    @property
+    def relative_gap(self) -> float:
+        return relative_gap(self.upper_bound, self.lower_bound)
+
+
+Note = Callable[[HistoryLine], None]
+
+
+def relative_gap(upper: float, lower: float) -> float:
+    """(upper - lower) / max(|upper|, |lower|), and 0 where they agree."""
+    if upper <= lower:
+        return 0.0
+    return (upper - lower) / max(abs(upper), abs(lower))
+
+
+@dataclass
+class Search:
+    """The best prices and bounds found on one market."""
+
+    market: Market | BatchMarket
+    note: Note
+    calls_before: int = 0
+    upper: float = np.inf
+    lower: float = -np.inf
+    prices: Floats = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def calls(self) -> int:
+        return self.calls_before + self.market.calls
+
+    @property
+    def gap(self) -> float:
+        return relative_gap(self.upper, self.lower)
+
+    def saw_value(self, value: float) -> bool:
+        """Note the dual at the market's prices; True where it is the best so far."""
+        if value >= self.upper:
+            return False
+        self.upper, self.prices = value, self.market.mu.copy()
+        return True
+
+    def saw_bound(self, bound: float) -> None:
+        self.lower = max(self.lower, bound)
+        self.note(HistoryLine(self.market.stages, self.calls, self.upper, self.lower))
+
+    @property
+    def met(self) -> bool:
+        """Whether the bounds differ by no more than rounding."""
+        at_stake = self.market.unit * float(self.market.pulls.sum())
+        return abs(self.upper - self.lower) <= ROUNDING * at_stake
+
+    def check(self) -> None:
+        """A lower bound above the upper one would be an error of ours: say so, hide nothing."""
+        if self.lower > self.upper and not self.met:
+            raise ArithmeticError(f"lower bound {self.lower!r} above upper bound {self.upper!r}")
+
+    def done(self, tol: float) -> bool:
+        return self.gap <= tol or self.met
+
+
+def minimise(search: Search, start: Floats, tol: float, most_calls: int) -> None:
+    """Rounds from prices `start`; where they get stuck, the master problem, or rounds anew.
+
+    The master problem settles ties that rounds cannot, but its steps are short: with many stages
+    fresh rounds from the best prices are worth more.
+    """
+    while True:
+        before = search.gap
+        flows = rounds(search, start, tol, most_calls)
+        if search.done(tol) or search.calls >= most_calls:
+            return
+        if search.market.stages <= MASTER_STAGES:
+            return _mix(search, flows, tol, most_calls)
+        if search.gap > 0.9 * before:
+            return
+        start = search.prices
+
+
+def rounds(search: Search, start: Floats, tol: float, most_calls: int) -> list[Flow]:
+    """Prices backward, clearing forward, until done, stuck or out of calls. Returns the flows."""
+    market = search.market
+    market.remember_around(start)
+    search.saw_value(market.value_at(start))
+    flows: list[Flow] = []
+    gaps: list[float] = []
+    averaged, narrow = 0, 0
+    while True:
+        flow = market.clear(1.0 if averaged == 0 else 2.0 / (averaged + 2.0 + AVERAGING_OFFSET))
+        search.saw_bound(flow.total)
+        flows.append(flow)
+        gaps.append(search.gap)
+        stuck = len(gaps) > STALLED_ROUNDS and gaps[-1] > 0.5 * gaps[-1 - STALLED_ROUNDS]
+        if stuck or search.done(tol) or search.calls >= most_calls:
+            return flows
+        search.saw_value(market.reprice())
+        averaged += 1
+        narrow = narrow + 1 if flow.narrow_stages else 0
+        if narrow >= MOST_NARROW_ROUNDS:  # the prices are leaving the bands: make new ones
+            market.remember_around(market.mu)
+            search.saw_value(market.value_at(market.mu))
+            averaged = narrow = 0
+
+
+def _mix(search: Search, flows: list[Flow], tol: float, most_calls: int) -> None:
+    """Column generation: flows at new prices join the master problem, which proposes prices.
+
+    Its prices oscillate, so each trial point is a mean with most weight on the best prices so far.
+    """
+    market = search.market
+    master = Master(
+        market.pulls, market.groups, unit=market.unit, largest_price=market.largest_price
+    )
+    slack = TIE_WIDTH * market.scale
+    search.saw_value(market.value_at(search.prices))
+    while True:
+        flows += [market.relaxed(at_price=part, slack=slack) for part in (0.0, 1.0)]
+        flows.append(market.clear(0.0))
+        for flow in flows:
+            master.add(flow.reward, flow.spent)
+        best = max(flow.total for flow in flows if flow.feasible)
+        flows = []
+        mixture = master.solve()
+        search.saw_bound(best if mixture is None else max(best, mixture.bound))
+        if mixture is None or search.done(tol) or search.calls >= most_calls:
+            return
+        prices = BEST_PRICE_WEIGHT * search.prices + (1.0 - BEST_PRICE_WEIGHT) * mixture.prices
+        search.saw_value(market.value_at(prices))
+
+
+# The start: the same market with fewer stages
+
+
+def _coarse(market: Market, regular: int, stages: int) -> Market:
+    """The market with its first `regular` stages thinned out to `stages`; later ones stay."""
+    kept = np.floor((np.arange(stages) + 0.5) * regular / stages).astype(int)
+    kept = np.concatenate([kept, np.arange(regular, market.stages)])
+    arms = market.arms
+    slab = (kept.size + 1) * (kept.size + 2) // 2
+    thinner = Arms(
+        arms.alpha, arms.beta, arms.counts, arms.reward_good[:, kept].copy(),
+        arms.reward_bad[:, kept].copy(), np.zeros((market.groups, slab)),
+    )  # fmt: skip
+    return Market(thinner, market.pulls[kept], workers=market.workers)
+
+
+def _stretch(prices: Floats, regular: int, stages: int) -> Floats:
+    """Prices over `regular` stages (and later ones) read at the same fraction of `stages`."""
+    at = (np.arange(stages) + 0.5) / stages
+    known = (np.arange(regular) + 0.5) / regular
+    return np.concatenate([np.interp(at, known, prices[:regular]), prices[regular:]])
+
+
+def _extrapolate(finer: Floats, coarser: Floats, top: float) -> Floats:
+    """Prices at twice the stages of `finer`, which has twice those of `coarser`.
+
+    The distance of the price from the best reward shrinks by about the same factor each time.
+    """
+    near, far = top - finer, top - coarser
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = np.where((near > 0.0) & (far > 0.0), near / far, 1.0)
+    return np.asarray(top - near * np.clip(factor, 0.5, 1.0))
+
+
+def start_prices(search: Search, regular: int, most_calls: int) -> Floats:
+    """Prices to begin with: from coarser markets where the horizon is long, else fresh arms'.
+
+    `regular` counts the stages before the deployment. Terminal tables and batches do not thin out:
+    with them the start is that of a market in which no arm has been pulled yet.
+    """
+    market = search.market
+    if isinstance(market, Market) and regular > COARSEST_STAGES and not market.arms.terminal.any():
+        prices = _coarse_prices(search, market, regular, most_calls)
+        rewards = np.concatenate([market.arms.reward_good, market.arms.reward_bad])[:, :regular]
+        if np.all(rewards == rewards[:, :1]):
+            return prices
+        # thinning may have missed stages with other rewards: use these prices if they are better
+        search.saw_value(market.value_at(prices))
+    search.saw_value(market.reprice())
+    return search.prices
+
+
+def _coarse_prices(search: Search, market: Market, regular: int, most_calls: int) -> Floats:
+    sizes = [regular]
+    while sizes[-1] > COARSEST_STAGES:
+        sizes.append(sizes[-1] // 2)
+    top = float(max(market.arms.reward_good.max(), market.arms.reward_bad.max()))
+    found: list[tuple[int, Floats]] = []
+    for stages in sizes[:0:-1]:
+        level = Search(_coarse(market, regular, stages), search.note, search.calls)
+        if not found:
+            level.saw_value(level.market.reprice())
+        start = _stretched(found, stages, top) if found else level.prices
+        try:
+            rounds(level, start, COARSE_TOLERANCE, most_calls)
+        finally:
+            search.calls_before += level.market.calls
+        found.append((stages, level.prices))
+        search.prices = _stretched(found, regular, top)  # the best start, if interrupted
+    return search.prices
+
+
+def _stretched(found: list[tuple[int, Floats]], stages: int, top: float) -> Floats:
+    """Prices for `stages` stages from the one or two coarser solutions before."""
+    tries = [_stretch(prices, size, stages) for size, prices in found[-2:]]
+    return tries[0] if len(tries) == 1 else _extrapolate(tries[1], tries[0], top)

@@ -1,0 +1,67 @@
+"""The decision problem: arms, priors, rewards, horizon; observed outcomes; their files.
+
+Imports `support`.
+"""
+
+from typing import TYPE_CHECKING
+
+from ..support.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .arm_arrays import arms_of as arms_of
+    from .arm_model import Arm as Arm
+    from .arm_model import Beta as Beta
+    from .arm_model import Reward as Reward
+    from .arm_model import terminal_table as terminal_table
+    from .best_arm import best_mean_moments as best_mean_moments
+    from .best_arm import best_mean_reward as best_mean_reward
+    from .best_arm import share_of_best as share_of_best
+    from .fields import MAX_ARMS as MAX_ARMS
+    from .fields import MAX_HORIZON as MAX_HORIZON
+    from .fields import MAX_NAME as MAX_NAME
+    from .fields import MAX_SIZE as MAX_SIZE
+    from .fields import ArmCount as ArmCount
+    from .fields import Checked as Checked
+    from .fields import Name as Name
+    from .fields import NotNegative as NotNegative
+    from .fields import StageCount as StageCount
+    from .fields import is_name as is_name
+    from .fields import whole_number as whole_number
+    from .kernels.arms import Arms as Arms
+    from .model import EqualArms as EqualArms
+    from .model import Group as Group
+    from .model import Problem as Problem
+    from .model import Terminal as Terminal
+    from .model_base import Frozen as Frozen
+    from .model_base import InvalidProblem as InvalidProblem
+    from .model_base import ProblemError as ProblemError
+    from .outcomes import read_outcomes as read_outcomes
+    from .problem_argument import check_problem as check_problem
+    from .problem_argument import refuse_batches as refuse_batches
+    from .problem_files import format_problem as format_problem
+    from .problem_files import load_problem as load_problem
+    from .problem_files import read_tree as read_tree
+    from .problem_files import save_problem as save_problem
+    from .problem_tables import ArmEntry as ArmEntry
+    from .problem_tables import ProblemTable as ProblemTable
+    from .problem_tables import Written as Written
+    from .problem_tables import problem_from_dict as problem_from_dict
+    from .problem_tables import problem_to_dict as problem_to_dict
+    from .remaining import remaining_problem as remaining_problem
+    from .state import State as State
+    from .state import arm_position as arm_position
+    from .state import check_state as check_state
+    from .tie_rules import DEFAULT_TIES as DEFAULT_TIES
+    from .tie_rules import TIE_RULES as TIE_RULES
+    from .tie_rules import TieRule as TieRule
+    from .tie_rules import tie_rule as tie_rule
+    from .ties import TIE_SIGNS as TIE_SIGNS
+    from .ties import TIE_TOLERANCE as TIE_TOLERANCE
+    from .ties import break_tie as break_tie
+    from .ties import tie_tolerance as tie_tolerance
+    from .ties import tied_arms as tied_arms
+    from .truth import Truth as Truth
+    from .truth import check_truth as check_truth
+    from .truth import true_problem as true_problem
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

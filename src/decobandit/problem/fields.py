@@ -1,0 +1,161 @@
+"""The values of a problem: their limits, their rules, and how a JSON schema describes them.
+
+Every type has one rule, a sentence that begins with "must". Which fields there are, and what they
+mean, stands in `model.py`.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    TypeAdapter,
+)
+from pydantic_core import CoreSchema, core_schema
+
+from ..support import refuse
+
+MAX_ARMS = 100_000
+MAX_HORIZON = 10_000
+MAX_PULLS = 1_000_000  # that one arm may take
+MAX_NAME = 100
+MIN_PRIOR = 1e-12  # weight of an outcome: smaller ones overflow where they divide
+MAX_SIZE = 1e12  # of any number: sums over stages and arms then stay far from overflow
+NAME_RULE = f"must be 1 to {MAX_NAME} printable characters, no comma, no blank at either end"
+
+Table = tuple[tuple[float, ...], ...]
+Schema = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """Annotation of a type: `check` gives the value or refuses it, `schema` describes it."""
+
+    check: Callable[[object], object] = field(repr=False)
+    schema: Schema
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.check)
+
+    def __get_pydantic_json_schema__(
+        self, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> Schema:
+        return dict(self.schema)
+
+
+def is_name(value: object) -> bool:
+    """Whether `value` can name an arm: see NAME_RULE."""
+    return (
+        isinstance(value, str)
+        and 1 <= len(value) <= MAX_NAME
+        and value.isprintable()
+        and "," not in value
+        and value == value.strip()
+    )
+
+
+def _name(value: object) -> str:
+    return str(value) if is_name(value) else refuse(NAME_RULE, found=value)
+
+
+def _real(rule: str, allowed: Callable[[float], bool]) -> Callable[[object], float]:
+    def check(value: object) -> float:
+        # numbers.Real covers numpy scalars; it also covers bool, which is no number here
+        if isinstance(value, bool) or not isinstance(value, Real):
+            refuse(rule, found=value)
+        try:
+            number = float(value) + 0.0  # -0.0 becomes 0.0: equal numbers have equal bytes
+        except OverflowError:
+            number = math.inf
+        if MAX_SIZE < abs(number) < math.inf:
+            refuse(f"must not exceed {MAX_SIZE:g} in size", found=value)
+        return number if math.isfinite(number) and allowed(number) else refuse(rule, found=value)
+
+    return check
+
+
+def whole_number(low: int, high: int) -> Checked:
+    """Annotation of a whole number from `low` to `high`."""
+    rule = f"must be a whole number from {low} to {high}"
+
+    def check(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, Integral):
+            refuse(rule, found=value)
+        return int(value) if low <= int(value) <= high else refuse(rule, found=value)
+
+    return Checked(check, {"type": "integer", "minimum": low, "maximum": high})
+
+
+def _flag(value: object) -> bool:
+    return value if isinstance(value, bool) else refuse("must be true or false", found=value)
+
+
+def _plain(value: object) -> object:
+    """Numpy arrays, and lists of them, as plain lists."""
+    if isinstance(value, list | tuple):
+        return [row.tolist() if isinstance(row, np.ndarray) else row for row in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _triangular(table: Table) -> Table:
+    for n, row in enumerate(table):
+        if len(row) != n + 1:
+            rule = f"must have {n + 1} numbers: one for each of 0 to {n} good outcomes"
+            refuse(rule, found=row, at=(n,))
+    return table
+
+
+def _per_stage(value: object) -> float | tuple[float, ...]:
+    value = _plain(value)
+    if isinstance(value, list):
+        return _NUMBERS.validate_python(value)
+    return _one_number(value)
+
+
+_NUMBER: Schema = {"type": "number", "minimum": -MAX_SIZE, "maximum": MAX_SIZE}
+_one_number = _real("must be a finite number, or a list with one per stage", lambda x: True)
+
+Name = Annotated[str, Checked(_name, {"type": "string", "minLength": 1, "maxLength": MAX_NAME})]
+Number = Annotated[float, Checked(_real("must be a finite number", lambda x: True), _NUMBER)]
+
+
+def _prior_weight(value: object) -> float:
+    weight = _positive(value)
+    if weight < MIN_PRIOR:
+        refuse(f"must be at least {MIN_PRIOR:g}", found=value)
+    return weight
+
+
+_positive = _real("must be a positive number", lambda x: x > 0)
+PriorWeight = Annotated[
+    float,
+    Checked(_prior_weight, {"type": "number", "minimum": MIN_PRIOR, "maximum": MAX_SIZE}),
+]
+NotNegative = Annotated[
+    float,
+    Checked(
+        _real("must be a finite number, zero or more", lambda x: x >= 0),
+        _NUMBER | {"minimum": 0},
+    ),
+]
+PerStage = Annotated[
+    float | tuple[float, ...],
+    Checked(_per_stage, {"anyOf": [_NUMBER, {"type": "array", "items": _NUMBER}]}),
+]
+TerminalTable = Annotated[
+    tuple[tuple[Number, ...], ...], BeforeValidator(_plain), AfterValidator(_triangular)
+]
+Flag = Annotated[bool, Checked(_flag, {"type": "boolean"})]
+StageCount = Annotated[int, whole_number(1, MAX_HORIZON)]
+ArmCount = Annotated[int, whole_number(1, MAX_ARMS)]
+
+_NUMBERS = TypeAdapter[tuple[float, ...]](tuple[Number, ...])

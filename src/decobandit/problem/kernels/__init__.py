@@ -1,0 +1,1 @@
+"""Compiled loops of `problem` over arrays and scalars; notations: `arm.kernels`."""

@@ -1,0 +1,340 @@
+"""The problem: arms with beta priors, rewards, a horizon; and its groups of exchangeable arms.
+
+Everything here is frozen and checked when it is made. Algorithms read a problem through `stages`,
+`pulls` and `groups` only: arrays over stages, in which a final deployment is one more stage.
+
+Notations
+    K       number of arms
+    T       horizon
+    stages  T, or T + 1 when an arm is deployed at the end
+    m       pulls of a stage: of m different arms, or in units that arms share freely (`repeat`)
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Annotated, Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import AfterValidator, Field, model_validator
+
+from ..support import refuse
+from .arm_model import FLAT_PRIOR, Arm, Beta, Reward, numbered
+from .fields import MAX_ARMS, MAX_PULLS, ArmCount, Flag, NotNegative, StageCount
+from .model_base import Frozen
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+# -- fields -------------------------------------------------------------------------------------
+# Descriptions are read in the documents of the API, too. Other descriptions of a problem (files,
+# requests, studies, options, forms) reuse these tables and these types: nothing is written twice.
+
+
+class Terminal(Frozen):
+    """After the last stage one arm is chosen: worth `deploy` times its success probability.
+
+    Parameters
+    ----------
+    deploy : float
+        How many pulls the deployment is worth; 0 for none.
+
+    Raises
+    ------
+    InvalidProblem
+        If it is negative or not finite.
+
+    Examples
+    --------
+    >>> from decobandit import Arm, Problem, Terminal
+    >>> arms = [Arm(name="a"), Arm(name="b")]
+    >>> Problem(arms=arms, horizon=10, terminal=Terminal(deploy=50)).stages
+    11
+    """
+
+    deploy: NotNegative = Field(default=0.0, description="How many pulls the deployment is worth.")
+
+
+def _only_positive(terminal: Terminal | None) -> Terminal | None:
+    # deploy = 0 says the same as no terminal; keeping one form makes == mean the same problem
+    return terminal if terminal is not None and terminal.deploy > 0 else None
+
+
+Entry = TypeVar("Entry", bound=Arm)
+DeploymentAtEnd = Annotated[
+    Terminal | None,
+    AfterValidator(_only_positive),
+    Field(description="A deployment at the end."),
+]
+Horizon = Annotated[StageCount, Field(description="Number of stages.")]
+PullsPerStage = Annotated[ArmCount, Field(description="Pulls of each stage.")]
+Repeat = Annotated[
+    Flag, Field(description="Whether an arm may take several pulls of a stage: batches.")
+]
+Unit = Annotated[
+    ArmCount, Field(description="Pulls that go to one arm together; divides pulls_per_stage.")
+]
+Arms = Annotated[
+    tuple[Entry, ...],
+    Field(description="The arms.", json_schema_extra={"minItems": 1, "maxItems": MAX_ARMS}),
+]
+
+
+class ProblemFields(Frozen):
+    """What describes a problem."""
+
+    horizon: Horizon
+    pulls_per_stage: PullsPerStage = 1
+    repeat: Repeat = False
+    unit: Unit = 1
+    arms: Arms[Arm]
+    terminal: DeploymentAtEnd = None
+
+
+class EqualArms(Frozen):
+    """A problem of equal arms, as `Problem.uniform`, studies and options describe it."""
+
+    arms: Annotated[ArmCount, Field(description="Number of equal arms.")] = 5
+    horizon: Horizon = 20
+    prior: Annotated[Beta, Field(description="Of every arm.")] = FLAT_PRIOR
+    pulls_per_stage: PullsPerStage = 1
+    repeat: Repeat = False
+    unit: Unit = 1
+    reward: Annotated[Reward, Field(description="Of every arm.")] = Reward()
+    terminal: DeploymentAtEnd = None
+
+    def problem(self) -> "Problem":
+        """Arms named arm-1, arm-2, ..."""
+        shared = EqualArms.model_fields.keys() & Problem.model_fields.keys()
+        fields = {name: getattr(self, name) for name in shared}
+        arm = Arm(name="arm", prior=self.prior, reward=self.reward)
+        return Problem(**fields | {"arms": numbered(arm, count=self.arms)})
+
+
+# -- the problem --------------------------------------------------------------------------------
+
+
+class Problem(ProblemFields):
+    """A finite-horizon Bayesian bandit: at each stage make `pulls_per_stage` pulls.
+
+    Parameters
+    ----------
+    horizon : int
+        Number of stages.
+    arms : sequence of Arm
+        The arms; their names differ.
+    pulls_per_stage : int
+        Pulls of each stage, of different arms; 1 by default.
+    repeat : bool
+        Whether one arm may take several pulls of a stage, or all: batches.
+    unit : int
+        With `repeat`, pulls that go to one arm together; divides `pulls_per_stage`.
+    terminal : Terminal, optional
+        A deployment at the end.
+
+    Raises
+    ------
+    InvalidProblem
+        If a value is not allowed: a `ProblemError` of one line, with the place of the value.
+
+    Examples
+    --------
+    >>> from decobandit import Arm, Beta, Problem
+    >>> problem = Problem(
+    ...     horizon=50, arms=[Arm(name="old", prior=Beta(30, 70)), Arm(name="new")]
+    ... )
+    >>> problem.n_arms
+    2
+    """
+
+    @staticmethod
+    def uniform(
+        *, arms: int = 5, horizon: int = 20, prior: Beta = FLAT_PRIOR, **settings: Any
+    ) -> "Problem":
+        """Equal arms named arm-1, arm-2, ...
+
+        Parameters
+        ----------
+        arms : int
+            Number of arms.
+        horizon : int
+            Number of stages.
+        prior : Beta
+            Of every arm.
+        **settings
+            `pulls_per_stage`, `repeat`, `unit` and `terminal`, as of a problem, and `reward`, that
+            of every arm: by default 1 for a good outcome and 0 for a bad one.
+
+        Returns
+        -------
+        Problem
+
+        Raises
+        ------
+        InvalidProblem
+            If a number is too small or too large.
+
+        Examples
+        --------
+        >>> from decobandit import Problem
+        >>> [arm.name for arm in Problem.uniform(arms=3, horizon=20).arms]
+        ['arm-1', 'arm-2', 'arm-3']
+        """
+        return EqualArms(arms=arms, horizon=horizon, prior=prior, **settings).problem()
+
+    @model_validator(mode="after")
+    def _check_whole(self) -> Self:
+        K, m = len(self.arms), self.pulls_per_stage
+        if not 1 <= K <= MAX_ARMS:
+            refuse(f"must be 1 to {MAX_ARMS} arms", found=K, at=("arms",))
+        if m > K and not self.repeat:
+            rule = f"must be at most the number of arms, {K}, unless repeat is true"
+            refuse(rule, found=m, at=("pulls_per_stage",))
+        _check_unit(self.unit, m, self.repeat)
+        if self.most_pulls > MAX_PULLS:
+            rule = f"must be few enough for {MAX_PULLS} pulls of an arm; it may take "
+            refuse(f"{rule}{self.most_pulls}", found=self.horizon, at=("horizon",))
+        names: set[str] = set()
+        for position, arm in enumerate(self.arms):
+            if arm.name in names:
+                at = ("arms", position, "name")
+                refuse("must differ from the names of all other arms", found=arm.name, at=at)
+            names.add(arm.name)
+            _check_lengths(arm, position, self.horizon, self.most_pulls)
+        if self.terminal is not None and any(arm.terminal is not None for arm in self.arms):
+            rule = "must be 0 when an arm has a terminal table: choose one of the two forms"
+            refuse(rule, found=self.terminal.deploy, at=("terminal", "deploy"))
+        return self
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with some fields changed, checked like a new problem."""
+        # the inherited method would skip the checks and keep the groups of the old problem
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return type(self)(**fields | dict(update or {}))
+
+    @property
+    def n_arms(self) -> int:
+        """K, the number of arms."""
+        return len(self.arms)
+
+    @property
+    def number_of_arms(self) -> int:
+        """The same as `n_arms`."""
+        return self.n_arms
+
+    @property
+    def stages(self) -> int:
+        """The horizon, plus one when an arm is deployed; the deployment is a stage like others."""
+        return self.horizon + (self.terminal is not None)
+
+    @property
+    def most_pulls(self) -> int:
+        """Pulls that one arm may take in all stages."""
+        return self.horizon * (self.pulls_per_stage if self.repeat else 1)
+
+    @property
+    def units(self) -> int:
+        """What a stage has to give: units of pulls that arms share, or arms to pull once each."""
+        return self.pulls_per_stage // self.unit
+
+    @property
+    def pulls(self) -> FloatArray:
+        """What there is to give at each stage, in units, shape (stages,); 1 at the deployment."""
+        pulls = np.ones(self.stages)
+        pulls[: self.horizon] = self.units
+        pulls.flags.writeable = False
+        return pulls
+
+    @cached_property
+    def groups(self) -> "tuple[Group, ...]":
+        """Exchangeable arms (same prior, reward, last reward), in order of first appearance."""
+        return _groups(self)
+
+    @property
+    def group_of_arm(self) -> IntArray:
+        """Position in `groups` of each arm's group, shape (K,)."""
+        group_of_arm = np.empty(self.number_of_arms, dtype=np.int64)
+        for number, group in enumerate(self.groups):
+            group_of_arm[list(group.members)] = number
+        group_of_arm.flags.writeable = False
+        return group_of_arm
+
+
+def _check_unit(unit: int, pulls: int, repeat: bool) -> None:
+    if unit > 1 and not repeat:
+        refuse("must be 1 unless repeat is true", found=unit, at=("unit",))
+    if pulls % unit:
+        refuse(f"must divide pulls_per_stage, {pulls}", found=unit, at=("unit",))
+
+
+def _check_lengths(arm: Arm, position: int, horizon: int, most: int) -> None:
+    for outcome, value in (("good", arm.reward.good), ("bad", arm.reward.bad)):
+        if isinstance(value, tuple) and len(value) != horizon:
+            rule = f"must be one number, or a list of {horizon}: one per stage"
+            refuse(rule, found=value, at=("arms", position, "reward", outcome))
+    if arm.terminal is not None and len(arm.terminal) != most + 1:
+        rule = f"must have {most + 1} rows: one for each of 0 to {most} pulls"
+        refuse(rule, found=arm.terminal, at=("arms", position, "terminal"))
+
+
+# -- groups of exchangeable arms ----------------------------------------------------------------
+
+
+# no == by content: arrays have none, and == of problems must not trip over their cached groups
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Exchangeable arms, and what kernels need to know of any one of them (arrays: read-only)."""
+
+    members: tuple[int, ...]  # positions of its arms in the problem
+    alpha: float  # prior good
+    beta: float  # prior bad
+    reward_good: FloatArray  # (stages,)
+    reward_bad: FloatArray  # (stages,)
+    terminal: FloatArray | None  # (slab,): row n, of n+1 entries, starts at n(n+1)/2
+
+    @property
+    def count(self) -> int:
+        """Number of arms in the group."""
+        return len(self.members)
+
+
+class _Shared:
+    """Read-only arrays made by `build`, one object per content: equality is then identity."""
+
+    def __init__(self, build: Callable[[Any], FloatArray]) -> None:
+        self._build = build
+        self._by_source: dict[object, FloatArray] = {}
+        self._by_content: dict[bytes, FloatArray] = {}
+
+    def __call__(self, source: object) -> FloatArray:
+        # numbers by value, tuples by identity: neither is read again for each of many copies
+        key = source if isinstance(source, float) else ("id", id(source))
+        if key not in self._by_source:
+            array = self._build(source)
+            array.flags.writeable = False
+            self._by_source[key] = self._by_content.setdefault(array.tobytes(), array)
+        return self._by_source[key]
+
+
+def _groups(problem: Problem) -> tuple[Group, ...]:
+    T = problem.horizon
+    last_good = [] if problem.terminal is None else [problem.terminal.deploy]
+    last_bad = [0.0] * len(last_good)
+    good = _Shared(lambda reward: np.append(np.broadcast_to(reward, (T,)), last_good))
+    bad = _Shared(lambda reward: np.append(np.broadcast_to(reward, (T,)), last_bad))
+    flat = _Shared(lambda table: np.fromiter(chain.from_iterable(table), np.float64))
+
+    members: dict[object, list[int]] = {}
+    contents: dict[object, tuple[float, float, FloatArray, FloatArray, FloatArray | None]] = {}
+    for position, arm in enumerate(problem.arms):
+        reward_good, reward_bad = good(arm.reward.good), bad(arm.reward.bad)
+        terminal = None if arm.terminal is None else flat(arm.terminal)
+        # the arrays outlive this loop, so that their ids stay theirs
+        key = (arm.prior.good, arm.prior.bad, id(reward_good), id(reward_bad), id(terminal))
+        contents[key] = (arm.prior.good, arm.prior.bad, reward_good, reward_bad, terminal)
+        members.setdefault(key, []).append(position)
+
+    return tuple(Group(tuple(members[key]), *content) for key, content in contents.items())

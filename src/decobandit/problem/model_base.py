@@ -1,0 +1,111 @@
+"""The base of the model: frozen tables, and the error that says in one line what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
+from pydantic_core import CoreSchema, ErrorDetails
+
+from ..support import Naming, init_details, one_line, shown
+
+Init = TypeVar("Init", bound=Callable[..., None])
+
+
+class ProblemError(ValueError):
+    """A problem, or a file of one, that cannot be used: one line with place, value and rule.
+
+    See Also
+    --------
+    InvalidProblem : values that the model refuses.
+    """
+
+
+class InvalidProblem(ProblemError, ValidationError):
+    """Values that the model refuses. `errors()` has them one by one, as pydantic tells them.
+
+    Examples
+    --------
+    >>> from decobandit import Beta, InvalidProblem
+    >>> try:
+    ...     Beta(good=-1, bad=1)
+    ... except InvalidProblem as error:
+    ...     print(error)
+    good: -1 is not allowed; must be a positive number
+    """
+
+    _model: type[BaseModel] | None = None
+
+    @classmethod
+    def of(cls, details: Sequence[ErrorDetails], model: type[BaseModel]) -> Self:
+        """The error of a model with these details."""
+        made = cls.from_exception_data(model.__name__, init_details(details))
+        made._model = model
+        return made
+
+    def line(self, where: Naming | None = None) -> str:
+        """The first error in one line; `where` names its place."""
+        return one_line(self, self._model, where=where)
+
+    def __str__(self) -> str:
+        return self.line()
+
+    def __reduce__(self) -> tuple[type[ProblemError], tuple[str]]:
+        # the values that were refused need not survive the way to another process
+        return ProblemError, (str(self),)
+
+
+def plain_init(init: Init) -> Init:
+    """Mark an `__init__` that does nothing but pass its arguments on.
+
+    pydantic then makes nested tables without it, as it does for models that have none.
+    """
+    init.__dict__["__pydantic_base_init__"] = True
+    return init
+
+
+class Frozen(BaseModel):
+    """Immutable, no unknown fields, keyword arguments only; raises `InvalidProblem`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @plain_init
+    def __init__(self, /, *values: Any, **fields: Any) -> None:
+        if values:
+            names = ", ".join(type(self).model_fields)
+            raise TypeError(
+                f"{type(self).__name__}: {shown(values[0])} is given by position; "
+                f"fields are given by name: {names}"
+            )
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            details = [_in_python(detail) for detail in error.errors(include_url=False)]
+            raise InvalidProblem.of(details, type(self)) from None
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        schema = handler(core)
+        table = handler.resolve_ref_schema(schema)
+        if "description" in table:  # the docstring: its sections are for readers of Python
+            table["description"] = table["description"].partition("\n\n")[0]
+        return schema
+
+    @classmethod
+    def from_tree(cls, tree: object) -> Self:
+        """The table of a tree of tables, lists and numbers, whatever it is."""
+        try:
+            return cls.model_validate(tree)
+        except ValidationError as error:
+            raise InvalidProblem.of(error.errors(include_url=False), cls) from None
+
+
+def _in_python(detail: ErrorDetails) -> ErrorDetails:
+    """What a file calls a table is an object of a class in Python."""
+    if detail["type"] == "model_type":
+        rule = f"must be of class {detail['ctx']['class_name']}"
+        return {**detail, "type": "not_allowed", "msg": rule}
+    return detail

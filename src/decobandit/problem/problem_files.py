@@ -1,0 +1,201 @@
+"""Problem files: TOML and JSON with the same tree, and errors that name the file and the key.
+
+Reading what was written gives an equal problem.
+"""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from ..support import shown, write_whole
+from .model import Problem
+from .model_base import ProblemError
+from .problem_argument import check_problem
+from .problem_tables import problem_from_dict, problem_to_dict
+
+Format = Literal["toml", "json"]
+
+_FORMATS: dict[str, Format] = {".toml": "toml", ".json": "json"}
+
+
+# -- reading ------------------------------------------------------------------------------------
+
+
+def load_problem(path: str | Path) -> Problem:
+    """Read a problem from a file.
+
+    Parameters
+    ----------
+    path : str or Path
+        A .toml or .json file.
+
+    Returns
+    -------
+    Problem
+
+    Raises
+    ------
+    ProblemError
+        If the file cannot be read or does not describe a problem; with its name and the key.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from decobandit import load_problem
+    >>> with TemporaryDirectory() as folder:
+    ...     with open(Path(folder) / "two.toml", "w") as file:
+    ...         print("horizon = 20", "[[arms]]", 'name = "a"', "count = 2", sep="\\n", file=file)
+    ...     [arm.name for arm in load_problem(Path(folder) / "two.toml").arms]
+    ['a-1', 'a-2']
+    """
+    return problem_from_dict(read_tree(path), source=str(path))
+
+
+def parse_problem(text: str, *, format: Format = "toml", source: str = "<text>") -> Problem:
+    """Read a problem from text; `source` is what messages call it."""
+    return problem_from_dict(_parse(text, format, source), source=source)
+
+
+def read_tree(path: str | Path) -> Any:
+    """What a .toml or .json file holds, whatever it is about."""
+    source = str(path)
+    if Path(path).is_dir():
+        raise ProblemError(f"{source}: is a directory; give a file")
+    format = _format_of(path)
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")  # some editors begin files with a mark
+    except FileNotFoundError:
+        raise ProblemError(f"{source}: no such file") from None
+    except UnicodeDecodeError as error:
+        raise ProblemError(f"{source}: not UTF-8 text at byte {error.start}") from None
+    except (OSError, ValueError) as error:
+        raise ProblemError(f"{source}: cannot be read: {_reason(error)}") from None
+    return _parse(text, format, source)
+
+
+def _parse(text: str, format: Format, source: str) -> Any:
+    try:
+        return tomllib.loads(text) if _known(format) == "toml" else _loads_json(text)
+    except json.JSONDecodeError as error:
+        problem = f"{error.msg} (at line {error.lineno}, column {error.colno})"
+        raise ProblemError(f"{source}: not valid JSON: {problem}") from None
+    except RecursionError:
+        raise ProblemError(f"{source}: not valid {format.upper()}: nested too deeply") from None
+    except ValueError as error:
+        problem = " ".join(str(error).split())
+        raise ProblemError(f"{source}: not valid {format.upper()}: {problem}") from None
+
+
+def _loads_json(text: str) -> Any:
+    # NaN and Infinity pass here; the model refuses them, and knows their place
+    return json.loads(text, object_pairs_hook=_without_duplicates)
+
+
+def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    table: dict[str, object] = {}
+    for key, value in pairs:
+        if key in table:
+            raise ValueError(f"duplicate key {shown(key)}")
+        table[key] = value
+    return table
+
+
+# -- writing ------------------------------------------------------------------------------------
+
+
+def save_problem(problem: Problem, path: str | Path) -> None:
+    """Write a problem to a file; reading it gives an equal problem.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is written.
+    path : str or Path
+        A .toml or .json file. It appears whole or not at all.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    ProblemError
+        If the name ends otherwise, or the file cannot be written.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from decobandit import Problem, load_problem, save_problem
+    >>> problem = Problem.uniform(arms=3, horizon=20)
+    >>> with TemporaryDirectory() as folder:
+    ...     save_problem(problem, Path(folder) / "three.toml")
+    ...     load_problem(Path(folder) / "three.toml") == problem
+    True
+    """
+    check_problem(problem)
+    text = format_problem(problem, format=_format_of(path))
+    try:
+        write_whole(path, text)
+    except (OSError, ValueError) as error:
+        raise ProblemError(f"{path}: cannot be written: {_reason(error)}") from None
+
+
+def format_problem(problem: Problem, *, format: Format = "toml") -> str:
+    """The text of a problem file."""
+    tree = problem_to_dict(problem)
+    if _known(format) == "json":
+        return json.dumps(tree, ensure_ascii=False, indent=2) + "\n"
+    return _toml(tree)
+
+
+def _toml(tree: Mapping[str, Any]) -> str:
+    """The text of a tree: one [[arms]] per entry, with its prior and its reward on one line each.
+
+    Not written by tomli-w: it gives every prior and reward a section of its own, after all other
+    keys of its arm, and every number of a list a line of its own. Such files are hard to edit.
+    """
+    lines = _toml_lines({key: tree[key] for key in tree if not isinstance(tree[key], list | dict)})
+    for entry in tree["arms"]:
+        lines += ["", "[[arms]]", *_toml_lines(entry)]
+    for key, table in tree.items():  # keys that follow a table would belong to it
+        if isinstance(table, dict):
+            lines += ["", f"[{key}]", *_toml_lines(table)]
+    return "\n".join(lines) + "\n"
+
+
+def _toml_lines(table: Mapping[str, Any]) -> list[str]:
+    return [f"{key} = {_toml_value(value)}" for key, value in table.items()]
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml_value(value[key])}" for key in value) + " }"
+    if isinstance(value, list) and isinstance(value[0], list):
+        return "[\n" + "".join(f"  {json.dumps(row)},\n" for row in value) + "]"
+    # JSON's numbers, lists and strings are also TOML's, except for DEL and lone surrogates
+    # inside a string: arms' names, the only strings here, are printable and have neither
+    return json.dumps(value, ensure_ascii=False)
+
+
+# -- files --------------------------------------------------------------------------------------
+
+
+def _format_of(path: str | Path) -> Format:
+    suffix = Path(path).suffix.lower()
+    if suffix not in _FORMATS:
+        raise ProblemError(f"{path}: suffix {shown(suffix)} is not allowed; must be .toml or .json")
+    return _FORMATS[suffix]
+
+
+def _known(format: Format) -> Format:
+    if format not in _FORMATS.values():
+        raise ProblemError(f'format {shown(format)} is not allowed; must be "toml" or "json"')
+    return format
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)

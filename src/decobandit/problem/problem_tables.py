@@ -1,0 +1,131 @@
+"""A problem as files, requests and forms write it: an entry may stand for many equal arms.
+
+An entry of `arms` with `count = n`, n > 1, stands for n arms named name-1 to name-n.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Any, Self
+
+from pydantic import Field, model_validator
+
+from ..support import Place, refuse
+from .arm_model import Arm, numbered
+from .fields import MAX_ARMS, NAME_RULE, ArmCount, is_name
+from .model import Arms, Problem, ProblemFields
+from .model_base import Frozen, InvalidProblem, ProblemError
+
+
+class Written(Frozen):
+    """Base of tables that people and programs write: null says that an optional key is left out."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_nulls(cls, tree: Any) -> Any:
+        if not isinstance(tree, dict):
+            return tree
+        optional = {key for key, field in cls.model_fields.items() if not field.is_required()}
+        return {key: tree[key] for key in tree if key not in optional or tree[key] is not None}
+
+
+class ArmEntry(Written, Arm):
+    """One arm, or `count` equal ones."""
+
+    count: ArmCount = Field(default=1, description="Arms name-1 to name-count.")
+
+    @model_validator(mode="after")
+    def _check_last_name(self) -> Self:
+        last = f"{self.name}-{self.count}"
+        if self.count > 1 and not is_name(last):
+            refuse(NAME_RULE, found=last, at=("name",))
+        return self
+
+    def expand(self) -> tuple[Arm, ...]:
+        """The arms that the entry stands for."""
+        arm = Arm(**{name: getattr(self, name) for name in Arm.model_fields})
+        return (arm,) if self.count == 1 else numbered(arm, count=self.count)
+
+
+class ProblemTable(Written, ProblemFields):
+    """A problem, as problem files hold it."""
+
+    arms: Arms[ArmEntry]
+
+    @model_validator(mode="after")
+    def _check_number_of_arms(self) -> Self:
+        # before the entries are expanded: a small file must not ask for much memory
+        if self.n_arms > MAX_ARMS:
+            rule = f"must be 1 to {MAX_ARMS} arms, counts included"
+            refuse(rule, found=self.n_arms, at=("arms",))
+        return self
+
+    @property
+    def n_arms(self) -> int:
+        """Number of arms, counts included."""
+        return sum(entry.count for entry in self.arms)
+
+    def problem(self) -> Problem:
+        """The problem; errors have the places of this table, which counts entries, not arms."""
+        fields = {name: getattr(self, name) for name in Problem.model_fields}
+        fields["arms"] = tuple(arm for entry in self.arms for arm in entry.expand())
+        try:
+            return Problem(**fields)
+        except InvalidProblem as error:
+            details = error.errors()
+            for detail in details:
+                detail["loc"] = self._place(detail["loc"])
+            raise InvalidProblem.of(details, type(self)) from None
+
+    def _place(self, place: Place) -> Place:
+        match place:
+            case ("arms", int(position), *rest):
+                starts = list(accumulate((entry.count for entry in self.arms), initial=0))
+                return ("arms", bisect_right(starts, position) - 1, *rest)
+        return place
+
+
+def problem_from_dict(tree: Any, *, source: str = "<dict>") -> Problem:
+    """The problem of a tree of tables, lists and numbers, as a file holds it."""
+    try:
+        return ProblemTable.from_tree(tree).problem()
+    except InvalidProblem as error:
+        raise ProblemError(f"{source}: {error}") from None
+
+
+def problem_to_dict(problem: Problem) -> dict[str, Any]:
+    """The tree of tables, lists and numbers that a file holds; `problem_from_dict` undoes it."""
+    # what is only said of batches is left out elsewhere: logs keep the text of former versions
+    alone = {"arms"} if problem.repeat else {"arms", "repeat", "unit"}
+    tree = problem.model_dump(mode="json", exclude=alone, exclude_none=True)
+    tree["arms"] = list(_entries(problem.arms))
+    return {key: tree[key] for key in ProblemTable.model_fields if key in tree}
+
+
+def _entries(arms: Sequence[Arm]) -> Iterator[dict[str, Any]]:
+    start = 0
+    while start < len(arms):
+        arm, count = arms[start], _run(arms, start)
+        entry = arm.model_dump(mode="json", exclude_none=True)
+        if count > 1:
+            entry |= {"name": arm.name.removesuffix("-1"), "count": count}
+        yield entry
+        start += count
+
+
+def _run(arms: Sequence[Arm], start: int) -> int:
+    """How many arms from `start` on are equal but for their names base-1, base-2, ..."""
+    first = arms[start]
+    base = first.name.removesuffix("-1")
+    # "a -1" is a name, but "a " is none, so it cannot stand in a file
+    if base == first.name or not is_name(base):
+        return 1
+    for i in range(1, len(arms) - start):
+        arm = arms[start + i]
+        if arm.name != f"{base}-{i + 1}" or _unnamed(arm) != _unnamed(first):
+            return i
+    return len(arms) - start
+
+
+def _unnamed(arm: Arm) -> list[object]:
+    return [getattr(arm, name) for name in Arm.model_fields if name != "name"]

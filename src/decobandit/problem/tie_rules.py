@@ -1,0 +1,20 @@
+"""The names of the rules by which ties are broken; `ties.py` has what they do.
+
+Without numpy: `deco --help` shows them.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+TieRule = Literal["least-pulled", "most-pulled", "first", "last", "random"]
+TIE_RULES: tuple[TieRule, ...] = get_args(TieRule)
+DEFAULT_TIES: TieRule = "least-pulled"
+
+
+def tie_rule(text: str) -> TieRule:
+    """The rule of that name."""
+    for rule in TIE_RULES:
+        if rule == text:
+            return rule
+    raise ValueError(f"ties: {text!r} is not a rule; choose one of {', '.join(TIE_RULES)}")

@@ -1,0 +1,69 @@
+"""How ties between arms are broken.
+
+Arms whose indices differ by at most 1e-12 of the problem's largest number are tied.
+    least-pulled  the arm pulled least so far, then the first (default)
+    most-pulled   the arm pulled most so far, then the first
+    first         the arm that stands first in the problem
+    last          the arm that stands last
+    random        uniformly among the tied arms, with the caller's random generator
+least-pulled, most-pulled and random use the states of the arms before their positions. As long as
+the states decide, exchangeable arms stay exchangeable, and exact evaluation merges them.
+
+Compiled loops apply the same rules through TIE_SIGNS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ..support import Floats
+from .model import Problem
+from .tie_rules import TieRule
+
+TIE_TOLERANCE = 1e-12
+# as kernels see a rule: sign of the pulls that are wanted, then of the position; 0, 0 is at random
+TIE_SIGNS: dict[TieRule, tuple[int, int]] = {
+    "first": (0, 1),
+    "last": (0, -1),
+    "least-pulled": (1, 1),
+    "most-pulled": (-1, 1),
+    "random": (0, 0),
+}
+
+
+def tie_tolerance(problem: Problem) -> float:
+    """Indices closer than this are equal."""
+    largest = max(
+        float(np.abs(part).max())
+        for group in problem.groups
+        for part in (group.reward_good, group.reward_bad, group.terminal)
+        if part is not None
+    )
+    return TIE_TOLERANCE * (largest or 1.0)
+
+
+def tied_arms(values: Floats, allowed: npt.ArrayLike, tolerance: float) -> npt.NDArray[np.intp]:
+    """Positions of the arms that share the largest value of those allowed, in their order."""
+    arms = np.asarray(allowed, dtype=np.intp)
+    own = values[arms]
+    return np.asarray(arms[own >= own.max() - tolerance], dtype=np.intp)
+
+
+def break_tie(
+    tied: npt.NDArray[np.intp],
+    pulls: Sequence[int],
+    rule: TieRule,
+    rng: np.random.Generator | None = None,
+) -> int:
+    """The arm that the rule takes of tied ones (positions, ascending); pulls (arms,)."""
+    if len(tied) == 1:
+        return int(tied[0])
+    by_pulls, by_position = TIE_SIGNS[rule]
+    if (by_pulls, by_position) == (0, 0):
+        if rng is None:
+            raise ValueError("ties are broken at random: pass a random generator as rng")
+        return int(rng.choice(tied))
+    return int(min(tied, key=lambda arm: (by_pulls * pulls[arm], by_position * arm)))

@@ -1,0 +1,72 @@
+"""What routes take and answer in the same way: trials, allocations and keys."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Header, Path, Query, Request
+from starlette.concurrency import run_in_threadpool
+
+from ...trials import Allocation, Trial
+from ..auth import Caller
+from ..errors import ApiError
+from ..principal import Principal
+from ..trial_cache import TrialCache
+from . import responses as out
+from . import schemas as sent
+from .record_models import Out
+
+_ID = r"^[^\x00-\x1f\x7f]{1,100}$"
+TrialId = Annotated[str, Path(pattern=_ID, description="Id or name of the trial.")]
+AllocationId = Annotated[str, Path(pattern=_ID, description="Id of the allocation.")]
+GivenHead = Annotated[
+    str | None,
+    Query(pattern="^[0-9a-fA-F]{64}$", description="A head that some event of the log must have."),
+]
+TokenName = Annotated[str, Path(pattern=_ID, description="Name of the token.")]
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        pattern=sent.KEY_PATTERN,
+        description="Makes the request safe to repeat: the same key gives the same answer.",
+    ),
+]
+
+
+async def _trial(request: Request, trial: TrialId) -> Trial:
+    trials: TrialCache = request.app.state.trial_cache
+    opened = trials.cached(trial)
+    return await run_in_threadpool(trials.open, trial) if opened is None else opened
+
+
+Opened = Annotated[Trial, Depends(_trial)]
+
+
+async def _seen(request: Request, caller: Caller, trial: Opened) -> Trial:
+    request.state.recorder.saw(caller, trial, request.scope["route"].name)
+    return trial
+
+
+Seen = Annotated[Trial, Depends(_seen)]  # the log of people says who saw results
+
+
+def key_of(header: str | None, body: sent.Keyed | None) -> str | None:
+    """The key of a request, which may stand in its header or in its body."""
+    inside = None if body is None else body.key
+    if header is not None and inside is not None and header != inside:
+        raise ApiError(422, "invalid", "the key in the header is not the key in the body")
+    return inside if header is None else header
+
+
+ALLOCATION = out.AllocationOut | out.BlindAllocation
+
+
+def masked(slot: Allocation, trial: Trial) -> out.BlindAllocation:
+    """An allocation for blinded people: the code of its arm."""
+    return out.BlindAllocation(id=slot.id, arm=trial.codes[slot.arm], subject=slot.subject)
+
+
+def shown_to(caller: Principal, slot: Allocation, trial: Trial) -> Out:
+    """An allocation, as the sender of the request may see it."""
+    return masked(slot, trial) if caller.blinded else out.AllocationOut.model_validate(slot)

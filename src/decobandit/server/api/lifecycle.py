@@ -1,0 +1,68 @@
+"""Routes that close, reopen, archive and limit a trial, and that unmask an allocation."""
+
+from __future__ import annotations
+
+from ...trials import Summary
+from ..auth import Caller, allow
+from . import responses as out
+from . import schemas as sent
+from .api_router import router
+from .arguments import AllocationId, Key, Opened, key_of
+from .record_models import Out
+
+_TRIAL = "/trials/{trial}"
+
+
+def _summary(found: Summary) -> Out:
+    return out.SummaryOut.model_validate(found.to_dict())
+
+
+@router.post(f"{_TRIAL}/close", response_model=out.SummaryOut)
+@allow("admin")
+def trial_close(
+    caller: Caller, trial: Opened, body: sent.MaybeReasonIn | None = None, key: Key = None
+) -> Out:
+    """Make no more allocations; outcomes of pending ones can still be recorded."""
+    said = body or sent.MaybeReasonIn()
+    return _summary(trial.close(reason=said.reason, key=key_of(key, said), by=caller.name))
+
+
+@router.post(f"{_TRIAL}/reopen", response_model=out.SummaryOut)
+@allow("admin")
+def trial_reopen(caller: Caller, trial: Opened, body: sent.ReasonIn, key: Key = None) -> Out:
+    """Make allocations again, and say why; an archived trial is listed again."""
+    return _summary(trial.reopen(reason=body.reason, key=key_of(key, body), by=caller.name))
+
+
+@router.post(f"{_TRIAL}/archive", response_model=out.SummaryOut)
+@allow("admin")
+def trial_archive(
+    caller: Caller, trial: Opened, body: sent.MaybeReasonIn | None = None, key: Key = None
+) -> Out:
+    """Close a trial and hide it from lists."""
+    said = body or sent.MaybeReasonIn()
+    return _summary(trial.archive(reason=said.reason, key=key_of(key, said), by=caller.name))
+
+
+@router.post(f"{_TRIAL}/limits", response_model=out.SummaryOut)
+@allow("admin")
+def trial_limits(caller: Caller, trial: Opened, body: sent.LimitsIn, key: Key = None) -> Out:
+    """Change how many allocations may be pending or cancelled, and say why."""
+    changed = trial.set_limits(
+        reason=body.reason,
+        max_open=body.max_open,
+        max_cancelled=body.max_cancelled,
+        key=key_of(key, body),
+        by=caller.name,
+    )
+    return _summary(changed)
+
+
+@router.post(_TRIAL + "/allocations/{allocation}/unmask", response_model=out.UnmaskedOut)
+@allow("admin", "operator")
+def trial_unmask(
+    caller: Caller, trial: Opened, allocation: AllocationId, body: sent.ReasonIn, key: Key = None
+) -> Out:
+    """The name of the arm of one allocation; who asked and why is on record."""
+    slot = trial.unmask(allocation, reason=body.reason, key=key_of(key, body), by=caller.name)
+    return out.UnmaskedOut(id=slot.id, arm=slot.arm, code=trial.codes[slot.arm])

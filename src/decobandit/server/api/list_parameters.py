@@ -1,0 +1,24 @@
+"""How a page of a list is asked for, and how its answer says where the next one begins."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Query
+
+from ...trials.ledger import AllocationState
+from ...trials.paging import MAX_PAGE, Page
+
+_KEY = r"^[^\x00-\x1f\x7f]{1,100}$"
+_AFTER = "The list begins after this one: `next` of the page before."
+
+Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="Entries at most.")]
+AfterTrial = Annotated[str | None, Query(pattern=_KEY, description=_AFTER)]
+AfterAllocation = Annotated[str | None, Query(pattern=_KEY, description=_AFTER)]
+AfterEvent = Annotated[int, Query(ge=-1, lt=2**31, description=_AFTER)]
+State = Annotated[AllocationState | None, Query(description="Only those in this state.")]
+
+
+def next_key(page: Page[object]) -> dict[str, str]:
+    """The key `next`, where there is a next page."""
+    return {} if page.next is None else {"next": page.next}

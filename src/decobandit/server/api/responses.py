@@ -1,0 +1,224 @@
+"""What the API answers: full responses from the records of trials, blinded ones by hand.
+
+Operators must not learn how a trial is going. A blinded model has its fields listed by name;
+nothing is ever removed from a full one.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from ...designs.forecasts import PolicyForecast
+from ...trials import (
+    Allocation,
+    ArmStatus,
+    CancellationCount,
+    Event,
+    Replay,
+    Status,
+    Summary,
+    TrialLimits,
+    Verification,
+)
+from ..tokens import Token
+from .record_models import Out, attribute_texts, model_of
+
+# -- errors and health --------------------------------------------------------------------------
+
+
+class ErrorBody(Out):
+    """What was wrong."""
+
+    code: str = Field(description="For programs.")
+    message: str = Field(description="For people.")
+
+
+class ErrorOut(Out):
+    """The form of every error."""
+
+    error: ErrorBody = Field(description="What was wrong.")
+
+
+class HealthOut(Out):
+    """The server is running."""
+
+    status: Literal["ok"] = Field(description="Always ok.")
+    version: str = Field(description="Of decobandit.")
+
+
+class ProbeOut(Out):
+    """The server is alive, or ready."""
+
+    status: Literal["live", "ready"] = Field(description="What was asked for.")
+    version: str = Field(description="Of decobandit.")
+
+
+# -- blinded ------------------------------------------------------------------------------------
+
+
+class BlindTrial(Out):
+    """A trial, to an operator."""
+
+    id: str = Field(description="Random.")
+    name: str = Field(description="Unique.")
+
+
+class Paged(Out):
+    """Base of lists that come in pages."""
+
+    next: str = Field(
+        default="", description="Where the next page begins: its `after`. Only where more follow."
+    )
+
+
+class BlindTrials(Paged):
+    """Trials, to an operator."""
+
+    trials: list[BlindTrial] = Field(description="The oldest first.")
+
+
+class BlindAllocation(Out):
+    """An allocation, to an operator: which arm to give, by its code."""
+
+    id: str = Field(description="Random.")
+    arm: str = Field(description="Code of the arm.")
+    subject: str | None = Field(description="Who or what it is for, where the ask named one.")
+
+
+class BlindStatus(BlindTrial):
+    """A trial, to an operator."""
+
+    finished: bool = Field(description="Nothing is left to do.")
+    state: str = Field(description="running, closed or archived.")
+    open: list[BlindAllocation] = Field(description="Allocations with a pending outcome.")
+
+
+class UnmaskedOut(Out):
+    """An allocation that was unmasked."""
+
+    id: str = Field(description="Random.")
+    arm: str = Field(description="Name of the arm.")
+    code: str = Field(description="Code of the arm.")
+
+
+# -- full ---------------------------------------------------------------------------------------
+
+SummaryOut = model_of(Summary, "SummaryOut", base=BlindTrial)
+AllocationOut = model_of(
+    Allocation, "AllocationOut", base=BlindAllocation, types={"outcome": Literal[0, 1] | None}
+)
+ArmOut = model_of(ArmStatus, "ArmOut")
+LimitsOut = model_of(TrialLimits, "LimitsOut")
+CancellationOut = model_of(CancellationCount, "CancellationOut", types={"reasons": list[str]})
+_STALE = "Ids of pending allocations that are older than the server's limit, the oldest first."
+_PARTS = {"open": list[AllocationOut], "arms": list[ArmOut]}  # type: ignore[valid-type]
+_REPORT = {"limits": LimitsOut, "cancellations": list[CancellationOut]}  # type: ignore[valid-type]
+StatusOut = model_of(
+    Status,
+    "StatusOut",
+    doc="A trial, in full.",
+    types=_PARTS | _REPORT | {"bound_from_here": float | None, "loss_so_far": float | None},
+    more={"stale": (list[str], _STALE)},
+)
+WhyOut = model_of(
+    Status,
+    "WhyOut",
+    doc="The numbers that the next decision comes from.",
+    only=("next_arm", "reason", "stage", "price", "arms", "open"),
+    types=_PARTS,
+)
+EventOut = model_of(Event, "EventOut", without=("body",))
+_NO_PROBLEM, _NO_DIFFERENCE = "No problem was found.", "No difference was found."
+_Verified = model_of(
+    Verification,
+    "VerifiedOut",
+    only=("events", "head", "problems"),
+    more={"ok": (bool, _NO_PROBLEM)},
+)
+_SAID = attribute_texts(Verification)
+ReplayOut = model_of(Replay, "ReplayOut", without=("trial",), more={"ok": (bool, _NO_DIFFERENCE)})
+PolicyPlan = model_of(PolicyForecast, "PolicyPlan")
+_INTACT = "Whether its row is as it was written; if not, it is refused."
+TokenOut = model_of(
+    Token,
+    "TokenOut",
+    doc="A token, without its secret.",
+    without=("digest", "seal"),
+    types={"trials": list[str] | None},
+    more={"intact": (bool, _INTACT)},
+)
+TokenMade = model_of(
+    Token,
+    "TokenMade",
+    base=TokenOut,
+    doc="A new token.",
+    only=(),
+    more={"token": (str, "The secret: shown this once.")},
+)
+
+
+class VerifyOut(_Verified):  # type: ignore[misc, valid-type]
+    """Whether the log is as it was written; what there is nothing to say about is left out."""
+
+    remarks: list[str] | None = Field(None, description=_SAID["remarks"])
+    given_head_event: int | None = Field(None, description=_SAID["given_head_event"])
+    events_since_given_head: int | None = Field(None, description=_SAID["events_since_given_head"])
+
+
+class TrialsOut(Paged):
+    """Trials."""
+
+    trials: list[SummaryOut] = Field(description="The oldest first.")  # type: ignore[valid-type]
+
+
+class AllocationsOut(Paged):
+    """Allocations."""
+
+    allocations: list[AllocationOut] = Field(  # type: ignore[valid-type]
+        description="In the order in which they were made."
+    )
+
+
+class EventsOut(Paged):
+    """The log of a trial."""
+
+    events: list[EventOut] = Field(description="In order.")  # type: ignore[valid-type]
+
+
+class CheckpointOut(Out):
+    """A signed note of the heads of all trials."""
+
+    number: int = Field(description="From 1; the same again if nothing has changed.")
+    made: str = Field(description="ISO 8601, UTC.")
+    trials: int = Field(description="Trials that it names.")
+    note: str = Field(description="A C2SP signed note; keep it elsewhere, byte for byte.")
+
+
+class PlanOut(Out):
+    """What policies are expected to earn, before a trial starts."""
+
+    arms: int = Field(description="Number of arms.")
+    horizon: int = Field(description="Number of stages.")
+    upper_bound: float = Field(description="On the expected total reward of any policy.")
+    bound_kind: str = Field(description="How the bound was computed.")
+    policies: list[PolicyPlan] = Field(  # type: ignore[valid-type]
+        description="Equal allocation is the last."
+    )
+    notes: list[str] = Field(description="What was left out, and why.")
+
+
+class TokensOut(Out):
+    """All tokens."""
+
+    tokens: list[TokenOut] = Field(description="The oldest first.")  # type: ignore[valid-type]
+
+
+class PeopleOut(Out):
+    """The log of people."""
+
+    ok: bool = Field(description=_NO_PROBLEM)
+    head: str = Field(description="Hash of the last event; worth keeping elsewhere.")
+    problems: list[str] = Field(description="What was found.")
+    events: list[EventOut] = Field(description="In order.")  # type: ignore[valid-type]

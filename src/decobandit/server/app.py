@@ -1,0 +1,80 @@
+"""The application: middleware around the routes, from the outside in.
+
+Observe > SecurityHeaders > CatchAll > Probes > SameOrigin > Identify > RateLimit > BodyLimit
+> Shares > routes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+
+from .._version import __version__
+from ..trials.database import Store
+from ..trials.signed_notes import PrivateKey
+from . import errors, metrics
+from .api import routes as api
+from .auth import Guard, Identify
+from .errors import CatchAll
+from .long_work import LongWork
+from .middleware.limits import BodyLimit, Limits, RateLimit
+from .middleware.observe import Observe
+from .middleware.probes import Liveness, Probes, Readiness
+from .middleware.same_origin import SameOrigin
+from .middleware.security_headers import SecurityHeaders
+from .middleware.shares import Shares
+from .pages import site as pages
+from .record_readers import RecordReaders
+from .trial_cache import TrialCache
+
+
+def create_app(
+    store: Store,
+    *,
+    auth: bool = True,
+    limits: Limits | None = None,
+    allowed_hosts: Iterable[str] = (),
+    signing_key: PrivateKey | None = None,
+) -> FastAPI:
+    """The server of one database. `auth=False`: every user of this machine is an administrator.
+
+    `signing_key`: signs checkpoints.
+    """
+    limits = limits or Limits()
+    probes = {"/api/v1/live": Liveness(), "/api/v1/ready": Readiness(store, limits)}
+    guard = Guard(store, limits=limits, auth=auth)
+    long_work = LongWork(limits)
+    counted = metrics.Metrics(store, long_work)
+    app = FastAPI(
+        title="decobandit trials",
+        version=__version__,
+        description="Sequential trials with a certified bound on what any design could earn.",
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,  # these pages load scripts from other hosts
+        redoc_url=None,
+        redirect_slashes=False,
+        middleware=[
+            Middleware(Observe, metrics=counted),
+            Middleware(SecurityHeaders),
+            Middleware(CatchAll),
+            Middleware(Probes, probes=probes),
+            Middleware(SameOrigin, allowed_hosts=tuple(allowed_hosts)),
+            Middleware(Identify, guard=guard, limits=limits),
+            Middleware(RateLimit, limits=limits),
+            Middleware(BodyLimit, limits=limits),
+            Middleware(Shares, limits=limits),
+        ],
+    )
+    app.state.store, app.state.guard, app.state.limits = store, guard, limits
+    app.state.probes = probes
+    app.state.long_work, app.state.metrics = long_work, counted
+    app.state.trial_cache = TrialCache(store)
+    app.state.record_readers = RecordReaders()
+    app.state.signing_key = signing_key
+    errors.install(app)
+    app.include_router(api.router)
+    app.include_router(metrics.router)
+    app.include_router(pages.router)
+    return app

@@ -1,0 +1,219 @@
+"""Authentication: by a bearer token, or by the session cookie that a browser got for one.
+
+Every route says by `allow` which roles may use it; a route without it cannot be made.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeVar
+
+import anyio
+from fastapi import Depends, Request
+from fastapi.security import APIKeyCookie, HTTPBearer
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ..trials.database import Store
+from ..trials.errors import NotFound
+from .errors import ApiError, database_silent, unauthorized
+from .middleware.base import RequestCheck
+from .middleware.limits import Buckets, Limits, address_of, too_many
+from .principal import Principal
+from .recorder import Recorder
+from .sessions import COOKIE, Sessions, cookie_of
+from .tokens import Role, Token, TokenCache
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., object])
+EVERYBODY: tuple[Role, ...] = ("admin", "operator", "viewer")
+
+
+class Guard:
+    """Tokens, sessions and failed attempts of one server."""
+
+    def __init__(self, store: Store, *, limits: Limits, auth: bool) -> None:
+        self.auth = auth
+        self.tokens = TokenCache(store, clock=limits.clock)
+        self.sessions = Sessions(clock=limits.clock)
+        self.recorder = Recorder(store, clock=limits.clock)
+        self.failures = Buckets(
+            limits.failed_rate, limits.failed_burst, most=limits.clients, clock=limits.clock
+        )
+
+    def identify(self, scope: Scope) -> Principal | None:
+        """Who sent the request, if that is known. A wrong token is counted by its address.
+
+        Asks no database: the tokens are those of the last `refresh`.
+        """
+        if not self.auth:
+            return Principal("loopback", "admin", None, "loopback") if _local(scope) else None
+        headers = Headers(scope=scope)
+        if "authorization" in headers:
+            return self._by_bearer(headers.getlist("authorization"), scope)
+        cookie = cookie_of(headers)
+        return None if cookie is None else self._by_cookie(cookie)
+
+    def _by_bearer(self, values: list[str], scope: Scope) -> Principal:
+        scheme, _, secret = values[0].partition(" ")
+        if len(values) == 1 and scheme.lower() == "bearer":
+            token = self.tokens.known(secret.strip())
+            if token is not None:
+                self._began(token, scope, "bearer")
+                return _principal(token, "bearer")
+        raise self._failed(scope, "request")
+
+    def _by_cookie(self, cookie: str) -> Principal | None:
+        token_id = self.sessions.token_of(cookie)
+        token = None if token_id is None else self.tokens.by_id(token_id)
+        if token is None:
+            self.sessions.end(cookie)  # its token was revoked
+            return None
+        return _principal(token, "cookie")
+
+    def log_in(self, scope: Scope, secret: str) -> tuple[Token, str]:
+        """The token of a secret and a new session; 401 or 429 for a wrong one."""
+        token = self.tokens.find(secret.strip())
+        if token is None:
+            raise self._failed(scope, "login")
+        self._began(token, scope, "browser")
+        return token, self.sessions.begin(token.id)
+
+    def _began(self, token: Token, scope: Scope, via: str) -> None:
+        """Note the use of a token; what repeats within an hour is counted."""
+        address = address_of(scope)
+        data = {"role": token.role, "address": address, "via": via}
+        self.recorder.note("login", token.name, data, once=(token.id, address, via))
+
+    def _failed(self, scope: Scope, what: str) -> ApiError:
+        self.recorder.refused(address_of(scope), what)
+        wait = self.failures.take(address_of(scope))
+        return too_many(wait) if wait else unauthorized()
+
+    def tokens_changed(self) -> None:
+        """Read the table again; sessions of revoked tokens end when they are used next."""
+        self.tokens.forget()
+
+
+class Identify(RequestCheck):
+    """Finds out who sent a request, before anything is read: `request.state.principal`."""
+
+    def __init__(self, app: ASGIApp, *, guard: Guard, limits: Limits) -> None:
+        super().__init__(app)
+        self.guard, self.limits = guard, limits
+        # one thread of its own: the others may be busy, or wait for the same database
+        self._reader = anyio.CapacityLimiter(1)
+
+    async def check(self, scope: Scope, receive: Receive) -> Receive:
+        state = scope.setdefault("state", {})
+        state["principal"] = None
+        state["recorder"] = self.guard.recorder
+        if self.guard.auth and self.guard.tokens.stale and _has_credentials(Headers(scope=scope)):
+            await self._refresh()
+        state["principal"] = self.guard.identify(scope)
+        return receive
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().handle(scope, receive, send)
+        finally:
+            if self.guard.recorder.due:  # the answer is sent: nobody waits
+                with anyio.CancelScope(shield=True):
+                    await run_in_threadpool(self.guard.recorder.write)
+
+    async def _refresh(self) -> None:
+        try:
+            with anyio.fail_after(self.limits.database_seconds):
+                await anyio.to_thread.run_sync(
+                    self.guard.tokens.refresh, abandon_on_cancel=True, limiter=self._reader
+                )
+        except TimeoutError:
+            raise database_silent() from None
+
+
+def _has_credentials(headers: Headers) -> bool:
+    return "authorization" in headers or cookie_of(headers) is not None
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who may use a route."""
+
+    roles: tuple[str, ...]  # none: no token is needed
+    all_trials: bool  # not with a token for named trials
+
+    async def check(self, request: Request) -> None:
+        """401 without authentication, 403 for another role, 404 for a trial of others."""
+        principal: Principal | None = request.state.principal
+        if not self.roles:
+            return
+        if principal is None:
+            raise unauthorized()
+        if principal.role not in self.roles:
+            raise ApiError(403, "forbidden", "your role may not do this")
+        if principal.only_trials is None:
+            return
+        if self.all_trials:
+            raise ApiError(403, "forbidden", "a token for named trials may not do this")
+        trial = request.path_params.get("trial")
+        if trial is not None and not principal.may_use(trial):
+            await run_in_threadpool(_check_trial, request, principal, trial)
+
+
+def _check_trial(request: Request, principal: Principal, trial: str) -> None:
+    """Of a trial that is given by its id, the name counts."""
+    known = request.app.state.trial_cache
+    if not principal.may_use((known.cached(trial) or known.open(trial)).name):
+        raise NotFound(f"no trial is called {trial!r}")
+
+
+def allow(*roles: Role, all_trials: bool = False) -> Callable[[Endpoint], Endpoint]:
+    """Mark a route with who may use it; without roles no token is needed.
+
+    `all_trials`: a token for named trials does not do.
+    """
+
+    def mark(endpoint: Endpoint) -> Endpoint:
+        endpoint.roles, endpoint.all_trials = roles, all_trials  # type: ignore[attr-defined]
+        return endpoint
+
+    return mark
+
+
+def access_of(endpoint: Callable[..., object]) -> Access:
+    """Who may use a route; a TypeError for one that does not say."""
+    try:
+        return Access(endpoint.roles, endpoint.all_trials)  # type: ignore[attr-defined]
+    except AttributeError:
+        name = getattr(endpoint, "__name__", endpoint)
+        raise TypeError(f"route {name}: does not say whose roles may use it; add @allow") from None
+
+
+async def _caller(  # not in a thread: nothing is computed
+    request: Request,
+    _bearer: Annotated[object, Depends(HTTPBearer(auto_error=False, scheme_name="token"))],
+    _cookie: Annotated[
+        object, Depends(APIKeyCookie(name=COOKIE, auto_error=False, scheme_name="session"))
+    ],
+) -> Principal:
+    # the schemes are there for the OpenAPI document; `Identify` has done the work
+    principal: Principal | None = request.state.principal
+    if principal is None:
+        raise unauthorized()
+    return principal
+
+
+Caller = Annotated[Principal, Depends(_caller)]
+
+
+def _principal(token: Token, via: Literal["bearer", "cookie"]) -> Principal:
+    return Principal(token.name, token.role, token.id, via, token.only_trials)
+
+
+def _local(scope: Scope) -> bool:
+    try:
+        return ipaddress.ip_address(scope["client"][0]).is_loopback
+    except (KeyError, TypeError, ValueError):
+        return False

@@ -1,0 +1,96 @@
+"""Who holds the connections of a server: a limit in all, one per address, room for known people.
+
+A new connection is always let in, so that whoever has a token can show it. Where there are too
+many, one is closed instead: the oldest that does nothing and has shown no token. Such are silent
+connections, those between two requests, and those whose client does not read its answer.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from typing import Protocol
+
+
+class Connection(Protocol):
+    """What is to know of a connection."""
+
+    @property
+    def address(self) -> str:
+        """By which connections are counted."""
+
+    @property
+    def known(self) -> bool:
+        """Whether a request on it had a valid token."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for its client: for a request, or until an answer is read."""
+
+    def cut(self) -> None:
+        """Close it at once; what was not sent is dropped."""
+
+
+class Connections:
+    """The open connections, by address, the oldest first."""
+
+    def __init__(self, most: int, most_per_address: int) -> None:
+        self.most, self.most_per_address = most, most_per_address
+        self._by_address: dict[str, dict[Connection, None]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, new: Connection) -> bool:
+        """Let one in, and close others where there are too many; whether there was room.
+
+        Without room all others are at work: then only known people are served on this one.
+        """
+        own = self._by_address.setdefault(new.address, {})
+        strangers = sum(not each.known for each in own)
+        room = strangers < self.most_per_address or self._cut(own)
+        if self._count >= self.most:
+            fullest = max(self._by_address.values(), key=len)
+            room = self._cut(fullest) or self._cut(self._all())
+            room = room or self._cut(self._all(), known=True)
+        # `cut` may have emptied the group of this address
+        self._by_address.setdefault(new.address, own)[new] = None
+        self._count += 1
+        return room
+
+    def remove(self, gone: Connection) -> None:
+        """It is closed."""
+        own = self._by_address.get(gone.address, {})
+        if gone in own:
+            del own[gone]
+            self._count -= 1
+            if not own:
+                del self._by_address[gone.address]
+
+    def _all(self) -> dict[Connection, None]:
+        return {each: None for own in self._by_address.values() for each in own}
+
+    def _cut(self, among: dict[Connection, None], *, known: bool = False) -> bool:
+        """Close the oldest that waits for its client; those of known people only if told so."""
+        found = next(self._waiting(among, known), None)
+        if found is not None:
+            self.remove(found)
+            found.cut()
+        return found is not None
+
+    def _waiting(self, among: dict[Connection, None], known: bool) -> Iterator[Connection]:
+        return (each for each in among if each.waits and (known or not each.known))
+
+
+def counted_address(host: str | None) -> str:
+    """The address that clients are counted by; of IPv6 the /64 network."""
+    if host is None:
+        return "unknown"
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((address, 64), strict=False))
+    return str(address)

@@ -1,0 +1,192 @@
+"""Errors as JSON: {"error": {"code", "message"}}, the same form for all of them.
+
+Errors must not tell an operator how a trial is going, nor anybody how the server is built:
+unexpected errors are logged under a number, and the answer has the number only.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Mapping
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..support import Place, dotted, one_line
+from ..trials.errors import (
+    Closed,
+    Conflict,
+    Damaged,
+    LimitReached,
+    NoFreeSlot,
+    NotFound,
+    StoreError,
+    TrialError,
+)
+from .principal import is_blinded
+
+log = logging.getLogger("decobandit.server")
+
+CODES = {
+    400: "bad_request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    408: "too_slow",
+    409: "conflict",
+    413: "too_large",
+    415: "not_json",
+    421: "wrong_host",
+    422: "invalid",
+    429: "too_many_requests",
+    500: "internal",
+    503: "unavailable",
+}
+# status and code of what a trial or its database refuses; a subclass stands before its base
+_TRIAL_ERRORS: tuple[tuple[type[TrialError], int, str], ...] = (
+    (NotFound, 404, "not_found"),
+    (NoFreeSlot, 409, "no_free_slot"),
+    (Closed, 409, "closed"),
+    (LimitReached, 409, "limit_reached"),
+    (Conflict, 409, "conflict"),
+    (Damaged, 503, "damaged"),
+    (StoreError, 503, "unavailable"),
+    (TrialError, 400, "bad_request"),
+)
+_MAX_PLACE = 100  # characters of the place of an error: its keys are the client's own
+DATABASE_FAILED = "the database of trials cannot be used"
+
+
+class ApiError(HTTPException):
+    """An answer other than success."""
+
+    def __init__(
+        self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(status, message, headers)
+        self.code = code
+
+
+def error_response(error: HTTPException) -> JSONResponse:
+    """An error that has a status, as JSON."""
+    code = error.code if isinstance(error, ApiError) else CODES.get(error.status_code, "error")
+    return _json(error.status_code, code, str(error.detail), error.headers)
+
+
+def unauthorized() -> ApiError:
+    """The answer to a request that is not authenticated."""
+    return ApiError(401, "unauthorized", "a valid token is needed", {"WWW-Authenticate": "Bearer"})
+
+
+def busy(message: str = "too many requests at once", seconds: int = 1) -> ApiError:
+    """The answer when all places are taken."""
+    return ApiError(503, "busy", message, {"Retry-After": str(seconds)})
+
+
+def database_silent() -> ApiError:
+    """The answer when the database does not answer in time."""
+    return ApiError(503, "unavailable", "the database does not answer", {"Retry-After": "5"})
+
+
+def trial_error(error: TrialError, *, blinded: bool) -> ApiError:
+    """What a trial refused.
+
+    Of a database that fails, the log has the details: they may name its file, its host or its user.
+    What is wrong with the record of a trial is for those who may read it: it tells how long the
+    trial is.
+    """
+    status, code = next(
+        (status, code) for kind, status, code in _TRIAL_ERRORS if isinstance(error, kind)
+    )
+    if not isinstance(error, StoreError):
+        return ApiError(status, code, str(error))
+    log.error("database: %s", error)
+    again = {} if isinstance(error, Damaged) else {"Retry-After": "5"}
+    of_record = isinstance(error, Damaged) and str(error).startswith("trial ")
+    return ApiError(
+        status, code, str(error) if of_record and not blinded else DATABASE_FAILED, again
+    )
+
+
+def trial_response(error: TrialError, *, blinded: bool) -> JSONResponse:
+    """The same, as JSON."""
+    return error_response(trial_error(error, blinded=blinded))
+
+
+def validation_response(error: RequestValidationError) -> JSONResponse:
+    """The first error and its place; the refused value is not repeated."""
+    message = one_line(error.errors(), where=_short_place, show_value=False)
+    return _json(422, "invalid", _printable(message))
+
+
+def _short_place(keys: Place) -> str:
+    place = dotted(keys)
+    return place if len(place) <= _MAX_PLACE else place[:_MAX_PLACE] + "..."
+
+
+def _printable(text: str) -> str:
+    return "".join(sign if sign.isprintable() else "?" for sign in text)
+
+
+def _json(
+    status: int, code: str, message: str, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    body = {"error": {"code": code, "message": message}}
+    return JSONResponse(body, status_code=status, headers=dict(headers or {}))
+
+
+def install(app: FastAPI) -> None:
+    """Turn the errors of routes into responses."""
+
+    async def http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return error_response(error)
+
+    async def trial(request: Request, error: Exception) -> Response:
+        assert isinstance(error, TrialError)
+        return trial_response(error, blinded=is_blinded(request.scope))
+
+    async def validation(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return validation_response(error)
+
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(TrialError, trial)
+    app.add_exception_handler(RequestValidationError, validation)
+
+
+class CatchAll:
+    """Logs every other error, and answers it without details."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = False
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self.app(scope, receive, watched)
+        except Exception as error:
+            if scope["type"] != "http" or started:
+                raise  # the response has begun: the connection can only be closed
+            await _unhandled_response(error, scope)(scope, receive, send)
+
+
+def _unhandled_response(error: Exception, scope: Scope) -> Response:
+    if isinstance(error, HTTPException):
+        return error_response(error)
+    if isinstance(error, TrialError):
+        return trial_response(error, blinded=is_blinded(scope))
+    number = secrets.token_hex(4)
+    log.error("error %s in %s %r", number, scope["method"], scope["path"], exc_info=error)
+    return _json(500, "internal", f"internal error; the log of the server has it as {number}")

@@ -1,0 +1,112 @@
+"""What the server counts, in the text format of Prometheus: `/metrics`.
+
+Labels have few values: routes by their template, methods and statuses that are known, kinds of
+events. No name of a trial, an arm or a person is among them.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterable
+
+from fastapi import APIRouter, Request, Response
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.registry import Collector
+
+from .._version import __version__
+from ..trials.counts import Counts
+from ..trials.database import Store
+from ..trials.events import KINDS
+from .api.api_route import ApiRoute
+from .auth import allow
+from .long_work import LongWork
+
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+NO_ROUTE = "none"
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+class _StoreCollector(Collector):
+    """Counters that the store keeps."""
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterable[Metric]:
+        events = CounterMetricFamily(
+            "deco_events", "Events written by this process.", labels=["kind"]
+        )
+        found = self._counts.events()
+        for kind in KINDS:
+            events.add_metric([kind], found.get(kind, 0))
+        yield events
+        errors = CounterMetricFamily(
+            "deco_database_errors", "Errors of the database.", labels=["kind"]
+        )
+        seen = self._counts.errors()
+        for kind in ("damaged", "unavailable"):
+            errors.add_metric([kind], seen.get(kind, 0))
+        yield errors
+
+
+class Metrics:
+    """The metrics of one application."""
+
+    def __init__(self, store: Store, long_work: LongWork) -> None:
+        self.registry = CollectorRegistry()
+        known = self.registry
+        Gauge("deco_build_info", "Versions.", ["version", "python"], registry=known).labels(
+            __version__, platform.python_version()
+        ).set(1)
+        self._requests = Counter(
+            "deco_requests", "Requests answered.", ["method", "route", "status"], registry=known
+        )
+        self._seconds = Histogram(
+            "deco_request_seconds", "Seconds from the head of a request to the end of its answer.",
+            ["method", "route"], buckets=BUCKETS, registry=known,
+        )  # fmt: skip
+        self.under_way = Gauge("deco_requests_under_way", "Requests under way.", registry=known)
+        self._connections = Gauge("deco_connections", "Connections that are open.", registry=known)
+        solves = Gauge("deco_solves", "Long computations.", ["state"], registry=known)
+        solves.labels("running").set_function(lambda: long_work.load[0])
+        solves.labels("waiting").set_function(lambda: long_work.load[1])
+        self.log_lines_dropped = Counter(
+            "deco_log_lines_dropped", "Lines over the quota of the log.", registry=known
+        )
+        self.registry.register(_StoreCollector(store.counts))
+        ProcessCollector(registry=self.registry)
+
+    def answered(self, method: str, route: str | None, status: int, seconds: float) -> None:
+        """Count one request; status 0: the client was gone before the answer."""
+        shown = method if method in METHODS else "other"
+        place = route or NO_ROUTE
+        self._requests.labels(shown, place, str(status)).inc()
+        self._seconds.labels(shown, place).observe(seconds)
+
+    def watch_connections(self, count: Callable[[], int]) -> None:
+        """Ask `count` for the number of connections."""
+        self._connections.set_function(count)
+
+    def text(self) -> bytes:
+        """All metrics, in the text exposition format."""
+        return generate_latest(self.registry)
+
+
+router = APIRouter(route_class=ApiRoute, include_in_schema=False)
+
+
+@router.get("/metrics")
+@allow("admin", "viewer", all_trials=True)
+def metrics(request: Request) -> Response:
+    """For Prometheus. Not for operators: the numbers of events would tell how far a trial is."""
+    found: Metrics = request.app.state.metrics
+    return Response(found.text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)

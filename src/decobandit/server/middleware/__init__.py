@@ -1,0 +1,1 @@
+"""What every request passes through, one file per concern."""

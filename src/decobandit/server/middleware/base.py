@@ -1,0 +1,70 @@
+"""The base of this server's middleware: what is not HTTP passes, refusals are answered."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..errors import ApiError, error_response
+
+
+class HttpMiddleware(ABC):
+    """Does something before or around the HTTP requests that the application answers."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self.handle(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+    @abstractmethod
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it on to `self.app`."""
+
+
+class RequestCheck(HttpMiddleware):
+    """Passes a request on after `check`; an ApiError of the check is the answer."""
+
+    @abstractmethod
+    async def check(self, scope: Scope, receive: Receive) -> Receive | None:
+        """What the application receives from; None where the client has gone."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            checked = await self.check(scope, receive)
+        except ApiError as error:
+            await error_response(error)(scope, receive, send)
+        else:
+            if checked is not None:
+                await self.app(scope, checked, send)
+
+
+@asynccontextmanager
+async def until_answered(send: Send, then: Callable[[], None]) -> AsyncIterator[Send]:
+    """A `send` that calls `then` once, when an answer begins; without one, at the end.
+
+    From there on the client alone decides how long it takes: a slow one must not hold a place.
+    """
+    done = False
+
+    def end() -> None:
+        nonlocal done
+        if not done:
+            done = True
+            then()
+
+    async def watched(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            end()
+        await send(message)
+
+    try:
+        yield watched
+    finally:
+        end()

@@ -1,0 +1,220 @@
+"""Limits per client: requests per second, requests at once, size and duration of bodies.
+
+Rates are limited by the token bucket algorithm. Its tokens are called credits here: a bucket holds
+`burst` credits and gets `rate` new ones per second; a request costs one.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import anyio
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ...support import Cache
+from ...trials.staleness import STALE_AFTER
+from ..connections import counted_address
+from ..errors import ApiError, busy, error_response, unauthorized
+from ..principal import Principal
+from .base import HttpMiddleware, RequestCheck, until_answered
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+LOGIN = "/login"  # the only change that needs no authentication
+
+
+@dataclass(frozen=True)
+class Limits:
+    """All limits of a server. The defaults are for a team on one machine."""
+
+    rate: float = 500.0  # requests per second of one token, or of one address without
+    burst: int = 1000
+    failed_rate: float = 1.0  # refused tokens per second of one address
+    failed_burst: int = 20
+    clients: int = 10_000  # addresses that are remembered
+    connections: int = 1000
+    connections_per_address: int = 100  # without a valid token
+    head_seconds: float = 10.0  # to send the head of a request
+    write_seconds: float = 20.0  # in which a client reads some of its answer
+    concurrent: int = 400  # requests without an answer yet
+    strangers: int = 100  # of them not authenticated
+    strangers_per_address: int = 50
+    threads: int = 32  # requests that work at once; nobody takes more of them than are left free
+    thread_seconds: float = 20.0  # that a request waits for one
+    database_seconds: float = 10.0  # in which tokens are read
+    ready_seconds: float = 2.0  # in which the database answers, if it is ready
+    body_bytes: int = 256 * 1024
+    body_seconds: float = 20.0  # from the first byte of a body to the last
+    max_arms: int = 200
+    max_horizon: int = 2000
+    solves: int = 2  # plans at once, and so many new trials, and replays; one of each person
+    waiting: int = 20  # of each kind, for the ones under way
+    waiting_per_person: int = 4
+    waiting_seconds: float = 120.0
+    solve_seconds: float = 600.0  # for one of them
+    stop_seconds: float = 10.0  # after a signal the process has ended
+    stale_after: float = STALE_AFTER  # hours until a pending allocation is shown as stale
+    clock: Callable[[], float] = time.monotonic
+
+
+class Buckets:
+    """One bucket per key; the keys unused for longest are forgotten, and begin full again."""
+
+    def __init__(
+        self, rate: float, burst: int, *, most: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.rate, self.burst, self._clock = rate, burst, clock
+        self._credits = Cache[str, tuple[float, float]](most)  # credits, when
+
+    def take(self, key: str) -> float:
+        """Take a credit: 0 where there is one, else the seconds until there is."""
+        wait = 0.0
+
+        def take(before: tuple[float, float] | None) -> tuple[float, float]:
+            nonlocal wait
+            now = self._clock()
+            credits, then = (float(self.burst), now) if before is None else before
+            credits = min(float(self.burst), credits + (now - then) * self.rate)
+            wait = 0.0 if credits >= 1.0 else (1.0 - credits) / self.rate
+            return credits if wait else credits - 1.0, now
+
+        self._credits.update(key, take)
+        return wait
+
+    def __len__(self) -> int:
+        return len(self._credits)
+
+
+def address_of(scope: Scope) -> str:
+    """The address that requests are counted by."""
+    client = scope.get("client")
+    return counted_address(None if client is None else str(client[0]))
+
+
+def too_many(wait: float) -> ApiError:
+    """The answer to a client over its rate."""
+    seconds = str(max(1, math.ceil(wait)))
+    return ApiError(
+        429, "too_many_requests", "too many requests; slow down", {"Retry-After": seconds}
+    )
+
+
+class RateLimit(HttpMiddleware):
+    """Limits requests: by token where `Identify` found one, by address otherwise."""
+
+    def __init__(self, app: ASGIApp, *, limits: Limits) -> None:
+        super().__init__(app)
+        self.limits = limits
+        # apart, so that requests from many addresses do not push out the buckets of tokens
+        self.by_token, self.by_address = (
+            Buckets(limits.rate, limits.burst, most=limits.clients, clock=limits.clock)
+            for _ in range(2)
+        )
+        self._under_way = 0
+        self._strangers = Counter[str]()  # by address
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        principal: Principal | None = scope["state"]["principal"]
+        address = address_of(scope)
+        try:
+            self._check(scope, principal, address)
+        except ApiError as error:
+            await error_response(error)(scope, receive, send)
+            return
+        stranger = principal is None
+        self._under_way += 1
+        self._strangers[address] += stranger
+
+        def answered() -> None:
+            self._under_way -= 1
+            self._strangers[address] -= stranger
+            self._strangers += Counter()  # drops the addresses that have none
+
+        async with until_answered(send, answered) as watched:
+            await self.app(scope, receive, watched)
+
+    def _check(self, scope: Scope, principal: Principal | None, address: str) -> None:
+        """Refuse a request over a limit; one that is accepted costs a credit."""
+        if self._under_way >= self.limits.concurrent:
+            raise busy()
+        if principal is None:
+            self._check_stranger(scope, address)
+        if principal is not None and principal.token_id is not None:
+            wait = self.by_token.take(principal.token_id)
+        else:
+            wait = self.by_address.take(address)
+        if wait:
+            raise too_many(wait)
+
+    def _check_stranger(self, scope: Scope, address: str) -> None:
+        if scope["method"] not in SAFE_METHODS and scope["path"] != LOGIN:
+            # before the body is read: a slow body must not hold a place
+            raise unauthorized()
+        limits = self.limits
+        full = self._strangers.total() >= limits.strangers
+        if full or self._strangers[address] >= limits.strangers_per_address:
+            raise busy()
+        if scope["state"].get("crowded"):
+            raise busy("too many connections")
+
+
+class BodyLimit(RequestCheck):
+    """Reads the whole body before anything else: it is small, and must arrive in time."""
+
+    def __init__(self, app: ASGIApp, *, limits: Limits) -> None:
+        super().__init__(app)
+        self.limits = limits
+
+    async def check(self, scope: Scope, receive: Receive) -> Receive | None:
+        try:
+            with anyio.fail_after(self.limits.body_seconds):
+                body = await self._read(scope, receive)
+        except TimeoutError:
+            raise ApiError(
+                408, "too_slow", "the body took too long", {"Connection": "close"}
+            ) from None
+        return None if body is None else _replayed(body, receive)
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
+        """The body; None where the client has gone."""
+        most, pieces, size = self.limits.body_bytes, [], 0
+        declared = Headers(scope=scope).get("content-length", "")
+        if declared.isascii() and declared.isdigit() and len(declared) > 18:
+            raise _too_large(most)
+        if declared.isascii() and declared.isdigit() and int(declared) > most:
+            raise _too_large(most)
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            piece = message.get("body", b"")
+            size += len(piece)
+            if size > most:
+                raise _too_large(most)
+            pieces.append(piece)
+            if not message.get("more_body", False):
+                return b"".join(pieces)
+
+
+def _too_large(most: int) -> ApiError:
+    return ApiError(
+        413, "too_large", f"a body may have {most} bytes at most", {"Connection": "close"}
+    )
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives the body once, then what comes after it."""
+    given = False
+
+    async def again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again

@@ -1,0 +1,1 @@
+"""The pages: plan, run, explain and audit a trial."""

@@ -1,0 +1,46 @@
+"""The page of a trial's allocations: all of them, or those of one state, page by page."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from ...trials.ledger import AllocationState
+from ...trials.log_pages import ledger_of, page_of_allocations
+from ...trials.staleness import stale_ids
+from ..auth import allow
+from .rendering import PageRoute, page
+from .trial import Opened, saw
+
+ALLOCATIONS_PER_PAGE = 100
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get("/trials/{trial}/allocations")
+@allow("admin", "viewer")
+def allocations(
+    request: Request,
+    trial: Opened,
+    after: Annotated[str | None, Query(max_length=100)] = None,
+    state: AllocationState | None = None,
+) -> Response:
+    """Allocations in the order in which they were made."""
+    settings = request.app.state
+    saw(request, trial)
+    ledger = ledger_of(trial.store, trial.id)
+    found = page_of_allocations(
+        ledger.allocations, after=after, limit=ALLOCATIONS_PER_PAGE, state=state
+    )
+    return page(
+        request,
+        "allocations.html.j2",
+        trial=trial,
+        allocations=found.items,
+        next=found.next,
+        first=after is None,
+        state=state or "",
+        since=ledger.since,
+        stale=set(stale_ids(ledger.since, settings.limits.stale_after)),
+    )

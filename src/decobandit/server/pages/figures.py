@@ -1,0 +1,254 @@
+"""The figures of a trial as JSON for plotly: the next decision, and the episode so far.
+
+Names of arms come from users. Plotly reads tags in labels, so every name goes through `as_text`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...bounds import Episode, gap
+from ...designs import EXACT_STATES, STEPS, too_slow
+from ...evaluation import TooManyStates, evaluate
+from ...figures import (
+    CONGESTION_COLOUR,
+    LONGEST_NAME,
+    PRICE_COLOUR,
+    SHORTFALL_COLOUR,
+    as_text,
+    episode_panels,
+    short_name,
+)
+from ...policies import policy_class
+from ...support import Cache
+from ...trials import ArmStatus, Status, Trial
+from ...trials.settings import TrialSettings
+
+Floats = npt.NDArray[np.float64]
+MAX_BARS = 40  # arms in the figure of a decision: those worth most
+INFORMATION_COLOUR = "#e0a030"
+DARK = {  # colours that are hard to see on a dark page
+    "black": "#e8ece9", "white": "#1c2220", PRICE_COLOUR: "#5cc483", CONGESTION_COLOUR: "#7fb0e6",
+    SHORTFALL_COLOUR: "#f09a86", "#1a2f6b": "#8fa4ee", "#7a0044": "#e06aa5", "#8c564b": "#c08a7e",
+    "#1f77b4": "#4aa3e0",
+}  # fmt: skip
+TRANSPARENT = "rgba(0,0,0,0)"
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
+MAX_EXPECTED_LOSSES = 64  # of them in memory
+
+
+# -- the next decision --------------------------------------------------------------------------
+
+
+def decision_figure(status: Status, *, dark: bool) -> dict[str, Any] | None:
+    """Index of each arm and the price of a pull; None where there is no decision."""
+    if status.next_arm is None:
+        return None
+    parts = _parts(status)
+    arms = _shown_arms(status)[::-1]  # plotly draws from the bottom
+    rows = list(range(len(arms)))
+    bars = [
+        {
+            "type": "bar", "orientation": "h", "y": rows, "x": [_round(read(arm)) for arm in arms],
+            "name": name, "marker": {"color": colour}, "text": [as_text(arm.name) for arm in arms],
+            "textposition": "none",
+            "hovertemplate": f"%{{text}}<br>{name} %{{x:.4f}}<extra></extra>",
+        }
+        for name, colour, read in parts
+    ]  # fmt: skip
+    every = [arm.name for arm in status.arms]
+    called = dict(zip(every, short_names(every), strict=True))
+    short = [called[arm.name] for arm in arms]
+    names = [as_text(name) for name in short]
+    chosen = [
+        f"<b>{n}</b>" if a.name == status.next_arm else n for n, a in zip(names, arms, strict=True)
+    ]
+    left = 16 + 8 * max(len(name) for name in short)
+    layout = _layout(dark, 26 * len(arms) + 130) | {
+        "barmode": "stack", "bargap": 0.3,
+        "yaxis": {"tickvals": rows, "ticktext": chosen, "automargin": True, "fixedrange": True},
+        "xaxis": {"title": {"text": "value of a pull"}, "rangemode": "tozero", "fixedrange": True},
+        "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
+        "meta": {"left": min(left, 150), "names": 3},
+    }  # fmt: skip
+    if _has_price(status):
+        bars.append(_price_line(status.price, len(arms)))
+    return _themed({"data": bars, "layout": layout}, dark)
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Names short enough for the figure; where long ones would look alike, they are numbered."""
+    short = [short_name(name) for name in names]
+    if len(set(short)) == len(set(names)):
+        return short
+    return [
+        name if len(name) <= LONGEST_NAME else short_name(f"{i}. {name}")
+        for i, name in enumerate(names, start=1)
+    ]
+
+
+def describe_decision(status: Status) -> str:
+    """What the bars are."""
+    if _has_information(status):
+        line = " The green line is the price of a pull at this stage." if _has_price(status) else ""
+        return (
+            "Each bar is the index of an arm: expected reward plus value of information. The arm "
+            f"with the largest index is next.{line}"
+        )
+    if status.arms[0].index is not None:
+        return (
+            f"Each bar is the index of an arm by the policy {status.policy}. The arm with the "
+            "largest index is next."
+        )
+    return (
+        f"Each bar is the expected reward of a pull. The policy {status.policy} decides on all "
+        "arms together, or draws one."
+    )
+
+
+def _has_information(status: Status) -> bool:
+    return status.arms[0].value_of_information is not None
+
+
+def _has_price(status: Status) -> bool:
+    # other policies do not decide by the prices that the trial began with
+    fixed = policy_class(status.policy).at_fixed_prices
+    return status.price is not None and fixed and _has_information(status)
+
+
+def _parts(status: Status) -> list[tuple[str, str, Any]]:
+    """Name, colour and value of the pieces of a bar."""
+    reward = ("expected reward", CONGESTION_COLOUR, lambda arm: arm.expected_reward)
+    if _has_information(status):
+        information = lambda arm: arm.value_of_information  # noqa: E731
+        return [reward, ("value of information", INFORMATION_COLOUR, information)]
+    if status.arms[0].index is not None:
+        return [("index", CONGESTION_COLOUR, lambda arm: arm.index)]
+    return [reward]
+
+
+def _shown_arms(status: Status) -> list[ArmStatus]:
+    """All arms in their order, or the MAX_BARS worth most."""
+    if len(status.arms) <= MAX_BARS:
+        return list(status.arms)
+    worth = [arm.index if arm.index is not None else arm.expected_reward for arm in status.arms]
+    best = np.argsort([-np.inf if each is None else each for each in worth])[::-1][:MAX_BARS]
+    return [status.arms[k] for k in sorted(best)]
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None or not np.isfinite(value) else round(value, 6)
+
+
+def _price_line(price: float | None, rows: int) -> dict[str, Any]:
+    assert price is not None
+    return {
+        "type": "scatter", "mode": "lines", "x": [price, price], "y": [-0.5, rows - 0.5],
+        "name": f"price {price:.4f}", "line": {"color": PRICE_COLOUR, "width": 4},
+        "hovertemplate": "price %{x:.4f}<extra></extra>",
+    }  # fmt: skip
+
+
+# -- the trial so far ---------------------------------------------------------------------------
+
+
+def path_figure(
+    path: Episode, expected: Floats | None = None, *, dark: bool
+) -> dict[str, Any] | None:
+    """The paper's Figure 2 of this trial; None before the first stage is told."""
+    if path.stages == 0:
+        return None
+    figure = episode_panels(path, expected, first="information")
+    tree: dict[str, Any] = figure.to_plotly_json()
+    tree = _plain(tree)
+    tree["layout"] |= _layout(dark, 980)
+    tree["layout"]["meta"] = {"names": sum(bool(t.get("showlegend", True)) for t in tree["data"])}
+    tree["layout"]["showlegend"] = True
+    short = short_names([arm.name for arm in path.problem.arms])
+    for trace in tree["data"]:
+        kind, _, number = trace.get("legendgroup", "").partition(" ")
+        if kind == "arm":
+            trace["name"] = as_text(short[int(number)])
+    return _themed(tree, dark)
+
+
+def _plain(tree: Any) -> Any:
+    """Without numpy: what JSON can hold."""
+    if isinstance(tree, dict):
+        return {key: _plain(value) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [_plain(value) for value in tree]
+    return tree.tolist() if isinstance(tree, np.ndarray | np.generic) else tree
+
+
+def _themed(tree: dict[str, Any], dark: bool) -> dict[str, Any]:
+    if dark:
+        tree["data"] = _recoloured(tree["data"])
+    return tree
+
+
+def _recoloured(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {key: _recoloured(value) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [_recoloured(value) for value in tree]
+    return DARK.get(tree, tree) if isinstance(tree, str) else tree
+
+
+def _layout(dark: bool, height: int) -> dict[str, Any]:
+    """What both figures share: transparent, in the colours of the page."""
+    import plotly.io
+
+    template = plotly.io.templates["plotly_dark" if dark else "plotly_white"].to_plotly_json()
+    return {
+        "template": {"layout": _plain(template["layout"])},
+        "height": height, "paper_bgcolor": TRANSPARENT, "plot_bgcolor": TRANSPARENT,
+        "hovermode": "closest",
+        "font": {"family": FONT, "size": 13}, "margin": {"l": 64, "r": 12, "t": 16, "b": 48},
+        "dragmode": False,
+    }  # fmt: skip
+
+
+# -- the expected loss -------------------------------------------------------------------------
+
+
+class ExpectedLosses:
+    """The expected loss after each stage, kept for the settings of a trial."""
+
+    def __init__(self) -> None:
+        self._kept = Cache[str, Floats | None](MAX_EXPECTED_LOSSES)
+
+    def known(self, trial: Trial) -> bool:
+        """Whether it is computed already."""
+        return trial.settings.tables_hash in self._kept
+
+    def of(self, trial: Trial) -> Floats | None:
+        """Expected loss up to each stage, (stages,), as it was kept."""
+        return self._kept.get(trial.settings.tables_hash)
+
+    def keep(self, trial: Trial, line: Floats | None) -> None:
+        """What `expected_loss` found for the settings of a trial."""
+        self._kept.put(trial.settings.tables_hash, line)
+
+
+def expected_loss(settings: TrialSettings) -> Floats | None:
+    """Expected loss up to each stage, (stages,); None where that would take long."""
+    problem = settings.problem
+    if too_slow(problem, policy_class(settings.policy).cost):
+        return None
+    policy = settings.make_policy()
+    method = "simulated"
+    if policy.has_table:
+        try:  # on few states both take a moment; on many, this gives up soon
+            evaluate(problem, policy, limit_states=EXACT_STATES)
+            method = "exact"
+        except TooManyStates:
+            pass
+    draws = int(np.clip(STEPS // (4 * problem.number_of_arms * problem.stages), 50, 1000))
+    return gap(
+        problem, policy, solution=settings.solution, method=method, draws=draws, per_draw=4
+    ).running_loss

@@ -1,0 +1,48 @@
+"""The page of the log of people, for administrators."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from ...trials import Event, people_log
+from ..auth import allow
+from .rendering import PageRoute, page
+
+EVENTS_PER_PAGE = 100
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get("/people")
+@allow("admin", all_trials=True)
+def people(request: Request, number: Annotated[int, Query(alias="page", ge=1)] = 1) -> Response:
+    """The log of people, the latest first, and whether it is intact."""
+    request.state.recorder.flush()
+    found = people_log(request.app.state.store)
+    pages = max(1, -(-len(found.events) // EVENTS_PER_PAGE))
+    number = min(number, pages)
+    latest = found.events[::-1][(number - 1) * EVENTS_PER_PAGE : number * EVENTS_PER_PAGE]
+    return page(
+        request,
+        "people.html.j2",
+        log=found,
+        rows=[(event, summary_of(event)) for event in latest],
+        pages=pages,
+        number=number,
+    )
+
+
+def summary_of(event: Event) -> str:
+    """What an event is about, in one line."""
+    said = {
+        name: value
+        for name, value in event.data.items()
+        if value is not None and name not in ("trial", "masked")
+    }
+    return ", ".join(f"{name} {_text(value)}" for name, value in said.items())
+
+
+def _text(value: object) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)

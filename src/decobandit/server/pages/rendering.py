@@ -1,0 +1,187 @@
+"""What pages share: templates, forms, and the route class that turns errors into pages."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Coroutine
+from functools import cache
+from importlib.resources import files
+from typing import Annotated, Any
+from urllib.parse import parse_qsl, quote
+
+from fastapi import Depends, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.routing import APIRoute
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from scipy.special import betaincinv
+from starlette.exceptions import HTTPException
+
+from ..._version import __version__
+from ...trials import ArmStatus, TrialError
+from ..auth import access_of
+from ..errors import ApiError, trial_error
+from ..principal import is_blinded
+
+MAX_FIELDS = 2000  # of a form
+FORM_TYPE = "application/x-www-form-urlencoded"
+TITLES = {
+    401: "Log in first",
+    403: "Not allowed",
+    404: "Not found",
+    409: "Conflict",
+    422: "Invalid input",
+    429: "Too many requests",
+    503: "Not available",
+}
+
+templates = Environment(
+    loader=PackageLoader("decobandit.server.pages"),
+    autoescape=True,  # names of arms and trials come from users
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def _digits(number: float, places: int) -> str:
+    """A number for a table; zero has no sign."""
+    return f"{round(number, places) + 0.0:.{places}f}"
+
+
+def _posterior(arm: ArmStatus) -> tuple[float, float, float]:
+    """Posterior mean of the success probability, and its central 95% credible interval."""
+    a, b = arm.posterior_good, arm.posterior_bad
+    low, high = betaincinv(a, b, [0.025, 0.975]).tolist()
+    return a / (a + b), low, high
+
+
+templates.filters |= {"digits": _digits, "posterior": _posterior}
+
+
+class Form:
+    """The fields of a form that was sent."""
+
+    def __init__(self, pairs: list[tuple[str, str]]) -> None:
+        self.pairs = pairs
+
+    def one(self, name: str, default: str = "") -> str:
+        """The first field of that name."""
+        return next((value for key, value in self.pairs if key == name), default)
+
+    def all(self, name: str) -> list[str]:
+        """Every field of that name, in order."""
+        return [value for key, value in self.pairs if key == name]
+
+    def text(self, name: str) -> str | None:
+        """What was typed into a field, without the blanks around; None for nothing."""
+        return self.one(name).strip() or None
+
+    @property
+    def reason(self) -> str:
+        """Why, in a form that has to say so."""
+        said = self.text("reason")
+        if said is None:
+            raise ApiError(422, "invalid", "give a reason; it is kept in the log")
+        return said
+
+    @property
+    def key(self) -> str | None:
+        """The idempotency key of the form."""
+        return self.one("key") or None
+
+
+async def _form(request: Request) -> Form:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != FORM_TYPE:
+        raise ApiError(415, "not_a_form", f"a form must be sent as {FORM_TYPE}")
+    try:
+        text = (await request.body()).decode("ascii")
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
+    except ValueError:  # not ASCII, not UTF-8 behind the percent signs, or too many fields
+        raise ApiError(422, "invalid", "the form is malformed") from None
+    return Form(pairs)
+
+
+Sent = Annotated[Form, Depends(_form)]
+
+
+def new_key() -> str:
+    """A new idempotency key, for a hidden field."""
+    return secrets.token_urlsafe(12)
+
+
+@cache
+def asset(name: str) -> str:
+    """The address of a static file; it changes with the content, so that browsers may cache it."""
+    content = (files("decobandit.server.pages") / "static" / name).read_bytes()
+    return f"/static/{name}?v={hashlib.sha256(content).hexdigest()[:12]}"
+
+
+def page(request: Request, template: str, code: int = 200, /, **values: Any) -> HTMLResponse:
+    """A template with what every page needs."""
+    text = templates.get_template(template).render(
+        caller=request.state.principal,
+        version=__version__,
+        asset=asset,
+        new_key=new_key,
+        here=request.url.path,
+        **values,
+    )
+    # with "no-referrer", a browser would send our own forms with "Origin: null"
+    return HTMLResponse(text, status_code=code, headers={"Referrer-Policy": "same-origin"})
+
+
+def go(address: str) -> RedirectResponse:
+    """After a change: a page that may be loaded again (POST, redirect, GET)."""
+    return RedirectResponse(address, status_code=303)
+
+
+def error_page(
+    request: Request, status: int, message: str, headers: dict[str, str] | None = None
+) -> Response:
+    """An error as a page, with links back."""
+    trial = request.path_params.get("trial")
+    answer = page(
+        request,
+        "error.html.j2",
+        status,
+        title=TITLES.get(status, "Error"),
+        message=message[:1].upper() + message[1:],
+        trial=trial if status != 404 else None,
+    )
+    answer.headers.update(headers or {})
+    return answer
+
+
+def _refusal(request: Request, error: HTTPException) -> Response:
+    return error_page(request, error.status_code, str(error.detail), dict(error.headers or {}))
+
+
+def _to_login(request: Request) -> Response:
+    wanted = request.url.path if request.method == "GET" else "/"
+    return go("/login" if wanted == "/" else f"/login?next={quote(wanted)}")
+
+
+class PageRoute(APIRoute):
+    """Checks the role; without authentication redirects to the login. Errors become pages."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler = super().get_route_handler()
+        access = access_of(self.endpoint)
+
+        async def checked(request: Request) -> Response:
+            if access.roles and request.state.principal is None:
+                return _to_login(request)
+            try:
+                await access.check(request)
+                return await handler(request)
+            except TrialError as error:
+                return _refusal(request, trial_error(error, blinded=is_blinded(request.scope)))
+            except HTTPException as error:
+                return _refusal(request, error)
+            except RequestValidationError:
+                return error_page(request, 404, "there is no such page")
+
+        return checked

@@ -1,0 +1,162 @@
+"""List of trials, login, logout, and static files.
+
+The form for a new trial is in `plan.py`, the pages of a trial in `trial.py`.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import FileResponse
+from starlette.convertors import Convertor, register_url_convertor
+
+from ...trials.trial_lists import page_of_trials
+from ..auth import EVERYBODY, allow
+from ..errors import ApiError
+from ..sessions import COOKIE, cookie_of
+from . import allocations as allocation_pages
+from . import lifecycle as lifecycle_pages
+from . import people as people_pages
+from . import plan as plan_pages
+from . import trial as trial_pages
+from .rendering import PageRoute, Sent, error_page, go, page
+from .trial import PLOTLY
+
+KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+TRIALS_PER_PAGE = 100
+IMMUTABLE = "public, max-age=31536000, immutable"  # addresses change with the content
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get("/")
+@allow(*EVERYBODY)
+def trials(
+    request: Request,
+    archived: bool = False,
+    after: Annotated[str | None, Query(max_length=100)] = None,
+) -> Response:
+    """The trials that the token is for, the oldest first; an operator sees their names only."""
+    caller, state = request.state.principal, request.app.state
+    found = page_of_trials(
+        state.store, limit=TRIALS_PER_PAGE, after=after, only=caller.only_trials,
+        archived=archived, stale_after=state.limits.stale_after,
+    )  # fmt: skip
+    return page(
+        request,
+        "trials.html.j2",
+        trials=found.items,
+        next=found.next,
+        first=after is None,
+        archived=archived,
+        hidden=0 if caller.blinded else found.hidden,
+    )
+
+
+# -- login and logout ---------------------------------------------------------------------------
+
+
+def _local(address: str) -> str:
+    """An address on this site: a login must not redirect to another one."""
+    plain = address.startswith("/") and not address.startswith("//")
+    return address if plain and address.isprintable() and "\\" not in address else "/"
+
+
+@router.get("/login")
+@allow()
+def login(request: Request, next: Annotated[str, Query()] = "/") -> Response:
+    """A form for a token."""
+    if request.state.principal is not None:
+        return go(_local(next))
+    return page(request, "login.html.j2", next=_local(next), wrong="")
+
+
+@router.post("/login")
+@allow()
+def log_in(request: Request, form: Sent) -> Response:
+    """Exchange a token for a session cookie."""
+    wanted = _local(form.one("next", "/"))
+    try:
+        _, session = request.app.state.guard.log_in(request.scope, form.one("token"))
+    except ApiError as error:
+        wrong = "This token is not valid." if error.status_code == 401 else f"{error.detail}."
+        answer = page(request, "login.html.j2", error.status_code, next=wanted, wrong=wrong)
+        answer.headers.update(error.headers or {})
+        return answer
+    entered = go(wanted)
+    # a proxy may speak TLS with the browser, and plainly with this server
+    safe = "https" in (request.url.scheme, request.headers.get("origin", "").partition(":")[0])
+    entered.set_cookie(COOKIE, session, httponly=True, samesite="strict", secure=safe, path="/")
+    return entered
+
+
+@router.post("/logout")
+@allow()
+def log_out(request: Request) -> Response:
+    """End the session."""
+    session = cookie_of(request.headers)
+    if session is not None:
+        request.app.state.guard.sessions.end(session)
+    left = go("/login")
+    left.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    return left
+
+
+# -- files --------------------------------------------------------------------------------------
+
+
+@router.get("/static/{name}")
+@allow()
+def static(request: Request, name: str) -> Response:
+    """A static file, or plotly's script from the installed package."""
+    if name == PLOTLY:
+        try:
+            with as_file(files("plotly") / "package_data" / PLOTLY) as script:
+                return FileResponse(
+                    script, media_type="text/javascript", headers={"Cache-Control": IMMUTABLE}
+                )
+        except ModuleNotFoundError:
+            raise ApiError(
+                404, "not_found", "figures need plotly, which is not installed"
+            ) from None
+    folder = files("decobandit.server.pages") / "static"
+    known = {entry.name: entry for entry in folder.iterdir()}
+    if name not in known:
+        raise ApiError(404, "not_found", "there is no such file")
+    kind = KINDS[f".{name.rpartition('.')[2]}"]
+    headers = {"Cache-Control": IMMUTABLE if "v" in request.query_params else "no-cache"}
+    return Response(known[name].read_bytes(), media_type=kind, headers=headers)
+
+
+router.include_router(plan_pages.router)
+router.include_router(trial_pages.router)
+router.include_router(lifecycle_pages.router)
+router.include_router(people_pages.router)
+router.include_router(allocation_pages.router)
+
+
+# -- everything else ----------------------------------------------------------------------------
+
+
+class _Elsewhere(Convertor[str]):
+    """Any path that is not the API's, which answers for itself."""
+
+    regex = "(?!api(/|$)).*"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("elsewhere", _Elsewhere())
+
+
+@router.get("/{path:elsewhere}")
+@allow()
+def nowhere(request: Request) -> Response:
+    """No page has this address."""
+    return error_page(request, 404, "there is no such page")

@@ -1,0 +1,100 @@
+"use strict";
+// Optional: every page but its figures works without scripts.
+
+document.body.classList.add("scripted");
+
+// -- forms are sent once ------------------------------------------------------------------------
+
+for (const form of document.querySelectorAll("form[data-once]")) {
+  form.addEventListener("submit", (event) => {
+    if (event.defaultPrevented) return;
+    if (form.dataset.sent) {
+      event.preventDefault();
+      return;
+    }
+    form.dataset.sent = "yes";
+    // later: a disabled button would not be sent with the form
+    setTimeout(() => {
+      for (const button of form.querySelectorAll("button")) button.disabled = true;
+    });
+  });
+}
+
+window.addEventListener("pageshow", (event) => {
+  if (!event.persisted) return; // restored from the history: buttons may still be disabled
+  for (const form of document.querySelectorAll("form[data-once]")) {
+    delete form.dataset.sent;
+    for (const button of form.querySelectorAll("button")) button.disabled = false;
+  }
+});
+
+// -- keys ---------------------------------------------------------------------------------------
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.isComposing) return;
+  if (event.target.closest("input, select, textarea")) return;
+  const key = CSS.escape(event.key.toLowerCase());
+  const button = document.querySelector(`button[data-shortcut="${key}"]:enabled`);
+  if (button) {
+    event.preventDefault();
+    button.form.requestSubmit(button);
+  }
+});
+
+// -- what was done is read out: set after the page has loaded, or a reader does not notice ------
+
+for (const live of document.querySelectorAll("[aria-live]")) {
+  const text = live.textContent;
+  if (text.trim() === "") continue;
+  setTimeout(() => {
+    live.textContent = text + "\u00a0";
+  }, 150);
+}
+
+const result = document.getElementById("expected");
+if (result) result.focus();
+
+// -- plan: rows of arms -------------------------------------------------------------------------
+
+const arms = document.getElementById("arms");
+if (arms) {
+  const number = () => {
+    for (const [i, row] of [...arms.children].entries()) {
+      for (const named of row.querySelectorAll("[aria-label]")) {
+        named.setAttribute("aria-label", named.getAttribute("aria-label").replace(/\d+$/, i + 1));
+      }
+    }
+  };
+  const add = document.getElementById("add");
+  add.type = "button"; // no longer what the Enter key sends
+  add.addEventListener("click", () => {
+    const row = arms.lastElementChild.cloneNode(true);
+    row.querySelector("[name=arm]").value = "";
+    arms.append(row);
+    number();
+    row.querySelector("[name=arm]").focus();
+  });
+  arms.addEventListener("click", (event) => {
+    const row = event.target.closest(".remove") && event.target.closest(".row");
+    if (!row || arms.children.length === 1) return;
+    const next = row.nextElementSibling || row.previousElementSibling;
+    row.remove();
+    number();
+    next.querySelector("[name=arm]").focus();
+  });
+}
+
+// -- copying ------------------------------------------------------------------------------------
+
+for (const button of document.querySelectorAll("[data-copy]")) {
+  button.addEventListener("click", async () => {
+    const code = document.getElementById(button.dataset.copy);
+    try {
+      await navigator.clipboard.writeText(code.textContent);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(code);
+      button.textContent = "Selected: copy it with the keyboard";
+    }
+  });
+}

@@ -1,0 +1,335 @@
+"""The pages of one trial: run, why, audit; and the actions of their buttons."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as version_of
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from ...trials import Allocation, Damaged, Event, Replay, Trial, open_trial
+from ...trials.ledger import Ledger
+from ...trials.log_pages import ledger_of
+from ...trials.replay import replayed
+from ...trials.staleness import stale_ids
+from ...trials.verification import check_trial
+from ..auth import EVERYBODY, allow
+from ..errors import ApiError
+from ..long_work import LongWork
+from ..middleware.security_headers import INLINE_STYLES
+from ..principal import Principal
+from .figures import (
+    ExpectedLosses,
+    decision_figure,
+    describe_decision,
+    expected_loss,
+    path_figure,
+)
+from .rendering import PageRoute, Sent, go, page
+
+PLOTLY = "plotly.min.js"
+MAX_CORRECTABLE = 50  # outcomes that are offered for correction
+MAX_WAITING = 50  # pending allocations on the page that runs the trial, the oldest first
+EVENTS_PER_PAGE = 100
+OUTCOMES = {"good": 1, "bad": 0}
+
+router = APIRouter(prefix="/trials/{trial}", route_class=PageRoute, include_in_schema=False)
+_expected_losses = ExpectedLosses()
+
+
+def _trial(request: Request, trial: Annotated[str, Path(max_length=100)]) -> Trial:
+    return open_trial(trial, db=request.app.state.store)
+
+
+Opened = Annotated[Trial, Depends(_trial)]
+AllocationId = Annotated[str, Path(max_length=100)]
+
+
+# -- run ----------------------------------------------------------------------------------------
+
+
+@router.get("")
+@allow(*EVERYBODY)
+def run(request: Request, trial: Opened, now: str = "", done: str = "") -> Response:
+    """The next allocation. `now`: the one under way; `done`: the one before."""
+    caller, ledger = request.state.principal, ledger_of(trial.store, trial.id)
+    full = trial.status_at(ledger)
+    saw(request, trial)
+    pending = [_shown_to(caller, slot, trial) for slot in full.open]
+    current = next((slot for slot in pending if slot.id == now), None)
+    if current is None and not done and len(pending) == 1:
+        current = pending[0]
+    slots = ledger.allocations
+    waiting = [slot for slot in pending if slot is not current]
+    recent = [slot for slot in reversed(slots.values()) if slot.state == "told"][:MAX_CORRECTABLE]
+    before = None if done not in slots else _shown_to(caller, slots[done], trial)
+    return page(
+        request,
+        "run.html.j2",
+        trial=trial,
+        finished=full.finished,
+        state=full.state,
+        now=current,
+        waiting=waiting[:MAX_WAITING],
+        others=max(0, len(waiting) - MAX_WAITING),
+        stale={
+            made: ledger.since[made]
+            for made in stale_ids(ledger.since, request.app.state.limits.stale_after)
+        },
+        said=_said(before, blinded=caller.blinded),
+        status=None if caller.blinded else full,
+        told=[] if caller.blinded else recent,
+    )
+
+
+def _shown_to(caller: Principal, slot: Allocation, trial: Trial) -> Allocation:
+    """An allocation; blinded people see the code of its arm, and no reason."""
+    if not caller.blinded:
+        return slot
+    return replace(slot, arm=trial.codes[slot.arm], reason="", change_reason=None)
+
+
+def saw(request: Request, trial: Trial) -> None:
+    """The log of people says who saw results."""
+    what = request.scope["route"].name
+    request.state.recorder.saw(request.state.principal, trial, what)
+
+
+def _said(slot: Allocation | None, *, blinded: bool) -> str:
+    """Confirms the last action; blinded: without the outcome, which may not be their own."""
+    if slot is None or slot.state == "open":
+        return ""
+    if slot.state == "cancelled":
+        return f"Allocation cancelled: {slot.arm}."
+    if blinded:
+        return f"Outcome recorded for {slot.arm}."
+    return f"Recorded: {'good' if slot.outcome else 'bad'} outcome for {slot.arm}."
+
+
+@router.post("/ask")
+@allow("admin", "operator")
+def ask(request: Request, trial: Opened, form: Sent) -> Response:
+    """Allocate the next slot."""
+    slot = trial.ask(
+        subject=form.text("subject"), note=form.text("note"), key=form.key,
+        by=request.state.principal.name,
+    )  # fmt: skip
+    return go(f"/trials/{trial.id}?now={quote(slot.id)}")
+
+
+@router.post("/allocations/{allocation}/tell")
+@allow("admin", "operator")
+def tell(request: Request, trial: Opened, allocation: AllocationId, form: Sent) -> Response:
+    """Record an outcome."""
+    by = request.state.principal.name
+    slot = trial.tell(allocation, _outcome(form.one("outcome")), key=_key(form.key, form), by=by)
+    return go(f"/trials/{trial.id}?done={quote(slot.id)}")
+
+
+@router.post("/allocations/{allocation}/cancel")
+@allow("admin", "operator")
+def cancel(request: Request, trial: Opened, allocation: AllocationId, form: Sent) -> Response:
+    """Cancel an allocation."""
+    by = request.state.principal.name
+    slot = trial.cancel(allocation, reason=form.reason, key=form.key, by=by)
+    return go(f"/trials/{trial.id}?done={quote(slot.id)}")
+
+
+@router.post("/allocations/{allocation}/correct")
+@allow("admin")
+def correct(request: Request, trial: Opened, allocation: AllocationId, form: Sent) -> Response:
+    """Replace a recorded outcome."""
+    slot = trial.correct(
+        allocation, _outcome(form.one("outcome")), reason=form.reason, key=_key(form.key, form),
+        by=request.state.principal.name,
+    )  # fmt: skip
+    return go(f"/trials/{trial.id}?done={quote(slot.id)}")
+
+
+def _outcome(text: str) -> int:
+    if text not in OUTCOMES:
+        raise ApiError(422, "invalid", "the outcome must be good or bad")
+    return OUTCOMES[text]
+
+
+def _key(key: str | None, form: Any) -> str | None:
+    """A form has two buttons: the other outcome is another request, with another key."""
+    return None if key is None else f"{key}-{form.one('outcome')}"
+
+
+# -- why ----------------------------------------------------------------------------------------
+
+
+def _plotly_address() -> str:
+    try:
+        return f"/static/{PLOTLY}?v={version_of('plotly')}"
+    except PackageNotFoundError:
+        return f"/static/{PLOTLY}"
+
+
+@router.get("/why")
+@allow("admin", "viewer")
+def why(request: Request, trial: Opened) -> Response:
+    """The numbers that the next decision comes from, and the bounds."""
+    saw(request, trial)
+    status = trial.status()
+    answer = page(
+        request,
+        "why.html.j2",
+        trial=trial,
+        status=status,
+        what=describe_decision(status) if status.next_arm else "",
+        stages=trial.episode().stages,
+        plotly=_plotly_address(),
+    )
+    answer.headers["Content-Security-Policy"] = INLINE_STYLES  # plotly writes its own styles
+    return answer
+
+
+@router.get("/why.json")
+@allow("admin", "viewer")
+async def why_figures(
+    request: Request, trial: Opened, dark: bool = False, expected: bool = False
+) -> Response:
+    """The figures; `expected` adds the expected loss of the policy, which may take longer."""
+    saw(request, trial)
+    if expected and not _expected_losses.known(trial):
+        long_work: LongWork = request.app.state.long_work
+        line = await long_work.run(request, "plan", expected_loss, trial.settings)
+        _expected_losses.keep(trial, line)
+    return await run_in_threadpool(_figures, trial, dark, expected)
+
+
+def _figures(trial: Trial, dark: bool, expected: bool) -> Response:
+    line = _expected_losses.of(trial) if expected else None
+    return JSONResponse(
+        {
+            "decision": decision_figure(trial.status(), dark=dark),
+            "path": path_figure(trial.episode(), line, dark=dark),
+        }
+    )
+
+
+# -- audit --------------------------------------------------------------------------------------
+
+
+@router.get("/audit")
+@allow("admin", "viewer")
+async def audit(
+    request: Request,
+    name: Annotated[str, Path(alias="trial", max_length=100)],
+    check: str = "",
+    number: Annotated[int, Query(alias="page", ge=1)] = 1,
+) -> Response:
+    """The log, and its checks."""
+    try:
+        log = await run_in_threadpool(_log, request, name, number, check)
+    except Damaged:
+        return await run_in_threadpool(_damaged, request, name)
+    saw(request, log.trial)
+    found = None
+    if log.whole:
+        found = await request.app.state.long_work.run(request, "replay", replayed, log.whole)
+    return await run_in_threadpool(_audited, request, log, check, found)
+
+
+@dataclass(frozen=True)
+class _Log:
+    """What a page of the log shows; the whole log, where all decisions are checked."""
+
+    trial: Trial
+    ledger: Ledger
+    pages: int
+    number: int
+    shown: Sequence[Event]
+    whole: Sequence[Event]
+
+
+def _log(request: Request, name: str, number: int, check: str) -> _Log:
+    with request.app.state.record_readers.one():
+        trial = _trial(request, name)
+        ledger = ledger_of(trial.store, trial.id)
+        pages = ledger.seq // EVENTS_PER_PAGE + 1
+        number = min(number, pages)
+        start = (number - 1) * EVENTS_PER_PAGE
+        events = trial.each_event(ledger)
+        whole = list(events) if check == "decisions" else []
+        # all are read and checked; those of the page are kept
+        last = start + EVENTS_PER_PAGE
+        shown = [event for event in whole or events if start <= event.seq < last]
+        return _Log(trial, ledger, pages, number, shown, whole)
+
+
+def _audited(request: Request, log: _Log, check: str, replay: Replay | None) -> Response:
+    trial = log.trial
+    verified = trial.verify() if check == "chain" else None
+    return page(
+        request,
+        "audit.html.j2",
+        trial=trial,
+        rows=_rows(log.shown, {slot.id: slot.arm for slot in log.ledger.allocations.values()}),
+        cancellations=trial.cancellations(),
+        pages=log.pages,
+        number=log.number,
+        verified=verified,
+        replayed=replay,
+    )
+
+
+def _damaged(request: Request, trial: str) -> Response:
+    """What is wrong with a trial that cannot be opened."""
+    verified = check_trial(trial, db=request.app.state.store)
+    return page(request, "damaged.html.j2", verified=verified)
+
+
+def _rows(shown: Sequence[Event], arms: dict[str, str]) -> list[tuple[Event, str, str]]:
+    """Events with a summary and their body; `arms`: by allocation."""
+    return [
+        (event, _summary(event, arms), json.dumps(event.to_dict(), indent=1, ensure_ascii=False))
+        for event in shown
+    ]
+
+
+def _summary(event: Event, arms: dict[str, str]) -> str:
+    data = event.data
+    if event.kind == "asked":
+        return " for ".join(str(data[name]) for name in ("arm", "subject") if name in data)
+    if event.kind == "refused":
+        return str(data["why"])
+    if event.kind == "created":
+        return f"policy {data['plan']['policy']}"
+    arm, reason = arms.get(data.get("allocation", ""), ""), data.get("reason", "")
+    if "outcome" in data:
+        arm = f"{arm}: {'good' if data['outcome'] else 'bad'}"
+    return f"{arm} ({reason})" if arm and reason else arm or str(reason)
+
+
+@router.get("/export.json")
+@allow("admin", "viewer")
+def export_json(request: Request, trial: Opened) -> Response:
+    """The whole trial as JSON."""
+    request.state.recorder.exported(request.state.principal, trial, "json")
+    text = request.app.state.record_readers.streamed(trial.export_text)
+    return StreamingResponse(text, media_type="application/json", headers=_download(trial, "json"))
+
+
+@router.get("/export.csv")
+@allow("admin", "viewer")
+def export_csv(request: Request, trial: Opened) -> Response:
+    """One row per allocation."""
+    request.state.recorder.exported(request.state.principal, trial, "csv")
+    text = request.app.state.record_readers.streamed(trial.outcomes_text)
+    return StreamingResponse(
+        text, media_type="text/csv; charset=utf-8", headers=_download(trial, "csv")
+    )
+
+
+def _download(trial: Trial, kind: str) -> dict[str, str]:
+    return {"Content-Disposition": f'attachment; filename="trial-{trial.id}.{kind}"'}

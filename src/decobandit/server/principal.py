@@ -1,0 +1,35 @@
+"""Who sent a request, and what they may know. This is the only place that says who is blinded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+SEES_EVERYTHING = frozenset({"admin", "viewer"})  # roles; any other role is blinded
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Who sent a request."""
+
+    name: str
+    role: str
+    token_id: str | None
+    via: Literal["bearer", "cookie", "loopback"]
+    only_trials: frozenset[str] | None = None  # names of the trials that they may use; None: all
+
+    @property
+    def blinded(self) -> bool:
+        """Whether they must not learn how a trial is going."""
+        return self.role not in SEES_EVERYTHING
+
+    def may_use(self, trial: str) -> bool:
+        """Whether they may use the trial of a name."""
+        return self.only_trials is None or trial in self.only_trials
+
+
+def is_blinded(scope: Mapping[str, Any]) -> bool:
+    """Whether the sender of a request is blinded: operators, and whoever is not authenticated."""
+    principal: Principal | None = scope.get("state", {}).get("principal")
+    return principal is None or principal.blinded

@@ -1,0 +1,36 @@
+"""The request that a line of the log is about: its id, and who sent it."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from contextvars import ContextVar
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+HEADER = "X-Request-ID"
+_VALID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+# of the request that is being served, in the threads that work for it too
+current: ContextVar[Scope | None] = ContextVar("decobandit_request", default=None)
+
+
+def request_id(headers: Headers) -> str:
+    """The id that a proxy or client gave, if it is short and plain; else a new one."""
+    given = headers.getlist(HEADER)
+    if len(given) == 1 and _VALID.fullmatch(given[0]):
+        return given[0]
+    return secrets.token_hex(8)
+
+
+def id_of(scope: Scope | None) -> str | None:
+    """The id of a request."""
+    found: str | None = (scope or {}).get("state", {}).get("request_id")
+    return found
+
+
+def person_of(scope: Scope | None) -> str | None:
+    """The name of the token that a request was authenticated by."""
+    principal = (scope or {}).get("state", {}).get("principal")
+    return None if principal is None else str(principal.name)

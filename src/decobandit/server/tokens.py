@@ -1,0 +1,301 @@
+"""Tokens: random secrets that authenticate requests, each with a name and a role.
+
+The database has their SHA-256 digests only; a token has 256 random bits, so that its digest need
+not be slow. `seal` is a checksum over the other columns: a row that a disk error or a manual edit
+changed is refused. It is not a signature: whoever can write to the database can compute it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, get_args
+
+from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from ..trials import schema
+from ..trials.database import Store
+from ..trials.errors import Conflict, NotFound, TrialError
+from ..trials.event_log import trial_id
+from ..trials.people import lock, record
+
+Role = Literal["admin", "operator", "viewer"]
+ROLES: tuple[Role, ...] = get_args(Role)
+PREFIX = "deco_"
+MAX_AGE_SECONDS = 1.0  # of the table in memory
+DEFAULT_DAYS = 90  # until a token expires
+MAX_DAYS = 3650
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"
+_table = schema.tokens
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token as the database has it: without the secret.
+
+    Attributes
+    ----------
+    id : str
+        Random; not the secret.
+    name : str
+        Unique, also among revoked tokens. The log calls the sender of a request so.
+    role : str
+        admin, operator or viewer.
+    digest : str
+        SHA-256 of the secret.
+    created_at : str
+        ISO 8601, UTC.
+    revoked_at : str | None
+        When it was revoked; null while it is valid.
+    seal : str
+        Checksum over the other columns.
+    expires_at : str | None
+        When it ends; null for a token of an earlier version, which does not expire.
+    trials : str | None
+        Names of the trials that it is for, in the database as JSON; null: all.
+    """
+
+    id: str
+    name: str
+    role: str
+    digest: str
+    created_at: str
+    revoked_at: str | None
+    seal: str
+    expires_at: str | None = None
+    trials: str | None = None
+
+    @property
+    def intact(self) -> bool:
+        """Whether the row is as it was written."""
+        if not all(isinstance(value, str | None) for value in self.__dict__.values()):
+            return False
+        return hmac.compare_digest(self.seal.encode(), _seal(self.__dict__).encode())
+
+    @property
+    def expired(self) -> bool:
+        """Whether its time is over."""
+        # both in UTC and in the same form: the order of the texts is that of the times
+        return self.expires_at is not None and self.expires_at <= _now()
+
+    @property
+    def valid(self) -> bool:
+        """Whether it authenticates."""
+        return self.revoked_at is None and self.role in ROLES and self.intact and not self.expired
+
+    @property
+    def only_trials(self) -> frozenset[str] | None:
+        """The names of the trials that it is for; None: all."""
+        return None if self.trials is None else frozenset(json.loads(self.trials))
+
+    @property
+    def administers_all(self) -> bool:
+        """Whether its owner can do everything: it is valid, an administrator's, for all trials."""
+        return self.valid and self.role == "admin" and self.trials is None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For people: without digest and seal."""
+        shown = ("id", "name", "role", "created_at", "revoked_at", "expires_at")
+        return {name: getattr(self, name) for name in shown} | {
+            "trials": None if self.trials is None else json.loads(self.trials),
+            "intact": self.intact,
+        }
+
+
+def _seal(row: dict[str, Any]) -> str:
+    sealed = [row[name] for name in ("id", "name", "role", "digest", "created_at", "revoked_at")]
+    later = [row["expires_at"], row["trials"]]
+    if later != [None, None]:  # a row of an earlier version has neither, and keeps its seal
+        sealed += later
+    return hashlib.sha256(json.dumps(sealed).encode()).hexdigest()
+
+
+def _now(days: int = 0) -> str:
+    return (datetime.now(UTC) + timedelta(days=days)).isoformat(timespec="milliseconds")
+
+
+def digest_of(secret: str) -> str:
+    """What is stored of a token."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def new_token(
+    store: Store,
+    name: str,
+    role: str,
+    *,
+    days: int = DEFAULT_DAYS,
+    trials: Sequence[str] = (),
+    by: str = "library",
+) -> tuple[Token, str]:
+    """A new token, and its secret, which is shown once.
+
+    `days`: until it expires. `trials`: names of the trials that it is for; none: all. `by`: who
+    makes it, for the log of people.
+    """
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise TrialError(
+            "a token's name has 1 to 64 letters, digits and . _ @ -, and begins with one of the "
+            "first two"
+        )
+    if role not in ROLES:
+        raise TrialError(f"no such role; there are {', '.join(ROLES)}")
+    if not 1 <= days <= MAX_DAYS:
+        raise TrialError(f"days: {days}; a token is valid for 1 to {MAX_DAYS} days")
+    secret = PREFIX + secrets.token_urlsafe(32)
+    row: dict[str, Any] = {
+        "id": secrets.token_hex(8), "name": name, "role": role, "digest": digest_of(secret),
+        "created_at": _now(), "revoked_at": None, "expires_at": _now(days), "trials": None,
+    }  # fmt: skip
+
+    def work(connection: Connection) -> None:
+        taken = Conflict(f"a token called {name!r} exists; choose another name")
+        if connection.execute(select(_table.c.id).where(_table.c.name == name)).first():
+            raise taken
+        if trials:
+            row["trials"] = json.dumps(sorted({_trial_name(connection, one) for one in trials}))
+            if role == "admin" and not any(map(_administers_all, _rows(connection))):
+                raise Conflict(
+                    "the only administrator cannot be limited to trials; make one for all first"
+                )
+        row["seal"] = _seal(row)
+        try:
+            connection.execute(insert(_table).values(row))
+        except IntegrityError:  # another process was first
+            raise taken from None
+        record(connection, "token_made", _said(Token(**row)), by=by)
+
+    store.write(work)
+    return Token(**row), secret
+
+
+def _trial_name(connection: Connection, trial: str) -> str:
+    """The name of a trial that is given by name or id; `NotFound` if there is none."""
+    known = schema.trials.c
+    found = select(known.name).where(known.id == trial_id(connection, trial))
+    return str(connection.execute(found).scalar_one())
+
+
+def _said(token: Token) -> dict[str, Any]:
+    """What the log of people has of a token."""
+    tree = token.to_dict()
+    return {"token": token.name} | {name: tree[name] for name in ("role", "expires_at", "trials")}
+
+
+def _rows(connection: Connection) -> list[Token]:
+    order = select(_table).order_by(_table.c.created_at, _table.c.name)
+    return [_token(row) for row in connection.execute(order)]
+
+
+def _administers_all(token: Token) -> bool:
+    return token.administers_all
+
+
+def list_tokens(store: Store) -> list[Token]:
+    """All of them, the oldest first."""
+    with store.read() as connection:
+        return _rows(connection)
+
+
+def revoke_token(store: Store, name: str, *, by: str = "library") -> Token:
+    """Revoke a token; its name stays taken. The last administrator's is refused."""
+
+    def work(connection: Connection) -> Token:
+        lock(connection)  # two administrators must not revoke each other at the same moment
+        known = {token.name: token for token in _rows(connection)}
+        if name not in known:
+            raise NotFound("no token has that name")
+        token = known.pop(name)
+        if token.revoked_at is not None:
+            return token
+        if token.administers_all and not any(map(_administers_all, known.values())):
+            raise Conflict(
+                "this is the only administrator's token that is valid for all trials; "
+                "make another one first"
+            )
+        changed = token.__dict__ | {"revoked_at": _now()}
+        if token.intact:  # the checksum of a changed row stays wrong: it is evidence
+            changed["seal"] = _seal(changed)
+        connection.execute(update(_table).where(_table.c.id == token.id).values(changed))
+        record(connection, "token_revoked", _said(token), by=by)
+        return Token(**changed)
+
+    return store.write(work)
+
+
+def _token(row: Row[Any]) -> Token:
+    return Token(**row._mapping)
+
+
+class TokenCache:
+    """The valid tokens, in memory.
+
+    The table is read again when it is older than a second: so long a token stays valid that another
+    process revoked. What this process changes counts at once (`forget`). However many wrong tokens
+    are tried, the database is read at most once a second.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        max_age: float = MAX_AGE_SECONDS,
+    ) -> None:
+        self.store, self._clock, self._max_age = store, clock, max_age
+        self._lock = threading.Lock()
+        self._read_at: float | None = None
+        self._changes = 0
+        self._by_digest: dict[str, Token] = {}
+        self._by_id: dict[str, Token] = {}
+
+    @property
+    def stale(self) -> bool:
+        """Whether the next lookup reads the database."""
+        read_at = self._read_at
+        return read_at is None or self._clock() - read_at >= self._max_age
+
+    def forget(self) -> None:
+        """Read the table again at the next lookup."""
+        self._changes += 1
+        self._read_at = None
+
+    def refresh(self) -> None:
+        """Read the table, if what is known of it is old."""
+        if self.stale:
+            with self._lock:
+                if self.stale:
+                    began, changes = self._clock(), self._changes
+                    valid = [token for token in list_tokens(self.store) if token.valid]
+                    self._by_digest = {token.digest: token for token in valid}
+                    self._by_id = {token.id: token for token in valid}
+                    # what was changed while we read counts as unread
+                    self._read_at = began if changes == self._changes else None
+
+    def find(self, secret: str) -> Token | None:
+        """The valid token of a secret."""
+        self.refresh()
+        return self.known(secret)
+
+    def known(self, secret: str) -> Token | None:
+        """The same as of the last `refresh`: the database is not read."""
+        digest = digest_of(secret)
+        token = self._by_digest.get(digest)
+        # a dictionary is not constant in time, but what it compares is a digest: nobody can
+        # choose its first characters; the comparison that decides is constant
+        if token is None or not hmac.compare_digest(token.digest, digest):
+            return None
+        return token
+
+    def by_id(self, token_id: str) -> Token | None:
+        """The token of an id, if it was valid at the last `refresh`."""
+        return self._by_id.get(token_id)

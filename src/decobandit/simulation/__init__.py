@@ -1,0 +1,30 @@
+"""The value of policies by simulation on common draws.
+
+Imports `policies` and what is below it; not `evaluation`.
+"""
+
+from typing import TYPE_CHECKING
+
+from ..support.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .draws import CHUNK as CHUNK
+    from .draws import World as World
+    from .estimators import MIN_DRAWS as MIN_DRAWS
+    from .estimators import Estimate as Estimate
+    from .estimators import Missed as Missed
+    from .estimators import Moments as Moments
+    from .estimators import estimate as estimate
+    from .estimators import mean_estimate as mean_estimate
+    from .estimators import regression as regression
+    from .playing import Player as Player
+    from .playing import play as play
+    from .results import PolicyResult as PolicyResult
+    from .results import Simulation as Simulation
+    from .sampling import Sampling as Sampling
+    from .sampling import Sizes as Sizes
+    from .sampling import check_sampling as check_sampling
+    from .sampling import check_sizes as check_sizes
+    from .simulating import simulate as simulate
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,0 +1,1 @@
+"""Compiled loops of `simulation` over arrays and scalars; notations: `arm.kernels`."""

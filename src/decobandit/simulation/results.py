@@ -1,0 +1,185 @@
+"""What a simulation found: the value of every policy, its regret by stage, paired differences."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .._version import __version__
+from ..problem import Problem
+from ..support import Floats, former_attribute
+from .estimators import Estimate, Estimates, mean_estimate
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Expected cumulative regret after each stage."""
+
+    regret: Floats  # (stages,)
+    regret_se: Floats  # (stages,)
+
+    standard_error = former_attribute("standard_error", "regret_se")
+
+    def to_dict(self) -> dict[str, list[float]]:
+        return {"regret": self.regret.tolist(), "regret_se": self.regret_se.tolist()}
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyResult:
+    """What one policy earns, estimated.
+
+    Attributes
+    ----------
+    policy : str
+        Its name.
+    estimates : Estimates
+        The value by all estimators; `estimates.method` names the one of smallest error.
+    regret : float or None
+        Against pulling the arms of largest mean at every stage; None where that is not defined.
+    curve : Curve or None
+        `curve.regret` and `curve.regret_se`, (stages,): cumulative regret after each stage.
+    steps : int
+        Stages played in all episodes together.
+    seconds, preparation_seconds : float
+        Of playing, and of making tables.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, simulate
+    >>> found = simulate(Problem.uniform(arms=2, horizon=5), "greedy", draws=50, rng=1).results[0]
+    >>> found.value_se < 0.1, found.curve.regret.shape
+    (True, (5,))
+    """
+
+    policy: str
+    estimates: Estimates
+    regret: float | None
+    curve: Curve | None
+    steps: int
+    seconds: float
+    preparation_seconds: float
+
+    @property
+    def value(self) -> float:
+        """Expected total reward, by the estimator of smallest error."""
+        return self.estimates.best.value
+
+    @property
+    def value_se(self) -> float:
+        """Standard error of the value."""
+        return self.estimates.best.value_se
+
+    @property
+    def regret_se(self) -> float | None:
+        """Standard error of the regret, which is that of the value; None where there is none."""
+        return None if self.regret is None else self.value_se
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, without the curve."""
+        return {
+            "policy": self.policy,
+            "value": self.value,
+            "value_se": self.value_se,
+            "regret": self.regret,
+            "regret_se": self.regret_se,
+            "method": self.estimates.method,
+            "estimates": {
+                method: {"value": found.value, "value_se": found.value_se}
+                for method, found in self.estimates.by_method.items()
+            },
+            "steps_per_second": self.steps / max(self.seconds, 1e-9),
+            "preparation_seconds": self.preparation_seconds,
+        }
+
+    def __repr__(self) -> str:
+        regret = "" if self.regret is None else f", regret {self.regret:.4f}"
+        return f"PolicyResult({self.policy}: value {self.value:.4f} ± {self.value_se:.4f}{regret})"
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """Results of all policies on the same draws.
+
+    Attributes
+    ----------
+    problem : Problem
+        What was played.
+    results : tuple of PolicyResult
+        One per policy, in the order given.
+    settings : dict
+        Draws, episodes per draw, seed and truth.
+    upper_bound : float or None
+        On what any policy earns; None where beliefs are wrong.
+    interrupted : bool
+        Whether policies are missing because the simulation was ended from the keyboard.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, simulate
+    >>> found = simulate(Problem.uniform(arms=2, horizon=5), ["greedy", "equal"], draws=50, rng=1)
+    >>> more = found.difference("greedy", "equal")
+    >>> more.value > 0, more.value_se < 0.1
+    (True, True)
+    """
+
+    problem: Problem
+    results: tuple[PolicyResult, ...]
+    settings: dict[str, Any]
+    upper_bound: float | None
+    interrupted: bool = False
+
+    def difference(self, policy: str, other: str) -> Estimate:
+        """Value of one policy minus that of another, by paired draws: `value`, `value_se`."""
+        one, two = (self._estimates(name) for name in (policy, other))
+        if one is two:
+            return Estimate(0.0, 0.0)
+        each = one.contributions - two.contributions
+        inflation = max(one.inflation, two.inflation)
+        found = mean_estimate(each, one.missed, inflation=inflation)
+        # of draws that do not differ little is known, but no more than of draws not in common
+        apart = math.hypot(one.best.value_se, two.best.value_se)
+        return replace(found, value_se=min(found.value_se, apart))
+
+    def _estimates(self, policy: str) -> Estimates:
+        for result in self.results:
+            if result.policy == policy:
+                return result.estimates
+        known = ", ".join(result.policy for result in self.results)
+        raise ValueError(f"no policy called {policy!r} was simulated; there are {known}")
+
+    def __repr__(self) -> str:
+        lines = "".join(f"\n  {result!r}" for result in self.results)
+        return f"Simulation({self.problem.number_of_arms} arms, {self.settings}){lines}"
+
+    def described(self) -> str:
+        """What was simulated, in a line."""
+        settings = self.settings
+        parts = [f"draws: {settings['draws']}, episodes per draw: {settings['per_draw']}"]
+        if settings["truth"] is not None:
+            parts.append(f"truth {', '.join(f'{p:g}' for p in settings['truth'][:8])}")
+        prior = settings["truth_prior"]
+        if isinstance(prior, dict):
+            parts.append(f"truth from Beta(good={prior['good']:g}, bad={prior['bad']:g})")
+        if settings["true_horizon"] != self.problem.horizon:
+            parts.append(f"planned {self.problem.horizon}, played {settings['true_horizon']}")
+        return "; ".join([*parts, f"seed {settings['seed']}"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; differences are to the first policy."""
+        results = []
+        for result in self.results:
+            gain = self.difference(result.policy, self.results[0].policy)
+            results.append(
+                result.to_dict()
+                | {"difference": gain.value, "difference_se": gain.value_se}
+            )  # fmt: skip
+        return {
+            **self.settings,
+            "arms": self.problem.number_of_arms,
+            "horizon": self.problem.horizon,
+            "version": __version__,
+            "upper_bound": self.upper_bound,
+            "interrupted": self.interrupted,
+            "results": results,
+        }

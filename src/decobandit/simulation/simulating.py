@@ -1,0 +1,228 @@
+"""Policies simulated on common draws and common outcomes, for comparisons with small errors.
+
+Per policy, stages are played in blocks: for an index policy a block is a table, laid out once and
+used by all episodes; for any policy the gap terms of a block are read from such a table of DeCo's
+indices. Chunks of draws run in threads; sums are taken in the order of chunks, so that results do
+not depend on the number of threads.
+
+A policy is played by the first of these that it has
+    play          a compiled loop of its own
+    stage_index   the largest index of a table
+    select        one call per episode and stage: slow
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeGuard, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arm import Relaxation
+from ..policies import DEFAULT_POLICY, Context, Policy, make_policies, make_successor
+from ..prices import DualSolution, solve
+from ..problem import (
+    DEFAULT_TIES,
+    Beta,
+    Problem,
+    TieRule,
+    check_problem,
+    tie_rule,
+)
+from ..support import (
+    Report,
+    Rng,
+    former_spellings,
+    obeys_workers,
+    seed_of,
+)
+from .draws import World
+from .estimators import CONSTANT_WITHIN, Missed, estimate
+from .playing import Played, Player, play
+from .results import Curve, PolicyResult, Simulation
+from .sampling import check_sampling
+
+Floats = npt.NDArray[np.float64]
+GAP_TOLERANCE = 1e-3  # of the dual that gives the gap terms: any prices are valid
+
+
+@former_spellings(threads="workers", seed="rng")
+@obeys_workers
+def simulate(
+    problem: Problem,
+    policies: Policy | str | Sequence[Policy | str] = DEFAULT_POLICY,
+    *,
+    draws: int = 1000,
+    per_draw: int = 10,
+    rng: Rng = 1,
+    workers: int | None = None,
+    tol: float = 1e-4,
+    ties: TieRule = DEFAULT_TIES,
+    solution: DualSolution | None = None,
+    truth: Sequence[float] | None = None,
+    truth_prior: Beta | Sequence[Beta] | None = None,
+    true_horizon: int | None = None,
+    afterwards: Sequence[Policy] | None = None,
+    progress: Report | None = None,
+) -> Simulation:
+    """Simulate policies on the same draws and outcomes.
+
+    Ctrl-C keeps the policies that are finished.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is played, and what policies believe.
+    policies : str, Policy, or a sequence of them
+        Names (`make_policy`), or policies made for this problem.
+    draws, per_draw : int
+        The parameters are drawn `draws` times from the prior, and each time `per_draw` episodes are
+        played.
+    rng : int or numpy.random.Generator, optional
+        A seed, or a generator that gives one; `settings["seed"]` of the result has it. The same
+        seed gives the same numbers, whatever `workers` is; None stands for a new seed each time.
+    workers : int, optional
+        Threads that play and make tables; all processors by default.
+    tol, ties
+        As in `make_policy`, for policies that are given by name.
+    solution : DualSolution, optional
+        Whose prices the gap terms are taken from, and policies made from; solved here otherwise.
+    truth : sequence of float, optional
+        Fixed success probabilities instead of draws.
+    truth_prior : Beta or sequence of Beta, optional
+        Where the parameters really come from.
+    true_horizon : int, optional
+        Stages that are really played. Where they are more than planned, each policy hands over to
+        its successor (`Policy.successor`) after the planned ones.
+    afterwards : sequence of Policy, optional
+        Other successors, one per policy, made for the problem with the true horizon.
+    progress : callable, optional
+        Told how far the simulation is.
+
+    Returns
+    -------
+    Simulation
+
+    Raises
+    ------
+    ValueError
+        If a setting is not allowed, or a policy does not serve the problem.
+    TypeError
+        If the problem is not a `Problem`, or a policy neither a name nor a `Policy`.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, simulate
+    >>> found = simulate(Problem.uniform(arms=2, horizon=5), ["greedy", "equal"], draws=50)
+    >>> [result.policy for result in found.results]
+    ['greedy', 'equal']
+    """
+    check_problem(problem)
+    seed = seed_of(rng)
+    actual, known = check_sampling(
+        problem, draws=draws, per_draw=per_draw, rng=seed, truth=truth, truth_prior=truth_prior,
+        true_horizon=true_horizon,
+    )  # fmt: skip
+    context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
+    wanted = list(policies) if _several(policies) else cast("list[Policy | str]", [policies])
+    made = _made(context, wanted)
+    successors = _successors(context, made, actual.horizon, afterwards)
+    world = World(actual, draws=draws, per_draw=per_draw, seed=seed, truth=known)
+    gap = None
+    if known is None and actual == problem:
+        prices = context.solution.prices if context.solved else _rough_prices(problem)
+        gap = Relaxation(problem, prices)
+    results = []
+    interrupted = False
+    for policy, later in zip(made, successors, strict=True):
+        try:
+            results.append(_result(policy, later, world, problem.horizon, gap, workers, progress))
+        except KeyboardInterrupt:
+            if not results:
+                raise
+            interrupted = True
+            break
+    settings = {
+        "draws": draws, "per_draw": per_draw, "seed": seed, "truth": known,
+        "truth_prior": _plain(truth_prior), "true_horizon": actual.horizon,
+    }  # fmt: skip
+    bound = None if gap is None else gap.value()
+    return Simulation(problem, tuple(results), settings, bound, interrupted)
+
+
+def _result(
+    policy: Policy, later: Policy | None, world: World, planned: int, gap: Relaxation | None,
+    workers: int | None, progress: Report | None,
+) -> PolicyResult:  # fmt: skip
+    players = [Player(policy, until=planned)]
+    if later is not None:
+        players.append(Player(later, until=world.problem.horizon))
+    played = play(players, world, gap, workers, progress)
+    found = estimate(played.sample(world, gap))
+    best = world.expected_best
+    return PolicyResult(
+        policy=policy.name,
+        estimates=found,
+        regret=None if best is None else best - found.best.value,
+        curve=None if best is None else _curve(played, world),
+        steps=world.draws * world.per_draw * world.problem.stages,
+        seconds=played.seconds,
+        preparation_seconds=played.preparation_seconds,
+    )
+
+
+def _curve(played: Played, world: World) -> Curve:
+    """Regret by stage. Only moments of the draws are known; a certain regret does not vary."""
+    found = [moments.regress()[1] for moments in played.regret_moments()]
+    certain = world.truth is not None or world.problem.number_of_arms == 1
+    errors = []
+    most = float(played.weights.max())
+    for each, apart in zip(found, np.cumsum(world.ranges).tolist(), strict=True):
+        varied = certain or each.value_se > CONSTANT_WITHIN * apart
+        missed = Missed(0.0 if certain else apart, most * apart, played.missed.chance)
+        errors.append(math.hypot(each.value_se, missed.error(world.draws, varied=varied)))
+    return Curve(np.array([each.value for each in found]), np.array(errors))
+
+
+def _rough_prices(problem: Problem) -> Floats:
+    return solve(problem, tol=GAP_TOLERANCE).prices
+
+
+def _several(policies: object) -> TypeGuard[Iterable[Policy | str]]:
+    return isinstance(policies, Iterable) and not isinstance(policies, str | Policy)
+
+
+def _made(context: Context, policies: Sequence[Policy | str]) -> list[Policy]:
+    """The policies; refuses what cannot be compared: none at all, or two of one name."""
+    made = make_policies(context, policies)
+    names = [policy.name for policy in made]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"policies: two are called {name!r}; rename one")
+    if not made:
+        raise ValueError("policies: none given; must be one or more names or decobandit.Policy")
+    return made
+
+
+def _successors(
+    context: Context, policies: Sequence[Policy], horizon: int, given: Sequence[Policy] | None
+) -> list[Policy | None]:
+    """The players after the planned horizon, if more stages are played than planned."""
+    if horizon <= context.problem.horizon:
+        return [None] * len(policies)
+    if given is None:
+        return [make_successor(context, policy, horizon) for policy in policies]
+    if len(given) != len(policies):
+        raise ValueError("afterwards: a policy for each of the policies, beyond the horizon")
+    for successor in given:
+        if successor.problem.horizon != horizon:
+            raise ValueError(f"afterwards: {successor.name!r} is not made for the true horizon")
+    return list(given)
+
+
+def _plain(prior: Beta | Sequence[Beta] | None) -> Any:
+    if prior is None or isinstance(prior, Beta):
+        return None if prior is None else prior.model_dump()
+    return [each.model_dump() for each in prior]

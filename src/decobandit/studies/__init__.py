@@ -1,0 +1,37 @@
+"""Grids of simulations in files, computed here or on a Dask cluster.
+
+Imports `bounds`, `tuning` and what is below them.
+"""
+
+from typing import TYPE_CHECKING
+
+from ..support.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .cell_files import Collected as Collected
+    from .cell_files import collect_folder as collect_folder
+    from .cell_files import collect_study as collect_study
+    from .cell_files import finished_cells as finished_cells
+    from .cluster import ClusterError as ClusterError
+    from .cluster import check_cluster as check_cluster
+    from .cluster import on_cluster as on_cluster
+    from .records import Cell as Cell
+    from .records import CellFailure as CellFailure
+    from .records import CellResult as CellResult
+    from .records import FinishedCell as FinishedCell
+    from .records import Study as Study
+    from .running import RunSummary as RunSummary
+    from .running import here as here
+    from .running import run_study as run_study
+    from .study_files import StudyError as StudyError
+    from .study_files import load_study as load_study
+    from .study_tables import Row as Row
+    from .study_tables import check_parquet as check_parquet
+    from .study_tables import csv_text as csv_text
+    from .study_tables import regret_grid as regret_grid
+    from .study_tables import rows_of as rows_of
+    from .study_tables import save_csv as save_csv
+    from .study_tables import save_markdown as save_markdown
+    from .study_tables import save_parquet as save_parquet
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,0 +1,49 @@
+"""General helpers, not about bandits: arrays, memory, files, caches, workers, progress, validation.
+
+Imports nothing else of this package.
+"""
+
+from typing import TYPE_CHECKING
+
+from .lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .arrays import Flags as Flags
+    from .arrays import Floats as Floats
+    from .arrays import Ints as Ints
+    from .cache import Cache as Cache
+    from .csv_cells import harmless as harmless
+    from .csv_cells import original as original
+    from .deprecation import former_attribute as former_attribute
+    from .deprecation import former_spellings as former_spellings
+    from .deprecation import renamed_keyword as renamed_keyword
+    from .deprecation import warn_deprecated as warn_deprecated
+    from .files import write_whole as write_whole
+    from .memory import available_bytes as available_bytes
+    from .memory import limit_bytes as limit_bytes
+    from .memory import refuse_over as refuse_over
+    from .once import Once as Once
+    from .progress import Progress as Progress
+    from .progress import Report as Report
+    from .progress import show_progress as show_progress
+    from .progress import silent as silent
+    from .randomness import Rng as Rng
+    from .randomness import generator_of as generator_of
+    from .randomness import seed_of as seed_of
+    from .strict_json import JsonError as JsonError
+    from .strict_json import parse as parse
+    from .validation import Naming as Naming
+    from .validation import Place as Place
+    from .validation import dotted as dotted
+    from .validation import init_details as init_details
+    from .validation import one_line as one_line
+    from .validation import place_of as place_of
+    from .validation import refuse as refuse
+    from .validation import shown as shown
+    from .workers import Pool as Pool
+    from .workers import limited_workers as limited_workers
+    from .workers import obeys_workers as obeys_workers
+    from .workers import pool as pool
+    from .workers import worker_count as worker_count
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,0 +1,159 @@
+"""The one cache of this package: least recently used values are dropped first.
+
+Safe to share between threads. If several threads ask for a missing value, one of them makes it
+and the others wait for it. No lock is held meanwhile, so that other keys are not blocked.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from threading import Event, Lock
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class _Making(Generic[Value]):
+    """A value that a thread is making; without one, the thread failed."""
+
+    def __init__(self) -> None:
+        self.ended = Event()
+        self.made: list[Value] = []
+
+
+class Cache(Generic[Key, Value]):
+    """Values by key; the least recently used is dropped first."""
+
+    def __init__(self, most: int, *, size: Callable[[Value], int] | None = None) -> None:
+        """At most `most` values; with `size`, the bytes of a value, at most `most` bytes."""
+        self.most = most
+        self._size = size
+        self._total = 0  # sizes of all that is kept
+        self._kept: OrderedDict[Key, Value] = OrderedDict()
+        self._making: dict[Key, _Making[Value]] = {}
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __contains__(self, key: Key) -> bool:
+        """Whether a value is there; does not count as a use."""
+        return key in self._kept
+
+    def values(self) -> list[Value]:
+        """All values, the one unused for longest first; does not count as a use."""
+        with self._lock:
+            return list(self._kept.values())
+
+    def get(self, key: Key) -> Value | None:
+        """The value of a key, where it is kept."""
+        with self._lock:
+            return self._used(key)
+
+    def put(self, key: Key, value: Value) -> None:
+        """Store a value, replacing that of its key; one larger than the cache is not stored."""
+        with self._lock:
+            self._put(key, value)
+
+    def update(self, key: Key, change: Callable[[Value | None], Value]) -> Value:
+        """Keep what `change` makes of the value that is there, and return it.
+
+        The cache is locked meanwhile: `change` must be quick, and must not use this cache.
+        """
+        with self._lock:
+            value = change(self._used(key))
+            self._put(key, value)
+            return value
+
+    def drop(self, key: Key) -> None:
+        """Forget a value."""
+        with self._lock:
+            self._drop(key)
+
+    def clear(self) -> None:
+        """Forget all values."""
+        with self._lock:
+            self._kept.clear()
+            self._total = 0
+
+    def get_or_make(self, key: Key, make: Callable[[], Value]) -> Value:
+        """The value of a key; `make` makes it where it is not kept."""
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        return self.get_or_make_all([key], lambda missing: [make()])[0]
+
+    def get_or_make_all(
+        self, keys: Sequence[Key], make: Callable[[list[Key]], Sequence[Value]]
+    ) -> list[Value]:
+        """The values of some keys; one call of `make` makes those that no thread has or is making.
+
+        If `make` fails, its caller gets the error; other threads that wait try themselves.
+        """
+        found: dict[Key, Value] = {}
+        while missing := [key for key in dict.fromkeys(keys) if key not in found]:
+            mine, others = self._claim(missing, found)
+            # own values first and then those of others: two threads never wait for each other
+            if mine:
+                found.update(zip(mine, self._make(mine, make), strict=True))
+            for key, other in others.items():
+                other.ended.wait()
+                found.update((key, value) for value in other.made)
+        return [found[key] for key in keys]
+
+    def _claim(
+        self, keys: list[Key], found: dict[Key, Value]
+    ) -> tuple[list[Key], dict[Key, _Making[Value]]]:
+        """Put what is kept into `found`; of the rest, what we are to make, and what others make."""
+        with self._lock:
+            found.update((key, self._kept[key]) for key in keys if key in self._kept)
+            for key in found:
+                self._used(key)
+            left = [key for key in keys if key not in found]
+            others = {key: self._making[key] for key in left if key in self._making}
+            mine = [key for key in left if key not in others]
+            self._making.update((key, _Making[Value]()) for key in mine)
+            return mine, others
+
+    def _make(self, keys: list[Key], make: Callable[[list[Key]], Sequence[Value]]) -> list[Value]:
+        made: list[Value] = []
+        try:
+            made = list(make(keys))
+        finally:
+            with self._lock:
+                for i, key in enumerate(keys):
+                    making = self._making.pop(key)
+                    making.made = made[i : i + 1]
+                    for value in making.made:
+                        self._put(key, value)
+                    making.ended.set()
+        return made
+
+    # with the lock held
+
+    def _used(self, key: Key) -> Value | None:
+        if key not in self._kept:
+            return None
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+    def _put(self, key: Key, value: Value) -> None:
+        self._drop(key)
+        size = self._size_of(value)
+        if size > self.most:
+            return
+        self._kept[key] = value
+        self._total += size
+        while self._total > self.most:
+            _, oldest = self._kept.popitem(last=False)
+            self._total -= self._size_of(oldest)
+
+    def _drop(self, key: Key) -> None:
+        if key in self._kept:
+            self._total -= self._size_of(self._kept.pop(key))
+
+    def _size_of(self, value: Value) -> int:
+        return 1 if self._size is None else self._size(value)

@@ -1,0 +1,116 @@
+"""What the control groups of Linux allow this process: containers and batch systems set them.
+
+A process belongs to a group of a tree; the limits of its group and of all groups above it hold.
+Version 2 has one tree, version 1 one for each resource; /proc/self/cgroup names the groups:
+
+    0::/user.slice/job           version 2
+    4:memory:/docker/0a1b        version 1
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+MEMBERSHIP = Path("/proc/self/cgroup")
+TREES = Path("/sys/fs/cgroup")
+UNLIMITED = 2**60  # bytes; version 1 writes a huge number where there is no limit
+
+
+@dataclass(frozen=True)
+class MemoryGroup:
+    """A group with a memory limit, and the file names of its version."""
+
+    folder: Path
+    limit: str
+    usage: str
+    inactive: str  # files that were read once, in memory.stat
+
+    @property
+    def limited(self) -> bool:
+        most = _number(self.folder / self.limit)
+        return most is not None and most < UNLIMITED
+
+    @property
+    def left(self) -> int | None:
+        """Bytes that it has left; None where it is gone or has no limit any more."""
+        most, used = _number(self.folder / self.limit), _number(self.folder / self.usage)
+        if most is None or used is None:
+            return None
+        # what was read once stays in memory until that is needed: it does not count
+        words = (line.split() for line in _lines(self.folder / "memory.stat"))
+        cached = next((int(pair[1]) for pair in words if pair[:1] == [self.inactive]), 0)
+        return max(most - max(used - cached, 0), 0)
+
+
+def memory_groups(membership: Path = MEMBERSHIP, trees: Path = TREES) -> list[MemoryGroup]:
+    """The groups that limit the memory of this process."""
+    names = {
+        "": ("memory.max", "memory.current", "inactive_file"),
+        "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    }
+    groups = (
+        MemoryGroup(folder, *own)
+        for resource, own in names.items()
+        for folder in _groups(resource, membership, trees)
+    )
+    return [group for group in groups if group.limited]
+
+
+def memory_left(groups: list[MemoryGroup]) -> int | None:
+    """Bytes that the groups leave to this process; None where nothing limits them."""
+    left = [group.left for group in groups]
+    return min((each for each in left if each is not None), default=None)
+
+
+def cpu_limit(membership: Path = MEMBERSHIP, trees: Path = TREES) -> int | None:
+    """Processors that the groups allow this process, rounded up."""
+    shares = [
+        *(_words(group / "cpu.max") for group in _groups("", membership, trees)),
+        *(
+            _words(group / "cpu.cfs_quota_us") + _words(group / "cpu.cfs_period_us")
+            for group in _groups("cpu", membership, trees)
+        ),
+    ]
+    found = [_processors(share) for share in shares]
+    return min((each for each in found if each is not None), default=None)
+
+
+def _groups(resource: str, membership: Path, trees: Path) -> Iterator[Path]:
+    """Folders of the process's group and of those above it; `resource` "" is version 2."""
+    for line in _lines(membership):
+        _, _, rest = line.partition(":")
+        resources, _, path = rest.partition(":")
+        if resource not in resources.split(","):
+            continue
+        # version 1 mounts a tree for each resource; beside it, version 2 stands under `unified`
+        roots = [trees / resources, trees / resource] if resource else [trees, trees / "unified"]
+        group = PurePosixPath(path.lstrip("/"))
+        # inside a container the path may be that of the host: then only the top is there
+        for root in dict.fromkeys(roots):
+            yield from (root / part for part in dict.fromkeys((group, *group.parents)))
+
+
+def _processors(share: list[str]) -> int | None:
+    """Of a quota and the period that it is for, in microseconds."""
+    if len(share) != 2 or not all(each.isdecimal() for each in share) or int(share[1]) == 0:
+        return None  # "max" or "-1": no limit
+    return max(1, math.ceil(int(share[0]) / int(share[1])))
+
+
+def _number(file: Path) -> int | None:
+    words = _words(file)
+    return int(words[0]) if words and words[0].isdecimal() else None
+
+
+def _words(file: Path) -> list[str]:
+    return " ".join(_lines(file)).split()
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text(encoding="utf-8").splitlines()
+    except OSError:  # not Linux, or not a group that limits this
+        return []

@@ -1,0 +1,1 @@
+"""How kernels are compiled: the one decorator that all of them use."""

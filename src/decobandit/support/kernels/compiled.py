@@ -1,0 +1,73 @@
+"""The decorator of all kernels: compiled by numba on first use, and kept on disk.
+
+numba looks for changes in the file that a kernel stands in, not in the kernels that it calls. Here
+all kernels of the package are kept under a hash of all their sources together (`machine_code`), and
+functions of other packages are left alone. numba asks a list of locators where to keep the code of
+a function; the one below answers for this package only. Where the environment names other locators
+(NUMBA_CACHE_LOCATOR_CLASSES), numba does not ask it, and nothing is kept.
+"""
+
+from typing import Any, overload
+
+import numba
+import numpy as np
+from numba import njit
+from numba.core.caching import CacheImpl
+
+from ..machine_code import PACKAGE, Decorator, Kernel, code_folder, content_of_kernels
+
+CONTENT = content_of_kernels((numba.__version__, np.__version__))
+FOLDER = code_folder(CONTENT, getattr(numba.config, "CACHE_DIR", ""))
+KEEP = FOLDER is not None and not getattr(numba.config, "CACHE_LOCATOR_CLASSES", "")
+
+
+class KernelLocator:
+    """Says where numba keeps the machine code of one kernel: in a folder for each room."""
+
+    def __init__(self, function: Any, file: str, folder: Any) -> None:
+        self._py_file = file  # read by numba for its warnings
+        self._folder = folder / function.__module__.split(".")[1]
+        self._line = str(function.__code__.co_firstlineno)
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> Any:
+        """A locator, for functions of this package only."""
+        return cls(py_func, py_file, FOLDER) if KEEP and _is_kernel(py_func) else None
+
+    def ensure_cache_path(self) -> None:
+        """Make the folder."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def get_cache_path(self) -> str:
+        """The folder."""
+        return str(self._folder)
+
+    def get_source_stamp(self) -> str:
+        """Content of the sources, not their time: copies of the package share their code."""
+        return CONTENT
+
+    def get_disambiguator(self) -> str:
+        """Tells functions of one name in one file apart."""
+        return self._line
+
+
+def _is_kernel(function: Any) -> bool:
+    parts = function.__module__.split(".")
+    return parts[0] == PACKAGE and len(parts) > 2 and parts[2] == "kernels"
+
+
+_locators: list[Any] = CacheImpl._locator_classes
+_locators.insert(0, KernelLocator)
+
+
+@overload
+def compiled(function: Kernel) -> Kernel: ...
+@overload
+def compiled(**options: Any) -> Decorator: ...
+def compiled(function: Any = None, **options: Any) -> Any:
+    """Compile a kernel, without Python objects and without the interpreter's lock.
+
+    options: those of numba.njit, such as fastmath and inline.
+    """
+    decorate = njit(cache=KEEP, nogil=True, **options)
+    return decorate if function is None else decorate(function)

@@ -1,0 +1,149 @@
+"""How long computations report their progress, and how a terminal shows it.
+
+Every function with the keyword `progress` calls it with a `Progress`, always from the thread that
+the function was called on. `show_progress` makes a callback for any of them:
+
+    with show_progress() as report:
+        solve(problem, progress=report)
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+
+QUIET_SECONDS = 0.5  # before work of unknown length is shown: it is mostly short
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a piece of work is; what a `progress=` callback is called with.
+
+    Attributes
+    ----------
+    what : str
+        Is under way.
+    done : int
+        Of it.
+    total : int or None
+        Of how many; None where that is not known.
+    note : str
+        For people: what has been found so far.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, solve
+    >>> seen = []
+    >>> solution = solve(Problem.uniform(arms=3, horizon=10), progress=seen.append)
+    >>> seen[-1].what, seen[-1].total
+    ('solve', None)
+    """
+
+    what: str
+    done: int
+    total: int | None = None
+    note: str = ""
+
+
+Report = Callable[[Progress], None]
+
+
+def silent(progress: Progress) -> None:
+    """Reports nothing."""
+
+
+@contextmanager
+def show_progress(stages: int | None = None) -> Iterator[Report | None]:
+    """A callback that draws on standard error, for any `progress=`; None off a terminal.
+
+    A bar where the end is known; where it is not, as in a search for prices, what has been found so
+    far.
+
+    Parameters
+    ----------
+    stages : int, optional
+        Deprecated: no longer needed.
+
+    Returns
+    -------
+    context manager
+        Gives the callback, or None where standard error is not a terminal.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, show_progress, solve
+    >>> with show_progress() as report:
+    ...     solution = solve(Problem.uniform(arms=3, horizon=10), progress=report)
+    """
+    if stages is not None:
+        warnings.warn("show_progress: 'stages' is no longer needed", DeprecationWarning, 3)
+    if not sys.stderr.isatty():
+        yield None
+        return
+    bars = _bars()
+    task = bars.add_task("", total=None, start=False, note="")
+    began = time.monotonic()
+
+    def report(now: Progress) -> None:
+        open_end = now.total is None
+        bars.update(
+            task, description=now.what, completed=now.done, total=now.total,
+            note=f"{now.note}  (Ctrl-C: stop here)" if open_end else now.note,
+        )  # fmt: skip
+        if not open_end or time.monotonic() - began >= QUIET_SECONDS:
+            bars.start_task(task)
+            bars.start()
+
+    try:
+        yield report
+    finally:
+        bars.stop()
+
+
+def _bars() -> Bars:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        ProgressColumn,
+        Task,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+    from rich.progress import Progress as Bars
+    from rich.table import Column
+    from rich.text import Text
+
+    class WhereKnown(ProgressColumn):
+        """One column where the end is known, another where it is not."""
+
+        def __init__(self, known: ProgressColumn, open_end: ProgressColumn | None = None) -> None:
+            super().__init__()
+            self._known, self._open_end = known, open_end
+
+        def __call__(self, task: Task) -> object:  # type: ignore[override]
+            column = self._open_end if task.total is None else self._known
+            return Text("") if column is None else column(task)
+
+        def render(self, task: Task) -> Text:
+            raise NotImplementedError
+
+    return Bars(
+        TextColumn("{task.description}", markup=False),
+        WhereKnown(BarColumn()),
+        WhereKnown(TaskProgressColumn()),
+        WhereKnown(TimeRemainingColumn(), TimeElapsedColumn()),
+        # wraps: a terminal of 80 columns is to show the gap too
+        TextColumn("{task.fields[note]}", markup=False, table_column=Column()),
+        console=Console(stderr=True),
+        transient=True,
+    )

@@ -1,0 +1,119 @@
+"""How many threads compute, and the one place that starts them.
+
+`workers=None` means all processors that this process may use, unless an enclosing call was given a
+number. That number applies to everything it calls. Work that runs in a pool starts no threads of
+its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import ParamSpec, TypeVar, cast
+
+from .cgroups import cpu_limit
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_allowed: ContextVar[int | None] = ContextVar("allowed workers", default=None)
+
+
+def available_workers() -> int:
+    """Processors that this process may use."""
+    try:
+        mine = len(os.sched_getaffinity(0))
+    except AttributeError:  # not every system has it
+        mine = os.cpu_count() or 1
+    return min(mine, _cpu_limit() or mine)
+
+
+@functools.cache
+def _cpu_limit() -> int | None:
+    """Read once per process: pools are made far too often to read files for each."""
+    return cpu_limit()
+
+
+def worker_count(workers: int | None = None, *, most: int | None = None) -> int:
+    """How many threads to compute with.
+
+    workers: as asked for; None for all that are allowed. most: threads that the work is worth.
+    """
+    _check(workers)
+    allowed = _allowed.get()
+    if workers is None:
+        workers = available_workers() if allowed is None else allowed
+    limits = [workers, *(each for each in (allowed, most) if each is not None)]
+    return max(1, min(limits))
+
+
+@contextmanager
+def limited_workers(workers: int | None) -> Iterator[None]:
+    """Everything called in this block uses this many threads; None changes nothing."""
+    _check(workers)
+    if workers is None:
+        yield
+        return
+    token = _allowed.set(worker_count(workers))
+    try:
+        yield
+    finally:
+        _allowed.reset(token)
+
+
+def obeys_workers(function: Callable[P, T]) -> Callable[P, T]:
+    """A function whose keyword `workers` applies to everything that it calls."""
+
+    @functools.wraps(function)
+    def limited(*args: P.args, **kwargs: P.kwargs) -> T:
+        with limited_workers(cast("int | None", kwargs.get("workers"))):
+            return function(*args, **kwargs)
+
+    return limited
+
+
+def _check(workers: int | None) -> None:
+    try:
+        allowed = workers is None or operator.index(workers) >= 1
+    except TypeError:
+        allowed = False
+    if not allowed:
+        raise ValueError(f"workers: {workers!r} is not allowed; must be a number, 1 or more")
+
+
+class Pool:
+    """Threads that share a piece of work; of one worker, the calling thread itself."""
+
+    def __init__(self, workers: int, executor: ThreadPoolExecutor | None) -> None:
+        self.workers = workers
+        self._executor = executor
+
+    def map(self, work: Callable[..., T], *items: object) -> list[T]:
+        """work(item, ...) of every item, in order."""
+        if self._executor is None:
+            return list(map(work, *items))  # type: ignore[call-overload]
+        return list(self._executor.map(work, *items))  # type: ignore[arg-type]
+
+    def submit(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Begin a piece of work beside the calling thread."""
+        assert self._executor is not None, "a pool of one worker has no executor"
+        return self._executor.submit(work, *args, **kwargs)
+
+
+@contextmanager
+def pool(workers: int) -> Iterator[Pool]:
+    """A pool of exactly so many workers, a number that `worker_count` gave."""
+    if workers == 1:
+        yield Pool(1, None)
+        return
+    with _threads(workers) as executor:
+        yield Pool(workers, executor)
+
+
+def _threads(workers: int) -> ThreadPoolExecutor:
+    """The one place that starts threads to compute with; they start none themselves."""
+    return ThreadPoolExecutor(workers, "decobandit", initializer=_allowed.set, initargs=(1,))

@@ -1,0 +1,47 @@
+"""Cancelled allocations, counted by person and arm: whether somebody steers a trial."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .ledger import Cancellation
+
+
+@dataclass(frozen=True)
+class CancellationCount:
+    """Cancelled allocations of one arm by one person.
+
+    Attributes
+    ----------
+    by : str
+        Who cancelled them.
+    arm : str
+        Name of the arm.
+    count : int
+        How many.
+    reasons : tuple[str, ...]
+        Why; each reason once, those of older logs left out.
+
+    Examples
+    --------
+    >>> _ = trial.cancel(trial.ask().id, reason="did not come")
+    >>> trial.status().cancellations[0].reasons
+    ('did not come',)
+    """
+
+    by: str
+    arm: str
+    count: int
+    reasons: tuple[str, ...]
+
+
+def counted(cancellations: Iterable[Cancellation]) -> tuple[CancellationCount, ...]:
+    """Cancellations by person and arm, in the order of the first ones."""
+    reasons: dict[tuple[str, str], list[str | None]] = {}
+    for each in cancellations:
+        reasons.setdefault((each.by, each.arm), []).append(each.reason)
+    return tuple(
+        CancellationCount(by, arm, len(said), tuple(dict.fromkeys(filter(None, said))))
+        for (by, arm), said in reasons.items()
+    )

@@ -1,0 +1,370 @@
+"""Reads and writes the events of trials; ledgers are kept in memory and extended event by event.
+
+Nothing read from the database is used before its hash, its position in the chain and the head of
+the chain have been checked. Readers fetch some events, end their transaction, and check them then;
+the last page and the head come from one transaction. What a process has read once must be in every
+later state of the database: an older copy that is put back is refused.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from threading import Lock
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from sqlalchemy import Connection, Row, Select, bindparam, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from ..support import Cache
+from . import schema
+from .codes import drawn_codes
+from .damage import DamageRecord
+from .database import Store
+from .errors import Conflict, Damaged, NotFound
+from .events import GENESIS, Event, StoredEvent, chained, new_event
+from .ledger import Ledger, Refusal
+from .limits import TrialLimits
+from .names import appearance
+from .settings import TrialSettings
+from .summaries import kept_summary
+
+MAX_LEDGERS = 2048
+MAX_SEEN = 100_000  # trials whose last head is remembered
+MAX_LOCKED = 200  # events that are checked while others wait for the lock
+EACH_REFUSAL = 16  # identical refusals that are logged one by one
+MAX_REFUSALS = 1000  # different ones of one person that a trial logs
+MAX_REPEATS = 10_000  # refusals whose repetitions are counted at a time
+PAGE = 500  # events read in one transaction
+T = TypeVar("T")
+
+# statements are made once: to build one costs more than to run it
+_trials, _events = schema.trials.c, schema.events.c
+_ID_OF = select(_trials.id).where(
+    (_trials.id == bindparam("trial")) | (_trials.name == bindparam("trial"))
+)
+_TRIAL = select(schema.trials).where(_trials.id == bindparam("trial"))
+_TRIAL_LOCKED = _TRIAL.with_for_update()
+_NAMES = select(_trials.name)
+_EVENTS = (
+    select(_events.seq, _events.kind, _events.key, _events.body, _events.hash)
+    .where((_events.trial_id == bindparam("trial")) & (_events.seq > bindparam("after")))
+    .order_by(_events.seq)
+)
+_SOME_EVENTS = _EVENTS.limit(bindparam("most"))
+_NEW_TRIAL, _NEW_EVENT = insert(schema.trials), insert(schema.events)
+_MOVE_HEAD = (
+    update(schema.trials)
+    .where((_trials.id == bindparam("trial")) & (_trials.head_hash == bindparam("before")))
+    .values(head_seq=bindparam("seq"), head_hash=bindparam("hash"), summary=bindparam("summary"))
+)
+
+
+@dataclass(frozen=True)
+class Head:
+    """The last event of a trial."""
+
+    trial: str
+    seq: int
+    hash: str
+
+
+class _FarBehind(Exception):
+    """Too many events to check while others wait for the lock."""
+
+
+class EventLog:
+    """The log of every trial of a store. One per store; safe to share between threads."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.damage = DamageRecord(store)
+        self._kept = Cache[str, Ledger](MAX_LEDGERS)
+        self._seen = Cache[str, Head](MAX_SEEN)  # the last head of every trial, known to be true
+        self._repeats = Cache[tuple[str, Refusal], int](MAX_REPEATS)
+
+    # -- reading: fetch a page, end the transaction, then check it --------------------------------
+
+    def read(self, trial: str) -> Ledger:
+        """The trial as it is now. No transaction is open while its events are checked."""
+        with self.damage.remembering(trial):
+            return self._read(trial)
+
+    def _read(self, trial: str) -> Ledger:
+        # known first: what was committed before the transaction began is in the database
+        known, seen = self._kept.get(trial) or Ledger(trial), self._seen.get(trial)
+        while True:
+            with self.store.read() as connection:
+                row = self._row(connection, trial, _TRIAL)
+                if _head_of(row) == (known.seq, known.head):
+                    break
+                page = stored_events(connection, trial, after=known.seq, most=PAGE)
+            known = _continued(known, page, row, seen)
+            if len(page) < PAGE:
+                break
+        _check_end(known, row, seen)
+        self._keep(known)
+        return _fitting(known, row)
+
+    def pages(self, ledger: Ledger) -> Iterator[list[Event]]:
+        """The events of a ledger, checked, some at a time."""
+        with self.damage.remembering(ledger.trial):
+            after, previous = -1, GENESIS
+            while after < ledger.seq:
+                most = min(PAGE, ledger.seq - after)
+                with self.store.read() as connection:
+                    rows = stored_events(connection, ledger.trial, after=after, most=most)
+                page = list(chained(rows, ledger.trial, after=after, previous=previous))
+                if not page:
+                    raise Damaged(f"trial {ledger.trial}, event {after + 1}: is missing")
+                after, previous = page[-1].seq, page[-1].hash
+                yield page
+            if previous != ledger.head:
+                raise Damaged(f"trial {ledger.trial}: its events changed while they were read")
+
+    def seen(self, trial: str) -> Head | None:
+        """Position and hash of the last event that this process has read or written."""
+        return self._seen.get(trial)
+
+    def all_seen(self) -> dict[str, Head]:
+        """The same for all trials."""
+        return {head.trial: head for head in self._seen.values()}
+
+    def _row(self, connection: Connection, trial: str, query: Select[Any]) -> Row[Any]:
+        row = connection.execute(query, {"trial": trial}).one_or_none()
+        if row is None and self._seen.get(trial) is not None:
+            raise Damaged(f"trial {trial}: was in the database, and is gone")
+        if row is None:
+            raise NotFound(f"no trial is called {trial!r}")
+        self.damage.refuse(row)
+        if not isinstance(row.head_seq, int):
+            raise Damaged(f"trial {trial}: its head is not the number of an event")
+        return row
+
+    # -- writing ----------------------------------------------------------------------------------
+
+    def change(self, trial: str, work: Callable[[Connection, Ledger], T]) -> T:
+        """Run `work` in a transaction in which no other one writes to the trial."""
+        with self.damage.remembering(trial):
+            while True:
+                try:
+                    return self.store.write(
+                        lambda connection: work(connection, self._locked(connection, trial))
+                    )
+                except _FarBehind:
+                    self._read(trial)
+
+    def _locked(self, connection: Connection, trial: str) -> Ledger:
+        query = _TRIAL_LOCKED if self.store.locks_rows else _TRIAL
+        row = self._row(connection, trial, query)
+        known, seen = self._kept.get(trial) or Ledger(trial), self._seen.get(trial)
+        if _head_of(row) != (known.seq, known.head):
+            page = stored_events(connection, trial, after=known.seq, most=MAX_LOCKED + 1)
+            if len(page) > MAX_LOCKED:
+                raise _FarBehind
+            known = _continued(known, page, row, seen)
+            _check_end(known, row, seen)
+            self.keep(connection, known)
+        return _fitting(known, row)
+
+    def keep(self, connection: Connection, ledger: Ledger) -> None:
+        """Remember a ledger when the transaction is committed."""
+        self.store.after_commit(connection, lambda: self._keep(ledger))
+
+    def _keep(self, ledger: Ledger) -> None:
+        def later(known: Ledger | None) -> Ledger:
+            return ledger if known is None or known.seq <= ledger.seq else known
+
+        head = Head(ledger.trial, ledger.seq, ledger.head)
+
+        def further(known: Head | None) -> Head:
+            return head if known is None or known.seq <= head.seq else known
+
+        self._kept.update(ledger.trial, later)
+        self._seen.update(ledger.trial, further)
+
+    def count_refusal(self, ledger: Ledger, refusal: Refusal) -> int | None:
+        """How often this was refused, where the log is to say so; None where it is only counted.
+
+        Of identical refusals the first ones are logged, later ones when their number has doubled.
+        One person's different ones are logged up to a limit.
+        """
+        logged = ledger.refusals.get(refusal, 0)
+        times = self._repeats.update(
+            (ledger.trial, refusal), lambda before: max(before or 0, logged) + 1
+        )
+        if logged:
+            return times if times <= EACH_REFUSAL or times >= 2 * logged else None
+        by_the_same = sum(other.by == refusal.by for other in ledger.refusals)
+        return times if by_the_same < MAX_REFUSALS else None
+
+    def create(
+        self,
+        connection: Connection,
+        name: str,
+        settings: TrialSettings,
+        *,
+        by: str,
+        limits: TrialLimits,
+    ) -> Ledger:
+        """The first event of a new trial."""
+        trial, at = secrets.token_hex(8), now()
+        refuse_taken(connection, name)
+        prices = settings.multipliers_hash
+        data = {
+            "name": name, "plan": settings.to_dict(), "multipliers_hash": prices,
+            "limits": limits.to_dict(), "codes": drawn_codes(settings.problem.number_of_arms),
+        }  # fmt: skip
+        event = new_event(trial, 0, "created", data, previous=GENESIS, at=at, by=by)
+        ledger = Ledger(trial).extended([event])
+        row = {
+            "id": trial, "name": name, "created_at": at, "head_seq": 0, "head_hash": event.hash,
+            "summary": kept_summary(ledger),
+        }  # fmt: skip
+        try:
+            connection.execute(_NEW_TRIAL, row)
+        except IntegrityError:  # another process was first
+            raise Conflict(f"a trial called {name!r} exists; choose another name") from None
+        _insert(connection, event)
+        self.keep(connection, ledger)
+        self.store.after_commit(connection, partial(self.store.counts.event, event.kind))
+        return ledger
+
+    def append(
+        self,
+        connection: Connection,
+        ledger: Ledger,
+        kind: str,
+        data: dict[str, Any],
+        *,
+        by: str,
+        key: str | None = None,
+    ) -> Ledger:
+        """One more event after those of the ledger."""
+        event = new_event(
+            ledger.trial, ledger.seq + 1, kind, data,
+            previous=ledger.head, at=now(), by=by, key=key,
+        )  # fmt: skip
+        later = ledger.extended([event])
+        _insert(connection, event)
+        head = {
+            "trial": ledger.trial, "before": ledger.head, "seq": event.seq, "hash": event.hash,
+            "summary": kept_summary(later),
+        }  # fmt: skip
+        moved = connection.execute(_MOVE_HEAD, head)
+        if moved.rowcount != 1:
+            raise Damaged(f"trial {ledger.trial}: the head moved while an event was written")
+        self.keep(connection, later)
+        self.store.after_commit(connection, partial(self.store.counts.event, kind))
+        return later
+
+
+def trial_id(connection: Connection, trial: str) -> str:
+    """The id of a trial given by id or by name; ids come first."""
+    ids = list(connection.execute(_ID_OF, {"trial": trial}).scalars())
+    if not ids:
+        raise NotFound(f"no trial is called {trial!r}")
+    return trial if trial in ids else str(ids[0])
+
+
+def refuse_taken(connection: Connection, name: str) -> None:
+    """`Conflict` if a trial has the name, or one that looks the same."""
+    looks = appearance(name)
+    for other in connection.execute(_NAMES).scalars():
+        if other == name:
+            raise Conflict(f"a trial called {name!r} exists; choose another name")
+        if appearance(str(other)) == looks:
+            raise Conflict(
+                f"{name!r} looks like the trial {other!r} and is spelt with other letters; choose "
+                "another name"
+            )
+
+
+def _insert(connection: Connection, event: Event) -> None:
+    row = {
+        "trial_id": event.trial, "seq": event.seq, "kind": event.kind, "key": event.key,
+        "body": event.body, "hash": event.hash,
+    }  # fmt: skip
+    connection.execute(_NEW_EVENT, row)
+
+
+def _head_of(row: Row[Any]) -> tuple[int, str]:
+    return row.head_seq, row.head_hash
+
+
+def _continued(
+    known: Ledger, page: Sequence[StoredEvent], row: Row[Any], seen: Head | None
+) -> Ledger:
+    """The ledger after more events; `Damaged` if they do not continue what was read before."""
+    if row.head_seq <= known.seq:
+        raise _older(row)
+    events = list(chained(page, known.trial, after=known.seq, previous=known.head))
+    if seen is not None and any(
+        event.seq == seen.seq and event.hash != seen.hash for event in events
+    ):
+        raise Damaged(f"trial {row.id}, event {seen.seq}: is not the one that was read before")
+    return known.extended(events)
+
+
+def _check_end(known: Ledger, row: Row[Any], seen: Head | None) -> None:
+    if (known.seq, known.head) != _head_of(row):
+        raise Damaged(f"trial {row.id}: events are missing at the end, or the head was changed")
+    if seen is not None and known.seq < seen.seq:
+        raise _older(row)
+
+
+def _older(row: Row[Any]) -> Damaged:
+    return Damaged(
+        f"trial {row.id}: the database holds an older or another log than this process has read; "
+        "if a copy was restored on purpose, stop all servers, run 'deco trial verify' and start "
+        "them again"
+    )
+
+
+def _fitting(ledger: Ledger, row: Row[Any]) -> Ledger:
+    if (ledger.name, ledger.created_at) != (row.name, row.created_at):
+        raise Damaged(f"trial {row.id}: its name or time was changed after it was created")
+    return ledger
+
+
+def stored_events(
+    connection: Connection, trial: str, *, after: int = -1, most: int = -1
+) -> Sequence[StoredEvent]:
+    """The rows of a trial's events, in order, unchecked; at most so many, if `most` is given."""
+    query = _EVENTS if most < 0 else _SOME_EVENTS
+    found = connection.execute(query, {"trial": trial, "after": after, "most": most})
+    return [StoredEvent(*row) for row in found]
+
+
+def stored_pages(
+    store: Store, trial: str
+) -> Iterator[tuple[Row[Any] | None, Sequence[StoredEvent]]]:
+    """All rows of a trial's events, unchecked, page by page, each with the trial's own row."""
+    after = -(2**31)  # before anything that may have been put there
+    while True:
+        with store.read() as connection:
+            row = connection.execute(_TRIAL, {"trial": trial}).one_or_none()
+            page = stored_events(connection, trial, after=after, most=PAGE)
+        yield row, page
+        if len(page) < PAGE:
+            return
+        after = page[-1].seq
+
+
+def now() -> str:
+    """The time of an event: UTC, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def event_log_of(store: Store) -> EventLog:
+    """The event log of a store: always the same object."""
+    with _EVENT_LOGS_LOCK:
+        return _EVENT_LOGS.setdefault(store, EventLog(store))
+
+
+_EVENT_LOGS: WeakKeyDictionary[Store, EventLog] = WeakKeyDictionary()
+_EVENT_LOGS_LOCK = Lock()

@@ -1,0 +1,170 @@
+"""A trial for other programs: all of it as JSON, or its allocations as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from .._version import __version__
+from ..support import harmless
+from .decider import Decider
+from .event_log import now
+from .events import Event, canonical, digest
+from .ledger import Ledger
+from .status import status_of
+
+EXPORT_FORMAT = "decobandit-trial-2"
+UTC_ZONE = "+00:00"
+LINES = 500  # of CSV in one piece
+
+
+def export_parts(
+    ledger: Ledger, decider: Decider, *, version: str = __version__, exported_at: str | None = None
+) -> dict[str, Any]:
+    """A trial without its events: everything that follows from them, and a checksum."""
+    parts = {
+        "format": EXPORT_FORMAT,
+        "trial": ledger.trial,
+        "name": ledger.name,
+        "version": version,
+        "exported_at": exported_at or with_check_digits(now(), ledger.head),
+        "head": ledger.head,
+        "status": replace(status_of(ledger, decider), version=version).to_dict(),
+        "allocations": [slot.to_dict() for slot in ledger.allocations.values()],
+    }
+    return parts | {"checksum": checksum(parts)}
+
+
+def checksum(tree: dict[str, Any]) -> str:
+    """Of everything in an export but the events, which the head stands for, and the time.
+
+    So two exports of the same state have the same one.
+    """
+    others = ("events", "checksum", "exported_at")
+    rest = {key: value for key, value in tree.items() if key not in others}
+    return digest(canonical(plain(rest)))
+
+
+def with_check_digits(at: str, head: str) -> str:
+    """A time to the millisecond, with three more digits that depend on it and on the head."""
+    time, zone = at[: -len(UTC_ZONE)], at[-len(UTC_ZONE) :]
+    return f"{time}{int(digest(time + head), 16) % 1000:03}{zone}"
+
+
+def has_check_digits(at: str, head: str) -> bool:
+    """Whether a time is one that `with_check_digits` made."""
+    before = at[: -len(UTC_ZONE) - 3] + UTC_ZONE
+    return at.endswith(UTC_ZONE) and at == with_check_digits(before, head)
+
+
+def plain(value: Any) -> Any:
+    """Values as JSON has them: no tuples, and one number however it is written, 1 or 1.0."""
+    if isinstance(value, dict):
+        return {str(key): plain(inside) for key, inside in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inside) for inside in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return value
+
+
+def exported_event(event: Event) -> dict[str, Any]:
+    """An event with its body, byte for byte, so that its hash can be checked."""
+    return event.to_dict() | {"body": event.body}
+
+
+def export_text(parts: dict[str, Any], pages: Iterable[Sequence[Event]]) -> Iterator[str]:
+    """The whole trial as JSON, some events at a time."""
+    yield json.dumps(parts, allow_nan=False, indent=1).removesuffix("\n}") + ',\n "events": ['
+    comma = "\n  "
+    for page in pages:
+        events = (json.dumps(exported_event(event), allow_nan=False) for event in page)
+        yield comma + ",\n  ".join(events)
+        comma = ",\n  "
+    yield "\n ]\n}\n"
+
+
+COLUMNS = (
+    "number", "allocation", "stage", "arm", "state", "outcome", "asked_at", "told_at",
+    "code", "subject", "note", "asked_by", "changed_by", "changed_at", "change_reason",
+)  # fmt: skip
+MASKED_COLUMNS = ("number", "allocation", "code", "state", "subject", "note", "asked_at")
+
+
+def outcomes_csv(events: Sequence[Event], *, masked: bool = False) -> str:
+    """One row per allocation: arm, state, outcome, subject, and who did what when and why.
+
+    A cell that a spreadsheet would compute, because it begins with =, +, - or @, has an apostrophe
+    in front; `read_outcomes` takes it away again.
+
+    Parameters
+    ----------
+    events : sequence of Event
+        As `Trial.events` gives them.
+    masked : bool
+        For people who are blinded: codes instead of arms, and no outcomes.
+
+    Returns
+    -------
+    str
+        CSV with a header.
+
+    Examples
+    --------
+    >>> from decobandit.trials import outcomes_csv
+    >>> print(outcomes_csv(trial.events(), masked=True), end="")
+    number,allocation,code,state,subject,note,asked_at
+    """
+    return "".join(outcomes_text(events, masked=masked))
+
+
+def outcomes_text(events: Iterable[Event], *, masked: bool = False) -> Iterator[str]:
+    """The same in pieces, from events that need not all be in memory: read before the first."""
+    rows: dict[str, dict[str, Any]] = {}
+    for event in events:
+        data = event.data
+        if event.kind == "created":
+            first = Ledger(event.trial).extended([event])
+        elif event.kind == "asked":
+            rows[data["allocation"]] = {
+                "number": data["number"] + 1, "allocation": data["allocation"],
+                "stage": data["decision"]["stage"], "arm": data["arm"], "state": "open",
+                "outcome": "", "asked_at": event.at, "told_at": "",
+                "code": first.codes[first.position(data["arm"])],
+                "subject": data.get("subject", ""), "note": data.get("note", ""),
+                "asked_by": event.by, "changed_by": "", "changed_at": "", "change_reason": "",
+            }  # fmt: skip
+        elif event.kind in ("told", "corrected"):
+            update = {"state": "told", "outcome": data["outcome"], "told_at": event.at}
+            rows[data["allocation"]].update(update, **_changed(event))
+        elif event.kind == "cancelled":
+            rows[data["allocation"]].update(state="cancelled", **_changed(event))
+    return _csv(rows.values(), MASKED_COLUMNS if masked else COLUMNS)
+
+
+def _csv(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> Iterator[str]:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")
+    writer.writeheader()
+    left = iter(rows)
+    while True:
+        yield text.getvalue()
+        text.seek(0)
+        text.truncate()
+        some = list(islice(left, LINES))
+        if not some:
+            return
+        writer.writerows({key: harmless(cell) for key, cell in row.items()} for row in some)
+
+
+def _changed(event: Event) -> dict[str, str]:
+    """Who recorded, corrected or cancelled an allocation last, when and why."""
+    return {
+        "changed_by": event.by, "changed_at": event.at,
+        "change_reason": event.data.get("reason", ""),
+    }  # fmt: skip

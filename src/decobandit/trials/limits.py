@@ -1,0 +1,73 @@
+"""Limits of a trial: how many allocations may be pending, and how many may be cancelled.
+
+Who may ask and cancel without end can steer a trial: ask until the wanted arm comes, and cancel the
+others. The limits are part of the record, in the event `created`; logs that are older have none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..problem import Problem
+from .errors import TrialError
+
+LEAST_OPEN, LEAST_CANCELLED = 50, 20  # defaults of a short trial
+MAX_LIMIT = 10**9
+
+
+@dataclass(frozen=True)
+class TrialLimits:
+    """How many allocations of a trial may be pending, and how many may be cancelled.
+
+    Attributes
+    ----------
+    open : int | None
+        Pending at the same time; null: no limit.
+    cancelled : int | None
+        Cancelled in all; null: no limit.
+
+    Examples
+    --------
+    >>> trial.status().limits
+    TrialLimits(open=50, cancelled=20)
+    """
+
+    open: int | None = None
+    cancelled: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return dict(self.__dict__)
+
+
+def limits_of(tree: dict[str, Any] | None) -> TrialLimits:
+    """What an event has of limits; none in an older log."""
+    if tree is None:
+        return TrialLimits()
+    return TrialLimits(_count(tree["open"]), _count(tree["cancelled"]))
+
+
+def _count(value: object) -> int | None:
+    if value is not None and (type(value) is not int or not 0 <= value <= MAX_LIMIT):
+        raise ValueError("a limit is a whole number, or null")
+    return value
+
+
+def default_limits(problem: Problem) -> TrialLimits:
+    """Half the slots each; more in a short trial."""
+    half = problem.horizon * problem.pulls_per_stage // 2
+    return TrialLimits(max(LEAST_OPEN, half), max(LEAST_CANCELLED, half))
+
+
+def chosen_limits(
+    before: TrialLimits, max_open: int | None, max_cancelled: int | None
+) -> TrialLimits:
+    """The limits that are given, and those before where none is."""
+    for name, value, least in (("max_open", max_open, 1), ("max_cancelled", max_cancelled, 0)):
+        if value is not None and not least <= value <= MAX_LIMIT:
+            raise TrialError(f"{name}: {value} is not allowed; must be {least} to {MAX_LIMIT}")
+    return TrialLimits(
+        before.open if max_open is None else max_open,
+        before.cancelled if max_cancelled is None else max_cancelled,
+    )

@@ -1,0 +1,190 @@
+"""The trials of a database: create one, open one, list them all."""
+
+from __future__ import annotations
+
+import secrets
+from functools import partial
+
+from ..policies import DEFAULT_POLICY
+from ..prices import DualSolution
+from ..problem import DEFAULT_TIES, Problem, check_problem
+from .database import Store, StoreLike, closed_on_error
+from .errors import TrialError
+from .event_log import event_log_of, refuse_taken, trial_id
+from .limits import TrialLimits, chosen_limits, default_limits
+from .names import trial_name
+from .requests import actor_of
+from .settings import TrialSettings, make_settings
+from .staleness import STALE_AFTER
+from .status import Summary
+from .trial import Trial
+from .trial_lists import all_trials, page_of_trials
+
+
+def create_trial(
+    problem: Problem,
+    *,
+    policy: str = DEFAULT_POLICY,
+    name: str | None = None,
+    db: StoreLike = None,
+    seed: int | None = None,
+    tol: float = 1e-4,
+    ties: str = DEFAULT_TIES,
+    by: str = "library",
+    solution: DualSolution | None = None,
+    max_open: int | None = None,
+    max_cancelled: int | None = None,
+) -> Trial:
+    """Plan a trial and enter it into the database.
+
+    Parameters
+    ----------
+    problem, policy, tol, ties, solution
+        As in `make_policy`, the policy by its name.
+    name : str, optional
+        Unique in the database; made up by default.
+    db : str, Path or Store, optional
+        As in `open_store`.
+    seed : int, optional
+        For policies that draw; part of the record. Drawn by default.
+    by : str
+        Who plans the trial, for the log.
+    max_open, max_cancelled : int, optional
+        How many allocations may be pending at the same time, and how many may be cancelled in all.
+        By default half the slots, but at least 50 and 20.
+
+    Returns
+    -------
+    Trial
+
+    Raises
+    ------
+    TrialError
+        If a setting is not allowed; `Conflict` if the name is taken.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from decobandit import Problem
+    >>> from decobandit.trials import create_trial, open_store
+    >>> with TemporaryDirectory() as folder, open_store(f"{folder}/trials.db") as store:
+    ...     trial = create_trial(Problem.uniform(arms=2, horizon=5), name="pilot", db=store)
+    ...     trial.ask().stage
+    0
+    """
+    check_problem(problem)
+    chosen, actor = trial_seed(seed), actor_of(by)
+    limits = chosen_limits(default_limits(problem), max_open, max_cancelled)
+    with closed_on_error(db) as store:
+        title = free_name(name, store)  # before the long work
+        settings = make_settings(
+            problem, policy=policy, ties=ties, seed=chosen, tol=tol, solution=solution
+        )
+        return enter_trial(settings, name=title, store=store, by=actor, limits=limits)
+
+
+def trial_seed(seed: int | None) -> int:
+    """The seed of a new trial, drawn where none is given."""
+    if seed is not None and seed < 0:
+        raise TrialError(f"seed: {seed} is not allowed; must be zero or more")
+    return secrets.randbits(32) if seed is None else seed
+
+
+def free_name(name: str | None, store: Store) -> str:
+    """The name of a new trial, made up where none is given; `Conflict` if it is taken."""
+    if name is None:
+        return f"trial-{secrets.token_hex(3)}"
+    title = trial_name(name)
+    with store.read() as connection:
+        refuse_taken(connection, title)
+    return title
+
+
+def enter_trial(
+    settings: TrialSettings, *, name: str, store: Store, by: str, limits: TrialLimits
+) -> Trial:
+    """A new trial with settings that were made for it."""
+    event_log, actor = event_log_of(store), actor_of(by)
+    ledger = store.write(
+        lambda link: event_log.create(link, name, settings, by=actor, limits=limits)
+    )
+    return Trial(store, ledger)
+
+
+def open_trial(trial: str, *, db: StoreLike = None) -> Trial:
+    """A trial that exists.
+
+    Parameters
+    ----------
+    trial : str
+        Its id or its name.
+    db : str, Path or Store, optional
+        As in `open_store`.
+
+    Returns
+    -------
+    Trial
+
+    Raises
+    ------
+    NotFound
+        If there is no such trial; `Damaged` if its record was changed.
+
+    Examples
+    --------
+    >>> from decobandit.trials import open_trial
+    >>> open_trial("pilot", db=trial.store).id == trial.id
+    True
+    """
+    with closed_on_error(db) as store:
+        with store.read() as connection:
+            found = trial_id(connection, trial)
+        return Trial(store, event_log_of(store).read(found))
+
+
+def list_trials(
+    *,
+    db: StoreLike = None,
+    archived: bool = False,
+    limit: int | None = None,
+    after: str | None = None,
+    stale_after: float = STALE_AFTER,
+) -> list[Summary]:
+    """Trials of a database, the oldest first.
+
+    Parameters
+    ----------
+    db : str, Path or Store, optional
+        As in `open_store`.
+    archived : bool
+        Archived ones too.
+    limit : int, optional
+        How many at most, up to 1000; all of them by default.
+    after : str, optional
+        Id or name of a trial: the list begins with the next one.
+    stale_after : float
+        Hours after which a pending allocation is stale.
+
+    Returns
+    -------
+    list of Summary
+        One that is known to be damaged is listed as such, and does not hide the others. Events
+        before the last one are not read: `Trial.verify` checks them.
+
+    Raises
+    ------
+    StoreError
+        If the database cannot be used; `TrialError` for a limit or an `after` that is not allowed.
+
+    Examples
+    --------
+    >>> from decobandit.trials import list_trials
+    >>> [(each.name, each.told) for each in list_trials(db=trial.store)]
+    [('pilot', 0)]
+    """
+    with closed_on_error(db) as store:
+        listed = all_trials if limit is None else partial(page_of_trials, limit=limit)
+        found = listed(store, after=after, archived=archived, stale_after=stale_after)
+        if store is not db:
+            store.close()
+        return list(found.items)

@@ -1,0 +1,158 @@
+"""The log of people: who logged in, who got which token, who exported or saw results, who unmasked.
+
+One chain per database, of the same form as the log of a trial: each event has the hash of the one
+before, and the head stands beside it. `by` is the name of a token, on the command line the user of
+the machine.
+
+Kinds
+    login          somebody began to use a token: `via` a browser's session or requests of a program
+    refused        a wrong, revoked or expired token came from an address
+    token_made     a token, with its role, the trials that it is for, and when it expires
+    token_revoked  it is no longer valid
+    exported       the record of a trial was handed out
+    looked         somebody saw results of a trial that blinded people do not see
+    unmasked       a blinded person was told the arm of an allocation, and why
+
+Events that repeat within an hour are counted, not written again (`server/recorder.py`): `repeated`
+is how many were not written since the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select, update
+
+from . import schema
+from .check_result import CheckResult
+from .database import Store
+from .errors import Damaged
+from .event_log import now
+from .events import GENESIS, Event, StoredEvent, chained, new_event
+
+PEOPLE = "people"  # what the events of this chain have as their trial
+CALLED = "the log of people"
+KINDS = (
+    "login", "refused", "token_made", "token_revoked", "exported", "looked", "unmasked",
+)  # fmt: skip
+_events, _head = schema.people, schema.people_head
+
+
+@dataclass(frozen=True)
+class PeopleLog(CheckResult):
+    """The log of people, and whether it is as it was written.
+
+    Attributes
+    ----------
+    trial : str
+        Always "people".
+    events : tuple[Event, ...]
+        The events up to the first that was changed.
+    head : str
+        Hash of the last event; worth keeping elsewhere.
+    problems : tuple[str, ...]
+        What was found.
+
+    Examples
+    --------
+    >>> from decobandit.trials import people_log
+    >>> people_log(trial.store).ok
+    True
+    """
+
+    events: tuple[Event, ...]
+    head: str
+    problems: tuple[str, ...]
+
+    @property
+    def found(self) -> tuple[str, ...]:
+        return self.problems
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "ok": self.ok,
+            "head": self.head,
+            "problems": list(self.problems),
+            "events": [event.to_dict() for event in self.events],
+        }
+
+
+def lock(connection: Connection) -> Row[Any]:
+    """The head; nobody else writes to this log until the transaction ends."""
+    query = select(_head)
+    if connection.dialect.name != "sqlite":  # which has one writer at a time
+        query = query.with_for_update()
+    head = connection.execute(query).one_or_none()
+    if head is None:
+        raise Damaged(f"{CALLED}: its head is missing")
+    return head
+
+
+def record(connection: Connection, kind: str, data: dict[str, Any], *, by: str) -> None:
+    """One more event, in the transaction of what it is about."""
+    head = lock(connection)
+    event = new_event(PEOPLE, head.seq + 1, kind, data, previous=head.hash, at=now(), by=by)
+    row = {"seq": event.seq, "kind": kind, "body": event.body, "hash": event.hash}
+    connection.execute(insert(_events).values(row))
+    connection.execute(update(_head).values(seq=event.seq, hash=event.hash))
+
+
+def record_all(store: Store, entries: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
+    """Events that belong to no other change, in one transaction: kind, by and data of each."""
+
+    def work(connection: Connection) -> None:
+        for kind, by, data in entries:
+            record(connection, kind, data, by=by)
+
+    store.write(work)
+
+
+def people_log(store: Store) -> PeopleLog:
+    """Read the log of people, and check every hash, every link and the head.
+
+    Parameters
+    ----------
+    store : Store
+        The database.
+
+    Returns
+    -------
+    PeopleLog
+
+    Raises
+    ------
+    StoreError
+        If the database cannot be used.
+
+    Examples
+    --------
+    >>> from decobandit.trials import people_log
+    >>> [event.kind for event in people_log(trial.store).events]
+    []
+    """
+    with store.read() as connection:
+        head = connection.execute(select(_head)).one_or_none()
+        order = select(_events).order_by(_events.c.seq)
+        rows = [
+            StoredEvent(row.seq, row.kind, None, row.body, row.hash)
+            for row in connection.execute(order)
+        ]
+    expected = None if head is None else (head.seq, head.hash)
+    return _checked(rows, expected)
+
+
+def _checked(rows: Sequence[StoredEvent], head: tuple[int, str] | None) -> PeopleLog:
+    found: list[Event] = []
+    problems: list[str] = []
+    try:
+        for event in chained(rows, PEOPLE, kinds=KINDS, called=CALLED):
+            found.append(event)
+    except Damaged as error:
+        problems.append(str(error))
+    last = (found[-1].seq, found[-1].hash) if found else (-1, GENESIS)
+    if not problems and last != head:
+        problems.append(f"{CALLED}: the last event is not the one that the head names")
+    return PeopleLog(PEOPLE, tuple(found), last[1], tuple(problems))

@@ -1,0 +1,305 @@
+"""The state of a trial: counts, posterior, the next decision, and the bound."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .._version import __version__
+from .cancellations import CancellationCount, counted
+from .decider import Decider
+from .decisions import Decision
+from .errors import Conflict
+from .ledger import Allocation, Ledger
+from .limits import TrialLimits
+from .performance import bound_from_here, earned, loss_so_far
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A trial in a list.
+
+    Attributes
+    ----------
+    id : str
+        Random.
+    name : str
+        Unique.
+    policy : str
+        Name of the policy.
+    arms : int
+        Number of arms.
+    horizon : int
+        Number of stages.
+    allocated : int
+        Slots in use.
+    told : int
+        Slots with an outcome.
+    open : int
+        Slots with a pending outcome.
+    created_at : str
+        ISO 8601, UTC.
+    intact : bool
+        False: the record was changed; nothing else is known.
+    state : str
+        running, closed or archived.
+    open_since : str | None
+        When the oldest pending allocation was made: ISO 8601, UTC.
+    stale : bool
+        Whether that is longer ago than `stale_after`.
+
+    Examples
+    --------
+    >>> from decobandit.trials import list_trials
+    >>> list_trials(db=trial.store)[0].intact
+    True
+    """
+
+    id: str
+    name: str
+    policy: str
+    arms: int
+    horizon: int
+    allocated: int
+    told: int
+    open: int
+    created_at: str
+    intact: bool = True
+    state: str = "running"
+    open_since: str | None = None
+    stale: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class ArmStatus:
+    """What is known of an arm.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    good : int
+        Good outcomes recorded.
+    bad : int
+        Bad outcomes recorded.
+    open : int
+        Pending allocations.
+    posterior_good : float
+        Posterior pseudo-count of good outcomes.
+    posterior_bad : float
+        Posterior pseudo-count of bad outcomes.
+    expected_reward : float | None
+        Of the next pull; null where there is none.
+    value_of_information : float | None
+        Expected gain of later decisions from one more outcome.
+    index : float | None
+        By which the policy compares arms; for DeCo, the sum of the two.
+    code : str
+        What blinded people see instead of its name.
+
+    Examples
+    --------
+    >>> trial.status().arms[0].posterior_good
+    1.0
+    """
+
+    name: str
+    good: int
+    bad: int
+    open: int
+    posterior_good: float
+    posterior_bad: float
+    expected_reward: float | None
+    value_of_information: float | None
+    index: float | None
+    code: str
+
+
+@dataclass(frozen=True)
+class Status:
+    """A trial now. Slots are pulls; a stage has `pulls_per_stage` of them.
+
+    Attributes
+    ----------
+    trial : str
+        Its id.
+    name : str
+        Its name.
+    policy : str
+        Name of the policy.
+    horizon : int
+        Number of stages.
+    pulls_per_stage : int
+        Pulls of one stage.
+    slots : int
+        Pulls in all.
+    allocated : int
+        Slots in use.
+    told : int
+        Slots with an outcome.
+    open : tuple[Allocation, ...]
+        Allocations with a pending outcome.
+    remaining : int
+        Free slots.
+    stage : int
+        Stages completed by the slots in use.
+    finished : bool
+        Whether every slot has its outcome.
+    next_arm : str | None
+        The arm that an ask would allocate now.
+    reason : str | None
+        Why this arm.
+    price : float | None
+        Of a pull at this stage.
+    arms : tuple[ArmStatus, ...]
+        What is known of every arm.
+    deployment : str | None
+        The arm to deploy, at the end of a problem that deploys one.
+    earned : float
+        Total reward of the recorded outcomes.
+    upper_bound : float
+        On the expected total reward of any policy, at the start.
+    bound_from_here : float
+        On the expected reward of any policy from the stages that are left.
+    loss_so_far : float
+        Shortfall and congestion of the recorded outcomes.
+    created_at : str
+        ISO 8601, UTC.
+    version : str
+        Of decobandit.
+    seed : int
+        Of the draws.
+    head : str
+        Hash of the last event.
+    state : str
+        running, closed (no more allocations are made) or archived (closed, and hidden from lists).
+    limits : TrialLimits
+        On pending and on cancelled allocations.
+    cancelled : int
+        Allocations that were cancelled.
+    cancellations : tuple[CancellationCount, ...]
+        How many of them by each person and of each arm, and why.
+
+    Examples
+    --------
+    >>> status = trial.status()
+    >>> status.stage, status.remaining, status.next_arm
+    (0, 5, 'arm-1')
+    """
+
+    trial: str
+    name: str
+    policy: str
+    horizon: int
+    pulls_per_stage: int
+    slots: int
+    allocated: int
+    told: int
+    open: tuple[Allocation, ...]
+    remaining: int
+    stage: int
+    finished: bool
+    next_arm: str | None
+    reason: str | None
+    price: float | None
+    arms: tuple[ArmStatus, ...]
+    deployment: str | None
+    earned: float
+    upper_bound: float
+    bound_from_here: float
+    loss_so_far: float
+    created_at: str
+    version: str
+    seed: int
+    head: str
+    state: str
+    limits: TrialLimits
+    cancelled: int
+    cancellations: tuple[CancellationCount, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def summary_of(ledger: Ledger) -> Summary:
+    waiting = sum(ledger.open)
+    return Summary(
+        ledger.trial, ledger.name, ledger.settings.policy, ledger.problem.number_of_arms,
+        ledger.problem.horizon, ledger.used, ledger.used - waiting, waiting, ledger.created_at,
+        state=ledger.state, open_since=next(iter(ledger.since.values()), None),
+    )  # fmt: skip
+
+
+def status_of(ledger: Ledger, decider: Decider) -> Status:
+    problem, settings = ledger.problem, ledger.settings
+    told = ledger.used - sum(ledger.open)
+    finished = told == ledger.slots
+    decision = _next_decision(ledger, decider)
+    keep = finished and problem.terminal is not None
+    return Status(
+        trial=ledger.trial,
+        name=ledger.name,
+        policy=settings.policy,
+        horizon=problem.horizon,
+        pulls_per_stage=problem.pulls_per_stage,
+        slots=ledger.slots,
+        allocated=ledger.used,
+        told=told,
+        open=tuple(slot for slot in ledger.allocations.values() if slot.state == "open"),
+        remaining=ledger.slots - ledger.used,
+        stage=ledger.stage,
+        finished=finished,
+        next_arm=None if decision is None else problem.arms[decision.arm].name,
+        reason=None if decision is None else decision.reason,
+        price=None if decision is None else decision.price,
+        arms=_arms(ledger, decision),
+        deployment=problem.arms[decider.deployment(ledger)].name if keep else None,
+        earned=earned(ledger),
+        upper_bound=settings.solution.upper_bound,
+        bound_from_here=bound_from_here(ledger, decider),
+        loss_so_far=loss_so_far(ledger, decider),
+        created_at=ledger.created_at,
+        version=__version__,
+        seed=settings.seed,
+        head=ledger.head,
+        state=ledger.state,
+        limits=ledger.limits,
+        cancelled=len(ledger.cancellations),
+        cancellations=counted(ledger.cancellations),
+    )
+
+
+def _next_decision(ledger: Ledger, decider: Decider) -> Decision | None:
+    if ledger.used >= ledger.slots or ledger.state != "running":
+        return None
+    try:
+        return decider.decide(ledger)
+    except Conflict:  # several pulls per stage, and no arm that may be pulled again in this one
+        return None
+
+
+def _arms(ledger: Ledger, decision: Decision | None) -> tuple[ArmStatus, ...]:
+    def term(name: str, k: int) -> float | None:
+        values: tuple[float, ...] | None = getattr(decision, name, None)
+        return None if values is None else values[k]
+
+    return tuple(
+        ArmStatus(
+            name=arm.name,
+            good=ledger.good[k],
+            bad=ledger.bad[k],
+            open=ledger.open[k],
+            posterior_good=arm.prior.good + ledger.good[k],
+            posterior_bad=arm.prior.bad + ledger.bad[k],
+            expected_reward=term("expected_reward", k),
+            value_of_information=term("value_of_information", k),
+            index=term("index", k),
+            code=ledger.codes[k],
+        )
+        for k, arm in enumerate(ledger.problem.arms)
+    )

@@ -1,0 +1,64 @@
+"""The calibrated index with the best price path for its problem, or what earns more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Self
+
+from ..arm import PricePath
+from ..policies import ArmIndex, KnowledgeGradientPolicy, Policy
+from ..policies.calibrated import CalibratedPolicy
+from ..policies.context import Context
+from .path_search import DEFAULT_PREMIUM, MOST_STATES, choose_path, premium_path
+
+GRADIENT = "gradient"  # key of a record that says that the knowledge gradient earns more
+
+
+class TunedPolicy(CalibratedPolicy):
+    """Calibrated against the path that `choose_path` finds, or one that was found before."""
+
+    name = "deco-calibrated"
+
+    @classmethod
+    def make(cls, context: Context) -> Policy:  # type: ignore[override]
+        """One of this class, or where it earns more the knowledge gradient under its name."""
+        prices, ties = context.solution.prices, context.ties
+        if context.parameters is not None:
+            found = dict(context.parameters)
+            gradient = bool(found.pop(GRADIENT, 0.0))
+            path = PricePath(**found)
+        else:
+            limit = MOST_STATES if context.path_states is None else context.path_states
+            chosen = choose_path(context.problem, prices=prices, ties=ties, limit_states=limit)
+            path, gradient = chosen.path, chosen.gradient
+        made = cls(context.problem, path, prices, ties=ties)
+        return TunedGradientPolicy.beside(made) if gradient else made
+
+    @classmethod
+    def successor(cls, context: Context, planned: int) -> TunedPolicy:
+        """The premium fades anew over the stages left: nothing is tuned at the planned end."""
+        path = premium_path(DEFAULT_PREMIUM, context.problem.horizon - planned)
+        return cls(context.problem, path, start=planned, ties=context.ties)
+
+    def record(self) -> Mapping[str, float]:
+        return self.path.to_dict()
+
+
+class TunedGradientPolicy(KnowledgeGradientPolicy):
+    """The knowledge gradient, where a deployment makes it earn more than any price path tried."""
+
+    name = TunedPolicy.name
+    calibrated: TunedPolicy  # the best of the paths, which has indices of single arms
+
+    @classmethod
+    def beside(cls, calibrated: TunedPolicy) -> Self:
+        """The policy that is chosen instead of this one."""
+        made = cls(calibrated.problem, ties=calibrated.ties)
+        made.calibrated = calibrated
+        return made
+
+    def arm_index(self, stage: int, group: int, good: int, bad: int) -> ArmIndex:
+        return self.calibrated.arm_index(stage, group, good, bad)
+
+    def record(self) -> Mapping[str, float]:
+        return {**self.calibrated.record(), GRADIENT: 1.0}

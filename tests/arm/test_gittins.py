@@ -1,0 +1,115 @@
+"""Finite-horizon Gittins indices as roots of a stopping problem, beside a plain recursion."""
+
+import numpy as np
+import pytest
+
+from decobandit.arm import Calibration
+from decobandit.arm import gittins_tables as flat_tables
+from decobandit.arm.gittins_tables import flat_table
+from decobandit.arm.kernels.gittins import ALL_PULLS_LEFT, flat_root, index_by_left
+from decobandit.arm.kernels.stopping import gain
+from decobandit.problem import Arm, Beta, Problem, Reward
+from helpers.examples import seasonal
+
+PRIORS = [(1.0, 1.0), (0.3, 0.2), (0.01, 0.02), (7.5, 0.4), (0.6, 11.0), (40.0, 43.0), (1e3, 2e3)]
+
+
+def plain_gain(a: float, b: float, left: int, c: float) -> tuple[float, float]:
+    """What a pull at price c and the right to go on are worth, and the pulls to be expected."""
+    value, pulls = np.zeros(left + 1), np.zeros(left + 1)
+    worth, duration = value, pulls
+    for k in range(left - 1, -1, -1):
+        p = (a + np.arange(k + 1)) / (a + b + k)
+        worth = p - c + p * value[1 : k + 2] + (1.0 - p) * value[: k + 1]
+        duration = 1.0 + p * pulls[1 : k + 2] + (1.0 - p) * pulls[: k + 1]
+        value, pulls = np.maximum(worth, 0.0), np.where(worth > 0.0, duration, 0.0)
+    return float(worth[0]), float(duration[0])
+
+
+def bisected(a: float, b: float, left: int) -> float:
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if plain_gain(a, b, left, middle)[0] > 0.0 else (low, middle)
+    return low
+
+
+def positions(stages: int) -> list[tuple[int, int, int]]:
+    """(t, n, g) in the order of a whole table."""
+    return [(t, n, g) for t in range(stages) for n in range(t + 1) for g in range(n + 1)]
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("left", [1, 2, 3, 7, 40, 160])
+def test_gain_and_expected_pulls_are_those_of_the_plain_recursion(
+    prior: tuple[float, float], left: int
+) -> None:
+    rng = np.random.default_rng(left)
+    W = np.full(2 * left + 2, np.nan)
+    mean = prior[0] / sum(prior)
+    prices = [*rng.random(12), *(mean + rng.normal(0.0, 0.02, 6)), -0.1, 0.0, 1.0, 1.2]
+    for c in prices:
+        worth, pulls = gain(*prior, left, c, W)
+        expected, duration = plain_gain(*prior, left, c)
+        assert worth == pytest.approx(expected, abs=1e-10)
+        assert pulls == pytest.approx(duration, abs=1e-8)
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("guess", [0.0, 0.5, 1.0])
+def test_newton_ends_on_the_index_from_any_guess(prior: tuple[float, float], guess: float) -> None:
+    for left in (1, 2, 9, 60):
+        W = np.full(2 * left + 2, np.nan)
+        found = flat_root(*prior, left, guess, 1e-13, W)
+        assert found == pytest.approx(bisected(*prior, left), abs=1e-11)
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+def test_table_holds_the_bisected_index_of_every_state(prior: tuple[float, float]) -> None:
+    table = flat_table(alpha=prior[0], beta=prior[1], reward_good=1.0, reward_bad=0.0, stages=12)
+    for (t, n, g), found in zip(positions(12), table, strict=True):
+        expected = bisected(prior[0] + g, prior[1] + n - g, 12 - t)
+        assert found == pytest.approx(expected, abs=1e-11)
+
+
+@pytest.mark.parametrize(("good", "bad"), [(3.0, 1.0), (-0.5, 2.0), (0.7, 0.7)])
+def test_rewards_and_a_base_price_move_and_stretch_the_index(good: float, bad: float) -> None:
+    arm = Arm(name="a", prior=Beta(good=1.5, bad=0.8), reward=Reward(good=good, bad=bad))
+    found = Calibration(Problem(arms=(arm,), horizon=9), np.full(9, 0.25))
+    for t, n, g in positions(9):
+        a, b = 1.5 + g, 0.8 + n - g
+        unit = bisected(a, b, 9 - t) if good >= bad else bisected(b, a, 9 - t)
+        expected = min(good, bad) + abs(good - bad) * unit - 0.25
+        assert found.stage_index(t)[0, n * (n + 1) // 2 + g] == pytest.approx(expected, abs=1e-10)
+
+
+@pytest.mark.parametrize(
+    "stages", [flat_tables.SINGLE_THREAD_STAGES + 5, flat_tables.ALL_STAGES + 12]
+)
+def test_longer_tables_hold_the_index_of_single_states(stages: int) -> None:
+    arm = Arm(name="a", prior=Beta(good=0.7, bad=2.0))
+    found = Calibration(Problem(arms=(arm,), horizon=stages), np.zeros(stages))
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        t = int(rng.integers(stages))
+        n = int(rng.integers(t + 1))
+        g = int(rng.integers(n + 1))
+        index = found.index(t, 0, g, n - g)
+        assert found.stage_index(t)[0, n * (n + 1) // 2 + g] == pytest.approx(index, abs=1e-8)
+
+
+@pytest.mark.parametrize("posterior", [(49.0, 49.0), (96.02, 1.0), (20.5, 77.3)])
+def test_cubics_between_roots_are_right_to_seven_digits(posterior: tuple[float, float]) -> None:
+    most, step = 404, flat_tables.STEP
+    index, W = np.empty(most + 2 * step), np.empty(2 * (most + 2 * step))
+    index_by_left(*posterior, most, step, flat_tables.LAST_STEP, W, index)
+    assert sum(posterior) > flat_tables.SMOOTH
+    for left in (ALL_PULLS_LEFT + 1, ALL_PULLS_LEFT + 2, 299, 402):
+        assert index[left] == pytest.approx(bisected(*posterior, left), abs=1e-7)
+
+
+def test_rewards_that_change_take_the_general_road() -> None:
+    problem = seasonal(6)
+    found = Calibration(problem, np.zeros(problem.stages))
+    assert found.stage_index(2)[0, 0] == pytest.approx(found.index(2, 0, 0, 0), abs=1e-9)
+    assert not found._whole

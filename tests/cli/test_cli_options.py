@@ -1,0 +1,233 @@
+"""One name for one option over all commands, and the options that several commands share."""
+
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from typer.main import get_command
+
+from decobandit import optimum
+from decobandit.cli.app import PANELS, app
+from decobandit.cli.token import Role
+from decobandit.policies.names import DEFAULT_POLICY, PAPER_POLICY, SIMULATED_POLICIES
+from decobandit.problem import TIE_RULES, Problem
+from decobandit.server.tokens import ROLES
+from helpers.program import deco, deco_at_terminal
+
+SMALL = ("--arms", 3, "--horizon", 6)
+STATE = ("--state", "1/1,0/1,0/0")
+SEVERAL = {"gap": (), "index": ("--stage", 2, "--good", 1), "recommend": STATE}
+POLICIES = ("deco", "fh-gittins")
+COMPUTING = (
+    "solve", "recommend", "evaluate", "simulate", "optimum", "bound", "gap", "path", "market",
+    "index",
+)  # fmt: skip
+OF_PROBLEM = {"--arms", "--horizon", "--prior-good", "--prior-bad", "--workers"}
+
+
+def commands(root: Any, path: str = "") -> dict[str, Any]:
+    found = {}
+    for name, command in root.commands.items():
+        full = f"{path} {name}".strip()
+        found |= commands(command, full) if hasattr(command, "commands") else {full: command}
+    return found
+
+
+COMMANDS = commands(get_command(app))
+
+
+def help_of(*command: str) -> str:
+    """The help in a terminal of 80 columns, without its frames, on one line."""
+    shown = deco(*command, "--help")
+    assert (shown.code, shown.err) == (0, "")
+    return " ".join(re.sub(r"[│╭╮╰╯─]", " ", shown.out).split())
+
+
+# -- several policies ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", SEVERAL)
+def test_several_policies_are_the_answers_of_each(command: str) -> None:
+    arguments = (command, *SMALL, *SEVERAL[command])
+    one_by_one = [deco(*arguments, "--policy", name, "--json").json for name in POLICIES]
+    assert [tree["policy"] for tree in one_by_one] == list(POLICIES)
+    together = deco(*arguments, "--policy", ",".join(POLICIES), "--json").json
+    assert together == {"results": one_by_one}
+    shown = [deco(*arguments, "--policy", name).out for name in POLICIES]
+    assert deco(*arguments, "--policy", ", ".join(POLICIES)).out == "\n".join(shown)
+
+
+@pytest.mark.parametrize("command", [*SEVERAL, "evaluate", "simulate"])
+def test_a_policy_option_may_be_repeated_and_has_its_former_name(command: str) -> None:
+    arguments = (command, *SMALL, *SEVERAL.get(command, ()), "--json")
+    if command == "simulate":
+        arguments += ("--draws", 20)
+    runs = [
+        deco(*arguments, *given).json
+        for given in (
+            ("--policy", "deco,fh-gittins,deco"),
+            ("--policy", "deco", "--policy", "fh-gittins"),
+            ("--policies=deco,fh-gittins",),
+        )
+    ]
+    entries = [tree.get("policies", tree.get("results")) for tree in runs]
+    for each in entries:
+        assert [entry["policy"] for entry in each] == list(POLICIES)
+    values = [[entry.get("value", entry.get("index")) for entry in each] for each in entries]
+    assert values[0] == values[1] == values[2]
+
+
+@pytest.mark.parametrize("command", [("path",), ("trial", "new", "--db", "t.db")])
+def test_commands_of_one_policy_refuse_several(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = deco(*command, *SMALL, "--policies", "deco,greedy")
+    assert (refused.code, refused.out) == (2, "")
+    (line,) = refused.err.splitlines()
+    assert line.endswith("error: --policy: deco, greedy: give one policy")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_former_names_of_policies_are_understood() -> None:
+    (old,) = deco("evaluate", *SMALL, "--policy", "rolling-deco", "--json").json["policies"]
+    (new,) = deco("evaluate", *SMALL, "--policy", "deco-rolling", "--json").json["policies"]
+    assert (old["policy"], old["value"]) == (new["policy"], new["value"])
+
+
+def test_defaults_are_those_of_the_catalogue() -> None:
+    for command, expected in {
+        "evaluate": (DEFAULT_POLICY,), "gap": (DEFAULT_POLICY,), "recommend": (DEFAULT_POLICY,),
+        "trial new": (DEFAULT_POLICY,), "index": (PAPER_POLICY,), "path": (PAPER_POLICY,),
+        "simulate": SIMULATED_POLICIES,
+    }.items():  # fmt: skip
+        (option,) = (each for each in COMMANDS[command].params if each.name == "policy")
+        assert option.show_default == ", ".join(expected)
+    assert deco("gap", *SMALL, "--json").json["policy"] == DEFAULT_POLICY
+    assert deco("index", *SMALL, "--json").json["policy"] == PAPER_POLICY
+
+
+def test_tuning_is_announced_at_a_terminal_only() -> None:
+    state = ("recommend", "--arms", 2, "--horizon", 21, "--state", "1/1,0/0", "--json")
+    said = "tuning the price path of deco-calibrated; --policy deco starts at once"
+    assert said in deco_at_terminal(*state).err
+    assert said not in deco_at_terminal(*state, "--policy", "deco").err
+    assert deco(*state).err == ""
+
+
+# -- options of a problem, and what they are called ---------------------------------------------
+
+
+def test_every_computing_command_has_the_options_of_a_problem() -> None:
+    for name in (*COMPUTING, "trial new"):
+        assert {option for each in COMMANDS[name].params for option in each.opts} >= OF_PROBLEM
+
+
+def test_no_option_has_two_names_in_help() -> None:
+    for name, command in COMMANDS.items():
+        for parameter in command.params:
+            if parameter.param_type_name == "option":
+                assert len(parameter.opts) == 1, f"deco {name} {parameter.opts}"
+                assert not {"--policies", "--plot", "--save", "--threads"} & set(parameter.opts)
+
+
+def test_a_solution_file_has_its_problem_and_its_policy(tmp_path: Path) -> None:
+    file = tmp_path / "solution.json"
+    assert deco("solve", *SMALL, f"--save={file}").code == 0
+    for more in (("--arms", 3), ("--policy", "greedy")):
+        refused = deco("recommend", file, *STATE, *more)
+        assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
+        assert "a solution file has its" in refused.err
+    used = deco("solve", file)
+    assert (used.code, used.out) == (2, "")
+    assert "is a saved solution; use it with 'deco recommend'" in used.err
+
+
+# -- choices, flags, defaults -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("evaluate", *SMALL, "--ties", "coin"), "'coin' is not a rule; choose one of least-"),
+        (("gap", *SMALL, "--method", "guessed"), "must be exact or simulated"),
+        (("reproduce", "--scale", "enormous"), "'enormous' is not one of 'quick', 'paper'"),
+        (("reproduce", "table9"), "'table9' is not one of 'table1', 'figure2'"),
+        (("token", "new", "ann", "--role", "king", "--db", "t.db"), "'king' is not one of 'admin'"),
+        (("simulate", *SMALL, "--threads", 0), "'--threads'"),
+        (("simulate", *SMALL, "--plot", "x.txt"), "'--plot': x.txt: must end in .png"),
+    ],
+)
+def test_other_choices_are_refused_in_one_line(
+    arguments: tuple[object, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = deco(*arguments)
+    assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
+    assert said in refused.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_choices_are_shown_and_are_those_of_the_functions() -> None:
+    assert f"<{'|'.join(TIE_RULES)}>" in help_of("simulate").replace("| ", "|")
+    assert "<exact|simulated>" in help_of("gap")
+    assert "<quick|paper>" in help_of("reproduce")
+    assert "<admin|operator|viewer>" in help_of("token", "new")
+    assert get_args(Role) == ROLES
+
+
+def test_flags_have_no_type_and_defaults_are_not_swallowed() -> None:
+    for words in (["bound"], ["trial", "new"], ["study", "run"], ["path"]):
+        assert "<bool>" not in help_of(*words)
+    assert "[default: (the best of six)]" in help_of("bound")
+    assert "[default: (200 on small problems)]" in help_of("simulate")
+    assert "[default: (drawn, and kept)]" in help_of("trial", "new")
+    assert "[default: (the first)]" in help_of("index")
+
+
+def test_commands_are_shown_in_groups() -> None:
+    shown = deco("--help").out
+    places = [shown.index(f"─ {panel} ─") for panel in PANELS]
+    assert places == sorted(places)
+    after = {name: shown.index(f"│ {name} ") for name in COMPUTING}
+    assert places[0] < after["solve"] < places[1] < after["simulate"] < places[2]
+
+
+# -- files and tables ---------------------------------------------------------------------------
+
+
+def test_written_files_are_acknowledged_at_a_terminal(tmp_path: Path) -> None:
+    figure, page, saved = (tmp_path / name for name in ("f.png", "p.html", "s.json"))
+    simulated = ("simulate", *SMALL, "--policy", "greedy", "--draws", 5)
+    assert f"figure written to {figure}" in plain(deco_at_terminal(*simulated, "--out", figure).err)
+    assert f"page written to {page}" in plain(deco_at_terminal("market", *SMALL, "--out", page).err)
+    assert f"solution written to {saved}" in plain(
+        deco_at_terminal("solve", *SMALL, "--save", saved).err
+    )
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    assert deco("market", *SMALL, "--out", page).err == ""
+
+
+def plain(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize("width", [20, 80])
+def test_no_number_is_cut_in_a_narrow_terminal(width: int) -> None:
+    run = ("evaluate", *SMALL, "--policy", "explore-then-commit", "--truth", "0.1,0.2,0.30")
+    tree = deco(*run, "--json").json["policies"][0]
+    shown = deco(*run, more={"COLUMNS": str(width)})
+    assert (shown.code, shown.err) == (0, "")
+    for number in (
+        f"{tree['value']:.6f}",
+        f"{tree['regret']:.6f}",
+        f"{tree['variance'] ** 0.5:.4f}",
+    ):
+        assert number in shown.out
+    assert "…" not in shown.out
+
+
+def test_a_problem_of_options_is_the_problem_of_python() -> None:
+    value = deco("optimum", *SMALL, "--json").json["value"]
+    assert value == optimum(Problem.uniform(arms=3, horizon=6)).value

@@ -1,0 +1,88 @@
+"""`deco simulate`, as people and programs call it."""
+
+from pathlib import Path
+
+import pytest
+
+from helpers.program import deco
+
+BASE = ("simulate", "--arms", 4, "--horizon", 12, "--draws", 300, "--per-draw", 4)
+KEYS = {"policy", "value", "value_se", "regret", "regret_se", "steps_per_second"}
+
+
+def test_json_has_the_figures_of_every_policy() -> None:
+    tree = deco(*BASE, "--policies", "deco,greedy", "--seed", 5, "--json").json
+    assert [result["policy"] for result in tree["results"]] == ["deco", "greedy"]
+    assert all(set(result) >= KEYS for result in tree["results"])
+    assert (tree["draws"], tree["per_draw"], tree["seed"]) == (300, 4, 5)
+    assert tree["version"]
+    exact = deco("evaluate", "--arms", 4, "--horizon", 12, "--policy", "deco,greedy", "--json").json
+    for found, known in zip(tree["results"], exact["policies"], strict=True):
+        assert 0.0 < found["value_se"] < 0.05
+        assert found["value"] == pytest.approx(known["value"], abs=4.5 * found["value_se"])
+        assert found["regret"] == pytest.approx(known["regret"], abs=4.5 * found["regret_se"])
+
+
+def test_the_same_seed_gives_the_same_numbers() -> None:
+    def numbers(*more: object) -> list[float]:
+        tree = deco(*BASE, "--policies", "greedy,ucb1", "--json", *more).json
+        return [result["value"] for result in tree["results"]]
+
+    assert numbers("--threads", 1) == numbers("--threads", 2)
+    assert numbers() != numbers("--seed", 2)
+
+
+def test_a_table_for_people_and_a_figure(tmp_path: Path) -> None:
+    figure = tmp_path / "regret.png"
+    run = deco(*BASE, "--policies", "fh-gittins,ucb1", "--plot", figure)
+    assert (run.code, run.err) == (0, "")
+    assert "gain: over fh-gittins" in run.out
+    assert "no policy can earn more than" in run.out
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_wrong_beliefs_and_other_horizons_are_simulated() -> None:
+    prior = deco(*BASE, "--policies", "greedy", "--truth-prior", "2,5", "--json").json
+    assert prior["truth_prior"] == {"good": 2.0, "bad": 5.0}
+    assert prior["upper_bound"] is None
+    early, late = (
+        deco(*BASE, "--policies", "fh-gittins", "--true-horizon", end, "--json").json
+        for end in (6, 15)
+    )
+    assert early["results"][0]["value"] < late["results"][0]["value"]
+    fixed = deco(*BASE, "--policies", "greedy", "--truth", "0.1,0.2,0.3,0.4", "--json").json
+    assert fixed["results"][0]["value"] < 0.4 * 12
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--policies", "nobody"), "no policy is called 'nobody'"),
+        (("--draws", 1), "draws: 1"),
+        (("--per-draw", 0), "per_draw: 0"),
+        (("--seed", -4), "seed: -4"),
+        (("--truth-prior", "2"), "--truth-prior: '2'"),
+        (("--truth-prior", "0,1"), "must be two positive numbers"),
+        (("--truth-prior", "nan,1"), "must be two positive numbers"),
+        (("--truth", "0.5,x"), "--truth: '0.5,x'"),
+        (("--truth", "0.5"), "truth: 1 given"),
+        (("--ties", "coin"), "'coin' is not a rule"),
+        (("--plot", "/nowhere/at/all.png"), "no such directory"),
+        (("--plot", "figure.xyz"), "must end in .png"),
+        (("--true-horizon", 0), "'--true-horizon'"),
+        (("--threads", 0), "'--threads'"),
+        (("--bound-draws", 1), "bound draws: 1"),
+    ],
+)
+def test_bad_input_ends_with_one_line(arguments: tuple[object, ...], message: str) -> None:
+    run = deco(*BASE, *arguments)
+    assert run.code == 2
+    assert run.out == ""
+    assert message in run.err
+    assert run.err.count("\n") == 1
+
+
+def test_a_bound_from_too_few_scenarios_is_refused_before_the_work() -> None:
+    run = deco("evaluate", "--arms", 3, "--horizon", 5, "--bound-draws", 20)
+    assert (run.code, run.out) == (2, "")
+    assert "must be 0, or 50 or more" in run.err

@@ -1,0 +1,112 @@
+"""What a plan promises before anyone is enrolled, checked by other roads to the same number."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from decobandit import optimum
+from decobandit.designs import as_python, as_toml, plan
+from decobandit.designs.forecasts import PATH_STATES, as_json
+from decobandit.problem import Arm, Beta, Problem, Reward
+from decobandit.problem.model import Terminal
+from decobandit.problem.problem_files import parse_problem
+from decobandit.trials import open_trial
+from helpers.policies import Bench
+from helpers.values import evaluated
+
+SMALL = Problem(horizon=12, arms=(Arm(name="old", prior=Beta(good=3, bad=2)), Arm(name="new")))
+
+
+@pytest.fixture(scope="module")
+def small() -> dict[str, object]:
+    return {each.policy: each for each in plan(SMALL).policies}
+
+
+def test_values_of_a_small_plan_are_those_of_exact_evaluation(small) -> None:
+    bench = Bench(SMALL, path_states=PATH_STATES)
+    for name in ("deco", "deco-calibrated", "fh-gittins"):
+        assert small[name].method == "exact"
+        assert small[name].value == pytest.approx(evaluated(bench.policy(name)).value, abs=1e-9)
+
+
+def test_the_bound_is_above_the_optimum_and_no_policy_passes_it() -> None:
+    found = plan(SMALL)
+    best = optimum(SMALL).value
+    assert found.upper_bound >= best - 1e-9
+    for each in found.policies:
+        assert each.value <= best + 4 * each.value_se + 1e-9
+        gap = 100 * (found.upper_bound - each.value) / found.upper_bound
+        assert each.gap_percent == pytest.approx(gap)
+
+
+def test_equal_allocation_earns_the_mean_of_the_prior_means(small) -> None:
+    # six pulls of each arm, whatever is seen: 6 * 3/5 + 6 * 1/2
+    assert small["equal"].value == pytest.approx(6.6, abs=4 * small["equal"].value_se + 1e-9)
+    assert small["deco"].over_equal == pytest.approx(
+        small["deco"].value - 6.6, abs=4 * small["deco"].over_equal_se + 1e-9
+    )
+
+
+def test_equal_allocation_is_always_there_and_last() -> None:
+    found = plan(SMALL, ["equal", "greedy"])
+    assert [each.policy for each in found.policies] == ["greedy", "equal"]
+    assert found.policies[-1].over_equal == 0.0
+
+
+def test_simulated_values_agree_with_exact_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = {each.policy: each for each in plan(SMALL, ["deco"]).policies}
+    monkeypatch.setattr("decobandit.designs.forecasts.EXACT_STATES", 1)
+    for each in plan(SMALL, ["deco"], draws=400).policies:
+        assert each.method == "simulated"
+        assert each.value == pytest.approx(exact[each.policy].value, abs=5 * each.value_se)
+        known = exact[each.policy].over_equal
+        assert each.over_equal == pytest.approx(known, abs=5 * each.over_equal_se + 1e-9)
+
+
+def test_what_would_take_long_is_left_out_with_a_note() -> None:
+    large = Problem.uniform(arms=2, horizon=150)
+    found = plan(large, ["deco", "fh-gittins", "rolling-deco"], draws=50)
+    assert [each.policy for each in found.policies] == ["deco", "equal"]
+    assert [note.split()[0] for note in found.notes] == ["fh-gittins", "deco-rolling"]
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    with pytest.raises(ValueError, match="no policy is called 'best'"):
+        plan(SMALL, ["best"])
+
+
+def test_a_plan_is_plain_values() -> None:
+    tree = plan(SMALL, ["deco"]).to_dict()
+    assert json.loads(json.dumps(tree, allow_nan=False)) == tree
+    assert [each["policy"] for each in tree["policies"]] == ["deco", "equal"]
+
+
+TABLE = ((0.0,), (0.0, 1.0), (0.0, 1.0, 2.0), (0.0, 1.0, 2.0, 3.0))
+ODD = (
+    Arm(name='a "quoted" \\ name', prior=Beta(good=0.5, bad=1.25)),
+    Arm(name="ü'", reward=Reward(good=(1.0, 2.0, 3.0), bad=-0.5)),
+)
+PROBLEMS = {
+    "deployment": Problem(horizon=3, arms=ODD, terminal=Terminal(deploy=2.5)),
+    "tables": Problem(horizon=3, pulls_per_stage=2, arms=(*ODD, Arm(name="<b>", terminal=TABLE))),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_files_hold_the_same_problem(name: str) -> None:
+    problem = PROBLEMS[name]
+    assert parse_problem(as_toml(problem), format="toml") == problem
+    assert parse_problem(as_json(problem), format="json") == problem
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_code_runs_and_starts_the_same_trial(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DECO_DB", str(tmp_path / "code.db"))
+    exec(as_python(PROBLEMS[name], "deco", "it's mine"), {})
+    trial = open_trial("it's mine")
+    assert (trial.problem, trial.policy) == (PROBLEMS[name], "deco")
+    assert capsys.readouterr().out.strip() == trial.allocations()[0].arm
+    trial.store.close()

@@ -1,0 +1,484 @@
+"""Exact values against recursions over labelled arms, quadrature over truths, known numbers."""
+
+import json
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import product
+from math import fsum, prod
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from decobandit.evaluation import TooManyStates, evaluate
+from decobandit.policies import DecoPolicy, IndexPolicy, Policy
+from decobandit.prices import solve
+from decobandit.problem import TIE_RULES, Arm, Beta, Problem, State, TieRule
+from decobandit.problem.kernels.layout import slab_size
+from helpers.examples import KINDS, at_stake, largest_reward, problems, random_prices
+from helpers.oracles import good_chance, rewards, stage_pulls
+from helpers.reference import REFERENCE
+from helpers.values import evaluated
+
+Actions = list[tuple[tuple[int, ...], float]]
+
+
+class Tabled(IndexPolicy):
+    """Indices drawn at random from few values: ties everywhere, no order of any kind."""
+
+    name = "tabled"
+
+    def __init__(self, problem: Problem, *, seed: int, values: int = 3, ties: TieRule) -> None:
+        super().__init__(problem, ties=ties)
+        rng = np.random.default_rng(seed)
+        unit, groups = largest_reward(problem), len(problem.groups)
+        self.tables = [
+            unit * rng.integers(0, values, (groups, slab_size(t))) for t in range(problem.stages)
+        ]
+
+    def stage_index(self, stage: int) -> np.ndarray:
+        return self.tables[stage]
+
+    def indices(self, stage: int, state: State) -> np.ndarray:
+        codes = [n * (n + 1) // 2 + g for n, g in zip(state.pulls, state.good, strict=True)]
+        return self.tables[stage][self.problem.group_of_arm, codes].astype(float)
+
+
+class Asked(Policy):
+    """A policy that can only be asked."""
+
+    name = "asked"
+
+    def __init__(self, policy: IndexPolicy) -> None:
+        self.problem, self._policy = policy.problem, policy
+
+    def select(self, stage: int, state: State, rng: object = None) -> tuple[int, ...]:
+        return self._policy.select(stage, state)
+
+
+class InPlace(Asked):
+    """The same, minding which of equal arms is which."""
+
+    symmetric = False
+
+
+class Split(Asked):
+    """The same, telling how it splits ties at random."""
+
+    def distribution(self, stage: int, state: State) -> Actions:
+        return actions(self._policy, stage, state)
+
+
+# -- the second road: labelled arms, outcome by outcome -----------------------------------------
+
+
+def actions(policy: IndexPolicy, stage: int, state: State) -> Actions:
+    """What an index policy pulls; random ties drawn one after the other."""
+    if policy.ties != "random":
+        return [(policy.select(stage, state), 1.0)]
+
+    def drawn(left: int, index: np.ndarray) -> Iterator[tuple[tuple[int, ...], float]]:
+        if left == 0:
+            yield (), 1.0
+            return
+        tied = np.flatnonzero(index == index.max())
+        for arm in tied.tolist():
+            others = index.copy()
+            others[arm] = -np.inf
+            for arms, share in drawn(left - 1, others):
+                yield (arm, *arms), share / tied.size
+
+    return list(drawn(stage_pulls(policy.problem)[stage], policy.indices(stage, state)))
+
+
+def chances(problem: Problem, state: State, truth: tuple[float, ...] | None) -> list[float]:
+    if truth is not None:
+        return list(truth)
+    outcomes = zip(problem.arms, state.pulls, state.good, strict=True)
+    return [good_chance(arm, n, g) for arm, n, g in outcomes]
+
+
+def last_rewards(problem: Problem, state: State) -> float:
+    outcomes = zip(problem.arms, state.pulls, state.good, strict=True)
+    return fsum(arm.terminal[n][g] for arm, n, g in outcomes if arm.terminal is not None)
+
+
+def steps(
+    problem: Problem, t: int, state: State, arms: tuple[int, ...], chance: list[float]
+) -> Iterator[tuple[float, float, State]]:
+    """Probability, reward and next state of every outcome of a pull of `arms`."""
+    pay = [rewards(problem, problem.arms[arm], t) for arm in arms]
+    if t == problem.horizon:
+        yield 1.0, pay[0][0] * chance[arms[0]], state
+        return
+    for outcome in product((True, False), repeat=len(arms)):
+        after = state
+        for arm, good in zip(arms, outcome, strict=True):
+            after = after.after(arm, good)
+        likely = prod(
+            chance[arm] if good else 1 - chance[arm]
+            for arm, good in zip(arms, outcome, strict=True)
+        )
+        yield likely, sum(p[0] if o else p[1] for p, o in zip(pay, outcome, strict=True)), after
+
+
+def value(problem: Problem, act: Callable[[int, State], Actions]) -> float:
+    """Expected total reward over the prior: a recursion over labelled states."""
+
+    @cache
+    def worth(t: int, state: State) -> float:
+        if t == len(stage_pulls(problem)):
+            return last_rewards(problem, state)
+        chance = chances(problem, state, None)
+        return fsum(
+            share * likely * (reward + worth(t + 1, after))
+            for arms, share in act(t, state)
+            for likely, reward, after in steps(problem, t, state, arms, chance)
+        )
+
+    return worth(0, State.fresh(problem.number_of_arms))
+
+
+def histories(
+    problem: Problem, act: Callable[[int, State], Actions], truth: tuple[float, ...] | None
+) -> list[tuple[float, tuple[float, ...], State]]:
+    """Probability, reward of each stage, and last state of every history."""
+
+    def walk(
+        t: int, state: State, weight: float, earned: tuple[float, ...]
+    ) -> Iterator[tuple[float, tuple[float, ...], State]]:
+        if t == len(stage_pulls(problem)):
+            yield weight, earned, state
+            return
+        for arms, share in act(t, state):
+            for likely, reward, after in steps(
+                problem, t, state, arms, chances(problem, state, truth)
+            ):
+                yield from walk(t + 1, after, weight * share * likely, (*earned, reward))
+
+    return list(walk(0, State.fresh(problem.number_of_arms), 1.0, ()))
+
+
+def looks_best(problem: Problem, state: State, truth: tuple[float, ...]) -> float:
+    means = np.array(chances(problem, state, None))
+    tied = np.flatnonzero(means > means.max() - 1e-12)
+    return float(np.mean([truth[arm] == max(truth) for arm in tied]))
+
+
+def few_outcomes(problem: Problem, *, bits: int = 6) -> Problem:
+    """At most 2^bits histories for each way to break ties."""
+    m = max(1, min(problem.pulls_per_stage, bits // problem.horizon))
+    return problem.model_copy(update={"pulls_per_stage": m})
+
+
+seeds = st.integers(0, 2**32 - 1)
+small = settings(max_examples=25, deadline=None)
+
+
+# -- over the prior -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ties", TIE_RULES)
+@small
+@given(problem=problems(max_horizon=4).map(few_outcomes), seed=seeds)
+def test_value_of_any_table_is_that_of_labelled_arms(
+    ties: TieRule, problem: Problem, seed: int
+) -> None:
+    if ties == "random":  # every set of tied arms is a way of its own
+        problem = few_outcomes(problem, bits=4)
+    policy = Tabled(problem, seed=seed, ties=ties)
+    result = evaluated(policy)
+    expected = value(problem, lambda t, state: actions(policy, t, state))
+    assert result.value == pytest.approx(expected, abs=1e-12 * at_stake(problem))
+    assert result.probability == pytest.approx(1.0, abs=1e-12)
+    assert result.value == pytest.approx(
+        fsum(result.stage_rewards) + result.last_reward, abs=1e-12 * at_stake(problem)
+    )
+    assert fsum(result.group_pulls) == pytest.approx(problem.horizon * problem.pulls_per_stage)
+
+
+@pytest.mark.parametrize("ties", TIE_RULES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_deco_is_worth_what_labelled_arms_say_and_at_most_the_bound(
+    kind: str, ties: TieRule
+) -> None:
+    problem = KINDS[kind](3)
+    solution = solve(problem)
+    policy = DecoPolicy(problem, solution.prices, ties=ties)
+    result = evaluated(policy)
+    expected = value(problem, lambda t, state: actions(policy, t, state))
+    assert result.value == pytest.approx(expected, abs=1e-12 * at_stake(problem))
+    assert result.value <= solution.upper_bound + 1e-12 * at_stake(problem)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_stages_and_pulls_are_those_of_all_histories(kind: str) -> None:
+    problem = KINDS[kind](3)
+    policy = Tabled(problem, seed=7, values=4, ties="most-pulled")
+    result = evaluated(policy)
+    paths = histories(problem, lambda t, state: actions(policy, t, state), None)
+    for t, reward in enumerate(result.stage_rewards):
+        assert reward == pytest.approx(fsum(w * x[t] for w, x, _ in paths), abs=1e-12)
+    for group, pulls in zip(problem.groups, result.group_pulls, strict=True):
+        mean = fsum(w * sum(state.pulls[a] for a in group.members) for w, _, state in paths)
+        assert pulls == pytest.approx(mean, abs=1e-12)
+
+
+def test_equal_arms_are_merged_unless_a_tie_turns_on_their_positions() -> None:
+    problem = Problem.uniform(arms=3, horizon=6)
+    prices = solve(problem).prices
+    assert evaluated(DecoPolicy(problem, prices, ties="least-pulled")).merged
+    assert evaluated(DecoPolicy(problem, prices, ties="random")).merged
+    assert not evaluated(DecoPolicy(problem, prices, ties="first")).merged
+
+
+def test_taking_turns_is_evaluated_arm_by_arm() -> None:
+    """The index is -pulls: ties of arms with equal pulls and unequal outcomes, all by position."""
+    problem = Problem.uniform(arms=3, horizon=5)
+    policy = Tabled(problem, seed=0, ties="least-pulled")
+    policy.tables = [
+        -np.repeat(np.arange(t + 1.0), np.arange(1, t + 2))[None] for t in range(problem.stages)
+    ]
+    result = evaluated(policy, truth=(0.1, 0.5, 0.7))
+    assert result.arm_pulls == pytest.approx((2, 2, 1))
+    assert result.value == pytest.approx(2 * 0.1 + 2 * 0.5 + 0.7)
+    assert not evaluated(policy).merged
+
+
+def test_many_more_arms_than_pulls_cost_no_more_states() -> None:
+    few, many = (Problem.uniform(arms=arms, horizon=4) for arms in (4, 500))
+    prices = random_prices(few, 3)
+    for ties in TIE_RULES:
+        small, large = (evaluated(DecoPolicy(p, prices, ties=ties)) for p in (few, many))
+        # ties at random differ: more of the tied arms are fresh ones
+        assert small.value == pytest.approx(large.value) or ties == "random"
+        assert small.states == large.states
+
+
+def test_outcomes_that_cannot_occur_or_do_not_matter_cost_nothing() -> None:
+    problem = Problem.uniform(arms=60, horizon=3, pulls_per_stage=50)
+    policy = Tabled(problem, seed=1, ties="first")
+    truth = (0.0, 1.0) * 30
+    assert evaluated(policy, truth=truth).states == 3
+    last = problem.model_copy(update={"horizon": 1})
+    assert evaluated(Tabled(last, seed=1, ties="last")).value == pytest.approx(25.0)
+
+
+@pytest.mark.parametrize("arms", [2, 5])
+def test_regret_is_against_the_expected_best_mean(arms: int) -> None:
+    problem = Problem.uniform(arms=arms, horizon=6)
+    result = evaluated(DecoPolicy(problem, solve(problem).prices))
+    assert result.regret == pytest.approx(6 * arms / (arms + 1) - result.value, abs=1e-10)
+    assert evaluated(DecoPolicy(KINDS["tabled"](2), [0.5, 0.5])).regret is None
+
+
+# -- at a given truth ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ties", TIE_RULES)
+@small
+@given(problem=problems(max_horizon=3).map(lambda p: few_outcomes(p, bits=4)), seed=seeds)
+def test_moments_at_a_truth_are_those_of_all_histories(
+    ties: TieRule, problem: Problem, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    truth = tuple(rng.choice([0.0, 0.3, 0.5, 1.0], problem.number_of_arms).tolist())
+    policy = Tabled(problem, seed=seed, ties=ties)
+    result = evaluated(policy, truth=truth)
+    paths = histories(problem, lambda t, state: actions(policy, t, state), truth)
+    totals = [(w, fsum(x) + last_rewards(problem, state)) for w, x, state in paths]
+    mean = fsum(w * x for w, x in totals)
+    stake = at_stake(problem)
+    assert result.value == pytest.approx(mean, abs=1e-12 * stake)
+    variance = fsum(w * (x - mean) ** 2 for w, x in totals)
+    assert result.variance == pytest.approx(variance, abs=1e-12 * stake**2)
+    likely = fsum(w * looks_best(problem, state, truth) for w, _, state in paths)
+    assert result.best_arm_probability == pytest.approx(likely, abs=1e-12)
+    for arm, pulls in enumerate(result.arm_pulls or ()):
+        assert pulls == pytest.approx(fsum(w * s.pulls[arm] for w, _, s in paths), abs=1e-12)
+
+
+@pytest.mark.parametrize("ties", TIE_RULES)
+@pytest.mark.parametrize("kind", ["uniform", "deployed", "several pulls"])
+def test_value_is_the_average_over_truths_drawn_from_the_prior(kind: str, ties: TieRule) -> None:
+    horizon = 3
+    arms = (
+        Arm(name="a", prior=Beta(good=1, bad=2)),
+        Arm(name="b", prior=Beta(good=2, bad=1)),
+        Arm(name="c", prior=Beta(good=1, bad=2)),
+    )
+    problem = KINDS[kind](horizon).model_copy(update={"arms": arms})
+    policy = DecoPolicy(problem, solve(problem).prices, ties=ties)
+    # in each truth a polynomial of degree horizon + 1, times the density: three nodes are exact
+    x, w = np.polynomial.legendre.leggauss(3)
+    x, w = (x + 1) / 2, w / 2
+    density = {"a": 2 * (1 - x), "b": 2 * x, "c": 2 * (1 - x)}
+    total = fsum(
+        prod(w[i] * density[arm.name][i] for arm, i in zip(arms, nodes, strict=True))
+        * evaluated(policy, truth=[x[i] for i in nodes]).value
+        for nodes in product(range(3), repeat=3)
+    )
+    assert evaluated(policy).value == pytest.approx(total, abs=1e-12 * at_stake(problem))
+
+
+def test_regret_at_a_truth_is_against_the_best_arms() -> None:
+    problem = KINDS["deployed"](3)
+    result = evaluated(DecoPolicy(problem, [0.0, 0.0, 0.0, 5.0]), truth=(0.9, 0.2, 0.4))
+    # mean rewards 0.4, -0.3 and 0.4; the first arm is the one to deploy
+    assert result.regret == pytest.approx(3 * 0.4 + 12.5 * 0.9 - result.value)
+
+
+class Optimal(Policy):
+    """The optimal policy of two uniform arms; ties are split evenly."""
+
+    name = "optimal"
+
+    def __init__(self, horizon: int) -> None:
+        self.problem = Problem.uniform(arms=2, horizon=horizon)
+        V = np.zeros((horizon + 1,) * 3)
+        self.lead: list[np.ndarray] = []  # [g1, b1, g2] of stage t: first arm ahead, equal, behind
+        for t in reversed(range(horizon)):
+            g1, b1, g2 = np.ogrid[: t + 1, : t + 1, : t + 1]
+            b2 = np.maximum(t - g1 - b1 - g2, 0)
+            p1, p2 = (1 + g1) / (2 + g1 + b1), (1 + g2) / (2 + g2 + b2)
+            now, up1 = V[: t + 1, : t + 1, : t + 1], V[1 : t + 2, : t + 1, : t + 1]
+            down1, up2 = V[: t + 1, 1 : t + 2, : t + 1], V[: t + 1, : t + 1, 1 : t + 2]
+            first = p1 * (1 + up1) + (1 - p1) * down1
+            second = p2 * (1 + up2) + (1 - p2) * now
+            self.lead.insert(0, np.where(abs(first - second) < 1e-11, 0, np.sign(first - second)))
+            V = np.maximum(first, second)
+        self.value = float(V[0, 0, 0])
+
+    def select(self, stage: int, state: State, rng: object = None) -> tuple[int, ...]:
+        raise AssertionError("exact evaluation asks for probabilities where there are some")
+
+    def distribution(self, stage: int, state: State) -> Actions:
+        lead = self.lead[stage][state.good[0], state.bad[0], state.good[1]]
+        return [((0,), 0.5), ((1,), 0.5)] if lead == 0 else [((0 if lead > 0 else 1,), 1.0)]
+
+
+def test_optimal_policy_at_fixed_parameters_has_the_published_mean_and_variance() -> None:
+    known = REFERENCE["optimum_at_fixed_parameters"]
+    result = evaluated(Optimal(60), truth=(0.3, 0.5))
+    assert result.value == pytest.approx(known["expected_successes"], abs=1e-11)
+    assert result.variance == pytest.approx(known["variance_of_successes"], abs=1e-9)
+    assert result.regret == pytest.approx(60 * 0.5 - result.value)
+
+
+def test_optimal_policy_earns_the_optimum() -> None:
+    policy = Optimal(20)
+    optimum = {(k, t): v for k, t, v in REFERENCE["optimum"]["values"]}[2, 20]
+    assert policy.value == pytest.approx(optimum, abs=1e-11)
+    assert evaluated(policy).value == pytest.approx(optimum, abs=1e-11)
+
+
+# -- policies that are asked --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_asking_a_policy_gives_the_value_of_its_table(kind: str) -> None:
+    problem = KINDS[kind](4)
+    policy = Tabled(problem, seed=3, values=50, ties="first")
+    truth = tuple(np.linspace(0.2, 0.9, problem.number_of_arms).tolist())
+    assert evaluated(InPlace(policy)).value == pytest.approx(evaluated(policy).value)
+    there, asked = evaluated(policy, truth=truth), evaluated(Asked(policy), truth=truth)
+    assert asked.value == pytest.approx(there.value)
+    assert asked.variance == pytest.approx(there.variance)
+    assert asked.arm_pulls == pytest.approx(there.arm_pulls)
+    assert asked.best_arm_probability == pytest.approx(there.best_arm_probability)
+
+
+def test_states_of_a_policy_that_is_asked_are_sorted_and_distinct() -> None:
+    problem = Problem.uniform(arms=4, horizon=5)
+    policy = Asked(DecoPolicy(problem, random_prices(problem, 1)))
+    seen: list[State] = []
+    select = policy.select
+    policy.select = lambda stage, state, rng=None: seen.append(state) or select(stage, state)  # type: ignore[method-assign]
+    result = evaluated(policy)
+    assert result.merged
+    assert len(seen) == len(set(seen)) == result.states
+    for state in seen:
+        outcomes = list(zip(state.pulls, state.good, strict=True))
+        assert outcomes == sorted(outcomes, reverse=True)
+
+
+def test_positions_matter_to_a_policy_that_says_so() -> None:
+    class Turns(Policy):
+        name, symmetric = "turns", False
+        problem = Problem.uniform(arms=3, horizon=4)
+
+        def select(self, stage: int, state: State, rng: object = None) -> tuple[int, ...]:
+            assert state.pulls[stage % 3] == stage // 3
+            return (stage % 3,)
+
+    assert evaluated(Turns()).value == pytest.approx(4 * 0.5)
+    assert not evaluated(Turns()).merged
+
+
+# -- what is refused, and how results look ------------------------------------------------------
+
+
+def test_random_policies_are_refused() -> None:
+    policy = Asked(DecoPolicy(Problem.uniform(arms=2, horizon=2), [0.5, 0.5]))
+    policy.randomised = True
+    with pytest.raises(ValueError, match="cannot be evaluated exactly"):
+        evaluated(policy)
+
+
+def test_too_many_states_are_refused_with_their_number() -> None:
+    problem = Problem.uniform(arms=5, horizon=12)
+    policy = DecoPolicy(problem, solve(problem).prices, ties="random")
+    states = evaluated(policy).states
+    assert evaluated(policy, limit_states=states).states == states
+    with pytest.raises(TooManyStates, match=f"more than {states - 1} states"):
+        evaluated(policy, limit_states=states - 1)
+    with pytest.raises(TooManyStates, match="more than 100 states"):
+        evaluated(Split(policy), limit_states=100)
+    wide = Problem.uniform(arms=60, horizon=2, pulls_per_stage=50)
+    with pytest.raises(TooManyStates, match="more than 1000 states"):
+        evaluated(Tabled(wide, seed=1, ties="first"), truth=[0.5] * 60, limit_states=1000)
+
+
+@pytest.mark.parametrize(
+    ("truth", "message"), [((0.5,), "must be 2"), ((0.5, 1.5), "1.5"), ((float("nan"), 0), "nan")]
+)
+def test_truths_that_are_none_are_refused(truth: tuple[float, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        evaluated(DecoPolicy(Problem.uniform(arms=2, horizon=2), [0.5, 0.5]), truth=truth)
+
+
+def test_another_problem_is_refused() -> None:
+    policy = DecoPolicy(Problem.uniform(arms=2, horizon=2), [0.5, 0.5])
+    assert evaluate(Problem.uniform(arms=2, horizon=2), policy).value > 1.0
+    with pytest.raises(ValueError, match="'deco' was made for another problem"):
+        evaluate(Problem.uniform(arms=3, horizon=2), policy)
+
+
+@pytest.mark.parametrize("table", [np.full((1, 3), np.nan), np.zeros((1, 2)), np.zeros((2, 3))])
+def test_tables_that_are_not_one_number_per_state_are_refused(table: np.ndarray) -> None:
+    policy = Tabled(Problem.uniform(arms=2, horizon=2), seed=0, ties="first")
+    policy.tables[1] = table
+    with pytest.raises(ValueError, match="not one number per state at stage 1"):
+        evaluated(policy)
+
+
+@pytest.mark.parametrize("arms", [(), (0, 0), (2,), (-1,)])
+def test_pulls_that_the_problem_does_not_allow_are_refused(arms: tuple[int, ...]) -> None:
+    policy = Asked(DecoPolicy(Problem.uniform(arms=2, horizon=2), [0.5, 0.5]))
+    policy.select = lambda stage, state, rng=None: arms  # type: ignore[method-assign]
+    with pytest.raises(ValueError, match="must be 1 different arms"):
+        evaluated(policy)
+
+
+def test_results_are_plain_and_readable() -> None:
+    policy = DecoPolicy(Problem.uniform(arms=2, horizon=3), [0.5] * 3)
+    seen = []
+    there = evaluated(policy, truth=(0.25, 0.5), progress=seen.append)
+    assert [step.done for step in seen] == [0, 1, 2]
+    assert seen[-1].note == f"{there.states} states"
+    read = json.loads(json.dumps(there.to_dict(), allow_nan=False))
+    assert read["truth"] == [0.25, 0.5]
+    assert (read["method"], read["standard_error"]) == ("exact", 0.0)
+    assert "variance" not in evaluated(policy).to_dict()
+    assert repr(there).startswith("Evaluation(deco at 0.25, 0.5: value ")

@@ -1,0 +1,18 @@
+"""Policies of one problem by name, and which of them have an index of single arms."""
+
+from decobandit.policies import POLICIES, Context, Policy, make_policies, policy_class
+
+
+def _without_index() -> tuple[str, ...]:
+    return tuple(name for name in POLICIES if policy_class(name).stage_index is Policy.stage_index)
+
+
+NO_INDEX = _without_index()
+
+
+class Bench(Context):
+    """Policies that share one solved dual."""
+
+    def policy(self, name: str) -> Policy:
+        (made,) = make_policies(self, [name])
+        return made

@@ -1,0 +1,314 @@
+"""Bounds that are roots: kernels against scipy, whole tables against the equations they solve."""
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.special import bdtr, betaincc, betainccinv, betaln, rel_entr
+
+from decobandit.policies import BayesUcbPolicy, KlUcbPolicy, OgiPolicy, TablePolicy
+from decobandit.policies.curve import LARGEST_ERROR, Solve, middle_error, pulls_and_good
+from decobandit.policies.kernels.beta import log_beta, normal_quantile, upper_quantiles, upper_tail
+from decobandit.policies.kernels.hermite import interpolate
+from decobandit.policies.kernels.kl_bound import kl_upper_bounds
+from decobandit.policies.kernels.optimistic import optimistic_indices
+from decobandit.problem import Arm, Beta, Problem, Reward
+
+Floats = np.ndarray
+NEAR = 1e-11  # roots must lie this close to where the equation changes sign
+POLICIES: list[type[TablePolicy]] = [KlUcbPolicy, BayesUcbPolicy, OgiPolicy]
+PRIORS = [(1.0, 1.0), (0.5, 0.5), (3.7, 0.4), (0.001, 0.1), (0.01, 3.7), (0.002, 0.003), (150, 800)]
+STAGES = (1, 2, 3, 10, 57, 400, 5000)
+
+
+def solution(solve: Solve, a: Floats, b: Floats, v: float) -> Floats:
+    out = np.full((a.size, 3), np.nan)
+    solve(a, b, v, out)
+    return out
+
+
+def shapes(seed: int, count: int = 3000) -> tuple[Floats, Floats]:
+    """Parameters from 0.001 to 10^4, among them equal ones and posteriors of long records."""
+    rng = np.random.default_rng(seed)
+    a, b = 10 ** rng.uniform(-3, 4, (2, count))
+    n = rng.integers(0, 5000, count)
+    g = np.where(
+        rng.random(count) < 0.3, np.where(rng.random(count) < 0.5, 0, n), rng.binomial(n, 0.4)
+    )
+    return np.concatenate([a, a, 0.5 + g, 3.7 + g]), np.concatenate(
+        [b, a, 0.5 + n - g, 0.01 + n - g]
+    )
+
+
+# -- what is positive to the left of the root and negative to its right -------------------------
+
+
+def bayes_excess(a: Floats, b: Floats, v: float, x: Floats) -> Floats:
+    return betaincc(a, b, x) - math.exp(-v)
+
+
+def ogi_excess(a: Floats, b: Floats, v: float, x: Floats) -> Floats:
+    gamma = math.exp(v) / (1 + math.exp(v))
+    mean = a / (a + b)
+    gain = mean * betaincc(a + 1, b, x) - x * betaincc(a, b, x)  # E (p - x)^+
+    return (1 - gamma) * mean + gamma * (x + gain) - x
+
+
+def kl_excess(n: Floats, g: Floats, v: float, x: Floats) -> Floats:
+    return v - n * (rel_entr(g / n, x) + rel_entr(1 - g / n, 1 - x))
+
+
+EXCESS = {KlUcbPolicy: kl_excess, BayesUcbPolicy: bayes_excess, OgiPolicy: ogi_excess}
+
+
+def changes_sign(policy: type[TablePolicy], a: Floats, b: Floats, v: float, x: Floats) -> Floats:
+    """Whether the root of the equation is within NEAR of x; at 0 and 1 there is one side only."""
+    excess, low, high = EXCESS[policy], x - NEAR, x + NEAR
+    least = b / a if policy is KlUcbPolicy else 0.0 * a  # the bound is not below the mean
+    left = (low <= least) | (excess(a, b, v, np.maximum(low, least)) >= 0)
+    right = (high >= 1) | (excess(a, b, v, np.minimum(high, 1)) <= 0)
+    return (x >= 0) & (x <= 1) & left & right
+
+
+# -- kernels ------------------------------------------------------------------------------------
+
+
+def test_log_beta_is_exact_to_rounding() -> None:
+    a, b = shapes(1)
+    found = np.array([log_beta(x, y) for x, y in zip(a, b, strict=True)])
+    # scipy subtracts log Gamma up to 10^5, with a rounding of some 10^-11
+    np.testing.assert_allclose(found, betaln(a, b), rtol=1e-13, atol=1e-10)
+    for i, j in [(1, 1), (3, 18), (1, 9000), (19, 4), (20, 1), (40, 35), (7000, 3), (2500, 2600)]:
+        exact = -math.log(i * math.comb(i + j - 1, i))
+        assert log_beta(float(i), float(j)) == pytest.approx(exact, rel=1e-14, abs=2e-12)
+
+
+def tail(a: float, b: float, x: float) -> float:
+    w = math.exp(a * math.log(x) + b * math.log1p(-x) - log_beta(a, b))
+    return float(upper_tail(a, b, x, 1 - x, w))
+
+
+def test_tails_agree_with_scipy_where_they_are_small_too() -> None:
+    a, b = shapes(2)
+    rng = np.random.default_rng(3)
+    chance = 10 ** rng.uniform(-12, -0.01, a.size)
+    x = betainccinv(a, b, chance)
+    inside = (x > 1e-8) & (x < 1 - 1e-8)
+    found = [tail(*of) for of in zip(a[inside], b[inside], x[inside], strict=True)]
+    expected = betaincc(a, b, x)[inside]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    small = (a[inside] > 0.1) & (expected < 0.1)  # no difference from 1 in these
+    np.testing.assert_allclose(np.array(found)[small], expected[small], rtol=1e-9)
+
+
+def test_tail_of_integers_is_a_binomial_sum() -> None:
+    for n, g in [(3, 1), (40, 17), (900, 0), (900, 899), (5000, 1200)]:
+        for x in (0.01, 0.24, 0.5, 0.97):
+            # more than g of n+1 uniforms are below x just if the g+1-th smallest is
+            assert tail(g + 1, n - g + 1, x) == pytest.approx(
+                bdtr(g, n + 1, x), rel=1e-10, abs=1e-290
+            )
+
+
+def test_start_is_near_the_normal_quantile() -> None:
+    for v in (0.01, 0.5, 0.7, 3.0, 9.0):
+        z = normal_quantile(v)
+        assert 0.5 * math.erfc(z / math.sqrt(2)) == pytest.approx(math.exp(-v), rel=1e-2, abs=5e-4)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize(
+    ("policy", "solve"), [(BayesUcbPolicy, upper_quantiles), (OgiPolicy, optimistic_indices)]
+)
+def test_roots_lie_where_the_equation_changes_sign(
+    policy: type[TablePolicy], solve: Solve, stage: int
+) -> None:
+    a, b = shapes(stage)
+    v = math.log(stage + 1)
+    x = solution(solve, a, b, v)[:, 0]
+    assert changes_sign(policy, a, b, v, x).all()
+
+
+@pytest.mark.parametrize("v", [1e-3, 0.05, 0.5])
+def test_quantiles_below_the_median_are_found(v: float) -> None:
+    a, b = shapes(4)
+    x = solution(upper_quantiles, a, b, v)[:, 0]
+    assert changes_sign(BayesUcbPolicy, a, b, v, x).all()
+    assert not solution(upper_quantiles, a, b, 0.0).any()
+
+
+@pytest.mark.parametrize("v", [50.0, 690.0])
+def test_quantiles_of_the_smallest_chances_are_found(v: float) -> None:
+    a, b = shapes(9, 500)
+    x = solution(upper_quantiles, a, b, v)[:, 0]
+    assert changes_sign(BayesUcbPolicy, a, b, v, x).all()
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_kl_bounds_lie_where_the_divergence_reaches_the_level(stage: int) -> None:
+    rng = np.random.default_rng(stage)
+    n = rng.integers(1, stage + 1, 3000).astype(float)
+    g = np.where(
+        rng.random(n.size) < 0.3, rng.choice([0, 1], n.size) * n, np.floor(rng.random(n.size) * n)
+    )
+    v = math.log(stage + 1)
+    x = solution(kl_upper_bounds, n, g, v)[:, 0]
+    assert changes_sign(KlUcbPolicy, n, g, v, x).all()
+    np.testing.assert_allclose(x[g == 0], -np.expm1(-v / n[g == 0]), rtol=1e-14)
+    assert (x[g == n] == 1).all()
+
+
+@pytest.mark.parametrize("solve", [upper_quantiles, optimistic_indices, kl_upper_bounds])
+def test_derivatives_are_those_of_the_root(solve: Solve) -> None:
+    rng = np.random.default_rng(5)
+    b = np.floor(10 ** rng.uniform(0, 3, 500))
+    a = b + np.floor(10 ** rng.uniform(0, 3, 500))  # for the bounds: a pulls, b good
+    h = 1e-3
+    for v in (2.0, 4.0, 8.0):
+        below, at, above = (solution(solve, a, b, v + k * h) for k in (-1, 0, 1))
+        for order in (0, 1):
+            slope = (above[:, order] - below[:, order]) / (2 * h)
+            np.testing.assert_allclose(slope, at[:, order + 1], rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize(("a", "b"), [(1.0, 1.0), (0.3, 2.6), (40.5, 3.0), (700.0, 900.0)])
+def test_optimistic_index_pays_for_one_look(a: float, b: float) -> None:
+    (x, _, _) = solution(optimistic_indices, np.array([a]), np.array([b]), math.log(50))[0]
+    gain, _ = quad(lambda p: betaincc(a, b, p), x, 1.0, epsabs=1e-14)  # E (p - x)^+
+    assert x - a / (a + b) == pytest.approx(50 * gain, abs=1e-10)
+
+
+def test_interpolation_reproduces_polynomials_of_degree_five() -> None:
+    rng = np.random.default_rng(6)
+    curves = [np.polynomial.Polynomial(c) for c in rng.normal(size=(20, 6))]
+    low, h = 1.3, 0.7
+
+    def at(v: float) -> Floats:
+        return np.array([[c(v), c.deriv()(v), c.deriv(2)(v)] for c in curves])
+
+    for s in (0.0, 0.2, 0.5, 0.9, 1.0):
+        out = np.empty(len(curves))
+        interpolate(at(low), at(low + h), s, h, out)
+        np.testing.assert_allclose(out, at(low + s * h)[:, 0], rtol=0, atol=1e-12)
+    assert middle_error(at(low), at(low + h), at(low + h / 2), h).max() < 1e-12
+
+
+def test_error_in_the_middle_tells_of_errors_anywhere_in_the_piece() -> None:
+    # steep steps at any place, such as exactly in the middle where values alone show nothing
+    for rate in (3.0, 10.0, 40.0):
+        for place in (0.1, 0.3, 0.5, 0.62):
+
+            def at(v: float, rate: float = rate, place: float = place) -> Floats:
+                x = 1 / (1 + math.exp(-rate * (v - place)))
+                slope = rate * x * (1 - x)
+                return np.array([[x, slope, rate * slope * (1 - 2 * x)]])
+
+            found, out = 0.0, np.empty(1)
+            for s in np.linspace(0, 1, 101):
+                interpolate(at(0.0), at(1.0), s, 1.0, out)
+                found = max(found, abs(out[0] - at(s)[0, 0]))
+            (estimate,) = middle_error(at(0.0), at(1.0), at(0.5), 1.0)
+            assert 0.2 * found < estimate < 5 * found
+
+
+def test_positions_give_back_their_states() -> None:
+    n = np.repeat(np.arange(1500), np.arange(1, 1501))
+    g = np.concatenate([np.arange(k + 1) for k in range(1500)])
+    found = pulls_and_good(n * (n + 1) // 2 + g)
+    assert (found[0] == n).all()
+    assert (found[1] == g).all()
+    rows = np.arange(2_000_000)
+    ends = np.concatenate([rows * (rows + 1) // 2, rows * (rows + 3) // 2])
+    found = pulls_and_good(ends)
+    assert (found[0] == np.tile(rows, 2)).all()
+
+
+# -- tables -------------------------------------------------------------------------------------
+
+
+def one_arm(prior: tuple[float, float], horizon: int) -> Problem:
+    return Problem.uniform(arms=1, horizon=horizon, prior=Beta(good=prior[0], bad=prior[1]))
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_tables_solve_their_equations_at_every_stage(
+    policy: type[TablePolicy], prior: tuple[float, float]
+) -> None:
+    made, rng = policy(one_arm(prior, 260)), np.random.default_rng(7)
+    for stage in range(1, 260):
+        n = rng.integers(1, stage + 1, 60)
+        g = np.where(rng.random(60) < 0.3, rng.choice([0, 1], 60) * n, rng.integers(0, n + 1))
+        n[-1], g[-1] = stage, 0
+        x = made.stage_index(stage)[0, n * (n + 1) // 2 + g]
+        a, b = (n, g) if policy is KlUcbPolicy else (prior[0] + g, prior[1] + n - g)
+        assert changes_sign(policy, a, b, math.log(stage + 1), x).all(), stage
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("prior", [(1.0, 1.0), (0.002, 0.1)])
+def test_interpolated_tables_are_those_of_the_direct_solution(
+    policy: type[TablePolicy], prior: tuple[float, float]
+) -> None:
+    problem = one_arm(prior, 300)
+    made = policy(problem)
+    for stage in (40, 41, 77, 130, 201, 255, 299):
+        n, g = pulls_and_good(np.arange((stage + 1) * (stage + 2) // 2))
+        direct = made.group_index(problem.groups[0], stage, n, g)
+        np.testing.assert_allclose(
+            made.stage_index(stage)[0], direct, rtol=0, atol=5 * LARGEST_ERROR
+        )
+
+
+@pytest.mark.parametrize(
+    "made",
+    [KlUcbPolicy(one_arm((1, 1), 90), c=1e300), BayesUcbPolicy(one_arm((2, 1), 90), c=400.0)],
+)
+def test_levels_out_of_reason_still_have_bounds(made: TablePolicy) -> None:
+    for stage in (5, 40, 89):
+        table = made.stage_index(stage)[0, 1:]
+        assert ((table > 0.9) & (table <= 1)).all()
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_tables_do_not_depend_on_the_order_of_asking(policy: type[TablePolicy]) -> None:
+    problem = one_arm((0.4, 1.3), 150)
+    forward, backward, alone = policy(problem), policy(problem), range(0, 150, 29)
+    tables = [forward.stage_index(stage) for stage in range(150)]
+    for stage in reversed(range(150)):
+        np.testing.assert_array_equal(backward.stage_index(stage), tables[stage])
+    for stage in alone:
+        np.testing.assert_array_equal(policy(problem).stage_index(stage), tables[stage])
+    with ThreadPoolExecutor(4) as pool:  # asked by several threads in any order
+        order = np.random.default_rng(8).permutation(150)
+        for stage, table in zip(order, pool.map(forward.stage_index, order), strict=True):
+            np.testing.assert_array_equal(table, tables[stage])
+
+
+@pytest.mark.parametrize("policy", [BayesUcbPolicy, OgiPolicy])
+def test_equal_posteriors_have_equal_indices_whatever_the_prior(policy: type[TablePolicy]) -> None:
+    pairs = [((1, 1), (1, 0)), ((3, 2), (1, 0)), ((2, 3), (0, 1))]
+    arms = tuple(
+        Arm(name=str(i), prior=Beta(good=a, bad=b), reward=Reward(good=good, bad=bad))
+        for i, ((a, b), (good, bad)) in enumerate(pairs)
+    )
+    made = policy(Problem(arms=arms, horizon=120))
+    for stage in (3, 30, 60, 119):
+        for good in range(stage - 2):
+            n = stage - 3
+            # good and bad outcomes change places in the last arm
+            states = [(n + 3, good + 2), (n, good), (n, n - good)]
+            table = made.stage_index(stage)
+            first, *others = (table[i, k * (k + 1) // 2 + g] for i, (k, g) in enumerate(states))
+            assert others == [first, first]
+
+
+def test_few_states_of_usual_priors_are_solved_at_every_stage() -> None:
+    made = BayesUcbPolicy(one_arm((1.0, 1.0), 200))
+    made.stage_index(199)
+    (curve,) = made._curves.values()
+    assert curve._piece is not None
+    assert len(curve._piece.left) == 200 * 201 // 2
+    assert curve._piece.rough.size < 100

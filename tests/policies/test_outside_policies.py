@@ -1,0 +1,138 @@
+"""Policies that are not of this package, by place and by entry point, wherever a name is taken."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from decobandit import Problem, evaluate, make_policy
+from decobandit.policies import policy_class, policy_names
+from helpers.program import DECO, PLAIN
+
+# pulls the arms in turn: its value is the prior mean, whatever it sees
+SOURCE = """
+from decobandit import Policy
+
+
+class Turns(Policy):
+    name = "turns"
+
+    def __init__(self, problem):
+        self.problem = problem
+
+    def select(self, stage, state, rng=None):
+        arms = self.problem.number_of_arms
+        return tuple((stage + i) % arms for i in range(round(self.problem.pulls[stage])))
+
+
+class Nameless(Turns):
+    name = ""
+
+
+NOT_A_CLASS = 3
+"""
+SMALL = ("--arms", "3", "--horizon", "6")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a module, and with an installed distribution that announces its policy."""
+    made = tmp_path_factory.mktemp("outside")
+    (made / "outsider.py").write_text(SOURCE, encoding="utf-8")
+    info = made / "outsider-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: outsider\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[decobandit.policies]\nin-turns = outsider:Turns\n")
+    return made
+
+
+def run(folder: Path, *arguments: str, path: bool = False) -> subprocess.CompletedProcess[str]:
+    """The program in that folder; `path`: the folder is one that packages are installed in."""
+    import os
+
+    extra = {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
+    return subprocess.run(
+        [DECO, *arguments],
+        cwd=folder,
+        env={**os.environ, **PLAIN, **(extra if path else {})},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("name", ["outsider:Turns", "in-turns"])
+def test_commands_take_it_like_any_other(folder: Path, name: str, tmp_path: Path) -> None:
+    by_entry_point = ":" not in name
+
+    def tree(*arguments: str) -> dict[str, object]:
+        done = run(folder, *arguments, "--json", path=by_entry_point)
+        assert done.returncode == 0, done.stderr
+        found: dict[str, object] = json.loads(done.stdout)
+        return found
+
+    (evaluated,) = tree("evaluate", *SMALL, "--policy", name)["policies"]  # type: ignore[misc]
+    assert evaluated["policy"] == "turns"
+    assert evaluated["value"] == pytest.approx(3.0, abs=1e-12)
+    both = tree("simulate", *SMALL, "--policy", f"{name},greedy", "--draws", "50")["results"]
+    assert [each["policy"] for each in both] == ["turns", "greedy"]  # type: ignore[index]
+    assert tree("gap", *SMALL, "--policy", name)["value"] == pytest.approx(3.0, abs=1e-9)
+    assert tree("recommend", *SMALL, "--policy", name, "--state", "1/1,0/0,0/0")["arm"] == "arm-2"
+    assert tree("path", *SMALL, "--policy", name)["policy"] == "turns"
+    db = str(tmp_path / "trials.db")
+    tree("trial", "new", *SMALL, "--policy", name, "--name", "pilot", "--db", db)
+    assert tree("trial", "ask", "pilot", "--db", db)["arm"] == "arm-1"
+    assert tree("trial", "verify", "pilot", "--db", db)["ok"] is True
+
+
+def test_studies_take_it_like_any_other(folder: Path, tmp_path: Path) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(
+        'policies = ["outsider:Turns", "greedy"]\ndraws = 20\nper_draw = 2\n'
+        "[[problems]]\narms = 3\nhorizon = 4\n",
+        encoding="utf-8",
+    )
+    done = run(folder, "study", "run", str(study), "--out", str(tmp_path / "cells"))
+    assert done.returncode == 0, done.stderr
+    shown = run(folder, "study", "show", str(tmp_path / "cells"), "--json")
+    policies = {row["policy"] for row in json.loads(shown.stdout)["cells"]}
+    assert policies == {"outsider:Turns", "greedy"}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("outsider:Absent", "outsider has no 'Absent'"),
+        ("nowhere:Turns", "there is no module 'nowhere'"),
+        ("outsider:NOT_A_CLASS", "not a subclass of decobandit.Policy"),
+        ("outsider:Nameless", "has no name"),
+        ("os:path", "not a subclass"),
+        ("in-turns", "no policy is called 'in-turns'; known: deco, "),
+    ],
+)
+def test_what_is_no_policy_is_said_in_one_line(folder: Path, name: str, message: str) -> None:
+    done = run(folder, "evaluate", *SMALL, "--policy", name)
+    assert done.returncode == 2
+    assert message in done.stderr.replace("\n", " ")
+    assert "Traceback" not in done.stderr
+
+
+def test_functions_take_it_by_place(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(folder)
+    problem = Problem.uniform(arms=2, horizon=4)
+    assert make_policy(problem, "outsider:Turns").name == "turns"
+    assert evaluate(problem, "outsider:Turns").value == pytest.approx(2.0, abs=1e-12)
+    assert "in-turns" in policy_names()
+    assert policy_class("in-turns").__name__ == "Turns"
+
+
+def test_names_that_strangers_send_import_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(folder)
+    sys.modules.pop("outsider", None)
+    with pytest.raises(ValueError, match="no policy is called 'outsider:Turns'"):
+        policy_class("outsider:Turns", places=False)
+    assert "outsider" not in sys.modules

@@ -1,0 +1,152 @@
+"""What every policy in the catalogue keeps to, whatever it does inside."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from decobandit.policies import POLICIES, Policy
+from decobandit.policies.kernels.episodes import Episodes
+from decobandit.problem import Arm, Beta, Problem, State
+from decobandit.simulation import Player, simulate
+from helpers.examples import KINDS, random_state
+from helpers.policies import NO_INDEX, Bench
+from helpers.program import deco as run_deco
+from helpers.refusals import check_refusal, unless_refused
+
+ONE_ARM = Problem.uniform(arms=1, horizon=5)
+PRIORS = Problem(
+    arms=(
+        Arm(name="a", prior=Beta(good=0.5, bad=0.5)),
+        Arm(name="b", prior=Beta(good=3.7, bad=1.2)),
+        Arm(name="c", prior=Beta(good=9.0, bad=14.5)),
+    ),
+    horizon=7,
+)
+PROBLEMS = {
+    "one arm": ONE_ARM,
+    "other priors": PRIORS,
+    **{kind: make(6) for kind, make in KINDS.items()},
+}
+ALWAYS = ("one arm", "other priors", "uniform")  # no policy may refuse these
+
+
+@cache
+def bench(kind: str) -> Bench:
+    return Bench(PROBLEMS[kind])
+
+
+@cache
+def policy_for(name: str, kind: str) -> Policy:
+    """The policy; a test that is `unless_refused` ends where it refuses the problem, as it may."""
+    try:
+        return bench(kind).policy(name)
+    except ValueError as error:
+        if kind in ALWAYS:
+            raise
+        raise check_refusal(name, PROBLEMS[kind], error) from None
+
+
+def states_of(problem: Problem, number: int) -> list[tuple[int, State]]:
+    rng = np.random.default_rng(number)
+    stages = [0, problem.stages - 1, *rng.integers(problem.stages, size=6).tolist()]
+    return [(t, random_state(problem, t, rng)) for t in stages]
+
+
+@pytest.mark.parametrize("kind", PROBLEMS)
+@pytest.mark.parametrize("name", POLICIES)
+@unless_refused
+def test_chooses_as_many_different_arms_as_asked(name: str, kind: str) -> None:
+    policy, problem = policy_for(name, kind), PROBLEMS[kind]
+    assert policy.name == name
+    assert policy.problem == problem
+    for stage, state in states_of(problem, 1):
+        arms = policy.select(stage, state, np.random.default_rng(stage))
+        assert len(arms) == len(set(arms)) == round(problem.pulls[stage])
+        assert all(type(arm) is int and 0 <= arm < problem.number_of_arms for arm in arms)
+
+
+@pytest.mark.parametrize("kind", ["other priors", "heterogeneous", "deployed"])
+@pytest.mark.parametrize("name", POLICIES)
+@unless_refused
+def test_same_seed_same_choice(name: str, kind: str) -> None:
+    policy = policy_for(name, kind)
+    twin = Bench(PROBLEMS[kind]).policy(name)
+    for stage, state in states_of(PROBLEMS[kind], 2):
+        choices = [
+            each.select(stage, state, np.random.default_rng(17)) for each in (policy, twin, policy)
+        ]
+        assert choices[0] == choices[1] == choices[2]
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_stage_that_does_not_exist_is_refused(name: str) -> None:
+    policy = policy_for(name, "uniform")
+    fresh = State.fresh(4)
+    for stage in (-1, 6):
+        with pytest.raises(ValueError, match=f"stage: {stage}"):
+            policy.select(stage, fresh, np.random.default_rng(1))
+
+
+def played(name: str, p: float) -> Episodes:
+    """All stages of some episodes in which every outcome is good, at success probability p."""
+    problem, policy = PROBLEMS["uniform"], policy_for(name, "uniform")
+    E, K = 20, problem.number_of_arms
+    keys = np.random.default_rng(3).integers(2**64, size=(E, K), dtype=np.uint64)
+    states = np.zeros((2, E, K), np.int32)
+    actions = np.full((E, problem.stages, 1), -1, np.int32)
+    episodes = Episodes(np.full((E, K), p), keys, states[0], states[1], actions, 1)
+    player = Player(policy, problem.horizon)
+    table = player.table(0, problem.horizon)
+    player.play(episodes, 0, problem.horizon, table, np.random.default_rng(4))
+    return episodes
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_does_not_look_at_the_truth(name: str) -> None:
+    # all outcomes are good under both, so that only a look at the truth could tell them apart
+    one, other = played(name, 1.0), played(name, float(np.nextafter(1.0, 0.0)))
+    assert np.all(one.actions % 2 == 1)
+    assert np.array_equal(one.actions, other.actions)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_simulated_episodes_add_up(name: str) -> None:
+    episodes = played(name, 1.0)
+    assert np.all(episodes.pulls.sum(axis=1) == 6)
+    assert np.array_equal(episodes.pulls, episodes.good)
+    counts = [np.bincount(row // 2, minlength=4) for row in episodes.actions[:, :, 0]]
+    assert np.array_equal(counts, episodes.pulls)
+
+
+@pytest.mark.parametrize("kind", ["one arm", "other priors", "deployed"])
+@pytest.mark.parametrize("name", POLICIES)
+@unless_refused
+def test_is_simulated_whole(name: str, kind: str) -> None:
+    policy, problem = policy_for(name, kind), PROBLEMS[kind]
+    found = simulate(problem, [policy], draws=40, per_draw=1, solution=bench(kind).solution)
+    (result,) = found.results
+    assert found.upper_bound is not None
+    assert result.regret is not None
+    # below what could be had and what is possible, up to an error that 40 draws may have
+    assert result.regret > -5 * result.value_se - 1e-9
+    assert result.value < found.upper_bound + 5 * result.value_se + 1e-9
+
+
+@pytest.mark.parametrize("name", sorted(set(POLICIES) - set(NO_INDEX)))
+def test_has_an_index_on_the_command_line(name: str) -> None:
+    run = run_deco(
+        "index", "--policy", name, "--arms", 3, "--horizon", 8, "--stage", 4,
+        "--good", 2, "--bad", 1, "--json",
+    )  # fmt: skip
+    assert np.isfinite(run.json["index"])
+
+
+@pytest.mark.parametrize("name", NO_INDEX)
+def test_has_no_index_and_says_so(name: str) -> None:
+    run = run_deco(
+        "index", "--policy", name, "--arms", 3, "--horizon", 8, "--stage", 4,
+        "--good", 2, "--bad", 1,
+    )  # fmt: skip
+    assert run.code == 2
+    assert f"policy {name!r} has no index of a single arm" in run.err

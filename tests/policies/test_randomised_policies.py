@@ -1,0 +1,414 @@
+"""Thompson sampling, and what all randomised policies keep to: laws, simulated play, refusals."""
+
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.special import betaln
+from scipy.stats import beta as beta_law
+from scipy.stats import chi2
+
+from decobandit.joint import optimum
+from decobandit.policies import (
+    IdsPolicy,
+    KnowledgeGradientPolicy,
+    ThompsonPolicy,
+    VarianceIdsPolicy,
+)
+from decobandit.policies.best_chances import best_chances
+from decobandit.problem import Arm, Beta, Problem, Reward, State
+from decobandit.problem.model import Terminal
+from decobandit.simulation import simulate
+from helpers.episodes import Floats, episodes_of, mixed
+from helpers.examples import KINDS, at_stake, random_state
+from helpers.policies import Bench
+from helpers.program import deco
+from helpers.values import evaluated
+
+FOUR: list[type[Any]] = [ThompsonPolicy, IdsPolicy, VarianceIdsPolicy, KnowledgeGradientPolicy]
+DRAWING = FOUR[:3]
+
+
+def make(policy: type[Any], problem: Problem) -> Any:
+    """The policy, with a coarse grid where it has one: laws and values do not need a fine one."""
+    grid = {"points": 150} if issubclass(policy, IdsPolicy) else {}
+    return policy(problem, **grid)
+
+
+def played_once(policy: Any, stage: int, state: State, number: int, seed: int) -> Any:
+    """Arms pulled in one stage of many episodes in one state, (number, pulls)."""
+    made = episodes_of(policy.problem, [state] * number, stages=1, seed=seed)
+    policy.play(made, stage, stage + 1, np.random.default_rng(seed))
+    return made.actions[:, 0] // 2
+
+
+def agrees(counts: Any, chances: Any) -> bool:
+    """Whether frequencies are those of the chances, at the level 1e-3."""
+    counts, chances = np.array(counts, float), np.array(chances)
+    assert counts[chances < 1e-9].sum() == 0
+    rare = counts.sum() * chances < 10
+    counts = np.append(counts[~rare], counts[rare].sum())
+    chances = np.append(chances[~rare], max(chances[rare].sum(), 1e-9))
+    expected = counts.sum() * chances
+    return bool(((counts - expected) ** 2 / expected).sum() < chi2.ppf(0.999, max(1, chances.size)))
+
+
+def chances_of(policy: Any, stage: int, state: State) -> Floats:
+    chances = np.zeros(policy.problem.number_of_arms)
+    for (arm,), chance in policy.distribution(stage, state):
+        chances[arm] += chance
+    return chances
+
+
+# -- chances of being best ----------------------------------------------------------------------
+
+
+def above(a: int, b: float, c: float, d: float) -> float:
+    """P(X > Y), X ~ Beta(a, b), Y ~ Beta(c, d), a whole.
+
+    The sum over i < a of B(c+i, b+d) / ((b+i) B(1+i, b) B(c, d)).
+    """
+    return sum(
+        math.exp(betaln(c + i, b + d) - math.log(b + i) - betaln(1 + i, b) - betaln(c, d))
+        for i in range(a)
+    )
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "c", "d"),
+    [
+        (1, 1, 1, 1), (2, 1, 1, 2), (5, 3, 2, 7), (100, 50, 90, 60), (1, 1, 300, 400),
+        (500, 3, 20, 1), (3, 500, 1, 40), (1000, 2000, 1, 2), (3, 0.5, 0.2, 3.7),
+        (1, 0.01, 0.01, 1),
+    ],
+)  # fmt: skip
+def test_chances_of_two_arms_are_the_exact_sum(a: int, b: float, c: float, d: float) -> None:
+    found = best_chances(np.array([a, c]), np.array([b, d]), np.zeros(2), np.ones(2))
+    expected = above(a, b, c, d)
+    np.testing.assert_allclose(found, [expected, 1 - expected], rtol=0, atol=1e-11)
+
+
+def test_chances_with_rewards_of_any_kind_are_the_integrals() -> None:
+    a, b = np.array([0.5, 3.7, 1.0, 2.0]), np.array([3.7, 0.5, 1.0, 9.0])
+    low, span = np.array([0.0, -0.2, 0.1, -1.0]), np.array([1.0, 1.1, 0.55, 3.0])
+    found = best_chances(a, b, low, span)
+    for i in range(4):
+
+        def integrand(u: float, i: int = i) -> float:
+            value = low[i] + span[i] * beta_law.ppf(u, a[i], b[i])
+            others = [j for j in range(4) if j != i]
+            return math.prod(beta_law.cdf((value - low[j]) / span[j], a[j], b[j]) for j in others)
+
+        expected = quad(integrand, 0, 1, limit=400, epsabs=1e-8)[0]
+        assert found[i] == pytest.approx(expected, abs=1e-7)
+
+
+def test_chances_with_shifted_rewards_are_exact() -> None:
+    # X on [0, 1] and Y on [1/2, 3/2], flat: X is above Y on a triangle of area 1/8. Where Y has
+    # density 1/2 / sqrt(y - 1/2), with the integral of (1 - y) times that over [1/2, 1]
+    for a, expected in ((1.0, 1 / 8), (0.5, math.sqrt(1 / 2) / 3)):
+        found = best_chances(
+            np.array([1.0, a]), np.ones(2), np.array([0.0, 0.5]), np.array([1.0, 1.0])
+        )
+        np.testing.assert_allclose(found, [expected, 1 - expected], rtol=0, atol=1e-11)
+
+
+def test_sure_rewards_share_their_chance() -> None:
+    # the first arm beats 1/2 with chance 3/4; the sure arms at 1/2 share the rest
+    two, one, zero = 2.0, 1.0, 0.0
+    chances = best_chances(
+        np.array([two, one, one, one]), np.array([one, one, one, one]),
+        np.array([zero, 0.5, 0.5, 0.25]), np.array([one, zero, zero, zero]),
+    )  # fmt: skip
+    np.testing.assert_allclose(chances, [0.75, 0.125, 0.125, 0.0], rtol=0, atol=1e-12)
+
+
+def test_tiny_priors_are_mostly_zero_or_one() -> None:
+    # p is 0 or 1 as nearly as can be: an arm is best if it is 1, and of several that are 1, or of
+    # all where all are 0, the first to be decided by rates: a for being near 0, b for being near 1
+    a, b = np.array([1e-6, 2e-6]), np.array([3e-6, 1e-6])
+    one = a / (a + b)
+    both, none = one.prod(), (1 - one).prod()
+    # near 1, 1-p = u^(1/b): the smaller b is nearer; near 0, p = u^(1/a): the larger a is larger
+    first = one[0] * (1 - one[1]) + both * b[1] / b.sum() + none * a[0] / a.sum()
+    found = best_chances(a, b, np.zeros(2), np.ones(2))
+    np.testing.assert_allclose(found, [first, 1 - first], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1e-6, 1e-3, 0.05, 30.0, 1e5, 1e9])
+def test_equal_arms_are_equally_likely_whatever_the_prior(size: float) -> None:
+    found = best_chances(np.full(5, size), np.full(5, 1.3 * size), np.zeros(5), np.ones(5))
+    np.testing.assert_allclose(found, 0.2, rtol=0, atol=1e-12)
+
+
+# -- the law of Thompson sampling ---------------------------------------------------------------
+
+TINY = Problem(
+    arms=tuple(
+        Arm(name=f"{i}", prior=Beta(good=a, bad=b))
+        for i, (a, b) in enumerate([(0.05, 0.05), (0.05, 0.02), (1, 1), (1e6, 1e6)])
+    ),
+    horizon=40,
+)
+LAWS = [mixed(40), TINY, *(KINDS[kind](40) for kind in KINDS if kind != "several pulls")]
+
+
+@pytest.mark.parametrize("problem", LAWS)
+def test_thompson_draws_arms_with_the_chances_that_it_tells(problem: Problem) -> None:
+    rng = np.random.default_rng(1)
+    policy = ThompsonPolicy(problem)
+    for stage in (0, 5, 39):
+        state = random_state(problem, stage, rng)
+        chances = chances_of(policy, stage, state)
+        assert chances.sum() == pytest.approx(1, abs=1e-12)
+        counts = Counter(policy.select(stage, state, rng)[0] for _ in range(1_500))
+        assert agrees([counts[arm] for arm in range(chances.size)], chances)
+
+
+@pytest.mark.parametrize("policy", DRAWING)
+@pytest.mark.parametrize("problem", [mixed(40), TINY])
+def test_play_draws_arms_with_the_chances_of_the_policy(
+    policy: type[Any], problem: Problem
+) -> None:
+    rng = np.random.default_rng(2)
+    made = make(policy, problem)
+    for stage in (0, 1, 6, 20, 39):
+        state = random_state(problem, stage, rng)
+        arms = played_once(made, stage, state, 2_000 if made.name != "thompson" else 20_000, stage)
+        counts = np.bincount(arms[:, 0], minlength=problem.number_of_arms)
+        assert agrees(counts, chances_of(made, stage, state))
+
+
+@pytest.mark.parametrize("kind", ["heterogeneous", "seasonal", "deployed", "tabled"])
+def test_thompson_plays_rewards_of_any_kind_by_their_chances(kind: str) -> None:
+    rng = np.random.default_rng(3)
+    problem = KINDS[kind](30)
+    policy = ThompsonPolicy(problem)
+    for stage in (0, 3, 12, 29):
+        state = random_state(problem, stage, rng)
+        arms = played_once(policy, stage, state, 20_000, stage)
+        counts = np.bincount(arms[:, 0], minlength=problem.number_of_arms)
+        assert agrees(counts, chances_of(policy, stage, state))
+
+
+def test_thompson_plays_concentrated_posteriors_by_their_chances() -> None:
+    # far in the tails, where proposals are rare, and just where they begin
+    problem = Problem.uniform(arms=3, horizon=300)
+    policy = ThompsonPolicy(problem)
+    for text in ("60/100,50/100,1/2", "95/100,90/100,10/12", "3/100,2/99,0/1", "99/150,0/0,80/140"):
+        state = State.parse(text)
+        arms = played_once(policy, state.total, state, 100_000, 7)
+        counts = np.bincount(arms[:, 0], minlength=3)
+        assert agrees(counts, chances_of(policy, state.total, state))
+
+
+def test_sure_rewards_are_drawn_evenly() -> None:
+    sure = Reward(good=0.5, bad=0.5)
+    arms = (Arm(name="a"), *(Arm(name=name, reward=sure) for name in "bcd"))
+    policy, fresh = ThompsonPolicy(Problem(arms=arms, horizon=3)), State.fresh(4)
+    assert chances_of(policy, 0, fresh) == pytest.approx([1 / 2, 1 / 6, 1 / 6, 1 / 6])
+    counts = np.bincount(played_once(policy, 0, fresh, 60_000, 1)[:, 0], minlength=4)
+    assert agrees(counts, [1 / 2, 1 / 6, 1 / 6, 1 / 6])
+    rng = np.random.default_rng(1)
+    asked = Counter(policy.select(0, fresh, rng)[0] for _ in range(6_000))
+    assert agrees([asked[arm] for arm in range(4)], [1 / 2, 1 / 6, 1 / 6, 1 / 6])
+
+
+def test_several_pulls_are_played_as_they_are_chosen() -> None:
+    rng = np.random.default_rng(4)
+    problem = KINDS["several pulls"](20)
+    policy = ThompsonPolicy(problem)
+    for stage in (0, 4, 15):
+        state = random_state(problem, stage, rng)
+        played = Counter(map(tuple, played_once(policy, stage, state, 40_000, stage).tolist()))
+        asked = Counter(policy.select(stage, state, rng) for _ in range(2_000))
+        assert set(asked) <= set(played)  # in order, the largest first
+        orders = list(played)
+        assert agrees([asked[o] for o in orders], [played[o] / 40_000 for o in orders])
+
+
+# -- play against exact values ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("policy", "number"), [(ThompsonPolicy, 80_000), (IdsPolicy, 20_000),
+    (VarianceIdsPolicy, 20_000), (KnowledgeGradientPolicy, 80_000)])  # fmt: skip
+@pytest.mark.parametrize("problem", [Problem.uniform(arms=3, horizon=6), mixed(4)])
+def test_episodes_earn_the_exact_value(policy: type[Any], number: int, problem: Problem) -> None:
+    made, T = make(policy, problem), problem.horizon
+    fresh = [State.fresh(problem.number_of_arms)] * number
+    played = episodes_of(problem, fresh, stages=T, seed=11)
+    made.play(played, 0, T, np.random.default_rng(12))
+    np.testing.assert_array_equal(played.pulls.sum(axis=1), T)
+    np.testing.assert_array_equal((played.actions % 2).sum(axis=(1, 2)), played.good.sum(axis=1))
+    # rewards of pulls given their success probabilities: less noise than outcomes
+    earned = (played.pulls * played.p).sum(axis=1)
+    error = earned.std() / math.sqrt(number)
+    assert abs(earned.mean() - evaluated(made).value) < 4 * error
+
+
+@pytest.mark.parametrize("policy", FOUR)
+def test_play_is_repeatable_and_goes_on_from_any_stage(policy: type[Any]) -> None:
+    problem = mixed(9)
+    made, fresh = make(policy, problem), [State.fresh(4)] * 50
+    runs = [episodes_of(problem, fresh, stages=9, seed=1) for _ in range(2)]
+    for episodes in runs:
+        made.play(episodes, 0, 9, np.random.default_rng(5))
+    np.testing.assert_array_equal(runs[0].actions, runs[1].actions)
+    later = episodes_of(problem, fresh, stages=3, seed=1)
+    made.play(later, 0, 3, np.random.default_rng(5))
+    states = [State(tuple(g), tuple(n - g)) for g, n in zip(later.good, later.pulls, strict=True)]
+    rest = episodes_of(problem, states, stages=6, seed=2)
+    made.play(rest, 3, 9, np.random.default_rng(6))
+    assert (rest.actions >= 0).all()
+    np.testing.assert_array_equal(rest.pulls.sum(axis=1), 9)
+
+
+@pytest.mark.parametrize("policy", FOUR)
+def test_values_are_between_chance_and_optimum(policy: type[Any]) -> None:
+    for problem in (Problem.uniform(arms=3, horizon=5), mixed(3, good=2.0, bad=-1.0)):
+        value = evaluated(make(policy, problem)).value
+        assert value <= optimum(problem).value + 1e-12 * at_stake(problem)
+        means = [arm.prior.good / (arm.prior.good + arm.prior.bad) for arm in problem.arms]
+        good, bad = problem.groups[0].reward_good[0], problem.groups[0].reward_bad[0]
+        assert value > problem.horizon * (bad + (good - bad) * float(np.mean(means)))
+
+
+# -- what all of them keep to -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", FOUR)
+def test_one_arm_is_pulled_for_ever(policy: type[Any]) -> None:
+    arm = Arm(name="only", prior=Beta(good=2, bad=3), reward=Reward(good=4, bad=-1))
+    made = policy(Problem(arms=(arm,), horizon=7))
+    assert evaluated(made).value == pytest.approx(7 * (4 * 0.4 - 0.6))
+    assert (played_once(made, 6, State((2,), (4,)), 10, 1) == 0).all()
+
+
+@pytest.mark.parametrize("policy", FOUR)
+def test_deployment_takes_the_largest_mean_then_the_least_pulled(policy: type[Any]) -> None:
+    problem = mixed(6).model_copy(update={"terminal": Terminal(deploy=3.0)})
+    made = policy(problem)
+    assert made.select(6, State(good=(3, 0, 0, 1), bad=(1, 0, 2, 0))) == (3,)
+    assert made.select(6, State(good=(2, 0, 0, 1), bad=(2, 0, 2, 1))) == (3,)  # 1/2 and 1/2
+
+
+@pytest.mark.parametrize("policy", FOUR)
+def test_deployment_is_worth_no_less_than_the_best_prior(policy: type[Any]) -> None:
+    problem = mixed(2).model_copy(update={"terminal": Terminal(deploy=3.0)})
+    assert evaluated(make(policy, problem)).stage_rewards[-1] >= 3.0 * 2.5 / 3.6
+
+
+@pytest.mark.parametrize("policy", DRAWING)
+def test_a_generator_is_needed(policy: type[Any]) -> None:
+    made = policy(mixed(5))
+    assert made.randomised
+    with pytest.raises(ValueError, match=f"'{made.name}' draws arms: pass a random generator"):
+        made.select(0, State.fresh(4))
+
+
+@pytest.mark.parametrize("policy", FOUR)
+def test_stages_and_states_that_cannot_be_are_refused(policy: type[Any]) -> None:
+    made, rng = policy(mixed(5)), np.random.default_rng(1)
+    with pytest.raises(ValueError, match=r"stage: 5 is not allowed; must be 0..4"):
+        made.select(5, State.fresh(4), rng)
+    with pytest.raises(ValueError, match="state: 3 arms; the problem has 4"):
+        made.select(0, State.fresh(3), rng)
+    with pytest.raises(ValueError, match="2 pulls of one arm by stage 1"):
+        made.select(1, State(good=(2, 0, 0, 0), bad=(0, 0, 0, 0)), rng)
+
+
+def test_several_pulls_have_no_exact_value() -> None:
+    policy = ThompsonPolicy(KINDS["several pulls"](4))
+    assert not policy.has_distribution
+    with pytest.raises(ValueError, match="simulate it"):
+        evaluated(policy)
+
+
+@pytest.mark.parametrize("policy", FOUR[1:])
+def test_several_pulls_are_refused(policy: type[Any]) -> None:
+    with pytest.raises(ValueError, match=f"'{policy.name}' weighs single pulls; .* has 2 per"):
+        policy(Problem.uniform(arms=3, horizon=4, pulls_per_stage=2))
+
+
+def test_program_evaluates_them() -> None:
+    names = [policy.name for policy in FOUR]
+    shown = deco("evaluate", "--policy", ",".join(names), "--arms", 2, "--horizon", 3, "--json")
+    bench = Bench(Problem.uniform(arms=2, horizon=3))
+    assert [(row["policy"], row["value"]) for row in shown.json["policies"]] == [
+        (name, evaluated(bench.policy(name)).value) for name in names
+    ]
+
+
+# -- priors small, large and lopsided ------------------------------------------------------------
+
+
+def compared(draws: Floats, ends: Floats) -> Any:
+    """Winners of draws of log-odds (draws, arms) in rewards `ends` (arms, 2), in exact logarithms.
+
+    A reward is compared by its nearest end, then by the logarithm of its distance from it.
+    """
+    low, span = ends[:, 0], ends[:, 1] - ends[:, 0]
+    with np.errstate(over="ignore"):
+        value = low + span / (1.0 + np.exp(-draws))
+    away = np.log(span) - np.abs(draws)  # of the distance, where p or 1 - p is small
+    rank = np.where(draws < 0.0, -1.0 / np.minimum(away, -1.0), 1.0 / np.minimum(away, -1.0))
+    return np.array(
+        [max(zip(v, r, range(len(v)), strict=True))[2] for v, r in zip(value, rank, strict=True)]
+    )
+
+
+def drawn_log_odds(a: Floats, b: Floats, number: int) -> Floats:
+    rng = np.random.default_rng(8)
+
+    def log_gamma(c: Floats) -> Floats:
+        size = (number, c.size)
+        return np.asarray(np.log(rng.standard_gamma(c + 1.0, size)) + np.log(rng.random(size)) / c)
+
+    return log_gamma(a) - log_gamma(b)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "ends"),
+    [
+        ([0.01, 0.01], [0.01, 0.01], [(0.2, 1.2), (0.2, 0.7)]),
+        ([0.001, 0.1], [0.001, 0.1], [(0.2, 1.2), (0.0, 1.2)]),
+        ([0.001] * 3, [0.003] * 3, [(0.0, 1.0), (0.0, 0.9), (0.1, 1.0)]),
+        ([1e9, 1e9, 0.01], [1e3, 1e3 + 30, 0.01], [(0.0, 1.0)] * 3),
+        ([1e-3, 1.0], [1e9, 1e9], [(0.0, 1.0)] * 2),
+    ],
+)
+def test_chances_hold_for_priors_small_large_and_lopsided(
+    a: list[float], b: list[float], ends: list[tuple[float, float]]
+) -> None:
+    number, own = 20_000, np.array(ends)
+    found = best_chances(np.array(a), np.array(b), own[:, 0], own[:, 1] - own[:, 0])
+    won = compared(drawn_log_odds(np.array(a), np.array(b), number), own)
+    shares = np.bincount(won, minlength=len(a)) / number
+    assert found == pytest.approx(shares, abs=4.5 * 0.5 / math.sqrt(number))
+
+
+@pytest.mark.parametrize(
+    "arms",
+    [
+        (((1, 1), (0.2, 0.2)), ((0.1, 0.1), (1.2, 0.2))),
+        (((0.01, 0.01), (1.2, 0.2)), ((0.01, 0.01), (0.7, 0.2))),
+        (((1e9, 1e3), (1.0, 0.0)), ((1, 1), (1.0, 0.0))),
+        (((1e-6, 1e-6), (1.0, 0.0)), ((0.003, 0.003), (0.9, 0.0))),
+        (((1e3, 1e9), (1.0, 0.1)), ((10, 1e-3), (0.1, 0.4))),
+    ],
+)
+def test_thompson_plays_what_its_exact_value_says(arms: Any) -> None:
+    problem = Problem(
+        arms=tuple(
+            Arm(name=f"{i}", prior=Beta(good=g, bad=b), reward=Reward(good=up, bad=down))
+            for i, ((g, b), (up, down)) in enumerate(arms)
+        ),
+        horizon=4,
+    )
+    policy = ThompsonPolicy(problem)
+    found = simulate(problem, policy, draws=3000, per_draw=3, rng=2).results[0]
+    assert found.value == pytest.approx(evaluated(policy).value, abs=4.0 * found.value_se)
+    assert found.value_se < 0.01 * problem.horizon

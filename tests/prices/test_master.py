@@ -1,0 +1,77 @@
+"""The master problem: mixtures computed by hand."""
+
+import numpy as np
+import pytest
+
+from decobandit.prices.master import Master
+
+TOLERANCES = ("primal_feasibility_tolerance", "dual_feasibility_tolerance")
+
+
+def master(pulls: list[float], *flows: tuple[list[float], list[list[float]]]) -> Master:
+    """With the given flows: reward of each group, pulls spent by each group at each stage."""
+    made = Master(np.array(pulls), len(flows[0][0]), largest_price=10.0)
+    for reward, spent in flows:
+        made.add(np.array(reward), np.array(spent))
+    return made
+
+
+def test_two_policies_are_mixed_until_the_pulls_are_spent() -> None:
+    """Nothing for nothing, or 3 for two pulls: half of each spends one, at a price of 3/2."""
+    mixture = master([1.0], ([0.0], [[0.0]]), ([3.0], [[2.0]])).solve()
+    assert mixture is not None
+    assert mixture.bound == pytest.approx(1.5, rel=1e-12)
+    assert mixture.prices == pytest.approx([1.5], rel=1e-12)
+
+
+def test_the_group_that_earns_more_per_pull_gets_the_pull() -> None:
+    """Group 1 earns 2 for a pull, group 2 only 1: the price is between the two."""
+    mixture = master([1.0], ([0.0, 0.0], [[0.0], [0.0]]), ([2.0, 1.0], [[1.0], [1.0]])).solve()
+    assert mixture is not None
+    assert mixture.bound == pytest.approx(2.0, rel=1e-12)
+    assert 1.0 - 1e-9 <= mixture.prices[0] <= 2.0 + 1e-9
+
+
+def test_better_flows_raise_the_bound() -> None:
+    made = master([1.0, 1.0], ([1.0], [[1.0, 1.0]]))
+    first = made.solve()
+    made.add(np.array([4.0]), np.array([[2.0, 0.0]]))
+    made.add(np.array([0.0]), np.array([[0.0, 2.0]]))
+    second = made.solve()
+    assert first is not None
+    assert second is not None
+    assert first.bound == pytest.approx(1.0, rel=1e-12)
+    assert second.bound == pytest.approx(2.0, rel=1e-12)  # half of each of the two new ones
+
+
+def test_without_a_feasible_mixture_there_is_no_bound() -> None:
+    assert master([1.0], ([5.0], [[0.25]]), ([7.0], [[0.5]])).solve() is None
+
+
+def test_pulls_that_are_missed_are_paid_for() -> None:
+    """Rounding of 1e-11 in what is spent costs as much at the largest price, 10."""
+    mixture = master([1.0], ([2.0], [[1.0 - 1e-11]])).solve()
+    assert mixture is not None
+    assert mixture.bound == pytest.approx(2.0 - 1e-10, abs=1e-12)
+
+
+@pytest.mark.parametrize("failures", [1, 2, 3])
+def test_a_solver_that_fails_is_tried_in_other_ways(
+    monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    made = master([1.0], ([0.0], [[0.0]]), ([3.0], [[2.0]]))
+    solved, tried = Master._solved, []
+
+    def some(self: Master) -> bool:
+        options = [self._lp.getOptionValue(name)[1] for name in ("presolve", TOLERANCES[0])]
+        tried.append(options)
+        return solved(self) and len(tried) > failures
+
+    monkeypatch.setattr(Master, "_solved", some)
+    mixture = made.solve()
+    assert mixture is not None
+    assert mixture.bound == pytest.approx(1.5, rel=1e-12)
+    ways = [["choose", 1e-10], ["choose", 1e-10], ["off", 1e-10], ["off", 1e-9]]
+    assert tried == [[presolve, pytest.approx(tol)] for presolve, tol in ways[: failures + 1]]
+    now = [made._lp.getOptionValue(name)[1] for name in ("presolve", *TOLERANCES)]
+    assert now == ["choose", 1e-10, 1e-10]  # the next round begins as usual

@@ -1,0 +1,207 @@
+"""How a solve goes: long horizons, threads, progress, interrupts, and what is refused."""
+
+import itertools
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from decobandit.prices import DualSolution, dual_value, solve
+from decobandit.prices import market as market_module
+from decobandit.prices.market import Flow, Market
+from decobandit.prices.search import COARSEST_STAGES
+from decobandit.problem import Arm, Beta, Problem
+from decobandit.problem.model import Terminal
+from decobandit.support import Progress
+from helpers.certificates import assert_certified, assert_honest
+from helpers.examples import KINDS, at_stake, random_prices, seasonal
+from helpers.oracles import occupancy_lp, stage_pulls
+
+LONG = COARSEST_STAGES + 4  # stages enough for a coarser problem before
+
+# -- long horizons: coarse to fine --------------------------------------------------------------
+
+
+def assert_same_minimum(warm: DualSolution, cold: DualSolution) -> None:
+    """Two brackets of one number: they overlap, and both are tight."""
+    for solution in (warm, cold):
+        assert_honest(solution)
+        assert solution.converged
+    rounding = 1e-12 * at_stake(warm.problem)
+    assert warm.lower_bound <= cold.upper_bound + rounding
+    assert cold.lower_bound <= warm.upper_bound + rounding
+
+
+def test_coarse_to_fine_brackets_a_cold_solve() -> None:
+    problem = Problem.uniform(arms=3, horizon=LONG)
+    warm, cold = solve(problem), solve(problem, start=np.full(LONG, 0.7))
+    assert {line.stages for line in warm.history} == {LONG // 2, LONG}
+    assert {line.stages for line in cold.history} == {LONG}
+    assert_same_minimum(warm, cold)
+
+
+def test_coarse_to_fine_does_not_lose_a_season() -> None:
+    problem = seasonal(LONG)
+    warm, cold = solve(problem), solve(problem, start=np.full(LONG, 0.5))
+    assert {line.stages for line in warm.history} == {LONG // 2, LONG}
+    assert_same_minimum(warm, cold)
+
+
+@pytest.mark.parametrize("horizon", [COARSEST_STAGES - 1, COARSEST_STAGES, COARSEST_STAGES + 1])
+def test_coarse_to_fine_keeps_the_deployment(horizon: int) -> None:
+    arms = Problem.uniform(arms=3, horizon=horizon).arms
+    problem = Problem(arms=arms, horizon=horizon, terminal=Terminal(deploy=20.0))
+    warm = solve(problem, tol=1e-3)
+    cold = solve(problem, tol=1e-3, start=[0.8] * horizon + [16.0])
+    assert_same_minimum(warm, cold)
+    assert warm.deployment_price == warm.prices[-1]
+    assert warm.multipliers.shape == (horizon,)
+
+
+# -- threads ---------------------------------------------------------------------------------------
+
+
+def assert_same_digits(problem: Problem) -> None:
+    """One thread or several: every number of a solve is the same, to the last digit."""
+    one, *more = (solve(problem, tol=1e-5, max_calls=40, workers=workers) for workers in (1, 2, 3))
+    for several in more:
+        assert several.prices.tolist() == one.prices.tolist()
+        assert several.upper_bound == one.upper_bound
+        assert several.lower_bound == one.lower_bound
+        assert several.history == one.history
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_do_not_change_a_single_digit(kind: str) -> None:
+    problem = KINDS[kind](12)
+    assert_same_digits(problem)
+    prices = random_prices(problem, 2)
+    first, second = (dual_value(problem, prices, workers=workers) for workers in (1, 2))
+    assert (first.value, first.reward) == (second.value, second.reward)
+    assert first.gradient.tolist() == second.gradient.tolist()
+
+
+@pytest.mark.parametrize("states", [0, 10**6])
+def test_threads_in_step_do_not_change_a_single_digit(
+    states: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on long horizons: threads meet at every stage, with narrow bands and with full ones."""
+    monkeypatch.setattr(market_module, "STAGES_IN_STEP", 0)
+    monkeypatch.setattr(market_module, "FULL_BAND_STATES", states)
+    arms = tuple(Arm(name=f"{k}", prior=Beta(good=1 + 0.3 * k, bad=1.7)) for k in range(7))
+    assert_same_digits(Problem(arms=arms, horizon=15, pulls_per_stage=3))
+
+
+# -- how a solve goes ---------------------------------------------------------------------------
+
+
+def test_history_is_what_was_reported_and_never_gets_worse() -> None:
+    seen: list[Progress] = []
+    solution = solve(KINDS["heterogeneous"](12), tol=1e-9, max_calls=80, progress=seen.append)
+    history = solution.history
+    assert [line.done for line in seen] == [line.calls for line in history]
+    for told, line in zip(seen, history, strict=True):
+        assert f"bound {line.upper_bound:.6f}, gap {line.relative_gap:.1e}" in told.note
+    for before, after in itertools.pairwise(history):
+        assert after.upper_bound <= before.upper_bound
+        assert after.lower_bound >= before.lower_bound
+        assert after.calls >= before.calls
+    assert len(history) > 3
+    assert history[-1].lower_bound == solution.lower_bound
+    assert history[-1].upper_bound == solution.upper_bound
+    assert history[-1].calls == solution.oracle_calls
+
+
+def test_a_smaller_tolerance_is_reached_with_more_calls() -> None:
+    problem = Problem.uniform(arms=5, horizon=20)
+    rough, fine = solve(problem, tol=1e-2), solve(problem, tol=1e-6)
+    assert rough.oracle_calls < fine.oracle_calls
+    assert rough.lower_bound <= fine.upper_bound
+    assert fine.lower_bound <= rough.upper_bound
+
+
+def test_calls_run_out_honestly() -> None:
+    problem = KINDS["seasonal"](9)
+    solution = solve(problem, tol=0.0, max_calls=5)
+    assert solution.oracle_calls <= 6
+    assert not solution.converged
+    assert not solution.interrupted
+    minimum = occupancy_lp(problem)
+    assert_certified(solution, minimum, slack=1e-8 * minimum)
+
+
+@pytest.mark.parametrize(("horizon", "call"), [(20, 1), (20, 3), (20, 40), (LONG, 1), (LONG, 3)])
+def test_interrupt_returns_the_best_so_far(horizon: int, call: int) -> None:
+    """In the rounds, in the master problem, and on a coarser problem before any bound is known."""
+    problem = Problem.uniform(arms=5, horizon=horizon)
+    seen: list[Progress] = []
+
+    def stop(line: Progress) -> None:
+        seen.append(line)
+        if len(seen) == call:
+            raise KeyboardInterrupt
+
+    solution = solve(problem, tol=1e-9, progress=stop)
+    assert solution.interrupted
+    assert not solution.converged
+    assert math.isfinite(solution.upper_bound)
+    assert math.isfinite(solution.lower_bound)
+    assert_honest(solution)
+    finer = solve(problem, tol=1e-4)
+    assert solution.lower_bound <= finer.upper_bound
+    assert solution.upper_bound >= finer.lower_bound
+    assert len(seen) <= call + 1  # at most one more line, for the certificate
+    assert solution.oracle_calls >= seen[call - 1].done  # those on a coarser problem included
+
+
+# -- what is refused ----------------------------------------------------------------------------
+
+PROBLEM = Problem.uniform(arms=2, horizon=3)
+
+
+@pytest.mark.parametrize(
+    "prices",
+    [[], [0.5] * 2, [0.5] * 4, [[0.5] * 3], 0.5, [0.5, math.nan, 0.5], [0.5, 0.5, math.inf]],
+)
+def test_prices_are_one_finite_number_per_stage(prices: object) -> None:
+    with pytest.raises(ValueError, match=r"^prices: "):
+        dual_value(PROBLEM, prices)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^(start|prices): "):
+        solve(PROBLEM, start=prices)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("tol", [-1e-9, -math.inf, math.nan])
+def test_tolerance_is_not_negative(tol: float) -> None:
+    with pytest.raises(ValueError, match=r"^tol: .* must be zero or positive"):
+        solve(PROBLEM, tol=tol)
+
+
+def test_summary_has_the_keys_of_the_command_line() -> None:
+    solution = solve(PROBLEM)
+    summary = json.loads(json.dumps(solution.to_dict()))
+    keys = "arms horizon upper_bound lower_bound relative_gap multipliers oracle_calls seconds"
+    assert set(keys.split()) <= set(summary)
+    assert summary["multipliers"] == solution.multipliers.tolist()
+    assert (summary["arms"], summary["horizon"]) == (2, 3)
+    assert "deployment_price" not in summary
+
+
+def test_summary_of_a_deployment_has_its_price() -> None:
+    problem = KINDS["deployed"](3)
+    solution = solve(problem)
+    assert solution.to_dict()["deployment_price"] == solution.prices[3]
+    assert len(stage_pulls(problem)) == len(solution.prices) == 4
+
+
+def test_a_lower_bound_above_the_upper_one_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = Market.clear
+
+    def boastful(self: Market, blend: float) -> Flow:
+        flow = honest(self, blend)
+        return replace(flow, reward=1.5 * flow.reward)
+
+    monkeypatch.setattr(Market, "clear", boastful)
+    with pytest.raises(ArithmeticError, match="above upper bound"):
+        solve(PROBLEM)

@@ -1,0 +1,141 @@
+"""Observed outcomes: text form, steps, and which states can occur in a problem."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decobandit.problem import Problem, State
+
+
+@st.composite
+def states(draw: st.DrawFn) -> State:
+    outcomes = draw(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1))
+    return State(good=tuple(g for g, _ in outcomes), bad=tuple(b for _, b in outcomes))
+
+
+@given(states())
+def test_text_form_is_read_back(state: State) -> None:
+    assert State.parse(str(state)) == state
+
+
+def test_text_form_is_good_of_pulls() -> None:
+    state = State(good=(3, 2, 0), bad=(2, 0, 0))
+    assert str(state) == "3/5,2/2,0/0"
+    assert State.parse(" 3/5, 2 / 2 ,0/0\n") == state
+    assert state.pulls == (5, 2, 0)
+    assert state.total == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("5/3,0/0", "arm 1: 5 good of 3 pulls; good cannot exceed pulls"),
+        ("0/0,1/0", "arm 2: 1 good of 0 pulls; good cannot exceed pulls"),
+        ("", "arm 1: ''; must be good/pulls, for example 3/5"),
+        ("1/2,", "arm 2: ''; must be good/pulls, for example 3/5"),
+        ("-1/2", "arm 1: '-1/2'; must be good/pulls, for example 3/5"),
+        ("1/2.0", "arm 1: '1/2.0'; must be good/pulls, for example 3/5"),
+        ("3-5", "arm 1: '3-5'; must be good/pulls, for example 3/5"),
+        ("1/2/3", "arm 1: '1/2/3'; must be good/pulls, for example 3/5"),
+        ("\u0661/2", "arm 1: '\u0661/2'; must be good/pulls, for example 3/5"),
+        ("1/1e400", "arm 1: '1/1e400'; must be good/pulls, for example 3/5"),
+    ],
+)
+def test_malformed_text_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        State.parse(text)
+
+
+def test_counts_may_be_any_sequence_of_whole_numbers() -> None:
+    good: Any = np.array([1, 0])
+    bad: Any = [0, 2]
+    state = State(good=good, bad=bad)
+    assert state == State(good=(1, 0), bad=(0, 2))
+    assert hash(state) == hash(State(good=(1, 0), bad=(0, 2)))
+    assert {type(count) for count in state.good + state.bad} == {int}
+
+
+def test_fractional_counts_are_refused() -> None:
+    fraction: Any = (0.5,)
+    with pytest.raises(TypeError):
+        State(good=fraction, bad=(0,))
+
+
+@pytest.mark.parametrize(("good", "bad"), [((1, 2), (1,)), ((), ())])
+def test_counts_come_in_pairs(good: tuple[int, ...], bad: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="must be one of each per arm, for at least one arm"):
+        State(good=good, bad=bad)
+
+
+def test_fresh_state_has_no_outcomes() -> None:
+    assert str(State.fresh(3)) == "0/0,0/0,0/0"
+    with pytest.raises(ValueError, match="at least one arm"):
+        State.fresh(0)
+
+
+def test_an_outcome_adds_one_to_one_arm() -> None:
+    start = State.fresh(2)
+    assert str(start.after(1, True)) == "0/0,1/1"
+    assert str(start.after(1, True).after(1, False).after(0, False)) == "0/1,1/2"
+    assert start == State.fresh(2)
+
+
+@pytest.mark.parametrize("arm", [-1, 2])
+def test_outcome_of_an_absent_arm_is_refused(arm: int) -> None:
+    with pytest.raises(ValueError, match=f"no arm at position {arm}; must be 0 to 1"):
+        State.fresh(2).after(arm, True)
+
+
+def test_stage_is_the_number_of_completed_stages() -> None:
+    state = State.parse("1/2,0/1,1/1")
+    assert [state.stage(1), state.stage(2), state.stage(4)] == [4, 2, 1]
+    assert State.fresh(3).stage(2) == 0
+    with pytest.raises(ValueError, match="4 pulls in all; must be a multiple of 3"):
+        state.stage(3)
+    with pytest.raises(ValueError, match="0 pulls per stage; must be at least 1"):
+        state.stage(0)
+
+
+@pytest.mark.parametrize("text", ["0/0,0/0,0/0", "1/4,0/0,0/0", "1/2,0/2,0/0", "0/1,1/2,1/1"])
+def test_states_that_can_occur_pass(text: str) -> None:
+    State.parse(text).check(Problem.uniform(arms=3, horizon=4))
+
+
+@pytest.mark.parametrize("text", ["1/3,0/3,0/0", "1/2,0/2,2/2", "1/1,0/0,0/0", "1/2,0/1,0/0"])
+def test_states_of_several_pulls_per_stage_pass_also_within_a_stage(text: str) -> None:
+    State.parse(text).check(Problem.uniform(arms=3, horizon=3, pulls_per_stage=2))
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        (State.fresh(2), "2 arms; must be 3, as in the problem"),
+        (
+            State.parse("1/3,0/3,1/1"),
+            "7 pulls in all; must be at most 6: 3 stages of 2",
+        ),
+        (
+            State.parse("0/0,1/2,0/0"),
+            "arm 2: 2 pulls in 1 stages; an arm is pulled at most once per stage",
+        ),
+        (
+            State(good=(5, 0, 0), bad=(-2, 0, 0)),
+            "arm 1: 5 good of 3 pulls; good cannot exceed pulls",
+        ),
+        (
+            State(good=(0, -1, 0), bad=(0, 3, 0)),
+            "arm 2: -1 good of 2 pulls; counts cannot be negative",
+        ),
+        (
+            State(good=(0, 0, 0), bad=(0, 0, -1)),
+            "arm 3: 0 good of -1 pulls; counts cannot be negative",
+        ),
+    ],
+)
+def test_states_that_cannot_occur_are_refused(state: State, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        state.check(Problem.uniform(arms=3, horizon=3, pulls_per_stage=2))

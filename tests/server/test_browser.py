@@ -1,0 +1,282 @@
+"""The pages in a real browser: planned, started, run by keyboard, explained, audited.
+
+Screenshots go to the folder DECO_ARTIFACTS, tests/artifacts by default.
+"""
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+
+from decobandit.problem import Arm, Problem
+from decobandit.server.http_server import listen
+from decobandit.trials import create_trial
+from helpers.web_client import Site
+
+CI = os.environ.get("CI") == "true"
+PATIENCE = 60_000  # milliseconds, for a busy machine
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+ARTIFACTS = Path(os.environ.get("DECO_ARTIFACTS", Path(__file__).parents[1] / "artifacts"))
+EVIL = "<script>alert(1)</script>"
+
+
+def missing(what: str) -> None:
+    """Where the tests must run, a browser that is not there is a failure."""
+    if CI:
+        pytest.fail(what)
+    pytest.skip(what)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("Playwright for Python is not installed")
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if program is None:
+        missing(f"no browser is installed: none of {', '.join(PROGRAMS)}")
+    as_root = hasattr(os, "geteuid") and os.geteuid() == 0
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=program, args=["--no-sandbox"] if as_root else []
+        )
+        yield browser
+        browser.close()
+
+
+class Served:
+    """A site with an address."""
+
+    def __init__(self, site: Site, address: str) -> None:
+        self.site, self.address = site, address
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    site = Site(tmp_path_factory.mktemp("browser"))
+    with listen("127.0.0.1", 0) as listening:
+        config = uvicorn.Config(
+            site.app, lifespan="off", log_config=None, ws="none", loop="asyncio"
+        )
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        for _ in range(600):
+            if server.started:
+                break
+            time.sleep(0.05)
+        yield Served(site, f"http://127.0.0.1:{listening.getsockname()[1]}")
+        server.should_exit = True
+        thread.join(timeout=30)
+    site.close()
+
+
+@contextmanager
+def window(
+    chromium: Any, served: Served, role: str = "admin", *, width: int = 1200, scheme: str = "light"
+) -> Iterator[Any]:
+    """A page that has logged in; whatever the browser complains of fails the test."""
+    complaints: list[str] = []
+    context = chromium.new_context(
+        base_url=served.address, viewport={"width": width, "height": 800}, color_scheme=scheme
+    )
+    context.set_default_timeout(PATIENCE)
+    page = context.new_page()
+    # a refused policy (CSP), an error of a script, a file that is not there: all come this way
+    page.on("console", lambda said: complaints.append(said.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))
+    page.goto("/login")
+    # the field has the focus, once the page is drawn: keys pressed before are lost
+    page.wait_for_function("document.activeElement.id === 'token'")
+    page.keyboard.type(served.site.tokens[role])
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    assert page.url == f"{served.address}/", page.locator("main").text_content()
+    yield page
+    context.close()
+    assert complaints == []
+
+
+def picture(page: Any, name: str) -> None:
+    ARTIFACTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=ARTIFACTS / f"{name}.png", full_page=True)
+
+
+def fits(page: Any) -> bool:
+    """Nothing has to be scrolled sideways."""
+    return bool(page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
+
+
+def wait_for_figures(page: Any) -> None:
+    for figure in page.locator("[data-figure]").all():
+        drawn = "expected" if figure.get_attribute("data-figure") == "path" else "yes"
+        name = figure.get_attribute("id")
+        page.wait_for_selector(f"#{name}[data-drawn={drawn}], #{name}[data-drawn=expected]")
+
+
+def test_a_trial_is_planned_started_run_by_keyboard_explained_and_audited(
+    chromium: Any, served: Served
+) -> None:
+    with window(chromium, served) as page:
+        page.get_by_role("link", name="Plan a trial").first.click()
+        page.get_by_label("Name of the trial").fill("by keyboard")
+        page.get_by_label("Horizon").fill("12")
+        page.get_by_label("Policy").select_option("deco")  # decides by the price that is drawn
+        page.get_by_role("button", name="Add an arm").click()
+        page.get_by_role("button", name="Remove arm 3").click()
+        page.get_by_label("Name of arm 3").fill(EVIL)
+        page.keyboard.press("Enter")
+        page.get_by_text("Upper bound on the expected total reward of any policy").wait_for()
+        assert page.evaluate("document.activeElement.id") == "expected"
+        assert EVIL in page.locator("#toml").text_content()
+        picture(page, "plan-desktop-light")
+        page.get_by_role("button", name="Start this trial").click()
+        page.wait_for_url("**/trials/*")
+        address = page.url
+        told = run_by_keyboard(page, outcomes="ggbgbggbbg")
+        assert EVIL in told
+        assert page.get_by_text("10 of 12 outcomes are recorded").count() == 1
+        picture(page, "run-desktop-light")
+        page.get_by_role("link", name="Why").click()
+        wait_for_figures(page)
+        assert page.locator("#path svg .legendtext", has_text="price of a pull").count() == 1
+        # the line of the price, drawn: a path of its width and colour in both figures
+        lines = ".scatterlayer path.js-line[style*='stroke-width: 4px']"
+        for figure in ("#decision", "#path"):
+            assert page.locator(f"{figure} svg {lines}").count() == 1
+        assert page.locator("#decision svg .ytick", has_text="<script>alert").count() == 1
+        picture(page, "why-desktop-light")
+        page.get_by_role("link", name="Audit").click()
+        page.get_by_role("button", name="Verify the log").click()
+        page.get_by_text("The log is intact: 21 events").wait_for()
+        page.get_by_role("button", name="Recompute decisions").click()
+        page.get_by_text("10 of 10 decisions are the same").wait_for()
+        page.locator("summary", has_text="asked").first.click()
+        picture(page, "audit-desktop-light")
+        assert page.url.startswith(address)
+
+
+def run_by_keyboard(page: Any, outcomes: str) -> list[str]:
+    """The arms that were given, one for each outcome."""
+    given = []
+    for number, outcome in enumerate(outcomes):
+        page.keyboard.press("n")
+        page.wait_for_selector("#arm")
+        page.keyboard.press("n")  # pressed twice, asked once
+        given.append(page.locator("#arm").text_content())
+        if number == 3:
+            picture(page, "run-next-arm-desktop-light")
+        # a nervous finger: the second key finds no button that it could press
+        page.keyboard.press(outcome)
+        page.keyboard.press(outcome)
+        page.get_by_text("Recorded:").wait_for()
+        page.wait_for_selector("button[data-shortcut=n].main")
+    return given
+
+
+def filled(served: Served, name: str, arms: list[str], *, horizon: int, told: int) -> str:
+    """A trial under way, and its address."""
+    problem = Problem(horizon=horizon, arms=[Arm(name=arm) for arm in arms])
+    trial = create_trial(problem, name=name, db=served.site.store, seed=1, tol=1e-3)
+    for number in range(told):
+        trial.tell(trial.ask().id, int(number % 3 > 0))
+    return f"/trials/{trial.id}"
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(375, "light"), (1200, "dark")])
+def test_every_page_fits_the_screen_in_both_colour_schemes(
+    chromium: Any, served: Served, width: int, scheme: str
+) -> None:
+    kind = f"{'phone' if width < 600 else 'desktop'}-{scheme}"
+    long = [f"{EVIL} of a treatment with quite a long name {i}" for i in range(12)]
+    busy = filled(served, f"busy {kind}", long, horizon=30, told=20)
+    fresh = filled(served, f"fresh {kind}", ["A", "B"], horizon=8, told=0)
+    ended = filled(served, f"ended {kind}", ["A", "B"], horizon=8, told=8)
+    with window(chromium, served, width=width, scheme=scheme) as page:
+        for name, path in {
+            "list": "/", "plan-empty": "/plan", "run": busy, "why": f"{busy}/why",
+            "audit": f"{busy}/audit?check=chain", "why-fresh": f"{fresh}/why",
+            "run-ended": ended, "why-ended": f"{ended}/why",
+        }.items():  # fmt: skip
+            page.goto(path)
+            wait_for_figures(page)
+            assert fits(page), name
+            picture(page, f"{name}-{kind}")
+        page.goto(busy)
+        page.keyboard.press("n")
+        page.wait_for_selector("#arm")
+        assert page.locator("#arm").text_content().startswith(EVIL)
+        assert fits(page)
+        picture(page, f"run-next-arm-{kind}")
+
+
+def test_an_operator_runs_a_trial_and_sees_nothing_of_it(chromium: Any, served: Served) -> None:
+    here = filled(served, "blind", ["A", "B"], horizon=8, told=3)
+    with window(chromium, served, "operator", width=375) as page:
+        page.goto(here)
+        page.keyboard.press("n")
+        page.wait_for_selector("#arm")
+        picture(page, "run-operator-phone-light")
+        page.keyboard.press("g")
+        page.get_by_text("Outcome recorded for").wait_for()
+        shown = page.locator("main").inner_text()
+        assert not any(word in shown.lower() for word in ("price", "index", "stage", "of 8"))
+        assert page.get_by_role("progressbar").count() == 0
+
+
+def test_forms_for_subjects_reasons_unmasking_and_closing(chromium: Any, served: Served) -> None:
+    here = filled(served, "forms", ["PLACEBO", "VERUM"], horizon=8, told=0)
+    with window(chromium, served, "operator", width=375) as page:
+        page.goto(here)
+        page.get_by_label("Subject").fill("S-gb1")  # letters that are keys elsewhere
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#arm")
+        page.get_by_text("Subject: S-gb1").wait_for()
+        assert page.locator("#arm").text_content() in ("A", "B")
+        assert fits(page)
+        page.locator("summary", has_text="Unmask").click()
+        page.get_by_label("Reason to unmask").fill("ward call")
+        page.get_by_role("button", name="Unmask").click()
+        page.get_by_text("is on record").wait_for()
+        assert page.locator("#arm").text_content() in ("PLACEBO", "VERUM")
+        page.get_by_role("link", name="Back to the trial").click()
+        page.locator("summary", has_text="Cancel allocation").click()
+        page.get_by_role("button", name="Cancel allocation").click()  # the reason is required
+        assert page.locator("input[name=reason]:invalid").count() > 0
+        page.get_by_label("Reason to cancel").fill("went home")
+        assert fits(page)
+        picture(page, "run-cancel-operator-phone-light")
+        page.keyboard.press("Enter")
+        page.get_by_text("Allocation cancelled:").wait_for()
+    with window(chromium, served) as page:
+        page.goto(f"{here}/audit")
+        assert page.get_by_role("cell", name="went home").count() == 1
+        page.goto(here)
+        page.locator("summary", has_text="Close or archive").click()
+        page.get_by_role("button", name="Close the trial").click()
+        page.get_by_text("The trial is closed.").wait_for()
+        page.get_by_role("link", name="People").click()
+        page.get_by_text("The log is intact").wait_for()
+        assert page.get_by_role("cell", name="ward call").count() == 1
+        assert fits(page)
+        picture(page, "people-desktop-light")
+
+
+def test_the_skip_link_comes_first_and_the_focus_can_be_seen(chromium: Any, served: Served) -> None:
+    with window(chromium, served) as page:
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.className") == "skip"
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        style = "getComputedStyle(document.activeElement).outlineStyle"
+        assert page.evaluate("document.activeElement.closest('main') !== null")
+        assert page.evaluate(style) == "solid"

@@ -1,0 +1,288 @@
+"""What docs/operation.md and deploy/ say: steps that run, options that exist, limits that agree."""
+
+import configparser
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from decobandit import Problem
+from decobandit.server.log_lines import MAX_MESSAGE, MAX_TRACE, LogLimits
+from decobandit.server.middleware.limits import Limits
+from decobandit.trials import Store, create_trial, list_trials, open_store, open_trial
+from decobandit.trials.paging import MAX_PAGE
+from helpers.documented import ROOT
+from helpers.program import DECO, PATIENCE, PLAIN, deco
+
+sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+import command_reference
+
+pytest_plugins = ["helpers.databases"]
+
+PAGE = (ROOT / "docs" / "operation.md").read_text(encoding="utf-8")
+UNIT = ROOT / "deploy" / "decobandit.service"
+PROXY = (ROOT / "deploy" / "nginx.conf").read_text(encoding="utf-8")
+IMAGE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+
+
+def served_options(words: list[str]) -> dict[str, Any]:
+    """The options of `deco serve` in a command line; an error for one that does not exist."""
+    name, command, *rest = words
+    assert (Path(name).name, command) == ("deco", "serve")
+    parser = command_reference.program().commands["serve"]
+    return dict(parser.make_context("serve", rest).params)
+
+
+# -- backup and restore -------------------------------------------------------------------------
+
+
+def steps(section: str) -> list[str]:
+    """The shell blocks of a section of the page, in order."""
+    _, _, rest = PAGE.partition(f"### {section}\n")
+    return re.findall(r"^```bash\n(.*?)^```$", re.split(r"^##", rest, flags=re.M)[0], re.M | re.S)
+
+
+def follow(step: str, folder: Path, **environment: str) -> str:
+    from helpers.databases import binaries  # pytest wants to be the first to import it
+
+    programs = binaries()
+    path = [str(DECO.parent), *([str(programs)] if programs else []), os.environ["PATH"]]
+    done = subprocess.run(
+        ["bash", "-euc", step],
+        check=False, cwd=folder, capture_output=True, text=True, timeout=PATIENCE,
+        env={**os.environ, **PLAIN, "PATH": ":".join(path), **environment},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def begin(store: Store) -> list[dict[str, Any]]:
+    """Two trials under way, and all their events."""
+    for name in ("first", "second"):
+        trial = create_trial(
+            Problem.uniform(arms=2, horizon=9), policy="equal", name=name, db=store, seed=1
+        )
+        for number in range(3):
+            trial.tell(trial.ask().id, number % 2)
+        trial.ask()
+    return logs(store)
+
+
+def logs(store: Store) -> list[dict[str, Any]]:
+    return [
+        event.to_dict()
+        for one in list_trials(db=store)
+        for event in open_trial(one.id, db=store).events()
+    ]
+
+
+def test_backup_and_restore_of_sqlite_as_the_page_says(tmp_path: Path) -> None:
+    backup, restore = steps("SQLite")
+    with open_store(tmp_path / "trials.db") as store:
+        before = begin(store)
+        follow(backup, tmp_path)  # while it is open
+        open_trial("first", db=store).ask()  # and in use
+    (tmp_path / "trials.db-journal").write_bytes(b"left behind")
+    shown = follow(restore, tmp_path)
+    assert shown.count(" intact") == 2
+    assert "NOT INTACT" not in shown
+    with open_store(tmp_path / "trials.db") as store:
+        assert logs(store) == before
+        assert open_trial("second", db=store).ask().state == "open"
+
+
+def test_backup_and_restore_of_postgresql_as_the_page_says(postgres: Any, tmp_path: Path) -> None:
+    backup, restore = steps("PostgreSQL")
+    with postgres.fresh() as here, postgres.fresh() as there:
+        urls = {"DECO_DB": here, "RESTORED": there}
+        plain = {key: url.replace("+psycopg", "") for key, url in urls.items()}
+        with open_store(here) as store:
+            before = begin(store)
+            follow(backup, tmp_path, **plain)
+            open_trial("first", db=store).ask()
+        assert follow(restore, tmp_path, **plain).count(" intact") == 2
+        with open_store(there) as store:
+            assert logs(store) == before
+            assert open_trial("second", db=store).ask().state == "open"
+
+
+def test_a_backup_is_private_whole_and_never_replaces_a_file(tmp_path: Path) -> None:
+    db, copy = tmp_path / "t.db", tmp_path / "copy.db"
+    with open_store(db) as store:
+        begin(store)
+    made = deco("trial", "backup", copy, "--db", db, "--json").json
+    assert (made["ok"], [one["events"] for one in made["trials"]]) == (True, [8, 8])
+    assert copy.stat().st_mode & 0o777 == 0o600
+    left = {path.name for path in tmp_path.iterdir()}
+    assert not [name for name in left if "partial" in name]
+    before = copy.read_bytes()
+    again = deco("trial", "backup", copy, "--db", db)
+    assert (again.code, again.out, again.err.count("\n")) == (2, "", 1)
+    assert copy.read_bytes() == before
+    nowhere = deco("trial", "backup", tmp_path / "no" / "copy.db", "--db", db)
+    assert (nowhere.code, nowhere.err.count("\n")) == (2, 1)
+
+
+def test_a_backup_of_a_damaged_database_says_so(sqlite: str, tmp_path: Path) -> None:
+    from sqlalchemy import text
+
+    with open_store(sqlite) as store:
+        begin(store)
+        store.write(
+            lambda link: link.execute(text("UPDATE events SET body = body || ' ' WHERE seq = 2"))
+        )
+    run = deco("trial", "backup", tmp_path / "copy.db", "--db", sqlite)
+    assert (run.code, run.out.count("NOT INTACT")) == (1, 2)
+
+
+def test_postgresql_is_not_backed_up_by_the_program(postgresql: str, tmp_path: Path) -> None:
+    open_store(postgresql).close()
+    run = deco("trial", "backup", tmp_path / "copy", more={"DECO_DB": postgresql})
+    assert (run.code, run.err.count("\n"), "pg_dump" in run.err) == (2, 1, True)
+
+
+# -- files of a deployment ----------------------------------------------------------------------
+
+
+def test_the_image_runs_the_server_as_nobody_special() -> None:
+    lines = re.sub(r"\\\n", " ", re.sub(r"^#.*\n", "", IMAGE, flags=re.M)).splitlines()
+    found: dict[str, list[str]] = {}
+    for line in filter(None, map(str.strip, lines)):
+        word, _, rest = line.partition(" ")
+        found.setdefault(word, []).append(rest)
+    known = {
+        "FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "VOLUME", "EXPOSE", "STOPSIGNAL",
+        "HEALTHCHECK", "ENTRYPOINT",
+    }  # fmt: skip
+    assert set(found) <= known
+    assert found["USER"] == ["10001"]
+    assert len(found["FROM"]) == 2  # what builds is left behind
+    options = served_options(json.loads(found["ENTRYPOINT"][0]))
+    assert (options["host"], options["log_format"]) == ("0.0.0.0", "json")
+    assert f"http://127.0.0.1:{options['port']}/api/v1/live" in found["HEALTHCHECK"][0]
+    last = lines.index(next(line for line in reversed(lines) if line.startswith("FROM")))
+    assert not [line for line in lines[last:] if "pip" in line or "apt" in line]
+    copied = [word for line in found["COPY"] if "--from" not in line for word in line.split()[:-1]]
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
+    for name in copied:
+        assert (ROOT / name).exists()
+        assert f"!{name}" in ignored
+
+
+def test_the_unit_starts_the_server_and_waits_until_it_has_stopped() -> None:
+    class Several(dict[str, Any]):
+        """systemd allows a key twice."""
+
+        def __setitem__(self, key: str, value: Any) -> None:
+            if isinstance(value, list) and key in self:
+                value = [*self[key], *value]
+            super().__setitem__(key, value)
+
+    unit = configparser.RawConfigParser(dict_type=Several, strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(UNIT, encoding="utf-8")
+    assert unit.sections() == ["Unit", "Service", "Install"]
+    service = unit["Service"]
+    options = served_options(shlex.split(service["ExecStart"]))
+    assert (options["host"], options["log_format"]) == ("127.0.0.1", "json")
+    assert options["allow_host"] == ["trials.example.org"]
+    assert int(service["TimeoutStopSec"]) > Limits().stop_seconds
+    assert "DECO_DB=/var/lib/decobandit/" in service["Environment"]
+    for key in ("NoNewPrivileges", "PrivateTmp", "ProtectHome", "DynamicUser"):
+        assert service[key] == "yes"
+    assert service["ProtectSystem"] == "strict"
+    assert service["UMask"] == "0077"
+
+
+def nginx(text: str) -> list[Any]:
+    """Directives as lists of words; a block is the list of its directives, the last word."""
+    words = re.findall(r'"[^"]*"|[{};]|[^\s{};"]+', re.sub(r"#.*", "", text))
+    stack: list[list[Any]] = [[]]
+    line: list[Any] = []
+    for word in words:
+        if word == ";":
+            stack[-1].append(line)
+            line = []
+        elif word == "{":
+            block: list[Any] = []
+            stack[-1].append([*line, block])
+            stack.append(block)
+            line = []
+        elif word == "}":
+            assert not line
+            stack.pop()
+        else:
+            line.append(word.strip('"'))
+    assert (len(stack), line) == (1, [])
+    return stack[0]
+
+
+def seconds(text: str) -> float:
+    return float(text.removesuffix("s"))
+
+
+def test_the_proxy_has_the_limits_of_the_server() -> None:
+    limits = Limits()
+    top = nginx(PROXY)
+    plain, tls = [each[-1] for each in top if each[0] == "server"]
+    assert ["return", "301", "https://$host$request_uri"] in plain
+    one = {each[0]: each[1] for each in tls if len(each) == 2}
+    assert one["client_max_body_size"] == f"{limits.body_bytes // 1024}k"
+    assert seconds(one["client_header_timeout"]) == limits.head_seconds
+    assert seconds(one["client_body_timeout"]) == limits.body_seconds
+    assert ["ssl_protocols", "TLSv1.2", "TLSv1.3"] in tls
+    (inside,) = (each[-1] for each in tls if each[:2] == ["location", "/"])
+    headers = {each[1]: each[2] for each in inside if each[0] == "proxy_set_header"}
+    assert headers["Host"] == "$host"
+    assert headers["X-Request-ID"] == "$request_id"
+    assert headers["X-Forwarded-Proto"] == "$scheme"
+    options = {each[0]: each[1] for each in inside if len(each) == 2}
+    longest = limits.waiting_seconds + limits.solve_seconds
+    assert seconds(options["proxy_read_timeout"]) >= longest
+    (upstream,) = (each[-1] for each in top if each[0] == "upstream")
+    port = served_options(shlex.split(_started()))["port"]
+    assert ["server", f"127.0.0.1:{port}"] in upstream
+
+
+def _started() -> str:
+    (line,) = re.findall(r"^ExecStart=(.*)$", UNIT.read_text(encoding="utf-8"), re.M)
+    return str(line)
+
+
+# -- numbers of the page ------------------------------------------------------------------------
+
+
+def test_the_page_has_the_numbers_of_the_program() -> None:
+    quotas, limits = LogLimits(), Limits()
+    text = " ".join(PAGE.split())
+    assert f"cut at {MAX_MESSAGE} characters, tracebacks at {MAX_TRACE}" in text
+    strangers = f"{quotas.stranger_burst} lines and then {quotas.stranger_rate:g} per second"
+    assert strangers in text
+    assert f"every person {quotas.burst} and then {quotas.rate:g} per second" in text
+    assert f"written {quotas.same} times a minute" in text
+    assert f"`limit` (1 to {MAX_PAGE})" in text
+    assert f"| `--stale-after` | {limits.stale_after:g} |" in text
+    shown = re.search(r"^```text\n(deco serve .*)\n```$", PAGE, re.M)
+    assert shown is not None
+    assert served_options(shlex.split(shown[1]))["log_format"] == "json"
+    for option in re.findall(r"`(--[a-z-]+)`", PAGE):
+        known = command_reference.program().commands["serve"].params
+        assert option in {name for each in known for name in each.opts}, option
+
+
+def test_the_metrics_of_the_page_exist(tmp_path: Path) -> None:
+    from decobandit.server.app import create_app
+
+    with open_store(tmp_path / "t.db") as store:
+        metrics = create_app(store).state.metrics
+        metrics.answered("GET", "/", 200, 0.1)
+        text = metrics.text().decode()
+    for name in set(re.findall(r"`(deco_[a-z_]+)[{`]", PAGE)):
+        assert re.search(rf"^# TYPE {name} ", text, re.M), name
+    told = set(re.findall(r"^# TYPE (deco_[a-z_]+) ", text, re.M))
+    documented = set(re.findall(r"deco_[a-z_]+", PAGE))
+    assert {name for name in told if not name.endswith("_created")} <= documented

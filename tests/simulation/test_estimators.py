@@ -1,0 +1,116 @@
+"""Regression on controls, and the moments of the best mean, by second roads."""
+
+import numpy as np
+import pytest
+
+from decobandit.problem import Problem, best_mean_moments
+from decobandit.simulation import (
+    MIN_DRAWS,
+    Missed,
+    Moments,
+    estimate,
+    mean_estimate,
+    regression,
+)
+from decobandit.simulation.estimators import Sample
+from helpers.examples import KINDS
+
+
+def test_intercept_and_error_are_those_of_least_squares() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(50, 3)) * [1.0, 1e3, 1e-3]
+    y = 2.0 + x @ [0.5, -2e-3, 40.0] + rng.normal(size=50)
+    design = np.column_stack([np.ones(50), x])
+    weights, residual, _, _ = np.linalg.lstsq(design, y, rcond=None)
+    error = np.sqrt(residual[0] / 46 * np.linalg.inv(design.T @ design)[0, 0])
+    slopes, found = Moments.of_sums(50, y.sum(), (y * y).sum(), y @ x, x).regress()
+    assert found.value == pytest.approx(weights[0], abs=1e-9)
+    assert found.value_se == pytest.approx(error, rel=1e-9)
+    assert slopes == pytest.approx(weights[1:], rel=1e-8)
+    fitted = regression(y, x)
+    assert fitted is not None
+    assert fitted[0] == pytest.approx(y - x @ weights[1:], abs=1e-9)
+    one = mean_estimate(fitted[0], Missed(0.0, 0.0), inflation=fitted[1])
+    assert one.value_se == pytest.approx(error, rel=0.05)  # by leverages and skewness
+
+
+def test_errors_count_the_leverage_of_every_draw() -> None:
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+    design = np.column_stack([np.ones(60), x])
+    hat = design @ np.linalg.inv(design.T @ design) @ design.T
+    each, inflation = regression(y, x) or (y, 0.0)
+    off = each - each.mean()
+    distance = float(
+        x.mean(axis=0) @ np.linalg.inv((x - x.mean(0)).T @ (x - x.mean(0))) @ x.mean(0)
+    )
+    jackknife = np.sum((off / (1.0 - np.diag(hat))) ** 2) / np.sum(off**2)
+    assert inflation == pytest.approx(np.sqrt(jackknife * (1 + 60 * distance)), rel=1e-9)
+
+
+def test_a_control_given_twice_does_no_harm() -> None:
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=(60, 1)), rng.normal(size=60)
+    once, twice = regression(y, x), regression(y, np.hstack([x, 7 * x]))
+    assert once is not None
+    assert twice is not None
+    assert twice[0] == pytest.approx(once[0], abs=1e-9)
+    assert twice[1] == pytest.approx(once[1], rel=1e-9)
+
+
+def test_a_control_that_few_draws_decide_is_left_out() -> None:
+    rng = np.random.default_rng(6)
+    y, x = rng.normal(size=200), np.zeros((200, 1))
+    x[:, 0] = 1e-3 * rng.normal(size=200)
+    x[:2, 0] = 100.0
+    fitted = regression(y, x)
+    assert fitted is None or np.array_equal(fitted[0], y)
+
+
+@pytest.mark.parametrize("due", [0.5, 2.0, 5.0, 12.0, 25.0, 60.0])
+def test_errors_hold_where_rare_draws_decide(due: float) -> None:
+    # of 500 draws a Poisson number differ, by 1: beyond three errors a few times in a thousand
+    rng = np.random.default_rng(7)
+    off = []
+    for _ in range(2000):
+        each = (rng.random(500) < due / 500).astype(float)
+        found = mean_estimate(each, Missed(1.0, 1.0))
+        off.append((found.value - due / 500) / found.value_se)
+    assert np.mean(np.abs(off) > 3.0) < 0.006
+
+
+def sample(draws: int) -> Sample:
+    rng = np.random.default_rng(3)
+    mean = rng.normal(size=draws)
+    reward, none = mean + rng.normal(size=draws), np.empty((draws, 0))
+    return Sample(reward, mean, None, None, None, None, none, np.ones(draws), Missed(10.0, 10.0))
+
+
+def test_a_regression_needs_enough_draws() -> None:
+    assert set(estimate(sample(2 * MIN_DRAWS - 1)).by_method) == {"plain"}
+    assert set(estimate(sample(2 * MIN_DRAWS)).by_method) == {"plain", "regression"}
+
+
+def test_contributions_average_to_the_value() -> None:
+    found = estimate(sample(500))
+    assert found.contributions.mean() == pytest.approx(found.best.value, abs=1e-12)
+
+
+def test_moments_of_the_largest_of_uniform_variables() -> None:
+    first, second = best_mean_moments(Problem.uniform(arms=7, horizon=3))
+    assert first == pytest.approx(7 / 8, abs=1e-10)
+    assert second == pytest.approx(7 / 9, abs=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["heterogeneous", "seasonal", "deployed"])
+def test_moments_of_the_largest_mean_agree_with_draws(kind: str) -> None:
+    problem, rng = KINDS[kind](4), np.random.default_rng(4)
+    groups = [problem.groups[k] for k in problem.group_of_arm]
+    means = [
+        g.reward_bad[0] + (g.reward_good[0] - g.reward_bad[0]) * rng.beta(g.alpha, g.beta, 400_000)
+        for g in groups
+    ]
+    largest = np.max(means, axis=0)
+    for power, found in enumerate(best_mean_moments(problem), start=1):
+        error = np.std(largest**power) / np.sqrt(largest.size)
+        assert found == pytest.approx(np.mean(largest**power), abs=4.5 * error)

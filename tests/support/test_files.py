@@ -1,0 +1,65 @@
+"""Files appear whole or not at all."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from decobandit.support import files, write_whole
+
+SRC = Path(__file__).parents[2] / "src" / "decobandit"
+
+
+def test_text_and_bytes_are_written_and_nothing_is_left_over(tmp_path: Path) -> None:
+    write_whole(tmp_path / "a", "grüße\n")
+    write_whole(str(tmp_path / "b"), b"\x00\xff")
+    assert (tmp_path / "a").read_bytes() == "grüße\n".encode()
+    assert (tmp_path / "b").read_bytes() == b"\x00\xff"
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "b"}
+
+
+def test_a_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a"
+    write_whole(file, "old")
+
+    def fail(number: int) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(files.os, "fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_whole(file, "new")
+    assert file.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_link_stays_a_link_and_permissions_stay(tmp_path: Path) -> None:
+    file, link = tmp_path / "a", tmp_path / "link"
+    file.write_text("old")
+    file.chmod(0o640)
+    link.symlink_to(file)
+    write_whole(link, "new")
+    assert link.is_symlink()
+    assert file.read_text() == "new"
+    assert file.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes with names are POSIX's")
+def test_a_pipe_is_written_to(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    write_whole(pipe, "content")
+    reader.join(20)
+    assert read == ["content"]
+    assert pipe.is_fifo()
+
+
+def test_result_files_are_written_in_one_place() -> None:
+    ways = ("write_text(", "write_bytes(", "os.replace(", ".partial")
+    sources = {path: path.read_text(encoding="utf-8") for path in SRC.rglob("*.py")}
+    found = {path.name for path, text in sources.items() if any(way in text for way in ways)}
+    # a backup is a copy that SQLite makes, and moved into place when it was checked
+    assert found == {"files.py", "backup.py"}

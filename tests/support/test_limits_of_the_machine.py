@@ -1,0 +1,138 @@
+"""Memory and processors that a process may use: those of the machine, and of its control groups."""
+
+from pathlib import Path
+
+import pytest
+
+from decobandit.support import available_bytes, cgroups, limit_bytes, memory, refuse_over, workers
+
+GB = 10**9
+
+
+def tree(folder: Path, membership: str, files: dict[str, str]) -> tuple[Path, Path]:
+    """Made-up /proc/self/cgroup and /sys/fs/cgroup."""
+    (folder / "cgroup").write_text(membership)
+    for name, text in files.items():
+        path = folder / "fs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+    return folder / "cgroup", folder / "fs"
+
+
+@pytest.mark.parametrize(
+    ("membership", "files", "left"),
+    [
+        # version 2: the group's own limit
+        ("0::/a/b\n", {"a/b/memory.max": "5000", "a/b/memory.current": "2000"}, 3000),
+        # a group above it leaves less
+        (
+            "0::/a/b\n",
+            {"a/b/memory.max": "5000", "a/b/memory.current": "2000",
+             "a/memory.max": "6000", "a/memory.current": "5500"},
+            500,
+        ),
+        # files in memory give way
+        (
+            "0::/a\n",
+            {"a/memory.max": "5000", "a/memory.current": "4000",
+             "a/memory.stat": "anon 100\ninactive_file 1500\nactive_file 9"},
+            2500,
+        ),
+        ("0::/a\n", {"a/memory.max": "max", "a/memory.current": "4000"}, None),
+        ("0::/a\n", {"a/memory.max": "3000", "a/memory.current": "4000"}, 0),
+        ("0::/\n", {"memory.max": "3000", "memory.current": "1000"}, 2000),
+        # version 1, beside an empty version 2
+        (
+            "4:memory:/docker/1a\n1:cpu,cpuacct:/docker/1a\n0::/\n",
+            {"memory/docker/1a/memory.limit_in_bytes": "8000",
+             "memory/docker/1a/memory.usage_in_bytes": "3000",
+             "memory/docker/1a/memory.stat": "inactive_file 7\ntotal_inactive_file 1000",
+             "memory/memory.limit_in_bytes": "9223372036854771712",
+             "memory/memory.usage_in_bytes": "3000"},
+            6000,
+        ),
+        # inside a container, the path is the host's and the top is the container's
+        (
+            "4:memory:/docker/1a\n",
+            {"memory/memory.limit_in_bytes": "8000", "memory/memory.usage_in_bytes": "3000"},
+            5000,
+        ),
+        ("0::/a\n", {}, None),
+        ("", {}, None),
+        ("nonsense\n\n:\n", {"memory.max": "nonsense", "memory.current": "1"}, None),
+    ],
+)  # fmt: skip
+def test_memory_that_control_groups_leave(
+    tmp_path: Path, membership: str, files: dict[str, str], left: int | None
+) -> None:
+    assert cgroups.memory_left(cgroups.memory_groups(*tree(tmp_path, membership, files))) == left
+
+
+@pytest.mark.parametrize(
+    ("membership", "files", "processors"),
+    [
+        ("0::/a\n", {"a/cpu.max": "200000 100000"}, 2),
+        ("0::/a\n", {"a/cpu.max": "150000 100000"}, 2),
+        ("0::/a\n", {"a/cpu.max": "1000 100000"}, 1),
+        ("0::/a\n", {"a/cpu.max": "max 100000"}, None),
+        ("0::/a/b\n", {"a/b/cpu.max": "max 100000", "a/cpu.max": "300000 100000"}, 3),
+        (
+            "2:cpu,cpuacct:/a\n",
+            {"cpu,cpuacct/a/cpu.cfs_quota_us": "400000",
+             "cpu,cpuacct/a/cpu.cfs_period_us": "100000"},
+            4,
+        ),
+        ("1:cpu:/\n", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
+        ("0::/a\n", {"a/cpu.max": "100000 0"}, None),
+        ("0::/a\n", {"a/cpu.max": "nonsense"}, None),
+        ("0::/a\n", {}, None),
+    ],
+)  # fmt: skip
+def test_processors_that_control_groups_leave(
+    tmp_path: Path, membership: str, files: dict[str, str], processors: int | None
+) -> None:
+    assert cgroups.cpu_limit(*tree(tmp_path, membership, files)) == processors
+
+
+def test_a_machine_without_control_groups_has_no_limit(tmp_path: Path) -> None:
+    assert cgroups.memory_groups(tmp_path / "none", tmp_path) == []
+    assert cgroups.cpu_limit(tmp_path / "none", tmp_path) is None
+
+
+def test_the_smaller_of_machine_and_group_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cgroups, "memory_left", lambda groups: None)
+    machine = available_bytes()
+    assert machine > 10**7
+    monkeypatch.setattr(cgroups, "memory_left", lambda groups: 10**6)
+    assert available_bytes() == 10**6
+    assert limit_bytes() == 700_000
+    monkeypatch.setattr(cgroups, "memory_left", lambda groups: 2**62)
+    assert available_bytes() <= 2**50
+
+
+def test_what_is_left_is_read_anew_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"a/memory.max": "5000", "a/memory.current": "2000"}
+    groups = cgroups.memory_groups(*tree(tmp_path, "0::/a\n", files))
+    monkeypatch.setattr(memory, "_groups", lambda: groups)
+    assert available_bytes() == 3000
+    tree(tmp_path, "0::/a\n", {"a/memory.current": "4500"})
+    assert available_bytes() == 500
+
+
+def test_what_needs_more_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda: 10 * GB)
+    refuse_over(6.9 * GB, "a table", "make it smaller")
+    with pytest.raises(ValueError, match=r"a table needs 7\.1 GB \(limit 7\.0 GB\); make it"):
+        refuse_over(7.1 * GB, "a table", "make it smaller")
+
+
+def test_processors_are_those_that_the_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers.os, "sched_getaffinity", lambda pid: {0, 3, 5}, raising=False)
+    monkeypatch.setattr(workers, "_cpu_limit", lambda: None)
+    assert workers.available_workers() == 3
+    monkeypatch.setattr(workers, "_cpu_limit", lambda: 2)
+    assert workers.available_workers() == 2
+    monkeypatch.setattr(workers, "_cpu_limit", lambda: 8)
+    assert workers.available_workers() == 3

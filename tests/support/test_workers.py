@@ -1,0 +1,202 @@
+"""Workers: the number asked for is the number of threads, from the command down to the tables."""
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from decobandit.arm import Calibration, Cones
+from decobandit.arm.gittins_tables import SINGLE_THREAD_STAGES, flat_table
+from decobandit.bounds import gap, information_bound
+from decobandit.evaluation import evaluate
+from decobandit.joint import joint_sweep, optimum
+from decobandit.policies import CalibratedPolicy, KlUcbPolicy, OptimalPolicy, curve, fh_gittins
+from decobandit.prices import dual_value, solve
+from decobandit.prices import market as market_module
+from decobandit.problem import Arm, Beta, Problem
+from decobandit.simulation import simulate
+from decobandit.studies import here
+from decobandit.support import limited_workers, pool, renamed_keyword, worker_count, workers
+
+SRC = Path(__file__).parents[2] / "src" / "decobandit"
+
+
+def several(horizon: int) -> Problem:
+    """Three kinds of arms."""
+    arms = tuple(Arm(name=f"{k}", prior=Beta(good=1 + 0.5 * k, bad=1.5)) for k in range(3))
+    return Problem(arms=arms, horizon=horizon)
+
+
+SMALL = several(6)
+LONG = several(SINGLE_THREAD_STAGES + 2)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Sizes of the pools that are made, on a machine that seems to have 4 processors."""
+    sizes: list[int] = []
+    make = workers._threads
+
+    def counted(number: int) -> ThreadPoolExecutor:
+        sizes.append(number)
+        return make(number)
+
+    monkeypatch.setattr(workers, "_threads", counted)
+    monkeypatch.setattr(workers, "available_workers", lambda: 4)
+    # small problems are worth threads here
+    monkeypatch.setattr(joint_sweep, "SMALL_LEVEL", 0)
+    monkeypatch.setattr(joint_sweep, "SHORT_HORIZON", 0)
+    monkeypatch.setattr(market_module, "STAGES_IN_STEP", 1)
+    monkeypatch.setattr(curve, "STATES_PER_THREAD", 16)
+    return sizes
+
+
+def calibrated_table(number: int | None) -> object:
+    base = np.linspace(0.3, 0.1 + 1e-6 * np.random.default_rng().random(), LONG.stages)
+    return Calibration(LONG, base, sweeps=64, workers=number).stage_index(0)
+
+
+def gittins(number: int | None) -> object:
+    return flat_table(
+        alpha=1.0,
+        beta=1.0,
+        reward_good=1.0,
+        reward_bad=0.0,
+        stages=SINGLE_THREAD_STAGES + 1,
+        workers=number,
+    )
+
+
+def cones(number: int | None) -> object:
+    return Cones(SMALL, np.full(6, 0.5), workers=number).terms(0, 0, 0, 0)
+
+
+def a_curve(number: int | None) -> object:
+    def root(a: Any, b: Any, v: float, out: Any) -> None:
+        out[:] = v
+
+    same = curve.Curve(np.arange(1.0, 41.0), root, lambda n, g: (n, g), workers=number)
+    return same.at(30)
+
+
+def tabled(number: int | None) -> object:
+    """Its tables are made in the middle of a simulation, by a policy that was given no number."""
+    policies = [KlUcbPolicy(LONG), fh_gittins(LONG)]
+    return simulate(LONG, policies, draws=2, per_draw=1, workers=number)
+
+
+def evaluated(number: int | None) -> object:
+    policy = KlUcbPolicy(several(8))
+    return evaluate(policy.problem, policy, workers=number)
+
+
+COMPUTE: dict[str, Callable[[int | None], object]] = {
+    "solve": lambda n: solve(SMALL, tol=1e-2, workers=n),
+    "dual_value": lambda n: dual_value(SMALL, np.full(6, 0.5), workers=n),
+    "optimum": lambda n: optimum(SMALL, workers=n),
+    "optimum of two arms": lambda n: optimum(Problem.uniform(arms=2, horizon=20), workers=n),
+    "optimal policy": lambda n: OptimalPolicy(SMALL, workers=n),
+    "simulate": lambda n: simulate(SMALL, [KlUcbPolicy(SMALL)], draws=2, per_draw=1, workers=n),
+    "tables in a simulation": tabled,
+    "tables in an evaluation": evaluated,
+    "gap": lambda n: gap(SMALL, KlUcbPolicy(SMALL), method="simulated", draws=2, workers=n),
+    "information bound": lambda n: information_bound(SMALL, draws=3, workers=n),
+    "calibrated table": calibrated_table,
+    "gittins table": gittins,
+    "cones": cones,
+    "curve": a_curve,
+}
+
+
+@pytest.mark.parametrize("name", COMPUTE)
+def test_one_worker_starts_no_thread(started: list[int], name: str) -> None:
+    before = threading.active_count()
+    COMPUTE[name](1)
+    assert started == []
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("name", COMPUTE)
+def test_workers_are_as_many_as_asked_for_or_all(started: list[int], name: str) -> None:
+    COMPUTE[name](2)
+    assert set(started) == {2}
+    started.clear()
+    COMPUTE[name](None)
+    assert max(started) in (3, 4)  # no more than there are pieces of work
+    started.clear()
+    with limited_workers(1):
+        COMPUTE[name](None)
+        COMPUTE[name](3)  # an inner number does not pass the outer one
+    assert started == []
+
+
+def test_work_in_a_pool_starts_no_threads(started: list[int]) -> None:
+    with pool(worker_count(3)) as threads:
+        assert threads.map(lambda _: worker_count(), range(5)) == [1] * 5
+        assert threads.map(lambda _: worker_count(8), range(5)) == [1] * 5
+    assert started == [3]
+    assert worker_count() == 4
+
+
+def test_one_worker_is_the_calling_thread() -> None:
+    with pool(1) as threads:
+        assert threads.map(lambda _: threading.get_ident(), "ab") == [threading.get_ident()] * 2
+
+
+@pytest.mark.parametrize("number", [0, -1, "2", 1.5])
+def test_other_numbers_are_refused(number: Any) -> None:
+    message = f"workers: {number!r} is not allowed; must be a number, 1 or more"
+    with pytest.raises(ValueError, match=message):
+        solve(SMALL, workers=number)
+
+
+def test_threads_are_started_in_one_place() -> None:
+    sources = {path: path.read_text(encoding="utf-8") for path in SRC.rglob("*.py")}
+    making = {path.name for path, text in sources.items() if "ThreadPoolExecutor" in text}
+    counting = {path.name for path, text in sources.items() if "cpu_count" in text}
+    assert making == counting == {"workers.py"}
+
+
+@pytest.mark.parametrize(
+    "old",
+    [
+        lambda: solve(SMALL, tol=1e-2, threads=1),  # type: ignore[call-arg]
+        lambda: dual_value(SMALL, np.full(6, 0.5), threads=1),  # type: ignore[call-arg]
+        lambda: optimum(SMALL, threads=1),  # type: ignore[call-arg]
+        lambda: OptimalPolicy(SMALL, threads=1),  # type: ignore[call-arg]
+        lambda: simulate(SMALL, [KlUcbPolicy(SMALL)], draws=2, per_draw=1, threads=1),  # type: ignore[call-arg]
+        lambda: gap(SMALL, KlUcbPolicy(SMALL), draws=2, threads=1),  # type: ignore[call-arg]
+        lambda: information_bound(SMALL, draws=2, threads=1),  # type: ignore[call-arg]
+        lambda: here(threads=1),  # type: ignore[call-arg]
+    ],
+)
+def test_threads_is_the_old_name_of_workers(started: list[int], old: Callable[[], object]) -> None:
+    with pytest.warns(DeprecationWarning, match=r"\(threads=\) is deprecated"):
+        old()
+    assert started == []
+
+
+def test_an_old_keyword_warns_at_the_line_that_uses_it() -> None:
+    @renamed_keyword("before", "after")
+    def double(*, after: int) -> int:
+        return 2 * after
+
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        assert double(before=3) == 6  # type: ignore[call-arg]
+    assert [each.filename for each in seen] == [__file__]
+    with pytest.raises(TypeError, match="'before' is the old name of 'after'"):
+        double(before=3, after=4)  # type: ignore[call-arg]
+
+
+def test_tables_do_not_depend_on_workers() -> None:
+    base = np.linspace(0.31, 0.12, LONG.stages)
+    one, more = (CalibratedPolicy(LONG, fh_gittins(LONG).path, base, sweeps=64) for _ in range(2))
+    with limited_workers(1):
+        first = one.stage_index(20)
+    assert np.array_equal(first, more.stage_index(20))

@@ -1,0 +1,139 @@
+"""The price path of the calibrated index is chosen by what it earns."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from decobandit.arm import PricePath
+from decobandit.joint import optimum
+from decobandit.paper import published, table1
+from decobandit.policies import (
+    DEFAULT_POLICY,
+    CalibratedPolicy,
+    Context,
+    fh_gittins,
+    make_policies,
+    make_policy,
+)
+from decobandit.prices import solve
+from decobandit.problem import Arm, Beta, Problem, Reward, Terminal
+from decobandit.trials import create_trial, open_trial
+from decobandit.tuning import path_search
+from decobandit.tuning.path_search import DEFAULT_PREMIUM, choose_path, premium_path
+from helpers.examples import seasonal
+from helpers.values import evaluated
+
+
+@pytest.mark.parametrize(("arms", "horizon"), [(3, 20), (5, 20), (15, 20)])
+def test_calibrated_index_loses_at_most_three_fifths_of_what_fh_gittins_loses(
+    arms: int, horizon: int
+) -> None:
+    problem = Problem.uniform(arms=arms, horizon=horizon)
+    prices = solve(problem).prices
+    chosen = choose_path(problem, prices=prices)
+    value = evaluated(CalibratedPolicy(problem, chosen.path, prices)).value
+    best = optimum(problem).value
+    assert chosen.value == value
+    assert best - value <= 0.6 * (best - evaluated(fh_gittins(problem)).value)
+
+
+def test_flat_path_is_kept_where_nothing_earns_more() -> None:
+    problem = Problem.uniform(arms=3, horizon=6)
+    assert choose_path(problem, prices=solve(problem).prices).path == PricePath()
+
+
+def test_longer_problems_are_compared_by_simulation() -> None:
+    long = Problem.uniform(arms=5, horizon=path_search.MOST_STAGES + 12)
+    prices = solve(long).prices
+    chosen = choose_path(long, prices=prices)
+    assert (chosen.method, chosen.value) == ("simulated", None)
+    assert not chosen.path.flat
+    # the exact road, on a problem that it can still take
+    value, flat = (
+        evaluated(CalibratedPolicy(long, path, prices, sweeps=512)).value
+        for path in (chosen.path, PricePath())
+    )
+    assert value > flat
+    assert choose_path(long, prices=prices) == chosen  # the same draws each time
+    short = Problem.uniform(arms=2, horizon=8)
+    assert choose_path(short, prices=solve(short).prices, limit_states=10).method == "simulated"
+
+
+def test_a_premium_fades_in_proportion_to_the_horizon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(path_search, "SIMULATED_STAGES", 60)
+    monkeypatch.setattr(path_search, "PREMIUMS", (0.0, 0.8))
+    long = Problem.uniform(arms=5, horizon=240)
+    assert choose_path(long, prices=np.zeros(240)).path == premium_path(0.8, 240)
+    assert premium_path(0.8, 64) == PricePath(kappa=0.1)
+
+
+def test_what_cannot_be_simulated_gets_the_default_path() -> None:
+    listed = seasonal(path_search.SIMULATED_STAGES + 1)
+    chosen = choose_path(listed, prices=np.zeros(listed.stages))
+    assert chosen.method == "default"
+    assert chosen.path == premium_path(DEFAULT_PREMIUM, listed.horizon)
+
+
+def test_table1_row_is_in_order_and_below_the_bound() -> None:
+    first = published.table1()[0]
+    (row,) = table1.run([first])
+    assert (first.arms, first.horizon, first.bf, first.deco) == (3, 10, 6.409, 6.411)
+    assert row.optimum == pytest.approx(6.409642857142857, abs=1e-12)
+    assert row.rolling_deco is not None
+    assert max(row.deco, row.rolling_deco) <= row.fh_gittins <= row.deco_calibrated <= row.optimum
+    assert row.optimum < row.upper_bound == pytest.approx(6.716877801660787, rel=1e-6)
+    text = table1.to_markdown([row])
+    assert "6.411" in text
+    assert f"{row.deco:.6f}" in text
+    assert table1.to_csv([row]).splitlines()[1].startswith("3,10,6.409,,6.411,6.409642857")
+
+
+# -- where an arm is deployed -------------------------------------------------------------------
+
+
+def deployed(arms: int, horizon: int, reward: float, deploy: float, prior: Beta) -> Problem:
+    own = Reward(good=reward, bad=0.0)
+    made = tuple(Arm(name=f"{i}", prior=prior, reward=own) for i in range(arms))
+    return Problem(arms=made, horizon=horizon, terminal=Terminal(deploy=deploy))
+
+
+DEPLOYED = [
+    deployed(3, 8, 0.1, 20.0, Beta(good=1, bad=1)),
+    deployed(2, 6, 0.05, 5.0, Beta(good=0.5, bad=2.5)),
+    deployed(2, 7, 1.0, 2.0, Beta(good=2.0, bad=0.7)),
+    deployed(3, 5, 0.3, 50.0, Beta(good=1.4, bad=1.1)),
+]
+
+
+@pytest.mark.parametrize("problem", DEPLOYED)
+def test_with_a_deployment_the_default_is_not_beaten_by_the_knowledge_gradient(
+    problem: Problem,
+) -> None:
+    made = make_policy(problem, DEFAULT_POLICY)
+    value = evaluated(made).value
+    for rival in ("knowledge-gradient", "fh-gittins"):
+        assert value >= evaluated(make_policy(problem, rival)).value - 1e-12
+    again = Context(problem, parameters=made.record(), given=solve(problem))
+    (same,) = make_policies(again, [DEFAULT_POLICY])
+    assert type(same) is type(made)
+    assert evaluated(same).value == value
+    assert make_policy(problem, DEFAULT_POLICY).arm_index(0, 0, 0, 0).path is not None
+
+
+def test_the_knowledge_gradient_is_taken_only_where_it_earns_more() -> None:
+    chosen = [
+        choose_path(problem).gradient for problem in (*DEPLOYED, Problem.uniform(arms=2, horizon=6))
+    ]
+    assert chosen[0]
+    assert not chosen[-1]
+    short = choose_path(DEPLOYED[0], limit_states=10)  # by simulation
+    assert (short.method, short.gradient) == ("simulated", True)
+
+
+def test_a_trial_with_a_deployment_replays_what_the_default_decided(tmp_path: Path) -> None:
+    trial = create_trial(DEPLOYED[0], name="pilot", db=tmp_path / "trials.db")
+    for outcome in (1, 0, 1):
+        trial.tell(trial.ask().id, outcome)
+    assert trial.replay().ok
+    assert open_trial("pilot", db=tmp_path / "trials.db").replay().ok
