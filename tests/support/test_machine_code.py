@@ -14,7 +14,7 @@ import pytest
 
 import decobandit
 from decobandit.support import machine_code
-from decobandit.support.machine_code import IN_USE, KEPT, code_folder
+from decobandit.support.machine_code import IN_USE, KEPT, code_root, use_folder
 
 SOURCES = Path(decobandit.__file__).parent
 # `lay_out` stands in policies/kernels and calls `spot` of problem/kernels: where (0, 0) is put
@@ -22,11 +22,12 @@ LAY_OUT = """
 import json, sys
 import numpy as np
 from decobandit.policies.kernels.index_play import lay_out
-from decobandit.support.kernels.compiled import FOLDER
+from decobandit.support.kernels.compiled import CONTENT, ROOT
 table = np.zeros((1, 8, 1))
 lay_out(np.ones((1, 1)), 0, 0, 1, table)
 hits = sum(lay_out.stats.cache_hits.values())
-print(json.dumps([int(table[0, :, 0].argmax()), hits, str(FOLDER)]))
+kept = str(ROOT), CONTENT["policies.index_play"], CONTENT["policies.beta"]
+print(json.dumps([int(table[0, :, 0].argmax()), hits, *kept]))
 """
 OF_A_USER = """
 import json
@@ -69,13 +70,17 @@ def test_an_edit_in_a_called_kernel_is_seen_and_equal_sources_share_code(
     tmp_path: Path, run: Run
 ) -> None:
     copy = copy_package(tmp_path / "one")
-    assert run(copy)[:2] == [0, 0]
+    before = run(copy)
+    assert before[:2] == [0, 0]
     layout = copy / "decobandit" / "problem" / "kernels" / "layout.py"
     text = layout.read_text(encoding="utf-8")
     edited = text.replace("(bad - 1) // 2 + good", "(bad - 1) // 2 + good + 3")
     assert edited != text
     layout.write_text(edited, encoding="utf-8")
-    assert run(copy)[:2] == [3, 0]
+    after = run(copy)
+    assert after[:2] == [3, 0]
+    assert after[3] != before[3]
+    assert after[4] == before[4]  # beta.py calls nothing of layout.py: it keeps its code
     assert run(copy_package(tmp_path / "two"))[:2] == [0, 1]
 
 
@@ -84,8 +89,8 @@ def test_a_zipped_package_keeps_code_too(tmp_path: Path, run: Run) -> None:
     with zipfile.ZipFile(archive, "w") as file:
         for path in copy_package(tmp_path / "plain").rglob("*.py"):
             file.write(path, path.relative_to(tmp_path / "plain"))
-    kept = run(tmp_path / "plain")[2]
-    assert run(archive) == [0, 1, kept]
+    kept = run(tmp_path / "plain")[2:]
+    assert run(archive) == [0, 1, *kept]
 
 
 def test_functions_of_others_are_kept_where_numba_keeps_them(tmp_path: Path, run: Run) -> None:
@@ -100,10 +105,9 @@ def test_numbas_folder_is_used_where_it_is_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(machine_code.ENVIRONMENT, raising=False)
-    folder = code_folder("content", str(tmp_path / "numba"))
-    assert folder == tmp_path / "numba" / "decobandit" / "kernels" / "content"
+    assert code_root(str(tmp_path / "numba")) == tmp_path / "numba" / "decobandit" / "kernels"
     monkeypatch.setenv(machine_code.ENVIRONMENT, str(tmp_path / "own"))
-    assert code_folder("content", str(tmp_path / "numba")) == tmp_path / "own/kernels/content"
+    assert code_root(str(tmp_path / "numba")) == tmp_path / "own/kernels"
 
 
 def test_the_next_folder_is_used_where_one_cannot_be_written(
@@ -113,9 +117,9 @@ def test_the_next_folder_is_used_where_one_cannot_be_written(
     taken.write_text("", encoding="utf-8")
     monkeypatch.setenv(machine_code.ENVIRONMENT, str(taken))
     monkeypatch.setenv("XDG_CACHE_HOME", str(taken))
-    assert code_folder("content", str(tmp_path)) == tmp_path / "decobandit/kernels/content"
+    assert code_root(str(tmp_path)) == tmp_path / "decobandit/kernels"
     monkeypatch.setattr(machine_code, "_roots", lambda told: [taken, taken / "below"])
-    assert code_folder("content") is None
+    assert code_root() is None
 
 
 def test_without_a_folder_kernels_are_compiled_in_memory(tmp_path: Path, run: Run) -> None:
@@ -123,19 +127,28 @@ def test_without_a_folder_kernels_are_compiled_in_memory(tmp_path: Path, run: Ru
     source = copy / "decobandit" / "support" / "machine_code.py"
     text = source.read_text(encoding="utf-8")
     source.write_text(f"{text}\n\ndef _roots(told):\n    return []\n", encoding="utf-8")
-    assert run(copy) == [0, 0, "None"]
+    assert run(copy)[:3] == [0, 0, "None"]
     assert not (tmp_path / "cache").exists()
 
 
-def test_the_last_used_folders_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(machine_code.ENVIRONMENT, str(tmp_path))
-    root, now = tmp_path / "kernels", time.time()
+def test_records_that_kernels_take_belong_to_the_content_of_all_of_them(
+    tmp_path: Path, run: Run
+) -> None:
+    copy = copy_package(tmp_path / "one")
+    before = run(copy)
+    with (copy / "decobandit" / "prices" / "kernels" / "bands.py").open("a") as file:
+        file.write("# the order of fields is part of the code\n")
+    assert all(one != two for one, two in zip(before[3:], run(copy)[3:], strict=True))
+
+
+def test_the_last_used_folders_stay(tmp_path: Path) -> None:
+    root, now = tmp_path / "arm.backward", time.time()
     ages = {f"old-{i}": IN_USE * (i + 2) for i in range(KEPT + 1)} | {"running": IN_USE / 2}
     for name, age in ages.items():
-        (root / name / "arm").mkdir(parents=True)
+        (root / name).mkdir(parents=True)
         os.utime(root / name, (now - age, now - age))
-    assert code_folder("old-0") == root / "old-0"  # not new: nothing is removed
+    use_folder(root / "old-0")  # not new: nothing is removed
     assert {path.name for path in root.iterdir()} == set(ages)
-    assert code_folder("new") == root / "new"
+    use_folder(root / "new")
     left = {path.name for path in root.iterdir()}
     assert left == {"new", "old-0", "running", *(f"old-{i}" for i in range(1, KEPT - 2))}

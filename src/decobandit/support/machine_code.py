@@ -1,16 +1,17 @@
 """Where the machine code of compiled kernels is kept on disk.
 
-One folder for each content of all kernel sources together, under the first of these that can be
-written to:
+One folder for each file of kernels and each content that its code can depend on (its own, that of
+the files that it imports, and that of the records that kernels take), under the first of these that
+can be written to:
 
     $DECO_CACHE                        where it is set
     the folder that numba is told      NUMBA_CACHE_DIR, where it is set
     the user's folder for caches       ~/.cache/decobandit and its like on other systems
     __pycache__ of the package
 
-Code compiled from other sources is therefore never found, whichever kernel was edited, and
-installations that have the same kernels share their code. Folders that were not used lately are
-removed when a new one is made.
+Code compiled from other sources is therefore never found, whichever kernel was edited; an edit
+compiles the kernels that depend on it and no others; and installations that have the same kernels
+share their code. Folders that were not used lately are removed when a new one is made.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -31,42 +33,88 @@ Kernel: TypeAlias = Callable[..., Any]  # compiled functions are described by th
 Decorator: TypeAlias = Callable[[Kernel], Kernel]
 ENVIRONMENT = "DECO_CACHE"
 PACKAGE = __name__.partition(".")[0]
-KEPT = 4  # folders, the last used ones; about 15 MB each
+KEPT = 4  # folders of a file, the last used ones; about 15 MB for all files
 IN_USE = 3600.0  # seconds since the last start of a program that uses a folder: it may still run
 SOURCES = (".py", ".pyc")  # the second where an installation has no sources
+RECORD = b"(NamedTuple)"  # kernels take records without importing them
+IMPORT = re.compile(rb"^from (\.+)([\w.]*) import", re.MULTILINE)
 
 
-def content_of_kernels(versions: Iterable[str]) -> str:
-    """A hash of all kernel sources of the package and of the versions of what compiles them."""
-    found = hashlib.sha256("\n".join(versions).encode())
-    for room in sorted(files(PACKAGE).iterdir(), key=lambda entry: entry.name):
+def content_of_kernels(versions: Iterable[str]) -> dict[str, str]:
+    """By file of kernels ("room.name"): a hash of all that its machine code can depend on.
+
+    versions: of what compiles it.
+    """
+    texts = _kernel_sources()
+    records = {name for name, text in texts.items() if RECORD in text}
+    needs = {name: _imported(name, text, texts) for name, text in texts.items()}
+    return {name: _hash(versions, texts, _reached(name, needs) | records) for name in texts}
+
+
+def _kernel_sources() -> dict[str, bytes]:
+    texts: dict[str, bytes] = {}
+    for room in files(PACKAGE).iterdir():
         kernels = room / "kernels"
-        if not kernels.is_dir():
-            continue
-        for file in sorted(kernels.iterdir(), key=lambda entry: entry.name):
-            if file.name.endswith(SOURCES):
-                text = file.read_bytes()
-                found.update(f"\n{room.name}/{file.name} {len(text)}\n".encode())
-                found.update(text)
+        if kernels.is_dir():
+            for file in sorted(kernels.iterdir(), key=lambda entry: entry.name):
+                stem, _, ending = file.name.partition(".")
+                if f".{ending}" in SOURCES:
+                    texts.setdefault(f"{room.name}.{stem}", file.read_bytes())
+    return texts
+
+
+def _imported(name: str, text: bytes, texts: Mapping[str, bytes]) -> set[str]:
+    """Files of kernels that one imports; all where its imports cannot be told (bytecode)."""
+    room, found = name.partition(".")[0], set[str]()
+    if b"\0" in text:
+        return set(texts)
+    for dots, path in IMPORT.findall(text):
+        other = f"{room}.{path.decode()}" if dots == b"." else path.decode().replace(".kernels", "")
+        if other in texts:
+            found.add(other)
+        elif dots == b"." or path.endswith(b"kernels"):  # a whole folder of kernels
+            return set(texts)
+    return found
+
+
+def _reached(name: str, needs: Mapping[str, set[str]]) -> set[str]:
+    reached, ahead = set[str](), [name]
+    while ahead:
+        at = ahead.pop()
+        if at not in reached:
+            reached.add(at)
+            ahead.extend(needs[at])
+    return reached
+
+
+def _hash(versions: Iterable[str], texts: Mapping[str, bytes], names: Iterable[str]) -> str:
+    found = hashlib.sha256("\n".join(versions).encode())
+    for name in sorted(names):
+        found.update(f"\n{name} {len(texts[name])}\n".encode())
+        found.update(texts[name])
     return found.hexdigest()[:32]
 
 
-def code_folder(content: str, told: str = "") -> Path | None:
-    """The folder for code of this content, ready to be written to; None where there is none.
+def code_root(told: str = "") -> Path | None:
+    """The folder of all machine code, ready to be written to; None where there is none.
 
     told: the folder that numba is told to use, if any.
     """
     for root in _roots(told):
-        folder = root / content
         with contextlib.suppress(OSError):
-            new = not folder.exists()
-            folder.mkdir(parents=True, exist_ok=True)
-            tempfile.TemporaryFile(dir=folder).close()  # a full or read-only disk says so here
-            os.utime(folder)
-            if new:
-                _remove_old(root)
-            return folder
+            root.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=root).close()  # a full or read-only disk says so here
+            return root
     return None
+
+
+def use_folder(folder: Path) -> None:
+    """Make the folder of one content of a file, or note that it is in use."""
+    new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    os.utime(folder)
+    if new:
+        _remove_old(folder.parent)
 
 
 def _roots(told: str) -> Iterable[Path]:
@@ -88,7 +136,7 @@ def _user_caches() -> Path:
 
 
 def _remove_old(root: Path) -> None:
-    """Remove all folders but the last used ones and those that may be in use."""
+    """Remove all folders of a file but the last used ones and those that may be in use."""
     used = {}
     for folder in root.iterdir():
         with contextlib.suppress(OSError):  # another program may have removed it just now

@@ -1,8 +1,8 @@
 """The decorator of all kernels: compiled by numba on first use, and kept on disk.
 
 numba looks for changes in the file that a kernel stands in, not in the kernels that it calls. Here
-all kernels of the package are kept under a hash of all their sources together (`machine_code`), and
-functions of other packages are left alone. numba asks a list of locators where to keep the code of
+the kernels of a file are kept under a hash of all sources that they can depend on (`machine_code`),
+and functions of other packages are left alone. numba asks a list of locators where to keep the code of
 a function; the one below answers for this package only. Where the environment names other locators
 (NUMBA_CACHE_LOCATOR_CLASSES), numba does not ask it, and nothing is kept.
 """
@@ -14,29 +14,33 @@ import numpy as np
 from numba import njit
 from numba.core.caching import CacheImpl
 
-from ..machine_code import PACKAGE, Decorator, Kernel, code_folder, content_of_kernels
+from ..machine_code import PACKAGE, Decorator, Kernel, code_root, content_of_kernels, use_folder
 
 CONTENT = content_of_kernels((numba.__version__, np.__version__))
-FOLDER = code_folder(CONTENT, getattr(numba.config, "CACHE_DIR", ""))
-KEEP = FOLDER is not None and not getattr(numba.config, "CACHE_LOCATOR_CLASSES", "")
+ROOT = code_root(getattr(numba.config, "CACHE_DIR", ""))
+KEEP = ROOT is not None and not getattr(numba.config, "CACHE_LOCATOR_CLASSES", "")
 
 
 class KernelLocator:
-    """Says where numba keeps the machine code of one kernel: in a folder for each room."""
+    """Says where numba keeps the machine code of one kernel: in a folder for each file."""
 
-    def __init__(self, function: Any, file: str, folder: Any) -> None:
+    def __init__(self, function: Any, file: str, root: Any) -> None:
         self._py_file = file  # read by numba for its warnings
-        self._folder = folder / function.__module__.split(".")[1]
+        _, room, _, name = function.__module__.split(".")
+        self._content = CONTENT[f"{room}.{name}"]
+        self._folder = root / f"{room}.{name}" / self._content
         self._line = str(function.__code__.co_firstlineno)
+        if self._folder.exists():
+            use_folder(self._folder)
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Any:
         """A locator, for functions of this package only."""
-        return cls(py_func, py_file, FOLDER) if KEEP and _is_kernel(py_func) else None
+        return cls(py_func, py_file, ROOT) if KEEP and _is_kernel(py_func) else None
 
     def ensure_cache_path(self) -> None:
         """Make the folder."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        use_folder(self._folder)
 
     def get_cache_path(self) -> str:
         """The folder."""
@@ -44,7 +48,7 @@ class KernelLocator:
 
     def get_source_stamp(self) -> str:
         """Content of the sources, not their time: copies of the package share their code."""
-        return CONTENT
+        return self._content
 
     def get_disambiguator(self) -> str:
         """Tells functions of one name in one file apart."""
@@ -53,7 +57,7 @@ class KernelLocator:
 
 def _is_kernel(function: Any) -> bool:
     parts = function.__module__.split(".")
-    return parts[0] == PACKAGE and len(parts) > 2 and parts[2] == "kernels"
+    return parts[0] == PACKAGE and len(parts) == 4 and parts[2] == "kernels"
 
 
 _locators: list[Any] = CacheImpl._locator_classes
