@@ -2,9 +2,9 @@
 
 numba looks for changes in the file that a kernel stands in, not in the kernels that it calls. Here
 the kernels of a file are kept under a hash of all sources that they can depend on (`machine_code`),
-and functions of other packages are left alone. numba asks a list of locators where to keep the code of
-a function; the one below answers for this package only. Where the environment names other locators
-(NUMBA_CACHE_LOCATOR_CLASSES), numba does not ask it, and nothing is kept.
+and functions of other packages are left alone. numba asks a list of locators where to keep the code
+of a function; the one below answers for this package only. Where the environment names other
+locators (NUMBA_CACHE_LOCATOR_CLASSES), numba does not ask it, and nothing is kept.
 """
 
 from typing import Any, overload
