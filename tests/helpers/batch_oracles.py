@@ -40,6 +40,14 @@ def last_reward(arm: Arm, n: int, g: int) -> float:
 
 def arm_value(problem: Problem, arm: Arm, prices: Prices) -> float:
     """What an arm earns alone at prices per unit, by Bellman's equation."""
+    worth = unit_values(problem, arm, prices, 0, 0, 0)
+    return max(worth[a] - a * prices[0] for a in range(problem.units + 1))
+
+
+def unit_values(
+    problem: Problem, arm: Arm, prices: Prices, stage: int, pulls: int, good: int
+) -> list[float]:
+    """What 0, 1, .. units of an arm are worth at a stage, before their price."""
     T, unit = problem.horizon, problem.unit
 
     @cache
@@ -49,14 +57,17 @@ def arm_value(problem: Problem, arm: Arm, prices: Prices) -> float:
             if problem.terminal is not None:
                 deployed = max(problem.terminal.deploy * good_chance(arm, n, g) - prices[T], 0.0)
             return last_reward(arm, n, g) + deployed
+        return max(worth - a * prices[t] for a, worth in enumerate(of_units(t, n, g)))
+
+    def of_units(t: int, n: int, g: int) -> list[float]:
         each = expected_reward(problem, arm, t, n, g)
-        return max(
-            a * (unit * each - prices[t])
+        return [
+            a * unit * each
             + sum(p * value(t + 1, *state) for *state, p in after(arm, n, g, a * unit))
             for a in range(problem.units + 1)
-        )
+        ]
 
-    return value(0, 0, 0)
+    return of_units(stage, pulls, good)
 
 
 def dual(problem: Problem, prices: Prices) -> float:

@@ -99,3 +99,35 @@ def test_the_bound_of_the_published_cell_is_what_was_measured_before() -> None:
     draws = np.random.default_rng(1).beta(100, 100, size=(100_000, 10)).max(axis=1)
     regret = draws.mean() - solve(problem).upper_bound
     assert regret == pytest.approx(0.0084, abs=2e-4)
+
+
+@pytest.mark.parametrize(("seed", "kind"), CASES[::3])
+def test_what_units_are_worth_is_the_recursion_of_one_arm(seed: int, kind: str) -> None:
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, kind)
+    prices = rng.normal(size=problem.stages)
+    relaxation = BatchRelaxation(problem, prices)
+    stage = int(rng.integers(problem.horizon))
+    for k, group in enumerate(problem.groups):
+        arm = problem.arms[group.members[0]]
+        most = problem.units * stage
+        pulls = problem.unit * rng.integers(0, most + 1, size=7)
+        good = rng.integers(0, pulls + 1)
+        found = relaxation.many_unit_values(stage, k, pulls, good)
+        expected = [
+            batch_oracles.unit_values(problem, arm, prices, stage, int(n), int(g))
+            for n, g in zip(pulls, good, strict=True)
+        ]
+        assert found == pytest.approx(np.array(expected), abs=1e-12)
+        assert relaxation.unit_values(stage, k, int(good[0]), int(pulls[0] - good[0])) == (
+            pytest.approx(np.array(expected[0]), abs=1e-12)
+        )
+
+
+def test_values_of_states_that_cannot_be_are_refused() -> None:
+    problem = Problem.uniform(arms=2, horizon=2, pulls_per_stage=4, repeat=True, unit=2)
+    relaxation = BatchRelaxation(problem, [1.0, 1.0])
+    with pytest.raises(ValueError, match="3 pulls of an arm: not units of 2"):
+        relaxation.many_unit_values(1, 0, [2, 3], [1, 1])
+    with pytest.raises(ValueError, match="4 pulls of an arm: too many before stage 0"):
+        relaxation.unit_values(0, 0, 2, 2)

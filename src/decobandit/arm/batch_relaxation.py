@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..problem import Group, Problem, State, check_problem
-from ..support import Floats, Ints, obeys_workers, pool, refuse_over, worker_count
+from ..support import Cache, Floats, Ints, obeys_workers, pool, refuse_over, worker_count
 from .batch_states import UnitStates, states_of_rows, unit_states
-from .kernels.batches import raise_values, stage_slopes, unit_values
+from .kernels.batches import raise_values, stage_slopes, stage_values, unit_values_many
 from .price_checks import price_array
+
+TABLE_BYTES = 1 << 30  # tables of what units are worth, of all stages and kinds of arms
 
 
 class Earnings:
@@ -65,6 +67,7 @@ class BatchRelaxation:
         )
         self.states = [unit_states(problem, group) for group in problem.groups]
         self.earnings = [Earnings(problem, group) for group in problem.groups]
+        self._tables = Cache[tuple[int, int], Floats](TABLE_BYTES, size=lambda table: table.nbytes)
         with pool(min(worker_count(workers), groups)) as threads:
             self._values = list(threads.map(self._swept, range(groups)))
 
@@ -100,25 +103,51 @@ class BatchRelaxation:
 
         The arm has taken whole units so far.
         """
-        states, earned, units = self.states[group], self.earnings[group], self.problem.units
-        row = states.row_of(good + bad)
-        if row is None:
-            raise ValueError(f"{good + bad} pulls of an arm: not whole units of {states.unit}")
-        found = np.empty(units + 1)
-        unit_values(
-            states.alpha, states.beta, states.unit, units, row, float(good), earned.base[stage],
-            earned.spread[stage], states.start, states.good, self.values(stage + 1, group),
-            np.empty(units * states.unit + 1), found,
+        found: Floats = self.many_unit_values(stage, group, [good + bad], [good])[0]
+        return found
+
+    def many_unit_values(
+        self, stage: int, group: int, pulls: npt.ArrayLike, good: npt.ArrayLike
+    ) -> Floats:
+        """`unit_values` of many states of one kind of arm, (states, units + 1).
+
+        pulls, good: (states,). The first call of a stage tabulates all its states.
+        """
+        states = self.states[group]
+        taken, x = np.asarray(pulls, dtype=np.int64), np.asarray(good, dtype=np.float64)
+        rows, rest = np.divmod(taken, states.unit)
+        if rest.any():
+            raise ValueError(f"{taken[rest > 0][0]} pulls of an arm: not units of {states.unit}")
+        if rows.size and rows.max() > self.problem.units * stage:
+            raise ValueError(f"{taken.max()} pulls of an arm: too many before stage {stage}")
+        if np.any((x < 0.0) | (x > taken)):
+            raise ValueError("good: must be from 0 to the pulls of an arm")
+        found = np.empty((rows.size, self.problem.units + 1))
+        unit_values_many(
+            states.start, states.good, self.values(stage + 1, group), self._table(stage, group),
+            rows, x, found,
         )  # fmt: skip
         return found
 
+    def _table(self, stage: int, group: int) -> Floats:
+        """Q(s; a), a = 1 .. units, of all states of a group at a stage."""
+        return self._tables.get_or_make((stage, group), lambda: self._tabulated(stage, group))
+
+    def _tabulated(self, stage: int, group: int) -> Floats:
+        states, earned, units = self.states[group], self.earnings[group], self.problem.units
+        table = np.empty((int(states.start[units * stage + 1]), units))
+        stage_values(
+            states.start, states.mean, states.weights, states.first, units, stage,
+            earned.base[stage], earned.spread[stage], self.values(stage + 1, group), table,
+            int(np.diff(states.start).max()),
+        )  # fmt: skip
+        return table
+
     def arm_values(self, stage: int, state: State) -> Floats:
         """`unit_values` of every arm, (arms, units + 1)."""
-        own = zip(self.problem.group_of_arm, state.good, state.bad, strict=True)
-        known: dict[tuple[int, int, int], Floats] = {}
-        for k, good, bad in own:
-            key = (int(k), good, bad)
-            if key not in known:
-                known[key] = self.unit_values(stage, *key)
-        own = zip(self.problem.group_of_arm, state.good, state.bad, strict=True)
-        return np.array([known[int(k), good, bad] for k, good, bad in own])
+        good, pulls = np.array(state.good), np.array(state.good) + np.array(state.bad)
+        found = np.empty((good.size, self.problem.units + 1))
+        for k, group in enumerate(self.problem.groups):
+            own = list(group.members)
+            found[own] = self.many_unit_values(stage, k, pulls[own], good[own])
+        return found

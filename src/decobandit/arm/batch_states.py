@@ -37,11 +37,6 @@ class UnitStates:
         """Number of states."""
         return int(self.start[-1])
 
-    def row_of(self, pulls: int) -> int | None:
-        """The row of an arm with so many pulls; None where they are no whole units."""
-        row, rest = divmod(pulls, self.unit)
-        return None if rest or row > self.rows else row
-
 
 def unit_states(problem: Problem, group: Group) -> UnitStates:
     """The states of an arm of a group; one object for all groups of the same prior."""

@@ -118,8 +118,8 @@ def hull_slopes(first, values):
 
 
 @compiled(fastmath=FAST)
-def stage_slopes(start, mean, weights, first, units, stage, base, spread, later, slopes, widest):
-    """slopes[s, a - 1]: what the a-th unit adds in the states of a stage, on the hull.
+def stage_values(start, mean, weights, first, units, stage, base, spread, later, values, widest):
+    """values[s, a - 1] = Q_t(s; a), a = 1 .. units, in the states of a stage.
 
     later: V_{t+1}. base, spread: a unit earns base + spread * mean. widest: states of a row.
     """
@@ -136,8 +136,14 @@ def stage_slopes(start, mean, weights, first, units, stage, base, spread, later,
             after, before = before, after
             if row <= rows:
                 for k in range(size):
-                    slopes[at + k, a - 1] = after[k] + a * (base + spread * mean[at + k])
-    for s in range(start[rows + 1]):
+                    values[at + k, a - 1] = after[k] + a * (base + spread * mean[at + k])
+
+
+@compiled
+def stage_slopes(start, mean, weights, first, units, stage, base, spread, later, slopes, widest):
+    """slopes[s, a - 1]: what the a-th unit adds in the states of a stage, on the hull."""
+    stage_values(start, mean, weights, first, units, stage, base, spread, later, slopes, widest)
+    for s in range(slopes.shape[0]):
         hull_slopes(later[s], slopes[s])
 
 
@@ -224,45 +230,42 @@ def follow_stage(
 
 
 @compiled
-def value_at(start, good, later, row, x):
-    """A value table at x good outcomes of a row: between two states on their chord."""
-    at, end = start[row], start[row + 1]
+def place(good, at, end, x):
+    """(k, part): x good outcomes lie between the states k and k + 1 of a row at .. end - 1.
+
+    The value there, on the chord, is (1 - part) V[k] + part V[k + 1].
+    """
     if end - at == 1:
-        return later[at]
+        return at, 0.0
     lo, hi = at, end - 1
+    if good[hi] - good[lo] == hi - lo:  # every whole number is a state
+        lo = min(at + int(x - good[at]), hi - 1)
+        return lo, x - good[lo]
     while hi - lo > 1:
         middle = (lo + hi) // 2
         if good[middle] <= x:
             lo = middle
         else:
             hi = middle
-    part = (x - good[lo]) / (good[hi] - good[lo])
-    return later[lo] + part * (later[hi] - later[lo])
+    return lo, (x - good[lo]) / (good[hi] - good[lo])
 
 
 @compiled
-def unit_values(alpha, beta, unit, units, row, x, base, spread, start, good, later, chance, out):
-    """out[a] = Q_t(s; a), a = 0 .. units, in the state of x good outcomes after `row` units.
+def unit_values_many(start, good, later, values, row, x, out):
+    """out[i, a] = Q_t(s_i; a), a = 0 .. units; s_i has x[i] good outcomes after row[i] units.
 
-    later: V_{t+1}. chance: room for units * unit + 1 numbers.
+    values: of `stage_values`. later: V_{t+1}. Between two states of a row, on their chord.
     """
-    a0, b0 = alpha + x, beta + row * unit - x
-    mean = a0 / (a0 + b0)
-    exact = start[row + units + 1] - start[row + units] == (row + units) * unit + 1
-    out[0] = value_at(start, good, later, row, x)
-    for a in range(1, units + 1):
-        pulls = a * unit
-        beta_binomial(a0, b0, pulls, chance)
-        total = 0.0
-        if exact:
-            at = start[row + a] + int(x)
-            for k in range(pulls + 1):
-                total += chance[k] * later[at + k]
-        else:
-            for k in range(pulls + 1):
-                if chance[k] > 0.0:
-                    total += chance[k] * value_at(start, good, later, row + a, x + k)
-        out[a] = a * (base + spread * mean) + total
+    units = values.shape[1]
+    for i in range(row.shape[0]):
+        k, part = place(good, start[row[i]], start[row[i] + 1], x[i])
+        out[i, 0] = later[k]
+        for a in range(units):
+            out[i, a + 1] = values[k, a]
+        if part > 0.0:
+            out[i, 0] += part * (later[k + 1] - later[k])
+            for a in range(units):
+                out[i, a + 1] += part * (values[k + 1, a] - values[k, a])
 
 
 @compiled
