@@ -25,6 +25,7 @@ from .optimum import optimum
 from .path import path
 from .recommend import recommend
 from .reproduce import reproduce
+from .selftest import selftest
 from .serve import serve
 from .simulate import simulate
 from .solve import solve
@@ -70,7 +71,7 @@ PANELS: dict[str, tuple[Callable[..., None] | Commands, ...]] = {
     "Compare policies": (evaluate, simulate, gap, path, index),
     "Trials and server": (trial, serve, token, keys, audit),
     "Studies and reproduction": (study, reproduce),
-    "Set-up": (demo, warmup),
+    "Set-up": (demo, warmup, selftest),
 }
 for panel, members in PANELS.items():
     for member in members:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .arrays import Floats as Floats
     from .arrays import Ints as Ints
     from .cache import Cache as Cache
+    from .checks import Check as Check
     from .csv_cells import harmless as harmless
     from .csv_cells import original as original
     from .deprecation import former_attribute as former_attribute

@@ -1,0 +1,127 @@
+"""Slow and obvious versions of what the package computes, for the self-test.
+
+Nothing here calls the package but to read a problem: recursions over all states in plain Python,
+and the relaxed problem as a linear program for HiGHS. A state is ((n, g) of every arm): pulls and
+good outcomes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from itertools import combinations, product
+
+import numpy as np
+
+from ..problem import Arm, Problem
+
+State = tuple[tuple[int, int], ...]
+
+
+def good_chance(arm: Arm, n: int, g: int) -> float:
+    """Posterior mean of the success probability."""
+    return (arm.prior.good + g) / (arm.prior.good + arm.prior.bad + n)
+
+
+def expected_reward(arm: Arm, stage: int, n: int, g: int) -> float:
+    """Of a pull at a stage."""
+    good, bad = (
+        each[stage] if isinstance(each, tuple) else each
+        for each in (arm.reward.good, arm.reward.bad)
+    )
+    p = good_chance(arm, n, g)
+    return p * good + (1.0 - p) * bad
+
+
+def value(problem: Problem, choose: Callable[[int, State], tuple[int, ...]] | None = None) -> float:
+    """Expected reward of a policy, or the largest there is, by recursion over all states.
+
+    choose(stage, state) gives the arms to pull; without it, the best are taken.
+    """
+    arms = range(problem.n_arms)
+    ways = list(combinations(arms, problem.pulls_per_stage))
+
+    @cache
+    def rest(stage: int, state: State) -> float:
+        if stage == problem.horizon:
+            return 0.0
+        chosen = ways if choose is None else [choose(stage, state)]
+        return max(pull(stage, state, way) for way in chosen)
+
+    def pull(stage: int, state: State, way: tuple[int, ...]) -> float:
+        total = sum(expected_reward(problem.arms[k], stage, *state[k]) for k in way)
+        for outcomes in product((0, 1), repeat=len(way)):
+            chance, after = 1.0, list(state)
+            for k, outcome in zip(way, outcomes, strict=True):
+                n, g = state[k]
+                p = good_chance(problem.arms[k], n, g)
+                chance *= p if outcome else 1.0 - p
+                after[k] = (n + 1, g + outcome)
+            total += chance * rest(stage + 1, tuple(after))
+        return total
+
+    return rest(0, ((0, 0),) * problem.n_arms)
+
+
+def dual_minimum(problem: Problem) -> float:
+    """The relaxed problem as a linear program over how often each arm is pulled in each state.
+
+    x[t, n, g] and y[t, n, g]: masses of an arm that is, and is not, pulled. Masses move by the
+    posterior; the pulls of a stage are as many as there are, on average. By duality its value is
+    the minimum of the dual.
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array
+
+    T = problem.horizon
+    columns: dict[tuple[int, int, int, int, bool], int] = {}
+    for k, t in product(range(problem.n_arms), range(T)):
+        for n, pulled in product(range(t + 1), (True, False)):
+            for g in range(n + 1):
+                columns[k, t, n, g, pulled] = len(columns)
+    rows: dict[tuple[int, int, int, int], int] = {}
+    for k, t, n, g, _ in columns:
+        rows.setdefault((k, t, n, g), len(rows) + T)
+    entries: list[tuple[int, int, float]] = []
+    gain = np.zeros(len(columns))
+    for (k, t, n, g, pulled), column in columns.items():
+        arm = problem.arms[k]
+        entries.append((rows[k, t, n, g], column, 1.0))
+        if pulled:
+            entries.append((t, column, 1.0))
+            gain[column] = expected_reward(arm, t, n, g)
+        p = good_chance(arm, n, g)
+        after = [(n + 1, g + 1, p), (n + 1, g, 1.0 - p)] if pulled else [(n, g, 1.0)]
+        for n_after, g_after, chance in after if t + 1 < T else []:
+            entries.append((rows[k, t + 1, n_after, g_after], column, -chance))
+    right = np.zeros(len(rows) + T)
+    right[:T] = problem.pulls_per_stage
+    right[[rows[k, 0, 0, 0] for k in range(problem.n_arms)]] = 1.0
+    i, j, values = zip(*entries, strict=True)
+    matrix = coo_array((values, (i, j)), shape=(right.size, gain.size))
+    return -float(linprog(-gain, A_eq=matrix.tocsr(), b_eq=right, method="highs").fun)
+
+
+def stopping_index(good: float, bad: float, rewards: tuple[float, ...]) -> float:
+    """Gittins' index of Beta(good, bad) with these rewards per stage, by bisection.
+
+    The certain reward per pull, paid by the same stages, at which starting and never starting
+    are worth the same.
+    """
+
+    def worth(charge: float) -> float:
+        @cache
+        def best(n: int, g: int) -> float:
+            if n == len(rewards):
+                return 0.0
+            p = (good + g) / (good + bad + n)
+            go_on = p * best(n + 1, g + 1) + (1.0 - p) * best(n + 1, g)
+            return max(0.0, rewards[n] * (p - charge) + go_on)
+
+        return best(0, 0)
+
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if worth(middle) > 1e-16 else (low, middle)
+    return 0.5 * (low + high)
