@@ -29,7 +29,7 @@ def odd_problem() -> Problem:
     return Problem(
         horizon=5,
         arms=(
-            Arm(name="a", prior=Beta(1, 1), reward=Reward(good=[0.9, 1.0, 1.1, 1.2, 1.3])),
+            Arm(name="a", prior=Beta(1, 1), reward=Reward(good=(0.9, 1.0, 1.1, 1.2, 1.3))),
             Arm(name="b", prior=Beta(0.4, 1.6), reward=Reward(good=2.5, bad=-0.1)),
             Arm(name="c", prior=Beta(5, 4)),
         ),
