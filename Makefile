@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 PIP_FLAGS := --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-faults check bench docs clean
+.PHONY: help setup demo test test-faults check bench docs dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,13 @@ bench: $(READY) ## measure, print one table beside peers and limits, write docs/
 docs: $(READY) ## build the documentation in docs/_build/html; warnings are errors
 	$(BIN)/python -m pip install $(PIP_FLAGS) --editable ".[docs]"
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+
+dist: $(READY) ## build wheel and sdist in dist/, install the wheel in an empty environment, run the demo from there
+	rm -rf dist build/dist-check
+	$(BIN)/python -m hatchling build -d dist
+	$(BIN)/python -m venv build/dist-check
+	build/dist-check/bin/python -m pip install $(PIP_FLAGS) "$$(ls dist/*.whl)[plot,trials]"
+	cd build/dist-check && bin/deco demo --out demo && bin/deco selftest --report selftest.html
 
 # machine code of kernels stays, in the user's cache folder: it is never out of date
 clean: ## remove the environment, caches and everything that was generated

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,10 +11,11 @@ import typer
 
 from .files import check_writable, written
 from .options import AsJson
-from .output import print_json
+from .output import print_json, say
 
 if TYPE_CHECKING:
     from ..paper.selftest_report import Selftest
+    from ..support import Check
 
 FAILED = 1
 
@@ -35,10 +38,10 @@ def selftest(
     from ..paper.selftest import CHECKS
     from ..paper.selftest_report import run_checks
     from ..support import show_progress, write_whole
-    from ..trials.selftest import check_log
 
+    checks = [*CHECKS, *_checks_of_the_log()]
     with show_progress() as told:
-        found = run_checks([*CHECKS, check_log], told)
+        found = run_checks(checks, told)
     if report is not None:
         write_whole(report, found.to_html())
         written("report", report)
@@ -48,6 +51,15 @@ def selftest(
         _show(found)
     if not found.ok:
         raise typer.Exit(FAILED)
+
+
+def _checks_of_the_log() -> list[Callable[[], Iterator[Check]]]:
+    from ..trials.selftest import check_log
+
+    if find_spec("sqlalchemy") is not None:
+        return [check_log]
+    say("the log of trials is not checked: the extra 'trials' is not installed")
+    return []
 
 
 def _show(found: Selftest) -> None:
