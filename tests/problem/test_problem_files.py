@@ -239,12 +239,13 @@ NOT_WHOLE = "must be a whole number from 1 to"
         ),
         (
             with_arm() | {"horizn": 3},
-            "horizn: unknown key; allowed: horizon, pulls_per_stage, repeat, unit, arms, terminal",
+            "horizn: unknown key; "
+            "allowed: horizon, pulls_per_stage, repeat, unit, arms, terminal, design",
         ),
         (
             with_arm() | {"odd\nkey": 3},
             r'"odd\nkey": unknown key; allowed: horizon, pulls_per_stage, repeat, unit, arms, '
-            "terminal",
+            "terminal, design",
         ),
         (
             with_arm(piror={}),

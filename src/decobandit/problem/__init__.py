@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from .best_arm import best_mean_moments as best_mean_moments
     from .best_arm import best_mean_reward as best_mean_reward
     from .best_arm import share_of_best as share_of_best
+    from .design_model import Design as Design
+    from .design_model import FinalTest as FinalTest
+    from .design_model import Looks as Looks
+    from .design_model import Rules as Rules
+    from .design_model import Scenario as Scenario
+    from .design_model import Stop as Stop
     from .fields import MAX_ARMS as MAX_ARMS
     from .fields import MAX_HORIZON as MAX_HORIZON
     from .fields import MAX_NAME as MAX_NAME
@@ -45,6 +51,7 @@ if TYPE_CHECKING:
     from .problem_tables import ArmEntry as ArmEntry
     from .problem_tables import ProblemTable as ProblemTable
     from .problem_tables import Written as Written
+    from .problem_tables import designed_from_dict as designed_from_dict
     from .problem_tables import problem_from_dict as problem_from_dict
     from .problem_tables import problem_to_dict as problem_to_dict
     from .remaining import remaining_problem as remaining_problem

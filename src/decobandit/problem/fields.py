@@ -95,6 +95,15 @@ def whole_number(low: int, high: int) -> Checked:
     return Checked(check, {"type": "integer", "minimum": low, "maximum": high})
 
 
+def fraction(rule: str, low: float, high: float, *, open_ends: bool = False) -> Checked:
+    """Annotation of a number from `low` to `high`, or between them."""
+
+    def allowed(x: float) -> bool:
+        return low < x < high if open_ends else low <= x <= high
+
+    return Checked(_real(rule, allowed), {"type": "number", "minimum": low, "maximum": high})
+
+
 def _flag(value: object) -> bool:
     return value if isinstance(value, bool) else refuse("must be true or false", found=value)
 

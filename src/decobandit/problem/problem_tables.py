@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from ..support import Place, refuse
 from .arm_model import Arm, numbered
+from .design_model import Design
 from .fields import MAX_ARMS, NAME_RULE, ArmCount, is_name
 from .model import Arms, Problem, ProblemFields
 from .model_base import Frozen, InvalidProblem, ProblemError
@@ -85,10 +86,28 @@ class ProblemTable(Written, ProblemFields):
         return place
 
 
+class DesignedTable(ProblemTable):
+    """A problem and, where the file has one, the design of its trial."""
+
+    design: Design | None = None
+
+    def designed(self) -> tuple[Problem, Design | None]:
+        """Both, checked against each other."""
+        problem = self.problem()
+        if self.design is not None:
+            self.design.check(problem)
+        return problem, self.design
+
+
 def problem_from_dict(tree: Any, *, source: str = "<dict>") -> Problem:
     """The problem of a tree of tables, lists and numbers, as a file holds it."""
+    return designed_from_dict(tree, source=source)[0]
+
+
+def designed_from_dict(tree: Any, *, source: str = "<dict>") -> tuple[Problem, Design | None]:
+    """The same, and its design where it has one."""
     try:
-        return ProblemTable.from_tree(tree).problem()
+        return DesignedTable.from_tree(tree).designed()
     except InvalidProblem as error:
         raise ProblemError(f"{source}: {error}") from None
 

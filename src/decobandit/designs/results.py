@@ -1,0 +1,155 @@
+"""What is expected of a design: operating characteristics of policies in scenarios, as records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from .._version import __version__
+from ..problem import Design, Problem, TieRule
+
+PerArm = tuple[float, ...]
+Errors = Mapping[str, float | PerArm | None]
+
+
+@dataclass(frozen=True)
+class Characteristics:
+    """Operating characteristics of a policy in a scenario.
+
+    Lists have one entry per arm, in the order of the file.
+
+    Attributes
+    ----------
+    policy : str
+        Its name.
+    good, good_sd : float
+        Good outcomes of a trial: mean and standard deviation over trials.
+    pulls, pulls_sd : tuple of float
+        Pulls of each arm.
+    best_share : float or None
+        Mean share of pulls that best arms get; None where all arms are equal.
+    select_best : float or None
+        Probability that at the end the largest posterior mean, of arms not dropped, is that of a
+        best arm; ties count by halves. None where all arms are equal.
+    reject : float
+        Probability that some arm is declared better than control; without a control arm, best.
+    reject_by_arm : tuple of float
+        The same for each arm; 0 for control.
+    size, size_sd : float
+        Pulls of a trial.
+    stopped : float
+        Probability to stop before the last stage.
+    stopped_by : mapping
+        Probability of each reason to stop, also at looks after the last stage.
+    bias, rmse : tuple of float or None
+        Of the observed rate of each arm, over trials that pull it.
+    threshold : float
+        Level of the final test.
+    exact : bool
+        Whether all states were followed; otherwise the numbers are simulated.
+    errors : mapping or None
+        Standard errors by name, where simulated.
+    seconds : float
+        That it took.
+    """
+
+    policy: str
+    good: float
+    good_sd: float
+    pulls: PerArm
+    pulls_sd: PerArm
+    best_share: float | None
+    select_best: float | None
+    reject: float
+    reject_by_arm: PerArm
+    size: float
+    size_sd: float
+    stopped: float
+    stopped_by: Mapping[str, float]
+    bias: tuple[float | None, ...]
+    rmse: tuple[float | None, ...]
+    threshold: float
+    exact: bool
+    errors: Errors | None
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; `x_se` is the standard error of `x`, where simulated."""
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        errors = own.pop("errors") or {}
+        own |= {f"{name}_se": error for name, error in errors.items()}
+        return {key: _plain(value) for key, value in own.items()}
+
+
+@dataclass(frozen=True)
+class ScenarioResult:
+    """A scenario, and what policies do there."""
+
+    name: str
+    truth: PerArm
+    null: bool  # no arm is better than control; without a control arm: all arms are equal
+    policies: tuple[Characteristics, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "name": self.name,
+            "truth": list(self.truth),
+            "null": self.null,
+            "policies": [each.to_dict() for each in self.policies],
+        }
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """The smallest threshold of a policy whose type I error is at most alpha in null scenarios."""
+
+    policy: str
+    alpha: float
+    what: str  # test.threshold, or stop.superiority
+    threshold: float
+    type_one_error: float  # the largest over the null scenarios
+    type_one_error_se: float  # 0 where exact
+    scenario: str  # where it is largest
+    exact: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class DesignResult:
+    """Operating characteristics of a design."""
+
+    problem: Problem
+    design: Design
+    ties: TieRule
+    scenarios: tuple[ScenarioResult, ...]
+    calibration: tuple[Calibrated, ...] = ()
+    notes: tuple[str, ...] = ()  # what was left out, and why
+    interrupted: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as `deco design --json` prints them."""
+        return {
+            "arms": [arm.name for arm in self.problem.arms],
+            "horizon": self.problem.horizon,
+            "pulls_per_stage": self.problem.pulls_per_stage,
+            "settings": self.design.model_dump(mode="json", exclude_none=True),
+            "ties": self.ties,
+            "draws": self.design.draws,
+            "seed": self.design.seed,
+            "version": __version__,
+            "interrupted": self.interrupted,
+            "notes": list(self.notes),
+            "calibration": [each.to_dict() for each in self.calibration],
+            "scenarios": [each.to_dict() for each in self.scenarios],
+        }
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value

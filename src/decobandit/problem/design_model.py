@@ -1,0 +1,206 @@
+"""A design: the rules around a policy, and the questions asked of it. The table `design` of a file.
+
+Rules are what a trial obeys too: burn-in, floor, share of the control arm, delay, looks and
+stopping. Scenarios, policies, test and draws are for planning: `designs/`.
+"""
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from ..support import refuse
+from .fields import Checked, Name, fraction, whole_number
+from .model import Problem
+from .model_base import Frozen, InvalidProblem
+
+MAX_DRAWS = 10_000_000
+LARGEST_SEED = 2**53  # that every reader of JSON keeps
+
+Count = Annotated[int, whole_number(0, 1_000_000)]
+Positive = Annotated[int, whole_number(1, 1_000_000)]
+Chance = Annotated[float, fraction("must be a number from 0 to 1", 0.0, 1.0)]
+Below = Annotated[float, fraction("must be a number between -1 and 1", -1.0, 1.0, open_ends=True)]
+Level = Annotated[float, fraction("must be a number above 0 and below 1", 0.0, 1.0, open_ends=True)]
+
+
+def _kind(value: object) -> str:
+    kinds = ("posterior", "fisher", "conditional")
+    return (
+        str(value) if value in kinds else refuse(f"must be one of {', '.join(kinds)}", found=value)
+    )
+
+
+TestKind = Annotated[
+    Literal["posterior", "fisher", "conditional"], Checked(_kind, {"type": "string"})
+]
+
+
+class Looks(Frozen):
+    """When a trial is looked at: after so many known outcomes, then after every so many more."""
+
+    first: Positive = Field(description="Known outcomes at the first look.")
+    every: Positive = Field(default=1, description="Known outcomes between looks.")
+
+
+class Stop(Frozen):
+    """Probabilities at which a look stops the trial, or drops an arm; None: never.
+
+    With a control arm they are probabilities to beat it by the margin; without, to be best.
+    """
+
+    superiority: Level | None = Field(default=None, description="At least: stop, declare the arm.")
+    inferiority: Level | None = Field(default=None, description="At most: drop the arm.")
+    futility: Level | None = Field(default=None, description="At most for all arms: stop.")
+    equivalence: Level | None = Field(
+        default=None, description="At least, that the arms differ by less than the margin: stop."
+    )
+
+    @property
+    def any(self) -> bool:
+        """Whether a look can change anything."""
+        return any(getattr(self, name) is not None for name in type(self).model_fields)
+
+
+class FinalTest(Frozen):
+    """The test at the end.
+
+    posterior: an arm is declared where its probability is at least `threshold`. fisher: Fisher's
+    exact test of each arm against control, one-sided, at `alpha`. conditional: the exact test of
+    the design itself given the number of good outcomes, at `alpha`; two arms.
+    """
+
+    kind: TestKind = "posterior"
+    threshold: Level | None = None
+    alpha: Level | None = None
+
+    @model_validator(mode="after")
+    def _check_level(self) -> Self:
+        used, other = ("threshold", "alpha") if self.kind == "posterior" else ("alpha", "threshold")
+        if getattr(self, other) is not None:
+            rule = f"must be left out: the test {self.kind} has {used}"
+            refuse(rule, found=getattr(self, other), at=(other,))
+        return self
+
+    @property
+    def level(self) -> float:
+        """The threshold or alpha, or what is usual."""
+        given = self.threshold if self.kind == "posterior" else self.alpha
+        return given if given is not None else 0.975 if self.kind == "posterior" else 0.025
+
+
+class Scenario(Frozen):
+    """True success probabilities that may hold, one per arm."""
+
+    name: Name
+    truth: tuple[Chance, ...]
+
+
+class Rules(Frozen):
+    """What a trial obeys, whatever its policy."""
+
+    control: Name | None = Field(default=None, description="The arm that others are compared with.")
+    burn_in: Count = Field(default=0, description="Pulls of every arm before the policy decides.")
+    floor: Chance = Field(default=0.0, description="Least probability of every arm.")
+    control_share: Chance | None = Field(default=None, description="Probability of control.")
+    delay: Count = Field(default=0, description="Stages until an outcome is known.")
+    looks: Looks | None = None
+    stop: Stop = Stop()
+    margin: Below = Field(default=0.0, description="By which an arm has to beat control.")
+
+    def looks_between(self, before: int, now: int) -> bool:
+        """Whether a look falls due when the known outcomes grow from `before` to `now`."""
+        if not self.stop.any or now <= before:
+            return False
+        looks = self.looks or Looks(first=1)
+        if now < looks.first:
+            return False
+        reached = (now - looks.first) // looks.every
+        return before < looks.first + reached * looks.every
+
+    def control_of(self, problem: Problem) -> int | None:
+        """Position of the control arm."""
+        if self.control is None:
+            return None
+        return [arm.name for arm in problem.arms].index(self.control)
+
+    def check(self, problem: Problem) -> None:
+        """An InvalidProblem where the rules do not suit the problem."""
+        for place, rule, found in self._faults(problem):
+            _refused(place, rule, found)
+
+    def _faults(self, problem: Problem) -> Iterator[tuple[tuple[str | int, ...], str, object]]:
+        arms, pulls = problem.n_arms, problem.horizon * problem.pulls_per_stage
+        names = [arm.name for arm in problem.arms]
+        if self.control is not None and self.control not in names:
+            yield ("control",), "must be the name of an arm", self.control
+        if self.burn_in * arms > pulls:
+            yield (
+                ("burn_in",),
+                f"must be at most {pulls // arms}: {pulls} pulls, {arms} arms",
+                (self.burn_in),
+            )
+        shared = self.control_share or 0.0
+        least = self.floor * (arms - (self.control_share is not None)) + shared
+        if least > 1.0 + 1e-12:
+            yield ("floor",), f"must leave room: {arms} arms would take {least:g} of 1", self.floor
+        if self.control is None:
+            if self.control_share is not None:
+                yield ("control_share",), "must stand with control", self.control_share
+            if self.stop.futility is not None:
+                yield ("stop", "futility"), "must stand with control", self.stop.futility
+        shares = self.floor > 0 or self.control_share is not None
+        if shares and problem.pulls_per_stage > 1 and not problem.repeat:
+            rule = "must be 0 where a stage pulls several different arms"
+            yield ("floor",), rule, self.floor
+        if self.stop.equivalence is not None and self.margin <= 0:
+            yield ("margin",), "must be positive where trials stop for equivalence", self.margin
+
+
+class Design(Rules):
+    """Rules, policies, a test and scenarios: what `deco design` computes."""
+
+    policies: tuple[Annotated[str, Field(strict=True)], ...] = ()
+    test: FinalTest | None = None
+    draws: Annotated[int, whole_number(1, MAX_DRAWS)] = 10_000
+    seed: Annotated[int, whole_number(0, LARGEST_SEED)] = 1
+    scenarios: tuple[Scenario, ...] = ()
+
+    @property
+    def final_test(self) -> FinalTest:
+        """The test; where none is given, one more look at the threshold of superiority."""
+        return self.test or FinalTest(threshold=self.stop.superiority)
+
+    @property
+    def rules(self) -> Rules:
+        """Without what is only for planning."""
+        return Rules(**{name: getattr(self, name) for name in Rules.model_fields})
+
+    def _faults(self, problem: Problem) -> Iterator[tuple[tuple[str | int, ...], str, object]]:
+        yield from super()._faults(problem)
+        test = self.final_test
+        if test.kind != "posterior" and self.control is None:
+            yield ("test", "kind"), "must be posterior where there is no control", test.kind
+        single = problem.n_arms == 2 and problem.pulls_per_stage == 1 and self.delay == 0
+        if test.kind == "conditional" and not single:
+            rule = "must be posterior or fisher but for two arms, one pull per stage and no delay"
+            yield ("test", "kind"), rule, test.kind
+        if test.kind == "conditional" and self.margin != 0.0:
+            yield ("margin",), "must be 0 for a conditional test", self.margin
+        names: set[str] = set()
+        for i, scenario in zip(count(), self.scenarios, strict=False):
+            if len(scenario.truth) != problem.n_arms:
+                rule = f"must have {problem.n_arms} numbers: one per arm"
+                yield ("scenarios", i, "truth"), rule, scenario.truth
+            if scenario.name in names:
+                yield ("scenarios", i, "name"), "must differ from other scenarios", scenario.name
+            names.add(scenario.name)
+
+
+def _refused(place: tuple[str | int, ...], rule: str, found: object) -> None:
+    try:
+        refuse(rule, found=found, at=("design", *place))
+    except ValueError as error:
+        details = error.errors(include_url=False)  # type: ignore[attr-defined]
+        raise InvalidProblem.of(details, Design) from None
