@@ -39,11 +39,36 @@ PriorBad = Annotated[
     float | None,
     typer.Option(show_default="1", help="Prior weight of bad outcomes, with --arms."),
 ]
+Batch = Annotated[
+    int | None,
+    typer.Option("--batch", metavar="M", help="Pulls of each stage, shared freely among arms."),
+]
+Unit = Annotated[
+    int | None,
+    typer.Option("--unit", metavar="U", help="Pulls that go to one arm together, with --batch."),
+]
+Deploy = Annotated[
+    float | None,
+    typer.Option(help="Worth of the deployment at the end, in good outcomes, with --arms."),
+]
+RewardGood = Annotated[
+    float | None,
+    typer.Option(show_default="1", help="Reward of a good outcome, with --arms."),
+]
+RewardBad = Annotated[
+    float | None,
+    typer.Option(show_default="0", help="Reward of a bad outcome, with --arms."),
+]
 _OPTION_OF_FIELD: dict[Place, str] = {
     ("arms",): "--arms",
     ("horizon",): "--horizon",
-    ("good",): "--prior-good",
-    ("bad",): "--prior-bad",
+    ("prior", "good"): "--prior-good",
+    ("prior", "bad"): "--prior-bad",
+    ("pulls_per_stage",): "--batch",
+    ("unit",): "--unit",
+    ("terminal", "deploy"): "--deploy",
+    ("reward", "good"): "--reward-good",
+    ("reward", "bad"): "--reward-bad",
 }
 
 
@@ -53,26 +78,49 @@ def problem_from(
     horizon: Horizon = None,
     prior_good: PriorGood = None,
     prior_bad: PriorBad = None,
+    batch: Batch = None,
+    unit: Unit = None,
+    deploy: Deploy = None,
+    reward_good: RewardGood = None,
+    reward_bad: RewardBad = None,
     workers: Workers = None,
 ) -> Problem:
     """The problem that the options describe."""
-    by_options = [value for value in (arms, horizon, prior_good, prior_bad) if value is not None]
-    if problem is not None and by_options:
+    fields = _given(
+        arms=arms,
+        horizon=horizon,
+        prior=_prior(prior_good, prior_bad),
+        pulls_per_stage=batch,
+        repeat=None if batch is None else True,
+        unit=unit,
+        terminal=_given(deploy=deploy),
+        reward=_given(good=reward_good, bad=reward_bad),
+    )
+    if problem is not None and fields:
         raise typer.BadParameter("give a problem file, or --arms and --horizon, not both")
     if problem is not None:
         return _problem_in(problem)
     if arms is None or horizon is None:
         raise typer.BadParameter("give a problem file, or both --arms and --horizon")
-    from ..problem import Beta, InvalidProblem, Problem, ProblemError
+    if unit is not None and batch is None:
+        raise typer.BadParameter("--unit: says how a batch is shared; give --batch too")
+    from ..problem import EqualArms, InvalidProblem, ProblemError
 
     try:
-        prior = Beta(
-            good=1.0 if prior_good is None else prior_good,
-            bad=1.0 if prior_bad is None else prior_bad,
-        )
-        return Problem.uniform(arms=arms, horizon=horizon, prior=prior)
+        return EqualArms(**fields).problem()
     except InvalidProblem as error:
         raise ProblemError(error.line(_OPTION_OF_FIELD.__getitem__)) from None
+
+
+def _prior(good: float | None, bad: float | None) -> dict[str, float] | None:
+    if good is None and bad is None:
+        return None
+    return {"good": 1.0 if good is None else good, "bad": 1.0 if bad is None else bad}
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    """Without what is not given."""
+    return {name: value for name, value in values.items() if value is not None and value != {}}
 
 
 takes_problem = taking(problem_from)

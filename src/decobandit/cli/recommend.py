@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..problem import Problem, State
 
 # of the reason: columns of the table, where the policy has them
-PARTS = ("expected_reward", "value_of_information", "index", "probability")
+PARTS = ("expected_reward", "value_of_information", "index", "probability", "pulls", "share")
 
 
 @takes_policies(DEFAULT_POLICY, saved="policy")
@@ -78,11 +78,21 @@ def print_recommendation(result: Recommendation) -> None:
     print_table(title, columns, map(row, ranked[:MOST_ROWS]), text=["", "arm"])
     if len(ranked) > MOST_ROWS:
         print(f"({len(ranked) - MOST_ROWS} more arms, none of a higher rank)")
-    print(("deploy: " if result.deploy else "pull: ") + ", ".join(result.chosen))
+    print(("deploy: " if result.deploy else "pull: ") + ", ".join(_pulled(result)))
+
+
+def _pulled(result: Recommendation) -> list[str]:
+    """Names of arms; in batches with their pulls."""
+    if result.pulls is None or result.deploy:
+        return list(result.chosen)
+    pulls = {arm.name: arm.pulls for arm in result.arms}
+    return [f"{name} {pulls[name]}" for name in result.chosen]
 
 
 def _rank(arm: ArmReport) -> float:
-    """What the table is sorted by: the index, where the policy has one."""
+    """What the table is sorted by: pulls, or the index, where the policy has one."""
+    if arm.pulls is not None:
+        return arm.pulls + arm.expected_reward / (1.0 + abs(arm.expected_reward))
     if arm.index is not None:
         return arm.index
     return arm.expected_reward if arm.probability is None else arm.probability

@@ -10,12 +10,7 @@ from ..support.lazy import lazy_names
 if TYPE_CHECKING:
     from .arm_indices import NamedIndex as NamedIndex
     from .arm_indices import indices_of_arm as indices_of_arm
-    from .base import ArmIndex as ArmIndex
-    from .base import Cost as Cost
-    from .base import Distribution as Distribution
-    from .base import IndexPolicy as IndexPolicy
     from .base import Policy as Policy
-    from .base import Weighed as Weighed
     from .base import next_stage as next_stage
     from .bayes_ucb import BayesUcbPolicy as BayesUcbPolicy
     from .calibrated import CalibratedPolicy as CalibratedPolicy
@@ -35,6 +30,7 @@ if TYPE_CHECKING:
     from .explore_then_commit import ExploreThenCommitPolicy as ExploreThenCommitPolicy
     from .greedy import GreedyPolicy as GreedyPolicy
     from .ids import IdsPolicy as IdsPolicy
+    from .index_policy import IndexPolicy as IndexPolicy
     from .kl_ucb import KlUcbPolicy as KlUcbPolicy
     from .knowledge_gradient import KnowledgeGradientPolicy as KnowledgeGradientPolicy
     from .moss import MossPolicy as MossPolicy
@@ -53,6 +49,10 @@ if TYPE_CHECKING:
     from .recommendation import Recommendation as Recommendation
     from .recommendation import recommend as recommend
     from .recommendation import recommend_each as recommend_each
+    from .records import ArmIndex as ArmIndex
+    from .records import Cost as Cost
+    from .records import Distribution as Distribution
+    from .records import Weighed as Weighed
     from .rolling import RollingDecoPolicy as RollingDecoPolicy
     from .table import TablePolicy as TablePolicy
     from .thompson import ThompsonPolicy as ThompsonPolicy

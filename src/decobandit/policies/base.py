@@ -9,6 +9,10 @@ where a policy has it:
     distribution    allocation probabilities of a randomised policy: exact evaluation
     weigh           what each arm is worth while outcomes are pending, where no arm has an index of
                     its own: trials
+    allot_many      pulls of every arm in many states at once: designs, simulated batches
+
+Problems with `repeat` ask for pulls of every arm instead of arms (`allot`); a policy serves them
+by `in_batches`.
 
 `make` creates the policy for a problem when it is given by name. To add a policy:
 docs/adding-a-policy.md.
@@ -17,67 +21,22 @@ docs/adding-a-policy.md.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from ..problem import (
-    DEFAULT_TIES,
-    TIE_RULES,
-    Problem,
-    State,
-    TieRule,
-    break_tie,
-    check_problem,
-    tie_rule,
-    tie_tolerance,
-    tied_arms,
-)
+from ..problem import DEFAULT_TIES, Problem, State, TieRule, tie_tolerance
 from ..problem.kernels.layout import slab_size
-from ..support import Floats, shown, warn_deprecated
+from ..support import Floats, Ints, shown, warn_deprecated
+from .allotting import Counts, ask_each, from_table, largest_arms, once_each
 from .context import Context
+from .names import batch_policies
+from .records import Allotments, ArmIndex, Cost, Distribution, Ways, Weighed
 
 if TYPE_CHECKING:
     from ..arm import Cones, Relaxation
     from .kernels.episodes import Episodes
-
-Distribution = list[tuple[tuple[int, ...], float]]  # arms to pull, probability
-Ways = Sequence[tuple[State, float]]  # states that may hold, probability
-
-# Cost of a policy, besides solving for the prices that it may need:
-#   light     next to nothing
-#   tables    tables that grow with the cube of the stages, once
-#   decision  a search at every decision
-#   solve     a dual at every decision
-Cost = Literal["light", "tables", "decision", "solve"]
-
-
-@dataclass(frozen=True)
-class ArmIndex:
-    """The index of one arm in one state, with the parts that a policy can tell of it."""
-
-    index: float
-    expected_reward: float | None = None
-    value_of_information: float | None = None
-    price: float | None = None
-    indexable: bool | None = None  # whether a calibrated index is the only crossing
-    path: str | None = None  # that it is calibrated against
-
-    def to_dict(self) -> dict[str, float | bool | str]:
-        """Plain values, without what is not known."""
-        return {key: value for key, value in self.__dict__.items() if value is not None}
-
-
-@dataclass(frozen=True)
-class Weighed:
-    """What each arm is worth now, (arms,), averaged over pending outcomes."""
-
-    values: Floats
-    arm: int | None = None  # the one to pull; None: the largest value, by the policy's tie rule
-    what: str = "index"  # the values are
-    tied: tuple[int, ...] = ()  # arms of as large a value as `arm`, this one included
 
 
 class Policy(ABC):
@@ -104,6 +63,8 @@ class Policy(ABC):
         Whether its index is the expected reward plus the value of information.
     at_fixed_prices : bool
         Whether it compares the index with the prices that it was made from.
+    serves_batches : bool
+        Whether it can be made for problems with `repeat` itself.
 
     Examples
     --------
@@ -129,6 +90,7 @@ class Policy(ABC):
     most_ways: int = 256
     splits_index: bool = False
     at_fixed_prices: bool = False
+    serves_batches: bool = False
 
     # -- what a policy must have --------------------------------------------------------------
 
@@ -165,14 +127,69 @@ class Policy(ABC):
             warn_deprecated("choose(stage, state, rng)", "choose(state, rng=...)")
             stage, state, *rest = where
             return self.select(stage, state, rest[0] if rest else rng)
-        if len(where) != 1 or not isinstance(where[0], State):
-            raise TypeError(
-                f"state: {shown(where[0] if where else None)} is not a decobandit.State; "
-                "State.parse reads text"
-            )
-        (state,) = where
-        state.check(self.problem)
+        state = _checked_state(where[0] if len(where) == 1 else None, self.problem)
         return self.select(next_stage(self.problem, state), state, rng)
+
+    # -- pulls of every arm -------------------------------------------------------------------
+
+    def allocate(self, state: State, *, rng: np.random.Generator | None = None) -> tuple[int, ...]:
+        """Pulls of every arm in this state: the whole stage, shared among the arms.
+
+        Parameters
+        ----------
+        state : State
+            Outcomes observed so far; the stage follows from it.
+        rng : numpy.random.Generator, optional
+            For a policy that draws, or breaks ties at random.
+
+        Returns
+        -------
+        tuple of int
+            (arms,): they add up to `pulls_per_stage`, at the deployment to 1.
+
+        Raises
+        ------
+        ValueError
+            If the state cannot be one of the problem, or nothing is left to pull.
+
+        Examples
+        --------
+        >>> from decobandit import Problem, State, make_policy
+        >>> problem = Problem.uniform(arms=2, horizon=3, pulls_per_stage=10, repeat=True)
+        >>> make_policy(problem, "greedy").allocate(State.parse("2/5,4/5"))
+        (0, 10)
+        """
+        _checked_state(state, self.problem)
+        return self.allot(next_stage(self.problem, state), state, rng)
+
+    def allot(
+        self, stage: int, state: State, rng: np.random.Generator | None = None
+    ) -> tuple[int, ...]:
+        """Pulls of every arm at a stage, (arms,); one of each arm of `select` by default."""
+        return once_each(self.select(stage, state, rng), self.problem.number_of_arms)
+
+    def allot_many(
+        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None = None
+    ) -> Ints:
+        """`allot` in many states at once: known pulls and good outcomes, each (episodes, arms).
+
+        Fewer outcomes may be known than the stage implies, where some are pending.
+        """
+        if self.has_table:
+            index = from_table(self.stage_index(stage), self.problem.group_of_arm, pulls, good)
+            number, tolerance = round(self.problem.pulls[stage]), tie_tolerance(self.problem)
+            return largest_arms(index, pulls, number, tolerance, self.ties, rng)
+        drawn = (self.draws_arms and stage < self.problem.horizon) or self.ties == "random"
+        return ask_each(lambda state: self.allot(stage, state, rng), pulls, good, drawn=drawn)
+
+    def allotments(self, stage: int, state: State) -> Allotments:
+        """Pulls of every arm that the policy may make, with their probabilities."""
+        if self.has_distribution:
+            arms = self.problem.number_of_arms
+            return [
+                (once_each(own, arms), chance) for own, chance in self.distribution(stage, state)
+            ]
+        return [(self.allot(stage, state), 1.0)]
 
     # -- how it is made -----------------------------------------------------------------------
 
@@ -180,6 +197,16 @@ class Policy(ABC):
     def make(cls, context: Context) -> Policy:
         """The policy for a problem; `context` has the tie rule, and the prices when asked for."""
         return cls(context.problem)  # type: ignore[call-arg]
+
+    @classmethod
+    def in_batches(cls, context: Context) -> Policy:
+        """The policy for a problem with `repeat`, or what stands for it there under its name."""
+        if cls.serves_batches:
+            return cls.make(context)
+        raise ValueError(
+            f"policy {cls.name!r} chooses arms for single pulls, and does not share a batch among "
+            f"them; use {batch_policies()}"
+        )
 
     @classmethod
     def successor(cls, context: Context, planned: int) -> Policy:
@@ -284,82 +311,15 @@ class Policy(ABC):
         return None
 
 
-class IndexPolicy(Policy):
-    """Pulls the arms of largest index; ties by the rule.
-
-    Parameters
-    ----------
-    problem : Problem
-        What it is made for.
-    ties : TieRule
-        How ties are broken: "least-pulled", "most-pulled", "first", "last" or "random".
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from decobandit import IndexPolicy, Problem, State
-    >>> class FewestFailures(IndexPolicy):
-    ...     name = "fewest-failures"
-    ...
-    ...     def indices(self, stage, state):
-    ...         return -np.array(state.bad, dtype=float)
-    >>> FewestFailures(Problem.uniform(arms=3, horizon=10)).choose(State.parse("0/1,1/1,1/2"))
-    (1,)
-    """
-
-    def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
-        if ties not in TIE_RULES:
-            tie_rule(ties)  # refuses it
-        self.problem = check_problem(problem)
-        self.ties = ties
-        self._tolerance = tie_tolerance(problem)
-
-    @classmethod
-    def make(cls, context: Context) -> Self:
-        return cls(context.problem, ties=context.ties)
-
-    @abstractmethod
-    def indices(self, stage: int, state: State) -> Floats:
-        """Index of every arm, (arms,)."""
-
-    def select(
-        self, stage: int, state: State, rng: np.random.Generator | None = None
-    ) -> tuple[int, ...]:
-        """Positions of the arms to pull, largest index first."""
-        check_turn(self.problem, stage, state)
-        number = round(self.problem.pulls[stage])
-        return self.pick(self.indices(stage, state), state.pulls, rng=rng, number=number)
-
-    def pick(
-        self,
-        indices: Floats,
-        pulls: Sequence[int],
-        *,
-        rng: np.random.Generator | None = None,
-        number: int = 1,
-        allowed: Sequence[int] | None = None,
-    ) -> tuple[int, ...]:
-        """The arms of largest given index, largest first, of those allowed; ties by the rule.
-
-        indices, pulls (arms,): pulls only break ties. allowed: positions, ascending.
-        """
-        remaining = np.arange(indices.size) if allowed is None else np.array(allowed)
-        chosen: list[int] = []
-        for _ in range(number):
-            tied = tied_arms(indices, remaining, self._tolerance)
-            chosen.append(break_tie(tied, pulls, self.ties, rng))
-            remaining = remaining[remaining != chosen[-1]]
-        return tuple(chosen)
-
-    def weigh(self, stage: int, ways: Ways, taken: tuple[int, ...]) -> Weighed | None:
-        """Indices averaged over the ways."""
-        average = np.zeros(self.problem.number_of_arms)
-        for state, chance in ways:
-            average += chance * self.indices(stage, state)
-        return Weighed(average)
-
-
 # -- checks -------------------------------------------------------------------------------------
+
+
+def _checked_state(state: object, problem: Problem) -> State:
+    """The state; an error where it is something else, or cannot be one of the problem."""
+    if not isinstance(state, State):
+        raise TypeError(f"state: {shown(state)} is not a decobandit.State; State.parse reads text")
+    state.check(problem)
+    return state
 
 
 def next_stage(problem: Problem, state: State) -> int:
@@ -378,5 +338,6 @@ def check_turn(problem: Problem, stage: int, state: State) -> None:
         raise ValueError(
             f"state: {len(state.pulls)} arms; the problem has {problem.number_of_arms}"
         )
-    if max(state.pulls) > stage:
+    most = stage * (problem.pulls_per_stage if problem.repeat else 1)
+    if max(state.pulls) > most:
         raise ValueError(f"state: {max(state.pulls)} pulls of one arm by stage {stage}")

@@ -5,7 +5,8 @@
 Kaufmann, Cappe and Garivier, On Bayesian upper confidence bounds for bandit problems, AISTATS 2012:
 t+1 is the pull about to be made, T the horizon. Their proofs need c >= 5; c = 0 is what they advise
 in practice, and the default. The first pull then looks at the lowest quantile, where arms of the
-same rewards tie. With several pulls per stage, t counts stages. Where a bad outcome earns more, the
+same rewards tie. With several pulls per stage, t counts stages, in
+batches pulls. Where a bad outcome earns more, the
 quantile is that of its probability. Serves any problem.
 """
 
@@ -48,4 +49,4 @@ class BayesUcbPolicy(PosteriorPolicy):
         # log T is below 1 for T = 1 and 2, where it would leave no quantile
         horizon = self.problem.horizon
         factor = self.c * math.log(max(math.log(horizon), 1.0))
-        return np.asarray(np.log(np.arange(1.0, horizon + 1.0)) + factor, dtype=np.float64)
+        return np.asarray(np.log1p(self.clock(np.arange(horizon))) + factor, dtype=np.float64)

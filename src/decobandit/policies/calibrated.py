@@ -14,8 +14,9 @@ import numpy as np
 from ..arm import Calibration, PricePath
 from ..problem import DEFAULT_TIES, Problem, State, TieRule
 from ..support import Floats
-from .base import ArmIndex, IndexPolicy
 from .context import Context
+from .index_policy import IndexPolicy
+from .records import ArmIndex
 
 
 class CalibratedPolicy(IndexPolicy):

@@ -22,7 +22,6 @@ from ..problem import (
     Problem,
     TieRule,
     check_problem,
-    refuse_batches,
     tie_rule,
     true_problem,
 )
@@ -172,12 +171,15 @@ def make_policies(context: Context, policies: Sequence[str | Policy]) -> list[Po
     """Policies by name, and those that are there already; all names are checked first."""
     from .base import Policy
 
-    refuse_batches(context.problem, "policies")
     classes = [
         policy_class(policy) if isinstance(policy, str) else _checked(policy, context.problem)
         for policy in policies
     ]
-    return [kind if isinstance(kind, Policy) else kind.make(context) for kind in classes]
+    return [kind if isinstance(kind, Policy) else _made(kind, context) for kind in classes]
+
+
+def _made(kind: type[Policy], context: Context) -> Policy:
+    return kind.in_batches(context) if context.problem.repeat else kind.make(context)
 
 
 def _checked(policy: object, problem: Problem) -> Policy:
@@ -206,6 +208,8 @@ def make_successor(context: Context, policy: str | Policy, true_horizon: int) ->
     )
     actual = true_problem(context.problem, None, true_horizon)
     later = replace(context, problem=actual, ties=ties, given=None, parameters=None)
+    if actual.repeat:  # nothing is tuned at the planned end
+        return kind.in_batches(later)
     return kind.successor(later, context.problem.horizon)
 
 

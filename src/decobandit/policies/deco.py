@@ -18,9 +18,11 @@ from ..arm import Cones, Relaxation, Terms
 from ..prices import DualSolution, solve
 from ..problem import DEFAULT_TIES, Problem, State, TieRule, remaining_problem
 from ..support import Floats, shown
-from .base import ArmIndex, IndexPolicy, Policy
+from .base import Policy
 from .context import Context
+from .index_policy import IndexPolicy
 from .kernels.episodes import Episodes, pull
+from .records import ArmIndex
 
 
 class DecoPolicy(IndexPolicy):
@@ -65,6 +67,13 @@ class DecoPolicy(IndexPolicy):
     @classmethod
     def make(cls, context: Context) -> DecoPolicy:
         return cls(context.problem, context.solution.prices, ties=context.ties)
+
+    @classmethod
+    def in_batches(cls, context: Context) -> Policy:
+        """Units by a knapsack: `batches/deco.py`."""
+        from .batches.deco import BatchDecoPolicy
+
+        return BatchDecoPolicy.make(context)
 
     @classmethod
     def successor(cls, context: Context, planned: int) -> Policy:

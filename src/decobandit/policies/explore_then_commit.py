@@ -38,7 +38,7 @@ class ExploreThenCommitPolicy(TablePolicy):
             explore = math.ceil(share ** (2 / 3) - 1e-9)
         if explore < 1:
             raise ValueError(f"explore: {explore} pulls of each arm; must be at least 1")
-        self.explore = explore
+        self.explore = problem.unit * math.ceil(explore / problem.unit)  # whole units, in batches
 
     def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats:
         turn = (2.0 + np.maximum(self.explore - n, 0.0)) * self.scale

@@ -15,10 +15,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..problem import Problem, State
-from .base import Distribution, check_turn
+from .base import check_turn
 from .kernels.episodes import Episodes
 from .kernels.information import decide, fill_row, make_grid, make_rows, make_scratch, play
 from .randomised import RandomisedPolicy
+from .records import Distribution
 from .refusals import refuse_several_pulls, refuse_unequal_rewards
 
 LEAST_POINTS = 10

@@ -6,7 +6,7 @@
 Garivier and Cappe, The KL-UCB algorithm for bounded stochastic bandits and beyond, COLT 2011: t+1
 is the pull about to be made. Their proofs take c = 3; c = 0 is what they advise in practice, and
 the default. log log counts as 0 as long as it is negative. With several pulls per stage, t counts
-stages.
+stages; in batches, pulls.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class KlUcbPolicy(BoundPolicy):
         if not 0.0 <= c < math.inf:
             raise ValueError(f"c: {c} is not allowed; must be a finite number, zero or more")
         self.c = c
-        log_t = np.log(np.arange(1.0, problem.horizon + 1.0))
+        log_t = np.log1p(self.clock(np.arange(problem.horizon)))
         levels = log_t + c * np.log(np.maximum(log_t, 1.0))
         self._curve = Curve(levels, kl_upper_bounds, lambda n, g: (n, g))
 
@@ -39,4 +39,5 @@ class KlUcbPolicy(BoundPolicy):
         return solved(kl_upper_bounds, n, g, float(self._curve.levels[stage]))[:, 0]
 
     def group_table(self, group: Group, stage: int) -> Floats:
-        return self.reward_at(group, stage, self._curve.at(stage)[1:])
+        bounds = self._curve.at(stage)
+        return self.reward_at(group, stage, np.arange(bounds.size) > 0, bounds[1:])

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..problem import DEFAULT_TIES, TIE_SIGNS, Problem, State, TieRule
-from .base import IndexPolicy
+from .index_policy import IndexPolicy
 from .kernels.episodes import Episodes
 from .kernels.knowledge_gradient import fill_indices, play
 from .randomised import ArmArrays

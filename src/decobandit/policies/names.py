@@ -6,6 +6,7 @@ file, then add its line here.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -16,29 +17,44 @@ class Entry:
     where: str  # module:class
     what: str
     general: bool = False  # serves every problem, so that others can point to it
+    batches: bool = False  # serves problems with `repeat`: others can point to it there
 
 
 _HERE = "decobandit.policies"
 POLICIES: dict[str, Entry] = {
-    "deco": Entry(f"{_HERE}.deco:DecoPolicy", "the paper's DeCo: index at the dual's prices"),
+    "deco": Entry(
+        f"{_HERE}.deco:DecoPolicy", "the paper's DeCo: index at the dual's prices", batches=True
+    ),
     "deco-calibrated": Entry(
         "decobandit.tuning.tuned:TunedPolicy", "index calibrated against a price path that is tuned"
     ),
     "deco-rolling": Entry(f"{_HERE}.rolling:RollingDecoPolicy", "DeCo, prices solved every stage"),
     "fh-gittins": Entry(f"{_HERE}.calibrated:FhGittinsPolicy", "finite-horizon Gittins index"),
     "optimal": Entry(f"{_HERE}.optimal:OptimalPolicy", "exact dynamic programming; small problems"),
-    "greedy": Entry(f"{_HERE}.greedy:GreedyPolicy", "largest expected reward", general=True),
-    "equal": Entry(f"{_HERE}.equal:EqualPolicy", "equal allocation"),
-    "explore-then-commit": Entry(
-        f"{_HERE}.explore_then_commit:ExploreThenCommitPolicy", "equal allocation, then greedy"
+    "greedy": Entry(
+        f"{_HERE}.greedy:GreedyPolicy", "largest expected reward", general=True, batches=True
     ),
-    "ucb1": Entry(f"{_HERE}.ucb1:Ucb1Policy", "upper confidence bound (Auer et al.)"),
-    "ucb-tuned": Entry(f"{_HERE}.ucb_tuned:UcbTunedPolicy", "UCB with estimated variances"),
-    "moss": Entry(f"{_HERE}.moss:MossPolicy", "minimax-optimal UCB"),
-    "kl-ucb": Entry(f"{_HERE}.kl_ucb:KlUcbPolicy", "UCB by Kullback-Leibler divergence"),
-    "bayes-ucb": Entry(f"{_HERE}.bayes_ucb:BayesUcbPolicy", "posterior quantile", general=True),
-    "ogi": Entry(f"{_HERE}.ogi:OgiPolicy", "optimistic Gittins index"),
-    "thompson": Entry(f"{_HERE}.thompson:ThompsonPolicy", "Thompson sampling", general=True),
+    "equal": Entry(f"{_HERE}.equal:EqualPolicy", "equal allocation", batches=True),
+    "explore-then-commit": Entry(
+        f"{_HERE}.explore_then_commit:ExploreThenCommitPolicy",
+        "equal allocation, then greedy",
+        batches=True,
+    ),
+    "ucb1": Entry(f"{_HERE}.ucb1:Ucb1Policy", "upper confidence bound (Auer et al.)", batches=True),
+    "ucb-tuned": Entry(
+        f"{_HERE}.ucb_tuned:UcbTunedPolicy", "UCB with estimated variances", batches=True
+    ),
+    "moss": Entry(f"{_HERE}.moss:MossPolicy", "minimax-optimal UCB", batches=True),
+    "kl-ucb": Entry(
+        f"{_HERE}.kl_ucb:KlUcbPolicy", "UCB by Kullback-Leibler divergence", batches=True
+    ),
+    "bayes-ucb": Entry(
+        f"{_HERE}.bayes_ucb:BayesUcbPolicy", "posterior quantile", general=True, batches=True
+    ),
+    "ogi": Entry(f"{_HERE}.ogi:OgiPolicy", "optimistic Gittins index", batches=True),
+    "thompson": Entry(
+        f"{_HERE}.thompson:ThompsonPolicy", "Thompson sampling", general=True, batches=True
+    ),
     "ids": Entry(f"{_HERE}.ids:IdsPolicy", "information-directed sampling"),
     "v-ids": Entry(f"{_HERE}.v_ids:VarianceIdsPolicy", "variance-based IDS"),
     "knowledge-gradient": Entry(
@@ -57,8 +73,17 @@ COMPARED_POLICIES = ("deco", "deco-calibrated", "fh-gittins", "thompson", BASELI
 
 def general_policies() -> str:
     """Policies that serve every problem, for messages."""
-    names = [repr(name) for name, entry in POLICIES.items() if entry.general]
-    return f"{', '.join(names[:-1])} or {names[-1]}"
+    return _one_of(name for name, entry in POLICIES.items() if entry.general)
+
+
+def batch_policies() -> str:
+    """Policies that share batches among arms, for messages."""
+    return _one_of(name for name, entry in POLICIES.items() if entry.batches)
+
+
+def _one_of(names: Iterable[str]) -> str:
+    quoted = [repr(name) for name in names]
+    return f"{', '.join(quoted[:-1])} or {quoted[-1]}"
 
 
 def canonical_name(name: str) -> str:

@@ -4,8 +4,8 @@
 
 with gamma = 1 - 1/(t+2): at pull number s = t+1, about to be made, the discount factor 1 - 1/(s+1).
 Farias and Gutin, Optimistic Gittins indices, NIPS 2016, with one step of lookahead. With several
-pulls per stage, t counts stages. Rewards may differ from arm to arm, bad above good too: the index
-moves with them. Rewards that change over the stages are refused.
+pulls per stage, t counts stages, in batches pulls. Rewards may differ from arm to arm, bad above
+good too: the index moves with them. Rewards that change over the stages are refused.
 """
 
 from __future__ import annotations
@@ -34,4 +34,4 @@ class OgiPolicy(PosteriorPolicy):
 
     def levels(self) -> Floats:
         """log(gamma / (1 - gamma)) = log(t+1)."""
-        return np.asarray(np.log(np.arange(1.0, self.problem.horizon + 1.0)), dtype=np.float64)
+        return np.asarray(np.log1p(self.clock(np.arange(self.problem.horizon))), dtype=np.float64)

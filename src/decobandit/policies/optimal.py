@@ -14,7 +14,8 @@ import numpy.typing as npt
 from ..joint import JointValues, optimum
 from ..problem import TIE_TOLERANCE, Problem, State, tie_tolerance
 from ..support import Report, renamed_keyword
-from .base import Policy, Ways, Weighed
+from .base import Policy
+from .records import Ways, Weighed
 
 Floats = npt.NDArray[np.float64]
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..problem import Problem, State, break_tie, tie_tolerance, tied_arms
+from .allotting import Counts
 from .base import Policy, check_turn
 
 Floats = npt.NDArray[np.float64]
@@ -26,6 +27,24 @@ class ArmArrays:
     def posterior(self, state: State) -> tuple[Floats, Floats]:
         """Beta(a, b) of every arm: a and b, each (arms,)."""
         return self.alpha + np.array(state.good), self.beta + np.array(state.bad)
+
+    def posteriors(self, pulls: Counts, good: Counts) -> tuple[Floats, Floats]:
+        """The same of many states, each (E, K)."""
+        return self.alpha + good, self.beta + (pulls - good)
+
+    def expected_rewards(self, stage: int, pulls: Counts, good: Counts) -> Floats:
+        """Expected reward of a pull of every arm in many states, (E, K)."""
+        a, b = self.posteriors(pulls, good)
+        spread = self.good[stage] - self.bad[stage]
+        return np.asarray(self.bad[stage] + spread * (a / (a + b)), dtype=np.float64)
+
+    def draws(
+        self, stage: int, pulls: Counts, good: Counts, number: int, rng: np.random.Generator
+    ) -> Floats:
+        """Mean rewards drawn from the posteriors of many states, (E, number, K)."""
+        a, b = self.posteriors(pulls, good)
+        p = rng.beta(a[:, None, :], b[:, None, :], size=(len(a), number, a.shape[1]))
+        return np.asarray(self.bad[stage] + (self.good[stage] - self.bad[stage]) * p)
 
     def expected_reward(self, stage: int, state: State) -> Floats:
         """bad + (good - bad) a / (a + b) of every arm, (arms,)."""

@@ -35,10 +35,13 @@ class ArmReport:
     value_of_information: float | None
     index: float | None
     probability: float | None = None
+    pulls: int | None = None  # to make now, where the pulls of a stage are shared among arms
+    share: float | None = None  # of the pulls of the stage
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; the probability only where there is one."""
-        return {k: v for k, v in self.__dict__.items() if k != "probability" or v is not None}
+        """Plain values; the probability, pulls and share only where there are."""
+        rare = ("probability", "pulls", "share")
+        return {k: v for k, v in self.__dict__.items() if k not in rare or v is not None}
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Recommendation:
     policy : str
         Name of the policy that decided.
     chosen : tuple of str
-        Names of the arms to pull, the largest index first.
+        Names of the arms to pull, the largest index first; in batches, the most pulls first.
     stage : int
         The stage that is decided.
     price : float or None
@@ -59,6 +62,8 @@ class Recommendation:
         Posterior, expected reward and index of every arm.
     deploy : bool
         The stages are over: this is the arm to keep.
+    pulls : tuple of int or None
+        (arms,) pulls of each arm, where the pulls of a stage are shared among arms.
 
     Examples
     --------
@@ -74,9 +79,11 @@ class Recommendation:
     price: float | None
     arms: tuple[ArmReport, ...]
     deploy: bool = False
+    pulls: tuple[int, ...] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `deco recommend --json` prints them."""
+        shared = {} if self.pulls is None else {"pulls": list(self.pulls)}
         return {
             "policy": self.policy,
             "arm": self.chosen[0],
@@ -84,6 +91,7 @@ class Recommendation:
             "stage": self.stage,
             "price": self.price,
             "deploy": self.deploy,
+            **shared,
             "arms": [arm.to_dict() for arm in self.arms],
         }
 
@@ -153,15 +161,20 @@ def recommend_each(
 
 
 def _decided(made: Policy, stage: int, seen: State, rng: Rng) -> Recommendation:
-    problem = made.problem
-    chosen = made.select(stage, seen, generator_of(rng))
+    problem, pulls = made.problem, None
+    if problem.repeat:
+        pulls = made.allot(stage, seen, generator_of(rng))
+        chosen = tuple(sorted(np.flatnonzero(pulls).tolist(), key=lambda arm: -pulls[arm]))
+    else:
+        chosen = made.select(stage, seen, generator_of(rng))
     return Recommendation(
         policy=made.name,
         chosen=tuple(problem.arms[arm].name for arm in chosen),
         stage=stage,
         price=made.price(stage),
-        arms=_reports(made, stage, seen),
+        arms=_reports(made, stage, seen, pulls),
         deploy=stage == problem.horizon,
+        pulls=pulls,
     )
 
 
@@ -175,7 +188,9 @@ def _seen(state: object) -> State:
     return state
 
 
-def _reports(policy: Policy, stage: int, state: State) -> tuple[ArmReport, ...]:
+def _reports(
+    policy: Policy, stage: int, state: State, pulls: tuple[int, ...] | None
+) -> tuple[ArmReport, ...]:
     problem = policy.problem
     rewards, information, indices = _parts(policy, stage, state)
     chances = _probabilities(policy, stage, state)
@@ -190,6 +205,8 @@ def _reports(policy: Policy, stage: int, state: State) -> tuple[ArmReport, ...]:
             value_of_information=None if information is None else float(information[k]),
             index=None if indices is None else float(indices[k]),
             probability=None if chances is None else float(chances[k]),
+            pulls=None if pulls is None else pulls[k],
+            share=None if pulls is None else pulls[k] / sum(pulls),
         )
         for k, arm in enumerate(problem.arms)
     )

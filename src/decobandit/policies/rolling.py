@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from ..prices import DualSolution, solve
 from ..problem import DEFAULT_TIES, State, TieRule, remaining_problem
-from .base import IndexPolicy
 from .context import Context
 from .deco import DecoPolicy
+from .index_policy import IndexPolicy
 
 Floats = npt.NDArray[np.float64]
 

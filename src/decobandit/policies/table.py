@@ -1,7 +1,8 @@
 """Index policies whose index has a formula: the table of a stage is one array expression.
 
 Notations
-    t       stage: the number of stages played so far; with one pull per stage, of pulls
+    t       stage: the number of stages played so far; with one pull per stage, of pulls. In
+            batches `clock` counts pulls
     n, g    pulls of an arm and good outcomes among them; state (n, g) is at n (n+1) / 2 + g
     a, b    posterior of the success probability: Beta(a, b) = Beta(alpha + g, beta + n - g)
 
@@ -19,8 +20,10 @@ import numpy.typing as npt
 from ..problem import DEFAULT_TIES, TIE_TOLERANCE, Group, Problem, State, TieRule
 from ..problem.kernels.layout import slab_size
 from ..support import Cache
-from .base import IndexPolicy
+from .base import Policy
+from .context import Context
 from .curve import Curve, Solve, pulls_and_good, solved
+from .index_policy import IndexPolicy
 from .refusals import refuse_unequal_rewards
 
 Floats = npt.NDArray[np.float64]
@@ -71,9 +74,31 @@ class TablePolicy(IndexPolicy):
         self._groups = problem.group_of_arm
         self._tables = Cache[int, Floats](1)  # stages are asked for one after the other
 
+    @classmethod
+    def in_batches(cls, context: Context) -> Policy:
+        """Unit after unit by the same index: `batches/by_index.py`."""
+        from .batches.base import as_compared
+        from .batches.by_index import BatchIndexPolicy
+
+        return BatchIndexPolicy(
+            context.problem, cls(as_compared(context.problem), ties=context.ties)
+        )
+
+    @property
+    def has_table(self) -> bool:
+        return not self.problem.repeat
+
+    def clock(self, stage: npt.ArrayLike) -> Floats:
+        """Time as bounds count it: stages so far; in batches, pulls."""
+        pulls = self.problem.pulls_per_stage if self.problem.repeat else 1
+        return pulls * np.asarray(stage, dtype=np.float64)
+
     @abstractmethod
     def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats:
-        """Index of the states (n, g) of a group at a stage before any deployment, (slab,)."""
+        """Index of states (n, g) of a group at a stage before any deployment, (states,).
+
+        In batches, n and g need not be whole numbers.
+        """
 
     def stage_index(self, stage: int) -> Floats:
         """Index of every state of every group at a stage, (groups, slab). Read-only."""
@@ -116,15 +141,20 @@ class BoundPolicy(TablePolicy):
 
     @abstractmethod
     def upper_bound(self, stage: int, n: Floats, g: Floats) -> Floats:
-        """Bound in the states (n, g), n at least 1; at stage 0 there are none."""
+        """Bound in the states (n, g), n at least 1; at stage 0 there may be none."""
 
     def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats:
-        return self.reward_at(group, stage, self.upper_bound(stage, n[1:], g[1:]))
+        pulled = n > 0
+        return self.reward_at(group, stage, pulled, self.upper_bound(stage, n[pulled], g[pulled]))
 
-    def reward_at(self, group: Group, stage: int, bounds: Floats) -> Floats:
-        """Index of the first state, that of no pulls, and of the others by their bounds."""
+    def reward_at(
+        self, group: Group, stage: int, pulled: npt.NDArray[np.bool_], bounds: Floats
+    ) -> Floats:
+        """Index of states by the bounds of those with pulls; arms never pulled come first."""
+        x = np.full(pulled.size, UNPULLED)
+        x[pulled] = bounds
         good, bad = group.reward_good[stage], group.reward_bad[stage]
-        return np.asarray(bad + (good - bad) * np.append(UNPULLED, bounds), dtype=np.float64)
+        return np.asarray(bad + (good - bad) * x, dtype=np.float64)
 
     def _table(self, stage: int) -> Floats:
         if stage >= self.problem.horizon:

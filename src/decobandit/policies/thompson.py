@@ -15,13 +15,17 @@ from functools import cached_property
 import numpy as np
 
 from ..problem import State
-from .base import Distribution, check_turn
+from ..support import Ints
+from .allotting import Counts, largest_arms
+from .base import Policy, check_turn
 from .best_chances import best_chances
+from .context import Context
 from .draw_bins import Bins, bins
 from .kernels.episodes import Episodes
 from .kernels.thompson import LARGE_COUNTS, SURE_KEY, key, play
 from .kernels.thompson_bins import play_bins
 from .randomised import Floats, RandomisedPolicy
+from .records import Distribution
 
 # Stages before a block, for each of its own, up to which it is played by bins. Bins must recall
 # those stages: one takes about a thirtieth of the time that bins save in a stage that is played.
@@ -32,6 +36,20 @@ class ThompsonPolicy(RandomisedPolicy):
     """Pulls the arms of the largest drawn mean rewards."""
 
     name = "thompson"
+
+    @classmethod
+    def in_batches(cls, context: Context) -> Policy:
+        from .batches.thompson import BatchThompsonPolicy
+
+        return BatchThompsonPolicy.make(context)
+
+    def allot_many(
+        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None = None
+    ) -> Ints:
+        if rng is None or stage >= self.problem.horizon:
+            return super().allot_many(stage, pulls, good, rng)
+        drawn = self.arms.draws(stage, pulls, good, 1, rng)[:, 0]
+        return largest_arms(drawn, pulls, self.problem.pulls_per_stage, 0.0, "random", rng)
 
     @property
     def has_distribution(self) -> bool:

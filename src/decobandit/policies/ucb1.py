@@ -3,7 +3,8 @@
     g/n + sqrt(2 log t / n)        t pulls so far; arms never pulled first
 
 Auer, Cesa-Bianchi and Fischer, Finite-time analysis of the multiarmed bandit problem, Machine
-Learning 47, 2002, figure 1. With several pulls per stage, t counts stages.
+Learning 47, 2002, figure 1. With several pulls per stage, t counts stages, in
+batches pulls.
 """
 
 from __future__ import annotations
@@ -21,5 +22,5 @@ class Ucb1Policy(BoundPolicy):
     name = "ucb1"
 
     def upper_bound(self, stage: int, n: Floats, g: Floats) -> Floats:
-        log_t = math.log(max(stage, 1))
+        log_t = math.log(max(float(self.clock(stage)), 1.0))
         return np.asarray(g / n + np.sqrt(2.0 * log_t / n), dtype=np.float64)

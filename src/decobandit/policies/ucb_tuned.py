@@ -4,7 +4,8 @@
     v = g/n (1 - g/n) + sqrt(2 log t / n)        t pulls so far; arms never pulled first
 
 Auer, Cesa-Bianchi and Fischer, Finite-time analysis of the multiarmed bandit problem, Machine
-Learning 47, 2002, section 4. With several pulls per stage, t counts stages.
+Learning 47, 2002, section 4. With several pulls per stage, t counts stages, in
+batches pulls.
 """
 
 from __future__ import annotations
@@ -22,6 +23,6 @@ class UcbTunedPolicy(BoundPolicy):
     name = "ucb-tuned"
 
     def upper_bound(self, stage: int, n: Floats, g: Floats) -> Floats:
-        mean, log_t = g / n, math.log(max(stage, 1))
+        mean, log_t = g / n, math.log(max(float(self.clock(stage)), 1.0))
         variance = mean * (1.0 - mean) + np.sqrt(2.0 * log_t / n)
         return np.asarray(mean + np.sqrt(log_t / n * np.minimum(0.25, variance)), dtype=np.float64)

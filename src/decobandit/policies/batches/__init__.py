@@ -1,0 +1,1 @@
+"""Policies that share the pulls of a stage among arms: problems with `repeat`."""

@@ -1,0 +1,143 @@
+"""The base of policies for batches: whole units of every arm, for many states at once.
+
+A policy says how many units each arm gets (`share_units`); the rest is the same for all. At a
+deployment all take the largest posterior mean. Notations as in `allotting`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Self
+
+import numpy as np
+
+from ...problem import (
+    DEFAULT_TIES,
+    Problem,
+    Reward,
+    State,
+    TieRule,
+    check_problem,
+    tie_rule,
+    tie_tolerance,
+)
+from ...support import Ints
+from ..allotting import Counts, largest_arms
+from ..base import Policy, check_turn
+from ..context import Context
+from ..names import general_policies
+from ..randomised import ArmArrays
+from ..records import Allotments
+
+
+class BatchPolicy(Policy):
+    """Shares the pulls of a stage among arms, in units.
+
+    Parameters
+    ----------
+    problem : Problem
+        One with `repeat`.
+    ties : TieRule
+        How ties are broken at the deployment, and between units where indices decide.
+    """
+
+    serves_batches = True
+
+    def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
+        self.problem = check_problem(problem)
+        if not problem.repeat:
+            raise ValueError(
+                f"policy {self.name!r} shares batches among arms: it needs a problem with repeat = "
+                f"true (--batch); for single pulls use {general_policies()}"
+            )
+        self.ties = tie_rule(ties)
+        self.arms = ArmArrays(problem)
+        self.compared = ArmArrays(as_compared(problem))
+        self.tolerance = tie_tolerance(problem)
+
+    @classmethod
+    def make(cls, context: Context) -> Self:
+        return cls(context.problem, ties=context.ties)
+
+    @abstractmethod
+    def share_units(
+        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None
+    ) -> Ints:
+        """Units of every arm at a stage before any deployment, (E, K); rows sum to the units."""
+
+    # -- the protocol -------------------------------------------------------------------------
+
+    def select(
+        self, stage: int, state: State, rng: np.random.Generator | None = None
+    ) -> tuple[int, ...]:
+        """The arm of a deployment, or of a stage that is one pull."""
+        pulls = self.allot(stage, state, rng)
+        if sum(pulls) != 1:
+            raise ValueError(
+                f"policy {self.name!r} shares {self.problem.pulls_per_stage} pulls among arms at "
+                "a stage: ask for the pulls of every arm, allocate(state)"
+            )
+        return (pulls.index(1),)
+
+    def allot(
+        self, stage: int, state: State, rng: np.random.Generator | None = None
+    ) -> tuple[int, ...]:
+        check_turn(self.problem, stage, state)
+        (pulls,) = self.allot_many(
+            stage, np.array([state.pulls]), np.array([state.good]), rng
+        ).tolist()
+        return tuple(pulls)
+
+    def allot_many(
+        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None = None
+    ) -> Ints:
+        if stage >= self.problem.horizon:
+            worth = self.arms.expected_rewards(stage, pulls, good)
+            return largest_arms(worth, pulls, 1, self.tolerance, self.ties, rng)
+        if rng is None and self.randomised:
+            raise ValueError(f"policy {self.name!r} draws pulls: pass a random generator as rng")
+        return self.problem.unit * self.share_units(stage, pulls, good, rng)
+
+    def allotments(self, stage: int, state: State) -> Allotments:
+        if stage < self.problem.horizon:
+            if self.draws_arms:
+                raise ValueError(
+                    f"policy {self.name!r} draws pulls, or breaks ties, at random and does not "
+                    "tell the probabilities: simulate it"
+                )
+            return [(self.allot(stage, state), 1.0)]
+        worth = self.arms.expected_rewards(stage, np.array([state.pulls]), np.array([state.good]))
+        if self.ties != "random":
+            return [(self.allot(stage, state), 1.0)]
+        tied = np.flatnonzero(worth[0] >= worth[0].max() - self.tolerance)
+        own = np.eye(worth.shape[1], dtype=int)
+        return [(tuple(own[arm].tolist()), 1.0 / tied.size) for arm in tied]
+
+
+def as_compared(problem: Problem) -> Problem:
+    """The problem as policies see it that compare arms by the rewards of pulls.
+
+    Where no outcome and no arm earns more than another before the deployment, as if a good outcome
+    earned 1: they compare success probabilities, which decide the deployment.
+    """
+    rewards = [
+        np.concatenate([group.reward_good[: problem.horizon], group.reward_bad[: problem.horizon]])
+        for group in problem.groups
+    ]
+    if problem.terminal is None or float(np.ptp(rewards)) > 0.0:
+        return problem
+    arms = tuple(arm.model_copy(update={"reward": Reward()}) for arm in problem.arms)
+    return problem.model_copy(update={"arms": arms})
+
+
+def distinct_states(problem: Problem, pulls: Counts, good: Counts) -> tuple[Ints, Ints, Ints, Ints]:
+    """Group, pulls and good outcomes of the different states of single arms; where each arm is.
+
+    The first three (states,), grouped by group; the last (E, K), positions among them.
+    """
+    most = int(pulls.max(initial=0)) + 1
+    code = (problem.group_of_arm * most + pulls.astype(np.int64)) * most + good
+    known, where = np.unique(code, return_inverse=True)
+    group, rest = np.divmod(known, most * most)
+    n, g = np.divmod(rest, most)
+    return group, n, g, where.reshape(pulls.shape).astype(np.int64)

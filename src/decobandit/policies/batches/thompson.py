@@ -1,0 +1,36 @@
+"""Thompson sampling in batches: every unit goes to the arm of the largest drawn mean reward.
+
+    bad + (good - bad) p,   p ~ Beta(a, b)        drawn anew for each unit, posterior of the stage
+
+The m separate draws of Thompson sampling, all from the posterior at the begin of the batch. The
+units of the arms are then multinomial, with the chances of being best as shares.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...support import Ints
+from ..allotting import Counts
+from .base import BatchPolicy
+
+MOST_DRAWS = 4_000_000  # at a time
+
+
+class BatchThompsonPolicy(BatchPolicy):
+    """Gives each unit to the arm of the largest draw."""
+
+    name = "thompson"
+    randomised = True
+
+    def share_units(
+        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None
+    ) -> Ints:
+        assert rng is not None
+        given = np.zeros(pulls.shape, dtype=np.int64)
+        rows = max(1, MOST_DRAWS // (self.problem.units * pulls.shape[1]))
+        for first in range(0, len(pulls), rows):
+            part = slice(first, first + rows)
+            best = self.compared.draws(stage, pulls[part], good[part], self.problem.units, rng)
+            np.add.at(given[part], (np.arange(len(best))[:, None], best.argmax(axis=2)), 1)
+        return given

@@ -1,0 +1,49 @@
+"""Units of a stage given to arms, in many episodes at once.
+
+Notations
+    E, K, A     episodes; arms; units of a stage
+    S           different states of single arms
+    where (E, K)            state of every arm
+    values (S, A + 1)       what 0 .. A units are worth in a state
+    index (S, A)            index of the first, second, .. unit in a state
+    given (E, K)            units of every arm
+"""
+
+import numpy as np
+
+from ...arm.kernels.batches import share_out
+from ...problem.kernels.ties import tie_winner
+from ...support.kernels.compiled import compiled
+
+
+@compiled
+def share_each(values, where, first, last, given):
+    """Units that sum to A and maximise the sum of the values, in episodes first .. last - 1."""
+    K, units = where.shape[1], values.shape[1] - 1
+    own = np.empty((K, units + 1))
+    best, choice = np.empty(units + 1), np.empty((K, units + 1), np.int64)
+    for e in range(first, last):
+        for k in range(K):
+            own[k] = values[where[e, k]]
+        share_out(own, units, best, choice, given[e])
+
+
+@compiled
+def give_by_index(
+    index, where, pulls, unit, tolerance, by_pulls, by_position, rng, first, last, given
+):
+    """Unit by unit to the arm of the largest index; pulls (E, K) grow with what is given."""
+    K, units = where.shape[1], index.shape[1]
+    score, now = np.empty(K), np.empty((1, K), np.int64)
+    for e in range(first, last):
+        for k in range(K):
+            given[e, k] = 0
+            now[0, k] = pulls[e, k]
+            score[k] = index[where[e, k], 0]
+        for _ in range(units):
+            least = score.max() - tolerance
+            arm = tie_winner(score, now, 0, least, by_pulls, by_position, rng)
+            given[e, arm] += 1
+            now[0, arm] += unit
+            if given[e, arm] < units:
+                score[arm] = index[where[e, arm], given[e, arm]]
