@@ -20,7 +20,15 @@ import numpy as np
 
 from ..policies import DEFAULT_POLICY, Policy, in_order, make_policy
 from ..prices import DualSolution
-from ..problem import DEFAULT_TIES, Problem, TieRule, Truth, best_mean_reward, check_truth
+from ..problem import (
+    DEFAULT_TIES,
+    Problem,
+    TieRule,
+    Truth,
+    best_mean_reward,
+    check_truth,
+    refuse_batches,
+)
 from ..support import Floats, Report, former_attribute, obeys_workers
 from .forward import Forward, Occupied, TooManyStates, Watch
 
@@ -180,6 +188,7 @@ def evaluate(
     problem, policy = in_order(problem, policy, "evaluate")
     began = time.perf_counter()
     known = None if truth is None else check_truth(truth, problem)
+    refuse_batches(problem, "exact evaluation")
     made = make_policy(problem, policy, tol=tol, ties=ties, solution=solution)
     forward = Forward(problem, known, limit_states, progress, watch, name=made.name)
     if made.has_table:

@@ -29,6 +29,7 @@ from ..problem import (
     Problem,
     TieRule,
     check_problem,
+    refuse_batches,
     tie_rule,
 )
 from ..support import (
@@ -119,7 +120,7 @@ def simulate(
     >>> [result.policy for result in found.results]
     ['greedy', 'equal']
     """
-    check_problem(problem)
+    refuse_batches(check_problem(problem), "simulation")
     seed = seed_of(rng)
     actual, known = check_sampling(
         problem, draws=draws, per_draw=per_draw, rng=seed, truth=truth, truth_prior=truth_prior,

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..policies import DEFAULT_POLICY, Context, Policy, check_policies, make_policies
 from ..prices import DualSolution, SolutionRecord, dual_value
-from ..problem import DEFAULT_TIES, Problem, TieRule, tie_rule
+from ..problem import DEFAULT_TIES, Problem, TieRule, refuse_batches, tie_rule
 from ..support import Once
 from .errors import TrialError
 from .events import canonical, digest
@@ -106,6 +106,7 @@ def make_settings(
             "because every decision is stored with the numbers of every arm"
         )
     check_policies([policy])
+    refuse_batches(problem, "trials")
     rule = tie_rule(ties)
     if solution is not None:
         # a given solution is checked

@@ -74,8 +74,9 @@ def values_of_states(
 ) -> Floats:
     """Q of 0, 1, .. units in states of several groups, (states, units + 1)."""
     values = np.empty((group.size, relaxation.problem.units + 1))
-    for i in range(group.size):
-        values[i] = relaxation.unit_values(stage, int(group[i]), int(g[i]), int(n[i] - g[i]))
+    for k in np.unique(group):
+        own = group == k
+        values[own] = relaxation.many_unit_values(stage, int(k), n[own], g[own])
     return values
 
 
