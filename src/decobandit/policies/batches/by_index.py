@@ -7,23 +7,31 @@ E[p] the posterior mean. Bonuses for rarely pulled arms shrink from unit to unit
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 
-from ...problem import TIE_SIGNS, Problem
+from ...problem import TIE_SIGNS, Group, Problem, TieRule
 from ...support import Floats, Ints
 from ..allotting import Counts
 from ..context import Context
 from ..kernels.batch_units import give_by_index
-from ..table import TablePolicy
 from .base import BatchPolicy, distinct_states
+
+
+class Formula(Protocol):
+    """What is asked of an index policy: the index of any states, in whole numbers or not."""
+
+    name: str
+    ties: TieRule
+
+    def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats: ...
 
 
 class BatchIndexPolicy(BatchPolicy):
     """Gives units to the arms of largest index; `rule` has the formula."""
 
-    def __init__(self, problem: Problem, rule: TablePolicy) -> None:
+    def __init__(self, problem: Problem, rule: Formula) -> None:
         self.name = rule.name
         super().__init__(problem, ties=rule.ties)
         self.rule = rule
