@@ -47,6 +47,7 @@ TABLE: dict[Method, tuple[str, ...]] = {
     ("GET", "/api/v1/trials/{trial}/replay"): READERS,
     ("GET", "/api/v1/trials/{trial}/export"): READERS,
     ("GET", "/api/v1/trials/{trial}/path"): READERS,
+    ("GET", "/api/v1/trials/{trial}/report"): READERS,
     ("POST", "/api/v1/plan"): READERS,
     ("POST", "/api/v1/checkpoints"): ("admin",),
     ("GET", "/api/v1/people"): ("admin",),

@@ -206,8 +206,12 @@ def _run_page(site: Site, trial: Trial) -> str:
     return re.sub(r'name="key" value="[^"]+"|[0-9a-f]{16}', "*", got.body.decode())
 
 
-def test_nothing_an_operator_hears_depends_on_outcomes_or_priors(site: Site) -> None:
+def test_nothing_an_operator_hears_depends_on_outcomes_or_priors(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two trials of a policy that does not look at outcomes: one goes well, the other badly."""
+    # codes are drawn for every trial: here both get the same
+    monkeypatch.setattr("decobandit.trials.event_log.drawn_codes", lambda arms: ["B", "A"])
     heard, pages = [], []
     for name, outcomes, prior in [("one", "111111", 9.25), ("two", "000000", 0.125)]:
         arms = [{"name": arm, "prior": {"good": prior, "bad": 2.5}} for arm in ("red", "blue")]

@@ -29,6 +29,7 @@ from .trial_backup import backup
 from .trial_checkpoint import checkpoint
 from .trial_lifecycle import archive, close, limits, reopen, unmask
 from .trial_records import export, replay, verify
+from .trial_report import report
 from .trial_tables import print_list, print_status
 
 if TYPE_CHECKING:
@@ -195,6 +196,6 @@ def status(here: Trial, stale_after: StaleAfter = 72.0, as_json: AsJson = False)
 
 
 LIFE = (close, reopen, archive, limits, unmask)
-RECORD = (export, verify, replay, checkpoint, backup)
+RECORD = (report, export, verify, replay, checkpoint, backup)
 for command in (ask, tell, cancel, correct, status, *LIFE, *RECORD):
     trial.command()(command)

@@ -44,7 +44,7 @@ def export(
     as_csv = out is not None and out.suffix.lower() == ".csv"
     if masked and not as_csv:
         raise typer.BadParameter("--masked: only CSV can be masked; give --out FILE.csv")
-    _on_record(here, "csv" if as_csv else "json", masked, user(by))
+    on_record(here, "csv" if as_csv else "json", masked, user(by))
     if out is None:
         for piece in here.export_text():
             print(piece, end="")
@@ -56,7 +56,7 @@ def export(
     written("trial", out)
 
 
-def _on_record(here: Trial, form: str, masked: bool, by: str) -> None:
+def on_record(here: Trial, form: str, masked: bool, by: str) -> None:
     """The log of people says who exported; a database that cannot be written is no obstacle."""
     from ..trials import StoreError
     from ..trials.people import record_all

@@ -12,3 +12,10 @@ DASHES = ("solid", "dashed", "dashdot", "dotted")
 FRESH_COLOUR = "#8a8a8a"
 SHORTFALL_COLOUR = "#c0392b"
 CONGESTION_COLOUR = "#2c5fa8"
+# at least 3:1 against white paper and against a dark page: for figures that are drawn once for both
+SOLID_COLOURS = (
+    "#3b82c4", "#d9711c", "#9467bd", "#c8504a", "#1f97a5", "#a8850f", "#d0569f", "#6a7fc1",
+    "#a0705f", "#7d8a2e",
+)  # fmt: skip
+SOLID_GREY = "#868d8a"
+SOLID_GREEN = "#2f9454"  # the price, and bounds that follow from prices

@@ -26,6 +26,8 @@ _FAR = 500.0  # log-odds beyond which p or 1-p are powers, as far as a double ca
 _LARGE = 1e4  # parameters from which on quantiles are found by bisection: betaincinv is far off
 _HALVINGS = 80
 _SAME = 4.0 * np.finfo(float).eps  # ends of rewards that differ by less are the same end
+_MANY = 12  # kinds of arms from which on all are integrated at the same points, if rewards agree
+_MOST_PIECES = 700  # of that integral
 
 
 def best_chances(a: Floats, b: Floats, low: Floats, span: Floats) -> Floats:
@@ -38,6 +40,9 @@ def best_chances(a: Floats, b: Floats, low: Floats, span: Floats) -> Floats:
     kinds, place, counts = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
     varying = kinds[:, 3] > 0.0
     floor = np.where(varying, -np.inf, kinds[:, 2]).max()  # deterministic rewards
+    if len(kinds) >= _MANY and varying.all() and np.ptp(kinds[:, 2:], axis=0).max() == 0.0:
+        chances = _chances_at_common_points(kinds, counts)[place.reshape(-1)]
+        return np.asarray(chances / chances.sum(), dtype=np.float64)
     chances = np.zeros(len(kinds))
     for i, kind in enumerate(kinds):
         if varying[i]:
@@ -48,6 +53,24 @@ def best_chances(a: Floats, b: Floats, low: Floats, span: Floats) -> Floats:
             chances[i] = np.prod(np.where(varying, below, 1.0) ** counts) / counts[i]
     chances = chances[place.reshape(-1)]
     return np.asarray(chances / chances.sum(), dtype=np.float64)
+
+
+def _chances_at_common_points(kinds: Floats, counts: npt.NDArray[np.int64]) -> Floats:
+    """Chances of many kinds of the same rewards: F of every kind is needed at every point once."""
+    cuts = np.unique(np.concatenate([_BENDS, *(_quantiles(a, b) for a, b in kinds[:, :2])]))
+    if cuts.size > _MOST_PIECES:
+        cuts = cuts[np.linspace(0, cuts.size - 1, _MOST_PIECES + 1).astype(np.int64)]
+    half = np.diff(cuts)[:, None] / 2.0
+    y, weights = (cuts[:-1, None] + half * (1.0 + _NODES)).ravel(), (half * _WEIGHTS).ravel()
+    below = np.stack([cdf(a, b, y) for a, b in kinds[:, :2]])
+    powers = below ** counts[:, None]
+    # products of all but one: of those before it, times those after it
+    before, after = np.ones_like(powers), np.ones_like(powers)
+    np.cumprod(powers[:-1], axis=0, out=before[1:])
+    after[:-1] = np.cumprod(powers[:0:-1], axis=0)[::-1]
+    density = np.stack([_density(a, b, y) for a, b in kinds[:, :2]])
+    own = below ** (counts[:, None] - 1)  # others of its own kind
+    return np.asarray((density * before * after * own) @ weights, dtype=np.float64)
 
 
 def _chance(kind: Floats, kinds: Floats, others: npt.NDArray[np.int64], floor: float) -> float:

@@ -8,8 +8,8 @@ Reading order: `opening.py` and `trial.py` (what can be asked of a trial), `deci
 `decisions.py` (which arm is next), `events.py` and `ledger.py` (the log, and the state that follows
 from it), `event_log.py` and `database.py` (how it is stored), `verification.py`, `replay.py`,
 `export_check.py` and `checkpoints.py` (how it is checked), `lifecycle.py` and `limits.py` (closing
-a trial, limits), `people.py` (the log of people). In the examples of this room, `trial` is one that
-was just created, with 2 arms and 5 stages.
+a trial, limits), `people.py` (the log of people), `report.py` and `report_text.py` (the report). In
+the examples of this room, `trial` is one that was just created, with 2 arms and 5 stages.
 """
 
 from .cancellations import CancellationCount
@@ -32,6 +32,7 @@ from .limits import TrialLimits
 from .opening import create_trial, list_trials, open_trial
 from .people import PeopleLog, people_log
 from .replay import Replay
+from .report import TrialReport
 from .status import ArmStatus, Status, Summary
 from .trial import Trial
 from .verification import Verification
@@ -56,6 +57,7 @@ __all__ = [
     "Trial",
     "TrialError",
     "TrialLimits",
+    "TrialReport",
     "Verification",
     "create_trial",
     "list_trials",

@@ -38,6 +38,7 @@ from .lifecycle import Lifecycle
 from .pending import PendingState
 from .performance import episode_of
 from .replay import Replay, replayed
+from .report import TrialReport, report_of
 from .requests import (
     actor_of,
     as_answered,
@@ -52,6 +53,7 @@ from .requests import (
     subject_of,
 )
 from .settings import TrialSettings
+from .staleness import STALE_AFTER
 from .status import Status, status_of, summary_of
 from .turns import turns_of
 from .verification import Verification, check_trial
@@ -370,6 +372,17 @@ class Trial(Lifecycle):
     def verify(self, *, head: str | None = None) -> Verification:
         """Check the chain, from the rows as they are. `head`: one that some event must have."""
         return check_trial(self.id, db=self.store, head=head)
+
+    def report(self, *, control: str | None = None, late_after: float = STALE_AFTER) -> TrialReport:
+        """Results, shares over time, deviations, the check of the log, settings.
+
+        `control`: the arm that others are compared with, the first by default. `late_after`: hours.
+        """
+        ledger = self._ledger()
+        return report_of(
+            ledger, self._decider(), self.each_event(ledger), self.verify(), control=control,
+            late_after=late_after,
+        )  # fmt: skip
 
     def replay(self) -> Replay:
         """Compute every decision again and compare."""

@@ -22,6 +22,10 @@ from ...trials import (
     TrialLimits,
     Verification,
 )
+from ...trials.arm_results import ArmResult
+from ...trials.deviations import Change, Correction, LateOutcome
+from ...trials.report import AuditState, TrialReport
+from ...trials.shares import ShareBlock
 from ..tokens import Token
 from .record_models import Out, attribute_texts, model_of
 
@@ -121,6 +125,20 @@ StatusOut = model_of(
     doc="A trial, in full.",
     types=_PARTS | _REPORT | {"bound_from_here": float | None, "loss_so_far": float | None},
     more={"stale": (list[str], _STALE)},
+)
+_REPORT_PARTS = {
+    "arms": list[model_of(ArmResult, "ArmResultOut")],  # type: ignore[misc]
+    "shares": list[model_of(ShareBlock, "ShareBlockOut")],  # type: ignore[misc]
+    "cancellations": list[CancellationOut],  # type: ignore[valid-type]
+    "corrections": list[model_of(Correction, "CorrectionOut")],  # type: ignore[misc]
+    "late": list[model_of(LateOutcome, "LateOutcomeOut")],  # type: ignore[misc]
+    "changes": list[model_of(Change, "ChangeOut")],  # type: ignore[misc]
+    "audit": model_of(AuditState, "AuditStateOut"),
+}
+ReportOut = model_of(
+    TrialReport,
+    "ReportOut",
+    types=_REPORT_PARTS | {"bound_from_here": float | None, "loss_so_far": float | None},
 )
 WhyOut = model_of(
     Status,

@@ -1,6 +1,6 @@
 """The routes of the API: parse, call one function, render.
 
-Those of `lifecycle.py` and `people.py` are on the same router.
+Those of `lifecycle.py`, `people.py` and `reports.py` are on the same router.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..errors import ApiError
 from ..long_work import refusals
 from ..middleware.probes import Probe
 from ..new_trials import start_trial
-from . import lifecycle, people  # noqa: F401  # their routes
+from . import lifecycle, people, reports  # noqa: F401  # their routes
 from . import responses as out
 from . import schemas as sent
 from .api_router import router

@@ -1,0 +1,150 @@
+"""Figures of reports as SVG: intervals, shares over time, densities, values of several policies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+
+from ..problem import Beta
+from .colours import SOLID_COLOURS, SOLID_GREEN, SOLID_GREY
+from .episode_lines import short_name
+from .svg_plot import LETTER, WIDTH, Plot
+
+ROW = 26.0  # height of a row
+SVG_DASHES = ("", "7 4", "2 3", "9 3 2 3")
+POINTS = 160  # of a density
+
+
+def solid(position: int) -> str:
+    """The colour of the arm, or the policy, at a position."""
+    return SOLID_COLOURS[position % len(SOLID_COLOURS)]
+
+
+def _dash(position: int) -> str:
+    return SVG_DASHES[position // len(SOLID_COLOURS) % len(SVG_DASHES)]
+
+
+def _room_for(names: Sequence[str]) -> float:
+    """Room left of a frame for names."""
+    return min(16.0 + LETTER * max((len(short_name(name)) for name in names), default=0), 170.0)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A row of a figure: an estimate with its interval, and perhaps a second estimate."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    other: float | None = None  # an open point
+    colour: str = SOLID_COLOURS[0]
+
+
+def interval_figure(
+    rows: Sequence[Interval],
+    *,
+    label: str,
+    axis: str,
+    x: tuple[float, float] | None = None,
+    line: float | None = None,
+) -> Markup:
+    """Estimates with their intervals, one row each; `line`: a value to compare with, dashed.
+
+    Examples
+    --------
+    >>> from decobandit.figures.svg_figures import Interval, interval_figure
+    >>> figure = interval_figure([Interval("a", 0.5, 0.4, 0.6)], label="rates", axis="rate")
+    >>> figure.count("<circle")
+    1
+    """
+    ends = [end for row in rows for end in (row.low, row.high)] + ([] if line is None else [line])
+    low, high = x or (min(ends), max(ends))
+    pad = 0.0 if x else 0.05 * (high - low or 1.0)
+    plot = Plot(
+        (low - pad, high + pad), (float(len(rows)), 0.0), height=ROW * len(rows),
+        left=_room_for([row.name for row in rows]), top=6.0,
+    )  # fmt: skip
+    plot.axis_below(axis, grid=True)
+    if line is not None:
+        plot.rule((line, 0.0), (line, len(rows)), stroke_dasharray="4 3")
+    for i, row in enumerate(rows):
+        y = i + 0.5
+        plot.text(plot.left - 8.0, plot.at_y(y) + 4.0, short_name(row.name), "end")
+        plot.rule((row.low, y), (row.high, y), stroke=row.colour, stroke_width=3.0)
+        if row.other is not None:
+            plot.dot(row.other, y, "none", stroke="currentColor", stroke_width=1.5)
+        plot.dot(row.value, y, row.colour)
+    return plot.svg(label)
+
+
+def share_figure(
+    names: Sequence[str], blocks: Sequence[tuple[int, int, Sequence[float]]], *, label: str
+) -> Markup:
+    """Shares of names in blocks of consecutive allocations, as stacked bars.
+
+    `blocks`: number of the first and the last allocation, and the share of every name.
+
+    Examples
+    --------
+    >>> from decobandit.figures.svg_figures import share_figure
+    >>> figure = share_figure(["a", "b"], [(1, 10, [0.5, 0.5]), (11, 20, [0.2, 0.8])], label="x")
+    >>> figure.count("<rect")
+    4
+    """
+    last = max((block[1] for block in blocks), default=1)
+    plot = Plot((0.0, float(last)), (0.0, 100.0), height=170.0, top=28.0)
+    colours = [solid(i) for i in range(len(names))]
+    plot.axis_left("percent of allocations", (0, 25, 50, 75, 100))
+    for first, end, shares in blocks:
+        below = 0.0
+        gap = 0.04 * (end - first + 1)
+        for colour, share in zip(colours, shares, strict=True):
+            if share > 0.0:
+                plot.box((first - 1 + gap, end - gap), (below, below + 100.0 * share), colour)
+            below += 100.0 * share
+    plot.axis_below("allocation")
+    plot.legend([short_name(name) for name in names], colours)
+    return plot.svg(label)
+
+
+def density_figure(names: Sequence[str], priors: Sequence[Beta], *, label: str) -> Markup:
+    """Densities of beta distributions of success probabilities.
+
+    Examples
+    --------
+    >>> from decobandit import Beta
+    >>> from decobandit.figures.svg_figures import density_figure
+    >>> density_figure(["a"], [Beta(12, 28)], label="prior").count("<polyline")
+    1
+    """
+    from scipy.stats import beta
+
+    p = (np.arange(POINTS) + 0.5) / POINTS
+    curves = [beta.pdf(p, prior.good, prior.bad) for prior in priors]
+    most = max([1.0, *(float(np.quantile(curve, 0.99)) for curve in curves)]) * 1.15
+    plot = Plot((0.0, 1.0), (0.0, most), height=150.0, top=28.0)
+    plot.axis_left("density")
+    for i, curve in enumerate(curves):
+        shown = np.minimum(curve, most)
+        plot.line(p.tolist(), shown.tolist(), solid(i), dash=_dash(i))
+    plot.axis_below("success probability")
+    shown_names = [short_name(name) for name in names]
+    colours, dashes = ([f(i) for i in range(len(names))] for f in (solid, _dash))
+    plot.legend(shown_names, colours, dashes)
+    return plot.svg(label)
+
+
+__all__ = [
+    "SOLID_GREEN",
+    "SOLID_GREY",
+    "WIDTH",
+    "Interval",
+    "density_figure",
+    "interval_figure",
+    "share_figure",
+    "solid",
+]

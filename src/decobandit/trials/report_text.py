@@ -1,0 +1,365 @@
+"""The report of a trial as sections of a page, in a statistician's words."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from ..figures.report_page import (
+    bullets,
+    commands,
+    drawing,
+    facts,
+    paragraph,
+    report_page,
+    section,
+    table,
+)
+from ..figures.svg_figures import (
+    Interval,
+    interval_figure,
+    share_figure,
+    solid,
+)
+from .arm_results import ArmResult
+from .report import TrialReport
+
+MAX_DRAWN = 40  # arms in a figure of intervals: those with the most pulls
+MAX_COLOURS = 8  # arms in a figure of shares; the others are one
+MAX_LINES = 100  # of a list of deviations
+OBSERVED = ["Arm", "Good / recorded", "Pending", "Rate", "95% exact", "95% Wilson"]
+POSTERIOR = ["Arm", "Posterior mean", "95% credible", "P(best)", "P(better than control)"]
+
+
+def trial_page(report: TrialReport) -> str:
+    """The whole report as one HTML page that needs no other file.
+
+    Examples
+    --------
+    >>> from decobandit.trials.report_text import trial_page
+    >>> "<script" in trial_page(trial.report())
+    False
+    """
+    return report_page(
+        f"Report of the trial {report.name}",
+        [
+            section("Summary", *_summary(report)),
+            section("Results by arm", *results(report)),
+            section("Allocation over time", *shares(report)),
+            section("Deviations", *_deviations(report)),
+            section("Design and settings", *_settings(report)),
+            section("State of the log", *_audit(report)),
+        ],
+        about=f"{report.policy}, {len(report.arms)} arms, {report.slots} allocations planned. "
+        f"Made {_time(report.reported_at)}.",
+        footer=f"decobandit {report.version}. Trial {report.trial}, head {report.audit.head}.",
+    )
+
+
+# -- summary ------------------------------------------------------------------------------------
+
+
+def state_of(report: TrialReport) -> str:
+    """How far the trial is, in one sentence."""
+    told = f"{report.told} of {report.slots} outcomes are recorded"
+    if report.finished:
+        return f"The trial is complete: {told}."
+    pending = f", {report.pending} are pending" if report.pending else ""
+    return f"The trial is {report.state}: {told}{pending}."
+
+
+def _summary(report: TrialReport) -> list[Markup]:
+    parts = [paragraph(state_of(report) + _leading(report))]
+    if report.deployment is not None:
+        parts.append(paragraph(f"Arm to deploy after the trial: {report.deployment}."))
+    parts.append(
+        facts(
+            [
+                ("Outcomes recorded", f"{report.told} of {report.slots}"),
+                ("Pending", report.pending),
+                ("Total reward", f"{report.earned:g}"),
+                ("Upper bound at the start", digits(report.upper_bound, 3)),
+                ("Upper bound from here", digits(report.bound_from_here, 3)),
+                ("Cancelled, corrected, late", _counts(report)),
+                ("Log", "intact" if report.audit.ok else "NOT INTACT"),
+            ]
+        )
+    )
+    parts.append(
+        paragraph(
+            "The bound is on the expected total reward of any policy under the priors. From here: "
+            "on the expected reward of the pulls that are left, given the recorded outcomes.",
+            soft=True,
+        )
+    )
+    return parts
+
+
+def _leading(report: TrialReport) -> str:
+    known = [(arm.best, arm.name) for arm in report.arms if arm.best is not None]
+    if not known or report.told == 0:
+        return ""
+    chance, name = max(known)
+    return f" The arm most probably best is {name}: posterior probability {percent(chance)}."
+
+
+def _counts(report: TrialReport) -> str:
+    return f"{report.cancelled}, {len(report.corrections)}, {len(report.late)}"
+
+
+# -- results ------------------------------------------------------------------------------------
+
+
+def results(report: TrialReport) -> list[Markup]:
+    """Table and figure of the arms, and how to read them."""
+    drawn = _drawn(report.arms)
+    rows = [
+        Interval(
+            arm.name, arm.posterior_mean, *arm.credible_interval, other=arm.rate,
+            colour=solid(position),
+        )
+        for position, arm in drawn
+    ]  # fmt: skip
+    label = "Posterior mean and 95% credible interval of the success probability of each arm"
+    left_out = len(report.arms) - len(drawn)
+    caption = (
+        "Filled points: posterior mean, with the 95% credible interval. Open points: observed rate."
+        + (f" The {len(drawn)} arms with the most outcomes." if left_out else "")
+    )
+    return [
+        table(OBSERVED, map(_observed, report.arms), words=["Arm"], caption="Observed"),
+        table(
+            POSTERIOR,
+            (_posterior(arm, report.control) for arm in report.arms),
+            words=["Arm"],
+            caption="Posterior",
+        ),
+        drawing(
+            interval_figure(rows, label=label, axis="success probability", x=(0.0, 1.0)), caption
+        ),
+        paragraph(
+            f"Control: {report.control}. Rate: good outcomes per recorded one, with 95% "
+            "confidence intervals by Clopper and Pearson (exact) and by Wilson, both as if "
+            "the number of pulls had been fixed beforehand; with allocation that adapts to "
+            "outcomes, rates tend to be too low and these intervals are approximate. "
+            "Posterior mean and credible interval (equal tails) do not depend on how arms "
+            "were chosen. P(best): posterior probability that the expected reward of the arm "
+            "is the largest; P(better than control): that it exceeds the control's. Both by "
+            "numerical integration of the independent beta posteriors. Pending outcomes are "
+            "not counted.",
+            soft=True,
+        ),
+    ]
+
+
+def _observed(arm: ArmResult) -> list[str]:
+    return [
+        arm.name, f"{arm.good} / {arm.pulls}", str(arm.pending or ""), digits(arm.rate, 3),
+        interval(arm.exact_interval), interval(arm.wilson_interval),
+    ]  # fmt: skip
+
+
+def _posterior(arm: ArmResult, control: str) -> list[str]:
+    known = (arm.best, arm.better_than_control)
+    return [
+        arm.name + (" (control)" if arm.name == control else ""), digits(arm.posterior_mean, 3),
+        interval(arm.credible_interval), *map(probability, known),
+    ]  # fmt: skip
+
+
+def _drawn(arms: Sequence[ArmResult]) -> list[tuple[int, ArmResult]]:
+    """Arms for a figure with their positions: all, or those with the most outcomes."""
+    numbered = list(enumerate(arms))
+    most = sorted(numbered, key=lambda each: -each[1].pulls)[:MAX_DRAWN]
+    return sorted(most, key=lambda each: each[0])
+
+
+# -- allocation ---------------------------------------------------------------------------------
+
+
+def shares(report: TrialReport) -> list[Markup]:
+    """Figure of the shares of arms over time."""
+    if not report.shares:
+        return [paragraph("No allocation has been made yet.")]
+    arms = report.arms
+    order = sorted(range(len(arms)), key=lambda k: -arms[k].allocated)
+    kept = sorted(order[:MAX_COLOURS]) if len(arms) > MAX_COLOURS else list(range(len(arms)))
+    names = [arms[k].name for k in kept]
+    blocks = [(each.first, each.last, [each.shares[k] for k in kept]) for each in report.shares]
+    if len(kept) < len(arms):
+        names.append(f"{len(arms) - len(kept)} others")
+        blocks = [(first, last, [*some, 1.0 - sum(some)]) for first, last, some in blocks]
+    counts = ", ".join(f"{arms[k].name} {arms[k].allocated}" for k in kept)
+    return [
+        drawing(
+            share_figure(names, blocks, label="Share of each arm in consecutive allocations"),
+            "Share of each arm in blocks of consecutive allocations, cancelled ones not counted.",
+        ),
+        paragraph(f"Allocations by arm: {counts}."),
+    ]
+
+
+# -- deviations ---------------------------------------------------------------------------------
+
+
+def _deviations(report: TrialReport) -> list[Markup]:
+    parts = [paragraph(_deviation_line(report))]
+    if report.cancellations:
+        rows = [
+            [each.arm, each.by, str(each.count), "; ".join(each.reasons) or "none on record"]
+            for each in report.cancellations
+        ]
+        parts.append(
+            table(
+                ["Arm", "By", "Cancelled", "Reasons"], rows, words=["Arm", "By", "Reasons"],
+                caption="Cancelled allocations",
+            )
+        )  # fmt: skip
+    if report.corrections:
+        rows = [
+            [
+                str(each.number), each.arm, f"{_outcome(each.before)} to {_outcome(each.after)}",
+                each.by, _at(each.at), each.reason,
+            ]
+            for each in report.corrections[-MAX_LINES:]
+        ]  # fmt: skip
+        titles = ["Allocation", "Arm", "Outcome", "By", "At (UTC)", "Reason"]
+        parts.append(table(titles, rows, words=titles[1:], caption="Corrected outcomes"))
+    if report.late:
+        rows = [
+            [
+                str(each.number), each.arm, _at(each.asked_at),
+                "pending" if each.told_at is None else _at(each.told_at), f"{each.hours:.1f}",
+            ]
+            for each in report.late[-MAX_LINES:]
+        ]  # fmt: skip
+        titles = ["Allocation", "Arm", "Allocated (UTC)", "Recorded (UTC)", "Hours"]
+        parts.append(table(titles, rows, words=titles[1:4], caption="Late outcomes"))
+    if report.changes:
+        rows = [
+            [each.kind, each.by, _at(each.at), each.reason] for each in report.changes[-MAX_LINES:]
+        ]
+        titles = ["Change", "By", "At (UTC)", "Reason"]
+        parts.append(table(titles, rows, words=titles, caption="Changes of the trial"))
+    longest = max(len(report.corrections), len(report.late), len(report.changes))
+    if longest > MAX_LINES:
+        parts.append(paragraph(f"Lists show the latest {MAX_LINES} entries.", soft=True))
+    return parts
+
+
+def _deviation_line(report: TrialReport) -> str:
+    pending = sum(each.told_at is None for each in report.late)
+    late = f"{len(report.late)} outcomes took more than {report.late_after:g} hours"
+    if pending:
+        late += f" ({pending} of them still pending)"
+    return (
+        f"{report.cancelled} allocations were cancelled, {len(report.corrections)} outcomes were "
+        f"corrected, {late}, {report.refused} contradictory requests were refused."
+    )
+
+
+# -- settings and log ---------------------------------------------------------------------------
+
+
+def _settings(report: TrialReport) -> list[Markup]:
+    each = "" if report.pulls_per_stage == 1 else f" of {report.pulls_per_stage} pulls"
+    pairs = [
+        ("Policy", report.policy),
+        ("Stages", f"{report.horizon}{each}"),
+        ("Ties", report.ties),
+        ("Seed", report.seed),
+        ("Created", f"{_time(report.created_at)} by {report.created_by}"),
+        ("Versions that wrote the log", ", ".join(report.versions)),
+    ]
+    if report.parameters:
+        tuned = ", ".join(f"{name} {value:g}" for name, value in report.parameters.items())
+        pairs.append(("Parameters of the policy", tuned))
+    if report.deploy:
+        pairs.append(("Deployment at the end", f"worth {report.deploy:g} pulls"))
+    rows = [
+        [
+            arm.name, f"Beta({arm.prior_good:g}, {arm.prior_bad:g})",
+            digits(arm.prior_good / arm.effective_sample_size, 3),
+            f"{arm.effective_sample_size:g}",
+        ]
+        for arm in report.arms
+    ]  # fmt: skip
+    return [
+        facts(pairs),
+        table(
+            ["Arm", "Prior", "Prior mean", "Effective sample size"], rows, words=["Arm", "Prior"],
+            caption="Priors of the success probabilities",
+        ),
+        paragraph(
+            "Effective sample size: the outcomes that the prior is worth, the sum of its "
+            f"pseudo-counts. Upper bound on the expected total reward of any policy at the start: "
+            f"{digits(report.upper_bound, 3)}; loss so far, shortfall and congestion against the "
+            f"prices: {digits(report.loss_so_far, 4)}.",
+            soft=True,
+        ),
+    ]  # fmt: skip
+
+
+def _audit(report: TrialReport) -> list[Markup]:
+    audit, name = report.audit, shlex.quote(report.name)
+    state = "is as it was written" if audit.ok else "is NOT as it was written"
+    return [
+        paragraph(
+            f"The log of {audit.events} events {state}: every hash and link, and the head, were "
+            "checked when this report was made."
+        ),
+        bullets([*audit.problems, *(f"remark: {each}" for each in audit.remarks)]),
+        paragraph(f"Head: {audit.head}"),
+        paragraph("To check it again, and to make this report again:", soft=True),
+        commands(
+            [
+                f"deco trial verify {name} --head {audit.head}",
+                f"deco trial replay {name}",
+                f"deco trial report {name} --control {shlex.quote(report.control)} "
+                "--out report.html",
+            ]
+        ),
+    ]
+
+
+# -- words and numbers --------------------------------------------------------------------------
+
+
+def digits(value: float | None, places: int) -> str:
+    """A number for a table, where there is one; zero has no sign."""
+    return "–" if value is None else f"{round(value, places) + 0.0:.{places}f}"
+
+
+def interval(ends: tuple[float, float] | None) -> str:
+    """An interval for a table, where there is one."""
+    return "–" if ends is None else f"{digits(ends[0], 3)} – {digits(ends[1], 3)}"
+
+
+def probability(value: float | None) -> str:
+    """A probability for a table; none is shown as certain that is not."""
+    if value is None:
+        return "–"
+    if value < 0.0005:
+        return "< 0.001"
+    return "> 0.999" if value > 0.9995 else f"{value:.3f}"
+
+
+def percent(value: float) -> str:
+    """A probability in a sentence."""
+    if value > 0.9995:
+        return "more than 99.9%"
+    return f"{100.0 * value:.1f}%"
+
+
+def _outcome(outcome: int) -> str:
+    return "good" if outcome else "bad"
+
+
+def _at(at: str) -> str:
+    return at[:16].replace("T", " ")
+
+
+def _time(at: str) -> str:
+    return f"{_at(at)} UTC"

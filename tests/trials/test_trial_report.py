@@ -1,0 +1,228 @@
+"""The report of a trial: intervals and chances by a second road, deviations counted by hand."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import beta as beta_law
+from scipy.stats import binom
+
+from decobandit.policies.best_chances import best_chances
+from decobandit.problem import Arm, Beta, Problem, Reward
+from decobandit.trials import Trial, TrialError, create_trial, people_log
+from decobandit.trials.arm_results import exact_interval, wilson_interval
+from decobandit.trials.deviations import Deviations
+from decobandit.trials.log_pages import ledger_of
+from decobandit.trials.report_text import trial_page
+from decobandit.trials.shares import share_blocks
+from helpers.program import deco
+
+EVIL = "<script>alert(1)</script>"
+
+
+def made(folder: Path, problem: Problem, name: str = "pilot", policy: str = "equal") -> Trial:
+    return create_trial(problem, name=name, db=folder / "a.db", seed=1, policy=policy, tol=1e-2)
+
+
+def three(horizon: int = 12, **rewards: Reward) -> Problem:
+    priors = {"old": Beta(3, 7), "new": Beta(1, 1), EVIL: Beta(0.5, 0.5)}
+    return Problem(
+        horizon=horizon,
+        arms=[
+            Arm(name=name, prior=prior, reward=rewards.get(name, Reward()))
+            for name, prior in priors.items()
+        ],
+    )
+
+
+def played(trial: Trial, outcomes: str) -> None:
+    for outcome in outcomes:
+        trial.tell(trial.ask().id, int(outcome))
+
+
+def chance(law: Any, others: Sequence[Any]) -> float:
+    """Of a draw to be larger than all others, by adaptive quadrature."""
+    found, _ = quad(lambda p: law.pdf(p) * np.prod([o.cdf(p) for o in others]), 0, 1, limit=200)
+    return float(found)
+
+
+# -- numbers ------------------------------------------------------------------------------------
+
+
+def test_chances_and_credible_intervals_are_those_of_the_posteriors(tmp_path: Path) -> None:
+    trial = made(tmp_path, three())
+    played(trial, "101100111")
+    found = trial.report(control="new")
+    laws = [
+        beta_law(arm.prior_good + arm.good, arm.prior_bad + arm.pulls - arm.good)
+        for arm in found.arms
+    ]
+    for k, (arm, law) in enumerate(zip(found.arms, laws, strict=True)):
+        others = [other for other in laws if other is not law]
+        assert arm.best == pytest.approx(chance(law, others), abs=1e-7)
+        if k != 1:
+            assert arm.better_than_control == pytest.approx(chance(law, laws[1:2]), abs=1e-7)
+        assert law.cdf(arm.credible_interval) == pytest.approx([0.025, 0.975], abs=1e-9)
+        assert arm.posterior_mean == pytest.approx(law.mean(), abs=1e-12)
+    assert found.arms[1].better_than_control is None
+    assert sum(arm.best or 0.0 for arm in found.arms) == pytest.approx(1.0, abs=1e-12)
+    assert [arm.effective_sample_size for arm in found.arms] == [10.0, 2.0, 1.0]
+
+
+def test_better_means_a_larger_expected_reward(tmp_path: Path) -> None:
+    # the control earns 2 + p; the others at most 1
+    trial = made(tmp_path, three(old=Reward(good=3.0, bad=2.0)))
+    found = trial.report()
+    assert [arm.best for arm in found.arms] == pytest.approx([1.0, 0.0, 0.0], abs=1e-12)
+    # bad outcomes earn more: the chance is that of the smaller success probability
+    turned = {name: Reward(good=0.0, bad=1.0) for name in ("old", "new", EVIL)}
+    trial = made(tmp_path, three(**turned), name="turned")
+    low, _ = quad(lambda p: beta_law(1, 1).pdf(p) * beta_law(3, 7).sf(p), 0, 1)
+    assert trial.report().arms[1].better_than_control == pytest.approx(low, abs=1e-9)
+
+
+@pytest.mark.parametrize(("good", "pulls"), [(0, 1), (0, 9), (1, 3), (7, 9), (30, 100), (9, 9)])
+def test_confidence_intervals_are_where_their_tests_turn(good: int, pulls: int) -> None:
+    low, high = exact_interval(np.array([float(good)]), np.array([float(pulls)]))[:, 0]
+    # the tails of the binomial at the ends; an end at 0 or 1 where there is no tail
+    assert low == 0.0 if good == 0 else binom.sf(good - 1, pulls, low) == pytest.approx(0.025)
+    assert high == 1.0 if good == pulls else binom.cdf(good, pulls, high) == pytest.approx(0.025)
+    for p in wilson_interval(np.array([float(good)]), np.array([float(pulls)]))[:, 0]:
+        if 0.0 < p < 1.0:
+            score = (good / pulls - p) / np.sqrt(p * (1 - p) / pulls)
+            assert abs(score) == pytest.approx(1.959963984540054, rel=1e-9)
+        else:
+            assert good in (0, pulls)
+
+
+def test_chances_of_many_arms_are_the_frequencies_of_draws() -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.integers(1, 40, 30) + 0.5, rng.integers(1, 40, 30) + 1.0
+    a[0], b[0] = 4000.0, 400.0
+    a[3], b[3] = a[2], b[2]  # two equal arms
+    chances = best_chances(a, b, np.zeros(30), np.ones(30))
+    draws = 40_000
+    wins = np.bincount(rng.beta(a, b, (draws, 30)).argmax(axis=1), minlength=30)
+    error = np.sqrt(draws * chances * (1 - chances)) + 1e-9
+    seen = draws * chances > 5
+    assert np.abs((wins - draws * chances) / error)[seen].max() < 4.0
+    assert wins[~seen].sum() < 5 * 30
+    # one of them by the one-dimensional integral
+    laws = [beta_law(*pair) for pair in zip(a, b, strict=True)]
+    exact, _ = quad(
+        lambda p: laws[0].pdf(p) * np.prod([law.cdf(p) for law in laws[1:]]), 0.85, 0.95,
+        limit=200,
+    )  # fmt: skip
+    assert chances[0] == pytest.approx(exact, abs=1e-8)
+    assert chances[2] == chances[3]
+
+
+def test_shares_are_counts_in_blocks_of_five_or_more() -> None:
+    assert share_blocks([], 2) == ()
+    (one,) = share_blocks([1, 1, 0, 1], 2)
+    assert (one.first, one.last, one.shares) == (1, 4, (0.25, 0.75))
+    blocks = share_blocks([0] * 60 + [1] * 60, 2)
+    assert [(each.first, each.last) for each in blocks] == [
+        (10 * k + 1, 10 * k + 10) for k in range(12)
+    ]
+    assert [each.shares for each in blocks] == [(1.0, 0.0)] * 6 + [(0.0, 1.0)] * 6
+
+
+# -- deviations ---------------------------------------------------------------------------------
+
+
+def test_deviations_are_those_of_the_log(tmp_path: Path) -> None:
+    trial = made(tmp_path, three())
+    first, second, third = (trial.ask(by="ann") for _ in range(3))
+    trial.tell(first.id, 1)
+    trial.correct(first.id, 0, reason="misread", by="ben")
+    trial.cancel(second.id, reason="left", by="ann")
+    with pytest.raises(TrialError):
+        trial.tell(second.id, 1)
+    trial.close(reason="look")
+    trial.reopen(reason="go on", by="ben")
+    trial.unmask(third.id, reason="emergency", by="carl")
+    found = trial.report()
+    (fixed,) = found.corrections
+    assert (fixed.allocation, fixed.number, fixed.before, fixed.after) == (first.id, 1, 1, 0)
+    assert (fixed.by, fixed.reason) == ("ben", "misread")
+    assert [(each.by, each.count, each.reasons) for each in found.cancellations] == [
+        ("ann", 1, ("left",))
+    ]
+    assert (found.cancelled, found.refused, found.told, found.pending) == (1, 1, 1, 1)
+    assert [(each.kind, each.reason) for each in found.changes] == [
+        ("closed", "look"),
+        ("reopened", "go on"),
+        ("unmasked", "emergency"),
+    ]
+    assert (found.audit.ok, found.audit.events) == (True, 11)
+    assert found.audit.head == trial.events()[-1].hash
+    assert found.late == ()
+    # a day later the third, which is pending, is late; the second was cancelled
+    log = Deviations.of(trial.each_event(ledger_of(trial.store, trial.id)))
+    (late,) = log.late(timedelta(hours=20), datetime.now(UTC) + timedelta(hours=24))
+    assert (late.allocation, late.told_at) == (third.id, None)
+    assert late.hours == pytest.approx(24.0, abs=0.1)
+    with pytest.raises(TrialError, match="stale_after: 0 hours"):
+        trial.report(late_after=0.0)
+
+
+# -- the page and the command -------------------------------------------------------------------
+
+
+def test_the_page_is_one_file_without_scripts_and_names_stay_text(tmp_path: Path) -> None:
+    trial = made(tmp_path, three())
+    played(trial, "101100111010")
+    page = trial_page(trial.report())
+    assert "<script" not in page
+    assert "http://" not in page.replace('xmlns="http://www.w3.org/2000/svg"', "")
+    assert "src=" not in page
+    assert "&lt;script&gt;" in page
+    assert "@page { size: A4" in page
+    assert page.count("<svg") == 2
+    for said in (
+        "The trial is complete",
+        "Clopper and Pearson",
+        "Wilson",
+        "equal tails",
+        "P(best)",
+    ):
+        assert said in page
+
+
+def test_the_command_writes_the_page_and_the_numbers(tmp_path: Path) -> None:
+    trial = made(tmp_path, three())
+    played(trial, "1011")
+    db, out = tmp_path / "a.db", tmp_path / "report.html"
+    said = deco("trial", "report", "pilot", "--db", db, "--json", "--control", "new").json
+    own = trial.report(control="new").to_dict()
+    for key in own.keys() - {"reported_at"}:
+        assert said[key] == json.loads(json.dumps(own[key])), key
+    assert deco("trial", "report", "pilot", "--db", db, "--out", out).out == ""
+    assert "Report of the trial pilot" in out.read_text(encoding="utf-8")
+    shown = deco("trial", "report", "pilot", "--db", db).out
+    assert "4 of 12 outcomes are recorded" in shown
+    assert max(map(len, shown.splitlines())) <= 100
+    forms = [event.data["form"] for event in people_log(trial.store).events]
+    assert forms == ["report"] * 3
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        (["--control", "nobody"], "control: no arm is called 'nobody'; the arms are old, new"),
+        (["--out", "report.txt"], "report.txt: must end in .html"),
+        (["--late-after", "0"], "0"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path: Path, options: list[str], wrong: str) -> None:
+    made(tmp_path, three())
+    found = deco("trial", "report", "pilot", "--db", tmp_path / "a.db", *options)
+    assert found.code == 2
+    assert wrong in found.err
+    assert len(found.err.splitlines()) == 1
