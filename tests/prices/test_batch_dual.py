@@ -68,9 +68,11 @@ def test_chances_of_a_batch_are_beta_binomial(good: float, bad: float, pulls: in
 
 
 def test_slopes_are_those_of_the_concave_hull() -> None:
-    values = np.array([1.0, 3.0, 3.5, 3.0, 4.5])
-    hull_slopes(0.0, values)
-    assert values == pytest.approx([1.5, 1.5, 0.5, 0.5, 0.5])
+    room, slopes = np.empty(6, dtype=np.int64), np.empty(5)
+    hull_slopes(0.0, np.array([1.0, 3.0, 3.5, 3.0, 4.5]), room, slopes)
+    assert slopes == pytest.approx([1.5, 1.5, 0.5, 0.5, 0.5])
+    hull_slopes(1.0, np.array([4.0, 5.5, 6.0, 6.0, 5.0]), room, slopes)
+    assert slopes == pytest.approx([3.0, 1.5, 0.5, 0.0, -1.0])
 
 
 @pytest.mark.parametrize("seed", range(20))

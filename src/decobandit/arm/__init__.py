@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from .batch_grids import Grid as Grid
     from .batch_relaxation import BatchRelaxation as BatchRelaxation
     from .batch_relaxation import Earnings as Earnings
     from .batch_relaxation import final_values as final_values
-    from .batch_relaxation import stage_sizes as stage_sizes
+    from .batch_sizes import check_points as check_points
+    from .batch_sizes import grid_of as grid_of
     from .batch_states import UnitStates as UnitStates
     from .batch_states import unit_states as unit_states
     from .calibration import EXACT_STAGES as EXACT_STAGES

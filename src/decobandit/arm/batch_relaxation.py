@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..problem import Group, Problem, State, check_problem
-from ..support import Cache, Floats, Ints, obeys_workers, pool, refuse_over, worker_count
-from .batch_states import UnitStates, states_of_rows, unit_states
-from .kernels.batches import raise_values, stage_slopes, stage_values, unit_values_many
+from ..support import Cache, Floats, obeys_workers, pool, worker_count
+from .batch_sizes import check_points, grid_of
+from .batch_states import UnitStates, unit_states
+from .kernels.batches import raise_values, stage_values, unit_values_many
 from .price_checks import price_array
 
 TABLE_BYTES = 1 << 30  # tables of what units are worth, of all stages and kinds of arms
@@ -28,18 +29,15 @@ class Earnings:
 
 
 def final_values(problem: Problem, group: Group, states: UnitStates) -> Floats:
-    """Last rewards after all stages, (states,): those of a table, or none."""
-    if group.terminal is not None:
-        pulls = np.repeat(np.arange(states.rows + 1) * states.unit, np.diff(states.start))
-        row = pulls * (pulls + 1) // 2
-        return np.asarray(group.terminal[row + states.good.astype(np.int64)])
-    return np.zeros(states.size)
-
-
-def stage_sizes(problem: Problem) -> Ints:
-    """Number of states at stages 0 .. horizon, where every number of good outcomes is one."""
-    rows = range(0, (problem.horizon + 1) * problem.units, problem.units)
-    return np.array([states_of_rows(problem.unit, each) for each in rows])
+    """Last rewards after all stages, (states,): those of a table, between entries on chords."""
+    if group.terminal is None:
+        return np.zeros(states.size)
+    pulls = np.repeat(np.arange(states.rows + 1) * states.unit, np.diff(states.start))
+    row = pulls * (pulls + 1) // 2
+    low = np.minimum(states.good.astype(np.int64), np.maximum(pulls - 1, 0))
+    part = states.good - low
+    entry, after = group.terminal[row + low], group.terminal[row + np.minimum(low + 1, pulls)]
+    return np.asarray((1.0 - part) * entry + part * after)
 
 
 class BatchRelaxation:
@@ -51,40 +49,38 @@ class BatchRelaxation:
         One with `repeat`.
     prices : array_like
         One per stage, of a unit, and one for the deployment where there is one, (stages,).
+    grid : int, optional
+        States per row, 0 for all; by default as `solve` chooses.
     """
 
     @obeys_workers
     def __init__(
-        self, problem: Problem, prices: npt.ArrayLike, *, workers: int | None = None
+        self,
+        problem: Problem,
+        prices: npt.ArrayLike,
+        *,
+        grid: int | None = None,
+        workers: int | None = None,
     ) -> None:
         self.problem = check_problem(problem)
         self.prices = price_array(prices, problem)
         groups = len(problem.groups)
-        refuse_over(
-            8.0 * groups * float(stage_sizes(problem).sum()),
-            f"values of {groups} kinds of arms over {problem.horizon} batches",
-            "use a larger unit",
-        )
-        self.states = [unit_states(problem, group) for group in problem.groups]
+        self.grid = grid_of(problem, check_points(grid, problem))
+        self.states = [unit_states(problem, group, self.grid) for group in problem.groups]
         self.earnings = [Earnings(problem, group) for group in problem.groups]
         self._tables = Cache[tuple[int, int], Floats](TABLE_BYTES, size=lambda table: table.nbytes)
         with pool(min(worker_count(workers), groups)) as threads:
             self._values = list(threads.map(self._swept, range(groups)))
 
     def _swept(self, k: int) -> list[Floats]:
-        problem, states, earned = self.problem, self.states[k], self.earnings[k]
+        problem, states = self.problem, self.states[k]
         values = [final_values(problem, problem.groups[k], states)]
         if problem.terminal is not None:
             values[0] += np.maximum(problem.terminal.deploy * states.mean - self.prices[-1], 0.0)
-        widest = int(np.diff(states.start).max())
         for t in range(problem.horizon - 1, -1, -1):
-            size = int(states.start[problem.units * t + 1])
-            now, slopes = np.empty(size), np.empty((size, problem.units))
-            stage_slopes(
-                states.start, states.mean, states.weights, states.first, problem.units, t,
-                earned.base[t], earned.spread[t], values[-1], slopes, widest,
-            )  # fmt: skip
-            raise_values(slopes, self.prices[t], values[-1][:size], now)
+            table = self._tabulated(t, k, values[-1])
+            now = np.empty(table.shape[0])
+            raise_values(table, self.prices[t], values[-1], now)
             values.append(now)
         return values[::-1]
 
@@ -131,15 +127,17 @@ class BatchRelaxation:
 
     def _table(self, stage: int, group: int) -> Floats:
         """Q(s; a), a = 1 .. units, of all states of a group at a stage."""
-        return self._tables.get_or_make((stage, group), lambda: self._tabulated(stage, group))
+        later = self.values(stage + 1, group)
+        return self._tables.get_or_make(
+            (stage, group), lambda: self._tabulated(stage, group, later)
+        )
 
-    def _tabulated(self, stage: int, group: int) -> Floats:
+    def _tabulated(self, stage: int, group: int, later: Floats) -> Floats:
         states, earned, units = self.states[group], self.earnings[group], self.problem.units
         table = np.empty((int(states.start[units * stage + 1]), units))
         stage_values(
-            states.start, states.mean, states.weights, states.first, units, stage,
-            earned.base[stage], earned.spread[stage], self.values(stage + 1, group), table,
-            int(np.diff(states.start).max()),
+            states.start, states.mean, states.weights, states.reach, units, stage,
+            earned.base[stage], earned.spread[stage], later, table, states.widest,
         )  # fmt: skip
         return table
 

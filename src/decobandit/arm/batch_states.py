@@ -1,4 +1,7 @@
-"""The states of an arm that is pulled in units, and what one unit does to them."""
+"""The states of an arm that is pulled in units, and what one unit does to them.
+
+Either every number of good outcomes is a state, or each row has a grid of them: `batch_grids.py`.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..problem import Group, Problem
-from ..support import Cache, Floats, Ints, refuse_over
+from ..support import Cache, Floats, Ints
+from .batch_grids import EXACT, Grid, knots_of, rows_of
+from .batch_sizes import states_of_rows
+from .kernels.batch_grids import grid_weights
 from .kernels.batches import unit_weights
 
 KEPT = 64  # kinds of arms
-NO_FIRST = np.empty(0, dtype=np.int64)  # every number of good outcomes is a state
+NO_REACH = np.empty((0, 2), dtype=np.int64)  # every number of good outcomes is a state
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +30,8 @@ class UnitStates:
     start: Ints  # (rows + 2,)
     good: Floats  # (states,) good outcomes
     mean: Floats  # (states,) posterior mean of the success probability
-    weights: Floats  # (successors, states) of one unit
-    first: Ints  # (states,), or empty
+    weights: Floats  # of the successors of one unit
+    reach: Ints  # which they are
 
     @property
     def rows(self) -> int:
@@ -33,39 +39,49 @@ class UnitStates:
         return self.start.size - 2
 
     @property
+    def widest(self) -> int:
+        """States of the longest row."""
+        return int(np.diff(self.start).max())
+
+    @property
     def size(self) -> int:
         """Number of states."""
         return int(self.start[-1])
 
 
-def unit_states(problem: Problem, group: Group) -> UnitStates:
+def unit_states(problem: Problem, group: Group, grid: Grid = EXACT) -> UnitStates:
     """The states of an arm of a group; one object for all groups of the same prior."""
     rows = problem.horizon * problem.units
+    make = _grid_states if grid.points else _exact_states
     return _CACHE.get_or_make(
-        (group.alpha, group.beta, problem.unit, rows),
-        lambda: _exact_states(group.alpha, group.beta, problem.unit, rows),
+        (group.alpha, group.beta, problem.unit, rows, grid),
+        lambda: make(group.alpha, group.beta, problem.unit, rows, grid),
     )
 
 
-_CACHE = Cache[tuple[float, float, int, int], UnitStates](KEPT)
+_CACHE = Cache[tuple[float, float, int, int, Grid], UnitStates](KEPT)
 
 
-def states_of_rows(unit: int, rows: int) -> int:
-    """States with at most `rows` units, every number of good outcomes counted."""
-    return (rows + 1) * (rows * unit + 2) // 2
-
-
-def _exact_states(alpha: float, beta: float, unit: int, rows: int) -> UnitStates:
+def _exact_states(alpha: float, beta: float, unit: int, rows: int, grid: Grid) -> UnitStates:
     size = states_of_rows(unit, rows)
-    refuse_over(
-        8.0 * size * (unit + 3),
-        f"{rows} units of {unit} pulls of one arm",
-        "use a larger unit, or fewer stages",
-    )
     start = np.concatenate([[0], np.cumsum(np.arange(rows + 1) * unit + 1)])
     good = np.concatenate([np.arange(i * unit + 1.0) for i in range(rows + 1)])
-    pulls = np.repeat(np.arange(rows + 1) * unit, np.diff(start))
     weights = np.zeros((unit + 1, size))
     unit_weights(alpha, beta, unit, rows, start, weights)
-    mean = (alpha + good) / (alpha + beta + pulls)
-    return UnitStates(alpha, beta, unit, start, good, mean, weights, NO_FIRST)
+    mean = _means(alpha, beta, unit, start, good)
+    return UnitStates(alpha, beta, unit, start, good, mean, weights, NO_REACH)
+
+
+def _grid_states(alpha: float, beta: float, unit: int, rows: int, grid: Grid) -> UnitStates:
+    kept, first = rows_of(alpha, beta, unit, rows, knots_of(alpha, beta, grid.points), grid)
+    start = np.concatenate([[0], np.cumsum([row.size for row in kept])])
+    good = np.concatenate(kept)
+    reach = np.zeros((good.size + 1, 2), dtype=np.int64)
+    weights = grid_weights(alpha, beta, unit, rows, start, good, first, grid.below, reach)
+    mean = _means(alpha, beta, unit, start, good)
+    return UnitStates(alpha, beta, unit, start, good, mean, weights, reach)
+
+
+def _means(alpha: float, beta: float, unit: int, start: Ints, good: Floats) -> Floats:
+    pulls = np.repeat(np.arange(start.size - 1) * unit, np.diff(start))
+    return np.asarray((alpha + good) / (alpha + beta + pulls))

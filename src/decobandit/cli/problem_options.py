@@ -188,13 +188,13 @@ def context_of(problem: Problem, tol: float, **settings: Any) -> Context:
     return Context(problem, tol=tol, solver=solve_shown, **settings)
 
 
-def solve_shown(problem: Problem, tol: float) -> DualSolution:
+def solve_shown(problem: Problem, tol: float, grid: int | None = None) -> DualSolution:
     """Solve with progress on standard error where that is a terminal."""
     from ..prices import solve
     from ..support import show_progress
 
     with show_progress() as report:
-        solution = solve(problem, tol=tol, progress=report)
+        solution = solve(problem, tol=tol, grid=grid, progress=report)
     if solution.interrupted:
         say("interrupted: this is the best solution so far")
     return solution

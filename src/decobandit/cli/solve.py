@@ -28,12 +28,19 @@ def solve(
         ),
     ] = None,
     tol: Tolerance = 1e-4,
+    grid: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Of batches: states per row, 0 for all; by default a grid where all are too many.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Bound what any policy can earn, and find the price of a pull at every stage."""
     from ..prices import save_solution
 
-    solution = solve_shown(problem, tol)
+    solution = solve_shown(problem, tol, grid)
     if out is not None:
         save_solution(solution, out)
         written("solution", out)
@@ -51,10 +58,14 @@ def print_solution(solution: DualSolution) -> None:
     ]
     if solution.deployment_price is not None:
         rows.append(("price of the deployment", f"{solution.deployment_price:.6f}"))
+    if solution.grid:
+        rows.append(("states per row, a grid", str(solution.grid)))
     rows.append(("backward passes", str(solution.oracle_calls)))
     rows.append(("seconds", f"{solution.seconds:.2f}"))
     print_table(title_of(solution.problem), ["", "value"], rows, text=[""], min_width=50)
-    if not solution.converged:
+    if solution.grid:
+        print("both bounds hold for every state; a finer grid (--grid) narrows their gap")
+    elif not solution.converged:
         print(
             f"stopped before the gap reached {solution.tol:g}; both bounds are valid nevertheless"
         )

@@ -12,66 +12,67 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..arm import Earnings, UnitStates, final_values, stage_sizes, unit_states
-from ..arm.kernels.batches import follow_stage, offers, raise_values, stage_slopes
+from ..arm import Earnings, Grid, UnitStates, final_values, unit_states
+from ..arm.kernels.batches import follow_stage, offers, raise_values, stage_values
 from ..problem import Group, Problem
-from ..support import Floats, pool, refuse_over
+from ..support import Floats, Pool, pool
 from .kernels.selection import margin
 from .market import Flow
 
+THREADED_PULLS = 100  # that one arm may take; below, threads cost more than they save
+
 
 class _Arms:
-    """One kind of arms: values by stage, indices of its units by stage, masses by stage."""
+    """One kind of arms: values by stage, what units are worth by stage, masses by stage."""
 
-    def __init__(self, problem: Problem, group: Group) -> None:
+    def __init__(self, problem: Problem, group: Group, grid: Grid) -> None:
         self.problem, self.group = problem, group
-        self.states: UnitStates = unit_states(problem, group)
+        self.states: UnitStates = unit_states(problem, group, grid)
         self.earned = Earnings(problem, group)
         A, start = problem.units, self.states.start
         sizes = [int(start[A * t + 1]) for t in range(problem.horizon + 1)]
         self.values = [np.zeros(size) for size in sizes]
-        self.slopes = [np.zeros((size, A)) for size in sizes[:-1]]
+        self.worth = [np.zeros((size, A)) for size in sizes[:-1]]  # Q(s; a), a = 1 .. A
         self.shares = [np.zeros(size) for size in sizes]  # masses, averaged over rounds
+        self._last = final_values(problem, group, self.states)
         if problem.terminal is not None:
-            self.slopes.append(problem.terminal.deploy * self.states.mean[:, None])
+            deployed = self._last + problem.terminal.deploy * self.states.mean
+            self.worth.append(deployed[:, None])
         for share in self.shares:
             share[0] = group.count
-        self._last = final_values(problem, group, self.states)
         self._under_way = np.zeros((A + 1, sizes[-1]))
         self.mass = np.zeros(sizes[-1])
 
     def _arrays(self) -> tuple[object, ...]:
         states = self.states
-        return states.start, states.mean, states.weights, states.first, self.problem.units
+        return states.start, states.mean, states.weights, states.reach, self.problem.units
 
     def begin(self) -> None:
         """Nothing is left after the last stage, but last rewards."""
         self.values[-1][:] = self._last
 
     def price(self, stage: int) -> None:
-        """Indices of the units at a stage, from the values after it."""
+        """What units are worth at a stage, from the values after it."""
         if stage < self.problem.horizon:
-            start = self.states.start
-            widest = int(np.diff(start).max())
-            stage_slopes(
+            stage_values(
                 *self._arrays(), stage, self.earned.base[stage], self.earned.spread[stage],
-                self.values[stage + 1], self.slopes[stage], widest,
+                self.values[stage + 1], self.worth[stage], self.states.widest,
             )  # fmt: skip
+
+    def _later(self, stage: int) -> Floats:
+        """Values after a stage; a deployment changes no state."""
+        return self._last if stage == self.problem.horizon else self.values[stage + 1]
 
     def settle(self, stage: int, price: float) -> None:
         """Values at a stage, at its price."""
-        if stage == self.problem.horizon:  # a deployment: it changes no state
-            raise_values(self.slopes[stage], price, self._last, self.values[stage])
-        else:
-            now = self.values[stage]
-            raise_values(self.slopes[stage], price, self.values[stage + 1][: now.size], now)
+        raise_values(self.worth[stage], price, self._later(stage), self.values[stage])
 
     def offer(self, stage: int, mass: Floats) -> tuple[Floats, Floats]:
         """Indices and masses of all units that arms could take at a stage."""
-        size, units = self.slopes[stage].shape
-        present = int(np.count_nonzero(mass[:size]))
+        size, units = self.worth[stage].shape
+        present = int(np.count_nonzero(mass[:size] > 0.0))
         key, weight = np.empty(present * units), np.empty(present * units)
-        offers(self.slopes[stage], mass[:size], key, weight)
+        offers(self._later(stage), self.worth[stage], mass[:size], key, weight)
         return key, weight
 
     def reset(self) -> None:
@@ -84,35 +85,36 @@ class _Arms:
         if stage < self.problem.horizon:
             spent, reward = follow_stage(
                 *self._arrays(), stage, self.earned.base[stage], self.earned.spread[stage],
-                self.slopes[stage], price, slack, part, self.mass, self._under_way,
+                self.values[stage + 1], self.worth[stage], price, slack, part, self.mass,
+                self._under_way,
             )  # fmt: skip
             return float(spent), float(reward)
-        worth = self.slopes[stage][:, 0]
+        worth = self.worth[stage][:, 0] - self._last
         taken = self.mass * np.where(worth > price + slack, 1.0, part * (worth >= price - slack))
-        return float(taken.sum()), float(taken @ worth)
+        return float(taken.sum()), float((taken * worth).sum())  # no BLAS: it starts threads
 
     def finish(self) -> float:
         """Last rewards of a table."""
-        return 0.0 if self.group.terminal is None else float(self.mass @ self._last)
+        return 0.0 if self.group.terminal is None else float((self.mass * self._last).sum())
 
 
 class BatchMarket:
     """Kinds of arms that trade units of pulls over the stages, with the masses of past rounds."""
 
-    def __init__(self, problem: Problem, *, workers: int = 2) -> None:
-        kinds, sizes = len(problem.groups), float(stage_sizes(problem).sum())
-        refuse_over(
-            8.0 * kinds * sizes * (problem.units + 2),
-            f"solving {kinds} kinds of arms, {problem.horizon} batches of {problem.units} units",
-            "use a larger unit or fewer kinds of arms",
-        )
+    def __init__(self, problem: Problem, grid: Grid, *, workers: int = 2) -> None:
+        kinds = len(problem.groups)
         self.problem = problem
         self.pulls = np.array(problem.pulls)
         self.groups, self.stages = kinds, problem.stages
-        self.workers = min(workers, kinds)
+        self.workers = min(workers, kinds) if problem.most_pulls >= THREADED_PULLS else 1
         self.calls = 0
         self.mu = np.zeros(self.stages)
-        self._arms = [_Arms(problem, group) for group in problem.groups]
+        with pool(self.workers) as threads:
+            self._arms = threads.map(lambda group: _Arms(problem, group, grid), problem.groups)
+
+    def release(self) -> None:
+        """Forget all tables: there are no more passes."""
+        self._arms = []
 
     @property
     def unit(self) -> float:
@@ -148,13 +150,13 @@ class BatchMarket:
 
     def value_at(self, mu: Floats) -> float:
         """Backward at given prices. Returns the dual there."""
-        return self._backward(lambda stage: float(mu[stage]))
+        return self._backward(lambda stage, threads: float(mu[stage]))
 
     def reprice(self) -> float:
         """Backward: new prices at which the remembered masses clear. Returns the dual there."""
         return self._backward(self._clearing_price)
 
-    def _backward(self, price_of: Callable[[int], float]) -> float:
+    def _backward(self, price_of: Callable[[int, Pool], float]) -> float:
         self.calls += 1
         self.mu = np.zeros(self.stages)
         for arms in self._arms:
@@ -162,29 +164,28 @@ class BatchMarket:
         with pool(self.workers) as threads:
             for stage in range(self.stages - 1, -1, -1):
                 threads.map(lambda arms, stage=stage: arms.price(stage), self._arms)
-                self.mu[stage] = price_of(stage)
+                self.mu[stage] = price_of(stage, threads)
                 for arms in self._arms:
                     arms.settle(stage, float(self.mu[stage]))
         return self.dual()
 
-    def _clearing_price(self, stage: int) -> float:
-        key, weight = self._offers(
-            stage, [arms.shares[min(stage, self.problem.horizon)] for arms in self._arms]
-        )
+    def _clearing_price(self, stage: int, threads: Pool) -> float:
+        masses = [arms.shares[min(stage, self.problem.horizon)] for arms in self._arms]
+        key, weight = self._offers(stage, masses, threads)
         price, _ = margin(key, weight, float(self.pulls[stage]))
         return price if np.isfinite(price) else float(key.min(initial=0.0))
 
-    def _offers(self, stage: int, masses: list[Floats]) -> tuple[Floats, Floats]:
-        pairs = [arms.offer(stage, mass) for arms, mass in zip(self._arms, masses, strict=True)]
+    def _offers(self, stage: int, masses: list[Floats], threads: Pool) -> tuple[Floats, Floats]:
+        pairs = threads.map(lambda arms, mass: arms.offer(stage, mass), self._arms, masses)
         key, weight = (np.concatenate(each) for each in zip(*pairs, strict=True))
         return key, weight
 
     def clear(self, blend: float) -> Flow:
         """Forward: exactly the units of every stage are spent; masses join the averages."""
 
-        def decide(stage: int) -> tuple[float, float, float]:
+        def decide(stage: int, threads: Pool) -> tuple[float, float, float]:
             masses = [arms.mass for arms in self._arms]
-            price, part = margin(*self._offers(stage, masses), float(self.pulls[stage]))
+            price, part = margin(*self._offers(stage, masses, threads), float(self.pulls[stage]))
             for arms in self._arms:
                 share = arms.shares[stage]
                 share += blend * (arms.mass[: share.size] - share)
@@ -194,17 +195,23 @@ class BatchMarket:
 
     def relaxed(self, *, at_price: float, slack: float = 0.0) -> Flow:
         """Forward under the relaxed policy at the current prices."""
-        return self._forward(lambda stage: (float(self.mu[stage]), slack, at_price), False)
+        return self._forward(lambda stage, threads: (float(self.mu[stage]), slack, at_price), False)
 
-    def _forward(self, decide: Callable[[int], tuple[float, float, float]], feasible: bool) -> Flow:
+    def _forward(
+        self, decide: Callable[[int, Pool], tuple[float, float, float]], feasible: bool
+    ) -> Flow:
         reward, spent = np.zeros(self.groups), np.zeros((self.groups, self.stages))
         for arms in self._arms:
             arms.reset()
-        for stage in range(self.stages):
-            price, slack, part = decide(stage)
-            for k, arms in enumerate(self._arms):
-                spent[k, stage], gained = arms.move(stage, price, slack, part)
-                reward[k] += gained
+        with pool(self.workers) as threads:
+            for stage in range(self.stages):
+                how = decide(stage, threads)
+                moves = threads.map(
+                    lambda arms, stage=stage, how=how: arms.move(stage, *how), self._arms
+                )
+                for k, (taken, gained) in enumerate(moves):
+                    spent[k, stage] = taken
+                    reward[k] += gained
         for k, arms in enumerate(self._arms):
             reward[k] += arms.finish()
         return Flow(reward, spent, feasible)

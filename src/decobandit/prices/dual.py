@@ -20,14 +20,16 @@ from numbers import Real
 import numpy as np
 import numpy.typing as npt
 
-from ..arm import price_array
+from ..arm import Grid, check_points, grid_of, price_array
 from ..problem import Problem, arms_of, check_problem
 from ..support import Progress, Report, obeys_workers, refuse_over, renamed_keyword, worker_count
 from .batch_market import BatchMarket
 from .market import Market
-from .search import HistoryLine, Search, minimise, start_prices
+from .search import HistoryLine, Search, minimise, rounds, start_prices
 from .solution import DualSolution
 
+EXACT = Grid(0)
+ROUNDS_BELOW = 12  # passes for the lower bound of a grid
 BYTES_PER_ROW_PAIR = 60.0  # slabs, rows of bands and scratch, per kind of arms and stage squared
 Floats = npt.NDArray[np.float64]
 
@@ -90,7 +92,7 @@ def dual_value(problem: Problem, prices: npt.ArrayLike, *, workers: int | None =
     """
     check_problem(problem)
     mu = price_array(prices, problem)
-    market = _market(problem, workers)
+    market = _market(problem, grid_of(problem) if problem.repeat else EXACT, workers)
     market.remember_signs(mu)
     value = market.value_at(mu)
     flow = market.relaxed(at_price=0.0)
@@ -105,6 +107,7 @@ def solve(
     tol: float = 1e-4,
     max_calls: int = 500,
     start: npt.ArrayLike | None = None,
+    grid: int | None = None,
     workers: int | None = None,
     progress: Report | None = None,
 ) -> DualSolution:
@@ -123,6 +126,11 @@ def solve(
         Backward passes after which it ends anyway.
     start : array_like, optional
         Prices to begin with, one per stage.
+    grid : int, optional
+        Of problems with `repeat`: states of an arm after each number of pulls; 0 for all. By
+        default all where they can be followed, else a grid. Both bounds hold with a grid, too, but
+        their gap does not close however long the search: it ends when the prices are the best for
+        the grid, to `tol`.
     workers : int, optional
         Threads that share the work; all processors by default.
     progress : callable, optional
@@ -157,7 +165,9 @@ def solve(
         if progress is not None:
             progress(Progress("solve", line.calls, note=_said(line, problem.stages)))
 
-    search = Search(_market(problem, workers), note)
+    points = check_points(grid, problem)
+    states = grid_of(problem, points) if problem.repeat else EXACT
+    search = Search(_market(problem, states, workers), note)
     interrupted = False
     try:
         first = start_prices(search, problem.horizon, max_calls) if given is None else given
@@ -166,6 +176,9 @@ def solve(
         interrupted = True
         _certify(search)
     search.check()
+    lower = search.upper if search.met else search.lower
+    if states.points:
+        lower, interrupted = _bound_below(search, states, tol, interrupted)
     prices = search.prices
     prices.flags.writeable = False
     return DualSolution(
@@ -173,13 +186,40 @@ def solve(
         multipliers=prices[: problem.horizon],
         deployment_price=float(prices[-1]) if problem.stages > problem.horizon else None,
         upper_bound=search.upper,
-        lower_bound=search.upper if search.met else search.lower,
+        lower_bound=lower,
         tol=tol,
+        grid=states.points,
         oracle_calls=search.calls,
         seconds=time.perf_counter() - began,
         interrupted=interrupted,
         history=tuple(history),
     )
+
+
+def _bound_below(search: Search, states: Grid, tol: float, interrupted: bool) -> tuple[float, bool]:
+    """A lower bound on the minimum of the dual of every state; and whether it was interrupted.
+
+    Flows of the search are those of a market whose values are above: they bound its own minimum.
+    Here a market whose values are below is cleared, from the prices that were found.
+    """
+    market = search.market
+    if not isinstance(market, BatchMarket):
+        raise TypeError("only batches have grids")
+    problem, workers = market.problem, market.workers
+    market.release()  # the other needs as much memory
+    below = Search(
+        BatchMarket(problem, Grid(states.points, below=True), workers=workers), lambda line: None
+    )
+    try:
+        rounds(below, search.prices, tol, 1 if interrupted else ROUNDS_BELOW)
+    except KeyboardInterrupt:
+        interrupted = True
+        below.prices = search.prices
+        _certify(below)
+    search.calls_before += below.calls
+    below.upper = search.upper
+    below.check()
+    return min(below.lower, search.upper), interrupted
 
 
 def _check_search(tol: float, max_calls: int) -> None:
@@ -198,9 +238,9 @@ def _said(line: HistoryLine, stages: int) -> str:
     )
 
 
-def _market(problem: Problem, workers: int | None) -> Market | BatchMarket:
+def _market(problem: Problem, states: Grid, workers: int | None) -> Market | BatchMarket:
     if problem.repeat:
-        return BatchMarket(problem, workers=worker_count(workers))
+        return BatchMarket(problem, states, workers=worker_count(workers))
     kinds, stages = len(problem.groups), problem.stages
     refuse_over(
         BYTES_PER_ROW_PAIR * kinds * stages**2,

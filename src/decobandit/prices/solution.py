@@ -34,6 +34,9 @@ class DualSolution:
         No prices give a smaller upper bound.
     tol : float
         Relative gap that was asked for.
+    grid : int
+        States per row of a grid on which batches were followed; 0 where every state was. Both
+        bounds hold either way; what the grid cannot resolve is part of their gap.
     oracle_calls : int
         Backward passes, those on coarser problems included.
     seconds : float
@@ -63,6 +66,7 @@ class DualSolution:
     seconds: float
     interrupted: bool
     history: tuple[HistoryLine, ...]
+    grid: int = 0
 
     @property
     def relative_gap(self) -> float:
@@ -93,7 +97,7 @@ class DualSolution:
             **kept,
         }
         absent = {"deployment_price"} if self.deployment_price is None else set()
-        return {name: said[name] for name in _PRINTED if name not in absent}
+        return {name: said[name] for name in _PRINTED if name in said and name not in absent}
 
     def __repr__(self) -> str:
         return (
@@ -133,6 +137,7 @@ class SolutionRecord(BaseModel):
     oracle_calls: Annotated[int, Field(ge=0)] = 0
     seconds: Annotated[Finite, Field(ge=0)] = 0.0
     interrupted: bool = False
+    grid: Annotated[int, Field(ge=0)] = 0  # written only where there is one
 
     @classmethod
     def of(cls, solution: DualSolution) -> SolutionRecord:
@@ -147,6 +152,7 @@ class SolutionRecord(BaseModel):
             oracle_calls=solution.oracle_calls,
             seconds=solution.seconds,
             interrupted=solution.interrupted,
+            grid=solution.grid,
         )
 
     @classmethod
@@ -162,7 +168,7 @@ class SolutionRecord(BaseModel):
         return {
             name: getattr(self, name)
             for name in SolutionRecord.model_fields
-            if search or name not in _OF_THE_SEARCH
+            if (search or name not in _OF_THE_SEARCH) and (name != "grid" or self.grid)
         }
 
     def solution(self, source: str) -> DualSolution:
@@ -186,11 +192,13 @@ class SolutionRecord(BaseModel):
             seconds=self.seconds,
             interrupted=self.interrupted,
             history=(),
+            grid=self.grid,
         )
 
 
 _OF_THE_SEARCH = {"oracle_calls", "seconds", "interrupted"}
 _PRINTED = (
     "arms", "horizon", "pulls_per_stage", "upper_bound", "lower_bound", "relative_gap", "tol",
-    "converged", "interrupted", "multipliers", "oracle_calls", "seconds", "deployment_price",
+    "grid", "converged", "interrupted", "multipliers", "oracle_calls", "seconds",
+    "deployment_price",
 )  # fmt: skip

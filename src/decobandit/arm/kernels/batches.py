@@ -8,9 +8,11 @@ of the concave hull of Q_t(s; .), V_t(s) = V_{t+1}(s) + sum_a (I_a(s) - mu_t)^+:
 an index, as a single pull has.
 
 States stand in rows: row i has those after i units, at start[i] .. start[i+1] - 1, in order of
-their good outcomes. weights[j, s] is the probability that one unit takes state number k of row i to
-number first[s] + j of row i + 1; where every number of good outcomes is a state, first is empty and
-stands for k itself. The states of stage t are the rows 0 .. units * t.
+their good outcomes. The states of stage t are the rows 0 .. units * t. Where every number of good
+outcomes is a state, weights[j, s] is the probability that one unit takes state number k of a row to
+number k + j of the next, and reach (states + 1, 2) is empty. On a grid of states (`batch_grids.py`)
+it takes s to the numbers reach[s, 0] + j of the next row, with weights[0, reach[s, 1] + j],
+reach[s, 1] + j < reach[s + 1, 1].
 """
 
 import math
@@ -54,9 +56,9 @@ def unit_weights(alpha, beta, unit, rows, start, weights):
 
 
 @compiled(fastmath=FAST)
-def unit_back(weights, first, low, size, after, before):
+def unit_back(weights, reach, low, size, after, before):
     """before (size,) = E[after] one unit later, for the states low .. low + size - 1."""
-    if first.shape[0] == 0:
+    if reach.shape[0] == 0:
         for k in range(size):
             before[k] = weights[0, low + k] * after[k]
         for j in range(1, weights.shape[0]):
@@ -65,60 +67,61 @@ def unit_back(weights, first, low, size, after, before):
                 before[k] += chance[k] * after[k + j]
     else:
         for k in range(size):
+            begin, end = reach[low + k, 1], reach[low + k + 1, 1]
+            chance, found = weights[0, begin:end], after[reach[low + k, 0] :]
             total = 0.0
-            for j in range(weights.shape[0]):
-                chance = weights[j, low + k]
-                if chance != 0.0:
-                    total += chance * after[first[low + k] + j]
+            for j in range(end - begin):
+                total += chance[j] * found[j]
             before[k] = total
 
 
 @compiled(fastmath=FAST)
-def unit_ahead(weights, first, low, size, mass, after):
+def unit_ahead(weights, reach, low, size, mass, after):
     """after += the masses (size,) of the states low .. low + size - 1, one unit later."""
-    if first.shape[0] == 0:
+    if reach.shape[0] == 0:
         for j in range(weights.shape[0]):
             chance = weights[j, low : low + size]
             for k in range(size):
                 after[k + j] += chance[k] * mass[k]
     else:
         for k in range(size):
-            if mass[k] != 0.0:
-                for j in range(weights.shape[0]):
-                    chance = weights[j, low + k]
-                    if chance != 0.0:
-                        after[first[low + k] + j] += chance * mass[k]
+            m = mass[k]
+            if m != 0.0:
+                begin, end = reach[low + k, 1], reach[low + k + 1, 1]
+                chance, found = weights[0, begin:end], after[reach[low + k, 0] :]
+                for j in range(end - begin):
+                    found[j] += chance[j] * m
 
 
 @compiled
-def hull_slopes(first, values):
-    """Turn values[a - 1] = Q(a), a = 1 .. A, with Q(0) = `first`, into slopes of the concave hull.
+def hull_slopes(first, values, at, slopes):
+    """slopes[a - 1], a = 1 .. A: what the a-th unit adds on the concave hull of 0 .. A units.
 
-    values[a - 1] is then what the a-th unit adds on the hull: not increasing, and the largest
-    Q(a) - a mu is Q(0) + sum_a (values[a - 1] - mu)^+.
+    values[a - 1] = Q(a), `first` = Q(0). Slopes do not increase, and the largest Q(a) - a mu is
+    Q(0) + sum_a (slopes[a - 1] - mu)^+. at (A + 1,): room for the corners.
     """
     units = values.shape[0]
-    at = np.empty(units + 1, np.int64)  # corners so far
-    height = np.empty(units + 1)
-    at[0], height[0] = 0, first
+    at[0] = 0
     corners = 1
     for a in range(1, units + 1):
         y = values[a - 1]
         while corners > 1:
-            rise = (height[corners - 1] - height[corners - 2]) * (a - at[corners - 2])
-            if (y - height[corners - 2]) * (at[corners - 1] - at[corners - 2]) < rise:
+            b, c = at[corners - 2], at[corners - 1]
+            low = first if b == 0 else values[b - 1]
+            if (y - low) * (c - b) < (values[c - 1] - low) * (a - b):
                 break
             corners -= 1
-        at[corners], height[corners] = a, y
+        at[corners] = a
         corners += 1
-    for c in range(1, corners):
-        slope = (height[c] - height[c - 1]) / (at[c] - at[c - 1])
-        for a in range(at[c - 1], at[c]):
-            values[a] = slope
+    for corner in range(1, corners):
+        b, c = at[corner - 1], at[corner]
+        slope = (values[c - 1] - (first if b == 0 else values[b - 1])) / (c - b)
+        for a in range(b, c):
+            slopes[a] = slope
 
 
 @compiled(fastmath=FAST)
-def stage_values(start, mean, weights, first, units, stage, base, spread, later, values, widest):
+def stage_values(start, mean, weights, reach, units, stage, base, spread, later, values, widest):
     """values[s, a - 1] = Q_t(s; a), a = 1 .. units, in the states of a stage.
 
     later: V_{t+1}. base, spread: a unit earns base + spread * mean. widest: states of a row.
@@ -132,31 +135,21 @@ def stage_values(start, mean, weights, first, units, stage, base, spread, later,
             row = source - a
             at = start[row]
             size = start[row + 1] - at
-            unit_back(weights, first, at, size, after, before)
+            unit_back(weights, reach, at, size, after, before)
             after, before = before, after
             if row <= rows:
                 for k in range(size):
                     values[at + k, a - 1] = after[k] + a * (base + spread * mean[at + k])
 
 
-@compiled
-def stage_slopes(start, mean, weights, first, units, stage, base, spread, later, slopes, widest):
-    """slopes[s, a - 1]: what the a-th unit adds in the states of a stage, on the hull."""
-    stage_values(start, mean, weights, first, units, stage, base, spread, later, slopes, widest)
-    for s in range(slopes.shape[0]):
-        hull_slopes(later[s], slopes[s])
-
-
-@compiled
-def raise_values(slopes, price, later, now):
-    """V_t = V_{t+1} + sum over units of (slope - price)^+."""
-    for s in range(slopes.shape[0]):
-        total = later[s]
-        for a in range(slopes.shape[1]):
-            if slopes[s, a] <= price:
-                break
-            total += slopes[s, a] - price
-        now[s] = total
+@compiled(fastmath=FAST)
+def raise_values(values, price, later, now):
+    """V_t = max over a of Q_t(.; a) - a mu_t; values: of `stage_values`."""
+    for s in range(values.shape[0]):
+        best = later[s]
+        for a in range(values.shape[1]):
+            best = max(best, values[s, a] - (a + 1) * price)
+        now[s] = best
 
 
 @compiled
@@ -172,22 +165,41 @@ def demand(slopes, price, slack):
 
 
 @compiled
-def offers(slopes, mass, key, weight):
+def offers(later, values, mass, key, weight):
     """Collect slopes and masses of all units of the states with mass. Returns their number."""
-    count = 0
-    for s in range(slopes.shape[0]):
+    units = values.shape[1]
+    at, count = np.empty(units + 1, np.int64), 0
+    for s in range(values.shape[0]):
         if mass[s] > 0.0:
-            for a in range(slopes.shape[1]):
-                key[count] = slopes[s, a]
-                weight[count] = mass[s]
-                count += 1
+            hull_slopes(later[s], values[s], at, key[count : count + units])
+            weight[count : count + units] = mass[s]
+            count += units
     return count
 
 
 @compiled
+def set_out(start, mean, units, rows, base, spread, later, values, price, slack, part, mass,
+            under_way):  # fmt: skip
+    """Masses of a stage by the units that they take, in under_way. Returns units and reward."""
+    at, slopes = np.empty(units + 1, np.int64), np.empty(units)
+    spent, reward = 0.0, 0.0
+    for s in range(start[rows + 1]):
+        m = mass[s]
+        if m > 0.0:
+            hull_slopes(later[s], values[s], at, slopes)
+            fewest, most = demand(slopes, price, slack)
+            under_way[fewest, s] += (1.0 - part) * m
+            under_way[most, s] += part * m
+            taken = m * (fewest + part * (most - fewest))
+            spent += taken
+            reward += taken * (base + spread * mean[s])
+    return spent, reward
+
+
+@compiled
 def follow_stage(
-    start, mean, weights, first, units, stage, base, spread, slopes, price, slack, part, mass,
-    under_way,
+    start, mean, weights, reach, units, stage, base, spread, later, values, price, slack, part,
+    mass, under_way,
 ):  # fmt: skip
     """Move mass (states,) over one stage, in place. Returns units spent and reward.
 
@@ -196,19 +208,11 @@ def follow_stage(
     come, zero on return.
     """
     rows = units * stage
-    spent, reward = 0.0, 0.0
+    spent, reward = set_out(
+        start, mean, units, rows, base, spread, later, values, price, slack, part, mass, under_way
+    )
     for row in range(rows + units + 1):
         at, end = start[row], start[row + 1]
-        if row <= rows:
-            for s in range(at, end):
-                m = mass[s]
-                if m > 0.0:
-                    fewest, most = demand(slopes[s], price, slack)
-                    under_way[fewest, s] += (1.0 - part) * m
-                    under_way[most, s] += part * m
-                    taken = m * (fewest + part * (most - fewest))
-                    spent += taken
-                    reward += taken * (base + spread * mean[s])
         for left in range(1, units + 1):
             lo, hi = at, end - 1
             while lo <= hi and under_way[left, lo] == 0.0:
@@ -217,10 +221,10 @@ def follow_stage(
                 continue
             while under_way[left, hi] == 0.0:
                 hi -= 1
-            # `first` counts from the begin of a row, exact states from `lo`
-            shift = lo - at if first.shape[0] == 0 else 0
+            # `reach` counts from the begin of a row, exact states from `lo`
+            shift = lo - at if reach.shape[0] == 0 else 0
             unit_ahead(
-                weights, first, lo, hi - lo + 1, under_way[left, lo : hi + 1],
+                weights, reach, lo, hi - lo + 1, under_way[left, lo : hi + 1],
                 under_way[left - 1, start[row + 1] + shift : start[row + 2]],
             )  # fmt: skip
             under_way[left, lo : hi + 1] = 0.0
