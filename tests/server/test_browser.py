@@ -175,9 +175,19 @@ def run_by_keyboard(page: Any, outcomes: str) -> list[str]:
         given.append(page.locator("#arm").text_content())
         if number == 3:
             picture(page, "run-next-arm-desktop-light")
-        # a nervous finger: the second key finds no button that it could press
+        # a nervous finger: the key asks, and while it asks keys do nothing
         page.keyboard.press(outcome)
         page.keyboard.press(outcome)
+        assert page.locator("dialog").count() == 1
+        assert given[-1] in page.locator("dialog p").text_content()
+        if number == 4:  # back, and once more
+            page.keyboard.press("Escape")
+            page.wait_for_selector("dialog", state="detached")
+            assert page.get_by_text("4 of 12 outcomes are recorded").count() == 1
+            page.keyboard.press(outcome)
+        if number == 3:
+            picture(page, "run-confirm-desktop-light")
+        page.keyboard.press("Enter")
         page.get_by_text("Recorded:").wait_for()
         page.wait_for_selector("button[data-shortcut=n].main")
     return given
@@ -205,7 +215,8 @@ def test_every_page_fits_the_screen_in_both_colour_schemes(
         for name, path in {
             "list": "/", "plan-empty": "/plan", "run": busy, "why": f"{busy}/why",
             "audit": f"{busy}/audit?check=chain", "why-fresh": f"{fresh}/why",
-            "run-ended": ended, "why-ended": f"{ended}/why",
+            "run-ended": ended, "why-ended": f"{ended}/why", "results": f"{busy}/results",
+            "report": f"{ended}/report", "allocations": f"{ended}/allocations",
         }.items():  # fmt: skip
             page.goto(path)
             wait_for_figures(page)
@@ -227,6 +238,7 @@ def test_an_operator_runs_a_trial_and_sees_nothing_of_it(chromium: Any, served: 
         page.wait_for_selector("#arm")
         picture(page, "run-operator-phone-light")
         page.keyboard.press("g")
+        page.get_by_role("button", name="Record good").click()
         page.get_by_text("Outcome recorded for").wait_for()
         shown = page.locator("main").inner_text()
         assert not any(word in shown.lower() for word in ("price", "index", "stage", "of 8"))
@@ -246,6 +258,7 @@ def test_forms_for_subjects_reasons_unmasking_and_closing(chromium: Any, served:
         page.locator("summary", has_text="Unmask").click()
         page.get_by_label("Reason to unmask").fill("ward call")
         page.get_by_role("button", name="Unmask").click()
+        page.locator("dialog").get_by_role("button", name="Unmask").click()
         page.get_by_text("is on record").wait_for()
         assert page.locator("#arm").text_content() in ("PLACEBO", "VERUM")
         page.get_by_role("link", name="Back to the trial").click()
@@ -256,6 +269,10 @@ def test_forms_for_subjects_reasons_unmasking_and_closing(chromium: Any, served:
         assert fits(page)
         picture(page, "run-cancel-operator-phone-light")
         page.keyboard.press("Enter")
+        assert "subject S-gb1?" in page.locator("dialog p").text_content()
+        page.get_by_role("button", name="Go back").click()
+        page.get_by_label("Reason to cancel").press("Enter")
+        page.locator("dialog").get_by_role("button", name="Cancel allocation").click()
         page.get_by_text("Allocation cancelled:").wait_for()
     with window(chromium, served) as page:
         page.goto(f"{here}/audit")
@@ -269,6 +286,33 @@ def test_forms_for_subjects_reasons_unmasking_and_closing(chromium: Any, served:
         assert page.get_by_role("cell", name="ward call").count() == 1
         assert fits(page)
         picture(page, "people-desktop-light")
+
+
+def test_the_page_stays_small_with_400_pending_allocations(chromium: Any, served: Served) -> None:
+    problem = Problem(horizon=450, arms=[Arm(name=arm) for arm in ("A", "B")])
+    trial = create_trial(
+        problem, name="crowd", db=served.site.store, policy="equal", seed=1, tol=1e-2, max_open=400
+    )
+    slots = [trial.ask(subject=f"P-{i:03}") for i in range(400)]
+    with window(chromium, served, width=375) as page:
+        for path in ("", "/results"):
+            page.goto(f"/trials/{trial.id}{path}")
+            assert fits(page)
+            assert page.evaluate("document.documentElement.scrollHeight") < 5000
+        page.goto(f"/trials/{trial.id}")
+        picture(page, "run-400-pending-phone-light")
+        page.get_by_label("Number or subject").fill("P-345")
+        page.keyboard.press("Enter")
+        page.get_by_text("allocation 346, subject P-345").wait_for()
+        assert page.get_by_text("subject P-").count() == 1
+        page.get_by_role("button", name="Good outcome").click()
+        page.get_by_role("button", name="Record good").click()
+        page.get_by_text("Recorded: good outcome").wait_for()
+        assert trial.allocations()[345].outcome == 1
+        page.get_by_role("link", name="Later ones").click()
+        page.get_by_text("allocation 11, subject P-010").wait_for()
+        assert page.get_by_text("Page 2 of 40; 389 more are pending.").count() == 1
+    assert slots[345].subject == "P-345"
 
 
 def test_the_skip_link_comes_first_and_the_focus_can_be_seen(chromium: Any, served: Served) -> None:

@@ -112,15 +112,15 @@ def table(
     >>> str(table(["arm", "good"], [["<b>", "3"]], words=["arm"])).count("&lt;b&gt;")
     1
     """
-    kinds = ["" if title in words else Markup(' class="number"') for title in titles]
+    kinds = ["word" if title in words else "number" for title in titles]
     head = Markup("").join(
-        Markup('<th scope="col"{}>{}</th>').format(kind, title)
+        Markup('<th scope="col" class="{}">{}</th>').format(kind, title)
         for kind, title in zip(kinds, titles, strict=True)
     )
     body = Markup("\n").join(
         Markup("<tr>{}</tr>").format(
             Markup("").join(
-                Markup("<td{}>{}</td>").format(kind, cell)
+                Markup('<td class="{}">{}</td>').format(kind, cell)
                 for kind, cell in zip(kinds, row, strict=True)
             )
         )

@@ -5,7 +5,7 @@ Events are only ever added, so that pages up to one head belong together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from .database import Store
 from .errors import Damaged, NotFound
@@ -42,6 +42,30 @@ def page_of_events(
         if left <= size and items[-1].hash != ledger.head:
             raise Damaged(f"trial {ledger.trial}: its events changed while they were read")
     return Page(items, str(items[-1].seq) if left > size else None)
+
+
+def numbers_of(ledger: Ledger) -> dict[str, int | str]:
+    """The number of every allocation, in the order in which they were made, from 1."""
+    return {made: number for number, made in enumerate(ledger.allocations, start=1)}
+
+
+def matching(
+    allocations: Iterable[Allocation], numbers: Mapping[str, int | str], find: str
+) -> list[Allocation]:
+    """Allocations with this number or subject, or whose id begins so; all where nothing is said.
+
+    Where none has the subject, those whose subject contains it.
+    """
+    wanted, every = find.strip().casefold(), list(allocations)
+    if not wanted:
+        return every
+
+    def is_it(slot: Allocation) -> bool:
+        subject = (slot.subject or "").casefold()
+        return wanted in (str(numbers[slot.id]), subject) or slot.id.startswith(wanted)
+
+    found = [slot for slot in every if is_it(slot)]
+    return found or [slot for slot in every if wanted in (slot.subject or "").casefold()]
 
 
 def page_of_allocations(

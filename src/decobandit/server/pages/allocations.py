@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from ...trials.ledger import AllocationState
-from ...trials.log_pages import ledger_of, page_of_allocations
+from ...trials.log_pages import ledger_of, matching, numbers_of, page_of_allocations
 from ...trials.staleness import stale_ids
 from ..auth import allow
 from .rendering import PageRoute, page
@@ -25,14 +25,15 @@ def allocations(
     trial: Opened,
     after: Annotated[str | None, Query(max_length=100)] = None,
     state: AllocationState | None = None,
+    find: Annotated[str, Query(max_length=100)] = "",
 ) -> Response:
-    """Allocations in the order in which they were made."""
+    """Allocations in the order in which they were made; administrators correct outcomes here."""
     settings = request.app.state
     saw(request, trial)
     ledger = ledger_of(trial.store, trial.id)
-    found = page_of_allocations(
-        ledger.allocations, after=after, limit=ALLOCATIONS_PER_PAGE, state=state
-    )
+    numbers = numbers_of(ledger)
+    listed = {slot.id: slot for slot in matching(ledger.allocations.values(), numbers, find)}
+    found = page_of_allocations(listed, after=after, limit=ALLOCATIONS_PER_PAGE, state=state)
     return page(
         request,
         "allocations.html.j2",
@@ -41,6 +42,8 @@ def allocations(
         next=found.next,
         first=after is None,
         state=state or "",
+        find=find,
+        numbers=numbers,
         since=ledger.since,
         stale=set(stale_ids(ledger.since, settings.limits.stale_after)),
     )

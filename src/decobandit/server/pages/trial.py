@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 
 from ...trials import Allocation, Damaged, Event, Replay, Trial, open_trial
 from ...trials.ledger import Ledger
-from ...trials.log_pages import ledger_of
+from ...trials.log_pages import ledger_of, matching, numbers_of
 from ...trials.replay import replayed
 from ...trials.staleness import stale_ids
 from ...trials.verification import check_trial
@@ -33,10 +33,11 @@ from .figures import (
     path_figure,
 )
 from .rendering import PageRoute, Sent, go, page
+from .result_cards import report_for, result_cards
 
 PLOTLY = "plotly.min.js"
-MAX_CORRECTABLE = 50  # outcomes that are offered for correction
-MAX_WAITING = 50  # pending allocations on the page that runs the trial, the oldest first
+LATEST_OUTCOMES = 5  # that can be corrected where the trial is run; others on their own page
+MAX_WAITING = 10  # pending allocations where the trial is run, the oldest first, page by page
 EVENTS_PER_PAGE = 100
 OUTCOMES = {"good": 1, "bad": 0}
 
@@ -57,19 +58,33 @@ AllocationId = Annotated[str, Path(max_length=100)]
 
 @router.get("")
 @allow(*EVERYBODY)
-def run(request: Request, trial: Opened, now: str = "", done: str = "") -> Response:
-    """The next allocation. `now`: the one under way; `done`: the one before."""
+def run(
+    request: Request,
+    trial: Opened,
+    now: str = "",
+    done: str = "",
+    find: Annotated[str, Query(max_length=100)] = "",
+    number: Annotated[int, Query(alias="page", ge=1)] = 1,
+) -> Response:
+    """The next allocation. `now`: the one under way; `done`: the one before.
+
+    `find`, `page`: which of the pending allocations are shown.
+    """
     caller, ledger = request.state.principal, ledger_of(trial.store, trial.id)
-    full = trial.status_at(ledger)
+    full, numbers = trial.status_at(ledger), _numbers(caller, ledger)
     saw(request, trial)
     pending = [_shown_to(caller, slot, trial) for slot in full.open]
     current = next((slot for slot in pending if slot.id == now), None)
-    if current is None and not done and len(pending) == 1:
+    if current is None and not done and not find and len(pending) == 1:
         current = pending[0]
     slots = ledger.allocations
-    waiting = [slot for slot in pending if slot is not current]
-    recent = [slot for slot in reversed(slots.values()) if slot.state == "told"][:MAX_CORRECTABLE]
+    others = [slot for slot in pending if slot is not current]
+    waiting = matching(others, numbers, find)
+    pages = max(1, -(-len(waiting) // MAX_WAITING))
+    start = (min(number, pages) - 1) * MAX_WAITING
+    recent = [slot for slot in reversed(slots.values()) if slot.state == "told"][:LATEST_OUTCOMES]
     before = None if done not in slots else _shown_to(caller, slots[done], trial)
+    over = (full.finished or full.state != "running") and not caller.blinded
     return page(
         request,
         "run.html.j2",
@@ -77,16 +92,29 @@ def run(request: Request, trial: Opened, now: str = "", done: str = "") -> Respo
         finished=full.finished,
         state=full.state,
         now=current,
-        waiting=waiting[:MAX_WAITING],
-        others=max(0, len(waiting) - MAX_WAITING),
+        numbers=numbers,
+        waiting=waiting[start : start + MAX_WAITING],
+        any_waiting=bool(others),
+        find=find,
+        browsing="find" in request.query_params or "page" in request.query_params,
+        number=min(number, pages),
+        pages=pages,
+        others=len(waiting) - len(waiting[start : start + MAX_WAITING]),
+        over=over,
+        **(result_cards(report_for(request, trial)) if over else {}),
         stale={
             made: ledger.since[made]
             for made in stale_ids(ledger.since, request.app.state.limits.stale_after)
         },
-        said=_said(before, blinded=caller.blinded),
+        said=_said(before, numbers.get(done, ""), blinded=caller.blinded),
         status=None if caller.blinded else full,
         told=[] if caller.blinded else recent,
     )
+
+
+def _numbers(caller: Principal, ledger: Ledger) -> Mapping[str, int | str]:
+    """What allocations are called; blinded people must not count them, and see their ids."""
+    return {made: made for made in ledger.allocations} if caller.blinded else numbers_of(ledger)
 
 
 def _shown_to(caller: Principal, slot: Allocation, trial: Trial) -> Allocation:
@@ -102,15 +130,16 @@ def saw(request: Request, trial: Trial) -> None:
     request.state.recorder.saw(request.state.principal, trial, what)
 
 
-def _said(slot: Allocation | None, *, blinded: bool) -> str:
+def _said(slot: Allocation | None, number: int | str, *, blinded: bool) -> str:
     """Confirms the last action; blinded: without the outcome, which may not be their own."""
     if slot is None or slot.state == "open":
         return ""
     if slot.state == "cancelled":
-        return f"Allocation cancelled: {slot.arm}."
+        return f"Allocation cancelled: {slot.arm}, allocation {number}."
     if blinded:
-        return f"Outcome recorded for {slot.arm}."
-    return f"Recorded: {'good' if slot.outcome else 'bad'} outcome for {slot.arm}."
+        return f"Outcome recorded for {slot.arm}, allocation {number}."
+    outcome = "good" if slot.outcome else "bad"
+    return f"Recorded: {outcome} outcome for {slot.arm}, allocation {number}."
 
 
 @router.post("/ask")

@@ -3,11 +3,48 @@
 
 document.body.classList.add("scripted");
 
+// -- what cannot simply be undone is read back first --------------------------------------------
+
+function ask(button) {
+  const dialog = document.createElement("dialog");
+  const text = document.createElement("p");
+  text.textContent = button.dataset.confirm;
+  const row = document.createElement("div");
+  row.className = "actions";
+  const choice = (label, sure) => {
+    const made = document.createElement("button");
+    made.type = "button";
+    made.textContent = label;
+    if (sure) made.className = "main";
+    made.addEventListener("click", () => {
+      dialog.close();
+      if (!sure) return;
+      button.dataset.confirmed = "yes";
+      button.form.requestSubmit(button);
+    });
+    row.append(made);
+    return made;
+  };
+  const yes = choice(button.dataset.yes, true);
+  choice("Go back", false);
+  dialog.append(text, row);
+  dialog.setAttribute("aria-label", button.dataset.confirm);
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+  yes.focus();
+}
+
 // -- forms are sent once ------------------------------------------------------------------------
 
 for (const form of document.querySelectorAll("form[data-once]")) {
   form.addEventListener("submit", (event) => {
     if (event.defaultPrevented) return;
+    if (event.submitter?.dataset.confirm && !event.submitter.dataset.confirmed) {
+      event.preventDefault();
+      ask(event.submitter);
+      return;
+    }
     if (form.dataset.sent) {
       event.preventDefault();
       return;
@@ -24,6 +61,7 @@ window.addEventListener("pageshow", (event) => {
   if (!event.persisted) return; // restored from the history: buttons may still be disabled
   for (const form of document.querySelectorAll("form[data-once]")) {
     delete form.dataset.sent;
+    for (const button of form.querySelectorAll("[data-confirmed]")) delete button.dataset.confirmed;
     for (const button of form.querySelectorAll("button")) button.disabled = false;
   }
 });
@@ -32,7 +70,7 @@ window.addEventListener("pageshow", (event) => {
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.isComposing) return;
-  if (event.target.closest("input, select, textarea")) return;
+  if (event.target.closest("input, select, textarea") || document.querySelector("dialog[open]")) return;
   const key = CSS.escape(event.key.toLowerCase());
   const button = document.querySelector(`button[data-shortcut="${key}"]:enabled`);
   if (button) {
