@@ -103,6 +103,18 @@ def test_both_bounds_of_a_grid_hold_and_narrow(problem: Problem) -> None:
     assert found.lower_bound == pytest.approx(exact.lower_bound, rel=5e-3)
 
 
+def test_an_interrupted_search_on_a_grid_has_bounds_that_hold() -> None:
+    def stop(progress: object) -> None:
+        raise KeyboardInterrupt
+
+    exact = solve(DEPLOYED, grid=0, tol=1e-6)
+    found = solve(DEPLOYED, grid=30, tol=1e-6, progress=stop)
+    assert found.interrupted
+    assert not found.converged
+    assert found.lower_bound <= exact.upper_bound
+    assert found.upper_bound >= exact.lower_bound
+
+
 def test_what_units_are_worth_on_a_grid_is_close_to_the_exact_worth() -> None:
     prices = solve(DEPLOYED).prices
     exact, coarse = (BatchRelaxation(DEPLOYED, prices, grid=points) for points in (0, 200))

@@ -17,7 +17,6 @@ from decobandit import (
     evaluate,
     information_bound,
     load_problem,
-    make_policy,
     optimum,
     save_problem,
     simulate,
@@ -75,10 +74,7 @@ def test_the_best_arm_takes_the_whole_batch() -> None:
     assert draws == pytest.approx(0.75, abs=2e-3)
 
 
-@pytest.mark.parametrize(
-    "use",
-    [optimum, evaluate, simulate, information_bound, lambda problem: make_policy(problem, "deco")],
-)
+@pytest.mark.parametrize("use", [optimum, evaluate, simulate, information_bound])
 def test_what_serves_single_pulls_only_refuses_batches(use: object) -> None:
     with pytest.raises(ValueError, match="not yet for problems with repeat = true"):
         use(BATCH)  # type: ignore[operator]

@@ -137,7 +137,7 @@ class BatchRelaxation:
         table = np.empty((int(states.start[units * stage + 1]), units))
         stage_values(
             states.start, states.mean, states.weights, states.reach, units, stage,
-            earned.base[stage], earned.spread[stage], later, table, states.widest,
+            earned.base[stage], earned.spread[stage], later, states.widest, 0, 1, table,
         )  # fmt: skip
         return table
 

@@ -51,12 +51,12 @@ class _Arms:
         """Nothing is left after the last stage, but last rewards."""
         self.values[-1][:] = self._last
 
-    def price(self, stage: int) -> None:
-        """What units are worth at a stage, from the values after it."""
+    def price(self, stage: int, part: int, parts: int) -> None:
+        """What units are worth at a stage, from the values after it; one part of this work."""
         if stage < self.problem.horizon:
             stage_values(
                 *self._arrays(), stage, self.earned.base[stage], self.earned.spread[stage],
-                self.values[stage + 1], self.worth[stage], self.states.widest,
+                self.values[stage + 1], self.states.widest, part, parts, self.worth[stage],
             )  # fmt: skip
 
     def _later(self, stage: int) -> Floats:
@@ -106,10 +106,10 @@ class BatchMarket:
         self.problem = problem
         self.pulls = np.array(problem.pulls)
         self.groups, self.stages = kinds, problem.stages
-        self.workers = min(workers, kinds) if problem.most_pulls >= THREADED_PULLS else 1
+        self.workers = workers if problem.most_pulls >= THREADED_PULLS else 1
         self.calls = 0
         self.mu = np.zeros(self.stages)
-        with pool(self.workers) as threads:
+        with pool(min(self.workers, kinds)) as threads:
             self._arms = threads.map(lambda group: _Arms(problem, group, grid), problem.groups)
 
     def release(self) -> None:
@@ -161,9 +161,11 @@ class BatchMarket:
         self.mu = np.zeros(self.stages)
         for arms in self._arms:
             arms.begin()
+        parts = -(-self.workers // self.groups)  # of each kind of arms
+        shared = [(arms, part) for arms in self._arms for part in range(parts)]
         with pool(self.workers) as threads:
             for stage in range(self.stages - 1, -1, -1):
-                threads.map(lambda arms, stage=stage: arms.price(stage), self._arms)
+                threads.map(lambda each, stage=stage: each[0].price(stage, each[1], parts), shared)
                 self.mu[stage] = price_of(stage, threads)
                 for arms in self._arms:
                     arms.settle(stage, float(self.mu[stage]))
@@ -203,7 +205,7 @@ class BatchMarket:
         reward, spent = np.zeros(self.groups), np.zeros((self.groups, self.stages))
         for arms in self._arms:
             arms.reset()
-        with pool(self.workers) as threads:
+        with pool(min(self.workers, self.groups)) as threads:
             for stage in range(self.stages):
                 how = decide(stage, threads)
                 moves = threads.map(

@@ -121,14 +121,17 @@ def hull_slopes(first, values, at, slopes):
 
 
 @compiled(fastmath=FAST)
-def stage_values(start, mean, weights, reach, units, stage, base, spread, later, values, widest):
+def stage_values(
+    start, mean, weights, reach, units, stage, base, spread, later, widest, part, parts, values
+):
     """values[s, a - 1] = Q_t(s; a), a = 1 .. units, in the states of a stage.
 
-    later: V_{t+1}. base, spread: a unit earns base + spread * mean. widest: states of a row.
+    later: V_{t+1}. base, spread: a unit earns base + spread * mean. widest: states of a row. Every
+    row of V_{t+1} is work of its own: this is part 0 .. parts - 1 of them.
     """
     rows = units * stage
     after, before = np.empty(widest), np.empty(widest)
-    for source in range(1, rows + units + 1):
+    for source in range(1 + part, rows + units + 1, parts):
         size = start[source + 1] - start[source]
         after[:size] = later[start[source] : start[source + 1]]
         for a in range(1, min(units, source) + 1):
