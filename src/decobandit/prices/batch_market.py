@@ -132,8 +132,13 @@ class BatchMarket:
 
     @property
     def largest_price(self) -> float:
-        """No price need be larger: all that one unit more or less of an arm can change."""
-        return 2.0 * self.unit * (self.problem.unit * self.problem.horizon + 1.0)
+        """No price need be larger: all that units of a stage can change, for each of them.
+
+        The relaxed value is concave in the units of a stage, so that its slope is at most twice the
+        largest total reward, of pulls, of a deployment or of all tables, divided by these units.
+        """
+        last = max(1.0, self.problem.number_of_arms / self.problem.units)
+        return 2.0 * self.unit * (self.problem.unit * self.problem.horizon + last)
 
     # Passes
 

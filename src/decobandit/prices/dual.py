@@ -163,7 +163,7 @@ def solve(
     def note(line: HistoryLine) -> None:
         history.append(line)
         if progress is not None:
-            progress(Progress("solve", line.calls, note=_said(line, problem.stages)))
+            progress(Progress("solve", line.calls, note=_said(line, problem.stages, states)))
 
     points = check_points(grid, problem)
     states = grid_of(problem, points) if problem.repeat else EXACT
@@ -229,12 +229,13 @@ def _check_search(tol: float, max_calls: int) -> None:
         raise ValueError(f"max_calls: {max_calls!r} is not allowed; must be a whole number")
 
 
-def _said(line: HistoryLine, stages: int) -> str:
+def _said(line: HistoryLine, stages: int, states: Grid) -> str:
     """A line of the history for people."""
     coarse = "coarse start, " if line.stages < stages else ""
+    gap = "gap to the best on this grid" if states.points else "gap"
     return (
         f"{coarse}{line.stages} stages, {line.calls} passes: "
-        f"bound {line.upper_bound:.6f}, gap {line.relative_gap:.1e}"
+        f"bound {line.upper_bound:.6f}, {gap} {line.relative_gap:.1e}"
     )
 
 

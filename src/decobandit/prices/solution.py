@@ -44,7 +44,7 @@ class DualSolution:
     interrupted : bool
         Whether it was ended from the keyboard.
     history : tuple of HistoryLine
-        The bounds after each round.
+        The bounds after each round; with a grid the lower ones are on the minimum of its chords.
 
     Examples
     --------
