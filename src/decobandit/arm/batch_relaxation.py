@@ -51,6 +51,8 @@ class BatchRelaxation:
         One per stage, of a unit, and one for the deployment where there is one, (stages,).
     grid : int, optional
         States per row, 0 for all; by default as `solve` chooses.
+    kept_bytes : int
+        Of tables of what units are worth.
     """
 
     @obeys_workers
@@ -61,6 +63,7 @@ class BatchRelaxation:
         *,
         grid: int | None = None,
         workers: int | None = None,
+        kept_bytes: int = TABLE_BYTES,
     ) -> None:
         self.problem = check_problem(problem)
         self.prices = price_array(prices, problem)
@@ -68,7 +71,7 @@ class BatchRelaxation:
         self.grid = grid_of(problem, check_points(grid, problem))
         self.states = [unit_states(problem, group, self.grid) for group in problem.groups]
         self.earnings = [Earnings(problem, group) for group in problem.groups]
-        self._tables = Cache[tuple[int, int], Floats](TABLE_BYTES, size=lambda table: table.nbytes)
+        self._tables = Cache[tuple[int, int], Floats](kept_bytes, size=lambda table: table.nbytes)
         with pool(min(worker_count(workers), groups)) as threads:
             self._values = list(threads.map(self._swept, range(groups)))
 

@@ -15,6 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..problem import DEFAULT_TIES, TIE_SIGNS, Problem, State, TieRule
+from .base import Policy
+from .context import Context
 from .index_policy import IndexPolicy
 from .kernels.episodes import Episodes
 from .kernels.knowledge_gradient import fill_indices, play
@@ -35,6 +37,12 @@ class KnowledgeGradientPolicy(IndexPolicy):
         super().__init__(problem, ties=ties)
         self.arms = ArmArrays(problem)
         self.deploy = 0.0 if problem.terminal is None else problem.terminal.deploy
+
+    @classmethod
+    def in_batches(cls, context: Context) -> Policy:
+        from .batches.knowledge_gradient import BatchKnowledgeGradientPolicy
+
+        return BatchKnowledgeGradientPolicy.make(context)
 
     def indices(self, stage: int, state: State) -> Floats:
         if stage >= self.problem.horizon:

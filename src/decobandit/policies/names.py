@@ -21,12 +21,18 @@ class Entry:
 
 
 _HERE = "decobandit.policies"
+_BATCHES = "decobandit.policies.batches"
 POLICIES: dict[str, Entry] = {
     "deco": Entry(
         f"{_HERE}.deco:DecoPolicy", "the paper's DeCo: index at the dual's prices", batches=True
     ),
     "deco-calibrated": Entry(
         "decobandit.tuning.tuned:TunedPolicy", "index calibrated against a price path that is tuned"
+    ),
+    "deco-repriced": Entry(
+        f"{_BATCHES}.repriced:RepricedDecoPolicy",
+        "DeCo in batches, prices taken anew every stage",
+        batches=True,
     ),
     "deco-rolling": Entry(f"{_HERE}.rolling:RollingDecoPolicy", "DeCo, prices solved every stage"),
     "fh-gittins": Entry(f"{_HERE}.calibrated:FhGittinsPolicy", "finite-horizon Gittins index"),
@@ -55,10 +61,23 @@ POLICIES: dict[str, Entry] = {
     "thompson": Entry(
         f"{_HERE}.thompson:ThompsonPolicy", "Thompson sampling", general=True, batches=True
     ),
+    "thompson-shares": Entry(
+        f"{_BATCHES}.chances:ThompsonSharesPolicy",
+        "Thompson sampling in batches, multinomial",
+        batches=True,
+    ),
+    "top-two": Entry(
+        f"{_BATCHES}.chances:TopTwoPolicy", "top-two Thompson sampling in batches", batches=True
+    ),
+    "rho": Entry(
+        f"{_BATCHES}.rho:RhoPolicy", "residual horizon optimisation in batches", batches=True
+    ),
     "ids": Entry(f"{_HERE}.ids:IdsPolicy", "information-directed sampling"),
     "v-ids": Entry(f"{_HERE}.v_ids:VarianceIdsPolicy", "variance-based IDS"),
     "knowledge-gradient": Entry(
-        f"{_HERE}.knowledge_gradient:KnowledgeGradientPolicy", "online knowledge gradient"
+        f"{_HERE}.knowledge_gradient:KnowledgeGradientPolicy",
+        "online knowledge gradient",
+        batches=True,
     ),
 }
 ALIASES = {"rolling-deco": "deco-rolling"}  # former names, in files and logs

@@ -152,11 +152,11 @@ def _expected_minimum(above: Floats, below: Floats, counts: npt.NDArray[np.int64
     return float(m - (m - i) @ distribution)
 
 
-def best_mean_moments(problem: Problem) -> tuple[float, float]:
-    """E and E of the square of the largest mean reward of a pull at the first stage."""
+def best_mean_moments(problem: Problem, stage: int = 0) -> tuple[float, float]:
+    """E and E of the square of the largest mean reward of a pull at a stage."""
     groups = problem.groups
     alpha, beta = np.array([[g.alpha, g.beta] for g in groups]).T
-    good, bad = np.array([[g.reward_good[0], g.reward_bad[0]] for g in groups]).T
+    good, bad = np.array([[g.reward_good[stage], g.reward_bad[stage]] for g in groups]).T
     counts = np.array([g.count for g in groups])
     low = min(good.min(), bad.min())
     span = (max(good.max(), bad.max()) - low) or 1.0

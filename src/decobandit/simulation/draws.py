@@ -71,11 +71,18 @@ class World:
         arms = [problem.groups[k] for k in problem.group_of_arm]
         self.good = np.array([arm.reward_good for arm in arms])  # (arms, stages)
         self.bad = np.array([arm.reward_bad for arm in arms])
+        self.pulls = problem.pulls.copy()  # (stages,) in single pulls; 1 at a deployment
+        self.pulls[: problem.horizon] *= problem.unit
         self._alpha = np.array([arm.alpha for arm in arms])
         self._beta = np.array([arm.beta for arm in arms])
         self._proposal = Proposal(self._alpha, self._beta)
         self.weighted = weighted and truth is None and self._proposal.widened
         self._seeds = np.random.SeedSequence(seed).spawn(-(-draws // CHUNK))
+
+    @property
+    def priors(self) -> tuple[Floats, Floats]:
+        """alpha and beta of every arm, each (arms,)."""
+        return self._alpha, self._beta
 
     @property
     def number_of_chunks(self) -> int:
@@ -101,15 +108,17 @@ class World:
 
     def best(self, p: Floats, stage: int) -> Floats:
         """Sum of the largest mean rewards at a stage, (draws,)."""
-        m = round(self.problem.pulls[stage])
+        m = round(self.pulls[stage])
         good, bad = self.good[:, stage], self.bad[:, stage]
         means = bad + (good - bad) * p
+        if self.problem.repeat:  # the best arm takes the whole of a batch
+            return np.asarray(m * means.max(axis=1))
         return np.asarray(-np.partition(-means, m - 1, axis=1)[:, :m].sum(axis=1))
 
     @cached_property
     def changes(self) -> npt.NDArray[np.bool_]:
         """Whether a stage differs from the one before in rewards or pulls, (stages,)."""
-        rows = np.vstack([self.good, self.bad, self.problem.pulls])
+        rows = np.vstack([self.good, self.bad, self.pulls])
         return np.append(True, np.any(rows[:, 1:] != rows[:, :-1], axis=0))
 
     @cached_property
@@ -121,7 +130,7 @@ class World:
         """Functions of the parameters minus their known means, weighted: (draws, q)."""
         if self.truth is not None:
             return np.empty((len(p), 0))
-        good, bad = self.good[:, 0], self.bad[:, 0]
+        good, bad = self.good[:, self._telling], self.bad[:, self._telling]
         best = (bad + (good - bad) * p).max(axis=1)
         first, second = self._best_moments
         mean = (self._alpha / (self._alpha + self._beta)).mean()
@@ -132,13 +141,19 @@ class World:
 
     @cached_property
     def _best_moments(self) -> tuple[float, float]:
-        return best_mean_moments(self.problem)
+        return best_mean_moments(self.problem, self._telling)
+
+    @cached_property
+    def _telling(self) -> int:
+        """The first stage at which rewards tell arms apart; where none does, stage 0."""
+        apart = np.ptp(np.concatenate([self.good, self.bad]), axis=0) > 0.0
+        return int(np.argmax(apart))
 
     @cached_property
     def ranges(self) -> Floats:
         """How far apart the rewards of two episodes can be, by stage; last rewards at the end."""
         arms = np.concatenate([self.good, self.bad])
-        ranges = self.problem.pulls * (arms.max(axis=0) - arms.min(axis=0))
+        ranges = self.pulls * (arms.max(axis=0) - arms.min(axis=0))
         tables = [self.problem.groups[k].terminal for k in self.problem.group_of_arm]
         ranges[-1] += sum(float(np.ptp(table)) for table in tables if table is not None)
         return np.asarray(ranges, dtype=np.float64)
@@ -146,7 +161,7 @@ class World:
     @cached_property
     def most(self) -> float:
         """What no episode earns more than."""
-        best = self.problem.pulls * np.concatenate([self.good, self.bad]).max(axis=0)
+        best = self.pulls * np.concatenate([self.good, self.bad]).max(axis=0)
         tables = [self.problem.groups[k].terminal for k in self.problem.group_of_arm]
         return float(best.sum() + sum(table.max() for table in tables if table is not None))
 
@@ -162,7 +177,7 @@ class World:
         as if they were pulled at every stage; those for which MIN_DRAWS such outcomes were to be
         expected in all episodes have been seen.
         """
-        rare = np.minimum(p, 1.0 - p) * self.problem.horizon  # expected number in an episode
+        rare = np.minimum(p, 1.0 - p) * self.problem.most_pulls  # expected number in an episode
         chance = 0.0
         for k in range(len(self.problem.groups)):
             own = rare[:, self.problem.group_of_arm == k].sum(axis=1)

@@ -19,8 +19,8 @@ from ..problem import TIE_SIGNS, Problem, State, tie_tolerance
 from ..problem.kernels.layout import slab_size
 from ..support import Progress, Report, pool, refuse_over, worker_count
 from .draws import CHUNK, Chunk, World
-from .estimators import Moments, Sample, enough
 from .kernels.accounts import book, book_gap, book_gap_stages, book_regret, lay_out_gap
+from .played import Played
 
 Floats = npt.NDArray[np.float64]
 LONGEST_BLOCK = 64  # stages
@@ -128,52 +128,6 @@ class _Run:
     regret: Floats  # (draws,) so far
     best: Floats  # (draws,) what the best arms earn at this stage
     room: npt.NDArray[np.int32]  # for the actions of a block
-
-
-class Played:
-    """Sums over the episodes of each draw, and moments of the regret over draws."""
-
-    def __init__(self, world: World, *, by_stage: bool = False) -> None:
-        draws, stages = world.draws, world.problem.stages
-        self.reward, self.mean_reward, self.best, self.gap = np.zeros((4, draws))
-        chunks = (world.chunk(i) for i in range(world.number_of_chunks))
-        drawn = [(chunk.p, chunk.weights) for chunk in chunks]
-        p = np.concatenate([each for each, _ in drawn])
-        self.weights = np.concatenate([weights for _, weights in drawn])
-        self.controls = world.controls(p, self.weights)
-        self.missed = world.missed(p, self.weights)
-        refuse_over(
-            40.0 * world.number_of_chunks * stages, "regret by stage of so many draws",
-            "use fewer draws",
-        )  # fmt: skip
-        self.moments = np.zeros((world.number_of_chunks, stages, 2 + self.controls.shape[1]))
-        # sums of shortfall and congestion at each stage, and of their squares
-        self.gap_terms = np.zeros((world.number_of_chunks, stages, 2, 2)) if by_stage else None
-        self.seconds = 0.0
-        self.preparation_seconds = 0.0
-
-    def sample(self, world: World, gap: Relaxation | None) -> Sample:
-        """Averages over the episodes of each draw."""
-        share = 1.0 / world.per_draw
-        expected = world.expected_best
-        return Sample(
-            reward=self.reward * share,
-            mean_reward=self.mean_reward * share,
-            best=None if expected is None else self.best,
-            expected_best=expected,
-            gap=None if gap is None else self.gap * share,
-            upper_bound=None if gap is None else gap.value(),
-            controls=self.controls,
-            weights=self.weights,
-            missed=self.missed,
-        )
-
-    def regret_moments(self) -> list[Moments]:
-        """What a regression of the regret after each stage needs."""
-        sums, x = self.moments.sum(axis=0), self.controls
-        if not enough(*x.shape):
-            x, sums = x[:, :0], sums[:, :2]
-        return [Moments.of_sums(len(x), row[0], row[1], row[2:], x) for row in sums]
 
 
 def play(

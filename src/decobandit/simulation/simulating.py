@@ -14,13 +14,13 @@ A policy is played by the first of these that it has
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeGuard, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeGuard, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arm import Relaxation
+from ..arm import BatchRelaxation, Relaxation
 from ..policies import DEFAULT_POLICY, Context, Policy, make_policies, make_successor
 from ..prices import DualSolution, solve
 from ..problem import (
@@ -29,7 +29,6 @@ from ..problem import (
     Problem,
     TieRule,
     check_problem,
-    refuse_batches,
     tie_rule,
 )
 from ..support import (
@@ -39,14 +38,17 @@ from ..support import (
     obeys_workers,
     seed_of,
 )
+from .batch_playing import gap_bytes, play_batches
 from .draws import World
 from .estimators import CONSTANT_WITHIN, Missed, estimate
-from .playing import Played, Player, play
+from .played import Dual, Played
+from .playing import Player, play
 from .results import Curve, PolicyResult, Simulation
 from .sampling import check_sampling
 
 Floats = npt.NDArray[np.float64]
 GAP_TOLERANCE = 1e-3  # of the dual that gives the gap terms: any prices are valid
+MOST_GAP_BYTES = 256 * 2**20  # of tables for the gap terms of batches; beyond, they are not used
 
 
 @former_spellings(threads="workers", seed="rng")
@@ -120,7 +122,7 @@ def simulate(
     >>> [result.policy for result in found.results]
     ['greedy', 'equal']
     """
-    refuse_batches(check_problem(problem), "simulation")
+    check_problem(problem)
     seed = seed_of(rng)
     actual, known = check_sampling(
         problem, draws=draws, per_draw=per_draw, rng=seed, truth=truth, truth_prior=truth_prior,
@@ -131,15 +133,12 @@ def simulate(
     made = _made(context, wanted)
     successors = _successors(context, made, actual.horizon, afterwards)
     world = World(actual, draws=draws, per_draw=per_draw, seed=seed, truth=known)
-    gap = None
-    if known is None and actual == problem:
-        prices = context.solution.prices if context.solved else _rough_prices(problem)
-        gap = Relaxation(problem, prices)
+    game = _game(context, world, known is None and actual == problem, workers, progress)
     results = []
     interrupted = False
     for policy, later in zip(made, successors, strict=True):
         try:
-            results.append(_result(policy, later, world, problem.horizon, gap, workers, progress))
+            results.append(_result(game, policy, later, world, problem.horizon))
         except KeyboardInterrupt:
             if not results:
                 raise
@@ -149,19 +148,49 @@ def simulate(
         "draws": draws, "per_draw": per_draw, "seed": seed, "truth": known,
         "truth_prior": _plain(truth_prior), "true_horizon": actual.horizon,
     }  # fmt: skip
-    bound = None if gap is None else gap.value()
+    bound = None if game.dual is None else game.dual.value()
     return Simulation(problem, tuple(results), settings, bound, interrupted)
 
 
+class _Game(NamedTuple):
+    """How the episodes of a world are played, and the dual that gap terms are taken from."""
+
+    dual: Dual | None
+    play: Callable[[Sequence[tuple[Policy, int]]], Played]  # policies, each up to a stage
+
+
+def _game(
+    context: Context, world: World, known: bool, workers: int | None, progress: Report | None
+) -> _Game:
+    """`known`: whether policies believe what is true, so that the gap is one to a bound."""
+    problem = context.problem
+    if problem.repeat:
+        terms = None
+        if known and gap_bytes(problem) <= MOST_GAP_BYTES:
+            terms = BatchRelaxation(problem, _prices(context))
+        return _Game(terms, lambda turns: play_batches(turns, world, terms, workers, progress))
+    tables = Relaxation(problem, _prices(context)) if known else None
+    return _Game(
+        tables,
+        lambda turns: play([Player(*each) for each in turns], world, tables, workers, progress),
+    )
+
+
+def _prices(context: Context) -> Floats:
+    """Rough ones where policies have not asked for any."""
+    if context.solved:
+        return context.solution.prices
+    return solve(context.problem, tol=GAP_TOLERANCE).prices
+
+
 def _result(
-    policy: Policy, later: Policy | None, world: World, planned: int, gap: Relaxation | None,
-    workers: int | None, progress: Report | None,
-) -> PolicyResult:  # fmt: skip
-    players = [Player(policy, until=planned)]
+    game: _Game, policy: Policy, later: Policy | None, world: World, planned: int
+) -> PolicyResult:
+    turns = [(policy, planned)]
     if later is not None:
-        players.append(Player(later, until=world.problem.horizon))
-    played = play(players, world, gap, workers, progress)
-    found = estimate(played.sample(world, gap))
+        turns.append((later, world.problem.horizon))
+    played = game.play(turns)
+    found = estimate(played.sample(world, game.dual))
     best = world.expected_best
     return PolicyResult(
         policy=policy.name,
@@ -185,10 +214,6 @@ def _curve(played: Played, world: World) -> Curve:
         missed = Missed(0.0 if certain else apart, most * apart, played.missed.chance)
         errors.append(math.hypot(each.value_se, missed.error(world.draws, varied=varied)))
     return Curve(np.array([each.value for each in found]), np.array(errors))
-
-
-def _rough_prices(problem: Problem) -> Floats:
-    return solve(problem, tol=GAP_TOLERANCE).prices
 
 
 def _several(policies: object) -> TypeGuard[Iterable[Policy | str]]:

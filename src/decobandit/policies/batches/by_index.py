@@ -24,6 +24,7 @@ class Formula(Protocol):
 
     name: str
     ties: TieRule
+    problem: Problem  # its rewards are those that are compared
 
     def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats: ...
 
@@ -61,7 +62,7 @@ class BatchIndexPolicy(BatchPolicy):
         index = np.empty((group.size, units))
         taken = unit * np.arange(units, dtype=np.float64)
         for k in np.unique(group):
-            own, arms = group == k, self.problem.groups[k]
+            own, arms = group == k, self.rule.problem.groups[k]
             mean = (arms.alpha + g[own]) / (arms.alpha + arms.beta + n[own])
             pulls = n[own, None] + taken
             likely = g[own, None] + mean[:, None] * taken

@@ -47,3 +47,13 @@ def give_by_index(
             now[0, arm] += unit
             if given[e, arm] < units:
                 score[arm] = index[where[e, arm], given[e, arm]]
+
+
+@compiled
+def sum_by_episode(values, where, episodes, out):
+    """out[i]: the sum over arms of the values of their states, in episode number episodes[i]."""
+    for i in range(episodes.shape[0]):
+        total = 0.0
+        for k in range(where.shape[1]):
+            total += values[where[episodes[i], k]]
+        out[i] = total

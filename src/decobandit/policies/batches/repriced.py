@@ -1,0 +1,188 @@
+"""DeCo in batches with prices taken anew at every stage, from a family around the dual's.
+
+    premium_t = mu_t - u (bad_t + p* (good_t - bad_t))
+    mu_t(s, d) = u (bad_t + (p* + d) (good_t - bad_t)) + s premium_t,    s >= 0
+
+mu are the prices of the dual, of units of u pulls; p* is the success probability that the price of
+the deployment, or of the last stage, pays for; good and bad are rewards, averaged over arms. A
+member (s, d) has the level of the best arms shifted by d, and the price of information scaled by s.
+At a stage, in a state, the member is taken that minimises the dual function of what is left
+
+    phi = sum_k V_t(s_k) + A sum_{t' >= t} mu_t'
+
+among a grid of members: the smallest bound on what can still be earned. Then units are given as in
+`deco`. phi is convex in (s, d); the search goes downhill from the prices of the dual, and tables of
+members are made when they are first needed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ...arm import BatchRelaxation
+from ...arm.kernels.batches import unit_values_many
+from ...problem import DEFAULT_TIES, Arm, Problem, TieRule, best_mean_moments
+from ...support import Cache, Floats, Ints
+from ..allotting import Counts
+from ..kernels.batch_units import sum_by_episode
+from .base import distinct_states
+from .deco import BatchDecoPolicy, knapsacks, values_of_states
+
+SCALES = (0.0, 0.15, 0.3, 0.5, 0.75, 1.0, 1.4)
+SHIFTS = 10  # on either side of none
+WIDEST = 3.0  # of the shifts, in standard deviations of the best success probability
+MEMBER_BYTES = 4 << 30  # of the values of all members that are kept
+
+
+class PriceFamily:
+    """Members (s, d) of the family of prices of a problem, numbered (i, j) on a grid."""
+
+    def __init__(self, problem: Problem, prices: Floats) -> None:
+        T, unit = problem.horizon, float(problem.unit)
+        good = np.mean([group.reward_good for group in problem.groups], axis=0)
+        bad = np.mean([group.reward_bad for group in problem.groups], axis=0)
+        size = np.append(np.full(T, unit), 1.0)[: problem.stages]
+        self.slope = size * (good - bad)  # (stages,) what a shift of 1 adds to each price
+        last = self.slope[-1]
+        level = (prices[-1] - size[-1] * bad[-1]) / last if last else 0.0
+        self.base = size * bad + level * self.slope
+        self.premium = prices - self.base
+        self.scales = np.array(SCALES)
+        first, second = best_mean_moments(as_success(problem))
+        spread = WIDEST * float(np.sqrt(max(second - first**2, 1e-12)))
+        self.shifts = (
+            np.linspace(-spread, spread, 2 * SHIFTS + 1) if self.slope.any() else np.zeros(1)
+        )
+        self.problem = problem
+        self.origin = (SCALES.index(1.0), self.shifts.size // 2)
+        self._members = Cache[tuple[int, int], BatchRelaxation](
+            MEMBER_BYTES,
+            size=lambda each: sum(
+                v.nbytes
+                for t in range(problem.horizon + 1)
+                for k in range(len(problem.groups))
+                for v in [each.values(t, k)]
+            ),
+        )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of scales, and of shifts."""
+        return self.scales.size, self.shifts.size
+
+    def prices(self, member: tuple[int, int]) -> Floats:
+        """Of a unit at every stage, (stages,)."""
+        i, j = member
+        return self.base + self.shifts[j] * self.slope + self.scales[i] * self.premium
+
+    def relaxation(self, member: tuple[int, int]) -> BatchRelaxation:
+        """The values at the prices of a member."""
+        return self._members.get_or_make(
+            member, lambda: BatchRelaxation(self.problem, self.prices(member), kept_bytes=0)
+        )
+
+    def state_values(
+        self, member: tuple[int, int], stage: int, group: Ints, n: Ints, g: Ints
+    ) -> Floats:
+        """V_t of states of several groups, (states,)."""
+        relaxation, out = self.relaxation(member), np.empty(group.size)
+        for k in np.unique(group):
+            own = group == k
+            states, values = relaxation.states[k], relaxation.values(stage, int(k))
+            found = np.empty((int(own.sum()), 1))
+            unit_values_many(
+                states.start, states.good, values, np.empty((values.size, 0)),
+                n[own] // states.unit, g[own].astype(np.float64), found,
+            )  # fmt: skip
+            out[own] = found[:, 0]
+        return out
+
+
+def as_success(problem: Problem) -> Problem:
+    """One pull of arms with these priors, where a good outcome earns 1."""
+    return Problem(horizon=1, arms=[Arm(name=arm.name, prior=arm.prior) for arm in problem.arms])
+
+
+class RepricedDecoPolicy(BatchDecoPolicy):
+    """DeCo with the prices of the family that bound best what is left.
+
+    Parameters
+    ----------
+    problem : Problem
+        One with `repeat`.
+    prices : array_like
+        Of a unit at every stage, (stages,): the family's origin.
+    ties : TieRule
+        How ties are broken at the deployment.
+    """
+
+    name = "deco-repriced"
+    at_fixed_prices = False
+
+    def __init__(
+        self, problem: Problem, prices: npt.ArrayLike, *, ties: TieRule = DEFAULT_TIES
+    ) -> None:
+        super().__init__(problem, prices, ties=ties)
+        self.family = PriceFamily(problem, self.prices)
+
+    def share_units(
+        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None
+    ) -> Ints:
+        group, n, g, where = distinct_states(self.problem, pulls, good)
+        chosen = self.members(stage, group, n, g, where)
+        given = np.empty(where.shape, dtype=np.int64)
+        for code in np.unique(chosen):
+            own = np.flatnonzero(chosen == code)
+            used, at = np.unique(where[own], return_inverse=True)
+            relaxation = self.family.relaxation(self._member(int(code)))
+            values = values_of_states(relaxation, stage, group[used], n[used], g[used])
+            given[own] = knapsacks(values, at.reshape(-1, where.shape[1]).astype(np.int64))
+        return given
+
+    def members(self, stage: int, group: Ints, n: Ints, g: Ints, where: Ints) -> Ints:
+        """The member of the smallest bound in every episode, as a code, (E,)."""
+        rows, columns = self.family.shape
+        phi = np.full((len(where), rows * columns), np.nan)
+        place = np.full(len(where), self._code(*self.family.origin))
+        moving = np.arange(len(where))
+        while moving.size:
+            around = self._neighbours(place[moving])
+            for code in np.unique(around[around >= 0]):
+                asked = moving[np.any(around == code, axis=1)]
+                asked = asked[np.isnan(phi[asked, code])]
+                if asked.size:
+                    phi[asked, code] = self._phi(int(code), stage, group, n, g, where, asked)
+            seen = np.where(around >= 0, phi[moving[:, None], np.maximum(around, 0)], np.inf)
+            best = around[np.arange(moving.size), seen.argmin(axis=1)]
+            moved = best != place[moving]
+            place[moving] = best
+            moving = moving[moved]
+        return place
+
+    def _phi(
+        self, code: int, stage: int, group: Ints, n: Ints, g: Ints, where: Ints, asked: Ints
+    ) -> Floats:
+        """The dual function of what is left, in the episodes asked for."""
+        member = self._member(code)
+        values = self.family.state_values(member, stage, group, n, g)
+        total = np.empty(asked.size)
+        sum_by_episode(values, where, asked, total)
+        left = self.problem.pulls[stage:] @ self.family.prices(member)[stage:]
+        return total + float(left)
+
+    def _code(self, i: int, j: int) -> int:
+        return i * self.family.shape[1] + j
+
+    def _member(self, code: int) -> tuple[int, int]:
+        i, j = divmod(code, self.family.shape[1])
+        return i, j
+
+    def _neighbours(self, codes: Ints) -> Ints:
+        """A member itself and those next to it on the grid, (codes, 9); -1 beyond the grid."""
+        rows, columns = self.family.shape
+        i, j = np.divmod(codes, columns)
+        step = np.array([(0, 0)] + [(a, b) for a in (-1, 0, 1) for b in (-1, 0, 1) if a or b])
+        ni, nj = i[:, None] + step[:, 0], j[:, None] + step[:, 1]
+        inside = (ni >= 0) & (ni < rows) & (nj >= 0) & (nj < columns)
+        return np.where(inside, ni * columns + nj, -1)

@@ -1,0 +1,60 @@
+"""Policies that have shares of a batch first, and units from them.
+
+Units are drawn, multinomially with the shares as chances, or rounded: each arm gets the whole units
+of its share, and the rest go to the largest remainders.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+
+from ...support import Floats, Ints, pool, worker_count
+from ..allotting import Counts
+from .base import BatchPolicy
+
+EPISODES_PER_THREAD = 64  # fewer are not worth a thread
+
+
+class SharesPolicy(BatchPolicy):
+    """Gives units by shares: drawn where the policy is `randomised`, rounded where it is not."""
+
+    @abstractmethod
+    def shares(self, stage: int, pulls: Counts, good: Counts) -> Floats:
+        """Share of every arm, (E, K); rows add up to 1."""
+
+    def share_units(
+        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None
+    ) -> Ints:
+        shares = self.shares(stage, pulls, good)
+        if not self.randomised or rng is None:
+            return rounded(shares, self.problem.units)
+        return np.asarray(rng.multinomial(self.problem.units, _proper(shares)), dtype=np.int64)
+
+
+def _proper(shares: Floats) -> Floats:
+    """Without rounding errors that `multinomial` would refuse."""
+    kept = np.maximum(shares, 0.0)
+    return np.asarray(kept / kept.sum(axis=1, keepdims=True) * (1.0 - 1e-12))
+
+
+def rounded(shares: Floats, units: int) -> Ints:
+    """Whole units by largest remainders, (E, K); of equal ones the arms that stand first."""
+    exact = units * shares
+    given = np.floor(exact + 1e-9).astype(np.int64)
+    left = units - given.sum(axis=1)
+    order = np.argsort(-(exact - given), axis=1, kind="stable")
+    rank = np.empty_like(order)
+    np.put_along_axis(rank, order, np.arange(shares.shape[1])[None, :], axis=1)
+    return np.asarray(given + (rank < left[:, None]), dtype=np.int64)
+
+
+def in_parts(episodes: int, work: Callable[[int, int], None]) -> None:
+    """work(first, last) over all episodes, by threads."""
+    number = worker_count(None, most=1 + episodes // EPISODES_PER_THREAD)
+    edges = np.linspace(0, episodes, number + 1).astype(int).tolist()
+    with pool(number) as threads:
+        threads.map(lambda part: work(*part), itertools.pairwise(edges))
