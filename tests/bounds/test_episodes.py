@@ -10,14 +10,14 @@ import pytest
 
 from decobandit.bounds import Episode, follow
 from decobandit.bounds.episodes import Pair, retrace
-from decobandit.policies import POLICIES, EqualPolicy, GreedyPolicy, Policy
+from decobandit.policies import EqualPolicy, GreedyPolicy, Policy
 from decobandit.policies.deco import deco
 from decobandit.prices import DualSolution, solve
 from decobandit.problem import Problem, State
 from decobandit.simulation import Player, World
 from helpers.examples import KINDS
 from helpers.oracles import good_chance, one_arms, stage_pulls
-from helpers.policies import Bench
+from helpers.policies import SINGLE_PULLS, Bench
 from helpers.values import evaluated
 
 ARRAYS = ("prices", "good", "bad", "expected_reward", "value_of_information", "index")
@@ -178,7 +178,7 @@ def test_the_episode_is_the_first_of_a_simulation(kind: str) -> None:
         assert pairs == list(zip(path.pulled[t], path.outcomes[t], strict=True))
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", SINGLE_PULLS)
 def test_every_policy_can_be_followed(name: str) -> None:
     bench = Bench(Problem.uniform(arms=3, horizon=5))
     path = follow(bench.solution.problem, bench.policy(name), solution=bench.solution, rng=4)

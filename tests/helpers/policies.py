@@ -2,9 +2,13 @@
 
 from decobandit.policies import POLICIES, Context, Policy, make_policies, policy_class
 
+SINGLE_PULLS = tuple(name for name, entry in POLICIES.items() if entry.single)  # serve them
+
 
 def _without_index() -> tuple[str, ...]:
-    return tuple(name for name in POLICIES if policy_class(name).stage_index is Policy.stage_index)
+    return tuple(
+        name for name in SINGLE_PULLS if policy_class(name).stage_index is Policy.stage_index
+    )
 
 
 NO_INDEX = _without_index()

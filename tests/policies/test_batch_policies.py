@@ -5,6 +5,7 @@ import pytest
 
 from decobandit import Arm, Beta, Problem, Reward, State, Terminal, make_policy, recommend, solve
 from decobandit.policies import POLICIES, Policy
+from decobandit.policies.batches.deco import values_of_states
 from decobandit.policies.best_chances import best_chances
 from helpers.batch_oracles import allocations, random_problem, unit_values
 from helpers.program import deco as run_deco
@@ -213,3 +214,24 @@ def test_wrong_options_are_refused_by_name(options: tuple[object, ...], said: st
     run = run_deco("solve", "--arms", 3, "--horizon", 4, *options)
     assert run.code == 2
     assert said in run.err
+
+
+def test_pending_outcomes_of_a_unit_are_averaged_over() -> None:
+    policy = make_policy(BATCH, "deco", solution=solve(BATCH))
+    known = np.array([[9, 0, 0, 0]]), np.array([[4, 0, 0, 0]])
+    alone = policy.allot_many(1, *known)
+    assert alone.sum() == 20
+    # one pull of Beta(5, 6) is missing: its outcome is good with probability 5 / 11
+    full = [
+        policy.relaxation.unit_values(1, 0, good, 10 - good)  # type: ignore[attr-defined]
+        for good in (4, 5)
+    ]
+    wanted = (6 * full[0] + 5 * full[1]) / 11
+    found = values_of_states(
+        policy.relaxation,
+        1,
+        np.array([0]),
+        np.array([9]),
+        np.array([4]),  # type: ignore[attr-defined]
+    )
+    assert found[0] == pytest.approx(wanted)

@@ -5,12 +5,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from decobandit.policies import POLICIES, Policy
+from decobandit.policies import Policy
 from decobandit.policies.kernels.episodes import Episodes
 from decobandit.problem import Arm, Beta, Problem, State
 from decobandit.simulation import Player, simulate
 from helpers.examples import KINDS, random_state
-from helpers.policies import NO_INDEX, Bench
+from helpers.policies import NO_INDEX, SINGLE_PULLS, Bench
 from helpers.program import deco as run_deco
 from helpers.refusals import check_refusal, unless_refused
 
@@ -54,7 +54,7 @@ def states_of(problem: Problem, number: int) -> list[tuple[int, State]]:
 
 
 @pytest.mark.parametrize("kind", PROBLEMS)
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", SINGLE_PULLS)
 @unless_refused
 def test_chooses_as_many_different_arms_as_asked(name: str, kind: str) -> None:
     policy, problem = policy_for(name, kind), PROBLEMS[kind]
@@ -67,7 +67,7 @@ def test_chooses_as_many_different_arms_as_asked(name: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["other priors", "heterogeneous", "deployed"])
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", SINGLE_PULLS)
 @unless_refused
 def test_same_seed_same_choice(name: str, kind: str) -> None:
     policy = policy_for(name, kind)
@@ -79,7 +79,7 @@ def test_same_seed_same_choice(name: str, kind: str) -> None:
         assert choices[0] == choices[1] == choices[2]
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", SINGLE_PULLS)
 def test_a_stage_that_does_not_exist_is_refused(name: str) -> None:
     policy = policy_for(name, "uniform")
     fresh = State.fresh(4)
@@ -102,7 +102,7 @@ def played(name: str, p: float) -> Episodes:
     return episodes
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", SINGLE_PULLS)
 def test_does_not_look_at_the_truth(name: str) -> None:
     # all outcomes are good under both, so that only a look at the truth could tell them apart
     one, other = played(name, 1.0), played(name, float(np.nextafter(1.0, 0.0)))
@@ -110,7 +110,7 @@ def test_does_not_look_at_the_truth(name: str) -> None:
     assert np.array_equal(one.actions, other.actions)
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", SINGLE_PULLS)
 def test_simulated_episodes_add_up(name: str) -> None:
     episodes = played(name, 1.0)
     assert np.all(episodes.pulls.sum(axis=1) == 6)
@@ -120,7 +120,7 @@ def test_simulated_episodes_add_up(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["one arm", "other priors", "deployed"])
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", SINGLE_PULLS)
 @unless_refused
 def test_is_simulated_whole(name: str, kind: str) -> None:
     policy, problem = policy_for(name, kind), PROBLEMS[kind]
@@ -133,7 +133,7 @@ def test_is_simulated_whole(name: str, kind: str) -> None:
     assert result.value < found.upper_bound + 5 * result.value_se + 1e-9
 
 
-@pytest.mark.parametrize("name", sorted(set(POLICIES) - set(NO_INDEX)))
+@pytest.mark.parametrize("name", sorted(set(SINGLE_PULLS) - set(NO_INDEX)))
 def test_has_an_index_on_the_command_line(name: str) -> None:
     run = run_deco(
         "index", "--policy", name, "--arms", 3, "--horizon", 8, "--stage", 4,

@@ -32,9 +32,11 @@ def warmup() -> None:
     CalibratedPolicy(longer, PricePath(kappa=0.1), sweeps=64).stage_index(0)
     solve(Problem.uniform(arms=2, horizon=110))
     optimum(Problem.uniform(arms=3, horizon=4, pulls_per_stage=2))
-    kinds = {name: policy_class(name) for name in POLICIES}
+    kinds = {name: policy_class(name) for name, each in POLICIES.items() if each.single}
     compiled = [name for name, kind in kinds.items() if kind.plays_compiled()]
     simulate(problem, compiled, draws=2, per_draw=1)
+    batches = Problem.uniform(arms=2, horizon=2, pulls_per_stage=4, unit=2, repeat=True)
+    simulate(batches, [name for name, each in POLICIES.items() if each.batches], draws=2)
     for arms in (2, 3):
         information_bound(Problem.uniform(arms=arms, horizon=4), draws=2)
     gap(problem, policy, solution=solution, method="simulated", draws=2)

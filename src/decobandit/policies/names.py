@@ -18,6 +18,7 @@ class Entry:
     what: str
     general: bool = False  # serves every problem, so that others can point to it
     batches: bool = False  # serves problems with `repeat`: others can point to it there
+    single: bool = True  # serves problems without `repeat`
 
 
 _HERE = "decobandit.policies"
@@ -27,12 +28,15 @@ POLICIES: dict[str, Entry] = {
         f"{_HERE}.deco:DecoPolicy", "the paper's DeCo: index at the dual's prices", batches=True
     ),
     "deco-calibrated": Entry(
-        "decobandit.tuning.tuned:TunedPolicy", "index calibrated against a price path that is tuned"
+        "decobandit.tuning.tuned:TunedPolicy",
+        "index calibrated against a price path that is tuned",
+        batches=True,
     ),
     "deco-repriced": Entry(
         f"{_BATCHES}.repriced:RepricedDecoPolicy",
         "DeCo in batches, prices taken anew every stage",
         batches=True,
+        single=False,
     ),
     "deco-rolling": Entry(f"{_HERE}.rolling:RollingDecoPolicy", "DeCo, prices solved every stage"),
     "fh-gittins": Entry(f"{_HERE}.calibrated:FhGittinsPolicy", "finite-horizon Gittins index"),
@@ -65,12 +69,19 @@ POLICIES: dict[str, Entry] = {
         f"{_BATCHES}.chances:ThompsonSharesPolicy",
         "Thompson sampling in batches, multinomial",
         batches=True,
+        single=False,
     ),
     "top-two": Entry(
-        f"{_BATCHES}.chances:TopTwoPolicy", "top-two Thompson sampling in batches", batches=True
+        f"{_BATCHES}.chances:TopTwoPolicy",
+        "top-two Thompson sampling in batches",
+        batches=True,
+        single=False,
     ),
     "rho": Entry(
-        f"{_BATCHES}.rho:RhoPolicy", "residual horizon optimisation in batches", batches=True
+        f"{_BATCHES}.rho:RhoPolicy",
+        "residual horizon optimisation in batches",
+        batches=True,
+        single=False,
     ),
     "ids": Entry(f"{_HERE}.ids:IdsPolicy", "information-directed sampling"),
     "v-ids": Entry(f"{_HERE}.v_ids:VarianceIdsPolicy", "variance-based IDS"),

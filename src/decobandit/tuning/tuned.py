@@ -7,6 +7,7 @@ from typing import Self
 
 from ..arm import PricePath
 from ..policies import ArmIndex, KnowledgeGradientPolicy, Policy
+from ..policies.batches.repriced import RepricedDecoPolicy
 from ..policies.calibrated import CalibratedPolicy
 from ..policies.context import Context
 from .path_search import DEFAULT_PREMIUM, MOST_STATES, choose_path, premium_path
@@ -35,6 +36,11 @@ class TunedPolicy(CalibratedPolicy):
         return TunedGradientPolicy.beside(made) if gradient else made
 
     @classmethod
+    def in_batches(cls, context: Context) -> Policy:
+        """In batches no price path does better than prices taken anew: `deco-repriced`."""
+        return TunedBatchPolicy.make(context)
+
+    @classmethod
     def successor(cls, context: Context, planned: int) -> TunedPolicy:
         """The premium fades anew over the stages left: nothing is tuned at the planned end."""
         path = premium_path(DEFAULT_PREMIUM, context.problem.horizon - planned)
@@ -42,6 +48,12 @@ class TunedPolicy(CalibratedPolicy):
 
     def record(self) -> Mapping[str, float]:
         return self.path.to_dict()
+
+
+class TunedBatchPolicy(RepricedDecoPolicy):
+    """Prices taken anew at every stage; prices above or below them earn no more."""
+
+    name = TunedPolicy.name
 
 
 class TunedGradientPolicy(KnowledgeGradientPolicy):

@@ -6,7 +6,9 @@ deployment all take the largest posterior mean. Notations as in `allotting`.
 
 from __future__ import annotations
 
+import itertools
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Self
 
 import numpy as np
@@ -21,13 +23,15 @@ from ...problem import (
     tie_rule,
     tie_tolerance,
 )
-from ...support import Ints
+from ...support import Ints, pool, worker_count
 from ..allotting import Counts, largest_arms
 from ..base import Policy, check_turn
 from ..context import Context
 from ..names import general_policies
 from ..randomised import ArmArrays
 from ..records import Allotments
+
+EPISODES_PER_THREAD = 64  # fewer are not worth a thread
 
 
 class BatchPolicy(Policy):
@@ -141,3 +145,11 @@ def distinct_states(problem: Problem, pulls: Counts, good: Counts) -> tuple[Ints
     group, rest = np.divmod(known, most * most)
     n, g = np.divmod(rest, most)
     return group, n, g, where.reshape(pulls.shape).astype(np.int64)
+
+
+def in_parts(episodes: int, work: Callable[[int, int], None]) -> None:
+    """work(first, last) over all episodes, by threads."""
+    number = worker_count(None, most=1 + episodes // EPISODES_PER_THREAD)
+    edges = np.linspace(0, episodes, number + 1).astype(int).tolist()
+    with pool(number) as threads:
+        threads.map(lambda part: work(*part), itertools.pairwise(edges))

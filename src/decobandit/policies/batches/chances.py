@@ -17,10 +17,10 @@ import numpy as np
 from ...support import Floats
 from ..allotting import Counts
 from ..kernels.batch_shares import chances_each
-from .base import distinct_states
-from .shares import SharesPolicy, in_parts
+from .base import distinct_states, in_parts
+from .shares import SharesPolicy
 
-POINTS = 192
+POINTS = 128
 TAIL = 1e-9  # probability beyond either end of the grid
 TOP = 0.5  # probability of the first of the two
 

@@ -10,19 +10,22 @@ arms that stand later.
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Callable
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from ...arm import BatchRelaxation
+from ...arm.kernels.batches import beta_binomial
 from ...problem import DEFAULT_TIES, Problem, TieRule
-from ...support import Floats, Ints, pool, worker_count
+from ...support import Floats, Ints
 from ..allotting import Counts
 from ..context import Context
 from ..kernels.batch_units import share_each
-from .base import BatchPolicy, distinct_states
+from .base import BatchPolicy, distinct_states, in_parts
+
+Lookup = Callable[[int, Ints, Ints], Floats]  # (group, pulls, good): (states, columns)
 
 
 class BatchDecoPolicy(BatchPolicy):
@@ -73,20 +76,40 @@ def values_of_states(
     relaxation: BatchRelaxation, stage: int, group: Ints, n: Ints, g: Ints
 ) -> Floats:
     """Q of 0, 1, .. units in states of several groups, (states, units + 1)."""
-    values = np.empty((group.size, relaxation.problem.units + 1))
-    for k in np.unique(group):
-        own = group == k
-        values[own] = relaxation.many_unit_values(stage, int(k), n[own], g[own])
-    return values
+    return over_groups(
+        relaxation, group, n, g, lambda k, n, g: relaxation.many_unit_values(stage, k, n, g)
+    )
+
+
+def over_groups(
+    relaxation: BatchRelaxation, group: Ints, n: Ints, g: Ints, lookup: Lookup
+) -> Floats:
+    """What `lookup(k, n, g)` finds in states of whole units of group k, for all states.
+
+    Where some outcomes of a unit are pending, the average over what they may be.
+    """
+    unit = relaxation.problem.unit
+    found = [(group == k, int(k)) for k in np.unique(group)]
+    out: Floats | None = None
+    for own, k in found:
+        whole = np.flatnonzero(own & (n % unit == 0))
+        values = lookup(k, n[whole], g[whole])
+        if out is None:
+            out = np.empty((group.size, values.shape[1]))
+        out[whole] = values
+        arms = relaxation.problem.groups[k]
+        for i in np.flatnonzero(own & (n % unit > 0)):
+            missing = unit - int(n[i]) % unit
+            chance = np.empty(missing + 1)
+            beta_binomial(arms.alpha + g[i], arms.beta + n[i] - g[i], missing, chance)
+            more = np.arange(missing + 1)
+            out[i] = chance @ lookup(k, np.full(more.size, n[i] + missing), g[i] + more)
+    assert out is not None
+    return out
 
 
 def knapsacks(values: Floats, where: Ints) -> Ints:
     """Units of every arm that maximise the sum of their values, (E, K); by threads."""
     given = np.empty(where.shape, dtype=np.int64)
-    episodes = len(where)
-    number = worker_count(None, most=1 + episodes // 64)
-    edges = np.linspace(0, episodes, number + 1).astype(int).tolist()
-    with pool(number) as threads:
-        parts = itertools.pairwise(edges)
-        threads.map(lambda part: share_each(values, where, *part, given), parts)
+    in_parts(len(where), lambda first, last: share_each(values, where, first, last, given))
     return given

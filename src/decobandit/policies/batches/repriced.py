@@ -27,7 +27,7 @@ from ...support import Cache, Floats, Ints
 from ..allotting import Counts
 from ..kernels.batch_units import sum_by_episode
 from .base import distinct_states
-from .deco import BatchDecoPolicy, knapsacks, values_of_states
+from .deco import BatchDecoPolicy, knapsacks, over_groups, values_of_states
 
 SCALES = (0.0, 0.15, 0.3, 0.5, 0.75, 1.0, 1.4)
 SHIFTS = 10  # on either side of none
@@ -56,15 +56,7 @@ class PriceFamily:
         )
         self.problem = problem
         self.origin = (SCALES.index(1.0), self.shifts.size // 2)
-        self._members = Cache[tuple[int, int], BatchRelaxation](
-            MEMBER_BYTES,
-            size=lambda each: sum(
-                v.nbytes
-                for t in range(problem.horizon + 1)
-                for k in range(len(problem.groups))
-                for v in [each.values(t, k)]
-            ),
-        )
+        self._members = Cache[tuple[int, int], BatchRelaxation](MEMBER_BYTES, size=_bytes)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -74,7 +66,7 @@ class PriceFamily:
     def prices(self, member: tuple[int, int]) -> Floats:
         """Of a unit at every stage, (stages,)."""
         i, j = member
-        return self.base + self.shifts[j] * self.slope + self.scales[i] * self.premium
+        return np.asarray(self.base + self.shifts[j] * self.slope + self.scales[i] * self.premium)
 
     def relaxation(self, member: tuple[int, int]) -> BatchRelaxation:
         """The values at the prices of a member."""
@@ -86,22 +78,34 @@ class PriceFamily:
         self, member: tuple[int, int], stage: int, group: Ints, n: Ints, g: Ints
     ) -> Floats:
         """V_t of states of several groups, (states,)."""
-        relaxation, out = self.relaxation(member), np.empty(group.size)
-        for k in np.unique(group):
-            own = group == k
-            states, values = relaxation.states[k], relaxation.values(stage, int(k))
-            found = np.empty((int(own.sum()), 1))
+        relaxation = self.relaxation(member)
+
+        def lookup(k: int, n: Ints, g: Ints) -> Floats:
+            states, values = relaxation.states[k], relaxation.values(stage, k)
+            found = np.empty((n.size, 1))
             unit_values_many(
                 states.start, states.good, values, np.empty((values.size, 0)),
-                n[own] // states.unit, g[own].astype(np.float64), found,
+                n // states.unit, g.astype(np.float64), found,
             )  # fmt: skip
-            out[own] = found[:, 0]
-        return out
+            return found
+
+        return over_groups(relaxation, group, n, g, lookup)[:, 0]
+
+
+def _bytes(relaxation: BatchRelaxation) -> int:
+    """Of the values of all stages."""
+    problem = relaxation.problem
+    return sum(
+        relaxation.values(stage, k).nbytes
+        for stage in range(problem.horizon + 1)
+        for k in range(len(problem.groups))
+    )
 
 
 def as_success(problem: Problem) -> Problem:
     """One pull of arms with these priors, where a good outcome earns 1."""
-    return Problem(horizon=1, arms=[Arm(name=arm.name, prior=arm.prior) for arm in problem.arms])
+    arms = tuple(Arm(name=arm.name, prior=arm.prior) for arm in problem.arms)
+    return Problem(horizon=1, arms=arms)
 
 
 class RepricedDecoPolicy(BatchDecoPolicy):

@@ -16,10 +16,11 @@ import numpy as np
 from ...support import Floats
 from ..allotting import Counts
 from ..kernels.batch_shares import normal_table, shares_each
-from .shares import SharesPolicy, in_parts
+from .base import in_parts
+from .shares import SharesPolicy
 
-STEPS = 40  # of the search for shares
-POINTS = 48  # of a grid
+STEPS = 24  # of the search for shares
+POINTS = 32  # of a grid
 
 
 def best_shares(

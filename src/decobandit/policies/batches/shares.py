@@ -6,17 +6,13 @@ of its share, and the rest go to the largest remainders.
 
 from __future__ import annotations
 
-import itertools
 from abc import abstractmethod
-from collections.abc import Callable
 
 import numpy as np
 
-from ...support import Floats, Ints, pool, worker_count
+from ...support import Floats, Ints
 from ..allotting import Counts
 from .base import BatchPolicy
-
-EPISODES_PER_THREAD = 64  # fewer are not worth a thread
 
 
 class SharesPolicy(BatchPolicy):
@@ -50,11 +46,3 @@ def rounded(shares: Floats, units: int) -> Ints:
     rank = np.empty_like(order)
     np.put_along_axis(rank, order, np.arange(shares.shape[1])[None, :], axis=1)
     return np.asarray(given + (rank < left[:, None]), dtype=np.int64)
-
-
-def in_parts(episodes: int, work: Callable[[int, int], None]) -> None:
-    """work(first, last) over all episodes, by threads."""
-    number = worker_count(None, most=1 + episodes // EPISODES_PER_THREAD)
-    edges = np.linspace(0, episodes, number + 1).astype(int).tolist()
-    with pool(number) as threads:
-        threads.map(lambda part: work(*part), itertools.pairwise(edges))

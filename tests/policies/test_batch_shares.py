@@ -1,0 +1,174 @@
+"""Shares of a batch and prices taken anew, against integrals, draws and a general optimiser."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.optimize import minimize
+from scipy.stats import norm
+
+from decobandit import Arm, Beta, Problem, Reward, Terminal, make_policy, solve
+from decobandit.arm import BatchRelaxation
+from decobandit.policies.batches.base import distinct_states
+from decobandit.policies.batches.chances import ThompsonSharesPolicy, TopTwoPolicy
+from decobandit.policies.batches.knowledge_gradient import BatchKnowledgeGradientPolicy
+from decobandit.policies.batches.repriced import RepricedDecoPolicy
+from decobandit.policies.batches.rho import RhoPolicy
+from decobandit.policies.batches.shares import rounded
+from decobandit.policies.best_chances import best_chances
+
+DEPLOYED = Problem(
+    horizon=3, pulls_per_stage=20, unit=4, repeat=True, terminal=Terminal(deploy=1.0),
+    arms=[Arm(name=str(a), prior=Beta(a, 5), reward=Reward(good=0.0)) for a in (4, 5, 6)],
+)  # fmt: skip
+PULLS, GOOD = np.array([[8, 8, 4], [4, 0, 16]]), np.array([[6, 3, 1], [1, 0, 9]])
+
+
+def posterior(row: int) -> tuple[np.ndarray, np.ndarray]:
+    a = np.array([4.0, 5.0, 6.0]) + GOOD[row]
+    return a, 5.0 + PULLS[row] - GOOD[row]
+
+
+def test_chances_of_being_best_are_the_integrals() -> None:
+    found = ThompsonSharesPolicy(DEPLOYED).shares(1, PULLS, GOOD)
+    for row in range(2):
+        wanted = best_chances(*posterior(row), np.zeros(3), np.ones(3))
+        assert found[row] == pytest.approx(wanted, abs=2e-4)
+
+
+def test_unequal_rewards_are_compared_as_rewards() -> None:
+    rewards = [Reward(good=1.0), Reward(good=0.2, bad=0.7), Reward(good=0.55, bad=0.55)]
+    problem = Problem(
+        horizon=2, pulls_per_stage=10, repeat=True,
+        arms=[Arm(name=str(k), reward=reward) for k, reward in enumerate(rewards)],
+    )  # fmt: skip
+    pulls, good = np.array([[5, 3, 0]]), np.array([[2, 1, 0]])
+    found = ThompsonSharesPolicy(problem).shares(0, pulls, good)[0]
+    rng = np.random.default_rng(1)
+    drawn = np.stack(
+        [rng.beta(3, 4, 400_000), 0.7 - 0.5 * rng.beta(2, 3, 400_000), np.full(400_000, 0.55)]
+    )
+    wanted = np.bincount(drawn.argmax(axis=0), minlength=3) / 400_000
+    assert found == pytest.approx(wanted, abs=0.006)
+
+
+def test_top_two_is_drawing_until_another_arm_is_best() -> None:
+    (shares,) = TopTwoPolicy(DEPLOYED).shares(1, PULLS[:1], GOOD[:1])
+    rng = np.random.default_rng(2)
+    a, b = posterior(0)
+    best = rng.beta(a, b, size=(400_000, 3)).argmax(axis=1)
+    given = []
+    queue = iter(best)
+    for first in queue:
+        arm = first
+        if rng.random() < 0.5:
+            arm = next((other for other in queue if other != first), first)
+        given.append(arm)
+    wanted = np.bincount(given, minlength=3) / len(given)
+    assert shares == pytest.approx(wanted, abs=4.5 * 0.5 / np.sqrt(len(given)))
+
+
+def expected_max(mu: np.ndarray, sd: np.ndarray) -> float:
+    low, high = float((mu - 9 * sd).max()), float((mu + 9 * sd).max())
+    tail = quad(lambda x: 1 - np.prod(norm.cdf(x, mu, sd)), low, high, limit=200)
+    return low + tail[0]
+
+
+def moved(share: np.ndarray, row: int, pulls: float) -> tuple[np.ndarray, np.ndarray]:
+    """Posterior means, and the standard deviation of their moves."""
+    a, b = posterior(row)
+    nu = a + b
+    variance = a * b / nu**2 / (nu + 1)
+    return a / nu, np.sqrt(variance * pulls * share / (pulls * share + nu) + 1e-18)
+
+
+@pytest.mark.parametrize("row", [0, 1])
+def test_rho_maximises_the_expected_largest_mean(row: int) -> None:
+    shares = RhoPolicy(DEPLOYED).shares(1, PULLS, GOOD)[row]
+    assert shares.sum() == pytest.approx(1)
+
+    def worth(share: np.ndarray) -> float:
+        return expected_max(*moved(share, row, 40.0))
+
+    start = np.full(3, 1 / 3)
+    best = minimize(
+        lambda share: -1e3 * worth(np.abs(share) / np.abs(share).sum()), start, method="Nelder-Mead"
+    )
+    gain = -best.fun / 1e3 - float(moved(start, row, 40.0)[0].max())
+    assert worth(shares) > -best.fun / 1e3 - 0.01 * gain
+
+
+def test_the_knowledge_gradient_weighs_what_the_batch_earns() -> None:
+    problem = DEPLOYED.model_copy(update={
+        "arms": [arm.model_copy(update={"reward": Reward()}) for arm in DEPLOYED.arms],
+        "terminal": Terminal(deploy=200.0),
+    })  # fmt: skip
+    shares = BatchKnowledgeGradientPolicy(problem).shares(1, PULLS, GOOD)[0]
+
+    def worth(share: np.ndarray) -> float:
+        mu, sd = moved(share, 0, 20.0)
+        return 20 * float(share @ mu) + (20 + 200) * expected_max(mu, sd)
+
+    grid = [np.array([x, y, 1 - x - y]) for x in np.linspace(0, 1, 21)
+            for y in np.linspace(0, 1 - x, 21)]  # fmt: skip
+    values = [worth(share) for share in grid]
+    spread = max(values) - min(values)
+    assert worth(shares) > max(values) - 0.01 * spread
+    last = BatchKnowledgeGradientPolicy(problem.model_copy(update={"terminal": None}))
+    assert last.shares(2, PULLS, GOOD)[0].argmax() == 0  # nothing to learn for: greedy
+
+
+def test_rounding_gives_whole_units_next_to_the_shares() -> None:
+    shares = np.array([[0.33, 0.33, 0.34], [0.05, 0.0, 0.95], [1.0, 0.0, 0.0]])
+    given = rounded(shares, 10)
+    assert given.tolist() == [[3, 3, 4], [1, 0, 9], [10, 0, 0]]
+
+
+# -- prices taken anew --------------------------------------------------------------------------
+
+
+def test_the_member_taken_bounds_what_is_left_best() -> None:
+    policy = make_policy(DEPLOYED, "deco-repriced")
+    assert isinstance(policy, RepricedDecoPolicy)
+    family = policy.family
+    assert family.prices(family.origin) == pytest.approx(solve(DEPLOYED).prices)
+    group, n, g, where = distinct_states(DEPLOYED, PULLS, GOOD)
+    chosen = policy.members(1, group, n, g, where)
+    left = DEPLOYED.pulls[1:]
+    for row in range(2):
+        arms = tuple(
+            arm.model_copy(update={"prior": Beta(*(float(x) for x in own))})
+            for arm, own in zip(DEPLOYED.arms, zip(*posterior(row), strict=True), strict=True)
+        )
+        rest = DEPLOYED.model_copy(update={"arms": arms, "horizon": 2})
+        bounds = np.array([
+            BatchRelaxation(rest, family.prices((i, j))[1:]).value()
+            for i in range(family.shape[0]) for j in range(family.shape[1])
+        ])  # fmt: skip
+        assert bounds[chosen[row]] == pytest.approx(bounds.min(), rel=1e-4)
+        assert left.size == 3
+
+
+def test_without_a_deployment_all_prices_are_shifted() -> None:
+    problem = Problem.uniform(arms=3, horizon=3, pulls_per_stage=8, unit=2, repeat=True)
+    policy = make_policy(problem, "deco-repriced")
+    assert isinstance(policy, RepricedDecoPolicy)
+    i, j = policy.family.origin
+    step = policy.family.prices((i, j + 1)) - policy.family.prices((i, j))
+    assert step == pytest.approx(np.full(3, step[0]))
+    assert step[0] > 0
+
+
+def test_calibrated_is_repriced_in_batches() -> None:
+    repriced, calibrated = (
+        make_policy(DEPLOYED, name) for name in ("deco-repriced", "deco-calibrated")
+    )
+    assert calibrated.name == "deco-calibrated"
+    assert np.array_equal(
+        calibrated.allot_many(1, PULLS, GOOD), repriced.allot_many(1, PULLS, GOOD)
+    )
+
+
+@pytest.mark.parametrize("name", ["deco-repriced", "rho", "top-two", "thompson-shares"])
+def test_policies_of_batches_refuse_single_pulls(name: str) -> None:
+    with pytest.raises(ValueError, match=f"policy '{name}' shares batches.*--batch"):
+        make_policy(Problem.uniform(arms=2, horizon=3), name)

@@ -1,0 +1,94 @@
+"""Simulated batches: estimates against exact values, common draws, simple regret."""
+
+import numpy as np
+import pytest
+
+from decobandit import Beta, Problem, Reward, Terminal, make_policy, simulate
+from helpers.batch_oracles import random_problem
+from helpers.batch_values import policy_value, value_at_truth
+
+NAMES = ["deco", "deco-repriced", "greedy", "equal", "ucb1"]
+ONLY_DEPLOYED = Problem.uniform(
+    arms=2, horizon=2, pulls_per_stage=4, unit=2, repeat=True, reward=Reward(good=0.0),
+    terminal=Terminal(deploy=1.0),
+)  # fmt: skip
+
+
+def served(problem: Problem) -> list[str]:
+    """Bounds on success probabilities need the same rewards everywhere."""
+    return [name for name in NAMES if name != "ucb1" or problem is ONLY_DEPLOYED]
+
+
+@pytest.mark.parametrize("kind", ["plain", "deployment", "tables", "only deployed"])
+def test_every_estimate_meets_the_exact_value(kind: str) -> None:
+    rng = np.random.default_rng(8)
+    problems = (
+        [ONLY_DEPLOYED]
+        if kind == "only deployed"
+        else [random_problem(rng, kind) for _ in range(3)]
+    )
+    for problem in problems:
+        found = simulate(problem, served(problem), draws=2500, per_draw=2, rng=5)
+        for result in found.results:
+            exact = policy_value(make_policy(problem, result.policy))
+            for method, estimate in result.estimates.by_method.items():
+                off = abs(estimate.value - exact)
+                assert off < 4.5 * estimate.value_se + 1e-9, (result.policy, method)
+            assert found.upper_bound is not None
+            assert exact <= found.upper_bound + 1e-9
+
+
+def test_values_at_a_given_truth() -> None:
+    truth = (0.7, 0.4)
+    for name in ("greedy", "deco"):
+        policy = make_policy(ONLY_DEPLOYED, name)
+        exact = value_at_truth(policy, truth)
+        (result,) = simulate(ONLY_DEPLOYED, policy, draws=4000, truth=truth, per_draw=1).results
+        assert result.value == pytest.approx(exact, abs=4.5 * result.value_se)
+        assert result.regret == pytest.approx(0.7 - result.value)
+
+
+def test_regret_is_simple_regret_where_only_the_deployment_pays() -> None:
+    found = simulate(ONLY_DEPLOYED, "equal", draws=2000, per_draw=1).results[0]
+    assert found.regret == pytest.approx(2 / 3 - found.value)  # the larger of two uniforms
+    assert found.curve is not None
+    assert np.all(np.abs(found.curve.regret[:2]) < 1e-12)
+    assert found.curve.regret[2] == pytest.approx(found.regret, abs=4 * found.curve.regret_se[2])
+
+
+def test_gap_terms_reduce_the_error() -> None:
+    problem = Problem.uniform(
+        arms=4, horizon=4, prior=Beta(20, 20), pulls_per_stage=20, unit=5, repeat=True,
+        reward=Reward(good=0.0), terminal=Terminal(deploy=1.0),
+    )  # fmt: skip
+    estimates = simulate(problem, "equal", draws=2000, per_draw=1).results[0].estimates.by_method
+    assert estimates["gap"].value_se < 0.6 * estimates["expected"].value_se
+    assert estimates["regression"].value_se < 1.02 * estimates["gap"].value_se
+
+
+@pytest.mark.parametrize("name", ["deco-repriced", "thompson", "top-two", "rho"])
+def test_the_same_for_any_number_of_workers(name: str) -> None:
+    one, two = (
+        simulate(ONLY_DEPLOYED, name, draws=300, per_draw=2, workers=workers).results[0]
+        for workers in (1, 2)
+    )
+    assert one.value == two.value
+    assert np.array_equal(one.estimates.contributions, two.estimates.contributions)
+
+
+def test_more_stages_than_planned() -> None:
+    problem = Problem.uniform(arms=2, horizon=2, pulls_per_stage=4, unit=2, repeat=True)
+    (longer,) = simulate(problem, "deco", draws=500, true_horizon=4).results
+    (planned,) = simulate(problem, "deco", draws=500).results
+    assert longer.curve is not None
+    assert planned.curve is not None
+    assert longer.curve.regret.size == 4
+    # the same draws, outcomes and policy up to the planned end
+    assert longer.curve.regret[1] == pytest.approx(planned.curve.regret[1], abs=1e-12)
+
+
+def test_an_allotment_that_is_no_batch_is_refused() -> None:
+    policy = make_policy(ONLY_DEPLOYED, "equal")
+    policy.share_units = lambda stage, pulls, good, rng: np.ones_like(pulls)[:, :] * 2  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match=r"'equal' allots \(4, 4\) at stage 0; must be 4 pulls"):
+        simulate(ONLY_DEPLOYED, policy, draws=10)
