@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .batch_relaxation import Earnings as Earnings
     from .batch_relaxation import final_values as final_values
     from .batch_sizes import check_points as check_points
+    from .batch_sizes import exact_bytes as exact_bytes
     from .batch_sizes import grid_of as grid_of
     from .batch_states import UnitStates as UnitStates
     from .batch_states import unit_states as unit_states

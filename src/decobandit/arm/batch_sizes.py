@@ -62,6 +62,11 @@ def _batches(problem: Problem, unit: int) -> Batches:
     return Batches(len(problem.groups), problem.horizon, units, unit)
 
 
+def exact_bytes(problem: Problem) -> float:
+    """Of what units are worth in every state, at all stages."""
+    return _batches(problem, problem.unit).exact()[0]
+
+
 def _unit_that_fits(problem: Problem) -> int | None:
     """The smallest unit, not below that of the problem, with which it can be solved."""
     m = problem.pulls_per_stage

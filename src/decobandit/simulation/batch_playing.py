@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..arm import BatchRelaxation, stage_sizes
+from ..arm import BatchRelaxation
 from ..policies import Policy
 from ..policies.batches.base import distinct_states
 from ..policies.batches.deco import values_of_states
@@ -51,11 +51,6 @@ class _Wave:
         """Rows of each chunk."""
         edges = np.cumsum([0, *(len(chunk.keys) for chunk in self.chunks)]).tolist()
         return [slice(a, b) for a, b in itertools.pairwise(edges)]
-
-
-def gap_bytes(problem: Problem) -> float:
-    """Of the tables that gap terms are read from."""
-    return 8.0 * len(problem.groups) * float(stage_sizes(problem).sum()) * problem.units
 
 
 def play_batches(

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeGuard, cast
 import numpy as np
 import numpy.typing as npt
 
-from ..arm import BatchRelaxation, Relaxation
+from ..arm import BatchRelaxation, Relaxation, exact_bytes
 from ..policies import DEFAULT_POLICY, Context, Policy, make_policies, make_successor
 from ..prices import DualSolution, solve
 from ..problem import (
@@ -38,7 +38,7 @@ from ..support import (
     obeys_workers,
     seed_of,
 )
-from .batch_playing import gap_bytes, play_batches
+from .batch_playing import play_batches
 from .draws import World
 from .estimators import CONSTANT_WITHIN, Missed, estimate
 from .played import Dual, Played
@@ -133,7 +133,8 @@ def simulate(
     made = _made(context, wanted)
     successors = _successors(context, made, actual.horizon, afterwards)
     world = World(actual, draws=draws, per_draw=per_draw, seed=seed, truth=known)
-    game = _game(context, world, known is None and actual == problem, workers, progress)
+    believed = known is None and actual == problem
+    game = _game(context, world, believed, workers, progress)
     results = []
     interrupted = False
     for policy, later in zip(made, successors, strict=True):
@@ -149,6 +150,8 @@ def simulate(
         "truth_prior": _plain(truth_prior), "true_horizon": actual.horizon,
     }  # fmt: skip
     bound = None if game.dual is None else game.dual.value()
+    if bound is None and believed and context.solved:
+        bound = context.solution.upper_bound
     return Simulation(problem, tuple(results), settings, bound, interrupted)
 
 
@@ -166,8 +169,9 @@ def _game(
     problem = context.problem
     if problem.repeat:
         terms = None
-        if known and gap_bytes(problem) <= MOST_GAP_BYTES:
-            terms = BatchRelaxation(problem, _prices(context))
+        # on a grid of states the gap terms would not add up to the gap
+        if known and exact_bytes(problem) <= MOST_GAP_BYTES:
+            terms = BatchRelaxation(problem, _prices(context), grid=0)
         return _Game(terms, lambda turns: play_batches(turns, world, terms, workers, progress))
     tables = Relaxation(problem, _prices(context)) if known else None
     return _Game(
