@@ -81,9 +81,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @contextmanager
 def window(
-    chromium: Any, served: Served, role: str = "admin", *, width: int = 1200, scheme: str = "light"
-) -> Iterator[Any]:
-    """A page that has logged in; whatever the browser complains of fails the test."""
+    chromium: Any, served: Served, role: str = "admin", *, width: int = 1200, scheme: str = "light",
+    refused: int = 0,
+) -> Iterator[Any]:  # fmt: skip
+    """A page that has logged in; whatever the browser complains of fails the test.
+
+    `refused`: how many forms are refused, which it mentions.
+    """
     complaints: list[str] = []
     context = chromium.new_context(
         base_url=served.address, viewport={"width": width, "height": 800}, color_scheme=scheme
@@ -103,7 +107,9 @@ def window(
     assert page.url == f"{served.address}/", page.locator("main").text_content()
     yield page
     context.close()
-    assert complaints == []
+    mentioned = [said for said in complaints if "status of 422" in said]
+    assert len(mentioned) == refused
+    assert [said for said in complaints if said not in mentioned] == []
 
 
 def picture(page: Any, name: str) -> None:
@@ -286,6 +292,33 @@ def test_forms_for_subjects_reasons_unmasking_and_closing(chromium: Any, served:
         assert page.get_by_role("cell", name="ward call").count() == 1
         assert fits(page)
         picture(page, "people-desktop-light")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(375, "dark"), (1200, "light")])
+def test_a_problem_file_is_read_into_the_form(
+    chromium: Any, served: Served, tmp_path: Path, width: int, scheme: str
+) -> None:
+    file = tmp_path / "doses.toml"
+    file.write_text(
+        "horizon = 10\nterminal = { deploy = 20 }\n[[arms]]\nname = 'dose'\ncount = 3\n"
+        "prior = { good = 2, bad = 3 }\nreward = { good = 4, bad = -1 }\n"
+    )
+    with window(chromium, served, width=width, scheme=scheme, refused=1) as page:
+        page.goto("/plan")
+        page.locator("summary", has_text="From a problem file").click()
+        with page.expect_navigation():
+            page.get_by_label("File", exact=True).set_input_files(file)
+        assert page.get_by_label("Name of arm 3").input_value() == "dose-3"
+        assert page.get_by_label("Reward of a bad outcome of arm 2").input_value() == "-1"
+        assert page.get_by_label("Deployment").input_value() == "20"
+        page.get_by_label("Prior bad outcomes of arm 2").fill("none")
+        page.keyboard.press("Enter")
+        beside = page.locator("#wrong-bad-2")
+        beside.wait_for()
+        assert beside.text_content() == "'none' is not a number"
+        assert beside.bounding_box()["height"] > 10  # to be seen
+        assert fits(page)
+        picture(page, f"plan-wrong-{'phone' if width < 600 else 'desktop'}-{scheme}")
 
 
 def test_the_page_stays_small_with_400_pending_allocations(chromium: Any, served: Served) -> None:

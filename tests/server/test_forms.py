@@ -1,5 +1,6 @@
 """What is sent from pages: forms count once, plans become trials, mistakes are pages."""
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from decobandit.designs import as_toml
+from decobandit.problem.problem_files import parse_problem
 from decobandit.trials import Trial, list_trials, open_trial
 from helpers.page_browser import EVIL, NAMES, Browser, Elements
 from helpers.web_client import Site
@@ -139,6 +141,77 @@ def test_mistakes_are_named_and_what_was_typed_stays(
         assert said in alert
         assert 'value="planned"' in found.text
     assert list_trials(db=site.store) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "fields"),
+    [
+        ({"horizon": "soon", "bad": ["1", "x", "1"]}, {"horizon", "bad-2"}),
+        ({"good": ["-1", "1", "1"], "bad": ["1", "0", "1"]}, {"good-1", "bad-2"}),
+        ({"pulls": "3"}, {"pulls"}),
+        ({"deploy": "-1"}, {"deploy"}),
+        ({"reward_good": ["1", "much", "1"]}, {"reward_good-2"}),
+        ({"arm": ["A", "A", ""]}, {"arm-2"}),
+        ({"arm": ["", "", ""]}, {"arms"}),
+        ({"policy": "none"}, {"policy"}),
+        ({"horizon": "2001"}, {"horizon"}),
+        ({"file": "horizon = "}, {"file"}),
+        ({"file": '{"horizon": 3, "arms": []}'}, {"file"}),
+    ],
+)
+def test_mistakes_are_shown_beside_their_fields(
+    site: Site, change: dict[str, Any], fields: set[str]
+) -> None:
+    elements = Elements(Browser(site, "admin").post("/plan", data=PLAN | change).text).found
+    said = {str(a["id"]).removeprefix("wrong-") for t, a in elements if a.get("class") == "wrong"}
+    assert said == fields
+    marked = {str(a["aria-describedby"]) for _, a in elements if "aria-describedby" in a}
+    assert marked == {f"wrong-{field}" for field in fields - {"arms"}}
+
+
+FILE = """horizon = 6
+terminal = { deploy = 2.5 }
+[[arms]]
+name = "dose"
+count = 2
+prior = { good = 2, bad = 3 }
+reward = { good = 4, bad = -1 }
+"""
+BY_STAGE = FILE.replace("good = 4", "good = [1, 1, 2, 2, 3, 3]").replace("terminal", "# terminal")
+
+
+@pytest.mark.parametrize(("text", "stays"), [(FILE, False), (BY_STAGE, True)])
+def test_a_problem_file_fills_in_the_form_or_is_the_problem(
+    site: Site, text: str, stays: bool
+) -> None:
+    browser = Browser(site, "admin")
+    loaded = browser.post("/plan", data=PLAN | {"file": text, "load": "1"}).text
+    assert ("The problem is that of this file" in loaded) == stays
+    assert ('value="dose-2"' in loaded) != stays
+    data: dict[str, list[str]] = {}
+    for tag, attributes in Elements(loaded).found:
+        if tag == "input" and attributes.get("type") not in ("file", "hidden"):
+            data.setdefault(str(attributes["name"]), []).append(str(attributes["value"]))
+    kept = {"policy": "deco", "file": text if stays else ""}
+    assert browser.post("/trials", data=data | kept).status_code == 303
+    (made,) = list_trials(db=site.store)
+    assert open_trial(made.id, db=site.store).problem == parse_problem(text)
+
+
+def test_the_bound_of_a_plan_is_that_of_its_trial_and_the_chosen_policy_is_shown(
+    site: Site,
+) -> None:
+    data = PLAN | {"horizon": "30", "policy": "v-ids", "arm": ["A", "B", "C"]}
+    shown = Browser(site, "admin").post("/plan", data=data).text
+    bound = re.search(r'class="good">([\d.]+)</strong>', shown)
+    browser = Browser(site, "admin")
+    trial = open_trial(
+        browser.post("/trials", data=data).headers["location"].split("/")[-1], db=site.store
+    )
+    assert bound is not None
+    assert bound[1] == f"{trial.status().upper_bound:.3f}"
+    rows = re.findall(r'<tr class="chosen">\s*<td>([^<]+)</td>', shown)
+    assert rows == ["v-ids"]
 
 
 def test_rows_can_be_added_without_a_script(site: Site) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..bounds import MOST_WORK, BoundKind, best_bound
+from ..bounds import MOST_WORK, BestBound, BoundKind, best_bound
 from ..evaluation import TooManyStates, evaluate
 from ..policies import BASELINE_POLICY as BASELINE
 from ..policies import (
@@ -36,6 +36,8 @@ BOUND_DRAWS = 60
 PATH_STATES = 2000  # up to which price paths of the calibrated index are compared exactly
 # tables of calibrated indices take seconds from there on: groups of arms times stages to the third
 MAX_TABLES = 1_100_000
+MAX_CHOSEN_TABLES = 20_000_000  # of the policy that somebody has chosen: about a minute
+MAX_CHOSEN_STEPS = 100  # arms times stages up to which a chosen policy of slow decisions is played
 SLOW_COSTS: tuple[Cost, ...] = ("decision", "solve")  # to simulate
 
 
@@ -72,11 +74,16 @@ class PolicyForecast:
 
 @dataclass(frozen=True)
 class Forecast:
-    """An upper bound for any policy, and the expected total reward of some."""
+    """An upper bound for any policy, and the expected total reward of some.
+
+    `upper_bound` is that of the prices, the one that a trial of the problem reports; gaps are to
+    it. `best_bound` is the smallest that is known, perhaps an estimate with three errors on top.
+    """
 
     problem: Problem
     upper_bound: float
     bound_kind: BoundKind
+    best_bound: BestBound
     policies: tuple[PolicyForecast, ...]  # equal allocation is the last
     notes: tuple[str, ...]  # what was left out, and why
 
@@ -87,6 +94,7 @@ class Forecast:
             "horizon": self.problem.horizon,
             "upper_bound": self.upper_bound,
             "bound_kind": self.bound_kind,
+            **self.best_bound.to_dict(),
             "policies": [asdict(each) for each in self.policies],
             "notes": list(self.notes),
         }
@@ -96,23 +104,27 @@ def forecast(
     problem: Problem,
     policies: Sequence[str] = COMPARED_POLICIES,
     *,
+    chosen: str | None = None,
     draws: int | None = None,
     seed: int = 1,
     tol: float = 1e-4,
 ) -> Forecast:
     """What policies are expected to earn on this problem; equal allocation is always among them.
 
-    `draws`: of the parameters, where values are simulated; as many as take a second by default.
+    `chosen`: a policy that comes first and may take longer than the others. `draws`: of the
+    parameters, where values are simulated; as many as take a second by default.
     """
     context = Context(problem, tol=tol, path_states=PATH_STATES)
-    asked = map(canonical_name, policies)
+    wanted = None if chosen is None else canonical_name(chosen)
+    asked = [*([] if wanted is None else [wanted]), *map(canonical_name, policies)]
     names = [*dict.fromkeys(name for name in asked if name != BASELINE), BASELINE]
     check_policies(names)
-    made, notes = _made(context, names)
+    made, notes = _made(context, names, wanted)
     exact = _exact_values(made)
     rest = [policy for policy in made if policy.name not in exact]
     simulated = _simulated(context, rest, draws, seed) if rest else None
-    bound = best_bound(problem, solution=context.solution, draws=_bound_draws(problem))
+    best = best_bound(problem, solution=context.solution, draws=_bound_draws(problem))
+    bound = BestBound(context.solution.upper_bound, "lagrangian")
     found = _Values(exact, simulated)
     forecasts = []
     for policy in made:
@@ -123,7 +135,7 @@ def forecast(
         forecasts.append(
             PolicyForecast(policy.name, value, error, more, more_error, gap, method)
         )  # fmt: skip
-    return Forecast(problem, bound.value, bound.kind, tuple(forecasts), tuple(notes))
+    return Forecast(problem, bound.value, bound.kind, best, tuple(forecasts), tuple(notes))
 
 
 def too_slow(problem: Problem, cost: Cost) -> bool:
@@ -132,11 +144,21 @@ def too_slow(problem: Problem, cost: Cost) -> bool:
     return cost in SLOW_COSTS or (cost == "tables" and tables > MAX_TABLES)
 
 
-def _made(context: Context, names: Iterable[str]) -> tuple[list[Policy], list[str]]:
+def _too_slow_if_chosen(problem: Problem, cost: Cost) -> bool:
+    """The same for the policy that somebody has chosen: they wait a minute for it."""
+    if cost == "decision":
+        return problem.number_of_arms * problem.stages > MAX_CHOSEN_STEPS
+    return cost == "solve" or len(problem.groups) * problem.stages**3 > MAX_CHOSEN_TABLES
+
+
+def _made(
+    context: Context, names: Iterable[str], chosen: str | None
+) -> tuple[list[Policy], list[str]]:
     """The policies that take little time, and a note on each of the others."""
     made, notes = list[Policy](), list[str]()
     for name in names:
-        if too_slow(context.problem, policy_class(name).cost):
+        slow = _too_slow_if_chosen if name == chosen else too_slow
+        if slow(context.problem, policy_class(name).cost):
             notes.append(f"{name} is left out: it takes long on a problem of this size")
             continue
         try:

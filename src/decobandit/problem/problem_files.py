@@ -56,7 +56,7 @@ def load_problem(path: str | Path) -> Problem:
 
 def parse_problem(text: str, *, format: Format = "toml", source: str = "<text>") -> Problem:
     """Read a problem from text; `source` is what messages call it."""
-    return problem_from_dict(_parse(text, format, source), source=source)
+    return problem_from_dict(parse_tree(text, format, source), source=source)
 
 
 def read_tree(path: str | Path) -> Any:
@@ -73,10 +73,11 @@ def read_tree(path: str | Path) -> Any:
         raise ProblemError(f"{source}: not UTF-8 text at byte {error.start}") from None
     except (OSError, ValueError) as error:
         raise ProblemError(f"{source}: cannot be read: {_reason(error)}") from None
-    return _parse(text, format, source)
+    return parse_tree(text, format, source)
 
 
-def _parse(text: str, format: Format, source: str) -> Any:
+def parse_tree(text: str, format: Format, source: str = "<text>") -> Any:
+    """What a text holds, whatever it is about; `source` is what messages call it."""
     try:
         return tomllib.loads(text) if _known(format) == "toml" else _loads_json(text)
     except json.JSONDecodeError as error:

@@ -12,13 +12,20 @@ def in_body(place: Place) -> str:
     return dotted(("body", "problem", *place))
 
 
-def checked_problem(sent: ProblemTable, limits: Limits, where: Naming = in_body) -> Problem:
-    """The problem that was sent; a ValueError if it is invalid or too large."""
-    # before counts are expanded: a small request must not allocate much memory
+def check_size(sent: ProblemTable, limits: Limits) -> None:
+    """Refuse a problem that is too large, before counts are expanded.
+
+    A small request must not allocate much memory.
+    """
     if sent.n_arms > limits.max_arms or sent.horizon > limits.max_horizon:
         raise ValueError(
             f"this server takes at most {limits.max_arms} arms and {limits.max_horizon} stages"
         )
+
+
+def checked_problem(sent: ProblemTable, limits: Limits, where: Naming = in_body) -> Problem:
+    """The problem that was sent; a ValueError if it is invalid or too large."""
+    check_size(sent, limits)
     try:
         return sent.problem()
     except InvalidProblem as error:

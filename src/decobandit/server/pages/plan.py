@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -11,123 +11,17 @@ from starlette.concurrency import run_in_threadpool
 
 from ...bounds import MEANINGS
 from ...designs import Forecast, as_python, as_toml, forecast
-from ...policies import COMPARED_POLICIES, DEFAULT_POLICY, canonical_name, policy_names
-from ...problem import InvalidProblem, Problem, ProblemTable
-from ...support import Place
+from ...policies import COMPARED_POLICIES, canonical_name, policy_names
+from ...problem import Problem
 from ...trials import Conflict, Store, Trial, TrialError, open_trial
-from ..api.problems import checked_problem
 from ..auth import allow
 from ..errors import ApiError, trial_error
 from ..long_work import refusals
-from ..middleware.limits import Limits
 from ..new_trials import start_trial
-from .rendering import Form, PageRoute, Sent, go, page
+from .plan_form import LABELS, Draft, FormError
+from .rendering import PageRoute, Sent, go, page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
-# what the form calls the fields of a problem
-LABELS = {"horizon": "Horizon (stages)", "pulls_per_stage": "Pulls per stage", "arms": "Arms"}
-
-
-@dataclass(frozen=True)
-class Row:
-    """An arm as it was typed."""
-
-    name: str = ""
-    good: str = "1"
-    bad: str = "1"
-
-
-@dataclass(frozen=True)
-class Draft:
-    """The form as it was filled in: shown again, errors included."""
-
-    name: str
-    horizon: str
-    pulls: str
-    policy: str
-    rows: tuple[Row, ...]
-
-    @classmethod
-    def fresh(cls) -> Draft:
-        return cls(_new_name(), "50", "1", DEFAULT_POLICY, (Row("A"), Row("B"), Row()))
-
-    @classmethod
-    def of(cls, form: Form) -> Draft:
-        """From a form that was sent."""
-        columns = (form.all(name) for name in ("arm", "good", "bad"))
-        rows = tuple(Row(*fields) for fields in zip(*columns, strict=False))
-        more = (Row(),) * 2 if form.one("add") or not rows else ()
-        name = form.one("name").strip() or _new_name()
-        return cls(
-            name, form.one("horizon"), form.one("pulls"), form.one("policy"), rows + more
-        )  # fmt: skip
-
-    def fields(self) -> list[tuple[str, str]]:
-        """Names and values of the fields, for a hidden form."""
-        single = [(key, str(value)) for key, value in asdict(self).items() if key != "rows"]
-        arms = [
-            pair
-            for row in self.rows
-            for pair in (("arm", row.name), ("good", row.good), ("bad", row.bad))
-        ]
-        return single + arms
-
-    def problem(self, limits: Limits) -> Problem:
-        """The problem; a ValueError says what is wrong, with the labels of the form."""
-        rows = [(number, row) for number, row in enumerate(self.rows, 1) if row.name.strip()]
-        arms = [
-            {
-                "name": row.name.strip(),
-                "prior": {
-                    "good": _number(row.good, _arm_label(number, "prior", "good")),
-                    "bad": _number(row.bad, _arm_label(number, "prior", "bad")),
-                },
-            }
-            for number, row in rows
-        ]
-        tree = {
-            "horizon": _whole(self.horizon, LABELS["horizon"]),
-            "pulls_per_stage": _whole(self.pulls, LABELS["pulls_per_stage"]),
-            "arms": arms,
-        }
-
-        def where(place: Place) -> str:
-            match place:
-                case ("arms", int(position), *keys):
-                    return _arm_label(rows[position][0], *keys)
-            return LABELS[str(place[0])]
-
-        if canonical_name(self.policy) not in policy_names():
-            raise ValueError("Policy: there is no policy of this name")
-        try:
-            return checked_problem(ProblemTable.from_tree(tree), limits, where)
-        except InvalidProblem as error:
-            raise ValueError(error.line(where)) from None
-
-
-def _arm_label(row: int, *keys: int | str) -> str:
-    """Arm 2, name: rows are counted from 1."""
-    return ", ".join([f"Arm {row}", *map(str, keys)])
-
-
-def _new_name() -> str:
-    """A new name; a form that is sent twice is recognised by it."""
-    return f"trial-{secrets.token_hex(3)}"
-
-
-def _whole(text: str, what: str) -> int:
-    try:
-        return int(text.strip())
-    except ValueError:
-        raise ValueError(f"{what}: {text[:40]!r} is not a whole number") from None
-
-
-def _number(text: str, what: str) -> float:
-    try:
-        number = float(text.strip())
-        return int(number) if number.is_integer() else number  # messages show 2, not 2.0
-    except ValueError:
-        raise ValueError(f"{what}: {text[:40]!r} is not a number") from None
 
 
 @router.get("/plan")
@@ -145,11 +39,16 @@ async def expect(request: Request, form: Sent) -> Response:
     if form.one("add"):
         return _page(request, draft)
     try:
+        if form.one("load"):
+            return _page(request, draft.loaded())
+        problem = await run_in_threadpool(draft.problem, state.limits)
         with refusals():
-            problem = await run_in_threadpool(draft.problem, state.limits)
-            names = list(dict.fromkeys([draft.policy, *COMPARED_POLICIES]))
-            found = await state.long_work.run(request, "plan", forecast, problem, names)
+            found = await state.long_work.run(
+                request, "plan", forecast, problem, COMPARED_POLICIES, chosen=draft.policy
+            )
             return await run_in_threadpool(_page, request, draft, found)
+    except FormError as error:
+        return _page(request, draft, wrong=str(error), fields=error.fields, status=422)
     except ApiError as error:
         return _refused(request, draft, error)
 
@@ -160,12 +59,14 @@ async def start(request: Request, form: Sent) -> Response:
     """Start the trial; a form that is sent twice starts one."""
     draft, state = Draft.of(form), request.app.state
     try:
+        problem = await run_in_threadpool(draft.problem, state.limits)
         with refusals():
-            problem = await run_in_threadpool(draft.problem, state.limits)
             try:
                 trial = await start_trial(request, problem, policy=draft.policy, name=draft.name)
             except Conflict:
                 trial = await run_in_threadpool(_same, draft, problem, state.store)
+    except FormError as error:
+        return _page(request, draft, wrong=str(error), fields=error.fields, status=422)
     except TrialError as error:
         refused = trial_error(error, blinded=request.state.principal.blinded)
         return _refused(request, draft, refused)
@@ -194,6 +95,7 @@ def _page(
     found: Forecast | None = None,
     *,
     wrong: str = "",
+    fields: Mapping[str, str] | None = None,
     status: int = 200,
 ) -> Response:
     values: dict[str, Any] = {}
@@ -203,12 +105,14 @@ def _page(
         values = {
             "bars": _bars(found),
             "bound_kind": MEANINGS[found.bound_kind],
+            "best_kind": MEANINGS[found.best_bound.kind],
+            "missing": canonical_name(draft.policy) not in [one.policy for one in found.policies],
             "fields": draft.fields(),
             "copies": [("Problem file (TOML)", "toml", toml), ("Python", "python", code)],
         }
     return page(
         request, "plan.html.j2", status, draft=draft, policies=policy_names(), plan=found,
-        wrong=wrong, labels=LABELS, **values,
+        wrong=wrong, labels=LABELS, wrong_fields=fields or {}, **values,
     )  # fmt: skip
 
 

@@ -122,6 +122,19 @@ if (arms) {
   });
 }
 
+// -- plan: a problem file -----------------------------------------------------------------------
+
+const problemFile = document.getElementById("problem-file");
+if (problemFile) {
+  problemFile.addEventListener("change", async () => {
+    const [file] = problemFile.files;
+    if (!file) return;
+    document.getElementById("problem-text").value = await file.text();
+    const load = document.getElementById("load");
+    load.form.requestSubmit(load);
+  });
+}
+
 // -- copying ------------------------------------------------------------------------------------
 
 for (const button of document.querySelectorAll("[data-copy]")) {
