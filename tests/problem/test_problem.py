@@ -143,11 +143,11 @@ def test_malformed_terminal_tables_are_refused(table: Any, place: object, messag
     ("settings", "place", "message"),
     [
         ({"arms": []}, ("arms",), "must be 1 to 100000 arms"),
-        ({"horizon": 0}, ("horizon",), "must be a whole number from 1 to 10000"),
-        ({"horizon": 10_001}, ("horizon",), "must be a whole number from 1 to 10000"),
-        ({"horizon": 3.0}, ("horizon",), "must be a whole number from 1 to 10000"),
-        ({"horizon": True}, ("horizon",), "must be a whole number from 1 to 10000"),
-        ({"horizon": "3"}, ("horizon",), "must be a whole number from 1 to 10000"),
+        ({"horizon": 0}, ("horizon",), "must be a whole number from 1 to 100000"),
+        ({"horizon": 100_001}, ("horizon",), "must be a whole number from 1 to 100000"),
+        ({"horizon": 3.0}, ("horizon",), "must be a whole number from 1 to 100000"),
+        ({"horizon": True}, ("horizon",), "must be a whole number from 1 to 100000"),
+        ({"horizon": "3"}, ("horizon",), "must be a whole number from 1 to 100000"),
         ({"pulls_per_stage": 0}, ("pulls_per_stage",), "must be a whole number from 1 to 100000"),
         (
             {"pulls_per_stage": 3},
@@ -204,7 +204,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "negative horizon": (
         lambda: Problem.uniform(arms=3, horizon=-1),
-        "horizon: -1 is not allowed; must be a whole number from 1 to 10000",
+        "horizon: -1 is not allowed; must be a whole number from 1 to 100000",
     ),
     "fraction of a pull": (
         lambda: Problem.uniform(pulls_per_stage=0.5),  # type: ignore[arg-type]
@@ -240,7 +240,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "changed copy": (
         lambda: two_arms().model_copy(update={"horizon": 0}),
-        "horizon: 0 is not allowed; must be a whole number from 1 to 10000",
+        "horizon: 0 is not allowed; must be a whole number from 1 to 100000",
     ),
 }
 

@@ -246,7 +246,7 @@ def _market(problem: Problem, states: Grid, workers: int | None) -> Market | Bat
     refuse_over(
         BYTES_PER_ROW_PAIR * kinds * stages**2,
         f"solving {kinds} kinds of arms over {stages} stages",
-        "use fewer kinds of arms or a shorter horizon",
+        "use fewer kinds of arms, batches (repeat, unit) or a shorter horizon",
     )
     return Market(arms_of(problem), problem.pulls, workers=worker_count(workers))
 

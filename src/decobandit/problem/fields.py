@@ -23,7 +23,7 @@ from pydantic_core import CoreSchema, core_schema
 from ..support import refuse
 
 MAX_ARMS = 100_000
-MAX_HORIZON = 10_000
+MAX_HORIZON = 100_000
 MAX_PULLS = 1_000_000  # that one arm may take
 MAX_NAME = 100
 MIN_PRIOR = 1e-12  # weight of an outcome: smaller ones overflow where they divide
