@@ -29,7 +29,7 @@ def _dash(position: int) -> str:
 
 def _room_for(names: Sequence[str]) -> float:
     """Room left of a frame for names."""
-    return min(16.0 + LETTER * max((len(short_name(name)) for name in names), default=0), 170.0)
+    return 22.0 + LETTER * 1.1 * max((len(short_name(name)) for name in names), default=0)
 
 
 @dataclass(frozen=True)

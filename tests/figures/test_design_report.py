@@ -1,0 +1,116 @@
+"""The report of a design: every number of the result is on the page, names stay text."""
+
+import re
+from typing import Any
+
+import pytest
+
+from decobandit.bounds import BestBound
+from decobandit.designs.prior_variants import prior_variants
+from decobandit.designs.results import Calibrated, Characteristics, DesignResult, ScenarioResult
+from decobandit.figures.design_report import design_page
+from decobandit.problem import Arm, Beta, Design, Problem
+
+EVIL = "<script>alert(1)</script>"
+PROBLEM = Problem(
+    horizon=120,
+    arms=[
+        Arm(name="control", prior=Beta(12, 28)),
+        Arm(name="low", prior=Beta(1, 1)),
+        Arm(name=EVIL, prior=Beta(2, 2)),
+    ],
+)
+DESIGN = Design.model_validate(
+    {
+        "policies": ["thompson", "equal"],
+        "control": "control",
+        "burn_in": 5,
+        "looks": {"first": 40, "every": 20},
+        "stop": {"superiority": 0.99},
+        "scenarios": [
+            {"name": "null", "truth": [0.3, 0.3, 0.3]},
+            {"name": "one good", "truth": [0.3, 0.3, 0.5]},
+        ],
+    }
+)
+
+
+def characteristics(policy: str, good: float, **more: Any) -> Characteristics:
+    usual: dict[str, Any] = {
+        "good_sd": 5.25, "pulls": (20.5, 30.25, 69.0), "pulls_sd": (1.0, 2.0, 3.0),
+        "best_share": 0.625, "select_best": 0.875, "reject": 0.8125,
+        "reject_by_arm": (0.0, 0.1, 0.8), "size": 101.5, "size_sd": 12.5, "stopped": 0.375,
+        "stopped_by": {"superiority": 0.375}, "bias": (0.0, 0.0, 0.0), "rmse": (0.1, 0.1, 0.1),
+        "threshold": 0.99, "exact": False, "errors": {"good": 0.125, "reject": 0.0625},
+        "seconds": 1.0,
+    }  # fmt: skip
+    return Characteristics(policy=policy, good=good, **usual | more)
+
+
+@pytest.fixture(scope="module")
+def result() -> DesignResult:
+    null = {"best_share": None, "select_best": None, "reject": 0.046875}
+    return DesignResult(
+        PROBLEM,
+        DESIGN,
+        "random",
+        (
+            ScenarioResult(
+                "null", (0.3, 0.3, 0.3), True,
+                (characteristics("thompson", 36.0, **null), characteristics("equal", 36.0, **null)),
+            ),
+            ScenarioResult(
+                "one good", (0.3, 0.3, 0.5), False,
+                (characteristics("thompson", 48.75), characteristics("equal", 44.0)),
+            ),
+        ),
+        calibration=(
+            Calibrated("thompson", 0.05, "stop.superiority", 0.9876, 0.0478, 0.002, "null", False),
+        ),
+    )  # fmt: skip
+
+
+def rows(page: str, title: str) -> list[list[str]]:
+    """The cells of the first table of a section."""
+    part = page.partition(f"<h2>{title}</h2>")[2].partition("</section>")[0]
+    body = part.partition("<tbody>")[2].partition("</tbody>")[0]
+    return [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", body)]
+
+
+def test_the_tables_have_the_numbers_beside_equal_allocation(result: DesignResult) -> None:
+    page = design_page(result, bound=BestBound(70.125, "lagrangian"), again=["deco design a.toml"])
+    assert rows(page, "Scenario one good") == [
+        ["thompson", "48.75 ± 0.12", "5.25", "+4.75", "62.5%", "87.5%", "0.812 ± 0.062",
+         "101.5 (12.5)", "37.5%"],
+        ["equal", "44.00 ± 0.12", "5.25", "–", "62.5%", "87.5%", "0.812 ± 0.062",
+         "101.5 (12.5)", "37.5%"],
+    ]  # fmt: skip
+    # where nothing works there is no best arm to find
+    assert [row[4:6] for row in rows(page, "Scenario null")] == [["–", "–"]] * 2
+    assert "Type I error" in page
+    assert "Power" in page
+    assert rows(page, "Priors") == [
+        ["control", "Beta(12, 28)", "0.300", "40"],
+        ["low", "Beta(1, 1)", "0.500", "2"],
+        ["&lt;script&gt;alert(1)&lt;/script&gt;", "Beta(2, 2)", "0.500", "4"],
+    ]
+    assert rows(page, "Calibration")[0][3:5] == ["0.9876", "0.0478 ± 0.0020"]
+    assert "70.125" in page
+    assert "deco design a.toml" in page
+    assert "after 40 outcomes, then every 20" in page
+
+
+def test_the_page_is_one_file_and_names_stay_text(result: DesignResult) -> None:
+    page = design_page(result, sensitivity={"uniform priors": result})
+    assert "<script" not in page
+    assert "src=" not in page
+    assert page.count("<svg") == 3  # priors, and one figure for each scenario
+    assert page.count("uniform priors") == 4  # two policies in two scenarios
+
+
+def test_other_priors_keep_the_means_or_are_uniform() -> None:
+    found = prior_variants(PROBLEM)
+    assert [arm.prior for arm in found["uniform priors"].arms] == [Beta(1, 1)] * 3
+    assert found["half the effective sample sizes"].arms[0].prior == Beta(6, 14)
+    assert found["twice the effective sample sizes"].arms[2].prior == Beta(4, 4)
+    assert all(each.horizon == 120 for each in found.values())
