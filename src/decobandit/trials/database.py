@@ -5,15 +5,18 @@
 
 SQLite has one writer at a time. Threads that wait to write share a commit (group commit): one of
 them runs all queued works, each within its own savepoint, and commits once; none of them returns
-before that commit. Where the database itself fails during one of them (a full disk ends the whole
-transaction, not the savepoint), all are rolled back and run again one by one. On PostgreSQL every
-work has its own transaction.
+before that commit. Works that are submitted (`submit`) wait without a thread of their own: one
+thread of the store commits them, and its next commit has all that came meanwhile. Where the
+database itself fails during one of them (a full disk ends the whole transaction, not the
+savepoint), all are rolled back and run again one by one. On PostgreSQL every work has its own
+transaction.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from threading import Lock
@@ -24,6 +27,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from .committer import Committer
 from .counts import Counts
 from .errors import NotFound, StoreError, Unreadable
 from .migrate import upgrade
@@ -34,6 +38,7 @@ T = TypeVar("T")
 ENVIRONMENT = "DECO_DB"
 DEFAULT_FILE = "deco-trials.db"
 _HOOKS = "decobandit_after_commit"
+_NOTES = "decobandit_notes"
 
 
 class _Job:
@@ -44,9 +49,20 @@ class _Job:
         self.done = False
         self.result: Any = None
         self.error: BaseException | None = None
+        self.future: Future[Any] | None = None  # of who waits without a thread
 
     def run(self, connection: Connection) -> None:
         self.result = self.work(connection)
+
+    def end(self) -> None:
+        """Tell whoever waits, once."""
+        told, self.done = self.done, True
+        if self.future is None or told:
+            return
+        if self.error is None:
+            self.future.set_result(self.result)
+        else:
+            self.future.set_exception(self.error)
 
 
 class Store:
@@ -71,11 +87,17 @@ class Store:
         self._queue: list[_Job] = []
         self._queue_lock = Lock()
         self._commit_lock = Lock()
+        self._committer: Committer[_Job] | None = None
 
     @property
     def url(self) -> URL:
         """Where it is; printed without a password."""
         return self._engine.url
+
+    @property
+    def shares_commits(self) -> bool:
+        """Whether works that wait at the same time share a commit."""
+        return self._alone
 
     @property
     def locks_rows(self) -> bool:
@@ -101,17 +123,35 @@ class Store:
         if self._alone:
             with self._queue_lock:
                 self._queue.append(job)
-            with self._commit_lock:
-                if not job.done:  # else another thread's commit included it
-                    with self._queue_lock:
-                        jobs, self._queue = self._queue, []
-                    self._commit(jobs)
+            self._commit_with_others(job)
         else:
             self._commit([job])
         if job.error is not None:
             raise job.error
         result: T = job.result
         return result
+
+    def submit(self, work: Callable[[Connection], T]) -> Future[T]:
+        """The same without a thread that waits: the result comes when it is on disk.
+
+        Only where works share commits (`shares_commits`). Nobody may wait within `work`.
+        """
+        job = _Job(work)
+        job.future = Future()
+        job.future.set_running_or_notify_cancel()  # begun: it will not be cancelled
+        with self._queue_lock:
+            if self._committer is None:
+                self._committer = Committer(self._commit_with_others)
+            self._queue.append(job)
+        self._committer.put(job)
+        return job.future
+
+    def _commit_with_others(self, job: _Job) -> None:
+        with self._commit_lock:
+            if not job.done:  # else another thread's commit included it
+                with self._queue_lock:
+                    jobs, self._queue = self._queue, []
+                self._commit(jobs)
 
     def _commit(self, jobs: list[_Job]) -> None:
         try:
@@ -128,7 +168,7 @@ class Store:
                 job.error = job.error or failure
         finally:
             for job in jobs:
-                job.done = True
+                job.end()
 
     def _commit_together(self, jobs: list[_Job]) -> None:
         with (
@@ -137,11 +177,11 @@ class Store:
             _database_errors(self.url),
             self._writer.connect() as connection,
         ):
-            connection.info.pop(_HOOKS, None)
+            connection.info[_HOOKS], connection.info[_NOTES] = [], {}
             with connection.begin():
                 self._run(connection, jobs)
                 self._check_alive(connection)
-            hooks = connection.info.pop(_HOOKS, [])
+            hooks = connection.info.pop(_HOOKS)
         for hook in hooks:
             hook()
 
@@ -157,7 +197,9 @@ class Store:
         if len(jobs) == 1:
             jobs[0].run(connection)
             return
+        hooks = connection.info[_HOOKS]
         for job in jobs:
+            before = len(hooks)
             try:
                 with connection.begin_nested():
                     job.run(connection)
@@ -165,14 +207,22 @@ class Store:
                 raise  # concerns all works of this commit
             except Exception as error:
                 job.error = error
+                del hooks[before:]
                 self._check_alive(connection)
 
     def after_commit(self, connection: Connection, hook: Callable[[], None]) -> None:
         """Call `hook` after the commit of this transaction; never, if it is rolled back."""
-        connection.info.setdefault(_HOOKS, []).append(hook)
+        connection.info[_HOOKS].append(hook)
+
+    def notes(self, connection: Connection) -> dict[Any, Any]:
+        """What works of this transaction leave for later ones; check that it still holds."""
+        notes: dict[Any, Any] = connection.info[_NOTES]
+        return notes
 
     def close(self) -> None:
         """Close all connections."""
+        if self._committer is not None:
+            self._committer.end()
         self._engine.dispose()
 
     def __enter__(self) -> Self:

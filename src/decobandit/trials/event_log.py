@@ -73,7 +73,11 @@ class Head:
     hash: str
 
 
-class _FarBehind(Exception):
+class NotAtOnce(Exception):
+    """A change for which others would have to wait; it is made by itself."""
+
+
+class _FarBehind(NotAtOnce):
     """Too many events to check while others wait for the lock."""
 
 
@@ -153,26 +157,32 @@ class EventLog:
             while True:
                 try:
                     return self.store.write(
-                        lambda connection: work(connection, self._locked(connection, trial))
+                        lambda connection: work(connection, self.locked(connection, trial))
                     )
                 except _FarBehind:
                     self._read(trial)
 
-    def _locked(self, connection: Connection, trial: str) -> Ledger:
+    def locked(self, connection: Connection, trial: str) -> Ledger:
+        """The trial as it is in this transaction, in which no other one writes to it."""
         query = _TRIAL_LOCKED if self.store.locks_rows else _TRIAL
         row = self._row(connection, trial, query)
-        known, seen = self._kept.get(trial) or Ledger(trial), self._seen.get(trial)
-        if _head_of(row) != (known.seq, known.head):
-            page = stored_events(connection, trial, after=known.seq, most=MAX_LOCKED + 1)
-            if len(page) > MAX_LOCKED:
-                raise _FarBehind
-            known = _continued(known, page, row, seen)
-            _check_end(known, row, seen)
-            self.keep(connection, known)
+        # a work before this one in the same transaction may have left the trial further on
+        noted, known = self.store.notes(connection).get(trial), self._kept.get(trial)
+        for ledger in (noted, known):
+            if ledger is not None and _head_of(row) == (ledger.seq, ledger.head):
+                return _fitting(ledger, row)
+        known, seen = known or Ledger(trial), self._seen.get(trial)
+        page = stored_events(connection, trial, after=known.seq, most=MAX_LOCKED + 1)
+        if len(page) > MAX_LOCKED:
+            raise _FarBehind
+        known = _continued(known, page, row, seen)
+        _check_end(known, row, seen)
+        self.keep(connection, known)
         return _fitting(known, row)
 
     def keep(self, connection: Connection, ledger: Ledger) -> None:
-        """Remember a ledger when the transaction is committed."""
+        """Remember a ledger: for later works of the transaction, and when it is committed."""
+        self.store.notes(connection)[ledger.trial] = ledger
         self.store.after_commit(connection, lambda: self._keep(ledger))
 
     def _keep(self, ledger: Ledger) -> None:

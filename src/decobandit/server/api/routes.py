@@ -26,6 +26,7 @@ from ..errors import ApiError
 from ..long_work import refusals
 from ..middleware.probes import Probe
 from ..new_trials import start_trial
+from ..shared_commits import made
 from . import lifecycle, people, reports  # noqa: F401  # their routes
 from . import responses as out
 from . import schemas as sent
@@ -145,13 +146,15 @@ def trial_status(request: Request, caller: Caller, trial: Seen) -> Out:
 
 @router.post("/trials/{trial}/ask", response_model=ALLOCATION)
 @allow("admin", "operator")
-def trial_ask(
+async def trial_ask(
     caller: Caller, trial: Opened, body: sent.AskIn | None = None, key: Key = None
 ) -> Out:
     """Allocate the next slot to an arm; the same subject gets the same allocation."""
     asked = body or sent.AskIn()
-    slot = trial.ask(subject=asked.subject, note=asked.note, key=key_of(key, asked), by=caller.name)
-    return shown_to(caller, slot, trial)
+    change = trial.asking(
+        subject=asked.subject, note=asked.note, key=key_of(key, asked), by=caller.name
+    )
+    return shown_to(caller, await made(change), trial)
 
 
 @router.post(
@@ -159,12 +162,12 @@ def trial_ask(
     response_model=ALLOCATION,
 )
 @allow("admin", "operator")
-def trial_tell(
+async def trial_tell(
     caller: Caller, trial: Opened, allocation: AllocationId, body: sent.OutcomeIn, key: Key = None
 ) -> Out:
     """Record an outcome."""
-    told = trial.tell(allocation, body.outcome, key=key_of(key, body), by=caller.name)
-    return shown_to(caller, told, trial)
+    change = trial.telling(allocation, body.outcome, key=key_of(key, body), by=caller.name)
+    return shown_to(caller, await made(change), trial)
 
 
 @router.post(
