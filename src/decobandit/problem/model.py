@@ -12,7 +12,7 @@ Notations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Annotated, Any, Self, TypeVar
 
@@ -256,11 +256,7 @@ class Problem(ProblemFields):
     @property
     def group_of_arm(self) -> IntArray:
         """Position in `groups` of each arm's group, shape (K,)."""
-        group_of_arm = np.empty(self.number_of_arms, dtype=np.int64)
-        for number, group in enumerate(self.groups):
-            group_of_arm[list(group.members)] = number
-        group_of_arm.flags.writeable = False
-        return group_of_arm
+        return _group_of_arm(self.groups)
 
 
 def _check_unit(unit: int, pulls: int, repeat: bool) -> None:
@@ -299,6 +295,22 @@ class Group:
     def count(self) -> int:
         """Number of arms in the group."""
         return len(self.members)
+
+    @cached_property
+    def largest_reward(self) -> float:
+        """The largest of all rewards, last ones included, without its sign."""
+        parts = (self.reward_good, self.reward_bad, self.terminal)
+        return max(float(np.abs(part).max()) for part in parts if part is not None)
+
+
+# not kept in the problem: == compares what a problem keeps, and arrays cannot be compared so
+@lru_cache(maxsize=64)
+def _group_of_arm(groups: tuple[Group, ...]) -> IntArray:
+    group_of_arm = np.empty(sum(group.count for group in groups), dtype=np.int64)
+    for number, group in enumerate(groups):
+        group_of_arm[list(group.members)] = number
+    group_of_arm.flags.writeable = False
+    return group_of_arm
 
 
 class _Shared:

@@ -36,12 +36,7 @@ TIE_SIGNS: dict[TieRule, tuple[int, int]] = {
 
 def tie_tolerance(problem: Problem) -> float:
     """Indices closer than this are equal."""
-    largest = max(
-        float(np.abs(part).max())
-        for group in problem.groups
-        for part in (group.reward_good, group.reward_bad, group.terminal)
-        if part is not None
-    )
+    largest = max(group.largest_reward for group in problem.groups)
     return TIE_TOLERANCE * (largest or 1.0)
 
 

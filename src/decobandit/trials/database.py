@@ -201,7 +201,7 @@ class Store:
         for job in jobs:
             before = len(hooks)
             try:
-                with connection.begin_nested():
+                with _savepoint(connection):
                     job.run(connection)
             except (StoreError, SQLAlchemyError):
                 raise  # concerns all works of this commit
@@ -310,6 +310,19 @@ def _url(db: str | Path | None) -> URL:
     if name != "sqlite":
         raise StoreError(f"database: {name!r} is not supported; use SQLite or PostgreSQL")
     return url.set(drivername="sqlite")
+
+
+@contextmanager
+def _savepoint(connection: Connection) -> Iterator[None]:
+    """What the block does is undone if it fails. SQLAlchemy's own costs as much as the block."""
+    connection.exec_driver_sql("SAVEPOINT work")
+    try:
+        yield
+    except BaseException:
+        connection.exec_driver_sql("ROLLBACK TO SAVEPOINT work")
+        connection.exec_driver_sql("RELEASE SAVEPOINT work")
+        raise
+    connection.exec_driver_sql("RELEASE SAVEPOINT work")
 
 
 @contextmanager

@@ -71,7 +71,7 @@ class Summary:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
-        return asdict(self)
+        return dict(self.__dict__)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from fastapi.routing import APIRoute
 
 from ..auth import access_of
 from ..errors import ApiError
+from .plain_calls import plain_call
 from .strict_json import JsonError, parse
 
 
@@ -28,14 +29,16 @@ class ApiRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()
-        access = access_of(self.endpoint)
+        access, plainly = access_of(self.endpoint), plain_call(self)
 
         async def checked(request: Request) -> Response:
             await access.check(request)
             strict = StrictRequest(request.scope, request.receive)
-            if await strict.body() and not _is_json(strict.headers.get("content-type", "")):
+            body = await strict.body()
+            if body and not _is_json(strict.headers.get("content-type", "")):
                 raise ApiError(415, "not_json", "the body must be application/json")
-            return await handler(strict)
+            answer = None if plainly is None else await plainly(strict, body)
+            return await handler(strict) if answer is None else answer
 
         return checked
 

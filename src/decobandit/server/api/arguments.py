@@ -16,14 +16,14 @@ from . import responses as out
 from . import schemas as sent
 from .record_models import Out
 
-_ID = r"^[^\x00-\x1f\x7f]{1,100}$"
-TrialId = Annotated[str, Path(pattern=_ID, description="Id or name of the trial.")]
-AllocationId = Annotated[str, Path(pattern=_ID, description="Id of the allocation.")]
+ID_PATTERN = r"^[^\x00-\x1f\x7f]{1,100}$"
+TrialId = Annotated[str, Path(pattern=ID_PATTERN, description="Id or name of the trial.")]
+AllocationId = Annotated[str, Path(pattern=ID_PATTERN, description="Id of the allocation.")]
 GivenHead = Annotated[
     str | None,
     Query(pattern="^[0-9a-fA-F]{64}$", description="A head that some event of the log must have."),
 ]
-TokenName = Annotated[str, Path(pattern=_ID, description="Name of the token.")]
+TokenName = Annotated[str, Path(pattern=ID_PATTERN, description="Name of the token.")]
 Key = Annotated[
     str | None,
     Header(

@@ -1,6 +1,6 @@
 """The routes of the API: parse, call one function, render.
 
-Those of `lifecycle.py`, `people.py` and `reports.py` are on the same router.
+Those of `allocations.py`, `lifecycle.py`, `people.py` and `reports.py` are on the same router.
 """
 
 from __future__ import annotations
@@ -26,22 +26,16 @@ from ..errors import ApiError
 from ..long_work import refusals
 from ..middleware.probes import Probe
 from ..new_trials import start_trial
-from ..shared_commits import made
-from . import lifecycle, people, reports  # noqa: F401  # their routes
+from . import allocations, lifecycle, people, reports  # noqa: F401  # their routes
 from . import responses as out
 from . import schemas as sent
 from .api_router import router
 from .arguments import (
-    ALLOCATION,
-    AllocationId,
     GivenHead,
-    Key,
     Opened,
     Seen,
     TrialId,
-    key_of,
     masked,
-    shown_to,
 )
 from .list_parameters import AfterAllocation, AfterEvent, AfterTrial, Limit, State, next_key
 from .problems import checked_problem
@@ -142,57 +136,6 @@ def trial_status(request: Request, caller: Caller, trial: Seen) -> Out:
         )  # fmt: skip
     stale = stale_ids(ledger.since, request.app.state.limits.stale_after)
     return out.StatusOut.model_validate(full.to_dict() | {"stale": stale})
-
-
-@router.post("/trials/{trial}/ask", response_model=ALLOCATION)
-@allow("admin", "operator")
-async def trial_ask(
-    caller: Caller, trial: Opened, body: sent.AskIn | None = None, key: Key = None
-) -> Out:
-    """Allocate the next slot to an arm; the same subject gets the same allocation."""
-    asked = body or sent.AskIn()
-    change = trial.asking(
-        subject=asked.subject, note=asked.note, key=key_of(key, asked), by=caller.name
-    )
-    return shown_to(caller, await made(change), trial)
-
-
-@router.post(
-    "/trials/{trial}/allocations/{allocation}/tell",
-    response_model=ALLOCATION,
-)
-@allow("admin", "operator")
-async def trial_tell(
-    caller: Caller, trial: Opened, allocation: AllocationId, body: sent.OutcomeIn, key: Key = None
-) -> Out:
-    """Record an outcome."""
-    change = trial.telling(allocation, body.outcome, key=key_of(key, body), by=caller.name)
-    return shown_to(caller, await made(change), trial)
-
-
-@router.post(
-    "/trials/{trial}/allocations/{allocation}/cancel",
-    response_model=ALLOCATION,
-)
-@allow("admin", "operator")
-def trial_cancel(
-    caller: Caller, trial: Opened, allocation: AllocationId, body: sent.ReasonIn, key: Key = None
-) -> Out:
-    """Cancel an allocation, and say why; its slot is free again."""
-    gone = trial.cancel(allocation, reason=body.reason, key=key_of(key, body), by=caller.name)
-    return shown_to(caller, gone, trial)
-
-
-@router.post("/trials/{trial}/allocations/{allocation}/correct", response_model=out.AllocationOut)
-@allow("admin")
-def trial_correct(
-    caller: Caller, trial: Opened, allocation: AllocationId, body: sent.CorrectIn, key: Key = None
-) -> Out:
-    """Replace a recorded outcome, and say why; the old one stays in the log."""
-    fixed = trial.correct(
-        allocation, body.outcome, reason=body.reason, key=key_of(key, body), by=caller.name
-    )
-    return out.AllocationOut.model_validate(fixed)
 
 
 # -- records ------------------------------------------------------------------------------------
