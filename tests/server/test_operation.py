@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,18 @@ def test_the_image_runs_the_server_as_nobody_special() -> None:
     for name in copied:
         assert (ROOT / name).exists()
         assert f"!{name}" in ignored
+
+
+def test_what_the_image_installs_exists() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (extras,) = re.findall(r'"\.\[(.*)\]"', IMAGE)
+    assert set(extras.split(",")) <= set(project["optional-dependencies"])
+    assert {"server", "postgres"} <= set(extras.split(","))
+    (version,) = set(re.findall(r"^FROM python:(\d+\.\d+)-", IMAGE, flags=re.M))
+    least = project["requires-python"].removeprefix(">=").split(",")[0]
+    assert [int(part) for part in version.split(".")] >= [int(part) for part in least.split(".")]
+    (command,) = re.findall(r"bin/deco (\w+)", IMAGE)
+    assert command in command_reference.program().commands
 
 
 def test_the_unit_starts_the_server_and_waits_until_it_has_stopped() -> None:

@@ -228,7 +228,7 @@ class Calibration:
         far less. The surcharges span the rewards of all stages: where these differ much, errors
         do too.
         """
-        if not self._flat and (self.problem.stages <= EXACT_STAGES or not self._monotone()):
+        if not self._is_whole():
             if stage not in self._tables:
                 self._solve_from(stage)
             return self._tables[stage]
@@ -236,6 +236,21 @@ class Calibration:
             self._make_whole()
         own = slice(stage_start(stage), stage_start(stage + 1))
         return np.stack([table[own] for table in self._whole])
+
+    def _is_whole(self) -> bool:
+        """Whether one table has the indices of all stages; otherwise each stage has its own."""
+        return self._flat or (self.problem.stages > EXACT_STAGES and self._monotone())
+
+    def refuse_large(self) -> None:
+        """A ValueError where the table of all stages needs more memory than there is."""
+        if not self._is_whole():
+            return
+        stages, groups = self.problem.stages, self.problem.groups
+        refuse_over(
+            8.0 * len(groups) * stage_start(stages),
+            f"a table of calibrated indices over {stages} stages for {len(groups)} kinds of arms",
+            "use DeCo, which needs none",
+        )
 
     def _monotone(self) -> bool:
         """Whether indices grow with good outcomes in all groups, as sweeps need it."""
@@ -245,13 +260,8 @@ class Calibration:
         )
 
     def _make_whole(self) -> None:
-        stages, groups = self.problem.stages, self.problem.groups
-        refuse_over(
-            8.0 * len(groups) * stage_start(stages),
-            f"a table of calibrated indices over {stages} stages for {len(groups)} kinds of arms",
-            "use DeCo, which needs none",
-        )
-        keys = [self._key(k) for k in range(len(groups))]
+        self.refuse_large()
+        keys = [self._key(k) for k in range(len(self.problem.groups))]
 
         def make(missing: list[Key]) -> list[Floats]:
             which = [keys.index(key) for key in missing]

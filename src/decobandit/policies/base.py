@@ -229,6 +229,9 @@ class Policy(ABC):
         """The same policy for the single decisions of a trial; `cones`: at the trial's prices."""
         return self
 
+    def refuse_large(self) -> None:  # noqa: B027  # most have none
+        """A ValueError where its tables need more memory than there is; none of them is made."""
+
     # -- tables, loops, probabilities ---------------------------------------------------------
 
     def stage_index(self, stage: int) -> Floats:

@@ -75,6 +75,9 @@ class CalibratedPolicy(IndexPolicy):
     def stage_index(self, stage: int) -> Floats:
         return self.calibration.stage_index(stage)
 
+    def refuse_large(self) -> None:
+        self.calibration.refuse_large()
+
     def indices(self, stage: int, state: State) -> Floats:
         own = zip(self.problem.group_of_arm, state.good, state.bad, strict=True)
         return np.array([self.index_of(stage, int(k), good, bad) for k, good, bad in own])

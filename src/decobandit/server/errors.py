@@ -24,6 +24,7 @@ from ..trials.errors import (
     LimitReached,
     NoFreeSlot,
     NotFound,
+    OutOfMemory,
     StoreError,
     TrialError,
 )
@@ -56,6 +57,7 @@ _TRIAL_ERRORS: tuple[tuple[type[TrialError], int, str], ...] = (
     (Conflict, 409, "conflict"),
     (Damaged, 503, "damaged"),
     (StoreError, 503, "unavailable"),
+    (OutOfMemory, 503, "unavailable"),
     (TrialError, 400, "bad_request"),
 )
 _MAX_PLACE = 100  # characters of the place of an error: its keys are the client's own
@@ -103,10 +105,10 @@ def trial_error(error: TrialError, *, blinded: bool) -> ApiError:
     status, code = next(
         (status, code) for kind, status, code in _TRIAL_ERRORS if isinstance(error, kind)
     )
+    again = {} if isinstance(error, Damaged) or status != 503 else {"Retry-After": "5"}
     if not isinstance(error, StoreError):
-        return ApiError(status, code, str(error))
+        return ApiError(status, code, str(error), again)
     log.error("database: %s", error)
-    again = {} if isinstance(error, Damaged) else {"Retry-After": "5"}
     of_record = isinstance(error, Damaged) and str(error).startswith("trial ")
     return ApiError(
         status, code, str(error) if of_record and not blinded else DATABASE_FAILED, again

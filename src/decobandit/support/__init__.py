@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .deprecation import renamed_keyword as renamed_keyword
     from .deprecation import warn_deprecated as warn_deprecated
     from .files import write_whole as write_whole
+    from .memory import TooLargeError as TooLargeError
     from .memory import available_bytes as available_bytes
     from .memory import limit_bytes as limit_bytes
     from .memory import refuse_over as refuse_over

@@ -29,10 +29,14 @@ def limit_bytes() -> int:
     return int(MEMORY_FRACTION * available_bytes())
 
 
+class TooLargeError(ValueError):
+    """Work that needs more memory than there is."""
+
+
 def refuse_over(needed: float, what: str, instead: str) -> None:
-    """A ValueError where `what` needs more bytes than there are."""
+    """`TooLargeError`, which is a ValueError, where `what` needs more bytes than there are."""
     limit = limit_bytes()
     if needed > limit:
-        raise ValueError(
+        raise TooLargeError(
             f"{what} needs {needed / 1e9:.1f} GB (limit {limit / 1e9:.1f} GB); {instead}"
         )

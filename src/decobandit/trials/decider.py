@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 
@@ -10,8 +12,9 @@ import numpy as np
 
 from ..arm import Cones
 from ..policies import Cost
-from ..support import Cache
+from ..support import Cache, TooLargeError
 from .decisions import Decision, decide, deployment
+from .errors import OutOfMemory
 from .ledger import Ledger
 from .pending import PendingState, pending_probabilities, posteriors
 from .settings import TrialSettings
@@ -55,7 +58,7 @@ class Decider:
         """
         rng = np.random.default_rng([ledger.settings.seed, ledger.stage])
         pending = pending_state(ledger)
-        with self._lock:
+        with self._lock, _memory():
             found = decide(self.policy, pending, self.settings.solution.prices, rng=rng)
             self._prepared_from = min(self._prepared_from, ledger.stage)
             return found
@@ -95,6 +98,17 @@ class Decider:
             return 0.0  # there are not: cancellations of others gave it more than its share
         group = int(problem.group_of_arm[arm])
         return self.cones.value(max(stage, good + bad), group, good, bad)
+
+
+@contextmanager
+def _memory() -> Iterator[None]:
+    """Tables that were small enough when the trial was made may not be any more."""
+    try:
+        yield
+    except TooLargeError as error:  # its text tells blinded people how long the trial is
+        raise OutOfMemory(
+            "no decision can be made now: the tables of the policy need more memory than there is"
+        ) from error
 
 
 def pending_state(ledger: Ledger) -> PendingState:

@@ -30,6 +30,10 @@ class LimitReached(Conflict):
     """A limit of the trial on pending or cancelled allocations is reached."""
 
 
+class OutOfMemory(TrialError):
+    """The tables of a trial's policy need more memory than there is now."""
+
+
 class StoreError(TrialError):
     """The database cannot be used."""
 

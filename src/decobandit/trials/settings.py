@@ -118,6 +118,7 @@ def make_settings(
         raise TrialError("the search for prices was interrupted: no trial was made")
     # a policy that does not serve this problem says so now
     (made,) = make_policies(context, [policy])
+    made.refuse_large()
     return TrialSettings(context.solution, policy, rule, seed, made.record())
 
 
