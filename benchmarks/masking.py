@@ -77,7 +77,7 @@ def kept(beliefs: dict[Counts, float], shown: int, choose: Chooser) -> dict[Coun
 def leader(counts: Counts, problem: Problem) -> int:
     """The arm with the largest posterior mean, the first of several."""
     means = [
-        (arm.prior.good + good) / (arm.prior.good + arm.prior.bad + good + bad)
+        (arm.beta.good + good) / (arm.beta.good + arm.beta.bad + good + bad)
         for arm, (good, bad) in zip(problem.arms, counts, strict=True)
     ]
     return int(np.argmax(means))
@@ -95,7 +95,7 @@ class Seen:
 
 def episode(problem: Problem, choose: Chooser, rng: np.random.Generator) -> Iterator[Seen]:
     """One trial, watched by somebody who sees the names of the arms."""
-    truth = [rng.beta(arm.prior.good, arm.prior.bad) for arm in problem.arms]
+    truth = [rng.beta(arm.beta.good, arm.beta.bad) for arm in problem.arms]
     counts: Counts = ((0, 0),) * problem.number_of_arms
     beliefs = {counts: 1.0}
     for stage in range(problem.horizon):
@@ -114,7 +114,7 @@ def episode(problem: Problem, choose: Chooser, rng: np.random.Generator) -> Iter
 def names_known(problem: Problem, choose: Chooser, rng: np.random.Generator) -> list[bool]:
     """Whether somebody who sees codes can name all arms, after each outcome."""
     n = problem.number_of_arms
-    truth = [rng.beta(arm.prior.good, arm.prior.bad) for arm in problem.arms]
+    truth = [rng.beta(arm.beta.good, arm.beta.bad) for arm in problem.arms]
     counts: Counts = ((0, 0),) * n
     # under every order of the names: the counts that agree, with weights that are not normalised
     orders = {order: {counts: 1.0} for order in permutations(range(n))}

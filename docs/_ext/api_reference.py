@@ -27,7 +27,8 @@ THEMES = {
     "model": Theme(
         "Problems and states",
         "What is to be decided, and what has been observed: [Model a problem](/guide/problem.md).",
-        "Problem Arm Beta Reward Terminal terminal_table State",
+        "Problem Arm Beta Categorical Normal Gamma States OwnState Reward Payoff Terminal "
+        "terminal_table State",
     ),
     "dual": Theme(
         "Prices and bounds",

@@ -60,11 +60,17 @@ if TYPE_CHECKING:
     from .prices import solve as solve
     from .problem import Arm as Arm
     from .problem import Beta as Beta
+    from .problem import Categorical as Categorical
+    from .problem import Gamma as Gamma
     from .problem import InvalidProblem as InvalidProblem
+    from .problem import Normal as Normal
+    from .problem import OwnState as OwnState
+    from .problem import Payoff as Payoff
     from .problem import Problem as Problem
     from .problem import ProblemError as ProblemError
     from .problem import Reward as Reward
     from .problem import State as State
+    from .problem import States as States
     from .problem import Terminal as Terminal
     from .problem import load_problem as load_problem
     from .problem import read_outcomes as read_outcomes

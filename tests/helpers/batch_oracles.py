@@ -27,7 +27,7 @@ def chances(pulls: int, good: float, bad: float) -> tuple[float, ...]:
 
 def after(arm: Arm, n: int, g: int, pulls: int) -> list[tuple[int, int, float]]:
     """States after so many pulls, with their chances."""
-    found = chances(pulls, arm.prior.good + g, arm.prior.bad + n - g)
+    found = chances(pulls, arm.beta.good + g, arm.beta.bad + n - g)
     return [(n + pulls, g + x, chance) for x, chance in enumerate(found)]
 
 

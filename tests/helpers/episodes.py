@@ -25,7 +25,7 @@ def episodes_of(
     """Episodes that are in given states; success probabilities from the prior unless given."""
     rng = np.random.default_rng(seed)
     shape = len(states), problem.number_of_arms
-    prior = np.array([(arm.prior.good, arm.prior.bad) for arm in problem.arms])
+    prior = np.array([(arm.beta.good, arm.beta.bad) for arm in problem.arms])
     return Episodes(
         p=rng.beta(prior[:, 0], prior[:, 1], shape) if p is None else p,
         keys=rng.integers(0, 2**64, shape, dtype=np.uint64),

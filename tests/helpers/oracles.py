@@ -26,7 +26,7 @@ FEASIBILITY = 1e-10  # of the linear programs, the smallest that HiGHS takes
 
 def good_chance(arm: Arm, n: int, g: int) -> float:
     """Posterior mean of the success probability."""
-    return (arm.prior.good + g) / (arm.prior.good + arm.prior.bad + n)
+    return (arm.beta.good + g) / (arm.beta.good + arm.beta.bad + n)
 
 
 def rewards(problem: Problem, arm: Arm, t: int) -> tuple[float, float]:
@@ -34,7 +34,7 @@ def rewards(problem: Problem, arm: Arm, t: int) -> tuple[float, float]:
     if t == problem.horizon:
         assert problem.terminal is not None
         return problem.terminal.deploy, 0.0
-    good, bad = arm.reward.good, arm.reward.bad
+    good, bad = arm.outcome_reward.good, arm.outcome_reward.bad
     return (
         good[t] if isinstance(good, tuple) else good,
         bad[t] if isinstance(bad, tuple) else bad,

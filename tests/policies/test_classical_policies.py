@@ -176,7 +176,7 @@ def test_bayes_ucb_index_is_exceeded_with_the_given_chance(problem: Problem, c: 
                 assert index == good
                 continue
             at = (index - bad) / (good - bad)
-            below = betainc(arm.prior.good + g, arm.prior.bad + b, at)
+            below = betainc(arm.beta.good + g, arm.beta.bad + b, at)
             exceeded = 1 - below if good > bad else below
             assert exceeded == pytest.approx(chance, rel=1e-7, abs=1e-13)
 
@@ -207,7 +207,7 @@ def test_ogi_solves_its_equation(problem: Problem) -> None:
         outcomes = zip(problem.arms, state.good, state.bad, strict=True)
         for (arm, g, b), index in zip(outcomes, made.indices(stage, state), strict=True):
             good, bad = rewards(problem, arm, stage)
-            own = arm.prior.good + g, arm.prior.bad + b
+            own = arm.beta.good + g, arm.beta.bad + b
             low, high, (x, y) = (bad, good, own) if good > bad else (good, bad, own[::-1])
             expected = low + (high - low) * ogi(x, y, 1 - 1 / (stage + 2))
             assert index == pytest.approx(expected, abs=1e-10)
@@ -237,7 +237,7 @@ def test_ogi_is_accurate_for_all_shapes() -> None:
 def played(policy: TablePolicy, seed: int) -> list[tuple[State, tuple[int, ...]]]:
     """An episode: the state at every stage and the arms pulled in it."""
     problem, rng = policy.problem, np.random.default_rng(seed)
-    p = rng.beta([arm.prior.good for arm in problem.arms], [arm.prior.bad for arm in problem.arms])
+    p = rng.beta([arm.beta.good for arm in problem.arms], [arm.beta.bad for arm in problem.arms])
     state, episode = State.fresh(problem.number_of_arms), []
     for stage in range(problem.horizon):
         chosen = policy.select(stage, state)

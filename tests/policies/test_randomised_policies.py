@@ -271,7 +271,7 @@ def test_values_are_between_chance_and_optimum(policy: type[Any]) -> None:
     for problem in (Problem.uniform(arms=3, horizon=5), mixed(3, good=2.0, bad=-1.0)):
         value = evaluated(make(policy, problem)).value
         assert value <= optimum(problem).value + 1e-12 * at_stake(problem)
-        means = [arm.prior.good / (arm.prior.good + arm.prior.bad) for arm in problem.arms]
+        means = [arm.beta.good / (arm.beta.good + arm.beta.bad) for arm in problem.arms]
         good, bad = problem.groups[0].reward_good[0], problem.groups[0].reward_bad[0]
         assert value > problem.horizon * (bad + (good - bad) * float(np.mean(means)))
 

@@ -9,7 +9,7 @@ from scipy.stats import beta, betabinom
 from decobandit import Arm, Beta, Problem, Reward, Terminal, solve
 from decobandit.arm import BatchRelaxation, Grid, grid_of, unit_states
 from decobandit.prices import load_solution, save_solution
-from decobandit.prices.batch_market import BatchMarket
+from decobandit.prices.batch_market import unit_market
 from decobandit.problem import terminal_table
 from helpers import batch_oracles
 from helpers.program import deco
@@ -73,7 +73,7 @@ def test_values_on_a_grid_are_above_or_below_the_exact_dual_at_any_prices(proble
         errors = []
         for points in (8, 16, 64):
             above = BatchRelaxation(problem, prices, grid=points).value()
-            below = BatchMarket(problem, Grid(points, below=True)).value_at(prices)
+            below = unit_market(problem, Grid(points, below=True)).value_at(prices)
             assert below - rounding <= exact <= above + rounding
             errors.append([above - exact, exact - below])
         for finer, coarser in zip(errors[1:], errors, strict=False):

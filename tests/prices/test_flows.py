@@ -144,9 +144,9 @@ def full_market(problem: Problem, prices: Prices) -> Market:
 
 def without_ties(problem: Problem) -> Problem:
     """The problem with odd priors, so that different states have different indices."""
-    odd = [arm.prior.good * 1.0137 + 0.0071 for arm in problem.arms]
+    odd = [arm.beta.good * 1.0137 + 0.0071 for arm in problem.arms]
     arms = [
-        arm.model_copy(update={"prior": Beta(good=good, bad=arm.prior.bad * 0.9871)})
+        arm.model_copy(update={"prior": Beta(good=good, bad=arm.beta.bad * 0.9871)})
         for arm, good in zip(problem.arms, odd, strict=True)
     ]
     return problem.model_copy(update={"arms": arms})

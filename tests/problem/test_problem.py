@@ -376,9 +376,9 @@ def effective(arm: Arm, horizon: int) -> tuple[object, ...]:
     """What makes arms exchangeable, spelt out."""
     good, bad = (
         value if isinstance(value, tuple) else (value,) * horizon
-        for value in (arm.reward.good, arm.reward.bad)
+        for value in (arm.outcome_reward.good, arm.outcome_reward.bad)
     )
-    return arm.prior.good, arm.prior.bad, good, bad, arm.terminal
+    return arm.beta.good, arm.beta.bad, good, bad, arm.terminal
 
 
 few = st.sampled_from([0.0, 1.0])

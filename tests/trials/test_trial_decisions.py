@@ -230,7 +230,7 @@ def pair_value(policy: OptimalPolicy, pair: tuple[int, int], stage: int, state: 
             arm = problem.arms[k]
             p = good_chance(arm, state.pulls[k], state.good[k])
             chance *= p if good else 1.0 - p
-            paid = arm.reward.good if good else arm.reward.bad
+            paid = arm.outcome_reward.good if good else arm.outcome_reward.bad
             assert isinstance(paid, float)
             earned += paid
             after = after.after(k, good)
@@ -325,7 +325,7 @@ def test_many_ways_are_drawn_and_come_close_to_all() -> None:
         state = State(tuple(np.add(pending.good, better)), tuple(np.add(pending.bad, 9) - better))
         chance = np.prod(
             [
-                pending_probabilities(arm.prior.good + g, arm.prior.bad + b, 9)[j]
+                pending_probabilities(arm.beta.good + g, arm.beta.bad + b, 9)[j]
                 for arm, g, b, j in zip(
                     problem.arms, pending.good, pending.bad, better, strict=True
                 )

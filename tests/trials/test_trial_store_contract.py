@@ -158,8 +158,8 @@ def test_posteriors_are_priors_plus_counts(trial: Any) -> None:
     for arm, status in zip(PROBLEM.arms, trial.status().arms, strict=True):
         good, bad = counts(trial)[arm.name]
         assert (status.good, status.bad) == (good, bad)
-        assert status.posterior_good == pytest.approx(arm.prior.good + good)
-        assert status.posterior_bad == pytest.approx(arm.prior.bad + bad)
+        assert status.posterior_good == pytest.approx(arm.beta.good + good)
+        assert status.posterior_bad == pytest.approx(arm.beta.bad + bad)
 
 
 # -- the same request twice, and requests that contradict ---------------------------------------

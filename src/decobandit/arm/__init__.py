@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from .calibration import Calibration as Calibration
     from .calibration import PricePath as PricePath
     from .cones import Cones as Cones
+    from .kinds.makers import arm_rows as arm_rows
+    from .kinds.rewards import RowRewards as RowRewards
+    from .kinds.rows import COARSEST as COARSEST
+    from .kinds.rows import FINEST as FINEST
+    from .kinds.rows import POINTS as POINTS
+    from .kinds.rows import ArmRows as ArmRows
     from .price_checks import check_prices as check_prices
     from .price_checks import price_array as price_array
     from .relaxation import Relaxation as Relaxation

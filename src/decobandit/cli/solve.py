@@ -32,7 +32,8 @@ def solve(
         int | None,
         typer.Option(
             metavar="N",
-            help="Of batches: states per row, 0 for all; by default a grid where all are too many.",
+            help="Of batches, normal arms, counts: states per row; 0 for all, in batches. By "
+            "default a grid where all are too many.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -47,12 +48,20 @@ def solve(
     print_result(solution, as_json, print_solution)
 
 
+def _below(solution: DualSolution) -> list[tuple[str, str]]:
+    if solution.lower_bound is None:
+        return [("the minimum of the dual is at least", "not known")]
+    return [
+        ("the minimum of the dual is at least", f"{solution.lower_bound:.6f}"),
+        ("relative gap between the two", f"{solution.relative_gap:.1e}"),
+    ]
+
+
 def print_solution(solution: DualSolution) -> None:
     """The bounds as a table for people."""
     rows = [
         ("no policy can earn more than", f"{solution.upper_bound:.6f}"),
-        ("the minimum of the dual is at least", f"{solution.lower_bound:.6f}"),
-        ("relative gap between the two", f"{solution.relative_gap:.1e}"),
+        *_below(solution),
         ("price of a pull, first stage", f"{solution.multipliers[0] / solution.problem.unit:.6f}"),
         ("price of a pull, last stage", f"{solution.multipliers[-1] / solution.problem.unit:.6f}"),
     ]
@@ -64,7 +73,12 @@ def print_solution(solution: DualSolution) -> None:
     rows.append(("seconds", f"{solution.seconds:.2f}"))
     print_table(title_of(solution.problem), ["", "value"], rows, text=[""], min_width=50)
     if solution.grid:
-        print("both bounds hold for every state; a finer grid (--grid) narrows their gap")
+        if solution.search_gap is not None:
+            print(f"on this grid the prices are the best to a gap of {solution.search_gap:.1e};")
+        if solution.lower_bound is None:
+            print("the bound holds for every state; below, only a finer grid (--grid) tells")
+        else:
+            print("both bounds hold for every state; a finer grid (--grid) narrows their gap")
     elif not solution.converged:
         print(
             f"stopped before the gap reached {solution.tol:g}; both bounds are valid nevertheless"

@@ -272,9 +272,10 @@ def _needs(problem: Problem, name: str) -> bool:
 
 
 def _arm(arm: Arm) -> str:
-    parts = [f"name={arm.name!r}", f"prior=Beta(good={arm.prior.good!r}, bad={arm.prior.bad!r})"]
+    parts = [f"name={arm.name!r}", f"prior=Beta(good={arm.beta.good!r}, bad={arm.beta.bad!r})"]
     if arm.reward != Reward():
-        parts.append(f"reward=Reward(good={arm.reward.good!r}, bad={arm.reward.bad!r})")
+        reward = arm.outcome_reward
+        parts.append(f"reward=Reward(good={reward.good!r}, bad={reward.bad!r})")
     if arm.terminal is not None:
         parts.append(f"terminal={arm.terminal!r}")
     return f"Arm({', '.join(parts)})"

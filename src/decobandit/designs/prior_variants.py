@@ -31,7 +31,7 @@ def prior_variants(problem: Problem) -> dict[str, Problem]:
     """
 
     def scaled(arm: Arm, by: float) -> Arm:
-        prior = Beta(arm.prior.good * by, arm.prior.bad * by)
+        prior = Beta(arm.beta.good * by, arm.beta.bad * by)
         return arm.model_copy(update={"prior": prior})
 
     def made(arms: tuple[Arm, ...]) -> Problem:

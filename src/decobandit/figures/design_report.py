@@ -140,15 +140,15 @@ def _pulls(number: int) -> str:
 def _priors(problem: Problem) -> list[Markup]:
     rows = [
         [
-            arm.name, f"Beta({arm.prior.good:g}, {arm.prior.bad:g})",
-            f"{arm.prior.good / (arm.prior.good + arm.prior.bad):.3f}",
-            f"{arm.prior.good + arm.prior.bad:g}",
+            arm.name, f"Beta({arm.beta.good:g}, {arm.beta.bad:g})",
+            f"{arm.beta.good / (arm.beta.good + arm.beta.bad):.3f}",
+            f"{arm.beta.good + arm.beta.bad:g}",
         ]
         for arm in problem.arms
     ]  # fmt: skip
     arms = problem.arms[:MAX_PRIORS]
     drawn = density_figure(
-        [arm.name for arm in arms], [arm.prior for arm in arms], label="Densities of the priors"
+        [arm.name for arm in arms], [arm.beta for arm in arms], label="Densities of the priors"
     )
     return [
         table(["Arm", "Prior", "Mean", "Effective sample size"], rows, words=["Arm", "Prior"]),

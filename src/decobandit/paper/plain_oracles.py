@@ -20,14 +20,14 @@ State = tuple[tuple[int, int], ...]
 
 def good_chance(arm: Arm, n: int, g: int) -> float:
     """Posterior mean of the success probability."""
-    return (arm.prior.good + g) / (arm.prior.good + arm.prior.bad + n)
+    return (arm.beta.good + g) / (arm.beta.good + arm.beta.bad + n)
 
 
 def expected_reward(arm: Arm, stage: int, n: int, g: int) -> float:
     """Of a pull at a stage."""
     good, bad = (
         each[stage] if isinstance(each, tuple) else each
-        for each in (arm.reward.good, arm.reward.bad)
+        for each in (arm.outcome_reward.good, arm.outcome_reward.bad)
     )
     p = good_chance(arm, n, g)
     return p * good + (1.0 - p) * bad

@@ -68,6 +68,7 @@ def check_dual() -> Iterator[Check]:
     ):
         minimum, found = plain.dual_minimum(problem), solve(problem, tol=1e-6)
         upper, lower = found.upper_bound, found.lower_bound
+        assert lower is not None  # good and bad outcomes have exact states
         what = f"bound of the dual, {name}"
         yield Check("dual", f"upper {what}", BY_PROGRAM, minimum, upper, EXACT, "at least")
         yield Check("dual", f"lower {what}", BY_PROGRAM, minimum, lower, EXACT, "at most")

@@ -8,7 +8,8 @@ solution.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -22,8 +23,48 @@ from .market import Flow
 THREADED_PULLS = 100  # that one arm may take; below, threads cost more than they save
 
 
-class _Arms:
-    """One kind of arms: values by stage, what units are worth by stage, masses by stage."""
+class Trader(Protocol):
+    """Equal arms in a market: values, what units are worth, and masses, by stage."""
+
+    group: Group
+    values: list[Floats]
+    shares: list[Floats]  # masses, averaged over rounds
+    mass: Floats
+
+    @property
+    def largest(self) -> float:
+        """The largest reward there is, in size."""
+
+    @property
+    def left_out(self) -> float:
+        """What the values of all its arms may lack, at most."""
+
+    def begin(self) -> None:
+        """Nothing is left after the last stage, but last rewards."""
+
+    def price(self, stage: int, part: int, parts: int) -> None:
+        """What units are worth at a stage, from the values after it; one part of this work."""
+
+    def settle(self, stage: int, price: float) -> None:
+        """Values at a stage, at its price."""
+
+    def offer(self, stage: int, mass: Floats) -> tuple[Floats, Floats]:
+        """Indices and masses of all units that arms could take at a stage."""
+
+    def reset(self) -> None:
+        """All arms fresh."""
+
+    def move(self, stage: int, price: float, slack: float, part: float) -> tuple[float, float]:
+        """Over one stage; units taken and reward."""
+
+    def finish(self) -> float:
+        """Last rewards of a table."""
+
+
+class UnitTrader:
+    """Arms with good and bad outcomes that are pulled in units."""
+
+    left_out = 0.0
 
     def __init__(self, problem: Problem, group: Group, grid: Grid) -> None:
         self.problem, self.group = problem, group
@@ -48,11 +89,9 @@ class _Arms:
         return states.start, states.mean, states.weights, states.reach, self.problem.units
 
     def begin(self) -> None:
-        """Nothing is left after the last stage, but last rewards."""
         self.values[-1][:] = self._last
 
     def price(self, stage: int, part: int, parts: int) -> None:
-        """What units are worth at a stage, from the values after it; one part of this work."""
         if stage < self.problem.horizon:
             stage_values(
                 *self._arrays(), stage, self.earned.base[stage], self.earned.spread[stage],
@@ -64,11 +103,9 @@ class _Arms:
         return self._last if stage == self.problem.horizon else self.values[stage + 1]
 
     def settle(self, stage: int, price: float) -> None:
-        """Values at a stage, at its price."""
         raise_values(self.worth[stage], price, self._later(stage), self.values[stage])
 
     def offer(self, stage: int, mass: Floats) -> tuple[Floats, Floats]:
-        """Indices and masses of all units that arms could take at a stage."""
         size, units = self.worth[stage].shape
         present = int(np.count_nonzero(mass[:size] > 0.0))
         key, weight = np.empty(present * units), np.empty(present * units)
@@ -76,12 +113,10 @@ class _Arms:
         return key, weight
 
     def reset(self) -> None:
-        """All arms fresh."""
         self.mass[:] = 0.0
         self.mass[0] = self.group.count
 
     def move(self, stage: int, price: float, slack: float, part: float) -> tuple[float, float]:
-        """Over one stage; units taken and reward."""
         if stage < self.problem.horizon:
             spent, reward = follow_stage(
                 *self._arrays(), stage, self.earned.base[stage], self.earned.spread[stage],
@@ -94,14 +129,26 @@ class _Arms:
         return float(taken.sum()), float((taken * worth).sum())  # no BLAS: it starts threads
 
     def finish(self) -> float:
-        """Last rewards of a table."""
         return 0.0 if self.group.terminal is None else float((self.mass * self._last).sum())
+
+    @property
+    def largest(self) -> float:
+        group = self.group
+        tables = (group.reward_good, group.reward_bad, group.terminal)
+        return max(float(np.abs(table).max()) for table in tables if table is not None)
+
+
+def unit_market(problem: Problem, grid: Grid, *, workers: int = 2) -> BatchMarket:
+    """The market of a problem of good and bad outcomes, in batches."""
+    return BatchMarket(problem, lambda group: UnitTrader(problem, group, grid), workers=workers)
 
 
 class BatchMarket:
     """Kinds of arms that trade units of pulls over the stages, with the masses of past rounds."""
 
-    def __init__(self, problem: Problem, grid: Grid, *, workers: int = 2) -> None:
+    def __init__(
+        self, problem: Problem, trader: Callable[[Group], Trader], *, workers: int = 2
+    ) -> None:
         kinds = len(problem.groups)
         self.problem = problem
         self.pulls = np.array(problem.pulls)
@@ -110,7 +157,7 @@ class BatchMarket:
         self.calls = 0
         self.mu = np.zeros(self.stages)
         with pool(min(self.workers, kinds)) as threads:
-            self._arms = threads.map(lambda group: _Arms(problem, group, grid), problem.groups)
+            self._arms: Sequence[Trader] = threads.map(trader, problem.groups)
 
     def release(self) -> None:
         """Forget all tables: there are no more passes."""
@@ -119,11 +166,7 @@ class BatchMarket:
     @property
     def unit(self) -> float:
         """The largest reward there is: what linear programs are scaled by."""
-        tables = [
-            table for group in self.problem.groups
-            for table in (group.reward_good, group.reward_bad, group.terminal) if table is not None
-        ]  # fmt: skip
-        return max(float(np.abs(table).max()) for table in tables) or 1.0
+        return max(arms.largest for arms in self._arms) or 1.0
 
     @property
     def scale(self) -> float:
@@ -151,7 +194,8 @@ class BatchMarket:
     def dual(self) -> float:
         """The dual function at the prices of the last backward pass."""
         first = sum(arms.group.count * float(arms.values[0][0]) for arms in self._arms)
-        return float(first + self.pulls @ self.mu)
+        left_out = sum(arms.left_out for arms in self._arms)
+        return float(first + self.pulls @ self.mu + left_out)
 
     def value_at(self, mu: Floats) -> float:
         """Backward at given prices. Returns the dual there."""

@@ -20,17 +20,15 @@ from numbers import Real
 import numpy as np
 import numpy.typing as npt
 
-from ..arm import Grid, check_points, grid_of, price_array
-from ..problem import Problem, arms_of, check_problem
-from ..support import Progress, Report, obeys_workers, refuse_over, renamed_keyword, worker_count
+from ..arm import price_array
+from ..problem import Problem, check_problem
+from ..support import Progress, Report, obeys_workers, renamed_keyword, worker_count
 from .batch_market import BatchMarket
-from .market import Market
-from .search import HistoryLine, Search, minimise, rounds, start_prices
+from .markets import Markets, markets_of
+from .search import HistoryLine, Search, minimise, rounds
 from .solution import DualSolution
 
-EXACT = Grid(0)
 ROUNDS_BELOW = 12  # passes for the lower bound of a grid
-BYTES_PER_ROW_PAIR = 60.0  # slabs, rows of bands and scratch, per kind of arms and stage squared
 Floats = npt.NDArray[np.float64]
 
 
@@ -60,7 +58,13 @@ class DualValue:
 
 
 @renamed_keyword("threads", "workers")
-def dual_value(problem: Problem, prices: npt.ArrayLike, *, workers: int | None = None) -> DualValue:
+def dual_value(
+    problem: Problem,
+    prices: npt.ArrayLike,
+    *,
+    grid: int | None = None,
+    workers: int | None = None,
+) -> DualValue:
     """The dual function at given prices, and its gradient.
 
     The gradient is exact: expected pulls are pushed forward, not simulated. At a kink it is one of
@@ -72,6 +76,8 @@ def dual_value(problem: Problem, prices: npt.ArrayLike, *, workers: int | None =
         What is relaxed.
     prices : array_like
         One per stage, and one for the deployment where there is one, (stages,).
+    grid : int, optional
+        Of batches, normal arms and counts: states per row, as in `solve`.
     workers : int, optional
         Threads that share the work; all processors by default.
 
@@ -92,7 +98,7 @@ def dual_value(problem: Problem, prices: npt.ArrayLike, *, workers: int | None =
     """
     check_problem(problem)
     mu = price_array(prices, problem)
-    market = _market(problem, grid_of(problem) if problem.repeat else EXACT, workers)
+    market = markets_of(problem, grid, worker_count(workers)).above()
     market.remember_signs(mu)
     value = market.value_at(mu)
     flow = market.relaxed(at_price=0.0)
@@ -128,9 +134,10 @@ def solve(
         Prices to begin with, one per stage.
     grid : int, optional
         Of problems with `repeat`: states of an arm after each number of pulls; 0 for all. By
-        default all where they can be followed, else a grid. Both bounds hold with a grid, too, but
-        their gap does not close however long the search: it ends when the prices are the best for
-        the grid, to `tol`.
+        default all where they can be followed, else a grid. Normal arms and counts have a grid
+        always, of about 512 points unless more or fewer are asked for. Both bounds hold with a
+        grid, too, but their gap does not close however long the search: it ends when the prices
+        are the best for the grid, to `tol`.
     workers : int, optional
         Threads that share the work; all processors by default.
     progress : callable, optional
@@ -163,22 +170,22 @@ def solve(
     def note(line: HistoryLine) -> None:
         history.append(line)
         if progress is not None:
-            progress(Progress("solve", line.calls, note=_said(line, problem.stages, states)))
+            progress(Progress("solve", line.calls, note=_said(line, problem.stages, markets)))
 
-    points = check_points(grid, problem)
-    states = grid_of(problem, points) if problem.repeat else EXACT
-    search = Search(_market(problem, states, workers), note)
+    markets = markets_of(problem, grid, worker_count(workers))
+    search = Search(markets.above(), note)
     interrupted = False
     try:
-        first = start_prices(search, problem.horizon, max_calls) if given is None else given
+        first = markets.start(search, max_calls) if given is None else given
         minimise(search, first, tol, max_calls)
     except KeyboardInterrupt:
         interrupted = True
         _certify(search)
     search.check()
-    lower = search.upper if search.met else search.lower
-    if states.points:
-        lower, interrupted = _bound_below(search, states, tol, interrupted)
+    lower: float | None = search.upper if search.met else search.lower
+    reached = 0.0 if search.met else search.gap
+    if markets.points:
+        lower, interrupted = _bound_below(search, markets, tol, interrupted)
     prices = search.prices
     prices.flags.writeable = False
     return DualSolution(
@@ -188,7 +195,8 @@ def solve(
         upper_bound=search.upper,
         lower_bound=lower,
         tol=tol,
-        grid=states.points,
+        grid=markets.points,
+        search_gap=reached if markets.points else None,
         oracle_calls=search.calls,
         seconds=time.perf_counter() - began,
         interrupted=interrupted,
@@ -196,20 +204,20 @@ def solve(
     )
 
 
-def _bound_below(search: Search, states: Grid, tol: float, interrupted: bool) -> tuple[float, bool]:
+def _bound_below(
+    search: Search, markets: Markets, tol: float, interrupted: bool
+) -> tuple[float | None, bool]:
     """A lower bound on the minimum of the dual of every state; and whether it was interrupted.
 
     Flows of the search are those of a market whose values are above: they bound its own minimum.
     Here a market whose values are below is cleared, from the prices that were found.
     """
-    market = search.market
-    if not isinstance(market, BatchMarket):
-        raise TypeError("only batches have grids")
-    problem, workers = market.problem, market.workers
-    market.release()  # the other needs as much memory
-    below = Search(
-        BatchMarket(problem, Grid(states.points, below=True), workers=workers), lambda line: None
-    )
+    if isinstance(search.market, BatchMarket):
+        search.market.release()  # the other needs as much memory
+    market = markets.below()
+    if market is None:
+        return None, interrupted
+    below = Search(market, lambda line: None)
     try:
         rounds(below, search.prices, tol, 1 if interrupted else ROUNDS_BELOW)
     except KeyboardInterrupt:
@@ -229,26 +237,14 @@ def _check_search(tol: float, max_calls: int) -> None:
         raise ValueError(f"max_calls: {max_calls!r} is not allowed; must be a whole number")
 
 
-def _said(line: HistoryLine, stages: int, states: Grid) -> str:
+def _said(line: HistoryLine, stages: int, markets: Markets) -> str:
     """A line of the history for people."""
     coarse = "coarse start, " if line.stages < stages else ""
-    gap = "gap to the best on this grid" if states.points else "gap"
+    gap = "gap to the best on this grid" if markets.points else "gap"
     return (
         f"{coarse}{line.stages} stages, {line.calls} passes: "
         f"bound {line.upper_bound:.6f}, {gap} {line.relative_gap:.1e}"
     )
-
-
-def _market(problem: Problem, states: Grid, workers: int | None) -> Market | BatchMarket:
-    if problem.repeat:
-        return BatchMarket(problem, states, workers=worker_count(workers))
-    kinds, stages = len(problem.groups), problem.stages
-    refuse_over(
-        BYTES_PER_ROW_PAIR * kinds * stages**2,
-        f"solving {kinds} kinds of arms over {stages} stages",
-        "use fewer kinds of arms, batches (repeat, unit) or a shorter horizon",
-    )
-    return Market(arms_of(problem), problem.pulls, workers=worker_count(workers))
 
 
 def _certify(search: Search) -> None:

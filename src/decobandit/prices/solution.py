@@ -30,19 +30,23 @@ class DualSolution:
         Price of the final choice, where the problem has one.
     upper_bound : float
         No policy earns more.
-    lower_bound : float
-        No prices give a smaller upper bound.
+    lower_bound : float or None
+        No prices give a smaller upper bound. None where counts are followed on too coarse a grid
+        to tell.
     tol : float
         Relative gap that was asked for.
     grid : int
-        States per row of a grid on which batches were followed; 0 where every state was. Both
-        bounds hold either way; what the grid cannot resolve is part of their gap.
+        States per row of a grid on which arms were followed; 0 where every state was. Both bounds
+        hold either way; what the grid cannot resolve is part of their gap.
     oracle_calls : int
         Backward passes, those on coarser problems included.
     seconds : float
         That the search took.
     interrupted : bool
         Whether it was ended from the keyboard.
+    search_gap : float or None
+        On a grid, the relative gap at which the search ended there: the rest of `relative_gap` is
+        due to the grid. None without one.
     history : tuple of HistoryLine
         The bounds after each round; with a grid the lower ones are on the minimum of its chords.
 
@@ -60,23 +64,27 @@ class DualSolution:
     multipliers: Floats
     deployment_price: float | None
     upper_bound: float
-    lower_bound: float
+    lower_bound: float | None
     tol: float
     oracle_calls: int
     seconds: float
     interrupted: bool
     history: tuple[HistoryLine, ...]
     grid: int = 0
+    search_gap: float | None = None
 
     @property
-    def relative_gap(self) -> float:
-        """Upper minus lower bound, relative to the larger one in size."""
+    def relative_gap(self) -> float | None:
+        """Upper minus lower bound, relative to the larger one in size; None without a lower one."""
+        if self.lower_bound is None:
+            return None
         return relative_gap(self.upper_bound, self.lower_bound)
 
     @property
     def converged(self) -> bool:
-        """Whether the relative gap is at most `tol`."""
-        return self.relative_gap <= self.tol
+        """Whether the search ended at a relative gap of at most `tol`: on its grid, if any."""
+        gap = self.relative_gap if self.search_gap is None else self.search_gap
+        return gap is not None and gap <= self.tol
 
     @property
     def prices(self) -> Floats:
@@ -99,11 +107,17 @@ class DualSolution:
         absent = {"deployment_price"} if self.deployment_price is None else set()
         return {name: said[name] for name in _PRINTED if name in said and name not in absent}
 
+    @property
+    def _bounds(self) -> str:
+        if self.lower_bound is None:
+            return f"minimum <= {self.upper_bound:.6f}"
+        said = f"{self.lower_bound:.6f} <= minimum <= {self.upper_bound:.6f}"
+        return f"{said}, relative gap {self.relative_gap:.1e}"
+
     def __repr__(self) -> str:
         return (
             f"DualSolution({self.problem.number_of_arms} arms, horizon {self.problem.horizon}: "
-            f"{self.lower_bound:.6f} <= minimum <= {self.upper_bound:.6f}, "
-            f"relative gap {self.relative_gap:.1e}, {self.oracle_calls} oracle calls, "
+            f"{self._bounds}, {self.oracle_calls} oracle calls, "
             f"{self.seconds:.2f} s)"
         )
 
@@ -132,12 +146,13 @@ class SolutionRecord(BaseModel):
     multipliers: list[Finite]
     deployment_price: Finite | None = None
     upper_bound: Finite
-    lower_bound: Finite
+    lower_bound: Finite | None
     tol: Annotated[Finite, Field(ge=0)]
     oracle_calls: Annotated[int, Field(ge=0)] = 0
     seconds: Annotated[Finite, Field(ge=0)] = 0.0
     interrupted: bool = False
-    grid: Annotated[int, Field(ge=0)] = 0  # written only where there is one
+    grid: Annotated[int, Field(ge=0)] = 0  # written only where there is one, as is the next
+    search_gap: Annotated[Finite, Field(ge=0)] | None = None
 
     @classmethod
     def of(cls, solution: DualSolution) -> SolutionRecord:
@@ -153,6 +168,7 @@ class SolutionRecord(BaseModel):
             seconds=solution.seconds,
             interrupted=solution.interrupted,
             grid=solution.grid,
+            search_gap=solution.search_gap,
         )
 
     @classmethod
@@ -168,7 +184,7 @@ class SolutionRecord(BaseModel):
         return {
             name: getattr(self, name)
             for name in SolutionRecord.model_fields
-            if (search or name not in _OF_THE_SEARCH) and (name != "grid" or self.grid)
+            if (search or name not in _OF_THE_SEARCH) and (name not in _OF_A_GRID or self.grid)
         }
 
     def solution(self, source: str) -> DualSolution:
@@ -193,12 +209,14 @@ class SolutionRecord(BaseModel):
             interrupted=self.interrupted,
             history=(),
             grid=self.grid,
+            search_gap=self.search_gap,
         )
 
 
 _OF_THE_SEARCH = {"oracle_calls", "seconds", "interrupted"}
+_OF_A_GRID = {"grid", "search_gap"}
 _PRINTED = (
     "arms", "horizon", "pulls_per_stage", "upper_bound", "lower_bound", "relative_gap", "tol",
-    "grid", "converged", "interrupted", "multipliers", "oracle_calls", "seconds",
+    "grid", "search_gap", "converged", "interrupted", "multipliers", "oracle_calls", "seconds",
     "deployment_price",
 )  # fmt: skip

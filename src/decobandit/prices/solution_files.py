@@ -125,6 +125,6 @@ def read_solution(path: str | Path) -> tuple[DualSolution, TieRule]:
         said = one_line(errors, _SolutionFile, where=dotted)
         raise ProblemError(f"{source}: {said}") from None
     solution = file.solution(source)
-    if file.lower_bound > file.upper_bound:
+    if file.lower_bound is not None and file.lower_bound > file.upper_bound:
         raise ProblemError(f"{source}: lower_bound: must not exceed upper_bound")
     return solution, file.ties

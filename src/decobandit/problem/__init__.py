@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from .arm_arrays import arms_of as arms_of
     from .arm_model import Arm as Arm
     from .arm_model import Beta as Beta
+    from .arm_model import Payoff as Payoff
+    from .arm_model import Prior as Prior
     from .arm_model import Reward as Reward
     from .arm_model import terminal_table as terminal_table
     from .best_arm import best_mean_moments as best_mean_moments
@@ -33,15 +35,28 @@ if TYPE_CHECKING:
     from .fields import StageCount as StageCount
     from .fields import is_name as is_name
     from .fields import whole_number as whole_number
+    from .groups import Group as Group
     from .kernels.arms import Arms as Arms
+    from .kinds.base import Kind as Kind
+    from .kinds.base import Stats as Stats
+    from .kinds.counted import Binary as Binary
+    from .kinds.counted import Classes as Classes
+    from .kinds.of_arm import kind_of as kind_of
+    from .kinds.own import Own as Own
+    from .kinds.summed import Counted as Counted
+    from .kinds.summed import Measured as Measured
     from .model import EqualArms as EqualArms
-    from .model import Group as Group
     from .model import Problem as Problem
     from .model import Terminal as Terminal
     from .model_base import Frozen as Frozen
     from .model_base import InvalidProblem as InvalidProblem
     from .model_base import ProblemError as ProblemError
     from .outcomes import read_outcomes as read_outcomes
+    from .priors import Categorical as Categorical
+    from .priors import Gamma as Gamma
+    from .priors import Normal as Normal
+    from .priors import OwnState as OwnState
+    from .priors import States as States
     from .problem_argument import check_problem as check_problem
     from .problem_argument import refuse_batches as refuse_batches
     from .problem_files import format_problem as format_problem

@@ -4,12 +4,16 @@ Descriptions of fields are read in the documents of the API, too. Other descript
 (files, requests, studies) reuse these tables: nothing is written twice.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import BaseModel, Field, model_validator
 
-from .fields import Name, PerStage, PriorWeight, Table, TerminalTable
+from ..support import refuse
+from .choices import OneOf
+from .fields import Name, Number, PerStage, PositiveNumber, PriorWeight, Table, TerminalTable
 from .model_base import Frozen, plain_init
+from .priors import Categorical, Gamma, Normal, States
 
 
 class Beta(Frozen):
@@ -41,6 +45,7 @@ class Beta(Frozen):
 
 
 FLAT_PRIOR = Beta(1, 1)
+NOT_YET = "not yet for {} arms: only for good and bad outcomes"
 
 
 class Reward(Frozen):
@@ -67,6 +72,57 @@ class Reward(Frozen):
     bad: PerStage = Field(default=0.0, description="Of a bad outcome.")
 
 
+class Payoff(Frozen):
+    """What outcomes other than good or bad earn: their value times a factor, which is 1.
+
+    Parameters
+    ----------
+    values : sequence of float, optional
+        Of classes: the value of each. Other outcomes are numbers, their own value.
+    factor : float or sequence of float
+        What the value of an outcome is multiplied by: one number, or one per stage.
+
+    Raises
+    ------
+    InvalidProblem
+        If a number is not finite.
+
+    Examples
+    --------
+    >>> from decobandit import Payoff
+    >>> Payoff(values=[0, 1, 3]).factor
+    1.0
+    """
+
+    values: tuple[Number, ...] | None = Field(default=None, description="Of classes, one each.")
+    factor: PerStage = Field(default=1.0, description="Of the value of an outcome.")
+
+
+_PRIORS: dict[str, type[BaseModel]] = {
+    "beta": Beta, "categorical": Categorical, "normal": Normal, "gamma": Gamma, "states": States,
+}  # fmt: skip
+
+
+def _prior_class(table: Mapping[str, Any]) -> tuple[type[BaseModel], Mapping[str, Any]]:
+    kind = table.get("kind", "beta")
+    if not isinstance(kind, str) or kind not in _PRIORS:
+        refuse(f"must be one of {', '.join(_PRIORS)}", found=kind, at=("kind",))
+    if kind == "beta":  # as it was written before there were other kinds
+        return Beta, {key: value for key, value in table.items() if key != "kind"}
+    return _PRIORS[kind], table
+
+
+def _reward_class(table: Mapping[str, Any]) -> tuple[type[BaseModel], Mapping[str, Any]]:
+    return (Payoff if {"values", "factor"} & set(table) else Reward), table
+
+
+Prior = Annotated[
+    Beta | Categorical | Normal | Gamma | States,
+    OneOf((Beta, Categorical, Normal, Gamma, States), _prior_class, Beta),
+]
+ArmReward = Annotated[Reward | Payoff, OneOf((Reward, Payoff), _reward_class, Reward)]
+
+
 class Arm(Frozen):
     """One arm.
 
@@ -74,10 +130,13 @@ class Arm(Frozen):
     ----------
     name : str
         Printable, no comma, no blank at either end; unique in a problem.
-    prior : Beta
-        Of the success probability; uniform by default.
-    reward : Reward
-        Of an outcome; 1 for a good one and 0 for a bad one by default.
+    prior : Beta, Categorical, Normal, Gamma or States
+        Of the success probability, uniform by default; or of other outcomes than good or bad.
+    reward : Reward or Payoff
+        Of an outcome; 1 for a good one and 0 for a bad one by default. A `Payoff` where outcomes
+        are not good or bad.
+    noise_sd : float, optional
+        Of normal outcomes, and needed there: their standard deviation around the arm's mean.
     terminal : table, optional
         Last rewards by the final state of the arm; see `terminal_table`.
 
@@ -94,9 +153,62 @@ class Arm(Frozen):
     """
 
     name: Name = Field(description="Printable, no comma, no blank at either end; unique.")
-    prior: Beta = Field(default=FLAT_PRIOR, description="Uniform where it is left out.")
-    reward: Reward = Field(default=Reward(), description="1 and 0 where it is left out.")
+    prior: Prior = Field(default=FLAT_PRIOR, description="Uniform where it is left out.")
+    reward: ArmReward = Field(default=Reward(), description="1 and 0 where it is left out.")
+    noise_sd: PositiveNumber | None = Field(default=None, description="Of normal outcomes.")
     terminal: TerminalTable | None = Field(default=None, description="Table of last rewards.")
+
+    @model_validator(mode="after")
+    def _check_fit(self) -> Self:
+        _check_reward(self)
+        normal = isinstance(self.prior, Normal)
+        if normal and self.noise_sd is None:
+            refuse("must be given with a normal prior", found=None, at=("noise_sd",))
+        if not normal and self.noise_sd is not None:
+            refuse(
+                "must be left out unless the prior is normal", found=self.noise_sd, at=("noise_sd",)
+            )
+        if self.terminal is not None and not isinstance(self.prior, Beta):
+            rule = "must be left out: tables of last rewards are for good and bad outcomes"
+            refuse(rule, found=self.terminal, at=("terminal",))
+        return self
+
+    @property
+    def beta(self) -> Beta:
+        """The prior of good and bad outcomes; a ValueError where there are others."""
+        if not isinstance(self.prior, Beta):
+            raise ValueError(f"{self.name}: {NOT_YET.format(self.prior.kind)}")
+        return self.prior
+
+    @property
+    def outcome_reward(self) -> Reward:
+        """The rewards of good and bad outcomes; a ValueError where there are others."""
+        assert self.beta
+        assert isinstance(self.reward, Reward)
+        return self.reward
+
+
+def _check_reward(arm: Arm) -> None:
+    """Rewards of the form that the prior asks for; the usual one where none is given."""
+    prior, reward = arm.prior, arm.reward
+    if isinstance(prior, Beta):
+        if isinstance(reward, Payoff):
+            rule = "must have good and bad: values and factor are for other outcomes"
+            refuse(rule, found=reward.model_dump(), at=("reward",))
+        return
+    if isinstance(reward, Reward):
+        if "reward" in arm.model_fields_set and reward != Reward():
+            rule = f"must have a factor, not good and bad: the prior is {prior.kind}"
+            refuse(rule, found=reward.model_dump(), at=("reward",))
+        reward = Payoff()
+        object.__setattr__(arm, "reward", reward)
+    if isinstance(prior, Categorical):
+        if reward.values is None or len(reward.values) != len(prior.counts):
+            rule = f"must be {len(prior.counts)} numbers, the value of each class of the prior"
+            refuse(rule, found=reward.values, at=("reward", "values"))
+    elif reward.values is not None:
+        rule = f"must be left out: values are for classes, the prior is {prior.kind}"
+        refuse(rule, found=reward.values, at=("reward", "values"))
 
 
 def terminal_table(horizon: int, value: Callable[[int, int], float]) -> Table:

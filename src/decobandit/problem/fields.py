@@ -29,6 +29,7 @@ MAX_NAME = 100
 MIN_PRIOR = 1e-12  # weight of an outcome: smaller ones overflow where they divide
 MAX_SIZE = 1e12  # of any number: sums over stages and arms then stay far from overflow
 NAME_RULE = f"must be 1 to {MAX_NAME} printable characters, no comma, no blank at either end"
+WORD_RULE = f"must be 1 to {MAX_NAME} printable characters, no comma, blank, slash, plus or @"
 
 Table = tuple[tuple[float, ...], ...]
 Schema = dict[str, Any]
@@ -65,6 +66,11 @@ def is_name(value: object) -> bool:
 
 def _name(value: object) -> str:
     return str(value) if is_name(value) else refuse(NAME_RULE, found=value)
+
+
+def _word(value: object) -> str:
+    plain = is_name(value) and not set(str(value)) & set("/@+ ")
+    return str(value) if plain else refuse(WORD_RULE, found=value)
 
 
 def _real(rule: str, allowed: Callable[[float], bool]) -> Callable[[object], float]:
@@ -149,6 +155,15 @@ PriorWeight = Annotated[
     float,
     Checked(_prior_weight, {"type": "number", "minimum": MIN_PRIOR, "maximum": MAX_SIZE}),
 ]
+PositiveNumber = Annotated[float, Checked(_positive, _NUMBER | {"exclusiveMinimum": 0})]
+Chance = Annotated[
+    float,
+    Checked(
+        _real("must be a positive number, at most 1", lambda x: 0 < x <= 1),
+        {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+    ),
+]
+Word = Annotated[str, Checked(_word, {"type": "string", "minLength": 1, "maxLength": MAX_NAME})]
 NotNegative = Annotated[
     float,
     Checked(

@@ -1,4 +1,4 @@
-"""The problem: arms with beta priors, rewards, a horizon; and its groups of exchangeable arms.
+"""The problem: arms with priors, rewards, a horizon.
 
 Everything here is frozen and checked when it is made. Algorithms read a problem through `stages`,
 `pulls` and `groups` only: arrays over stages, in which a final deployment is one more stage.
@@ -10,10 +10,8 @@ Notations
     m       pulls of a stage: of m different arms, or in units that arms share freely (`repeat`)
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from itertools import chain
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Any, Self, TypeVar
 
 import numpy as np
@@ -21,8 +19,9 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, model_validator
 
 from ..support import refuse
-from .arm_model import FLAT_PRIOR, Arm, Beta, Reward, numbered
-from .fields import MAX_ARMS, MAX_PULLS, ArmCount, Flag, NotNegative, StageCount
+from .arm_model import FLAT_PRIOR, Arm, ArmReward, Payoff, Prior, Reward, numbered
+from .fields import MAX_ARMS, MAX_PULLS, ArmCount, Flag, NotNegative, PositiveNumber, StageCount
+from .groups import Group, group_of_arm, groups_of
 from .model_base import Frozen
 
 FloatArray = NDArray[np.float64]
@@ -99,18 +98,20 @@ class EqualArms(Frozen):
 
     arms: Annotated[ArmCount, Field(description="Number of equal arms.")] = 5
     horizon: Horizon = 20
-    prior: Annotated[Beta, Field(description="Of every arm.")] = FLAT_PRIOR
+    prior: Annotated[Prior, Field(description="Of every arm.")] = FLAT_PRIOR
     pulls_per_stage: PullsPerStage = 1
     repeat: Repeat = False
     unit: Unit = 1
-    reward: Annotated[Reward, Field(description="Of every arm.")] = Reward()
+    reward: Annotated[ArmReward, Field(description="Of every arm.")] = Reward()
+    noise_sd: Annotated[PositiveNumber | None, Field(description="Of every arm.")] = None
     terminal: DeploymentAtEnd = None
 
     def problem(self) -> "Problem":
         """Arms named arm-1, arm-2, ..."""
         shared = EqualArms.model_fields.keys() & Problem.model_fields.keys()
         fields = {name: getattr(self, name) for name in shared}
-        arm = Arm(name="arm", prior=self.prior, reward=self.reward)
+        own = {name: getattr(self, name) for name in ("prior", "reward", "noise_sd")}
+        arm = Arm(name="arm", **own)
         return Problem(**fields | {"arms": numbered(arm, count=self.arms)})
 
 
@@ -152,7 +153,7 @@ class Problem(ProblemFields):
 
     @staticmethod
     def uniform(
-        *, arms: int = 5, horizon: int = 20, prior: Beta = FLAT_PRIOR, **settings: Any
+        *, arms: int = 5, horizon: int = 20, prior: Prior = FLAT_PRIOR, **settings: Any
     ) -> "Problem":
         """Equal arms named arm-1, arm-2, ...
 
@@ -162,11 +163,11 @@ class Problem(ProblemFields):
             Number of arms.
         horizon : int
             Number of stages.
-        prior : Beta
+        prior : Beta, Categorical, Normal, Gamma or States
             Of every arm.
         **settings
-            `pulls_per_stage`, `repeat`, `unit` and `terminal`, as of a problem, and `reward`, that
-            of every arm: by default 1 for a good outcome and 0 for a bad one.
+            `pulls_per_stage`, `repeat`, `unit` and `terminal`, as of a problem, and `reward` and
+            `noise_sd`, those of every arm: by default 1 for a good outcome and 0 for a bad one.
 
         Returns
         -------
@@ -249,14 +250,20 @@ class Problem(ProblemFields):
         return pulls
 
     @cached_property
-    def groups(self) -> "tuple[Group, ...]":
+    def groups(self) -> tuple[Group, ...]:
         """Exchangeable arms (same prior, reward, last reward), in order of first appearance."""
-        return _groups(self)
+        deploy = None if self.terminal is None else self.terminal.deploy
+        return groups_of(self.arms, self.horizon, deploy)
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether all outcomes are good or bad."""
+        return all(group.is_binary for group in self.groups)
 
     @property
     def group_of_arm(self) -> IntArray:
         """Position in `groups` of each arm's group, shape (K,)."""
-        return _group_of_arm(self.groups)
+        return group_of_arm(self.groups)
 
 
 def _check_unit(unit: int, pulls: int, repeat: bool) -> None:
@@ -267,86 +274,11 @@ def _check_unit(unit: int, pulls: int, repeat: bool) -> None:
 
 
 def _check_lengths(arm: Arm, position: int, horizon: int, most: int) -> None:
-    for outcome, value in (("good", arm.reward.good), ("bad", arm.reward.bad)):
+    own = ("factor",) if isinstance(arm.reward, Payoff) else ("good", "bad")
+    for outcome, value in ((name, getattr(arm.reward, name)) for name in own):
         if isinstance(value, tuple) and len(value) != horizon:
             rule = f"must be one number, or a list of {horizon}: one per stage"
             refuse(rule, found=value, at=("arms", position, "reward", outcome))
     if arm.terminal is not None and len(arm.terminal) != most + 1:
         rule = f"must have {most + 1} rows: one for each of 0 to {most} pulls"
         refuse(rule, found=arm.terminal, at=("arms", position, "terminal"))
-
-
-# -- groups of exchangeable arms ----------------------------------------------------------------
-
-
-# no == by content: arrays have none, and == of problems must not trip over their cached groups
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Exchangeable arms, and what kernels need to know of any one of them (arrays: read-only)."""
-
-    members: tuple[int, ...]  # positions of its arms in the problem
-    alpha: float  # prior good
-    beta: float  # prior bad
-    reward_good: FloatArray  # (stages,)
-    reward_bad: FloatArray  # (stages,)
-    terminal: FloatArray | None  # (slab,): row n, of n+1 entries, starts at n(n+1)/2
-
-    @property
-    def count(self) -> int:
-        """Number of arms in the group."""
-        return len(self.members)
-
-    @cached_property
-    def largest_reward(self) -> float:
-        """The largest of all rewards, last ones included, without its sign."""
-        parts = (self.reward_good, self.reward_bad, self.terminal)
-        return max(float(np.abs(part).max()) for part in parts if part is not None)
-
-
-# not kept in the problem: == compares what a problem keeps, and arrays cannot be compared so
-@lru_cache(maxsize=64)
-def _group_of_arm(groups: tuple[Group, ...]) -> IntArray:
-    group_of_arm = np.empty(sum(group.count for group in groups), dtype=np.int64)
-    for number, group in enumerate(groups):
-        group_of_arm[list(group.members)] = number
-    group_of_arm.flags.writeable = False
-    return group_of_arm
-
-
-class _Shared:
-    """Read-only arrays made by `build`, one object per content: equality is then identity."""
-
-    def __init__(self, build: Callable[[Any], FloatArray]) -> None:
-        self._build = build
-        self._by_source: dict[object, FloatArray] = {}
-        self._by_content: dict[bytes, FloatArray] = {}
-
-    def __call__(self, source: object) -> FloatArray:
-        # numbers by value, tuples by identity: neither is read again for each of many copies
-        key = source if isinstance(source, float) else ("id", id(source))
-        if key not in self._by_source:
-            array = self._build(source)
-            array.flags.writeable = False
-            self._by_source[key] = self._by_content.setdefault(array.tobytes(), array)
-        return self._by_source[key]
-
-
-def _groups(problem: Problem) -> tuple[Group, ...]:
-    T = problem.horizon
-    last_good = [] if problem.terminal is None else [problem.terminal.deploy]
-    last_bad = [0.0] * len(last_good)
-    good = _Shared(lambda reward: np.append(np.broadcast_to(reward, (T,)), last_good))
-    bad = _Shared(lambda reward: np.append(np.broadcast_to(reward, (T,)), last_bad))
-    flat = _Shared(lambda table: np.fromiter(chain.from_iterable(table), np.float64))
-
-    members: dict[object, list[int]] = {}
-    contents: dict[object, tuple[float, float, FloatArray, FloatArray, FloatArray | None]] = {}
-    for position, arm in enumerate(problem.arms):
-        reward_good, reward_bad = good(arm.reward.good), bad(arm.reward.bad)
-        terminal = None if arm.terminal is None else flat(arm.terminal)
-        # the arrays outlive this loop, so that their ids stay theirs
-        key = (arm.prior.good, arm.prior.bad, id(reward_good), id(reward_bad), id(terminal))
-        contents[key] = (arm.prior.good, arm.prior.bad, reward_good, reward_bad, terminal)
-        members.setdefault(key, []).append(position)
-
-    return tuple(Group(tuple(members[key]), *content) for key, content in contents.items())

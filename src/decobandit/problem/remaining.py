@@ -24,8 +24,8 @@ def remaining_problem(problem: Problem, stage: int, state: State) -> Problem:
     arms = tuple(
         Arm(
             name=arm.name,
-            prior=Beta(good=arm.prior.good + good, bad=arm.prior.bad + bad),
-            reward=Reward(good=later(arm.reward.good), bad=later(arm.reward.bad)),
+            prior=Beta(good=arm.beta.good + good, bad=arm.beta.bad + bad),
+            reward=Reward(good=later(arm.outcome_reward.good), bad=later(arm.outcome_reward.bad)),
             terminal=reached(arm, good, bad),
         )
         for arm, good, bad in zip(problem.arms, state.good, state.bad, strict=True)

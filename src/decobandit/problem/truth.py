@@ -39,7 +39,7 @@ def true_problem(
         _refuse_other_horizon(problem)
     priors = truth_prior
     if priors is None or isinstance(priors, Beta):
-        priors = [arm.prior if priors is None else priors for arm in problem.arms]
+        priors = [arm.beta if priors is None else priors for arm in problem.arms]
     if len(priors) != problem.number_of_arms:
         raise ValueError(f"truth_prior: {len(priors)} given; must be one, or one per arm")
     arms = tuple(
@@ -52,7 +52,7 @@ def true_problem(
 def _refuse_other_horizon(problem: Problem) -> None:
     listed = any(
         isinstance(reward, tuple) for arm in problem.arms
-        for reward in (arm.reward.good, arm.reward.bad)
+        for reward in (arm.outcome_reward.good, arm.outcome_reward.bad)
     )  # fmt: skip
     last = problem.terminal is not None or any(arm.terminal is not None for arm in problem.arms)
     if listed or last:

@@ -97,8 +97,8 @@ def arm_results(ledger: Ledger, control: int) -> tuple[ArmResult, ...]:
     """The results of every arm, in the order of the problem."""
     good, bad = np.array(ledger.good, float), np.array(ledger.bad, float)
     arms = ledger.problem.arms
-    a = np.array([arm.prior.good for arm in arms]) + good
-    b = np.array([arm.prior.bad for arm in arms]) + bad
+    a = np.array([arm.beta.good for arm in arms]) + good
+    b = np.array([arm.beta.bad for arm in arms]) + bad
     kinds = _rewards(ledger.problem, a, b)
     best = best_chances(*kinds).tolist() if len(arms) <= MAX_COMPARED else [None] * len(arms)
     better = _better(kinds, control)
@@ -117,9 +117,9 @@ def arm_results(ledger: Ledger, control: int) -> tuple[ArmResult, ...]:
                 rate=ledger.good[k] / pulls if pulls else None,
                 exact_interval=_ends(exact, k) if pulls else None,
                 wilson_interval=_ends(wilson, k) if pulls else None,
-                prior_good=arm.prior.good,
-                prior_bad=arm.prior.bad,
-                effective_sample_size=arm.prior.good + arm.prior.bad,
+                prior_good=arm.beta.good,
+                prior_bad=arm.beta.bad,
+                effective_sample_size=arm.beta.good + arm.beta.bad,
                 posterior_mean=float(a[k] / (a[k] + b[k])),
                 credible_interval=_ends(credible, k),
                 best=best[k],
@@ -170,8 +170,8 @@ def _rewards(problem: Problem, a: Floats, b: Floats) -> tuple[Floats, Floats, Fl
 
     Rewards that differ from stage to stage are averaged over the stages.
     """
-    good = np.array([float(np.mean(arm.reward.good)) for arm in problem.arms])
-    bad = np.array([float(np.mean(arm.reward.bad)) for arm in problem.arms])
+    good = np.array([float(np.mean(arm.outcome_reward.good)) for arm in problem.arms])
+    bad = np.array([float(np.mean(arm.outcome_reward.bad)) for arm in problem.arms])
     up = good >= bad
     low, span = np.minimum(good, bad), np.abs(good - bad)
     return np.where(up, a, b), np.where(up, b, a), low, span

@@ -85,7 +85,7 @@ def pending_probabilities(a: float, b: float, count: int) -> Floats:
 def posteriors(problem: Problem, pending: PendingState) -> Iterator[tuple[float, float]]:
     """Beta(a, b) of every arm given the recorded outcomes."""
     for arm, good, bad in zip(problem.arms, pending.good, pending.bad, strict=True):
-        yield arm.prior.good + good, arm.prior.bad + bad
+        yield arm.beta.good + good, arm.beta.bad + bad
 
 
 def drawn_state(problem: Problem, pending: PendingState, rng: np.random.Generator | None) -> State:

@@ -111,10 +111,12 @@ class Draft:
             problem = self._table_of_file().problem()
         except InvalidProblem as error:
             raise _bad_file(error) from None
+        if not problem.is_binary:  # outcomes that the form has no fields for
+            return self
         rows = tuple(
             Row(
-                arm.name, *(f"{x:.15g}" for x in (arm.prior.good, arm.prior.bad)),
-                *(_typed(x) for x in (arm.reward.good, arm.reward.bad)),
+                arm.name, *(f"{x:.15g}" for x in (arm.beta.good, arm.beta.bad)),
+                *(_typed(x) for x in (arm.outcome_reward.good, arm.outcome_reward.bad)),
             )
             for arm in problem.arms
         )  # fmt: skip

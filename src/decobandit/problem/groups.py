@@ -1,0 +1,158 @@
+"""Groups of exchangeable arms: what algorithms need to know of the arms of a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .arm_model import NOT_YET, Arm, Beta, Payoff
+from .kinds.base import Kind
+from .kinds.counted import Binary
+from .kinds.of_arm import kind_of
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+# no == by content: arrays have none, and == of problems must not trip over their cached groups
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Exchangeable arms, and what kernels need to know of any one of them (arrays: read-only).
+
+    A pull at stage t of an arm whose next outcome is expected to count x earns reward_base[t] +
+    reward_factor[t] x. Priors and rewards of good and bad outcomes are there for arms that have
+    such outcomes only: reading them of others is refused.
+    """
+
+    members: tuple[int, ...]  # positions of its arms in the problem
+    kind: Kind
+    rewards: tuple[FloatArray, FloatArray]  # (stages,) each: good and bad, or factor and base
+    terminal: FloatArray | None  # (slab,): row n, of n+1 entries, starts at n(n+1)/2
+
+    @property
+    def count(self) -> int:
+        """Number of arms in the group."""
+        return len(self.members)
+
+    @cached_property
+    def largest_reward(self) -> float:
+        """The largest of all rewards, last ones included, without its sign.
+
+        Of outcomes that are numbers, those of the prior's mean and three deviations of it.
+        """
+        parts = (
+            [*self.rewards] if self.is_binary else [self.reward_factor * x for x in self.kind.usual]
+        )
+        parts += [] if self.terminal is None else [self.terminal]
+        return max(float(np.abs(part).max()) for part in parts)
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether outcomes are good or bad."""
+        return isinstance(self.kind, Binary)
+
+    @property
+    def binary(self) -> Binary:
+        """The beta prior; a ValueError where outcomes are not good or bad."""
+        if not isinstance(self.kind, Binary):
+            raise ValueError(NOT_YET.format(self.kind.word))
+        return self.kind
+
+    @property
+    def alpha(self) -> float:
+        """Prior good."""
+        return self.binary.good
+
+    @property
+    def beta(self) -> float:
+        """Prior bad."""
+        return self.binary.bad
+
+    @property
+    def reward_good(self) -> FloatArray:
+        """Of a good outcome, (stages,)."""
+        return self._of_outcomes(0)
+
+    @property
+    def reward_bad(self) -> FloatArray:
+        """Of a bad outcome, (stages,)."""
+        return self._of_outcomes(1)
+
+    def _of_outcomes(self, position: int) -> FloatArray:
+        assert self.binary
+        return self.rewards[position]
+
+    @property
+    def reward_base(self) -> FloatArray:
+        """What a pull earns whatever the outcome, (stages,)."""
+        return self.rewards[1]
+
+    @cached_property
+    def reward_factor(self) -> FloatArray:
+        """What the expected outcome is multiplied by, (stages,)."""
+        return self.rewards[0] - self.rewards[1] if self.is_binary else self.rewards[0]
+
+
+# not kept in the problem: == compares what a problem keeps, and arrays cannot be compared so
+@lru_cache(maxsize=64)
+def group_of_arm(groups: tuple[Group, ...]) -> IntArray:
+    """Position of each arm's group, (arms,)."""
+    found = np.empty(sum(group.count for group in groups), dtype=np.int64)
+    for number, group in enumerate(groups):
+        found[list(group.members)] = number
+    found.flags.writeable = False
+    return found
+
+
+class _Shared:
+    """Read-only arrays made by `build`, one object per content: equality is then identity."""
+
+    def __init__(self, build: Callable[[Any], FloatArray]) -> None:
+        self._build = build
+        self._by_source: dict[object, FloatArray] = {}
+        self._by_content: dict[bytes, FloatArray] = {}
+
+    def __call__(self, source: object) -> FloatArray:
+        # numbers by value, tuples by identity: neither is read again for each of many copies
+        key = source if isinstance(source, float) else ("id", id(source))
+        if key not in self._by_source:
+            array = self._build(source)
+            array.flags.writeable = False
+            self._by_source[key] = self._by_content.setdefault(array.tobytes(), array)
+        return self._by_source[key]
+
+
+def groups_of(arms: Sequence[Arm], T: int, deploy: float | None) -> tuple[Group, ...]:
+    """Exchangeable arms (same prior, reward, last reward), in order of first appearance."""
+    last_good = [] if deploy is None else [deploy]
+    last_bad = [0.0] * len(last_good)
+    good = _Shared(lambda reward: np.append(np.broadcast_to(reward, (T,)), last_good))
+    bad = _Shared(lambda reward: np.append(np.broadcast_to(reward, (T,)), last_bad))
+    flat = _Shared(lambda table: np.fromiter(chain.from_iterable(table), np.float64))
+
+    members: dict[object, list[int]] = {}
+    contents: dict[object, tuple[Arm, tuple[FloatArray, FloatArray], FloatArray | None]] = {}
+    for position, arm in enumerate(arms):
+        prior, reward = arm.prior, arm.reward
+        if isinstance(reward, Payoff):
+            rewards = good(reward.factor), bad(0.0)
+            own: tuple[object, ...] = (prior, arm.noise_sd, reward.values)
+        else:
+            rewards = good(reward.good), bad(reward.bad)
+            own = (prior.good, prior.bad) if isinstance(prior, Beta) else (prior,)
+        terminal = None if arm.terminal is None else flat(arm.terminal)
+        # the arrays outlive this loop, so that their ids stay theirs
+        key = (*own, *map(id, rewards), id(terminal))
+        contents[key] = (arm, rewards, terminal)
+        members.setdefault(key, []).append(position)
+
+    return tuple(
+        Group(tuple(members[key]), kind_of(arm), rewards, terminal)
+        for key, (arm, rewards, terminal) in contents.items()
+    )

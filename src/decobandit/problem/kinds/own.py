@@ -1,0 +1,102 @@
+"""An arm of the user's own: named states, and where a pull leads from each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ...support import Floats, shown
+from ..priors import States
+from .base import Kind, Stats
+
+
+@dataclass(frozen=True)
+class Own(Kind):
+    """Statistics: pulls, position of the state. An outcome: its position in the state's `next`."""
+
+    table: States
+
+    word = "own"
+    finite = True
+    width = 2
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The states."""
+        return tuple(self.table.states)
+
+    @cached_property
+    def means(self) -> Floats:
+        """Expected reward of a pull by state."""
+        return np.array([state.mean for state in self.table.states.values()])
+
+    @property
+    def usual(self) -> tuple[float, float]:
+        return float(self.means.min()), float(self.means.max())
+
+    @cached_property
+    def _chances(self) -> Floats:
+        return self._by_outcome(lambda link: link[0], 0.0)
+
+    @cached_property
+    def _next(self) -> Floats:
+        return self._by_outcome(lambda link: float(self.names.index(link[1])), 0.0)
+
+    def _by_outcome(self, part: Callable[[tuple[float, str]], float], empty: float) -> Floats:
+        rows = [list(map(part, state.next.values())) for state in self.table.states.values()]
+        widest = max(map(len, rows))
+        return np.array([row + [empty] * (widest - len(row)) for row in rows])
+
+    def links(self, state: int) -> list[tuple[float, int]]:
+        """Chances of the outcomes of a pull in a state, and the states that follow."""
+        found = self.table.states[self.names[state]].next.values()
+        return [(chance, self.names.index(to)) for chance, to in found]
+
+    def fresh(self) -> Stats:
+        return (0, self.names.index(self.table.first))
+
+    def pulls(self, stats: Floats) -> Floats:
+        return stats[..., 0]
+
+    def mean(self, stats: Floats) -> Floats:
+        return self.means[stats[..., 1].astype(np.int64)]
+
+    def sd(self, stats: Floats) -> Floats:
+        raise ValueError("own arms: their states say nothing of how sure a mean is")
+
+    def after(self, stats: Floats, outcome: Floats) -> Floats:
+        state = stats[..., 1].astype(np.int64)
+        return np.stack([stats[..., 0] + 1.0, self._next[state, outcome.astype(np.int64)]], axis=-1)
+
+    def draw(self, stats: Floats, rng: np.random.Generator) -> Floats:
+        return np.zeros((*stats.shape[:-1], 0))  # nothing is unknown but what happens
+
+    def true_mean(self, parameters: Floats) -> Floats:
+        raise ValueError("own arms: they have states and no parameters")
+
+    def outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
+        below = np.cumsum(self._chances[stats[..., 1].astype(np.int64)], axis=-1)[..., :-1]
+        picked = (rng.random((*below.shape[:-1], 1)) >= below).sum(axis=-1)
+        return np.asarray(picked, dtype=float)
+
+    def value(self, stats: Floats, outcome: Floats) -> Floats:
+        return self.mean(stats)
+
+    def write(self, stats: Stats) -> str:
+        return f"{self.names[int(stats[1])]}/{int(stats[0])}"
+
+    def read(self, text: str) -> Stats:
+        name, slash, pulls = text.strip().partition("/")
+        if not slash or not pulls.isdigit() or name not in self.names:
+            raise ValueError(f"{text!r}; must be state/pulls, for example {self.names[0]}/0")
+        return (int(pulls), self.names.index(name))
+
+    def check(self, stats: Stats) -> None:
+        if stats[0] < 0 or not 0 <= stats[1] < len(self.names):
+            raise ValueError(f"{stats}; must be pulls, and the position of a state")
+
+    def read_outcome(self, text: object) -> float:
+        raise ValueError(f"outcome {shown(text)}; own arms: outcomes depend on the state")

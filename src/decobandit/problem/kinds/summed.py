@@ -1,0 +1,138 @@
+"""Outcomes that are numbers of which only pulls and sum matter: measurements and counts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...support import Floats, shown
+from .base import Kind, Stats, whole
+
+
+class Summed(Kind):
+    """Statistics: pulls, sum of the outcomes. Written sum/pulls."""
+
+    width = 2
+    finite = False
+
+    def fresh(self) -> Stats:
+        return (0, 0.0)
+
+    def pulls(self, stats: Floats) -> Floats:
+        return stats[..., 0]
+
+    def after(self, stats: Floats, outcome: Floats) -> Floats:
+        return np.asarray(stats + np.stack([np.ones_like(outcome), outcome], axis=-1))
+
+    def true_mean(self, parameters: Floats) -> Floats:
+        return parameters[..., 0]
+
+    def value(self, stats: Floats, outcome: Floats) -> Floats:
+        return outcome
+
+    def write(self, stats: Stats) -> str:
+        return f"{whole(stats[1])}/{int(stats[0])}"
+
+    def read(self, text: str) -> Stats:
+        total, slash, pulls = text.partition("/")
+        try:
+            if not slash or not pulls.strip().isdigit():
+                raise ValueError
+            stats = (int(pulls), float(total))
+        except ValueError:
+            raise ValueError(f"{text!r}; must be sum/pulls, for example {self.example}") from None
+        self.check(stats)
+        return stats
+
+    @property
+    def example(self) -> str:
+        """A state as text."""
+        return "4/2"
+
+    def check(self, stats: Stats) -> None:
+        pulls, total = stats
+        if pulls < 0 or not math.isfinite(total):
+            raise ValueError(f"{self.write(stats)}; must be a finite sum, and pulls zero or more")
+        if pulls == 0 and total != 0:
+            raise ValueError(f"{self.write(stats)}; without pulls the sum is 0")
+
+
+@dataclass(frozen=True)
+class Measured(Summed):
+    """Normal outcomes of known noise, normal prior on their mean."""
+
+    prior_mean: float
+    prior_sd: float
+    noise_sd: float
+
+    word = "normal"
+
+    @property
+    def example(self) -> str:
+        return "1.25/2"
+
+    @property
+    def pulls_of_prior(self) -> float:
+        """How many pulls the prior is worth."""
+        return (self.noise_sd / self.prior_sd) ** 2
+
+    def mean(self, stats: Floats) -> Floats:
+        k = self.pulls_of_prior
+        return np.asarray((k * self.prior_mean + stats[..., 1]) / (k + stats[..., 0]))
+
+    def sd(self, stats: Floats) -> Floats:
+        return np.asarray(self.noise_sd / np.sqrt(self.pulls_of_prior + stats[..., 0]))
+
+    def draw(self, stats: Floats, rng: np.random.Generator) -> Floats:
+        return np.asarray(rng.normal(self.mean(stats), self.sd(stats)))[..., None]
+
+    def outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
+        return np.asarray(rng.normal(parameters[..., 0], self.noise_sd))
+
+    def read_outcome(self, text: object) -> float:
+        try:
+            outcome = math.nan if isinstance(text, bool) else float(str(text))
+        except ValueError:
+            outcome = math.nan
+        if not math.isfinite(outcome):
+            raise ValueError(f"outcome {shown(text)}; must be a finite number")
+        return outcome
+
+
+@dataclass(frozen=True)
+class Counted(Summed):
+    """Poisson counts, gamma prior on their mean."""
+
+    shape: float
+    rate: float
+
+    word = "count"
+
+    def mean(self, stats: Floats) -> Floats:
+        return np.asarray((self.shape + stats[..., 1]) / (self.rate + stats[..., 0]))
+
+    def sd(self, stats: Floats) -> Floats:
+        return np.sqrt(self.shape + stats[..., 1]) / (self.rate + stats[..., 0])
+
+    def draw(self, stats: Floats, rng: np.random.Generator) -> Floats:
+        drawn = rng.standard_gamma(self.shape + stats[..., 1])
+        return np.asarray(drawn / (self.rate + stats[..., 0]))[..., None]
+
+    def outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
+        return np.asarray(rng.poisson(parameters[..., 0]), dtype=float)
+
+    def check(self, stats: Stats) -> None:
+        super().check(stats)
+        if stats[1] < 0 or stats[1] != int(stats[1]):
+            raise ValueError(f"{self.write(stats)}; the sum of counts is a whole number, not < 0")
+
+    def read_outcome(self, text: object) -> float:
+        try:
+            outcome = -1 if isinstance(text, bool) else int(str(text))
+        except ValueError:
+            outcome = -1
+        if outcome < 0:
+            raise ValueError(f"outcome {shown(text)}; must be a whole number, zero or more")
+        return float(outcome)

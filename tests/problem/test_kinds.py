@@ -1,0 +1,227 @@
+"""Kinds of arms in problems: files, refusals, groups; their statistics against formulas."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from decobandit import (
+    Arm,
+    Beta,
+    Categorical,
+    Gamma,
+    InvalidProblem,
+    Normal,
+    Payoff,
+    Problem,
+    ProblemError,
+    States,
+)  # fmt: skip
+from decobandit.problem import Kind, format_problem, kind_of, problem_from_dict, problem_to_dict
+
+OWN = {
+    "kind": "states",
+    "first": "new",
+    "states": {
+        "new": {"mean": 0.5, "next": {"hit": [0.5, "up"], "miss": [0.5, "down"]}},
+        "up": {"mean": 0.75, "next": {"hit": [0.75, "up"], "miss": [0.25, "down"]}},
+        "down": {"mean": 0.25, "next": {"any": [1.0, "down"]}},
+    },
+}
+TREE: dict[str, Any] = {
+    "horizon": 3,
+    "pulls_per_stage": 1,
+    "arms": [
+        {"name": "b", "prior": {"kind": "beta", "good": 1, "bad": 2}},
+        {"name": "n", "prior": {"kind": "normal", "mean": 0, "sd": 1}, "noise_sd": 2, "count": 2},
+        {
+            "name": "c",
+            "prior": {"kind": "categorical", "counts": [1, 1, 1]},
+            "reward": {"values": [0, 1, 3]},
+        },
+        {"name": "g", "prior": {"kind": "gamma", "shape": 2, "rate": 1}, "reward": {"factor": 0.5}},
+        {"name": "o", "prior": OWN},
+    ],
+}
+
+
+def test_kinds_are_written_and_read_again() -> None:
+    problem = problem_from_dict(TREE)
+    assert problem_from_dict(problem_to_dict(problem)) == problem
+    import tomllib
+
+    assert problem_from_dict(tomllib.loads(format_problem(problem))) == problem
+    assert [type(arm.prior) for arm in problem.arms] == [
+        Beta, Normal, Normal, Categorical, Gamma, States,
+    ]  # fmt: skip
+    assert [group.count for group in problem.groups] == [1, 2, 1, 1, 1]
+
+
+def test_good_and_bad_outcomes_are_written_as_ever() -> None:
+    assert problem_to_dict(problem_from_dict(TREE))["arms"][0] == {
+        "name": "b",
+        "prior": {"good": 1.0, "bad": 2.0},
+        "reward": {"good": 1.0, "bad": 0.0},
+    }
+
+
+@pytest.mark.parametrize(
+    ("arm", "change", "message"),
+    [
+        (
+            1,
+            {"noise_sd": None},
+            "arms[1].noise_sd: null is not allowed; must be given with a normal",
+        ),
+        (0, {"noise_sd": 1}, "arms[0].noise_sd: 1.0 is not allowed; must be left out unless"),
+        (
+            1,
+            {"prior": {"kind": "normal", "mean": 0, "sd": 0}},
+            "arms[1].prior.sd: 0 is not allowed",
+        ),
+        (1, {"prior": {"kind": "normal", "mean": 0}}, "arms[1].prior.sd: required key is missing"),
+        (
+            1,
+            {"prior": {"kind": "cauchy"}},
+            'arms[1].prior.kind: "cauchy" is not allowed; must be one',
+        ),
+        (
+            1,
+            {"prior": {"kind": "normal", "mean": 0, "sd": 1, "var": 2}},
+            "arms[1].prior.var: 2 is not allowed; must be left out: the keys are kind, mean, sd",
+        ),
+        (1, {"reward": {"good": 2}}, "arms[1].reward: a table is not allowed; must have a factor"),
+        (
+            0,
+            {"reward": {"factor": 2}},
+            "arms[0].reward: a table is not allowed; must have good and",
+        ),
+        (
+            2,
+            {"reward": {"values": [1, 2]}},
+            "arms[2].reward.values: a list of 2 is not allowed; must",
+        ),
+        (2, {"reward": None}, "arms[2].reward.values: null is not allowed; must be 3 numbers"),
+        (2, {"prior": {"kind": "categorical", "counts": [1]}}, "arms[2].prior.counts: a list of 1"),
+        (
+            3,
+            {"reward": {"values": [1]}},
+            "arms[3].reward.values: a list of 1 is not allowed; must be",
+        ),
+        (3, {"reward": {"factor": [1, 2]}}, "arms[3].reward.factor: a list of 2 is not allowed"),
+        (
+            3,
+            {"terminal": [[0.0]]},
+            "arms[3].terminal: a list of 1 is not allowed; must be left out",
+        ),
+        (
+            4,
+            {"prior": OWN | {"first": "x"}},
+            'arms[4].prior.first: "x" is not allowed; must be one of',
+        ),
+    ],
+)
+def test_refusals_name_the_key_the_value_and_the_rule(
+    arm: int, change: dict[str, Any], message: str
+) -> None:
+    arms = [dict(each) for each in TREE["arms"]]
+    arms[arm] |= change
+    with pytest.raises(ProblemError) as refused:
+        problem_from_dict(TREE | {"arms": arms})
+    assert str(refused.value).startswith(f"<dict>: {message}")
+
+
+def test_chances_of_own_states_sum_to_one() -> None:
+    with pytest.raises(
+        InvalidProblem, match=r"next: 0.9 is not allowed; must have chances that sum"
+    ):
+        States(first="a", states={"a": {"mean": 0, "next": {"x": (0.9, "a")}}})
+
+
+def test_what_is_not_there_for_a_kind_yet_says_so() -> None:
+    group = problem_from_dict(TREE).groups[1]
+    with pytest.raises(ValueError, match="not yet for normal arms: only for good and bad outcomes"):
+        assert group.alpha
+
+
+KINDS = [kind_of(arm) for arm in problem_from_dict(TREE).arms]
+
+
+@pytest.mark.parametrize("kind", KINDS[:5])
+def test_draws_have_the_mean_and_sd_that_statistics_say(kind: Kind) -> None:
+    rng = np.random.default_rng(2)
+    stats = np.array(kind.fresh(), dtype=float)
+    for _ in range(4):
+        parameters = kind.draw(stats, rng)
+        stats = kind.after(stats, kind.outcome(parameters, stats, rng))
+    assert kind.pulls(stats) == 4
+    drawn = kind.true_mean(kind.draw(np.tile(stats, (20_000, 1)), rng))
+    error = float(kind.sd(stats)) / np.sqrt(20_000)
+    assert drawn.mean() == pytest.approx(float(kind.mean(stats)), abs=5 * error)
+    assert drawn.std() == pytest.approx(float(kind.sd(stats)), rel=0.05)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_means_are_kept_by_what_is_observed(kind: Kind) -> None:
+    """E of the value of an outcome is the mean, and but for own states E of the next mean is."""
+    rng = np.random.default_rng(3)
+    stats = np.tile(np.array(kind.fresh(), dtype=float), (40_000, 1))
+    outcomes = kind.outcome(kind.draw(stats, rng), stats, rng)
+    mean = float(kind.mean(stats[0]))
+    values = kind.value(stats, outcomes)
+    assert values.mean() == pytest.approx(mean, abs=5 * max(values.std(), 1e-9) / 200)
+    if kind.word != "own":
+        following = kind.mean(kind.after(stats, outcomes))
+        assert following.mean() == pytest.approx(mean, abs=5 * following.std() / 200)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "stats"),
+    [
+        (KINDS[0], "3/5", (3, 2)),
+        (KINDS[1], "-1.25/2", (2, -1.25)),
+        (KINDS[3], "2+0+1", (2, 0, 1)),
+        (KINDS[4], "7/3", (3, 7)),
+        (KINDS[5], "up/2", (2, 1)),
+    ],
+)
+def test_states_are_written_and_read(kind: Kind, text: str, stats: tuple[float, ...]) -> None:
+    assert kind.read(text) == stats
+    assert kind.write(stats) == text
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "message"),
+    [
+        (KINDS[0], "5/3", "5 good of 3 pulls; good cannot exceed pulls"),
+        (KINDS[1], "1.5", "'1.5'; must be sum/pulls, for example 1.25/2"),
+        (KINDS[1], "1/0", "1/0; without pulls the sum is 0"),
+        (KINDS[3], "1+2", "'1+2'; must be 3 counts, for example 0+1+2"),
+        (KINDS[4], "1.5/2", "1.5/2; the sum of counts is a whole number"),
+        (KINDS[5], "sideways/1", "'sideways/1'; must be state/pulls, for example new/0"),
+    ],
+)
+def test_states_that_cannot_be_are_refused(kind: Kind, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        kind.read(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "outcome", "rule"),
+    [
+        (KINDS[0], "2", "must be good, bad, 1 or 0"),
+        (KINDS[1], "nan", "must be a finite number"),
+        (KINDS[3], "3", "must be the number of a class, 0 to 2"),
+        (KINDS[4], "-1", "must be a whole number, zero or more"),
+    ],
+)
+def test_outcomes_are_checked_against_the_kind(kind: Kind, outcome: str, rule: str) -> None:
+    with pytest.raises(ValueError, match=rule):
+        kind.read_outcome(outcome)
+
+
+def test_equal_arms_of_any_kind() -> None:
+    problem = Problem.uniform(arms=2, horizon=4, prior=Normal(1, 2), noise_sd=3)
+    assert problem.arms[1] == Arm(name="arm-2", prior=Normal(1, 2), noise_sd=3)
+    assert problem.arms[0].reward == Payoff()
