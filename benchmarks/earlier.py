@@ -77,7 +77,7 @@ def main() -> None:
         for number in range(given.rounds):
             for which, place in places.items():
                 print(f"round {number + 1}: {which}", file=sys.stderr)
-                for name, seconds in seconds_of(place).items():
+                for name, seconds in seconds_of(place, Path(folder) / which).items():
                     best[which][name] = min(seconds, best[which].get(name, seconds))
     print(f"| work | CPU s at {given.revision[:10]} | CPU s now | ratio |\n|---|---|---|---|")
     for name in WORK:
@@ -85,9 +85,9 @@ def main() -> None:
         print(f"| {name} | {earlier:.4f} | {now:.4f} | {earlier / now:.2f} |")
 
 
-def seconds_of(place: Path) -> dict[str, float]:
+def seconds_of(place: Path, cache: Path) -> dict[str, float]:
     """CPU seconds of each piece of work, by the package in a folder."""
-    env = {**os.environ, "PYTHONPATH": str(place), "NUMBA_CACHE_DIR": str(place.parent / "cache")}
+    env = {**os.environ, "PYTHONPATH": str(place), "NUMBA_CACHE_DIR": str(cache)}
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], input=json.dumps(WORK), env=env, capture_output=True,
         text=True, check=False,
