@@ -14,12 +14,10 @@ from decobandit import (
     State,
     Terminal,
     best_bound,
-    evaluate,
+    follow,
     information_bound,
     load_problem,
-    optimum,
     save_problem,
-    simulate,
     solve,
 )
 from decobandit.problem import best_mean_reward, problem_to_dict, remaining_problem
@@ -74,9 +72,9 @@ def test_the_best_arm_takes_the_whole_batch() -> None:
     assert draws == pytest.approx(0.75, abs=2e-3)
 
 
-@pytest.mark.parametrize("use", [optimum, evaluate, simulate, information_bound])
+@pytest.mark.parametrize("use", [information_bound, follow])
 def test_what_serves_single_pulls_only_refuses_batches(use: object) -> None:
-    with pytest.raises(ValueError, match="not yet for problems with repeat = true"):
+    with pytest.raises(ValueError, match="not for problems with repeat = true"):
         use(BATCH)  # type: ignore[operator]
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from decobandit import Beta, Problem, Reward, Terminal, make_policy, simulate
+from decobandit import Beta, Problem, Reward, Terminal, gap, make_policy, simulate
 from helpers.batch_oracles import random_problem
 from helpers.batch_values import policy_value, value_at_truth
 
@@ -92,3 +92,15 @@ def test_an_allotment_that_is_no_batch_is_refused() -> None:
     policy.share_units = lambda stage, pulls, good, rng: np.ones_like(pulls)[:, :] * 2  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match=r"'equal' allots \(4, 4\) at stage 0; must be 4 pulls"):
         simulate(ONLY_DEPLOYED, policy, draws=10)
+
+
+def test_the_gap_by_stage_adds_up() -> None:
+    policy = make_policy(ONLY_DEPLOYED, "greedy")
+    found = gap(ONLY_DEPLOYED, policy, draws=4000, per_draw=1)
+    assert found.method == "simulated"
+    assert found.gap == pytest.approx(found.shortfall + found.congestion)
+    exact = found.upper_bound - policy_value(policy)
+    assert found.gap == pytest.approx(exact, abs=4.5 * found.value_se)
+    assert len(found.stages) == 3
+    with pytest.raises(ValueError, match="simulated, not exact"):
+        gap(ONLY_DEPLOYED, policy, method="exact")

@@ -24,12 +24,22 @@ import numpy as np
 import numpy.typing as npt
 
 from .._version import __version__
-from ..arm import Relaxation
+from ..arm import BatchRelaxation, Relaxation
 from ..evaluation import Occupied, TooManyStates, evaluate
 from ..policies import DEFAULT_POLICY, Context, Policy, in_order, make_policies
 from ..prices import DualSolution
 from ..problem import DEFAULT_TIES, Problem, TieRule, tie_rule
-from ..simulation import Estimate, Player, World, check_sizes, estimate, play
+from ..simulation import (
+    Dual,
+    Estimate,
+    Played,
+    Player,
+    World,
+    check_sizes,
+    estimate,
+    play,
+    play_batches,
+)  # fmt: skip
 from ..support import Report, Rng, former_attribute, former_spellings, obeys_workers, seed_of
 
 Floats = npt.NDArray[np.float64]
@@ -216,6 +226,9 @@ def gap(
     context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
     (policy,) = make_policies(context, [policy])
     solution = context.solution
+    world = World(problem, draws=draws, per_draw=per_draw, seed=seed)
+    if problem.repeat:
+        return _of_batches(policy, solution, method, world, workers, progress)
     relaxation = Relaxation(solution.problem, solution.prices)
     if method != "simulated":
         try:
@@ -226,8 +239,21 @@ def gap(
         except ValueError:  # draws arms with unknown probabilities
             if method == "exact" or not policy.draws_arms:
                 raise
-    world = World(solution.problem, draws=draws, per_draw=per_draw, seed=seed)
-    return _simulated(policy, relaxation, world, workers, progress)
+    player = Player(policy, problem.horizon)
+    played = play([player], world, relaxation, workers, progress, by_stage=True)
+    return _simulated(policy, relaxation, world, played)
+
+
+def _of_batches(
+    policy: Policy, solution: DualSolution, method: str | None, world: World,
+    workers: int | None, progress: Report | None,
+) -> Gap:  # fmt: skip
+    if method == "exact":
+        raise ValueError("method: in batches the gap is simulated, not exact")
+    tables = BatchRelaxation(solution.problem, solution.prices, grid=0)
+    turns = [(policy, world.problem.horizon)]
+    played = play_batches(turns, world, tables, workers, progress, by_stage=True)
+    return _simulated(policy, tables, world, played)
 
 
 def check_method(method: str | None) -> None:
@@ -269,12 +295,7 @@ def _exact(policy: Policy, relaxation: Relaxation, progress: Report | None) -> G
     )
 
 
-def _simulated(
-    policy: Policy, relaxation: Relaxation, world: World, workers: int | None,
-    progress: Report | None,
-) -> Gap:  # fmt: skip
-    player = Player(policy, world.problem.horizon)
-    played = play([player], world, relaxation, workers, progress, by_stage=True)
+def _simulated(policy: Policy, relaxation: Dual, world: World, played: Played) -> Gap:
     assert played.gap_terms is not None
     sums = played.gap_terms.sum(axis=0)  # (stages, 2, 2)
     terms = [[_mean(sums[t, i], world.draws) for i in range(2)] for t in range(len(sums))]

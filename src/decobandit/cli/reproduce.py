@@ -13,7 +13,7 @@ from .options import Workers
 from .output import say
 
 # typer takes several values of an enumeration, not of a Literal
-Part = StrEnum("Part", ["table1", "figure2", "figure3", "figure4", "all"])
+Part = StrEnum("Part", ["table1", "figure2", "figure3", "figure4", "batches", "all"])
 PARTS = [part.value for part in Part if part != "all"]
 INTERRUPTED = 130
 
@@ -36,7 +36,7 @@ def reproduce(
     ),
     workers: Workers = None,
 ) -> None:
-    """Compute the paper's tables and figures again, beside the numbers that it printed."""
+    """Compute published tables and figures again, beside what was printed."""
     make_folder(out)
     chosen = [part.value for part in what or () if part != "all"]
     reproduced(chosen or PARTS, scale, out)

@@ -27,10 +27,10 @@ from ..problem import (
     Truth,
     best_mean_reward,
     check_truth,
-    refuse_batches,
 )
 from ..support import Floats, Report, former_attribute, obeys_workers
-from .forward import Forward, Occupied, TooManyStates, Watch
+from .batch_forward import evaluate_batches
+from .forward import Forward, Occupied, TooManyStates, Total, Watch
 
 __all__ = [
     "Evaluation",
@@ -188,14 +188,13 @@ def evaluate(
     problem, policy = in_order(problem, policy, "evaluate")
     began = time.perf_counter()
     known = None if truth is None else check_truth(truth, problem)
-    refuse_batches(problem, "exact evaluation")
     made = make_policy(problem, policy, tol=tol, ties=ties, solution=solution)
-    forward = Forward(problem, known, limit_states, progress, watch, name=made.name)
-    if made.has_table:
-        total = forward.by_index(made)
+    if problem.repeat:
+        _refuse_watch(watch)
+        total = evaluate_batches(made, known, limit_states, progress)
     else:
-        _refuse_unknown_chances(made)
-        total = forward.by_asking(made)
+        forward = Forward(problem, known, limit_states, progress, watch, name=made.name)
+        total = _followed(forward, made)
     value = float(total.rewards.sum()) + total.last_reward
     best = best_mean_reward(problem, known)
     rewards = total.rewards.copy()
@@ -217,6 +216,18 @@ def evaluate(
         arm_pulls=None if known is None else arm_pulls,
         best_arm_probability=total.best_arm,
     )
+
+
+def _followed(forward: Forward, policy: Policy) -> Total:
+    if policy.has_table:
+        return forward.by_index(policy)
+    _refuse_unknown_chances(policy)
+    return forward.by_asking(policy)
+
+
+def _refuse_watch(watch: Watch | None) -> None:
+    if watch is not None:
+        raise ValueError("watch: single arms are not followed in batches")
 
 
 def _refuse_unknown_chances(policy: Policy) -> None:

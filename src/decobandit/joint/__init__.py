@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from .batch_states import Batches as Batches
+    from .batch_states import Shape as Shape
     from .exact_optimum import Optimum as Optimum
     from .exact_optimum import TooLarge as TooLarge
     from .exact_optimum import count_states as count_states

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import comb, floor, log10
 from typing import Any
 
-from ..problem import Problem, check_problem, refuse_batches
+from ..problem import Problem, check_problem
 from ..support import (
     Report,
     obeys_workers,
@@ -21,6 +21,8 @@ from ..support import (
     worker_count,
 )
 from ..support import limit_bytes as machine_limit
+from .batch_optimum import MOST_WORK, count_batch_states, sweep_batches, work
+from .batch_states import least_states, number_of_shares
 from .joint_states import Counted, JointValues, columns, count
 from .joint_sweep import sweep, sweep_two_arms, two_arm_states
 
@@ -111,7 +113,12 @@ def count_states(problem: Problem) -> tuple[int, int]:
     >>> count_states(Problem.uniform(arms=2, horizon=4))
     (19, 10)
     """
-    refuse_batches(check_problem(problem), "exact optimum")
+    check_problem(problem)
+    if problem.repeat:
+        if least_states(problem) > MOST_STATES:
+            return least_states(problem), least_states(problem)
+        stored = count_batch_states(problem)
+        return sum(stored), max(stored)
     states = count(problem).states
     return sum(states), max(states)
 
@@ -156,8 +163,10 @@ def optimum(
     >>> round(optimum(Problem.uniform(arms=2, horizon=4)).value, 6)
     2.277778
     """
-    refuse_batches(check_problem(problem), "exact optimum")
+    check_problem(problem)
     began = time.perf_counter()
+    if problem.repeat:
+        return _of_batches(problem, keep, limit_bytes, progress or silent, began)
     counted = count(problem)
     dense = problem.number_of_arms == 2 and problem.pulls_per_stage == 1 and not keep
     limit = machine_limit() if limit_bytes is None else limit_bytes
@@ -180,6 +189,31 @@ def optimum(
         problem=problem,
         tables=tables,
     )
+
+
+def _of_batches(
+    problem: Problem, keep: bool, limit_bytes: int | None, report: Report, began: float
+) -> Optimum:
+    if keep:
+        raise ValueError("keep: the values of joint states are not kept in batches")
+    limit, least = machine_limit() if limit_bytes is None else limit_bytes, least_states(problem)
+    advice = "use 'deco solve' for a bound or 'deco simulate' for a policy, or a larger unit"
+    # values of two stages, and copies of a shape that are under way
+    if 16 * least > limit or work(problem) > MOST_WORK:
+        raise TooLarge(
+            f"exact optimum needs {_number(least)} states or more, each with "
+            f"{_number(number_of_shares(problem))} ways to share a batch (limits: {_size(limit)}, "
+            f"{_number(MOST_WORK)} states times ways); {advice}"
+        )
+    states = count_batch_states(problem)
+    needed = 16 * max(states)
+    if needed > limit:
+        raise TooLarge(
+            f"exact optimum needs {_number(sum(states))} states and {_size(needed)} (limit "
+            f"{_size(limit)}); {advice}"
+        )
+    value = sweep_batches(problem, report)
+    return Optimum(value, sum(states), needed, time.perf_counter() - began, problem)
 
 
 # -- sizes --------------------------------------------------------------------------------------

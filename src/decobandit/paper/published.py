@@ -1,4 +1,4 @@
-"""The numbers printed in the paper."""
+"""The numbers printed in the paper, and those of others on batches."""
 
 from __future__ import annotations
 
@@ -21,16 +21,35 @@ class PublishedRow:
 
 
 @dataclass(frozen=True)
+class PublishedBatches:
+    """Simple regret of five policies in batches of 100 pulls, by Che and Namkoong."""
+
+    arms: int
+    horizon: int
+    uniform: float
+    thompson: float
+    top_two: float
+    myopic: float
+    rho: float
+
+
+@dataclass(frozen=True)
 class Published:
     """The file published.toml."""
 
     table1: tuple[PublishedRow, ...]
+    batches: tuple[PublishedBatches, ...]
     claims: dict[str, str]
 
 
 def table1() -> tuple[PublishedRow, ...]:
     """The seven rows of Table 1."""
     return _published().table1
+
+
+def batches() -> tuple[PublishedBatches, ...]:
+    """The four cells of batches."""
+    return _published().batches
 
 
 def claims() -> dict[str, str]:

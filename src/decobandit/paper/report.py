@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment
 
 from .._version import __version__
+from .batches import Row as BatchRow
 from .claims import Verdict
 from .table1 import Row
 
@@ -89,6 +90,24 @@ def table1_section(rows: Sequence[Row]) -> Section:
             "DeCo's value depends on which of them is found.",
         ),
         header,
+        lines,
+    )
+
+
+def batches_section(rows: Sequence[BatchRow]) -> Section:
+    """Simple regret in batches, beside published figures."""
+    lines = [
+        (
+            row.prior, str(row.arms), str(row.horizon), row.policy,
+            "-" if row.published is None else f"{row.published:.5f}",
+            f"{row.regret:.5f} ± {row.regret_se:.5f}", f"{row.unavoidable:.5f}",
+        )
+        for row in rows
+    ]  # fmt: skip
+    return Section(
+        "Batches: simple regret",
+        ("Batches of 100 pulls; published by Che and Namkoong, arXiv 2303.11582.",),
+        ("prior", "arms", "batches", "policy", "published", "ours", "no policy has less"),
         lines,
     )
 

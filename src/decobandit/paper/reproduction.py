@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from ..figures import save_figure
 from ..studies import csv_text
 from ..support import Progress, Report, obeys_workers, silent, write_whole
-from . import claims, figure2, figure3, figure4, published, table1
+from . import batches, claims, figure2, figure3, figure4, published, table1
 from .claims import Verdict
-from .report import ReportPage, Section, claims_section, embedded, table1_section
+from .report import ReportPage, Section, batches_section, claims_section, embedded, table1_section
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
     from matplotlib.figure import Figure
 
-PARTS = ("table1", "figure2", "figure3", "figure4")
+PARTS = ("table1", "figure2", "figure3", "figure4", "batches")
 
 
 @obeys_workers
@@ -92,11 +92,27 @@ def _figure4(scale: str, folder: Path, progress: Report) -> tuple[list[Section],
     return [Section(title, [figure4.caption(sizes)], figure=drawn)], claims.of_figure4(points)
 
 
+def _batches(scale: str, folder: Path, progress: Report) -> tuple[list[Section], list[Verdict]]:
+    total, done = len(batches.cells(scale)), 0
+
+    def told(line: str) -> None:
+        nonlocal done
+        done += 1
+        progress(Progress("batches", done, total))
+
+    rows = batches.run(scale, _cells("batches", scale, folder), told)
+    write_whole(folder / "batches.csv", batches.to_csv(rows))
+    text = batches.to_markdown(rows, command=f"deco reproduce batches --scale {scale}")
+    write_whole(folder / "batches.md", text)
+    return [batches_section(rows)], []
+
+
 _DO: dict[str, Callable[[str, Path, Report], tuple[list[Section], list[Verdict]]]] = {
     "table1": _table1,
     "figure2": _figure2,
     "figure3": _figure3,
     "figure4": _figure4,
+    "batches": _batches,
 }
 
 

@@ -20,6 +20,6 @@ def refuse_batches(problem: Problem, what: str) -> None:
     """A ValueError for problems whose arms share the pulls of a stage; `what` is not for them."""
     if problem.repeat:
         raise ValueError(
-            f"{what}: not yet for problems with repeat = true, whose arms share the pulls of a "
-            "stage; solve(problem) bounds them"
+            f"{what}: not for problems with repeat = true, whose arms share the pulls of a stage; "
+            "use solve for a bound, simulate or evaluate for policies, optimum for small ones"
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from .batch_playing import play_batches as play_batches
     from .draws import CHUNK as CHUNK
     from .draws import World as World
     from .estimators import MIN_DRAWS as MIN_DRAWS
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from .estimators import estimate as estimate
     from .estimators import mean_estimate as mean_estimate
     from .estimators import regression as regression
+    from .played import Dual as Dual
+    from .played import Played as Played
     from .playing import Player as Player
     from .playing import play as play
     from .results import PolicyResult as PolicyResult

@@ -169,8 +169,10 @@ def _book_gap(
         group, n, g, where = distinct_states(world.problem, wave.pulls, wave.good)
         values = values_of_states(gap, stage, group, n, g)
         net = values - price * np.arange(values.shape[1])
-        loss = net.max(axis=1)[where] - net[where, given // world.problem.unit]
-        short = np.where(given > 0, loss, 0.0).sum(axis=1)
+        units = given // world.problem.unit
+        loss = net.max(axis=1)[where] - net[where, units]
+        # more units than the arm is worth at the price, or fewer
+        short = np.where(units > net.argmax(axis=1)[where], loss, 0.0).sum(axis=1)
         total = loss.sum(axis=1)
     else:
         alpha, beta = world.priors

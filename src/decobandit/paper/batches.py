@@ -1,0 +1,184 @@
+"""Batches on the benchmark of Che and Namkoong: simple regret beside the published figures.
+
+A hundred pulls per stage, nothing is earned before the deployment of one arm. Policies that need
+prices share a batch in units of 10 pulls, the others in single pulls, as published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from .._version import __version__
+from ..policies import Context
+from ..problem import Arm, Beta, Problem, Reward, Terminal, best_mean_reward
+from ..simulation import simulate
+from ..studies import csv_text
+from .kept_files import kept
+from .published import batches
+
+PULLS, UNIT = 100, 10
+DRAWS = {"quick": 500, "paper": 10_000}
+SEED = 1
+ERROR = 0.0002  # of the published figures
+IN_UNITS = ("deco", "deco-repriced")
+# in single pulls: the policy, and what it is called where it was published
+PUBLISHED = {
+    "equal": "uniform",
+    "thompson-shares": "thompson",
+    "top-two": "top_two",
+    "knowledge-gradient": "myopic",
+    "rho": "rho",
+}
+PRIORS: dict[str, Callable[[int, int], Beta]] = {
+    "flat": lambda k, arms: Beta(100.0, 100.0),
+    "descending": lambda k, arms: Beta(100.0 - 10.0 * k / arms, 100.0),
+    "top half": lambda k, arms: Beta(110.0 if 2 * k < arms else 100.0, 100.0),
+}
+
+
+@dataclass(frozen=True)
+class BatchCell:
+    """What a cell is computed from."""
+
+    prior: str
+    arms: int
+    horizon: int
+    draws: int
+
+    def problem(self, unit: int) -> Problem:
+        """Simple regret: only the deployment pays."""
+        prior = PRIORS[self.prior]
+        return Problem(
+            horizon=self.horizon,
+            pulls_per_stage=PULLS,
+            repeat=True,
+            unit=unit,
+            arms=tuple(
+                Arm(name=f"arm-{k + 1}", prior=prior(k, self.arms), reward=Reward(good=0.0))
+                for k in range(self.arms)
+            ),
+            terminal=Terminal(deploy=1.0),
+        )
+
+
+@dataclass(frozen=True)
+class Row:
+    """One policy in one cell."""
+
+    prior: str
+    arms: int
+    horizon: int
+    policy: str
+    published: float | None
+    regret: float
+    regret_se: float
+    seconds: float
+    unavoidable: float  # the best success probability, less the bound: no policy has less
+
+
+def cells(scale: str) -> list[BatchCell]:
+    """The four published ones, and two other priors."""
+    draws = DRAWS[scale]
+    flat = [BatchCell("flat", row.arms, row.horizon, draws) for row in batches()]
+    return [*flat, *(BatchCell(prior, 10, 10, draws) for prior in ("descending", "top half"))]
+
+
+def run(
+    scale: str, folder: Path | None = None, report: Callable[[str], None] = lambda line: None
+) -> list[Row]:
+    """All cells; those in `folder` are read again from there."""
+    rows: list[Row] = []
+    for cell in cells(scale):
+        name = f"{cell.prior.replace(' ', '-')}-{cell.arms}-arms-{cell.horizon}-batches"
+        compute = partial(_rows, cell)
+        rows += kept(folder, name, cell, TypeAdapter(list[Row]), compute)
+        report(f"{name} done")
+    return rows
+
+
+def _rows(cell: BatchCell) -> list[Row]:
+    coarse, fine = cell.problem(UNIT), cell.problem(1)
+    solution = Context(coarse).solution
+    best = best_mean_reward(coarse)
+    assert best is not None
+    sizes = {"draws": cell.draws, "per_draw": 1, "rng": SEED}
+    found = [
+        *simulate(coarse, list(IN_UNITS), solution=solution, **sizes).results,  # type: ignore[arg-type]
+        *simulate(fine, list(PUBLISHED), **sizes).results,  # type: ignore[arg-type]
+    ]
+    printed = {row.arms: row for row in batches() if row.horizon == cell.horizon}
+    rows = []
+    for result in found:
+        assert result.regret is not None
+        assert result.regret_se is not None
+        known = None
+        if cell.prior == "flat" and result.policy in PUBLISHED:
+            known = float(getattr(printed[cell.arms], PUBLISHED[result.policy]))
+        rows.append(
+            Row(
+                cell.prior,
+                cell.arms,
+                cell.horizon,
+                result.policy,
+                known,
+                result.regret,
+                result.regret_se,
+                result.seconds + result.preparation_seconds,
+                best - solution.upper_bound,
+            )
+        )
+    return rows
+
+
+def to_csv(rows: Sequence[Row]) -> str:
+    """The rows with all their digits."""
+    return csv_text(Row, rows)
+
+
+def to_markdown(rows: Sequence[Row], *, command: str) -> str:
+    """The page: a table per cell, published figures beside ours."""
+    lines = [
+        "# Batches: simple regret beside published figures",
+        "",
+        f"Written by `{command}` (decobandit {__version__}). {PULLS} pulls per stage, "
+        "shared freely; only the arm that is deployed at the end earns, its success probability. "
+        "Simple regret: the best arm's success probability minus that. ±: one standard error.",
+        "",
+        "Published: Che and Namkoong, *Adaptive experimentation at scale* "
+        "([arXiv 2303.11582](https://arxiv.org/abs/2303.11582)), errors about .0002. `deco` and "
+        f"`deco-repriced` share a batch in units of {UNIT} pulls, the others in single pulls. *No "
+        "policy has less*: from the certified bound of the dual, in the same units. Priors: flat, "
+        "all Beta(100, 100); descending, Beta(100 - 10 k / K, 100) for k = 0 .. K-1; top half, "
+        "Beta(110, 100) for one half of the arms and Beta(100, 100) for the other.",
+    ]
+    for cell in dict.fromkeys((row.prior, row.arms, row.horizon) for row in rows):
+        own = [row for row in rows if (row.prior, row.arms, row.horizon) == cell]
+        rho = next((row.published for row in own if row.policy == "rho"), None)
+        lines += [
+            "",
+            f"## {cell[1]} arms, {cell[2]} batches, prior {cell[0]}",
+            "",
+            "| policy | published | here | difference, in errors | to published RHO | seconds |",
+            "|:--|--:|--:|--:|--:|--:|",
+            *(_line(row, rho) for row in sorted(own, key=lambda row: row.regret)),
+            "",
+            f"No policy has less than {own[0].unavoidable:.5f}.",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _line(row: Row, rho: float | None) -> str:
+    apart = "-"
+    if row.published is not None:
+        apart = f"{(row.regret - row.published) / (ERROR**2 + row.regret_se**2) ** 0.5:+.1f}"
+    to_best = "-" if rho is None else f"{row.regret / rho - 1.0:+.1%}"
+    published = "-" if row.published is None else f"{row.published:.5f}"
+    return (
+        f"| `{row.policy}` | {published} | {row.regret:.5f} ± {row.regret_se:.5f} | {apart} "
+        f"| {to_best} | {row.seconds:.0f} |"
+    )

@@ -1,0 +1,78 @@
+"""Exact values of policies in batches, against a recursion over dictionaries."""
+
+import numpy as np
+import pytest
+
+from decobandit import Problem, Reward, Terminal, TooManyStates, evaluate, make_policy, optimum
+from helpers.batch_oracles import random_problem
+from helpers.batch_values import policy_value, value_at_truth
+from helpers.program import deco as run_deco
+
+SMALL = Problem.uniform(
+    arms=2, horizon=2, pulls_per_stage=4, unit=2, repeat=True, terminal=Terminal(deploy=6.0),
+    reward=Reward(good=1.0, bad=-0.5),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["plain", "deployment", "tables"])
+def test_values_are_those_of_the_recursion(kind: str) -> None:
+    rng = np.random.default_rng(12)
+    for _ in range(4):
+        problem = random_problem(rng, kind)
+        best = optimum(problem).value
+        for name in ("deco", "greedy", "equal"):
+            policy = make_policy(problem, name)
+            found = evaluate(problem, policy)
+            assert found.value == pytest.approx(policy_value(policy), abs=1e-9)
+            assert found.value <= best + 1e-9
+            assert found.probability == pytest.approx(1.0)
+            pulls = problem.horizon * problem.pulls_per_stage
+            assert sum(found.group_pulls) == pytest.approx(pulls)
+
+
+def test_moments_at_a_truth() -> None:
+    truth = (0.7, 0.4)
+    for name in ("greedy", "deco-repriced"):
+        policy = make_policy(SMALL, name)
+        found = evaluate(SMALL, policy, truth=truth)
+        assert found.value == pytest.approx(value_at_truth(policy, truth), abs=1e-9)
+        assert found.variance is not None
+        assert found.arm_pulls is not None
+        assert sum(found.arm_pulls) == pytest.approx(8.0)
+
+
+def test_the_variance_of_equal_allocation_is_binomial() -> None:
+    problem = Problem.uniform(arms=2, horizon=2, pulls_per_stage=4, unit=2, repeat=True)
+    found = evaluate(problem, "equal", truth=(0.7, 0.4))
+    assert found.value == pytest.approx(4 * 0.7 + 4 * 0.4)
+    assert found.variance == pytest.approx(4 * 0.7 * 0.3 + 4 * 0.4 * 0.6)
+    # the better arm has more good outcomes of 4, or as many and half of the ties
+    chance = sum(
+        _binomial(a, 0.7) * _binomial(b, 0.4) * (1.0 if a > b else 0.5 * (a == b))
+        for a in range(5) for b in range(5)
+    )  # fmt: skip
+    assert found.best_arm_probability == pytest.approx(chance)
+
+
+def _binomial(x: int, p: float) -> float:
+    return float([1, 4, 6, 4, 1][x] * p**x * (1 - p) ** (4 - x))
+
+
+def test_policies_that_draw_are_refused() -> None:
+    for policy in (make_policy(SMALL, "thompson"), make_policy(SMALL, "equal", ties="random")):
+        with pytest.raises(ValueError, match="cannot be evaluated exactly; simulate it"):
+            evaluate(SMALL, policy)
+
+
+def test_too_many_states_are_refused() -> None:
+    with pytest.raises(TooManyStates, match="more than 10 states"):
+        evaluate(SMALL, "equal", limit_states=10)
+
+
+def test_the_command_compares_with_the_bound() -> None:
+    run = run_deco(
+        "evaluate", "--arms", 2, "--horizon", 2, "--batch", 4, "--unit", 2, "--policy",
+        "deco,greedy", "--json",
+    )  # fmt: skip
+    assert [each["policy"] for each in run.json["policies"]] == ["deco", "greedy"]
+    assert all(each["certified_gap_percent"] >= 0 for each in run.json["policies"])
