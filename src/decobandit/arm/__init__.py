@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from .batch_states import unit_states as unit_states
     from .calibration import EXACT_STAGES as EXACT_STAGES
     from .calibration import Calibration as Calibration
-    from .calibration import PricePath as PricePath
     from .cones import Cones as Cones
     from .kinds.makers import arm_rows as arm_rows
     from .kinds.rewards import RowRewards as RowRewards
@@ -29,7 +28,10 @@ if TYPE_CHECKING:
     from .kinds.rows import ArmRows as ArmRows
     from .price_checks import check_prices as check_prices
     from .price_checks import price_array as price_array
+    from .price_paths import PricePath as PricePath
     from .relaxation import Relaxation as Relaxation
     from .relaxation import Terms as Terms
+    from .tick_calibration import TickCalibration as TickCalibration
+    from .tick_calibration import calibrated as calibrated
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

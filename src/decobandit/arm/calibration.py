@@ -1,20 +1,12 @@
 """The calibrated index under a price path: the surcharge at which an arm is indifferent.
 
-The family of price paths that policies choose from:
-
-    flat            0                                  the finite-horizon Gittins index
-    theta           theta * mu[s]                      around DeCo's own prices
-    root            kappa * scale * sqrt((T - s) / T)  a premium that fades with the time left
-
-plus the surcharge c, the same at every stage (and `deploy` times as large for the deployment, which
-is worth that many pulls). With rewards that change over the stages, where FH-Gittins has no
+The paths are in `price_paths`. With rewards that change over the stages, where FH-Gittins has no
 definition in the literature, the flat path gives its natural extension: the constant charge per
 pull at which the arm is indifferent.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,8 +24,8 @@ from .kernels.calibrated_root import (
     stage_roots,
     terminal_from,
 )
-from .kernels.calibrated_sweep import follow, stage_start
-from .price_checks import check_prices
+from .kernels.calibrated_sweep import WINDOW, follow, stage_start
+from .price_paths import reward_scale
 
 Floats = npt.NDArray[np.float64]
 ACCURACY = 1e-11  # of an index, in units of the largest reward difference
@@ -46,66 +38,6 @@ CHUNKS = 8  # runs of neighbouring surcharges, shared by the threads
 SHARED_BYTES = 512 * 2**20
 SCAN = 64  # surcharges at which the sign of the advantage is evaluated, for one state
 HALVINGS = 8  # of the distance of two of them, where the sign may have changed twice
-
-
-@dataclass(frozen=True)
-class PricePath:
-    """A price path: `theta` times DeCo's prices plus `kappa` times a premium that fades.
-
-    Parameters
-    ----------
-    theta : float
-        Weight of the prices of the solved dual.
-    kappa : float
-        Size of the premium at the first stage, in units of the largest reward difference.
-
-    Examples
-    --------
-    >>> from decobandit import PricePath
-    >>> str(PricePath(kappa=0.1))
-    '0.1 sqrt((T-s)/T)'
-    """
-
-    theta: float = 0.0
-    kappa: float = 0.0
-
-    @property
-    def flat(self) -> bool:
-        return self.theta == 0.0 and self.kappa == 0.0
-
-    def prices(self, problem: Problem, solved: Floats | None, *, start: int = 0) -> Floats:
-        """The path over all stages, without the surcharge; `solved`: prices of the solved dual.
-
-        The premium fades from stage `start` on, where a plan is made that late.
-        """
-        base = np.zeros(problem.stages)
-        if self.theta:
-            if solved is None:
-                raise ValueError("theta: a path around DeCo's prices needs a solved dual")
-            check_prices(solved, problem)
-            base += self.theta * solved
-        if self.kappa:
-            left = np.maximum(problem.horizon - np.arange(problem.stages), 0)
-            left = np.minimum(left / (problem.horizon - start), 1.0)
-            base += self.kappa * reward_scale(problem) * np.sqrt(left)
-        return base
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"theta": self.theta, "kappa": self.kappa}
-
-    def __str__(self) -> str:
-        parts = [f"{self.theta:g} mu"] * bool(self.theta)
-        parts += [f"{self.kappa:g} sqrt((T-s)/T)"] * bool(self.kappa)
-        return " + ".join(parts) or "flat"
-
-
-def reward_scale(problem: Problem) -> float:
-    """The largest difference that one outcome makes before any deployment."""
-    spread = max(
-        float(np.abs(group.reward_good - group.reward_bad)[: problem.horizon].max())
-        for group in problem.groups
-    )
-    return spread or 1.0
 
 
 Key = tuple[float | int | bytes | tuple[float, float], ...]
@@ -170,15 +102,7 @@ class Calibration:
         two grid points would be missed, except for the largest, which is looked for more closely
         (`largest_root`) and is the index.
         """
-        arm = self.problem.groups[group]
-        left = self.problem.stages - stage
-        final, V = np.zeros(slab_size(left)), np.empty(slab_size(left))
-        if arm.terminal is not None:
-            terminal_from(arm.terminal, good + bad, good, left, final)
-        state = (
-            arm.alpha + good, arm.beta + bad, arm.reward_good[stage:], arm.reward_bad[stage:],
-            self.base[stage:], self.weight[stage:], final,
-        )  # fmt: skip
+        state, V = self._as_fresh_arm(stage, group, good, bad)
         low, high = self._range(stage, group)
         grid = np.linspace(low, high, 2 if self._single(group) else SCAN)
         tol = ACCURACY * self._scale
@@ -194,6 +118,21 @@ class Calibration:
             largest = float(largest_root(*state, grid, _least(grid), tol, V))
             found = [c for c in found if c < largest - 10.0 * tol] + [largest]
         return len(found) == 1, found
+
+    def _as_fresh_arm(
+        self, stage: int, group: int, good: int, bad: int
+    ) -> tuple[tuple[Any, ...], Floats]:
+        """What `advantage` takes for a state, up to the surcharge; and its work space."""
+        arm = self.problem.groups[group]
+        left = self.problem.stages - stage
+        final, V = np.zeros(slab_size(left)), np.empty(slab_size(left))
+        if arm.terminal is not None:
+            terminal_from(arm.terminal, good + bad, good, left, final)
+        state = (
+            arm.alpha + good, arm.beta + bad, arm.reward_good[stage:], arm.reward_bad[stage:],
+            self.base[stage:], self.weight[stage:], final,
+        )  # fmt: skip
+        return state, V
 
     def _single(self, group: int) -> bool:
         """Whether there is provably one crossing: the same price and rewards at every stage."""
@@ -232,6 +171,10 @@ class Calibration:
             if stage not in self._tables:
                 self._solve_from(stage)
             return self._tables[stage]
+        return self._whole_stage(stage)
+
+    def _whole_stage(self, stage: int) -> Floats:
+        """A stage of the whole tables, which are made when the first is asked for."""
         if not self._whole:
             self._make_whole()
         own = slice(stage_start(stage), stage_start(stage + 1))
@@ -265,12 +208,16 @@ class Calibration:
 
         def make(missing: list[Key]) -> list[Floats]:
             which = [keys.index(key) for key in missing]
-            made = [self._flat_table(k) for k in which] if self._flat else self._sweep(which)
+            made = self._made(which)
             for table in made:
                 table.flags.writeable = False  # others may read it too
             return made
 
         self._whole = _SHARED.get_or_make_all(keys, make)
+
+    def _made(self, which: list[int]) -> list[Floats]:
+        """Whole tables of these groups."""
+        return [self._flat_table(k) for k in which] if self._flat else self._sweep(which)
 
     def _flat_table(self, group: int) -> Floats:
         arm = self.problem.groups[group]
@@ -292,7 +239,8 @@ class Calibration:
             group = groups[k]
             follow(
                 group.alpha, group.beta, group.reward_good, group.reward_bad, self.base,
-                self.weight, self._none, self._surcharges(k, i), self._single(k), i > 0, tables[k],
+                self.weight, self._none, self._surcharges(k, i), self._single(k), WINDOW, 0.0,
+                i > 0, tables[k],
             )  # fmt: skip
 
         jobs = [(k, i) for k in which for i in range(CHUNKS)]

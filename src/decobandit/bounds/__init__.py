@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .best_bounds import check_bound_draws as check_bound_draws
     from .bound_kinds import MEANINGS as MEANINGS
     from .bound_kinds import BoundKind as BoundKind
+    from .bound_results import InformationBound as InformationBound
     from .comparisons import ComparedEpisode as ComparedEpisode
     from .comparisons import ExactComparison as ExactComparison
     from .comparisons import SimulatedComparison as SimulatedComparison
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from .gaps import Gap as Gap
     from .gaps import check_method as check_method
     from .gaps import gap as gap
-    from .information_bounds import InformationBound as InformationBound
     from .information_bounds import check_settings as check_settings
     from .information_bounds import information_bound as information_bound
 

@@ -35,17 +35,16 @@ scenario exceeds w V^r_0 plus 1 - w times the largest rewards, which limits what
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .._version import __version__
 from ..arm import Relaxation
 from ..prices import DualSolution, check_solution, solve
 from ..problem import Problem, check_problem, refuse_batches
@@ -72,7 +71,7 @@ from ..support import (
     silent,
     worker_count,
 )
-from .bound_kinds import BoundKind, best_of
+from .bound_results import InformationBound
 from .kernels.allocation import MOST_NODES
 from .kernels.scenarios import (
     Model,
@@ -91,86 +90,6 @@ MOST_POPS = 5000  # nodes expanded by one search
 MOST_CHOICES = 1000  # ways to choose the arms of a stage, above which nothing is searched
 WAVE_BYTES = 256 * 2**20  # of the tables of scenarios that are under way together
 PILOT = "choosing the weight"
-
-
-@dataclass(frozen=True, eq=False)
-class InformationBound:
-    """Upper bounds on what any policy earns.
-
-    Attributes
-    ----------
-    problem : Problem
-        What is bounded.
-    lagrangian : float
-        The bound from the prices; exact.
-    information, information_se : float
-        The information-relaxation bound, estimated, and its standard error.
-    weight : float
-        Of the penalty, 0 to 1.
-    trivial : float or None
-        What the best arms earn if they are known; None where that is not defined. Exact.
-    scenarios : int
-        That were drawn.
-    seed : int
-        That they were drawn from.
-    stopped_early : float
-        Share of the scenarios with a bound on the maximum instead of it.
-    seconds : float
-        That the computation took.
-
-    Examples
-    --------
-    >>> from decobandit import Problem, information_bound
-    >>> found = information_bound(Problem.uniform(arms=2, horizon=4), draws=50, rng=1)
-    >>> found.information < found.lagrangian
-    True
-    """
-
-    problem: Problem
-    lagrangian: float
-    information: float
-    information_se: float
-    weight: float
-    trivial: float | None
-    scenarios: int
-    seed: int
-    stopped_early: float
-    seconds: float
-
-    @property
-    def best_is(self) -> BoundKind:
-        """The kind of the smallest bound; the estimate counts with three standard errors."""
-        return best_of(self.lagrangian, self.trivial, self.information, self.information_se)[1]
-
-    @property
-    def best(self) -> float:
-        """The smallest bound; three standard errors are added to the estimate."""
-        return best_of(self.lagrangian, self.trivial, self.information, self.information_se)[0]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, as `deco bound --json` prints them."""
-        return {
-            "arms": self.problem.number_of_arms,
-            "horizon": self.problem.horizon,
-            "version": __version__,
-            "lagrangian": self.lagrangian,
-            "information": self.information,
-            "information_se": self.information_se,
-            "trivial": self.trivial,
-            "best": self.best,
-            "best_is": self.best_is,
-            "weight": self.weight,
-            "draws": self.scenarios,
-            "seed": self.seed,
-            "stopped_early": self.stopped_early,
-            "seconds": self.seconds,
-        }
-
-    def __repr__(self) -> str:
-        return (
-            f"InformationBound(lagrangian {self.lagrangian:.4f}, information "
-            f"{self.information:.4f} ± {self.information_se:.4f} at weight {self.weight:g})"
-        )
 
 
 @former_spellings("solution", threads="workers", seed="rng")
@@ -266,14 +185,18 @@ def check_settings(draws: int, weight: float | None, pops: int = MOST_POPS) -> N
 
 
 def _choose_weight(scenario_bound: _ScenarioBound) -> float:
-    """The best weight on the pilot sample: down from 1 until it gets worse, by convexity."""
-    best, least = WEIGHTS[0], math.inf
-    for weight in WEIGHTS:
-        value = scenario_bound.values(weight, slice(0, CHUNK), PILOT).estimate().value
-        if value >= least:
-            break
-        best, least = weight, value
-    return best
+    """The best weight on the pilot sample: from the middle downhill, by convexity."""
+
+    @functools.cache
+    def value(place: int) -> float:
+        found = scenario_bound.values(WEIGHTS[place], slice(0, CHUNK), PILOT, pops=0)
+        return found.estimate().value
+
+    place = len(WEIGHTS) // 2
+    step = -1 if value(place - 1) < value(place) else 1
+    while 0 <= place + step < len(WEIGHTS) and value(place + step) < value(place):
+        place += step
+    return WEIGHTS[place]
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,8 +258,8 @@ class _ScenarioBound:
         )
         return size
 
-    def values(self, weight: float, part: slice, what: str) -> _Values:
-        """Bounds of some of the world's scenarios."""
+    def values(self, weight: float, part: slice, what: str, *, pops: int | None = None) -> _Values:
+        """Bounds of some of the world's scenarios; `pops`: fewer than otherwise."""
         world = self._world
         first, last, _ = part.indices(world.draws)
         bound, proven = np.empty(last - first), np.empty(last - first, np.bool_)
@@ -347,7 +270,7 @@ class _ScenarioBound:
             fair_games(self._model, scenarios, games[mine])
             drawn.append(scenarios.p)
             weights[mine] = counts
-            self._solve(scenarios, weight, bound[mine], proven[mine])
+            self._solve(scenarios, weight, pops, bound[mine], proven[mine])
             self._report(Progress(what, mine.stop, last - first))
         p = np.concatenate(drawn)
         controls = np.column_stack([world.controls(p, weights), weights[:, None] * games])
@@ -383,11 +306,14 @@ class _ScenarioBound:
         return [slice(int(a), int(b)) for a, b in itertools.pairwise(edges)]
 
     def _solve(
-        self, scenarios: Scenarios, weight: float, bound: Floats, proven: npt.NDArray[np.bool_]
-    ) -> None:
+        self, scenarios: Scenarios, weight: float, pops: int | None, bound: Floats,
+        proven: npt.NDArray[np.bool_],
+    ) -> None:  # fmt: skip
+        most = self._pops if pops is None else pops
+
         def solve_part(part: slice) -> None:
             best_allocations(
-                self._model, _cut(scenarios, part), weight, self._pops, self._choices,
+                self._model, _cut(scenarios, part), weight, most, self._choices,
                 self._dense, bound[part], proven[part],
             )  # fmt: skip
 

@@ -30,6 +30,7 @@ def warmup() -> None:
     evaluate(three, OptimalPolicy(three))
     longer = Problem.uniform(arms=1, horizon=EXACT_STAGES + 1)
     CalibratedPolicy(longer, PricePath(kappa=0.1), sweeps=64).stage_index(0)
+    CalibratedPolicy(problem, PricePath(tick=0.1)).arm_index(0, 0, 0, 0)
     solve(Problem.uniform(arms=2, horizon=110))
     optimum(Problem.uniform(arms=3, horizon=4, pulls_per_stage=2))
     kinds = {name: policy_class(name) for name, each in POLICIES.items() if each.single}

@@ -11,12 +11,14 @@ from typing import Self
 
 import numpy as np
 
-from ..arm import Calibration, PricePath
+from ..arm import PricePath, calibrated
 from ..problem import DEFAULT_TIES, Problem, State, TieRule
 from ..support import Floats
 from .context import Context
 from .index_policy import IndexPolicy
 from .records import ArmIndex
+
+TABLE_STAGES = 200  # up to here single decisions look into tables, which take a second or less
 
 
 class CalibratedPolicy(IndexPolicy):
@@ -64,8 +66,7 @@ class CalibratedPolicy(IndexPolicy):
         super().__init__(problem, ties=ties)
         self.name = name or self.name
         self.path = path
-        base = path.prices(problem, prices, start=start)
-        self.calibration = Calibration(problem, base, sweeps=sweeps)
+        self.calibration = calibrated(problem, path, prices, start=start, sweeps=sweeps)
 
     @classmethod
     def make(cls, context: Context) -> Self:
@@ -77,6 +78,11 @@ class CalibratedPolicy(IndexPolicy):
 
     def refuse_large(self) -> None:
         self.calibration.refuse_large()
+
+    def index_of(self, stage: int, group: int, good: int, bad: int) -> float:
+        if self.path.tick and self.problem.stages > TABLE_STAGES:  # the same number, at once
+            return self.calibration.index(stage, group, good, bad)
+        return super().index_of(stage, group, good, bad)
 
     def indices(self, stage: int, state: State) -> Floats:
         own = zip(self.problem.group_of_arm, state.good, state.bad, strict=True)

@@ -1,10 +1,14 @@
 """The price path to calibrate against: the one whose policy has the largest value.
 
-Small problems: by exact evaluation, so that the choice is never worse than FH-Gittins, whose flat
-path is among the candidates; gains are in `docs/reproduction/table1.md`. Larger ones: premiums
-c sqrt((T-s)/T) / sqrt(T) are compared by simulation on common draws. The best c hardly depends on
-the horizon, so beyond SIMULATED_STAGES it is chosen at that many stages. If that is not possible,
-c is DEFAULT_PREMIUM. `docs/decisions/0004-default-path.md` has the measurements.
+Where rewards stay the same, paths are a premium c sqrt((T-s)/T) / sqrt(T), with ticks d / sqrt(T).
+They need no prices, so that the choice does not depend on how well a dual was solved. Small
+problems: by exact evaluation, so that the choice is never worse than FH-Gittins, whose flat path is
+among the candidates. Larger ones: c and d are those of DEFAULT, unless FH-Gittins earns more on
+common draws; horizons beyond SIMULATED_STAGES are cut there for this comparison. If it is not
+possible, DEFAULT. `docs/decisions/0004-default-path.md` has the measurements.
+
+Where rewards change over the stages, multiples of DeCo's prices are candidates too, and of paths
+that earn nearly the same the first is taken: which one it is must not depend on digits of prices.
 
 Where an arm is deployed at the end, what is learned in the trial is worth more than what is earned
 in it, and the knowledge gradient may earn more than every path. It is compared in the same way,
@@ -14,7 +18,6 @@ and `ChosenPath.gradient` says so.
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,22 +32,27 @@ from ..simulation import simulate
 from ..support import former_spellings, obeys_workers
 
 Floats = npt.NDArray[np.float64]
-DEFAULT_PREMIUM = 0.8
-PREMIUMS = (0.0, 0.4, 0.8, 1.2)
-SIMULATED_STAGES = 150
-SIMULATED_GROUPS = 5  # kinds of arms: each has a table of its own
-DRAWS, PER_DRAW = 4000, 2
-COMPARED_SWEEPS = 512  # of a table that is only used to compare candidates
+DEFAULT = (0.9, 0.2)  # premium and tick, both over sqrt(T)
+# the most useful first: where there are many states, the last are left out
 CANDIDATES = (
+    (0.8, 0.15), (0.6, 0.2), (0.6, 0.3), (0.8, 0.1), (0.9, 0.15), (0.7, 0.4), DEFAULT, (1.0, 0.3),
+)  # fmt: skip
+# where rewards change over the stages: no ticks, which would be those of the largest reward
+CHANGING_CANDIDATES = (
     PricePath(),
     *(PricePath(theta=theta) for theta in (0.2, 0.4, 0.6, 0.8)),
     *(PricePath(kappa=kappa) for kappa in (0.1, 0.2, 0.3)),
+    *(PricePath(theta=theta, kappa=0.1) for theta in (0.2, 0.4, 0.6)),
 )
-STEP = {"theta": 0.2, "kappa": 0.1}
-REFINEMENTS = 8  # evaluations for each refinement of a parameter, if the budget allows
-MOST_STAGES = 48  # beyond this tables are not exact and evaluations are long
+NEARLY = 2e-5  # values that differ by this part count as the same, where paths depend on prices
+SIMULATED_STAGES = 100
+SIMULATED_GROUPS = 5  # kinds of arms: each has a table of its own
+DRAWS, PER_DRAW = 2000, 2
+COMPARED_SWEEPS = 512  # of a table that is only used to compare candidates
+ERRORS = 2.0  # by so many standard errors FH-Gittins must earn more to be taken
+MOST_STAGES = 48  # beyond this evaluations are long
 MOST_STATES = 2_000_000  # reached by one candidate
-MOST_STATES_IN_ALL = 16_000_000
+MOST_STATES_IN_ALL = 4_000_000
 ASKED_STATES = 20_000  # of a policy without a table, which is asked in each
 
 
@@ -81,9 +89,31 @@ class ChosenPath:
     gradient: bool = False
 
 
-def premium_path(premium: float, horizon: int) -> PricePath:
-    """The premium that fades over `horizon` stages."""
-    return PricePath(kappa=round(premium / math.sqrt(horizon), 6))
+def ticked_path(premium: float, tick: float, horizon: int) -> PricePath:
+    """The premium that fades over `horizon` stages, and its tick."""
+    root = math.sqrt(horizon)
+    return PricePath(kappa=round(premium / root, 6), tick=round(tick / root, 6))
+
+
+def default_path(problem: Problem, horizon: int | None = None) -> PricePath:
+    """The path where nothing is compared; `horizon`: of the stages over which it fades."""
+    path = ticked_path(*DEFAULT, problem.horizon if horizon is None else horizon)
+    return path if _steady(problem) else replace(path, tick=0.0)
+
+
+def needs_prices(problem: Problem) -> bool:
+    """Whether multiples of DeCo's prices are compared with others."""
+    return problem.stages <= MOST_STAGES and not _steady(problem)
+
+
+def _steady(problem: Problem) -> bool:
+    """Whether all stages are alike, rewards of arms and the end included."""
+    return problem.terminal is None and all(
+        group.terminal is None
+        and bool(np.all(group.reward_good == group.reward_good[0]))
+        and bool(np.all(group.reward_bad == group.reward_bad[0]))
+        for group in problem.groups
+    )
 
 
 @former_spellings("prices")
@@ -105,8 +135,8 @@ def choose_path(
     problem : Problem
         What the index is for.
     solution : DualSolution, optional
-        Whose prices paths are built from; the dual is solved here by default, to `tol`, where they
-        are needed.
+        Whose prices paths are built from, where rewards change over the stages; there the dual is
+        solved here by default, to `tol`.
     prices : array_like, optional
         Prices in place of those of a solution, (stages,).
     tol : float
@@ -129,35 +159,49 @@ def choose_path(
 
     Examples
     --------
-    >>> from decobandit import CalibratedPolicy, Problem, choose_path, solve
+    >>> from decobandit import CalibratedPolicy, Problem, choose_path
     >>> problem = Problem.uniform(arms=2, horizon=4)
-    >>> solution = solve(problem)
-    >>> chosen = choose_path(problem, solution=solution)
-    >>> policy = CalibratedPolicy(problem, chosen.path, solution.prices)
+    >>> policy = CalibratedPolicy(problem, choose_path(problem).path)
     """
     check_problem(problem)
     if solution is not None:
         prices = check_solution(solution, problem).prices
     if problem.stages > MOST_STAGES:
         return _simulated(problem, ties)
-    at = solve(problem, tol=tol).prices if prices is None else price_array(prices, problem)
-    search = _PathSearch(problem, at, ties, limit_states)
+    at = None if prices is None else price_array(prices, problem)
+    if at is None and not _steady(problem):
+        at = solve(problem, tol=tol).prices
     try:
-        for path in CANDIDATES:
-            search.value(path)
+        found = _exact_values(problem, at, ties, limit_states)
     except TooManyStates:
         return _simulated(problem, ties)
-    with suppress(TooManyStates):  # what has been found until then stands
-        for parameter in ("theta", "kappa", "theta"):  # around the best so far, one at a time
-            search.refine(parameter)
-    best = search.best
-    value, gradient = search.found[best], False
+    most = max(found.values())
+    near = 1e-12 if _steady(problem) else NEARLY
+    best = next(path for path in found if found[path] >= most - near * abs(most))
+    value, gradient = found[best], False
     if rival := _gradient(problem, ties):
         try:
             gradient = evaluate(problem, rival, limit_states=ASKED_STATES).value > value
         except TooManyStates:
             gradient = _earns_more(rival, CalibratedPolicy(problem, best, at, ties=ties))
-    return ChosenPath(best, value, len(search.found), "exact", gradient)
+    return ChosenPath(best, value, len(found), "exact", gradient)
+
+
+def _exact_values(
+    problem: Problem, prices: Floats | None, ties: TieRule, limit: int
+) -> dict[PricePath, float]:
+    """What each candidate earns, the flat path first; as many as may be followed in all."""
+    ticked = (ticked_path(*each, problem.horizon) for each in CANDIDATES)
+    candidates = (PricePath(), *ticked) if _steady(problem) else CHANGING_CANDIDATES
+    found, states = dict[PricePath, float](), 0
+    for path in candidates:
+        policy = CalibratedPolicy(problem, path, prices, ties=ties)
+        result = evaluate(problem, policy, limit_states=limit)
+        found[path] = result.value
+        states += result.states
+        if states > MOST_STATES_IN_ALL:
+            break
+    return found
 
 
 def _gradient(problem: Problem, ties: TieRule) -> KnowledgeGradientPolicy | None:
@@ -179,18 +223,16 @@ def _earns_more(rival: Policy, policy: Policy) -> bool:
 
 
 def _simulated(problem: Problem, ties: TieRule) -> ChosenPath:
-    """The premium that earns most on common draws."""
+    """The default path, unless FH-Gittins or the knowledge gradient earns more on common draws."""
     horizon = min(problem.horizon, SIMULATED_STAGES)
-    default = ChosenPath(premium_path(DEFAULT_PREMIUM, problem.horizon), None, 0, "default")
+    default = ChosenPath(default_path(problem), None, 0, "default")
     if len(problem.groups) > SIMULATED_GROUPS:
         return default
     try:
         short = true_problem(problem, None, horizon)
         policies = [
-            CalibratedPolicy(
-                short, premium_path(c, horizon), name=str(c), sweeps=COMPARED_SWEEPS, ties=ties
-            )
-            for c in PREMIUMS
+            CalibratedPolicy(short, path, name=str(path), sweeps=COMPARED_SWEEPS, ties=ties)
+            for path in (default_path(short), PricePath())
         ]
         rival = _gradient(short, ties)
         rivals = [] if rival is None else [rival]
@@ -199,48 +241,10 @@ def _simulated(problem: Problem, ties: TieRule) -> ChosenPath:
         return default
     if found.interrupted:
         raise KeyboardInterrupt
-    gains = {c: found.difference(str(c), str(PREMIUMS[0])).value for c in PREMIUMS}
-    best = max(PREMIUMS, key=lambda c: gains[c])
-    gradient = any(found.difference(each.name, str(best)).value > 0.0 for each in rivals)
-    path = premium_path(best, problem.horizon)
-    return ChosenPath(path, None, len(PREMIUMS), "simulated", gradient)
-
-
-class _PathSearch:
-    """Exact values of the paths tried so far."""
-
-    def __init__(self, problem: Problem, prices: Floats, ties: TieRule, limit: int) -> None:
-        self.problem = problem
-        self.limit = limit
-        self.prices = prices
-        self.ties: TieRule = ties
-        self.found: dict[PricePath, float] = {}
-        self.states = 0  # of all evaluations so far
-
-    def value(self, path: PricePath) -> float:
-        if path not in self.found:
-            policy = CalibratedPolicy(self.problem, path, self.prices, ties=self.ties)
-            result = evaluate(self.problem, policy, limit_states=self.limit)
-            self.found[path] = result.value
-            self.states += result.states
-        return self.found[path]
-
-    @property
-    def best(self) -> PricePath:
-        return max(self.found, key=lambda path: (self.found[path], path.flat))
-
-    def refine(self, parameter: str) -> None:
-        """Vary one parameter of the best path within one step of the candidates' grid."""
-        best, step = self.best, STEP[parameter]
-        at = getattr(best, parameter)
-        affordable = (MOST_STATES_IN_ALL - self.states) * len(self.found) // max(self.states, 1)
-        if affordable < 1:
-            return
-        from scipy.optimize import minimize_scalar  # half a second that only this needs
-
-        minimize_scalar(
-            lambda x: -self.value(replace(best, **{parameter: round(float(x), 4)})),
-            bounds=(max(at - step, 0.0), at + step),
-            method="bounded",
-            options={"maxiter": min(REFINEMENTS, affordable)},
-        )
+    first, flat = (policy.name for policy in policies)
+    gain = found.difference(flat, first)
+    better = gain.value > ERRORS * gain.value_se
+    best = flat if better else first
+    gradient = any(found.difference(each.name, best).value > 0.0 for each in rivals)
+    path = PricePath() if better else default.path
+    return ChosenPath(path, None, len(policies), "simulated", gradient)

@@ -10,7 +10,7 @@ from ..policies import ArmIndex, KnowledgeGradientPolicy, Policy
 from ..policies.batches.repriced import RepricedDecoPolicy
 from ..policies.calibrated import CalibratedPolicy
 from ..policies.context import Context
-from .path_search import DEFAULT_PREMIUM, MOST_STATES, choose_path, premium_path
+from .path_search import MOST_STATES, choose_path, default_path, needs_prices
 
 GRADIENT = "gradient"  # key of a record that says that the knowledge gradient earns more
 
@@ -23,16 +23,20 @@ class TunedPolicy(CalibratedPolicy):
     @classmethod
     def make(cls, context: Context) -> Policy:  # type: ignore[override]
         """One of this class, or where it earns more the knowledge gradient under its name."""
-        prices, ties = context.solution.prices, context.ties
+        ties = context.ties
         if context.parameters is not None:
             found = dict(context.parameters)
             gradient = bool(found.pop(GRADIENT, 0.0))
             path = PricePath(**found)
         else:
             limit = MOST_STATES if context.path_states is None else context.path_states
+            prices = context.solution.prices if needs_prices(context.problem) else None
             chosen = choose_path(context.problem, prices=prices, ties=ties, limit_states=limit)
             path, gradient = chosen.path, chosen.gradient
-        made = cls(context.problem, path, prices, ties=ties)
+        # the dual is solved only where the path is built from its prices
+        made = cls(
+            context.problem, path, context.solution.prices if path.theta else None, ties=ties
+        )
         return TunedGradientPolicy.beside(made) if gradient else made
 
     @classmethod
@@ -43,7 +47,7 @@ class TunedPolicy(CalibratedPolicy):
     @classmethod
     def successor(cls, context: Context, planned: int) -> TunedPolicy:
         """The premium fades anew over the stages left: nothing is tuned at the planned end."""
-        path = premium_path(DEFAULT_PREMIUM, context.problem.horizon - planned)
+        path = default_path(context.problem, context.problem.horizon - planned)
         return cls(context.problem, path, start=planned, ties=context.ties)
 
     def record(self) -> Mapping[str, float]:

@@ -4,10 +4,11 @@ Sweeps at surcharges c_0 > c_1 > ... In each row of each stage the states with a
 are an upper set in g (rewards of good outcomes are the larger ones), so it is enough to follow its
 lower edge, the *frontier*. A state that the frontier passes between two sweeps has its index in
 between, placed by a secant. What the secant needs from the sweep before is kept for the few states
-below the frontier.
+below the frontier. With a tick, the secant is the definition of the index, and as many states are
+kept as the frontier may pass at a time.
 
-Where the price path is flat, a state at its index never gains by waiting; the value of waiting is
-then left out of the advantage, which bends sharply just below the crossing.
+Where the price path is flat (and there is no tick), a state at its index never gains by waiting;
+the value of waiting is then left out of the advantage, which bends sharply just below the crossing.
 """
 
 import numpy as np
@@ -17,7 +18,7 @@ from ...problem.kernels.worth import worth
 from ...support.kernels.compiled import compiled
 from .backward import alive_rows, step_row
 
-WINDOW = 4  # states below the frontier whose advantage is remembered
+WINDOW = 4  # states below the frontier whose advantage is remembered, without a tick
 
 
 @compiled
@@ -35,8 +36,10 @@ def _advantage(alpha, inverse, bad, spread, price, g, own, following, flat):
 
 
 @compiled
-def _advance(alpha, beta, bad, spread, price, n, V, flat, c, c_before, edge, before, table):
-    """Move one row's frontier at surcharge c; before (WINDOW,): advantages at c_before.
+def _advance(alpha, beta, bad, spread, price, n, V, flat, least, c, c_before, edge, before, table):
+    """Move one row's frontier at surcharge c; before (window,): advantages at c_before.
+
+    `least`: an advantage that is none, subtracted from all of them.
 
     Returns the new edge: the smallest g whose index is known. table: the row's indices.
     """
@@ -44,26 +47,28 @@ def _advance(alpha, beta, bad, spread, price, n, V, flat, c, c_before, edge, bef
     inverse = 1.0 / (alpha + beta + n)
     g = edge - 1
     known = 0
+    window = before.shape[0]
     while g >= 0:
-        gain = _advantage(alpha, inverse, bad, spread, price, g, own, following, flat)
+        gain = _advantage(alpha, inverse, bad, spread, price, g, own, following, flat) - least
         if gain <= 0.0:
             break
-        if known < WINDOW and before[known] <= 0.0:
+        if known < window and before[known] <= 0.0:
             table[g] = c + (c_before - c) * gain / (gain - before[known])
         else:
             table[g] = 0.5 * (c + c_before)
         known += 1
         g -= 1
     edge = g + 1
-    for i in range(min(WINDOW, edge)):
-        before[i] = _advantage(
-            alpha, inverse, bad, spread, price, edge - 1 - i, own, following, flat
-        )  # fmt: skip
+    for i in range(min(window, edge)):
+        gain = _advantage(alpha, inverse, bad, spread, price, edge - 1 - i, own, following, flat)
+        before[i] = gain - least
     return edge
 
 
 @compiled
-def follow(alpha, beta, good, bad, base, weight, terminal, surcharges, flat, skip, table):
+def follow(
+    alpha, beta, good, bad, base, weight, terminal, surcharges, flat, window, least, skip, table
+):
     """Fill `table` (all stages) with the indices between the first and the last surcharge.
 
     Surcharges fall. `skip`: states already in front of the frontier at the first surcharge are
@@ -73,7 +78,8 @@ def follow(alpha, beta, good, bad, base, weight, terminal, surcharges, flat, ski
     T = good.shape[0]
     rows = row_start(T)
     edge = np.empty(rows, np.int64)
-    before = np.ones((rows, WINDOW))
+    before = np.ones((rows, window))
+    nowhere = np.empty(T + 1)
     low, high = np.empty(T + 1, np.int64), np.empty(T + 1, np.int64)
     ramp = np.arange(T + 1.0)
     V = np.empty(terminal.shape[0])
@@ -95,12 +101,12 @@ def follow(alpha, beta, good, bad, base, weight, terminal, surcharges, flat, ski
                 was = edge[row]
                 if j == 0 and skip:
                     edge[row] = _advance(
-                        alpha, beta, bad[t], spread, price, n, V, flat, c, c, was, before[row],
-                        np.empty(n + 1),
+                        alpha, beta, bad[t], spread, price, n, V, flat, least, c, c, was,
+                        before[row], nowhere,
                     )  # fmt: skip
                 else:
                     edge[row] = _advance(
-                        alpha, beta, bad[t], spread, price, n, V, flat, c,
+                        alpha, beta, bad[t], spread, price, n, V, flat, least, c,
                         surcharges[max(j - 1, 0)], was, before[row], table[here : here + n + 1],
                     )  # fmt: skip
                     found += was - edge[row]

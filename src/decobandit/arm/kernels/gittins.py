@@ -35,6 +35,16 @@ def flat_root(a, b, h, guess, tol, W):
 
 
 @compiled
+def flat_index(a, b, good, bad, h, tol):
+    """The index of one posterior with h pulls left, in the unit of the rewards."""
+    W = np.empty(2 * h + 2)
+    if good < bad:
+        a, b = b, a
+    # from below, where the steps of a convex function cannot overshoot
+    return min(good, bad) + abs(good - bad) * flat_root(a, b, h, a / (a + b), tol, W)
+
+
+@compiled
 def _predicted(index, h, step):
     """The index at h from those at h - step, h - 2 step, ..."""
     if h < 8:

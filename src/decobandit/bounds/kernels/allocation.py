@@ -40,15 +40,27 @@ Floats = npt.NDArray[np.float64]
 
 
 @compiled
+def _stage_back(gain, price, stay, pull, own):
+    """A stage of one arm: own = max(stay, gain - price + pull), all slices that count from 0.
+
+    Only so does the compiler use vectors.
+    """
+    for n in range(own.shape[0]):
+        pulled = gain[n] - price + pull[n]
+        own[n] = pulled if pulled > stay[n] else stay[n]
+
+
+@compiled
 def sweep_back(gain, nu, W):
     """W (K, tri) at prices nu; row T of it is given. Returns sum_a W_0(0)."""
     total = 0.0
     for a in range(gain.shape[0]):
         for t in range(nu.shape[0] - 1, -1, -1):
-            r, later = row_start(t), row_start(t + 1)
-            for n in range(t + 1):
-                pulled = gain[a, r + n] - nu[t] + W[a, later + n + 1]
-                W[a, r + n] = max(W[a, later + n], pulled)
+            r, later, end = row_start(t), row_start(t + 1), row_start(t + 2)
+            _stage_back(
+                gain[a, r:later], nu[t], W[a, later : end - 1], W[a, later + 1 : end],
+                W[a, r:later],
+            )  # fmt: skip
         total += W[a, 0]
     return total
 

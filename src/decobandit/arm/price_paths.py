@@ -1,0 +1,94 @@
+"""Price paths, which calibrated indices are calibrated against: the family to choose from.
+
+    flat            0                                  the finite-horizon Gittins index
+    theta           theta * mu[s]                      around DeCo's own prices
+    root            kappa * scale * sqrt((T - s) / T)  a premium that fades with the time left
+
+The surcharge c, the same at every stage (and `deploy` times as large for the deployment, which is
+worth that many pulls), is added to them. It may come in steps, one `tick` apart:
+`kernels.tick_index`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..problem import Problem
+from .price_checks import check_prices
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PricePath:
+    """A price path: `theta` times DeCo's prices plus `kappa` times a premium that fades.
+
+    And the steps in which surcharges are added to it, where there are any.
+
+    Parameters
+    ----------
+    theta : float
+        Weight of the prices of the solved dual.
+    kappa : float
+        Size of the premium at the first stage, in units of the largest reward difference.
+    tick : float
+        Distance of two surcharges, in the same units: between them the advantage of a pull is
+        interpolated. 0: surcharges are any numbers.
+
+    Examples
+    --------
+    >>> from decobandit import PricePath
+    >>> str(PricePath(kappa=0.1))
+    '0.1 sqrt((T-s)/T)'
+    >>> str(PricePath(kappa=0.1, tick=0.02))
+    '0.1 sqrt((T-s)/T), tick 0.02'
+    """
+
+    theta: float = 0.0
+    kappa: float = 0.0
+    tick: float = 0.0
+
+    @property
+    def flat(self) -> bool:
+        """Whether it is that of FH-Gittins."""
+        return self.theta == 0.0 and self.kappa == 0.0 and self.tick == 0.0
+
+    def prices(self, problem: Problem, solved: Floats | None, *, start: int = 0) -> Floats:
+        """The path over all stages, without the surcharge; `solved`: prices of the solved dual.
+
+        The premium fades from stage `start` on, where a plan is made that late.
+        """
+        base = np.zeros(problem.stages)
+        if self.theta:
+            if solved is None:
+                raise ValueError("theta: a path around DeCo's prices needs a solved dual")
+            check_prices(solved, problem)
+            base += self.theta * solved
+        if self.kappa:
+            left = np.maximum(problem.horizon - np.arange(problem.stages), 0)
+            left = np.minimum(left / (problem.horizon - start), 1.0)
+            base += self.kappa * reward_scale(problem) * np.sqrt(left)
+        return base
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; without the tick where there is none, as before there were any."""
+        tick = {"tick": self.tick} if self.tick else {}
+        return {"theta": self.theta, "kappa": self.kappa, **tick}
+
+    def __str__(self) -> str:
+        parts = [f"{self.theta:g} mu"] * bool(self.theta)
+        parts += [f"{self.kappa:g} sqrt((T-s)/T)"] * bool(self.kappa)
+        return (" + ".join(parts) or "flat") + f", tick {self.tick:g}" * bool(self.tick)
+
+
+def reward_scale(problem: Problem) -> float:
+    """The largest difference that one outcome makes before any deployment."""
+    spread = max(
+        float(np.abs(group.reward_good - group.reward_bad)[: problem.horizon].max())
+        for group in problem.groups
+    )
+    return spread or 1.0
