@@ -45,7 +45,7 @@ class PricePath:
     >>> str(PricePath(kappa=0.1))
     '0.1 sqrt((T-s)/T)'
     >>> str(PricePath(kappa=0.1, tick=0.02))
-    '0.1 sqrt((T-s)/T), tick 0.02'
+    '0.1 sqrt((T-s)/T) in ticks of 0.02'
     """
 
     theta: float = 0.0
@@ -82,7 +82,7 @@ class PricePath:
     def __str__(self) -> str:
         parts = [f"{self.theta:g} mu"] * bool(self.theta)
         parts += [f"{self.kappa:g} sqrt((T-s)/T)"] * bool(self.kappa)
-        return (" + ".join(parts) or "flat") + f", tick {self.tick:g}" * bool(self.tick)
+        return (" + ".join(parts) or "flat") + f" in ticks of {self.tick:g}" * bool(self.tick)
 
 
 def reward_scale(problem: Problem) -> float:

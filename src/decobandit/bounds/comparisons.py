@@ -17,9 +17,10 @@ from ..problem import check_truth
 from ..simulation import Sampling, Simulation, Sizes, check_sampling, simulate
 from ..support import Report, Rng, seed_of
 from .best_bounds import BestBound, best_bound, check_bound_draws
+from .bound_results import InformationBound
 from .episodes import Episode, follow
 from .gaps import Gap, check_method, gap
-from .information_bounds import InformationBound, check_settings, information_bound
+from .information_bounds import check_settings, information_bound
 
 
 @dataclass(frozen=True)
