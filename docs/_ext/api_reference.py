@@ -50,9 +50,10 @@ THEMES = {
     ),
     "values": Theme(
         "Values, exact and simulated",
-        "What policies earn, and the best that any can.",
+        "What policies earn, the best that any can, and what to expect of a design: "
+        "[Designs for statisticians](/guide/designs.md).",
         "optimum Optimum count_states TooLarge evaluate Evaluation TooManyStates simulate "
-        "Simulation PolicyResult",
+        "Simulation PolicyResult load_design Design operating_characteristics DesignResult",
     ),
     "gaps": Theme(
         "Gaps, bounds and paths",

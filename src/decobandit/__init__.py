@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from .bounds import gap as gap
     from .bounds import information_bound as information_bound
     from .bounds import retrace as retrace
+    from .designs import DesignResult as DesignResult
+    from .designs import load_design as load_design
+    from .designs import operating_characteristics as operating_characteristics
     from .evaluation import Evaluation as Evaluation
     from .evaluation import TooManyStates as TooManyStates
     from .evaluation import evaluate as evaluate
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
     from .problem import Arm as Arm
     from .problem import Beta as Beta
     from .problem import Categorical as Categorical
+    from .problem import Design as Design
     from .problem import Gamma as Gamma
     from .problem import InvalidProblem as InvalidProblem
     from .problem import Normal as Normal

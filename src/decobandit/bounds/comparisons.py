@@ -30,6 +30,7 @@ class ExactComparison:
     solution: DualSolution
     results: tuple[Evaluation, ...]
     bound: BestBound | None
+    interrupted: bool = False  # only the policies that were finished are there
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; a certified gap only where there is a bound."""
@@ -37,7 +38,7 @@ class ExactComparison:
             "arms": self.solution.problem.number_of_arms,
             "horizon": self.solution.problem.horizon,
             "upper_bound": self.solution.upper_bound,
-            "interrupted": self.solution.interrupted,
+            "interrupted": self.interrupted or self.solution.interrupted,
             **({} if self.bound is None else self.bound.to_dict()),
             "policies": _with_gaps([each.to_dict() for each in self.results], self.bound),
         }
@@ -95,9 +96,18 @@ def compare_exactly(
     known = None if truth is None else check_truth(truth, problem)
     made = make_policies(context, policies)
     solution = context.solution
-    results = tuple(evaluate(problem, each, truth=known, progress=progress) for each in made)
-    bound = None if known is not None else best_bound(problem, solution=solution, draws=bound_draws)
-    return ExactComparison(solution, results, bound)
+    results, interrupted = list[Evaluation](), False
+    try:
+        for each in made:
+            results.append(evaluate(problem, each, truth=known, progress=progress))
+    except KeyboardInterrupt:
+        if not results:
+            raise
+        interrupted = True
+    bound = None
+    if known is None and not interrupted:
+        bound = best_bound(problem, solution=solution, draws=bound_draws)
+    return ExactComparison(solution, tuple(results), bound, interrupted)
 
 
 def compare_by_simulation(

@@ -16,6 +16,7 @@ from .audit import audit
 from .bound import bound
 from .commands import Commands
 from .demo import demo
+from .design import design
 from .evaluate import evaluate
 from .gap import gap
 from .index import index
@@ -67,7 +68,7 @@ def _program(
 
 
 PANELS: dict[str, tuple[Callable[..., None] | Commands, ...]] = {
-    "Plan and solve": (solve, recommend, market, optimum, bound),
+    "Plan and solve": (design, solve, recommend, market, optimum, bound),
     "Compare policies": (evaluate, simulate, gap, path, index),
     "Trials and server": (trial, serve, token, keys, audit),
     "Studies and reproduction": (study, reproduce),

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 
 from ..policies.names import DEFAULT_POLICY
 from .options import AsJson, BoundDraws, Truth
-from .output import fixed, percent, print_result, said_of, title_of
+from .output import fixed, note, percent, print_result, said_of, say, title_of
 from .policy_options import Chosen, takes_policies
 from .tables import print_table
 
 if TYPE_CHECKING:
     from ..bounds import ExactComparison
     from ..evaluation import Evaluation
+    from ..problem import Problem
+
+MANY_STATES = 50_000_000
 
 
 @takes_policies(DEFAULT_POLICY)
@@ -23,11 +26,23 @@ def evaluate(
     from ..bounds import compare_exactly
     from ..support import show_progress
 
+    note(size_note(chosen.context.problem))
     with show_progress() as report:
         found = compare_exactly(
             chosen.context, chosen.policies, truth=truth, bound_draws=bound_draws, progress=report
         )
+    if found.interrupted:
+        say("interrupted: these are the policies that were finished")
     print_result(found, as_json, print_evaluations)
+
+
+def size_note(problem: Problem) -> str:
+    """How many states an evaluation may come to."""
+    from ..evaluation import states_ahead
+
+    states = states_ahead(problem)
+    slow = "; 'deco simulate' is quicker" if states > MANY_STATES else ""
+    return f"exact evaluation: up to {states:.2g} states for each policy{slow}"
 
 
 def print_evaluations(found: ExactComparison) -> None:
@@ -49,12 +64,15 @@ def print_evaluations(found: ExactComparison) -> None:
         if bound is not None:
             cells.append(percent(bound.gap_percent(result.value)))
         if result.variance is not None:
-            cells += [f"{result.variance**0.5:.4f}", fixed(result.best_arm_probability, 4)]
+            best = "-" if result.null else fixed(result.best_arm_probability, 4)
+            cells += [f"{result.variance**0.5:.4f}", best]
         return cells
 
     print_table(title_of(found.solution.problem), titles, map(row, found.results), text=["policy"])
     print("regret: reward of always pulling the best arms, minus that of the policy")
-    if known:
+    if known and found.results[0].null:
+        print("P(best arm found): all arms are equal, there is no best one")
+    elif known:
         print("P(best arm found): a best arm has the largest posterior mean at the end")
     if bound is not None:
         print(said_of(bound))

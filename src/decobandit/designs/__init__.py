@@ -1,4 +1,4 @@
-"""What to expect of a design before it starts.
+"""What to expect of a design before it starts: forecasts, operating characteristics.
 
 Imports `bounds` and what is below it.
 """
@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING
 from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from .designing import is_null as is_null
+    from .designing import load_design as load_design
+    from .designing import operating_characteristics as operating_characteristics
+    from .endings import Endings as Endings
     from .forecasts import EXACT_STATES as EXACT_STATES
     from .forecasts import STEPS as STEPS
     from .forecasts import Forecast as Forecast
@@ -17,5 +21,9 @@ if TYPE_CHECKING:
     from .forecasts import forecast as forecast
     from .forecasts import plan as plan
     from .forecasts import too_slow as too_slow
+    from .results import Calibrated as Calibrated
+    from .results import Characteristics as Characteristics
+    from .results import DesignResult as DesignResult
+    from .results import ScenarioResult as ScenarioResult
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -10,7 +10,7 @@ from .._version import __version__
 from ..problem import Design, Problem, TieRule
 
 PerArm = tuple[float, ...]
-Errors = Mapping[str, float | PerArm | None]
+Errors = Mapping[str, float | tuple[float | None, ...] | None]
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,33 @@ class Calibrated:
 
 @dataclass(frozen=True)
 class DesignResult:
-    """Operating characteristics of a design."""
+    """Operating characteristics of a design.
+
+    Attributes
+    ----------
+    problem : Problem
+        What is played.
+    design : Design
+        Rules, policies, test and scenarios, as asked for.
+    ties : TieRule
+        How policies break ties.
+    scenarios : tuple of ScenarioResult
+        In the order of the design; each has `policies`.
+    calibration : tuple of Calibrated
+        Thresholds by policy, where they were calibrated.
+    notes : tuple of str
+        What was left out, and why.
+    interrupted : bool
+        Whether only the policies that were finished are there.
+
+    Examples
+    --------
+    >>> from decobandit import Design, Problem, operating_characteristics
+    >>> design = Design(policies=["equal"], scenarios=[{"name": "null", "truth": [0.5, 0.5]}])
+    >>> found = operating_characteristics(Problem.uniform(arms=2, horizon=6), design)
+    >>> found.to_dict()["scenarios"][0]["policies"][0]["pulls"]
+    [3.0, 3.0]
+    """
 
     problem: Problem
     design: Design

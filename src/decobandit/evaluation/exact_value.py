@@ -31,6 +31,7 @@ from ..problem import (
 from ..support import Floats, Report, former_attribute, obeys_workers
 from .batch_forward import evaluate_batches
 from .forward import Forward, Occupied, TooManyStates, Total, Watch
+from .two_arms import follow_two_arms, serves_two_arms
 
 __all__ = [
     "Evaluation",
@@ -78,7 +79,8 @@ class Evaluation:
     arm_pulls : tuple of float or None
         (arms,) expected pulls.
     best_arm_probability : float or None
-        That at the end the largest posterior mean is a best arm's.
+        That at the end the largest posterior mean is a best arm's. Where all arms are equal that
+        is certain and says nothing (`null`): plain values have None then.
 
     Examples
     --------
@@ -106,6 +108,11 @@ class Evaluation:
     standard_error = former_attribute("standard_error", "0.0: it is exact", lambda self: 0.0)
     method = former_attribute("method", '"exact": it always is', lambda self: "exact")
 
+    @property
+    def null(self) -> bool:
+        """Whether the truth is that all arms are equal."""
+        return self.truth is not None and len({*self.truth}) == 1
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values; without those that need the truth where it is not given."""
         known = {k: v for k, v in self.__dict__.items() if v is not None or k == "regret"}
@@ -113,6 +120,8 @@ class Evaluation:
             k: np.asarray(v).tolist() if isinstance(v, tuple | np.ndarray) else v
             for k, v in known.items()
         }
+        if self.null:
+            plain["best_arm_probability"] = None
         return plain | {"standard_error": 0.0, "method": "exact"}
 
     def __repr__(self) -> str:
@@ -189,12 +198,7 @@ def evaluate(
     began = time.perf_counter()
     known = None if truth is None else check_truth(truth, problem)
     made = make_policy(problem, policy, tol=tol, ties=ties, solution=solution)
-    if problem.repeat:
-        _refuse_watch(watch)
-        total = evaluate_batches(made, known, limit_states, progress)
-    else:
-        forward = Forward(problem, known, limit_states, progress, watch, name=made.name)
-        total = _followed(forward, made)
+    total = _followed(made, known, limit_states, progress, watch)
     value = float(total.rewards.sum()) + total.last_reward
     best = best_mean_reward(problem, known)
     rewards = total.rewards.copy()
@@ -218,11 +222,18 @@ def evaluate(
     )
 
 
-def _followed(forward: Forward, policy: Policy) -> Total:
-    if policy.has_table:
-        return forward.by_index(policy)
-    _refuse_unknown_chances(policy)
-    return forward.by_asking(policy)
+def _followed(
+    policy: Policy, truth: Truth | None, limit: int, progress: Report | None, watch: Watch | None
+) -> Total:
+    if policy.problem.repeat:
+        _refuse_watch(watch)
+        return evaluate_batches(policy, truth, limit, progress)
+    if not policy.has_table:
+        _refuse_unknown_chances(policy)
+    if watch is None and serves_two_arms(policy):
+        return follow_two_arms(policy, truth, progress)
+    forward = Forward(policy.problem, truth, limit, progress, watch, name=policy.name)
+    return forward.by_index(policy) if policy.has_table else forward.by_asking(policy)
 
 
 def _refuse_watch(watch: Watch | None) -> None:

@@ -97,10 +97,7 @@ class Forward:
         """An index policy, from its tables."""
 
         def stage(t: int) -> Stage:
-            index = np.array(policy.stage_index(t), dtype=float, order="C")
-            if index.shape != (len(self.problem.groups), slab_size(t)) or np.isnan(index).any():
-                raise ValueError(f"{policy.name!r}: not one number per state at stage {t}")
-            return self._stage(t, index, policy.ties)
+            return self._stage(t, stage_table(policy, t), policy.ties)
 
         if self.truth is None or policy.ties == "random":
             total = self._run(True, *self._places(True, policy.ties), stage, pull_largest)
@@ -235,16 +232,29 @@ class Forward:
                 last += count * terminal[codes]
         total.last_reward = float(moments[:, 0] @ last)
         if self.truth is not None:
-            w, first, second = moments.T
-            mean = float(first.sum() + w @ last)
-            square = float(second.sum() + (2.0 * first + w * last) @ last)
-            total.variance = max(0.0, square - mean**2)  # below zero only by rounding
+            total.variance = variance(moments, last)
             means = [(g.alpha + self.g) / (g.alpha + g.beta + self.n) for g in self.problem.groups]
             arms = [
                 (means[places.group[c]][codes], float(places.truth[c]), count)
                 for c, codes, count in _columns(places, rows)
             ]
-            total.best_arm = float(w @ share_of_best(arms))
+            total.best_arm = float(moments[:, 0] @ share_of_best(arms))
+
+
+def stage_table(policy: Policy, stage: int) -> Floats:
+    """The indices of a stage, (groups, slab); refused where one is missing."""
+    index = np.array(policy.stage_index(stage), dtype=float, order="C")
+    if index.shape != (len(policy.problem.groups), slab_size(stage)) or np.isnan(index).any():
+        raise ValueError(f"{policy.name!r}: not one number per state at stage {stage}")
+    return index
+
+
+def variance(moments: Floats, last: Floats) -> float:
+    """Variance of the reward, `last` (states,) on top of what the moments (states, 3) have."""
+    w, first, second = moments.T
+    mean = float(first.sum() + w @ last)
+    square = float(second.sum() + (2.0 * first + w * last) @ last)
+    return max(0.0, square - mean**2)  # below zero only by rounding
 
 
 def _masses(places: Places, rows: Codes, weights: Floats, shape: tuple[int, ...]) -> Floats:

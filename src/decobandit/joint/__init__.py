@@ -15,5 +15,8 @@ if TYPE_CHECKING:
     from .exact_optimum import count_states as count_states
     from .exact_optimum import optimum as optimum
     from .joint_states import JointValues as JointValues
+    from .two_arm_choices import TIED as TIED
+    from .two_arm_choices import TwoArmChoices as TwoArmChoices
+    from .two_arm_choices import tied_shares as tied_shares
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .catalogue import make_successor as make_successor
     from .catalogue import policy_class as policy_class
     from .catalogue import policy_names as policy_names
+    from .chances import Asked as Asked
     from .context import Context as Context
     from .deco import DecoPolicy as DecoPolicy
     from .deco import ReplannedDecoPolicy as ReplannedDecoPolicy
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from .optimal import OptimalPolicy as OptimalPolicy
     from .policy_files import load_policy as load_policy
     from .policy_files import save_policy as save_policy
+    from .posterior_chances import PosteriorChances as PosteriorChances
     from .randomised import RandomisedPolicy as RandomisedPolicy
     from .recommendation import Recommendation as Recommendation
     from .recommendation import recommend as recommend
@@ -54,6 +56,9 @@ if TYPE_CHECKING:
     from .records import Distribution as Distribution
     from .records import Weighed as Weighed
     from .rolling import RollingDecoPolicy as RollingDecoPolicy
+    from .ruled import REASONS as REASONS
+    from .ruled import RuledPolicy as RuledPolicy
+    from .ruled import Verdict as Verdict
     from .table import TablePolicy as TablePolicy
     from .thompson import ThompsonPolicy as ThompsonPolicy
     from .ucb1 import Ucb1Policy as Ucb1Policy

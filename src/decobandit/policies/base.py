@@ -30,6 +30,7 @@ from ..problem import DEFAULT_TIES, Problem, State, TieRule, tie_tolerance
 from ..problem.kernels.layout import slab_size
 from ..support import Floats, Ints, shown, warn_deprecated
 from .allotting import Counts, ask_each, from_table, largest_arms, once_each
+from .chances import Asked, chances_by_asking, chances_by_table, restricted
 from .context import Context
 from .names import batch_policies
 from .records import Allotments, ArmIndex, Cost, Distribution, Ways, Weighed
@@ -191,6 +192,21 @@ class Policy(ABC):
             ]
         return [(self.allot(stage, state), 1.0)]
 
+    def chances_many(
+        self, stage: int, asked: Asked, rng: np.random.Generator | None = None
+    ) -> Floats:
+        """Share of a stage's pulls that each arm gets on average, in many states, (states, arms).
+
+        With one pull per stage these are allocation probabilities. `rng` is needed by a policy that
+        draws and does not tell its probabilities: then what it drew.
+        """
+        if self.has_table and self.problem.pulls[stage] == 1:
+            return chances_by_table(self.problem, self.stage_index(stage), self.ties, asked)
+        if self.problem.repeat or (self.randomised and not self.has_distribution):
+            drawn = self.allot_many(stage, asked.pulls, asked.good, rng)
+            return restricted(drawn / drawn.sum(axis=1, keepdims=True), asked.allowed)
+        return chances_by_asking(lambda state: self.allotments(stage, state), asked)
+
     # -- how it is made -----------------------------------------------------------------------
 
     @classmethod
@@ -265,6 +281,11 @@ class Policy(ABC):
     def has_distribution(self) -> bool:
         """Whether `distribution` is there."""
         return type(self).distribution is not Policy.distribution
+
+    @property
+    def has_chances(self) -> bool:
+        """Whether `chances_many` does not ask in each state."""
+        return self.has_table or type(self).chances_many is not Policy.chances_many
 
     @property
     def draws_arms(self) -> bool:

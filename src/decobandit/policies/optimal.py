@@ -6,16 +6,29 @@ For problems small enough that these values can be kept, 8 bytes for each state 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import combinations, product
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from ..joint import JointValues, optimum
-from ..problem import TIE_TOLERANCE, Problem, State, tie_tolerance
+from ..joint import TIED, JointValues, TwoArmChoices, optimum, tied_shares
+from ..problem import (
+    DEFAULT_TIES,
+    TIE_SIGNS,
+    TIE_TOLERANCE,
+    Problem,
+    State,
+    TieRule,
+    break_tie,
+    tie_tolerance,
+)
 from ..support import Report, renamed_keyword
 from .base import Policy
-from .records import Ways, Weighed
+from .chances import Asked
+from .context import Context
+from .records import Distribution, Ways, Weighed
 
 Floats = npt.NDArray[np.float64]
 
@@ -23,13 +36,15 @@ Floats = npt.NDArray[np.float64]
 class OptimalPolicy(Policy):
     """Pulls the arms of largest expected reward in all.
 
-    Ties, that is values closer than 1e-12 of what is at stake: the arms pulled least so far, then
-    those that stand first.
+    Ties are values closer than 1e-12 of what is at stake.
 
     Parameters
     ----------
     problem : Problem
         A small one: the values of all joint states are kept.
+    ties : TieRule
+        How ties are broken. With several pulls per stage: the arms pulled least so far, then those
+        that stand first.
     limit_bytes, progress, workers
         As in `optimum`.
 
@@ -54,11 +69,13 @@ class OptimalPolicy(Policy):
         self,
         problem: Problem,
         *,
+        ties: TieRule = DEFAULT_TIES,
         limit_bytes: int | None = None,
         progress: Report | None = None,
         workers: int | None = None,
     ) -> None:
         self.problem = problem
+        self.ties = ties if problem.pulls_per_stage == 1 else DEFAULT_TIES
         self.optimum = optimum(
             problem, keep=True, limit_bytes=limit_bytes, progress=progress, workers=workers
         )
@@ -66,6 +83,10 @@ class OptimalPolicy(Policy):
         self._tables: JointValues = self.optimum.tables
         self._group = problem.group_of_arm.tolist()
         self._tolerance = tie_tolerance(problem)
+
+    @classmethod
+    def make(cls, context: Context) -> Self:
+        return cls(context.problem, ties=context.ties)
 
     @property
     def value(self) -> float:
@@ -91,6 +112,8 @@ class OptimalPolicy(Policy):
     ) -> tuple[int, ...]:
         """Positions of the arms to pull, the least pulled first."""
         number, pulls = self._pulls(stage, state), state.pulls
+        if number == 1:
+            return (break_tie(self._tied(stage, state), pulls, self.ties, rng),)
         found: dict[object, tuple[float, tuple[int, ...]]] = {}
         for arms in self._sets(pulls, number):
             kinds = tuple(sorted(self._kind(arm, state) for arm in arms))
@@ -99,6 +122,47 @@ class OptimalPolicy(Policy):
         best = max(value for value, _ in found.values())
         least = self._least(best)
         return next(arms for value, arms in found.values() if value >= least)
+
+    @property
+    def has_distribution(self) -> bool:
+        return self.problem.pulls_per_stage == 1
+
+    def distribution(self, stage: int, state: State) -> Distribution:
+        tied = self._tied(stage, state)
+        if self.ties != "random":
+            return [((break_tie(tied, state.pulls, self.ties),), 1.0)]
+        return [((arm,), 1.0 / tied.size) for arm in tied.tolist()]
+
+    def _tied(self, stage: int, state: State) -> npt.NDArray[np.intp]:
+        """The best arms, where one is pulled."""
+        values = self.action_values(stage, state)
+        return np.flatnonzero(values >= self._least(float(values.max())))
+
+    def chances_many(
+        self, stage: int, asked: Asked, rng: np.random.Generator | None = None
+    ) -> Floats:
+        if np.any(asked.pending) or not np.all(asked.allowed):
+            raise ValueError(
+                f"policy {self.name!r} is optimal where all outcomes are known and all arms can be "
+                "pulled: not with a delay, a share of control, or arms that are dropped"
+            )
+        if self._dense is None:
+            return super().chances_many(stage, asked, rng)
+        pulls = asked.pulls.astype(np.int64, copy=False)
+        choices = self._dense.at(stage, pulls, asked.good.astype(np.int64, copy=False))
+        if self.ties == "random":
+            return tied_shares(choices)
+        by_pulls, by_position = TIE_SIGNS[self.ties]
+        second = by_pulls * (pulls[:, 0] - pulls[:, 1])  # positive: arm 2 wins the tie
+        wins = (second > 0) | ((second == 0) & (by_position < 0))
+        return tied_shares(np.where(choices == TIED, wins, choices).astype(np.int8))
+
+    @cached_property
+    def _dense(self) -> TwoArmChoices | None:
+        """All choices, for two arms and one pull."""
+        problem = self.problem
+        two = problem.n_arms == 2 and problem.pulls_per_stage == 1 and problem.terminal is None
+        return TwoArmChoices(problem) if two else None
 
     def weigh(self, stage: int, ways: Ways, taken: tuple[int, ...]) -> Weighed:
         """By the exact value of every set of arms that has those taken in it."""

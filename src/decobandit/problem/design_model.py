@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from ..support import refuse
-from .fields import Checked, Name, fraction, whole_number
+from .fields import MAX_NAME, Checked, Name, fraction, whole_number
 from .model import Problem
 from .model_base import Frozen, InvalidProblem
 
@@ -35,6 +35,15 @@ def _kind(value: object) -> str:
 TestKind = Annotated[
     Literal["posterior", "fisher", "conditional"], Checked(_kind, {"type": "string"})
 ]
+
+
+def _title(value: object) -> str:
+    good = isinstance(value, str) and 1 <= len(value) <= MAX_NAME and value.isprintable()
+    rule = f"must be 1 to {MAX_NAME} printable characters"
+    return str(value) if good else refuse(rule, found=value)
+
+
+Title = Annotated[str, Checked(_title, {"type": "string", "maxLength": MAX_NAME})]
 
 
 class Looks(Frozen):
@@ -93,7 +102,7 @@ class FinalTest(Frozen):
 class Scenario(Frozen):
     """True success probabilities that may hold, one per arm."""
 
-    name: Name
+    name: Title
     truth: tuple[Chance, ...]
 
 
@@ -159,7 +168,47 @@ class Rules(Frozen):
 
 
 class Design(Rules):
-    """Rules, policies, a test and scenarios: what `deco design` computes."""
+    """Rules, policies, a test and scenarios: what `deco design` computes.
+
+    Parameters
+    ----------
+    control : str, optional
+        Name of the arm that others are compared with.
+    burn_in : int
+        Pulls of every arm before the policy decides.
+    floor : float
+        Least probability of every arm.
+    control_share : float, optional
+        Probability of the control arm.
+    delay : int
+        Stages until an outcome is known.
+    looks : Looks, optional
+        Numbers of known outcomes at which the trial is looked at.
+    stop : Stop
+        Probabilities at which a look stops the trial or drops an arm.
+    margin : float
+        By which an arm has to beat control; within which arms are equivalent.
+    policies : sequence of str
+        Names of policies.
+    test : FinalTest, optional
+        The test at the end; one more look where none is given.
+    draws, seed : int
+        Of trials that are simulated.
+    scenarios : sequence of Scenario
+        True success probabilities that may hold.
+
+    Raises
+    ------
+    InvalidProblem
+        If a value is not allowed.
+
+    Examples
+    --------
+    >>> from decobandit import Design
+    >>> design = Design(burn_in=5, floor=0.1, stop={"superiority": 0.99})
+    >>> design.final_test.level
+    0.99
+    """
 
     policies: tuple[Annotated[str, Field(strict=True)], ...] = ()
     test: FinalTest | None = None

@@ -8,11 +8,15 @@ units of the arms are then multinomial, with the chances of being best as shares
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
-from ...support import Ints
+from ...support import Floats, Ints
 from ..allotting import Counts
-from .base import BatchPolicy
+from ..chances import Asked
+from ..posterior_chances import PosteriorChances, comparable_posteriors
+from .base import BatchPolicy, as_compared
 
 MOST_DRAWS = 4_000_000  # at a time
 
@@ -22,6 +26,18 @@ class BatchThompsonPolicy(BatchPolicy):
 
     name = "thompson"
     randomised = True
+
+    def chances_many(
+        self, stage: int, asked: Asked, rng: np.random.Generator | None = None
+    ) -> Floats:
+        if self.posteriors is None:
+            return super().chances_many(stage, asked, rng)
+        return self.posteriors.best(asked.pulls, asked.good, asked.allowed)
+
+    @cached_property
+    def posteriors(self) -> PosteriorChances | None:
+        """P(best) of many states, where arms differ in their success probability only."""
+        return comparable_posteriors(as_compared(self.problem))
 
     def share_units(
         self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None

@@ -1,0 +1,127 @@
+"""`deco design`: what each policy of a design does in each scenario."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..problem.tie_rules import DEFAULT_TIES
+from .options import AsJson, Ties, Tolerance, Workers
+from .output import print_result, say
+from .tables import print_table
+
+if TYPE_CHECKING:
+    from ..designs import Characteristics, DesignResult, ScenarioResult
+
+File = Annotated[
+    Path, typer.Argument(metavar="FILE", help="Problem file with a [design] table, .toml or .json.")
+]
+Calibrate = Annotated[
+    float | None,
+    typer.Option(
+        metavar="ALPHA",
+        help="Find the smallest threshold whose type I error is at most this, and use it.",
+    ),
+]
+Trials = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, show_default="the file's", help="Trials to simulate."),
+]
+
+
+def design(
+    file: File,
+    calibrate: Calibrate = None,
+    draws: Trials = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            show_default="the file's",
+            help="The same seed gives the same numbers.",
+        ),
+    ] = None,
+    ties: Ties = DEFAULT_TIES,
+    tol: Tolerance = 1e-4,
+    workers: Workers = None,
+    as_json: AsJson = False,
+) -> None:
+    """Operating characteristics: successes, pulls, errors, power, size, by policy and scenario."""
+    from ..designs import load_design, operating_characteristics
+    from ..support import show_progress
+
+    problem, asked = load_design(file)
+    given = {"draws": draws, "seed": seed}
+    changes = {key: value for key, value in given.items() if value is not None}
+    asked = asked.model_copy(update=changes)
+    with show_progress() as report:
+        found = operating_characteristics(
+            problem, asked, calibrate_to=calibrate, ties=ties, tol=tol, progress=report
+        )
+    for line in found.notes:
+        say(line)
+    if found.interrupted:
+        say("interrupted: these are the policies that were finished")
+    print_result(found, as_json, print_design)
+
+
+def print_design(found: DesignResult) -> None:
+    """One table per scenario."""
+    for scenario in found.scenarios:
+        _print_scenario(found, scenario)
+    simulated = any(not each.exact for one in found.scenarios for each in one.policies)
+    if simulated:
+        print(
+            f"±: one standard error; {found.design.draws:,} trials, seed {found.design.seed}; "
+            "numbers without it are exact"
+        )
+    what = "better than control" if found.design.control is not None else "best"
+    print(f"power, type I error: some arm is declared {what}")
+    print("select best: a best arm has the largest posterior mean at the end")
+    print("pulls: by arm, in the order of the file; --json has bias and RMSE of the estimates too")
+    for each in found.calibration:
+        error = "exact" if each.exact else f"± {each.type_one_error_se:.4f}"
+        print(
+            f"{each.policy}: {each.what} = {each.threshold:.6f}, type I error "
+            f"{each.type_one_error:.4f} {error} (scenario {each.scenario!r}; at most {each.alpha})"
+        )
+
+
+def _print_scenario(found: DesignResult, scenario: ScenarioResult) -> None:
+    truth = ", ".join(f"{p:g}" for p in scenario.truth)
+    kind = "type I error" if scenario.null else "power"
+    titles = [
+        "policy", "good", "sd", "pulls", "best share", "select best", kind,
+        "size", "stopped",
+    ]  # fmt: skip
+    title = f"{scenario.name}: {truth}" + (" (null)" if scenario.null else "")
+    print_table(title, titles, map(_row, scenario.policies), text=["policy"])
+    if scenario.policies and scenario.policies[0].select_best is None:
+        print("all arms are equal: there is no best one to select")
+
+
+def _row(each: Characteristics) -> list[str]:
+    errors = each.errors or {}
+
+    def with_error(name: str, digits: int) -> str:
+        value = getattr(each, name)
+        if value is None:
+            return "-"
+        error = errors.get(name)
+        more = f" ± {error:.{digits}f}" if isinstance(error, float) else ""
+        return f"{value:.{digits}f}{more}"
+
+    return [
+        each.policy,
+        with_error("good", 2),
+        f"{each.good_sd:.2f}",
+        " ".join(f"{n:.1f}" for n in each.pulls),
+        with_error("best_share", 3),
+        with_error("select_best", 3),
+        with_error("reject", 4),
+        with_error("size", 1),
+        with_error("stopped", 3),
+    ]

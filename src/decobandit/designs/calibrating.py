@@ -1,0 +1,132 @@
+"""Thresholds by the type I error: the smallest one that errs at most so often where nothing works.
+
+With a test of its own, the threshold of the final test: all thresholds are compared on the same
+endings. Where the test is but the last look, that of superiority, which changes when trials stop:
+by bisection, on the same draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..policies import RuledPolicy
+from ..problem import Design, Scenario, Stop
+from ..support import Floats
+from .endings import Endings
+from .final_tests import final_test
+from .results import Calibrated
+
+Ends = Callable[[Design, Scenario], tuple[RuledPolicy, Endings, bool]]
+HALVINGS = 12
+ROOM = 1e-12  # of probabilities that are sums
+
+
+class _Error(NamedTuple):
+    """The largest type I error over the null scenarios."""
+
+    value: float
+    se: float
+    scenario: str
+    exact: bool
+    policy: str
+
+
+def calibrate(
+    design: Design, nulls: Sequence[Scenario], alpha: float, ends: Ends
+) -> tuple[Calibrated, Design]:
+    """The threshold of a policy, and the design with it."""
+    if not 0.0 < alpha < 1.0:
+        raise ValueError(f"--calibrate: {alpha} is not allowed; must be above 0 and below 1")
+    if not nulls:
+        raise ValueError("--calibrate: no scenario is a null scenario; add one to the design")
+    test = design.final_test
+    if test.kind != "posterior":
+        raise ValueError(f"--calibrate: the test {test.kind} has no threshold; it has its alpha")
+    by_looks = design.test is None and design.stop.superiority is not None
+    if by_looks:
+        what, (level, error) = "stop.superiority", _by_bisection(design, nulls, alpha, ends)
+        changed = design.model_copy(update={"stop": _stop_at(design, level)})
+    else:
+        what, (level, error) = "test.threshold", _by_quantile(design, nulls, alpha, ends)
+        changed = design.model_copy(update={"test": test.model_copy(update={"threshold": level})})
+    found = Calibrated(
+        error.policy, alpha, what, level, error.value, error.se, error.scenario, error.exact
+    )
+    return found, changed
+
+
+def _stop_at(design: Design, level: float) -> Stop:
+    return design.stop.model_copy(update={"superiority": level})
+
+
+def _by_quantile(
+    design: Design, nulls: Sequence[Scenario], alpha: float, ends: Ends
+) -> tuple[float, _Error]:
+    """The final test's threshold, from the distribution of its largest statistic."""
+    test, seen = design.final_test, []
+    for scenario in nulls:
+        ruled, own, exact = ends(design, scenario)
+        tested = final_test(ruled, test, own)
+        rivals = own.allowed.copy()
+        if ruled.control is not None:
+            rivals[:, ruled.control] = False
+        largest = np.where(rivals, tested.statistic, 0.0).max(axis=1)
+        early = float(own.weight[tested.decided & own.declared.any(axis=1)].sum())
+        if early > alpha:
+            raise ValueError(
+                f"--calibrate: in scenario {scenario.name!r} looks alone declare an arm with "
+                f"probability {early:.4f}; raise stop.superiority"
+            )
+        open_ends = ~tested.decided
+        seen.append((scenario, early, largest[open_ends], own.weight[open_ends], exact, ruled.name))
+    level = max(_quantile(x, w, alpha - early) for _, early, x, w, _, _ in seen)
+    errors = []
+    for scenario, early, x, w, exact, name in seen:
+        value = early + float(w[x >= level].sum())
+        se = 0.0 if exact else float(np.sqrt(value * (1.0 - value) / design.draws))
+        errors.append(_Error(value, se, scenario.name, exact, name))
+    return level, max(errors)
+
+
+def _quantile(values: Floats, weights: Floats, room: float) -> float:
+    """The smallest threshold that at most `room` of the weight reaches."""
+    order = np.argsort(values)[::-1]
+    ordered, reached = values[order], np.cumsum(weights[order])
+    over = np.flatnonzero(reached > room + ROOM)
+    if over.size == 0:
+        return float(np.nextafter(0.0, 1.0))
+    # just above the value at which too many reach it
+    return float(min(np.nextafter(ordered[over[0]], 2.0) + ROOM, 1.0 - ROOM))
+
+
+def _by_bisection(
+    design: Design, nulls: Sequence[Scenario], alpha: float, ends: Ends
+) -> tuple[float, _Error]:
+    """The threshold of superiority at looks and at the end."""
+
+    def error_at(level: float) -> _Error:
+        changed = design.model_copy(update={"stop": _stop_at(design, level)})
+        errors = []
+        for scenario in nulls:
+            ruled, own, exact = ends(changed, scenario)
+            declared = final_test(ruled, changed.final_test, own).declared.any(axis=1)
+            value = float(own.weight[declared].sum())
+            se = 0.0 if exact else float(np.sqrt(value * (1.0 - value) / design.draws))
+            errors.append(_Error(value, se, scenario.name, exact, ruled.name))
+        return max(errors)
+
+    low, high = 0.5, 1.0 - 1e-9
+    best = error_at(high)
+    if best.value > alpha + ROOM:
+        raise ValueError(f"--calibrate: the type I error is above {alpha} at every threshold")
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2.0
+        error = error_at(middle)
+        if error.value <= alpha + ROOM:
+            high, best = middle, error
+        else:
+            low = middle
+    return high, best

@@ -1,0 +1,130 @@
+"""Operating characteristics from the endings of trials."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..policies import REASONS, RuledPolicy
+from ..problem import FinalTest, Truth, share_of_best
+from ..support import Floats
+from .endings import Endings
+from .final_tests import Tested
+from .results import Characteristics, Errors, PerArm
+
+DROPPED = -np.inf  # posterior mean of an arm that is not chosen
+
+
+class _Moments(NamedTuple):
+    mean: Floats
+    sd: Floats
+
+
+def characterise(
+    policy: RuledPolicy, truth: Truth, test: FinalTest, ends: Endings, tested: Tested,
+    *, exact: bool, seconds: float,
+) -> Characteristics:  # fmt: skip
+    """All that is reported of a policy in a scenario."""
+    w, size = ends.weight, ends.size
+    good, pulls = _moments(w, ends.good.sum(axis=1)), _moments(w, ends.pulls)
+    length = _moments(w, size)
+    stages = policy.problem.horizon * policy.problem.pulls_per_stage
+    stopped = _moments(w, (ends.reason > 0) & (size < stages))
+    reject, by_arm = _moments(w, tested.declared.any(axis=1)), _moments(w, tested.declared)
+    share, chosen = _best(policy, truth, ends)
+    bias, bias_se, rmse, rmse_se = _estimates(truth, ends)
+    trials = np.sqrt(len(w))
+    errors: Errors = {
+        "good": float(good.sd / trials),
+        "pulls": _arms(pulls.sd / trials),
+        "best_share": None if share is None else float(share.sd / trials),
+        "select_best": None if chosen is None else float(_chance_se(chosen.mean, len(w))),
+        "reject": float(_chance_se(reject.mean, len(w))),
+        "reject_by_arm": _arms(_chance_se(by_arm.mean, len(w))),
+        "size": float(length.sd / trials),
+        "stopped": float(_chance_se(stopped.mean, len(w))),
+        "bias": bias_se,
+        "rmse": rmse_se,
+    }
+    reasons = {
+        name: float(w[ends.reason == code].sum()) for code, name in enumerate(REASONS) if code
+    }
+    return Characteristics(
+        policy=policy.name,
+        good=float(good.mean),
+        good_sd=float(good.sd),
+        pulls=_arms(pulls.mean),
+        pulls_sd=_arms(pulls.sd),
+        best_share=None if share is None else float(share.mean),
+        select_best=None if chosen is None else float(chosen.mean),
+        reject=float(reject.mean),
+        reject_by_arm=_arms(by_arm.mean),
+        size=float(length.mean),
+        size_sd=float(length.sd),
+        stopped=float(stopped.mean),
+        stopped_by=reasons,
+        bias=bias,
+        rmse=rmse,
+        threshold=test.level,
+        exact=exact,
+        errors=None if exact else errors,
+        seconds=seconds,
+    )
+
+
+def _moments(weight: Floats, values: object) -> _Moments:
+    """Mean and standard deviation over trials; values (S,) or (S, K)."""
+    x = np.asarray(values, dtype=np.float64)
+    mean = weight @ x
+    return _Moments(mean, np.sqrt(weight @ (x - mean) ** 2))
+
+
+def _chance_se(mean: Floats, trials: int) -> Floats:
+    """Error of a probability; as if one trial more had gone either way, so that it is never 0."""
+    p = (mean * trials + 1.0) / (trials + 2.0)
+    return np.asarray(np.sqrt(p * (1.0 - p) / trials))
+
+
+def _arms(values: Floats) -> PerArm:
+    return tuple(float(value) for value in values)
+
+
+def _best(
+    policy: RuledPolicy, truth: Truth, ends: Endings
+) -> tuple[_Moments | None, _Moments | None]:
+    """Share of the pulls on best arms, and whether one is chosen; None where all are equal."""
+    best = np.array(truth) == max(truth)
+    if best.all():
+        return None, None
+    problem = policy.problem
+    means = []
+    for arm, k in enumerate(problem.group_of_arm):
+        group = problem.groups[k]
+        own = (group.alpha + ends.good[:, arm]) / (group.alpha + group.beta + ends.pulls[:, arm])
+        means.append((np.where(ends.allowed[:, arm], own, DROPPED), truth[arm], 1))
+    share = ends.pulls[:, best].sum(axis=1) / np.maximum(ends.size, 1)
+    return _moments(ends.weight, share), _moments(ends.weight, share_of_best(means))
+
+
+_Some = tuple[float | None, ...]
+
+
+def _estimates(truth: Truth, ends: Endings) -> tuple[_Some, _Some, _Some, _Some]:
+    """Bias and root mean squared error of observed rates, each with its error."""
+    columns: list[tuple[float | None, float | None, float | None, float | None]] = []
+    for arm, p in enumerate(truth):
+        there = ends.pulls[:, arm] > 0
+        total = float(ends.weight[there].sum())
+        if total == 0.0:
+            columns.append((None, None, None, None))
+            continue
+        off = ends.good[there, arm] / ends.pulls[there, arm] - p
+        w = ends.weight[there] / total
+        bias, square = _moments(w, off), _moments(w, off**2)
+        trials = float(np.sqrt(there.sum()))
+        rmse = float(np.sqrt(square.mean))
+        spread = float(square.sd) / trials / (2.0 * rmse) if rmse > 0.0 else 0.0
+        columns.append((float(bias.mean), float(bias.sd) / trials, rmse, spread))
+    bias_of, bias_se, rmse_of, rmse_se = zip(*columns, strict=True)
+    return bias_of, bias_se, rmse_of, rmse_se

@@ -1,0 +1,210 @@
+"""Operating characteristics of a design: every policy in every scenario, exact where it can be."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..policies import BASELINE_POLICY, DEFAULT_POLICY, Context, RuledPolicy, make_policies
+from ..policies import check_policies as check_names
+from ..problem import (
+    DEFAULT_TIES,
+    Design,
+    Problem,
+    ProblemError,
+    Scenario,
+    TieRule,
+    check_problem,
+    designed_from_dict,
+    read_tree,
+)
+from ..support import Report, obeys_workers
+from .calibrating import calibrate
+from .characteristics import characterise
+from .endings import Endings
+from .final_tests import final_test
+from .following import can_follow, follow
+from .playing import play
+from .results import Calibrated, Characteristics, DesignResult, ScenarioResult
+
+POLICIES = (DEFAULT_POLICY, BASELINE_POLICY)  # where a design names none
+
+
+def load_design(path: str | Path) -> tuple[Problem, Design]:
+    """Read a problem and its design from a file.
+
+    Parameters
+    ----------
+    path : str or Path
+        A .toml or .json problem file with a table `design`.
+
+    Returns
+    -------
+    tuple of Problem and Design
+
+    Raises
+    ------
+    ProblemError
+        If the file cannot be read, or has no design.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from decobandit import load_design
+    >>> lines = ["horizon = 20", "[[arms]]", 'name = "a"', "count = 2", "[design]", "burn_in = 2"]
+    >>> with TemporaryDirectory() as folder:
+    ...     size = (Path(folder) / "two.toml").write_text("\\n".join(lines))
+    ...     load_design(Path(folder) / "two.toml")[1].burn_in
+    2
+    """
+    problem, design = designed_from_dict(read_tree(path), source=str(path))
+    if design is None:
+        raise ProblemError(f"{path}: design: required key is missing")
+    return problem, design
+
+
+@obeys_workers
+def operating_characteristics(
+    problem: Problem,
+    design: Design,
+    *,
+    calibrate_to: float | None = None,
+    ties: TieRule = DEFAULT_TIES,
+    tol: float = 1e-4,
+    exact: bool | None = None,
+    workers: int | None = None,
+    progress: Report | None = None,
+) -> DesignResult:
+    """What each policy of a design does in each scenario.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is played; its priors are what policies and posterior probabilities start from.
+    design : Design
+        Rules, policies, test and scenarios.
+    calibrate_to : float, optional
+        Largest type I error: the smallest threshold that has no more in the null scenarios is found
+        for every policy, and used.
+    ties : TieRule
+        How policies break ties; "random" splits them evenly.
+    tol : float
+        Relative gap of the prices, for policies that need them.
+    exact : bool, optional
+        True or False to follow all states or to simulate; by default exact where it takes seconds.
+    workers : int, optional
+        Threads that compute.
+    progress : callable, optional
+        Told how far it is.
+
+    Returns
+    -------
+    DesignResult
+        What was finished, where it was interrupted.
+
+    Raises
+    ------
+    ValueError
+        If the design has no scenario, or nothing can be calibrated.
+
+    Examples
+    --------
+    >>> from decobandit import Design, Problem, operating_characteristics
+    >>> design = Design(policies=["equal"], scenarios=[{"name": "one", "truth": [0.2, 0.6]}])
+    >>> found = operating_characteristics(Problem.uniform(arms=2, horizon=20), design)
+    >>> equal = found.scenarios[0].policies[0]
+    >>> round(equal.good, 6), equal.exact, round(equal.select_best, 4)
+    (8.0, True, 0.9708)
+    """
+    design.check(check_problem(problem))
+    if not design.scenarios:
+        raise ProblemError("design.scenarios: required key is missing")
+    names = design.policies or POLICIES
+    check_names(names)
+    context = Context(problem, tol=tol, ties=ties)
+    task = _Task(problem, design, exact, progress)
+    found: dict[str, list[Characteristics]] = {each.name: [] for each in design.scenarios}
+    levels, notes, interrupted = list[Calibrated](), list[str](), False
+    try:
+        for name in dict.fromkeys(names):
+            try:
+                level, rows = task.policy(context, name, calibrate_to)
+            except (ValueError, MemoryError) as error:
+                notes.append(f"{name} is left out: {error}")
+                continue
+            levels += level
+            for scenario, row in zip(design.scenarios, rows, strict=True):
+                found[scenario.name].append(row)
+    except KeyboardInterrupt:
+        if not any(found.values()):
+            raise
+        interrupted = True
+    if not any(found.values()):
+        raise ValueError("; ".join(notes))
+    return DesignResult(
+        problem, design, ties, tuple(
+            ScenarioResult(
+                each.name, each.truth, is_null(problem, design, each), tuple(found[each.name])
+            )
+            for each in design.scenarios
+        ), tuple(levels), tuple(notes), interrupted,
+    )  # fmt: skip
+
+
+def is_null(problem: Problem, design: Design, scenario: Scenario) -> bool:
+    """Whether no arm is better than control by the margin; without a control arm: all are equal."""
+    control = design.control_of(problem)
+    if control is None:
+        return len({*scenario.truth}) == 1
+    most = scenario.truth[control] + max(design.margin, 0.0)
+    return all(p <= most for p in scenario.truth)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A design that is computed, policy by policy."""
+
+    problem: Problem
+    design: Design
+    exact: bool | None
+    progress: Report | None
+
+    def policy(
+        self, context: Context, name: str, alpha: float | None
+    ) -> tuple[list[Calibrated], list[Characteristics]]:
+        """Its threshold, where asked for, and its characteristics in all scenarios."""
+        (made,) = make_policies(context, [name])
+        design, levels = self.design, list[Calibrated]()
+        if alpha is not None:
+            nulls = [each for each in design.scenarios if is_null(self.problem, design, each)]
+
+            def ends(changed: Design, scenario: Scenario) -> tuple[RuledPolicy, Endings, bool]:
+                ruled = RuledPolicy(made, changed.rules)
+                return ruled, *self.ends(ruled, scenario)
+
+            level, design = calibrate(design, nulls, alpha, ends)
+            levels.append(level)
+        return levels, list(self.rows(RuledPolicy(made, design.rules), design))
+
+    def rows(self, ruled: RuledPolicy, design: Design) -> Iterator[Characteristics]:
+        """Characteristics, scenario by scenario."""
+        for scenario in design.scenarios:
+            began = time.perf_counter()
+            ends, exact = self.ends(ruled, scenario)
+            tested = final_test(ruled, design.final_test, ends)
+            seconds = time.perf_counter() - began
+            yield characterise(
+                ruled, scenario.truth, design.final_test, ends, tested, exact=exact, seconds=seconds
+            )
+
+    def ends(self, ruled: RuledPolicy, scenario: Scenario) -> tuple[Endings, bool]:
+        """How trials end, and whether that is exact."""
+        exact = can_follow(ruled) if self.exact is None else self.exact
+        if exact:
+            return follow(ruled, scenario.truth, self.progress), True
+        number = self.design.scenarios.index(scenario)
+        seed = (self.design.seed, number)
+        return play(ruled, scenario.truth, self.design.draws, seed, self.progress), False

@@ -1,0 +1,111 @@
+"""The test at the end of a trial: which arms are declared better than control, or best.
+
+    posterior    P(better than control by the margin), or without a control arm P(best), is at least
+                 the threshold
+    fisher       one-sided P(as many good outcomes of the arm or more | margins of the 2 x 2 table)
+                 is at most alpha; no correction for several arms
+    conditional  two arms. If both have the same success probability, then given the size of the
+                 trial and its good outcomes the probability of an end does not depend on it: it
+                 follows from the design. The p-value is that of P(better than control) being as
+                 large as it is, or larger; the arm is declared where it is at most alpha
+
+An arm that was dropped is not declared. A trial that stopped at a look is not tested again: it
+declares what it declared there. The conditional test alone tests every trial, and only it declares.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..policies import RuledPolicy
+from ..problem import FinalTest
+from ..support import Floats, Ints
+from .endings import Endings, Flags
+from .following import follow
+
+SAME = 1e-9  # posterior probabilities closer than this are equal
+NULL = (0.5, 0.5)  # any equal success probabilities do
+
+
+class Tested(NamedTuple):
+    """What the test comes to in every ending."""
+
+    declared: Flags  # (S, K)
+    statistic: Floats  # (S, K) what is compared with the threshold; p-values for other tests
+    decided: Flags  # (S,) at a look, before the test
+
+
+def final_test(policy: RuledPolicy, test: FinalTest, ends: Endings) -> Tested:
+    """Declared arms of all endings."""
+    rivals = ends.allowed.copy()
+    if policy.control is not None:
+        rivals[:, policy.control] = False
+    decided = ends.reason > 0
+    if test.kind == "conditional":
+        p = conditional_p_values(policy, ends)
+        return Tested(rivals & (p <= test.level), p, np.zeros_like(decided))
+    statistic = np.zeros(ends.pulls.shape) if test.kind == "posterior" else np.ones(rivals.shape)
+    left = ~decided
+    if left.any():
+        statistic[left] = _statistic(policy, test, ends.pulls[left], ends.good[left], rivals[left])
+    found = statistic >= test.level if test.kind == "posterior" else statistic <= test.level
+    declared = np.where(decided[:, None], ends.declared, rivals & found)
+    return Tested(declared, statistic, decided)
+
+
+def _statistic(
+    policy: RuledPolicy, test: FinalTest, pulls: Ints, good: Ints, rivals: Flags
+) -> Floats:
+    if test.kind == "posterior":
+        allowed = rivals if policy.control is None else rivals.copy()
+        if policy.control is not None:
+            allowed[:, policy.control] = True
+        return policy.statistic(pulls, good, allowed)
+    assert policy.control is not None
+    return fisher_p_values(pulls, good, policy.control)
+
+
+def fisher_p_values(pulls: Ints, good: Ints, control: int) -> Floats:
+    """One-sided p-values of every arm against control, (S, K); 1 for control."""
+    from scipy.stats import hypergeom
+
+    found = np.ones(pulls.shape)
+    for arm in range(pulls.shape[1]):
+        if arm != control:
+            table = np.stack(
+                [good[:, arm], pulls[:, arm], good[:, control], pulls[:, control]], axis=1
+            )
+            rows, place = np.unique(table, axis=0, return_inverse=True)
+            g, n, h, k = rows.T
+            found[:, arm] = hypergeom.sf(g - 1, n + k, g + h, n)[place.reshape(-1)]
+    return found
+
+
+def conditional_p_values(policy: RuledPolicy, ends: Endings) -> Floats:
+    """P-values of the exact test of the design itself, (S, 2); 1 for control."""
+    null = follow(policy, NULL)
+    assert policy.control is not None
+    arm = 1 - policy.control
+    both = Endings.joined([null, ends])
+    every = np.ones(both.pulls.shape, np.bool_)
+    # ties are decided by rounding, so that equal states of both parts fall together
+    statistic = np.round(policy.statistic(both.pulls, both.good, every)[:, arm] / SAME)
+    weight = both.weight.copy()
+    weight[len(null.weight) :] = 0.0
+    size, good = both.size, both.good.sum(axis=1)
+    order = np.lexsort((-statistic, good, size))
+    new_class = np.diff(size[order], prepend=-1) + 1j * np.diff(good[order], prepend=-1) != 0
+    new_value = new_class | (np.diff(statistic[order], prepend=np.nan) != 0)
+    cumulated = np.cumsum(weight[order])
+    class_of, value_of = np.cumsum(new_class) - 1, np.cumsum(new_value) - 1
+    before = np.concatenate([[0.0], cumulated])[np.flatnonzero(new_class)]
+    last_of_value = np.append(np.flatnonzero(new_value)[1:], len(order)) - 1
+    last_of_class = np.append(np.flatnonzero(new_class)[1:], len(order)) - 1
+    total = cumulated[last_of_class] - before
+    tail = cumulated[last_of_value][value_of] - before[class_of]
+    own = np.where(total[class_of] > 0.0, tail / np.maximum(total[class_of], 1e-300), 1.0)
+    p = np.ones(both.pulls.shape)
+    p[order, arm] = own
+    return p[len(null.weight) :]

@@ -1,0 +1,134 @@
+"""Simulated: many trials side by side, stage by stage, on outcomes that all policies share.
+
+The k-th pull of an arm has the same outcome in a trial whatever the policy. Outcomes come to be
+known in the order in which they were drawn, `delay` stages later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from ..policies import Asked, RuledPolicy
+from ..problem import Truth
+from ..support import Ints, Progress, Report
+from .endings import Endings, Flags
+
+ELEMENTS = 40_000_000  # outcomes that are drawn at a time
+
+
+@dataclass(frozen=True, eq=False)
+class _Trials:
+    """Trials that are under way."""
+
+    number: Ints  # (E,) which of the chunk
+    given: tuple[Ints, ...]  # (E, K) pulls before each of the last stages, the oldest first
+    allowed: Flags  # (E, K)
+
+    def some(self, rows: Flags) -> _Trials:
+        given = tuple(each[rows] for each in self.given)
+        return _Trials(self.number[rows], given, self.allowed[rows])
+
+
+def play(
+    policy: RuledPolicy, truth: Truth, draws: int, seed: tuple[int, ...],
+    progress: Report | None = None,
+) -> Endings:  # fmt: skip
+    """How `draws` trials end; `seed` is the same for all policies of a scenario."""
+    problem = policy.problem
+    most = problem.most_pulls if problem.repeat else problem.horizon
+    chunk = max(100, ELEMENTS // (problem.n_arms * (most + 1)))
+    parts = []
+    for number, begin in enumerate(range(0, draws, chunk)):
+        size = min(chunk, draws - begin)
+        streams = np.random.SeedSequence((*seed, number)).spawn(2)
+        outcomes, choices = map(np.random.default_rng, streams)
+        counts = _counts(outcomes, size, truth, most)
+
+        report = partial(_report, progress, policy, begin, size, draws)
+        parts.append(_Chunk(policy, counts, choices).played(report))
+    ends = Endings.joined(parts)
+    return replace(ends, weight=np.full(draws, 1.0 / draws))
+
+
+def _report(
+    progress: Report | None, policy: RuledPolicy, begin: int, size: int, draws: int, stage: int
+) -> None:
+    if progress is not None:
+        horizon = policy.problem.horizon
+        done = (begin * horizon + stage * size) // horizon
+        progress(Progress(policy.name, done, draws, "simulated trials"))
+
+
+def _counts(
+    rng: np.random.Generator, trials: int, truth: Truth, most: int
+) -> npt.NDArray[np.integer]:
+    """Good outcomes among the first n pulls of each arm, (trials, arms, most + 1)."""
+    width = np.int16 if most < 2**15 else np.int32
+    counts = np.zeros((trials, len(truth), most + 1), width)
+    for arm, p in enumerate(truth):
+        good = rng.random((trials, most), dtype=np.float32) < np.float32(p)
+        np.cumsum(good, axis=1, dtype=width, out=counts[:, arm, 1:])
+    return counts
+
+
+class _Chunk:
+    """Some trials of one policy."""
+
+    def __init__(
+        self, policy: RuledPolicy, counts: npt.NDArray[np.integer], rng: np.random.Generator
+    ) -> None:
+        self.policy, self.counts, self.rng = policy, counts, rng
+        self.parts: list[Endings] = []
+
+    def played(self, report: Callable[[int], None]) -> Endings:
+        """To their ends; `report` is told the stages that are done."""
+        rules, problem = self.policy.rules, self.policy.problem
+        E, K = self.counts.shape[:2]
+        none = np.zeros((E, K), np.int64)
+        trials = _Trials(np.arange(E), (none,), np.ones((E, K), np.bool_))
+        m, horizon, delay = problem.pulls_per_stage, problem.horizon, rules.delay
+        for t in range(horizon + delay + 1):
+            known = m * max(0, min(t - delay, horizon))
+            before = m * max(0, min(t - 1 - delay, horizon))
+            if rules.looks_between(before, known):
+                trials = self._look(trials)
+            if len(trials.number) == 0:
+                break
+            if t < horizon:
+                trials = self._pulled(trials, t, delay)
+                report(t + 1)
+            elif (
+                t >= delay and len(trials.given) > 1
+            ):  # what was pending becomes known, a stage at a time
+                trials = replace(trials, given=trials.given[1:])
+        self._end(trials, np.zeros(len(trials.number), np.int8), None)
+        return Endings.joined(self.parts)
+
+    def _good(self, trials: _Trials, pulls: Ints) -> Ints:
+        arms = np.arange(pulls.shape[1])
+        return self.counts[trials.number[:, None], arms, pulls].astype(np.int64)
+
+    def _pulled(self, trials: _Trials, stage: int, delay: int) -> _Trials:
+        known, given = trials.given[0], trials.given[-1]
+        asked = Asked(known, self._good(trials, known), given - known, trials.allowed)
+        now = given + self.policy.allot_asked(stage, asked, self.rng)
+        return replace(trials, given=(*trials.given, now)[-(delay + 1) :])
+
+    def _look(self, trials: _Trials) -> _Trials:
+        known = trials.given[0]
+        verdict = self.policy.look(known, self._good(trials, known), trials.allowed)
+        over, judged = verdict.reason > 0, replace(trials, allowed=verdict.allowed)
+        self._end(judged.some(over), verdict.reason[over], verdict.declared[over])
+        return judged.some(~over)
+
+    def _end(self, trials: _Trials, reason: npt.NDArray[np.int8], declared: Flags | None) -> None:
+        pulls = trials.given[-1]
+        none = np.zeros(trials.allowed.shape, np.bool_) if declared is None else declared
+        weight = np.ones(len(pulls))
+        good = self._good(trials, pulls)
+        self.parts.append(Endings(pulls, good, trials.allowed, none, reason, weight))

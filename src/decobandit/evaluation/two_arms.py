@@ -1,0 +1,126 @@
+"""A policy of two arms with one pull per stage, followed forward over dense arrays of states.
+
+At most T^3 / 6 states at a stage; ties split evenly where the policy's rule is random.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+import numpy.typing as npt
+
+from ..policies import Asked, Policy
+from ..problem import Problem, Truth, share_of_best
+from ..problem.kernels.two_arms import slab_starts
+from ..support import Floats, Ints, Progress, Report
+from .forward import Total, stage_table, variance
+from .kernels.two_arms import reached, spread
+
+LIMIT_STATES = 1_000_000_000  # of all stages together: 390 stages
+
+
+@dataclass(frozen=True)
+class TwoArmStates:
+    """The states that are reached at a stage, and their moments."""
+
+    stage: int
+    pulls: Ints  # (states, 2)
+    good: Ints  # (states, 2)
+    moments: Floats  # (states, 1 or 3): probability; with the first two moments of the reward
+
+    @classmethod
+    def at_start(cls, columns: int = 1) -> TwoArmStates:
+        """Nothing has been pulled."""
+        none = np.zeros((1, 2), np.int64)
+        return cls(0, none, none, np.eye(columns)[:1])
+
+    def kept(self, some: npt.NDArray[np.bool_]) -> TwoArmStates:
+        """Some of the states."""
+        return TwoArmStates(self.stage, self.pulls[some], self.good[some], self.moments[some])
+
+    def after(self, problem: Problem, chances: Floats, truth: Truth | None) -> tuple[
+        TwoArmStates, float
+    ]:  # fmt: skip
+        """One pull later, with these chances of the arms; and the expected reward of the pull."""
+        t = self.stage
+        groups = [problem.groups[k] for k in problem.group_of_arm]
+        if truth is None:
+            alpha = np.array([group.alpha for group in groups])
+            weight = alpha + np.array([group.beta for group in groups])
+            p = (alpha + self.good) / (weight + self.pulls)
+        else:
+            p = np.broadcast_to(np.array(truth), self.pulls.shape)
+        dense = np.zeros((int(slab_starts(t + 1)[-1]), self.moments.shape[1]))
+        earned = spread(
+            t, self.pulls, self.good, self.moments, chances, np.ascontiguousarray(p),
+            np.array([group.reward_good[t] for group in groups]),
+            np.array([group.reward_bad[t] for group in groups]), dense,
+        )  # fmt: skip
+        return TwoArmStates(t + 1, *reached(t + 1, dense)), float(earned)
+
+
+def states_of_two_arms(horizon: int) -> int:
+    """States of all stages before the last outcome."""
+    t = np.arange(horizon)
+    return int(((t + 1) * (t + 2) * (t + 3) // 6).sum())
+
+
+def states_ahead(problem: Problem) -> int:
+    """Joint states of all stages, at most; arms keep their places, as at a given truth."""
+    if problem.n_arms == 2 and problem.pulls_per_stage == 1:
+        return states_of_two_arms(problem.horizon)
+    K, m = problem.n_arms, problem.pulls_per_stage
+    return sum(comb(t * m + 2 * K - 1, 2 * K - 1) for t in range(problem.horizon))
+
+
+def serves_two_arms(policy: Policy) -> bool:
+    """Whether a policy can be followed in this way: without being asked state by state."""
+    problem = policy.problem
+    return (
+        policy.has_chances
+        and problem.n_arms == 2
+        and problem.pulls_per_stage == 1
+        and problem.terminal is None
+        and states_of_two_arms(problem.horizon) <= LIMIT_STATES
+    )
+
+
+def follow_two_arms(policy: Policy, truth: Truth | None, progress: Report | None = None) -> Total:
+    """What the stages come to."""
+    problem = policy.problem
+    total = Total(False, np.zeros(problem.stages), np.zeros(2))
+    level = TwoArmStates.at_start(1 if truth is None else 3)
+    for t in range(problem.horizon):
+        if policy.has_table:
+            stage_table(policy, t)  # refuses one that is not whole
+        chances = policy.chances_many(t, Asked.of(level.pulls, level.good))
+        total.states += len(level.pulls)
+        total.probability = float(level.moments[:, 0].sum())
+        total.pulls += level.moments[:, 0] @ chances
+        level, total.rewards[t] = level.after(problem, chances, truth)
+        if progress is not None:
+            note = f"{total.states:,} states"
+            progress(Progress(policy.name, t, problem.horizon, note))
+    close(total, problem, truth, level)
+    return total
+
+
+def close(total: Total, problem: Problem, truth: Truth | None, level: TwoArmStates) -> None:
+    """Add last rewards; at a given truth, also variance and best arm."""
+    groups = [problem.groups[k] for k in problem.group_of_arm]
+    last = np.zeros(len(level.pulls))
+    codes = level.pulls * (level.pulls + 1) // 2 + level.good
+    for group, own in zip(groups, codes.T, strict=True):
+        if group.terminal is not None:
+            last += group.terminal[own]
+    total.last_reward = float(level.moments[:, 0] @ last)
+    if truth is not None:
+        total.variance = variance(level.moments, last)
+        means = [
+            (group.alpha + good) / (group.alpha + group.beta + pulls)
+            for group, good, pulls in zip(groups, level.good.T, level.pulls.T, strict=True)
+        ]
+        seen = [(mean, p, 1) for mean, p in zip(means, truth, strict=True)]
+        total.best_arm = float(level.moments[:, 0] @ share_of_best(seen))

@@ -1,0 +1,269 @@
+"""Posterior probabilities that compare arms: best, better than control, all alike.
+
+For many joint states at once; each state of an arm is put on a grid once, see `kernels.posteriors`.
+Accurate to 1e-8 for priors with both parameters at least `LEAST_PRIOR`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from itertools import pairwise
+from threading import Lock
+
+import numpy as np
+import numpy.typing as npt
+
+from ..problem import Problem
+from ..support import Floats, pool, worker_count
+from .kernels.posteriors import (
+    Grid,
+    Rows,
+    alike,
+    best,
+    better,
+    fill,
+    fill_moved,
+    moved_windows,
+    windows,
+)
+
+Ints = npt.NDArray[np.int64]
+Counts = npt.NDArray[np.integer]
+Flags = npt.NDArray[np.bool_]
+Fill = Callable[[Rows, Ints, Floats], None]
+
+LEAST_PRIOR = 0.25
+NODES = 16
+WIDTH = 2.5  # of a panel, in standard deviations of the sharpest posterior
+GRADED = 30  # panels by which the ends are refined, each a third of the one before
+CHUNK = 50_000  # joint states at a time: bounds the memory of rows
+THREAD_STATES = 2_000  # that are worth a thread
+MOST_NODES = 10_000_000  # of rows that are kept, in 320 MB at most
+
+
+class PosteriorChances:
+    """Compares the arms of a problem by the posteriors of their success probabilities.
+
+    Parameters
+    ----------
+    problem : Problem
+        Whose priors are taken.
+    margin : float
+        By which an arm has to be better than another, or within which arms are alike.
+    """
+
+    def __init__(self, problem: Problem, margin: float = 0.0) -> None:
+        groups = [problem.groups[k] for k in problem.group_of_arm]
+        self.alpha = np.array([group.alpha for group in groups])
+        self.beta = np.array([group.beta for group in groups])
+        priors = np.stack([self.alpha, self.beta], axis=1)
+        self.priors, self.prior_of_arm = np.unique(priors, axis=0, return_inverse=True)
+        self.prior_of_arm = self.prior_of_arm.reshape(-1)
+        self.margin = margin
+        self._lock = Lock()
+        self._clear()
+        self.total = problem.horizon * problem.pulls_per_stage
+        least = min(self.alpha.min(), self.beta.min())
+        if least < LEAST_PRIOR:
+            raise ValueError(
+                f"prior: a parameter of {least:g} is too small for posterior probabilities of "
+                f"designs; must be at least {LEAST_PRIOR:g}"
+            )
+
+    def best(self, pulls: Counts, good: Counts, allowed: Flags | None = None) -> Floats:
+        """P(best) of every arm among those allowed, (states, arms); 0 for the others."""
+
+        def chances(rows: Rows, place: Ints, found: Floats) -> None:
+            best(self.grid, rows, place, found)
+
+        return self._by_chunk(chances, pulls, good, allowed, pulls.shape)
+
+    def better(
+        self, pulls: Counts, good: Counts, control: int, allowed: Flags | None = None
+    ) -> Floats:
+        """P(better than control by the margin), (states, arms); 0 for control."""
+        if allowed is not None:
+            allowed = allowed.copy()
+            allowed[:, control] = True
+
+        def chances(rows: Rows, place: Ints, found: Floats) -> None:
+            better(self.grid, rows, place, control, found)
+
+        return self._by_chunk(chances, pulls, good, allowed, pulls.shape)
+
+    def alike(self, pulls: Counts, good: Counts, allowed: Flags | None = None) -> Floats:
+        """P(all arms allowed differ by less than the margin), (states,)."""
+
+        def chances(rows: Rows, place: Ints, found: Floats) -> None:
+            alike(self.grid, rows, place, found)
+
+        return self._by_chunk(chances, pulls, good, allowed, pulls.shape[:1])
+
+    # -- rows ------------------------------------------------------------------------------------
+
+    def _by_chunk(
+        self, chances: Fill, pulls: Counts, good: Counts, allowed: Flags | None,
+        shape: tuple[int, ...],
+    ) -> Floats:  # fmt: skip
+        found = np.zeros(shape)
+        for begin in range(0, len(pulls), CHUNK):
+            part = slice(begin, begin + CHUNK)
+            with self._lock:
+                place = self._places(pulls[part], good[part])
+                rows = self._rows
+            if allowed is not None:
+                place = np.where(allowed[part], place, -1)
+            self._in_threads(chances, rows, np.ascontiguousarray(place), found[part])
+        return found
+
+    def _in_threads(self, chances: Fill, rows: Rows, place: Ints, found: Floats) -> None:
+        number = worker_count(None, most=1 + len(place) // THREAD_STATES)
+        edges = np.linspace(0, len(place), number + 1).astype(int).tolist()
+        with pool(number) as threads:
+            threads.map(lambda one: chances(rows, place[slice(*one)], found[slice(*one)]),
+                        pairwise(edges))  # fmt: skip
+
+    def _places(self, pulls: Counts, good: Counts) -> Ints:
+        """Rows of all arms in all states, (states, arms); those that are new are filled."""
+        n = pulls.astype(np.int64)
+        # equal arms have equal rows; a code is a state of a prior
+        codes = (n * (n + 1) // 2 + good) * len(self.priors) + self.prior_of_arm
+        distinct, place = np.unique(codes.ravel(), return_inverse=True)
+        at = np.asarray(np.searchsorted(self._codes, distinct)).clip(
+            max=max(self._codes.size - 1, 0)
+        )
+        known = self._codes[at] == distinct if self._codes.size else np.zeros(distinct.size, bool)
+        if not known.all():
+            if self._used > MOST_NODES:  # begin anew
+                self._clear()
+                known[:] = False
+            sample = np.empty(distinct.size, np.int64)
+            sample[place.reshape(-1)] = np.arange(place.size)  # one arm and state of each code
+            some = sample[~known]
+            a = np.asarray(np.ravel(self.alpha + good)[some], dtype=np.float64)
+            b = np.asarray(np.ravel(self.beta + (pulls - good))[some], dtype=np.float64)
+            self._add(distinct[~known], a, b)
+            at = np.asarray(np.searchsorted(self._codes, distinct))
+        return np.asarray(self._number[at][place.reshape(pulls.shape)], dtype=np.int64)
+
+    def _clear(self) -> None:
+        """No rows."""
+        none, nodes = np.zeros(0, np.int64), np.zeros(0)
+        self._codes, self._number = none, none  # sorted codes, and the row of each
+        self._rows = Rows(none, none, none, nodes, nodes, none, none, none, nodes, nodes)
+        self._used = self._moved_used = 0  # nodes
+
+    def _add(self, codes: Ints, a: Floats, b: Floats) -> None:
+        """Rows of new codes."""
+        from scipy.special import betaln  # late: trials do not need scipy
+
+        log_beta, begin = betaln(a, b), self._codes.size
+        first, last, moved_first, moved_last = np.empty((4, a.size), np.int64)
+        windows(self.grid, a, b, log_beta, first, last)
+        moved_windows(self.grid, first, last, moved_first, moved_last)
+        own, moved = (last - first) * NODES, (moved_last - moved_first) * NODES
+        start = self._used + np.cumsum(own) - own
+        moved_start = self._moved_used + np.cumsum(moved) - moved
+        old, used, moved_used = self._rows, self._used, self._moved_used
+        self._used, self._moved_used = used + int(own.sum()), moved_used + int(moved.sum())
+        rows = Rows(
+            np.append(old.first, first), np.append(old.last, last), np.append(old.start, start),
+            _room(old.mass, used, self._used), _room(old.below, used, self._used),
+            np.append(old.moved_first, moved_first), np.append(old.moved_last, moved_last),
+            np.append(old.moved_start, moved_start),
+            _room(old.moved, moved_used, self._moved_used),
+            _room(old.between, moved_used, self._moved_used),
+        )  # fmt: skip
+        fill(self.grid, a, b, log_beta, rows, begin)
+        fill_moved(self.grid, rows, begin, begin + a.size)
+        joined = np.append(self._codes, codes)
+        order = np.argsort(joined)
+        self._codes, self._number = (
+            joined[order],
+            np.append(self._number, np.arange(begin, begin + a.size))[order],
+        )
+        self._rows = rows
+
+    @cached_property
+    def grid(self) -> Grid:
+        """Panels narrow enough for the sharpest posterior that the problem has."""
+        sharpest = self.total + float((self.alpha + self.beta).max())
+        panels = max(4, int(np.ceil(np.pi * np.sqrt(sharpest) / WIDTH)))
+        edges = np.linspace(0.0, np.pi, panels + 1)
+        halves = np.concatenate([self.alpha, self.beta]) * 2.0
+        if np.any(halves != np.round(halves)):  # densities are no polynomials near the ends
+            ends = edges[1] / 3.0 ** np.arange(GRADED, 0, -1)
+            edges = np.concatenate([edges, ends, np.pi - ends])
+        if self.margin != 0.0:  # beyond this point the margin leaves the scale: a kink
+            inside = 1.0 - self.margin if self.margin > 0.0 else -self.margin
+            kink = 2.0 * np.arcsin(np.sqrt(inside))
+            away = edges[1] / 3.0 ** np.arange(GRADED) * np.sign(self.margin)
+            edges = np.concatenate([edges, [kink], kink - away])
+        return _grid(np.unique(edges.clip(0.0, np.pi)), self.margin)
+
+
+def _room(nodes: Floats, used: int, needed: int) -> Floats:
+    """The same nodes with room for as many as are needed; it grows by doubling."""
+    if needed <= nodes.size:
+        return nodes
+    wide = np.empty(max(needed, 2 * nodes.size))
+    wide[:used] = nodes[:used]
+    return wide
+
+
+def comparable_posteriors(problem: Problem) -> PosteriorChances | None:
+    """Posteriors whose P(best) is that of the rewards; None where arms or stages earn otherwise."""
+    rewards = [
+        (group.reward_good[: problem.horizon], group.reward_bad[: problem.horizon])
+        for group in problem.groups
+    ]
+    good, bad = rewards[0]
+    alike = all(np.array_equal(good, g) and np.array_equal(bad, b) for g, b in rewards)
+    least = min(min(group.alpha, group.beta) for group in problem.groups)
+    if not alike or np.any(good <= bad) or least < LEAST_PRIOR:
+        return None
+    return PosteriorChances(problem)
+
+
+def _grid(edges: Floats, margin: float) -> Grid:
+    x, w = np.polynomial.legendre.leggauss(NODES)
+    half = np.diff(edges) / 2.0
+    theta = (edges[:-1, None] + half[:, None] * (1.0 + x)).ravel()
+    log_p, log_q = 2.0 * np.log(np.sin(theta / 2.0)), 2.0 * np.log(np.cos(theta / 2.0))
+    with np.errstate(divide="ignore"):
+        edge_p = 2.0 * np.log(np.maximum(np.sin(edges / 2.0), 0.0))
+        edge_q = 2.0 * np.log(np.maximum(np.cos(edges / 2.0), 0.0))
+    edge_p[-1] = edge_q[0] = 0.0
+    edge_q[-1] = -np.inf  # cos(pi / 2) is not quite zero
+    moved = np.sin(theta / 2.0) ** 2 + margin
+    target = 2.0 * np.arcsin(np.sqrt(np.clip(moved, 0.0, 1.0)))
+    panel = np.clip(np.searchsorted(edges, target, side="right") - 1, 0, half.size - 1)
+    local = (target - edges[panel]) / half[panel] - 1.0
+    shift = _lagrange(x, local)
+    panel = np.where(moved <= 0.0, -1, np.where(moved >= 1.0, half.size, panel))
+    return Grid(
+        edge_p, edge_q, log_p, log_q, (half[:, None] * w).ravel(), half, _integrals(x),
+        panel.astype(np.int64), shift,
+    )  # fmt: skip
+
+
+def _lagrange(nodes: Floats, x: Floats) -> Floats:
+    """Polynomials that are 1 at one node and 0 at the others, at points x; (x, nodes)."""
+    gaps = nodes[:, None] - nodes
+    np.fill_diagonal(gaps, 1.0)
+    values = np.ones((x.size, nodes.size))
+    for k in range(nodes.size):
+        for m in range(nodes.size):
+            if m != k:
+                values[:, k] *= (x - nodes[m]) / gaps[k, m]
+    return values
+
+
+def _integrals(nodes: Floats) -> Floats:
+    """Integral from -1 to node i of the polynomial that is 1 at node k; (i, k)."""
+    y, w = np.polynomial.legendre.leggauss(NODES)
+    half = (nodes + 1.0) / 2.0
+    points = -1.0 + half[:, None] * (1.0 + y)
+    values = _lagrange(nodes, points.ravel()).reshape(nodes.size, NODES, nodes.size)
+    return np.asarray(np.einsum("iyk,y->ik", values, w) * half[:, None])

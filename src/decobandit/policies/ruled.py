@@ -1,0 +1,209 @@
+"""Rules around any policy: burn-in, floor, share of the control arm, looks and stopping.
+
+    burn-in        a stage at which some arm has fewer than `burn_in` pulls shares its pulls among
+                   the arms with fewest, first ones first
+    control share  control is pulled with this probability; else the policy chooses among the others
+    floor          probabilities below it are raised to it, the others scaled down
+    look           with a control arm: P(better than control by the margin); without: P(best)
+
+All is a function of what is known: pulls, good outcomes, pending ones, and the arms not dropped.
+Arms that have been dropped are left out of the policy's choice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ..problem import Rules, State
+from ..support import Floats, Ints
+from .allotting import Counts
+from .base import Policy, check_turn
+from .chances import Allowed, Asked, drawn_arms, with_floor
+from .posterior_chances import PosteriorChances
+from .records import Distribution
+
+# why a trial stops; codes of `Verdict.reason`
+REASONS = ("", "superiority", "inferiority", "futility", "equivalence")
+SUPERIORITY, INFERIORITY, FUTILITY, EQUIVALENCE = range(1, 5)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a look at many states comes to."""
+
+    reason: npt.NDArray[np.int8]  # (E,) code; 0: go on
+    allowed: Allowed  # (E, K) arms not dropped
+    declared: Allowed  # (E, K) arms declared better than control, or best
+
+
+class RuledPolicy(Policy):
+    """A policy that obeys rules.
+
+    Parameters
+    ----------
+    policy : Policy
+        Decides where the rules leave a choice.
+    rules : Rules
+        What is obeyed.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, State, make_policy
+    >>> from decobandit.policies import RuledPolicy
+    >>> from decobandit.problem import Rules
+    >>> problem = Problem.uniform(arms=2, horizon=10)
+    >>> ruled = RuledPolicy(make_policy(problem, "greedy"), Rules(burn_in=1, floor=0.2))
+    >>> ruled.distribution(1, State.parse("1/1,0/0"))
+    [((1,), 1.0)]
+    >>> ruled.distribution(2, State.parse("1/1,0/1"))
+    [((0,), 0.8), ((1,), 0.2)]
+    """
+
+    def __init__(self, policy: Policy, rules: Rules) -> None:
+        rules.check(policy.problem)
+        self.inner, self.rules = policy, rules
+        self.name, self.problem, self.ties = policy.name, policy.problem, policy.ties
+        self.cost = policy.cost
+        self.control = rules.control_of(policy.problem)
+        self.shared = rules.floor > 0.0 or rules.control_share is not None
+        self.randomised = policy.randomised or self.shared
+
+    # -- allocation ---------------------------------------------------------------------------
+
+    @property
+    def has_distribution(self) -> bool:
+        known = self.inner.has_distribution or not self.inner.randomised
+        return known and self.problem.pulls_per_stage == 1
+
+    def select(
+        self, stage: int, state: State, rng: np.random.Generator | None = None
+    ) -> tuple[int, ...]:
+        """Positions of the arms to pull."""
+        check_turn(self.problem, stage, state)
+        asked = Asked.of(np.array([state.pulls]), np.array([state.good]))
+        (given,) = self.allot_asked(stage, asked, rng)
+        return tuple(np.flatnonzero(given).tolist())
+
+    def distribution(self, stage: int, state: State) -> Distribution:
+        check_turn(self.problem, stage, state)
+        asked = Asked.of(np.array([state.pulls]), np.array([state.good]))
+        (chances,) = self.chances_many(stage, asked)
+        return [((arm,), round(float(p), 15)) for arm, p in enumerate(chances) if p > 0.0]
+
+    def chances_many(
+        self, stage: int, asked: Asked, rng: np.random.Generator | None = None
+    ) -> Floats:
+        burning = np.asarray(self._lacking(asked).any(axis=1))
+        if burning.all():
+            return self._shared_evenly(asked)
+        chances = self._chances(stage, asked, rng)
+        if burning.any():
+            chances[burning] = self._shared_evenly(asked.rows(burning))
+        return chances
+
+    def allot_asked(
+        self, stage: int, asked: Asked, rng: np.random.Generator | None = None
+    ) -> Counts:
+        """Pulls of every arm, (E, K), where some may be pending and some arms dropped."""
+        if self._unruled(asked) and (self.problem.repeat or self.problem.pulls_per_stage > 1):
+            return self.inner.allot_many(stage, asked.pulls, asked.good, rng)
+        chances = self.chances_many(stage, asked, rng)
+        units = self.problem.units if self.problem.repeat else 1
+        whole = chances * units
+        if np.abs(whole - np.rint(whole)).max(initial=0.0) < 1e-9:
+            given: Counts = np.rint(whole).astype(np.int64)
+        elif rng is None:
+            raise ValueError(f"policy {self.name!r} draws arms: pass a random generator as rng")
+        else:
+            given = drawn_arms(chances, units, rng)
+        return given * self.problem.unit
+
+    def allot_many(
+        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None = None
+    ) -> Ints:
+        return np.asarray(self.allot_asked(stage, Asked.of(pulls, good), rng), dtype=np.int64)
+
+    def _unruled(self, asked: Asked) -> bool:
+        return not self.shared and bool(asked.allowed.all()) and not self._lacking(asked).any()
+
+    def _lacking(self, asked: Asked) -> Allowed:
+        return asked.allowed & (asked.pulls + asked.pending < self.rules.burn_in)
+
+    def _chances(self, stage: int, asked: Asked, rng: np.random.Generator | None) -> Floats:
+        share = self.rules.control_share
+        if share is None:
+            chances = self.inner.chances_many(stage, asked, rng)
+            return with_floor(chances, asked.allowed, self.rules.floor)
+        others = asked.allowed.copy()
+        others[:, self.control] = False
+        chances = self.inner.chances_many(stage, asked._replace(allowed=others), rng)
+        room = 1.0 - share
+        chances = room * with_floor(chances, others, self.rules.floor / room if room else 0.0)
+        chances[:, self.control] = share
+        return chances
+
+    def _shared_evenly(self, asked: Asked) -> Floats:
+        """A stage of the burn-in: unit after unit to the arm with fewest pulls."""
+        held = np.where(asked.allowed, asked.pulls + asked.pending, np.iinfo(np.int64).max // 2)
+        rows, place = np.unique(held, axis=0, return_inverse=True)
+        units = self.problem.units if self.problem.repeat else 1
+        given, every = np.zeros(rows.shape), np.arange(len(rows))
+        for _ in range(units):
+            fewest = rows.argmin(axis=1)
+            rows[every, fewest] += self.problem.unit
+            given[every, fewest] += 1.0
+        return np.asarray(given[place.reshape(-1)] / units)
+
+    # -- looks --------------------------------------------------------------------------------
+
+    @cached_property
+    def posteriors(self) -> PosteriorChances:
+        """Compares arms by the margin of the rules."""
+        return PosteriorChances(self.problem, self.rules.margin)
+
+    def statistic(self, pulls: Counts, good: Counts, allowed: Allowed) -> Floats:
+        """P(better than control by the margin), or without a control arm P(best); (E, K)."""
+        if self.control is None:
+            return self.posteriors.best(pulls, good, allowed)
+        return self.posteriors.better(pulls, good, self.control, allowed)
+
+    def look(self, pulls: Counts, good: Counts, allowed: Allowed) -> Verdict:
+        """Stop, drop arms, or go on."""
+        stop, control = self.rules.stop, self.control
+        found = self.statistic(pulls, good, allowed)
+        rivals = allowed.copy()
+        if control is not None:
+            rivals[:, control] = False
+        reason = np.zeros(len(pulls), np.int8)
+        declared = np.zeros(allowed.shape, np.bool_)
+        if stop.superiority is not None:
+            declared = rivals & (found >= stop.superiority)
+            reason[declared.any(axis=1)] = SUPERIORITY
+        kept = allowed
+        if stop.inferiority is not None:
+            worse = rivals & (found <= stop.inferiority) & (reason == 0)[:, None]
+            kept, rivals = allowed & ~worse, rivals & ~worse
+            self._settle(reason, declared, kept, rivals)
+        if stop.futility is not None:
+            hopeless = ~(rivals & (found > stop.futility)).any(axis=1)
+            reason[(reason == 0) & hopeless] = FUTILITY
+        if stop.equivalence is not None:
+            left = np.flatnonzero(reason == 0)
+            alike = self.posteriors.alike(pulls[left], good[left], kept[left])
+            reason[left[alike >= stop.equivalence]] = EQUIVALENCE
+        return Verdict(reason, kept, declared)
+
+    def _settle(
+        self, reason: npt.NDArray[np.int8], declared: Allowed, kept: Allowed, rivals: Allowed
+    ) -> None:
+        """Where arms were dropped until one was left, the trial is over."""
+        if self.control is not None:
+            reason[(reason == 0) & ~rivals.any(axis=1)] = INFERIORITY
+            return
+        alone = (reason == 0) & (kept.sum(axis=1) == 1)
+        reason[alone] = SUPERIORITY
+        declared[alone] = kept[alone]

@@ -1,0 +1,258 @@
+"""Operating characteristics: brute force, simulation against exact values, published numbers."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import binom, fisher_exact
+
+from decobandit import Design, Problem, operating_characteristics
+from decobandit.designs import Characteristics
+from decobandit.designs.final_tests import fisher_p_values
+from decobandit.policies.best_chances import best_chances
+
+TWO = Problem.uniform(arms=2, horizon=12)
+
+
+def run(problem: Problem, **settings: object) -> list[list[Characteristics]]:
+    extra = {key: settings.pop(key) for key in ("exact", "ties", "calibrate_to") if key in settings}
+    found = operating_characteristics(problem, Design(**settings), **extra)  # type: ignore[arg-type]
+    return [list(scenario.policies) for scenario in found.scenarios]
+
+
+def scenario(*truth: float) -> dict[str, object]:
+    return {"name": ", ".join(map(str, truth)), "truth": truth}
+
+
+def better(good: list[int], pulls: list[int]) -> float:
+    """P(second arm better than the first), uniform priors."""
+    a, b = np.array(good) + 1.0, np.array(pulls) - np.array(good) + 1.0
+    return float(best_chances(a, b, np.zeros(2), np.ones(2))[1])
+
+
+def brute_force(truth: tuple[float, float], horizon: int, floor: float) -> dict[str, float]:
+    """Greedy with burn-in 2, floor, looks at 6 and 9 and a threshold of 0.9: all sequences."""
+    total = dict.fromkeys(["good", "reject", "size", "pulls", "stopped"], 0.0)
+
+    def end(w: float, pulls: list[int], good: list[int], declared: bool) -> None:
+        total["good"] += w * sum(good)
+        total["size"] += w * sum(pulls)
+        total["pulls"] += w * pulls[1]
+        total["reject"] += w * declared
+        total["stopped"] += w * (sum(pulls) < horizon)
+
+    def go(w: float, pulls: list[int], good: list[int]) -> None:
+        t = sum(pulls)
+        if t in (6, 9, 12) and better(good, pulls) >= 0.9:
+            return end(w, pulls, good, True)
+        if t == horizon:
+            return end(w, pulls, good, better(good, pulls) >= 0.8)
+        if min(pulls) < 2:
+            chances = [1.0, 0.0] if pulls[0] <= pulls[1] else [0.0, 1.0]
+        else:
+            mean = [(g + 1) / (n + 2) for g, n in zip(good, pulls, strict=True)]
+            if abs(mean[0] - mean[1]) < 1e-12:
+                first = 0 if pulls[0] <= pulls[1] else 1
+            else:
+                first = int(mean[1] > mean[0])
+            chances = [floor, floor]
+            chances[first] = 1.0 - floor
+        for arm, x in product(range(2), range(2)):
+            likely = chances[arm] * (truth[arm] if x else 1.0 - truth[arm])
+            if likely > 0.0:
+                n, g = pulls.copy(), good.copy()
+                n[arm] += 1
+                g[arm] += x
+                go(w * likely, n, g)
+
+    go(1.0, [0, 0], [0, 0])
+    return total
+
+
+def test_rules_looks_and_test_come_to_what_all_sequences_come_to() -> None:
+    horizon, truth = 10, (0.3, 0.6)
+    ((found,),) = run(
+        Problem.uniform(arms=2, horizon=horizon), policies=["greedy"], control="arm-1", burn_in=2,
+        floor=0.1, looks={"first": 6, "every": 3}, stop={"superiority": 0.9},
+        test={"threshold": 0.8}, scenarios=[scenario(*truth)],
+    )  # fmt: skip
+    expected = brute_force(truth, horizon, 0.1)
+    assert found.exact
+    assert found.good == pytest.approx(expected["good"], abs=1e-9)
+    assert found.size == pytest.approx(expected["size"], abs=1e-9)
+    assert found.pulls[1] == pytest.approx(expected["pulls"], abs=1e-9)
+    assert found.reject == pytest.approx(expected["reject"], abs=1e-9)
+    assert found.reject_by_arm == pytest.approx((0.0, expected["reject"]))
+    assert found.stopped == pytest.approx(expected["stopped"], abs=1e-9)
+
+
+SETTINGS: list[dict[str, object]] = [
+    {"policies": ["thompson"], "floor": 0.2, "burn_in": 1},
+    {"policies": ["greedy"], "control": "arm-1", "control_share": 0.3, "floor": 0.05},
+    {
+        "policies": ["equal"], "looks": {"first": 6, "every": 2},
+        "stop": {"superiority": 0.95, "inferiority": 0.1},
+    },
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("truth", [(0.2, 0.6), (0.2, 0.6, 0.4)])
+def test_simulated_numbers_are_within_their_errors_of_the_exact_ones(
+    settings: dict[str, object], truth: tuple[float, ...]
+) -> None:
+    problem = Problem.uniform(arms=len(truth), horizon=12)
+    common = settings | {"scenarios": [scenario(*truth)], "draws": 20_000, "test": {}}
+    ((exact,),), ((drawn,),) = run(problem, **common), run(problem, exact=False, **common)
+    assert exact.exact
+    assert not drawn.exact
+    assert drawn.errors is not None
+    for name, error in drawn.errors.items():
+        seen, true = np.array(getattr(drawn, name)), np.array(getattr(exact, name))
+        assert np.all(np.abs(seen - true) <= 4.5 * np.array(error) + 1e-12), name
+    assert drawn.good_sd == pytest.approx(exact.good_sd, rel=0.03)
+    assert drawn.pulls_sd == pytest.approx(exact.pulls_sd, rel=0.05)
+
+
+def test_randomising_evenly_is_a_floor_of_a_half() -> None:
+    # Villar, Bowden, Wason 2015: equal allocation, T = 148: 59.2 good outcomes, sd 5.96
+    ((found,),) = run(
+        Problem.uniform(arms=2, horizon=148), policies=["equal"], floor=0.5,
+        scenarios=[scenario(0.3, 0.5)],
+    )  # fmt: skip
+    assert found.good == pytest.approx(59.2, abs=1e-9)
+    assert found.good_sd == pytest.approx((148 * 0.4 * 0.6) ** 0.5, abs=1e-9)
+    assert found.pulls_sd == pytest.approx((37**0.5, 37**0.5), abs=1e-9)
+
+
+def test_fh_gittins_of_two_arms_and_148_pulls() -> None:
+    # Villar, Bowden, Wason 2015 simulated 70.73 (sd 8.16), share .878 with index tables
+    ((found,),) = run(
+        Problem.uniform(arms=2, horizon=148), policies=["fh-gittins"], ties="random",
+        scenarios=[scenario(0.3, 0.5)],
+    )  # fmt: skip
+    assert found.exact
+    assert found.good == pytest.approx(70.667, abs=5e-4)
+    assert found.good_sd == pytest.approx(8.186, abs=5e-4)
+    assert found.best_share == pytest.approx(0.8874, abs=5e-5)
+
+
+def test_the_example_of_adaptr() -> None:
+    # adaptr 1.4, README: 1,000 trials; mean size 1749.6 (11.4), superiority 4.8%, equivalence 38.1%
+    problem = Problem.uniform(arms=3, horizon=20, pulls_per_stage=100, repeat=True)
+    ((found,),) = run(
+        problem, policies=["thompson"], burn_in=133, floor=0.2, delay=1, margin=0.05,
+        looks={"first": 300, "every": 100}, draws=3000,
+        stop={"superiority": 0.9814318, "inferiority": 0.0185682, "equivalence": 0.9},
+        scenarios=[scenario(0.75, 0.75, 0.75)],
+    )  # fmt: skip
+    draws = 3000
+
+    def near(seen: float, published: float, error: float, own: float) -> bool:
+        return abs(seen - published) <= 3.0 * float(np.hypot(error, own))
+
+    by = found.stopped_by
+    for seen, published in ((by["superiority"], 0.048), (by["equivalence"], 0.381)):
+        error = (published * (1 - published)) ** 0.5
+        assert near(seen, published, error / 1000**0.5, error / draws**0.5)
+    assert near(found.size, 1749.6, 11.4, found.size_sd / draws**0.5)
+    assert found.size_sd == pytest.approx(373.7, abs=30)
+    assert found.reject == pytest.approx(by["superiority"], abs=1e-12)
+
+
+def test_fishers_test_is_scipys() -> None:
+    rng = np.random.default_rng(3)
+    pulls = rng.integers(1, 30, size=(50, 3))
+    good = rng.binomial(pulls, rng.random((50, 3)))
+    found = fisher_p_values(pulls, good, 0)
+    for row, n, g in zip(found, pulls, good, strict=True):
+        for arm in (1, 2):
+            table = [[g[arm], n[arm] - g[arm]], [g[0], n[0] - g[0]]]
+            assert row[arm] == pytest.approx(fisher_exact(table, alternative="greater")[1])
+
+
+def test_the_conditional_test_holds_its_level_at_every_common_rate() -> None:
+    rates = (0.05, 0.3, 0.5, 0.9)
+    settings = {
+        "control": "arm-1", "floor": 0.1, "looks": {"first": 10, "every": 5},
+        "stop": {"superiority": 0.98}, "scenarios": [scenario(p, p) for p in rates],
+    }  # fmt: skip
+    problem = Problem.uniform(arms=2, horizon=30)
+    for test in ({"kind": "conditional", "alpha": 0.1},):
+        rows = run(problem, policies=["greedy", "thompson"], test=test, **settings)
+        errors = [each.reject for row in rows for each in row]
+        assert max(errors) <= 0.1
+        assert max(errors) > 0.05  # and is not idle
+
+
+def test_the_conditional_test_of_equal_allocation_is_fishers() -> None:
+    # pulls are fixed, so that given all good outcomes those of one arm are hypergeometric
+    settings = {"policies": ["equal"], "control": "arm-1", "scenarios": [scenario(0.3, 0.7)]}
+    ((one,),) = run(TWO, test={"kind": "conditional", "alpha": 0.1}, **settings)
+    ((two,),) = run(TWO, test={"kind": "fisher", "alpha": 0.1}, **settings)
+    assert one.reject == pytest.approx(two.reject, abs=1e-12)
+    n, power = 6, 0.0
+    for g, h in product(range(n + 1), repeat=2):
+        if fisher_exact([[h, n - h], [g, n - g]], alternative="greater")[1] <= 0.1:
+            power += binom.pmf(g, n, 0.3) * binom.pmf(h, n, 0.7)
+    assert two.reject == pytest.approx(power, abs=1e-12)
+
+
+def test_the_calibrated_threshold_is_the_smallest() -> None:
+    design = Design(
+        policies=["thompson"], control="arm-1", test={"threshold": 0.9},
+        scenarios=[scenario(0.3, 0.3), scenario(0.6, 0.6), scenario(0.3, 0.6)],
+    )  # fmt: skip
+    problem = Problem.uniform(arms=2, horizon=20)
+    found = operating_characteristics(problem, design, calibrate_to=0.1)
+    (level,) = found.calibration
+    errors = [each.policies[0].reject for each in found.scenarios[:2]]
+    assert level.type_one_error == pytest.approx(max(errors), abs=1e-12)
+    assert max(errors) <= 0.1
+    lower = design.model_copy(
+        update={"test": design.final_test.model_copy(update={"threshold": level.threshold - 1e-6})}
+    )
+    again = operating_characteristics(problem, lower)
+    assert max(each.policies[0].reject for each in again.scenarios[:2]) > 0.1
+
+
+def test_where_looks_are_the_test_their_threshold_is_calibrated() -> None:
+    design = Design(
+        policies=["equal"], looks={"first": 8, "every": 4}, stop={"superiority": 0.9},
+        scenarios=[scenario(0.3, 0.3)],
+    )  # fmt: skip
+    found = operating_characteristics(Problem.uniform(arms=2, horizon=20), design, calibrate_to=0.1)
+    (level,) = found.calibration
+    assert level.what == "stop.superiority"
+    assert found.scenarios[0].policies[0].reject == pytest.approx(level.type_one_error)
+    assert 0.02 < level.type_one_error <= 0.1
+
+
+def test_delay_is_what_is_not_known_yet() -> None:
+    # with outcomes known only after the end, nothing is learnt
+    ((found,),) = run(
+        TWO, policies=["equal"], delay=12, draws=500, scenarios=[scenario(0.1, 0.9)]
+    )  # fmt: skip
+    assert found.pulls == pytest.approx((6.0, 6.0))
+    settings = {"policies": ["thompson"], "draws": 4000, "scenarios": [scenario(0.1, 0.9)]}
+    ((late,),) = run(TWO, delay=12, **settings)
+    assert late.pulls[1] == pytest.approx(6.0, abs=0.15)
+    ((soon,),) = run(TWO, **settings)
+    assert soon.pulls[1] > 8.0
+
+
+def test_equal_arms_have_no_best_one() -> None:
+    ((found,),) = run(TWO, policies=["equal"], scenarios=[scenario(0.4, 0.4)])
+    assert (found.best_share, found.select_best) == (None, None)
+    tree = found.to_dict()
+    assert tree["select_best"] is None
+    assert "good_se" not in tree
+
+
+def test_a_policy_that_cannot_obey_is_left_out_with_the_reason() -> None:
+    design = Design(
+        policies=["optimal", "equal"], delay=2, scenarios=[scenario(0.3, 0.6)], draws=50
+    )
+    found = operating_characteristics(TWO, design)
+    assert [each.policy for each in found.scenarios[0].policies] == ["equal"]
+    assert found.notes[0].startswith("optimal is left out: policy 'optimal' is optimal where")

@@ -1,0 +1,96 @@
+"""Posterior probabilities on the grid, against scipy's quadrature and distributions."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from decobandit import Arm, Beta, Problem
+from decobandit.policies import PosteriorChances
+from decobandit.policies.best_chances import best_chances
+
+PRIORS = [
+    [(1.0, 1.0), (1.0, 1.0), (1.0, 1.0)],
+    [(12.0, 28.0), (1.0, 1.0), (2.0, 1.0)],
+    [(0.5, 0.5), (0.7, 1.3), (2.3, 1.1)],
+]
+
+
+def problem_of(priors: list[tuple[float, float]], horizon: int) -> Problem:
+    arms = [Arm(name=f"arm-{i}", prior=Beta(*prior)) for i, prior in enumerate(priors)]
+    return Problem(horizon=horizon, arms=arms)
+
+
+def states(seed: int, horizon: int, arms: int) -> tuple[np.ndarray, np.ndarray]:
+    """Joint states, among them the fresh one and such with no bad or no good outcome."""
+    rng = np.random.default_rng(seed)
+    pulls = rng.multinomial(horizon, np.ones(arms) / arms, size=12)
+    good = rng.binomial(pulls, rng.random((12, arms)))
+    pulls[0] = good[0] = good[1] = 0
+    good[2] = pulls[2]
+    return pulls, good
+
+
+def integral(f, own) -> float:  # type: ignore[no-untyped-def]
+    """Over [0, 1], cut at quantiles of `own`."""
+    cuts = [0.0, *own.ppf([1e-6, 0.01, 0.2, 0.5, 0.8, 0.99, 1 - 1e-6]), 1.0]
+    parts = pairwise(cuts)
+    return sum(integrate.quad(f, *part, epsabs=1e-12, epsrel=1e-11)[0] for part in parts)
+
+
+@pytest.mark.parametrize("priors", PRIORS)
+@pytest.mark.parametrize("horizon", [30, 600])
+def test_chances_of_being_best_are_those_of_an_adaptive_quadrature(
+    priors: list[tuple[float, float]], horizon: int
+) -> None:
+    chances = PosteriorChances(problem_of(priors, horizon))
+    pulls, good = states(1, horizon, 3)
+    found = chances.best(pulls, good)
+    a, b = chances.alpha + good, chances.beta + pulls - good
+    for row, x, y in zip(found, a, b, strict=True):
+        assert row == pytest.approx(best_chances(x, y, np.zeros(3), np.ones(3)), abs=1e-8)
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.07, -0.1])
+@pytest.mark.parametrize("priors", PRIORS[:2])
+def test_chances_to_beat_control_by_a_margin(
+    priors: list[tuple[float, float]], margin: float
+) -> None:
+    chances = PosteriorChances(problem_of(priors, 90), margin)
+    pulls, good = states(2, 90, 3)
+    found = chances.better(pulls, good, 0)
+    assert np.all(found[:, 0] == 0.0)
+    for row, n, g in zip(found, pulls, good, strict=True):
+        control, other = (
+            stats.beta(chances.alpha[k] + g[k], chances.beta[k] + n[k] - g[k]) for k in (0, 1)
+        )
+        # p_a > p_c + margin, seen from the other arm
+        by_arm = integral(lambda x: other.pdf(x) * control.cdf(x - margin), other)  # noqa: B023
+        assert row[1] == pytest.approx(by_arm, abs=1e-7)
+
+
+def test_chance_that_arms_are_alike_is_that_of_the_difference() -> None:
+    problem = problem_of([(1.0, 1.0), (2.0, 3.0)], 60)
+    chances = PosteriorChances(problem, 0.1)
+    pulls, good = states(3, 60, 2)
+    found = chances.alike(pulls, good)
+    beats = chances.better(pulls, good, 0)[:, 1]
+    swapped = PosteriorChances(problem_of([(2.0, 3.0), (1.0, 1.0)], 60), 0.1)
+    beaten = swapped.better(pulls[:, ::-1].copy(), good[:, ::-1].copy(), 0)[:, 1]
+    assert found == pytest.approx(1.0 - beats - beaten, abs=1e-9)
+
+
+def test_an_arm_that_is_left_out_is_not_compared() -> None:
+    chances = PosteriorChances(problem_of(PRIORS[0], 60))
+    pulls, good = states(4, 60, 3)
+    allowed = np.ones(pulls.shape, bool)
+    allowed[:, 2] = False
+    found = chances.best(pulls, good, allowed)
+    assert np.all(found[:, 2] == 0.0)
+    assert found[:, 1] == pytest.approx(chances.better(pulls, good, 0)[:, 1], abs=1e-9)
+
+
+def test_priors_that_are_too_small_are_refused_in_a_line() -> None:
+    with pytest.raises(ValueError, match=r"must be at least 0\.25"):
+        PosteriorChances(problem_of([(0.1, 1.0), (1.0, 1.0)], 10))

@@ -1,0 +1,127 @@
+"""Rules around policies: what they leave of a policy's choice, and when trials stop."""
+
+import numpy as np
+import pytest
+
+from decobandit import Problem, State, make_policy
+from decobandit.policies import REASONS, Asked, RuledPolicy
+from decobandit.policies.chances import with_floor
+from decobandit.problem import Looks, Rules, Stop
+
+THREE = Problem.uniform(arms=3, horizon=30)
+
+
+def asked(pulls: list[list[int]], good: list[list[int]], **more: np.ndarray) -> Asked:
+    return Asked.of(np.array(pulls), np.array(good))._replace(**more)
+
+
+@pytest.mark.parametrize(
+    ("chances", "floor", "expected"),
+    [
+        ([1.0, 0.0, 0.0], 0.2, [0.6, 0.2, 0.2]),
+        ([0.9, 0.08, 0.02], 0.1, [0.8, 0.1, 0.1]),
+        # the second falls below the floor once the third is raised
+        ([0.78, 0.21, 0.01], 0.2, [0.6, 0.2, 0.2]),
+        ([0.5, 0.3, 0.2], 0.1, [0.5, 0.3, 0.2]),
+        ([0.7, 0.3, 0.0], 1 / 3, [1 / 3, 1 / 3, 1 / 3]),
+    ],
+)
+def test_a_floor_raises_small_probabilities_and_scales_the_rest(
+    chances: list[float], floor: float, expected: list[float]
+) -> None:
+    found = with_floor(np.array([chances]), np.ones((1, 3), bool), floor)
+    assert found[0] == pytest.approx(expected)
+
+
+def test_burn_in_gives_every_arm_its_pulls_first() -> None:
+    ruled = RuledPolicy(make_policy(THREE, "greedy"), Rules(burn_in=3))
+    state = State.fresh(3)
+    for stage in range(9):
+        (arm,) = ruled.select(stage, state)
+        assert arm == stage % 3
+        state = state.after(arm, True)
+    assert state.pulls == (3, 3, 3)
+
+
+def test_pending_pulls_count_for_the_burn_in() -> None:
+    ruled = RuledPolicy(make_policy(THREE, "greedy"), Rules(burn_in=1))
+    pending = np.array([[1, 0, 0]])
+    found = ruled.chances_many(1, asked([[0, 0, 0]], [[0, 0, 0]], pending=pending))
+    assert found[0].tolist() == [0.0, 1.0, 0.0]
+
+
+def test_control_has_its_share_and_the_policy_chooses_among_the_others() -> None:
+    rules = Rules(control="arm-1", control_share=0.4, floor=0.1)
+    ruled = RuledPolicy(make_policy(THREE, "greedy"), rules)
+    # greedy alone would take arm-1
+    found = ruled.chances_many(9, asked([[3, 3, 3]], [[3, 2, 1]]))
+    assert found[0] == pytest.approx([0.4, 0.5, 0.1])
+
+
+def test_a_dropped_arm_is_left_out_of_the_choice() -> None:
+    ruled = RuledPolicy(make_policy(THREE, "greedy"), Rules(floor=0.1))
+    allowed = np.array([[False, True, True]])
+    found = ruled.chances_many(9, asked([[3, 3, 3]], [[3, 2, 1]], allowed=allowed))
+    assert found[0] == pytest.approx([0.0, 0.9, 0.1])
+
+
+def test_an_index_is_averaged_over_pending_outcomes_as_trials_do() -> None:
+    policy = make_policy(THREE, "bayes-ucb")
+    pulls, good, pending = [3, 3, 2], [2, 2, 1], [2, 0, 1]
+    found = policy.chances_many(
+        11, asked([pulls], [good], pending=np.array([pending]))
+    )[0]  # fmt: skip
+    average = []
+    for n, g, k in zip(pulls, good, pending, strict=True):
+        ways = [(0, 1.0)]  # good among the pending, drawn one after the other
+        for i in range(k):
+            p = [(x, w * (1 + g + x) / (2 + n + i)) for x, w in ways]
+            ways = [(x + 1, w) for x, w in p] + [
+                (x, w - up) for (x, w), (_, up) in zip(ways, p, strict=True)
+            ]
+        table = policy.stage_index(11)[0]
+        m = n + k
+        average.append(sum(w * table[m * (m + 1) // 2 + g + x] for x, w in ways))
+    assert found.argmax() == int(np.argmax(average))
+    assert found.max() == 1.0
+
+
+def test_looks_stop_and_drop() -> None:
+    rules = Rules(
+        control="arm-1", looks=Looks(first=1),
+        stop=Stop(superiority=0.95, inferiority=0.05, futility=0.4),
+    )  # fmt: skip
+    ruled = RuledPolicy(make_policy(THREE, "equal"), rules)
+    pulls = np.full((4, 3), 10)
+    good = np.array([[2, 9, 5], [7, 1, 6], [9, 1, 2], [5, 5, 6]])
+    verdict = ruled.look(pulls, good, np.ones((4, 3), bool))
+    assert [REASONS[code] for code in verdict.reason] == [
+        "superiority",
+        "futility",
+        "inferiority",
+        "",
+    ]
+    assert verdict.declared.tolist()[0] == [False, True, False]
+    assert verdict.allowed[1].tolist() == [True, False, True]
+    assert verdict.allowed[3].all()
+
+
+def test_without_control_the_last_arm_left_is_best() -> None:
+    rules = Rules(stop=Stop(inferiority=0.2))
+    two = Problem.uniform(arms=2, horizon=30)
+    ruled = RuledPolicy(make_policy(two, "equal"), rules)
+    verdict = ruled.look(np.array([[10, 10]]), np.array([[9, 2]]), np.ones((1, 2), bool))
+    assert REASONS[verdict.reason[0]] == "superiority"
+    assert verdict.declared.tolist() == [[True, False]]
+
+
+def test_batches_keep_floor_and_units() -> None:
+    problem = Problem.uniform(arms=3, horizon=5, pulls_per_stage=20, repeat=True, unit=2)
+    ruled = RuledPolicy(make_policy(problem, "thompson"), Rules(burn_in=4, floor=0.2))
+    first = ruled.allot_many(0, np.zeros((2, 3), int), np.zeros((2, 3), int))
+    assert first.tolist() == [[8, 6, 6]] * 2
+    pulls, good = np.full((4000, 3), 10), np.tile([10, 0, 0], (4000, 1))
+    given = ruled.allot_many(2, pulls, good, np.random.default_rng(1))
+    assert np.all(given.sum(axis=1) == 20)
+    assert np.all(given % 2 == 0)
+    assert given.mean(axis=0) == pytest.approx([12.0, 4.0, 4.0], abs=0.2)
