@@ -96,7 +96,9 @@ def create_for_ever(db: str, source: str, seed: int) -> None:
         name = f"{seed}-{number}"
         say(about=name)
         with open_store(db) as store:
-            create_trial(known.problem, name=name, db=store, solution=known.solution)
+            create_trial(
+                known.problem, name=name, db=store, policy=known.policy, solution=known.solution
+            )
         say(done=name)
 
 

@@ -113,7 +113,7 @@ def test_writers_in_many_processes_lose_nothing(db: str, nursery: Nursery) -> No
     with open_store(db) as store:
         solution = solve(problem)
         for name in names:
-            create_trial(problem, name=name, db=store, solution=solution)
+            create_trial(problem, name=name, policy="deco", db=store, solution=solution)
     each = pairs // WRITERS
     jobs = [("tell_pairs", db, names, each, seed, THREADS) for seed in range(WRITERS)]
     said = nursery.side_by_side(jobs, patience=PATIENCE + pairs)

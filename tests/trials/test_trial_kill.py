@@ -25,6 +25,7 @@ from helpers.trial_worker import send
 pytest_plugins = ["helpers.databases"]
 
 KILLS = int(os.environ.get("DECO_KILLS", "20"))
+POLICY = "deco"  # its tables are made at once, in every process anew
 PROBLEM = Problem(
     arms=(Arm(name="a", prior=Beta(good=1, bad=1)), Arm(name="b", prior=Beta(good=2, bad=1))),
     horizon=150,
@@ -57,7 +58,7 @@ def check_and_repeat(db: str, life: Life, events_before: int) -> int:
 def outlive(db: str, nursery: Nursery, kills: int) -> list[float]:
     """Kill and check, again and again; the seconds from each start to the first answer."""
     with open_store(db) as store:
-        create_trial(PROBLEM, name="wheat", db=store, seed=1, max_cancelled=10**6)
+        create_trial(PROBLEM, name="wheat", db=store, policy=POLICY, seed=1, max_cancelled=10**6)
     rng, events, seconds = random.Random(kills), 1, []
     for number in range(kills):
         acks, delay = rng.randrange(1, 12), rng.uniform(0.0, 0.03)
@@ -84,7 +85,7 @@ def test_killed_writers_lose_nothing_on_postgresql(postgresql: str, nursery: Nur
 
 def test_a_database_whose_making_was_killed_can_be_used(tmp_path: Path, nursery: Nursery) -> None:
     source, rng = str(tmp_path / "source.db"), random.Random(3)
-    create_trial(PROBLEM, name="source", db=source).store.close()
+    create_trial(PROBLEM, name="source", db=source, policy=POLICY).store.close()
     for number in range(max(6, KILLS // 4)):
         db = str(tmp_path / f"{number}.db")
         # the first half die while the tables are made, the others in the second trial or later
@@ -95,12 +96,12 @@ def test_a_database_whose_making_was_killed_can_be_used(tmp_path: Path, nursery:
             names = {one.name for one in list_trials(db=store)}
             assert life.done.keys() <= names <= life.about.keys()
             assert all(open_trial(name, db=store).verify().ok for name in names)
-            assert create_trial(PROBLEM, name="next", db=store).ask().stage == 0
+            assert create_trial(PROBLEM, name="next", db=store, policy=POLICY).ask().stage == 0
 
 
 def test_a_full_disk_loses_nothing(sqlite: str, nursery: Nursery) -> None:
     with open_store(sqlite) as store:
-        create_trial(PROBLEM, name="wheat", db=store, seed=1, max_cancelled=10**6)
+        create_trial(PROBLEM, name="wheat", db=store, policy=POLICY, seed=1, max_cancelled=10**6)
     events = 1
     for number, more in enumerate((0, 4096, 20_000)):
         said = nursery.side_by_side([("write_until_full", sqlite, "wheat", number, more)])
@@ -119,7 +120,9 @@ def test_a_full_disk_loses_nothing(sqlite: str, nursery: Nursery) -> None:
 
 def test_a_killed_program_has_written_all_or_nothing(sqlite: str) -> None:
     with open_store(sqlite) as store:
-        trial = create_trial(PROBLEM, name="wheat", db=store, seed=1, max_cancelled=10**6)
+        trial = create_trial(
+            PROBLEM, name="wheat", db=store, policy=POLICY, seed=1, max_cancelled=10**6
+        )
         began = time.monotonic()
         asking = ["trial", "ask", "wheat", "--db", sqlite, "--by", "library", "--json", "--key"]
         first = deco_installed(*asking, "0").json["id"]
@@ -154,7 +157,7 @@ def test_a_killed_server_has_kept_every_answer(sqlite: str) -> None:
     unanswered: dict[str, tuple[str, dict[str, Any]]] = {}
     for life in range(lives):
         with open_store(sqlite) as store:
-            create_trial(large, name=str(life), db=store, solution=solution)
+            create_trial(large, name=str(life), db=store, policy=POLICY, solution=solution)
         with serving(sqlite) as served:
             for path, body in unanswered.values():  # what the last life left open
                 served.post(path, body)
