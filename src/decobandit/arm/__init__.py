@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from .calibration import EXACT_STAGES as EXACT_STAGES
     from .calibration import Calibration as Calibration
     from .cones import Cones as Cones
+    from .kinds.gittins import RowGittins as RowGittins
     from .kinds.makers import arm_rows as arm_rows
+    from .kinds.relaxation import RowRelaxation as RowRelaxation
+    from .kinds.relaxation import between as between
     from .kinds.rewards import RowRewards as RowRewards
     from .kinds.rows import COARSEST as COARSEST
     from .kinds.rows import FINEST as FINEST

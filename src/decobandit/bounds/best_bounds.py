@@ -110,8 +110,8 @@ def best_bound(
         solution = solve(problem, tol=tol, progress=progress)
     check_solution(solution, problem)
     if draws is None:
-        small = problem.number_of_arms * problem.stages <= MOST_WORK and not problem.repeat
-        draws = DRAWS if small else 0
+        small = problem.number_of_arms * problem.stages <= MOST_WORK
+        draws = DRAWS if small and problem.is_binary and not problem.repeat else 0
     if not draws:
         trivial = best_mean_reward(problem)
         return BestBound(*best_of(lagrangian=solution.upper_bound, trivial=trivial))

@@ -68,17 +68,26 @@ def print_recommendation(result: Recommendation) -> None:
         return [
             ">" if arm.name in result.chosen else "",
             arm.name,
-            f"{arm.good}/{arm.good + arm.bad}",
-            f"Beta({arm.posterior_good:g}, {arm.posterior_bad:g})",
+            *_known(arm),
             *(digits(getattr(arm, name)) for name in parts),
         ]
 
-    columns = ["", "arm", "good/pulls", "posterior", *(name.replace("_", " ") for name in parts)]
+    binary = all(arm.posterior is None for arm in result.arms)
+    seen = "good/pulls" if binary else "observed"
+    columns = ["", "arm", seen, "posterior", *(name.replace("_", " ") for name in parts)]
     title = f"{result.policy}, stage {result.stage}{price}"
     print_table(title, columns, map(row, ranked[:MOST_ROWS]), text=["", "arm"])
     if len(ranked) > MOST_ROWS:
         print(f"({len(ranked) - MOST_ROWS} more arms, none of a higher rank)")
     print(("deploy: " if result.deploy else "pull: ") + ", ".join(_pulled(result)))
+
+
+def _known(arm: ArmReport) -> tuple[str, str]:
+    """What was observed of an arm, and what is known of it."""
+    if arm.good is None or arm.bad is None:
+        return str(arm.seen), str(arm.posterior)
+    said = f"Beta({arm.posterior_good:g}, {arm.posterior_bad:g})"
+    return f"{arm.good}/{arm.good + arm.bad}", said
 
 
 def _pulled(result: Recommendation) -> list[str]:

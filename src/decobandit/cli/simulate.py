@@ -57,6 +57,8 @@ def simulate(
 
 def _check_regret(problem: Problem) -> None:
     """Refuse, before the work begins, a figure that could not be drawn."""
+    if not problem.is_binary:
+        raise typer.BadParameter("--out: regret is drawn of good and bad outcomes only")
     if any(arm.terminal is not None for arm in problem.arms):
         raise typer.BadParameter(
             "--out: regret is not defined where arms have tables of last rewards"

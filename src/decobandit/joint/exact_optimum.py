@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import comb, floor, log10
 from typing import Any
 
-from ..problem import Problem, check_problem
+from ..problem import Problem, check_problem, refuse_batches
 from ..support import (
     Report,
     obeys_workers,
@@ -25,6 +25,7 @@ from .batch_optimum import MOST_WORK, count_batch_states, sweep_batches, work
 from .batch_states import least_states, number_of_shares
 from .joint_states import Counted, JointValues, columns, count
 from .joint_sweep import sweep, sweep_two_arms, two_arm_states
+from .kind_optimum import kind_optimum
 
 MOST_STATES = 5e11  # an hour or more
 MOST_OUTCOMES = 5e10  # the same for sets of arms with their outcomes, which take longer
@@ -165,6 +166,10 @@ def optimum(
     """
     check_problem(problem)
     began = time.perf_counter()
+    if not problem.is_binary:
+        refuse_batches(problem, "exact optimum of other outcomes than good or bad")
+        value, states = kind_optimum(problem)
+        return Optimum(value, states, 0, time.perf_counter() - began, problem)
     if problem.repeat:
         return _of_batches(problem, keep, limit_bytes, progress or silent, began)
     counted = count(problem)

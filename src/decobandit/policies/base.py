@@ -32,7 +32,7 @@ from ..support import Floats, Ints, shown, warn_deprecated
 from .allotting import Counts, ask_each, from_table, largest_arms, once_each
 from .chances import Asked, chances_by_asking, chances_by_table, restricted
 from .context import Context
-from .names import batch_policies
+from .names import batch_policies, kind_policies
 from .records import Allotments, ArmIndex, Cost, Distribution, Ways, Weighed
 
 if TYPE_CHECKING:
@@ -222,6 +222,14 @@ class Policy(ABC):
         raise ValueError(
             f"policy {cls.name!r} chooses arms for single pulls, and does not share a batch among "
             f"them; use {batch_policies()}"
+        )
+
+    @classmethod
+    def for_kinds(cls, context: Context) -> Policy:
+        """The policy for arms whose outcomes are not all good or bad, under its name."""
+        raise ValueError(
+            f"policy {cls.name!r} is for good and bad outcomes; for other kinds of outcomes use "
+            f"{kind_policies()}"
         )
 
     @classmethod

@@ -14,6 +14,7 @@ import numpy as np
 from ..arm import PricePath, calibrated
 from ..problem import DEFAULT_TIES, Problem, State, TieRule
 from ..support import Floats
+from .base import Policy
 from .context import Context
 from .index_policy import IndexPolicy
 from .records import ArmIndex
@@ -97,6 +98,12 @@ class FhGittinsPolicy(CalibratedPolicy):
     """The finite-horizon Gittins index; with rewards that change over the stages, its extension."""
 
     name = "fh-gittins"
+
+    @classmethod
+    def for_kinds(cls, context: Context) -> Policy:
+        from .kinds.rules import KindGittinsPolicy
+
+        return KindGittinsPolicy.make(context)
 
 
 def fh_gittins(problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> CalibratedPolicy:

@@ -179,6 +179,8 @@ def make_policies(context: Context, policies: Sequence[str | Policy]) -> list[Po
 
 
 def _made(kind: type[Policy], context: Context) -> Policy:
+    if not context.problem.is_binary:
+        return kind.for_kinds(context)
     return kind.in_batches(context) if context.problem.repeat else kind.make(context)
 
 

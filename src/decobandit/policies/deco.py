@@ -51,6 +51,12 @@ class DecoPolicy(IndexPolicy):
     splits_index = True
     at_fixed_prices = True
 
+    @classmethod
+    def for_kinds(cls, context: Context) -> Policy:
+        from .kinds.rules import KindDecoPolicy
+
+        return KindDecoPolicy.make(context)
+
     def __init__(
         self,
         problem: Problem,

@@ -31,6 +31,12 @@ class KnowledgeGradientPolicy(IndexPolicy):
     name = "knowledge-gradient"
     cost = "decision"
 
+    @classmethod
+    def for_kinds(cls, context: Context) -> Policy:
+        from .kinds.rules import KindGradientPolicy
+
+        return KindGradientPolicy.make(context)
+
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
         refuse_several_pulls(problem, self.name)
         refuse_changing_rewards(problem, self.name)

@@ -19,18 +19,23 @@ class Entry:
     general: bool = False  # serves every problem, so that others can point to it
     batches: bool = False  # serves problems with `repeat`: others can point to it there
     single: bool = True  # serves problems without `repeat`
+    kinds: bool = False  # serves arms with other outcomes than good or bad
 
 
 _HERE = "decobandit.policies"
 _BATCHES = "decobandit.policies.batches"
 POLICIES: dict[str, Entry] = {
     "deco": Entry(
-        f"{_HERE}.deco:DecoPolicy", "the paper's DeCo: index at the dual's prices", batches=True
+        f"{_HERE}.deco:DecoPolicy",
+        "the paper's DeCo: index at the dual's prices",
+        batches=True,
+        kinds=True,
     ),
     "deco-calibrated": Entry(
         "decobandit.tuning.tuned:TunedPolicy",
         "index calibrated against a price path that is tuned",
         batches=True,
+        kinds=True,
     ),
     "deco-repriced": Entry(
         f"{_BATCHES}.repriced:RepricedDecoPolicy",
@@ -39,12 +44,18 @@ POLICIES: dict[str, Entry] = {
         single=False,
     ),
     "deco-rolling": Entry(f"{_HERE}.rolling:RollingDecoPolicy", "DeCo, prices solved every stage"),
-    "fh-gittins": Entry(f"{_HERE}.calibrated:FhGittinsPolicy", "finite-horizon Gittins index"),
+    "fh-gittins": Entry(
+        f"{_HERE}.calibrated:FhGittinsPolicy", "finite-horizon Gittins index", kinds=True
+    ),
     "optimal": Entry(f"{_HERE}.optimal:OptimalPolicy", "exact dynamic programming; small problems"),
     "greedy": Entry(
-        f"{_HERE}.greedy:GreedyPolicy", "largest expected reward", general=True, batches=True
+        f"{_HERE}.greedy:GreedyPolicy",
+        "largest expected reward",
+        general=True,
+        batches=True,
+        kinds=True,
     ),
-    "equal": Entry(f"{_HERE}.equal:EqualPolicy", "equal allocation", batches=True),
+    "equal": Entry(f"{_HERE}.equal:EqualPolicy", "equal allocation", batches=True, kinds=True),
     "explore-then-commit": Entry(
         f"{_HERE}.explore_then_commit:ExploreThenCommitPolicy",
         "equal allocation, then greedy",
@@ -59,11 +70,19 @@ POLICIES: dict[str, Entry] = {
         f"{_HERE}.kl_ucb:KlUcbPolicy", "UCB by Kullback-Leibler divergence", batches=True
     ),
     "bayes-ucb": Entry(
-        f"{_HERE}.bayes_ucb:BayesUcbPolicy", "posterior quantile", general=True, batches=True
+        f"{_HERE}.bayes_ucb:BayesUcbPolicy",
+        "posterior quantile",
+        general=True,
+        batches=True,
+        kinds=True,
     ),
     "ogi": Entry(f"{_HERE}.ogi:OgiPolicy", "optimistic Gittins index", batches=True),
     "thompson": Entry(
-        f"{_HERE}.thompson:ThompsonPolicy", "Thompson sampling", general=True, batches=True
+        f"{_HERE}.thompson:ThompsonPolicy",
+        "Thompson sampling",
+        general=True,
+        batches=True,
+        kinds=True,
     ),
     "thompson-shares": Entry(
         f"{_BATCHES}.chances:ThompsonSharesPolicy",
@@ -89,6 +108,7 @@ POLICIES: dict[str, Entry] = {
         f"{_HERE}.knowledge_gradient:KnowledgeGradientPolicy",
         "online knowledge gradient",
         batches=True,
+        kinds=True,
     ),
 }
 ALIASES = {"rolling-deco": "deco-rolling"}  # former names, in files and logs
@@ -109,6 +129,11 @@ def general_policies() -> str:
 def batch_policies() -> str:
     """Policies that share batches among arms, for messages."""
     return _one_of(name for name, entry in POLICIES.items() if entry.batches)
+
+
+def kind_policies() -> str:
+    """Policies for other outcomes than good or bad, for messages."""
+    return _one_of(name for name, entry in POLICIES.items() if entry.kinds)
 
 
 def _one_of(names: Iterable[str]) -> str:

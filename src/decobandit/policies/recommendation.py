@@ -27,20 +27,24 @@ class ArmReport:
     """
 
     name: str
-    good: int
-    bad: int
-    posterior_good: float
-    posterior_bad: float
+    good: int | None  # of good and bad outcomes; else None, and `seen` and `posterior` are text
+    bad: int | None
+    posterior_good: float | None
+    posterior_bad: float | None
     expected_reward: float
     value_of_information: float | None
     index: float | None
     probability: float | None = None
     pulls: int | None = None  # to make now, where the pulls of a stage are shared among arms
     share: float | None = None  # of the pulls of the stage
+    seen: str | None = None  # what was observed, as states are written
+    posterior: str | None = None  # what is known now
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; the probability, pulls and share only where there are."""
-        rare = ("probability", "pulls", "share")
+        rare = {"probability", "pulls", "share", "seen", "posterior"}
+        if self.posterior is not None:
+            rare |= {"good", "bad", "posterior_good", "posterior_bad"}
         return {k: v for k, v in self.__dict__.items() if k not in rare or v is not None}
 
 
@@ -154,7 +158,7 @@ def recommend_each(
 ) -> list[Recommendation]:
     """What each of several policies pulls next; the state is checked before any is made."""
     problem = context.problem
-    seen = _seen(state)
+    seen = _seen(state, problem)
     seen.check(problem)
     stage = next_stage(problem, seen)
     return [_decided(made, stage, seen, rng) for made in make_policies(context, policies)]
@@ -178,9 +182,9 @@ def _decided(made: Policy, stage: int, seen: State, rng: Rng) -> Recommendation:
     )
 
 
-def _seen(state: object) -> State:
+def _seen(state: object, problem: Problem) -> State:
     if isinstance(state, str):
-        return State.parse(state)
+        return State.parse(state, problem)
     if not isinstance(state, State):
         raise TypeError(
             f'state: {shown(state)} is neither a decobandit.State nor text such as "3/5,0/0"'
@@ -197,10 +201,7 @@ def _reports(
     return tuple(
         ArmReport(
             name=arm.name,
-            good=state.good[k],
-            bad=state.bad[k],
-            posterior_good=arm.beta.good + state.good[k],
-            posterior_bad=arm.beta.bad + state.bad[k],
+            **_known(problem, state, k),
             expected_reward=float(rewards[k]),
             value_of_information=None if information is None else float(information[k]),
             index=None if indices is None else float(indices[k]),
@@ -212,13 +213,43 @@ def _reports(
     )
 
 
+def _known(problem: Problem, state: State, k: int) -> dict[str, Any]:
+    """What has been observed of an arm, and what is known of it."""
+    seen = state.others[k] if state.others else None
+    if seen is not None:
+        kind = problem.groups[problem.group_of_arm[k]].kind
+        none = dict.fromkeys(("good", "bad", "posterior_good", "posterior_bad"))
+        return {**none, "seen": seen.text, "posterior": kind.describe(seen.stats)}
+    good, bad, prior = state.good[k], state.bad[k], problem.arms[k].beta
+    return {
+        "good": good,
+        "bad": bad,
+        "posterior_good": prior.good + good,
+        "posterior_bad": prior.bad + bad,
+    }
+
+
 def _parts(policy: Policy, stage: int, state: State) -> tuple[Floats, Floats | None, Floats | None]:
     """Expected reward, value of information and index of every arm; None where there is none."""
-    rewards = ArmArrays(policy.problem).expected_reward(stage, state)
-    indices = policy.indices(stage, state)
+    rewards = _expected_rewards(policy.problem, stage, state)
+    indices = None if policy.randomised else policy.indices(stage, state)
     if indices is None or not policy.splits_index:
         return rewards, None, indices
     return rewards, indices - rewards, indices
+
+
+def _expected_rewards(problem: Problem, stage: int, state: State) -> Floats:
+    if problem.is_binary:
+        return ArmArrays(problem).expected_reward(stage, state)
+    groups = [problem.groups[k] for k in problem.group_of_arm]
+    pairs = zip(groups, state.stats(problem), strict=True)
+    means = [float(group.kind.mean(own)) for group, own in pairs]
+    return np.array(
+        [
+            group.reward_base[stage] + group.reward_factor[stage] * mean
+            for group, mean in zip(groups, means, strict=True)
+        ]
+    )
 
 
 def _probabilities(policy: Policy, stage: int, state: State) -> Floats | None:

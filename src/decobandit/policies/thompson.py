@@ -40,6 +40,12 @@ class ThompsonPolicy(RandomisedPolicy):
     name = "thompson"
 
     @classmethod
+    def for_kinds(cls, context: Context) -> Policy:
+        from .kinds.rules import KindThompsonPolicy
+
+        return KindThompsonPolicy.make(context)
+
+    @classmethod
     def in_batches(cls, context: Context) -> Policy:
         from .batches.thompson import BatchThompsonPolicy
 

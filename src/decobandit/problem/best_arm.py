@@ -31,9 +31,10 @@ def best_mean_reward(problem: Problem, truth: Sequence[float] | None = None) -> 
     """Expected reward of pulling the arms of largest mean at every stage, and deploying the best.
 
     Over the prior, or at the success probabilities `truth` (arms,). None where arms have tables of
-    last rewards: what is best then depends on the whole history, and regret is not defined.
+    last rewards: what is best then depends on the whole history, and regret is not defined; nor is
+    it, yet, where outcomes are others than good or bad.
     """
-    if any(group.terminal is not None for group in problem.groups):
+    if not problem.is_binary or any(group.terminal is not None for group in problem.groups):
         return None
     arms = problem.groups if truth is None else [problem.groups[k] for k in problem.group_of_arm]
     good = np.array([arm.reward_good for arm in arms])  # (groups or arms, stages)

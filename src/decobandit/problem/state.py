@@ -1,15 +1,29 @@
-"""The state: observed good and bad outcomes of each arm."""
+"""The state: what has been observed of each arm, good and bad outcomes or others."""
 
 import operator
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Self
 
-from ..support import shown
+import numpy as np
+
+from ..support import Floats, shown
+from .groups import Group
+from .kinds.base import Stats
 from .model import Problem
 from .problem_argument import check_problem
 
 _GOOD_OF_PULLS = re.compile(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What has been observed of an arm whose outcomes are not good or bad."""
+
+    pulls: int
+    stats: Stats  # as its kind has them
+    text: str  # as its kind writes them
 
 
 @dataclass(frozen=True)
@@ -40,6 +54,7 @@ class State:
 
     good: tuple[int, ...]
     bad: tuple[int, ...] = ()  # as many as good; the default only serves the message
+    others: tuple[Seen | None, ...] = field(default=(), repr=False)  # of arms of other kinds
 
     def __post_init__(self) -> None:
         for counts in ("good", "bad"):
@@ -56,10 +71,39 @@ class State:
         return cls(good=(0,) * arms, bad=(0,) * arms)
 
     @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read good/pulls per arm, as in "3/5,2/2,0/0"; `str` writes it."""
+    def before(cls, problem: Problem) -> Self:
+        """Nothing observed yet, in a problem with arms of any kind."""
+        return cls.of_stats(problem, [group.kind.fresh() for group in _arms(problem)])
+
+    @classmethod
+    def of_stats(cls, problem: Problem, stats: Sequence[Stats]) -> Self:
+        """The state of arms with these statistics, as their kinds have them."""
+        good, bad, others = [], [], []
+        for group, own in zip(_arms(problem), stats, strict=True):
+            binary = group.is_binary
+            good.append(int(own[0]) if binary else 0)
+            bad.append(int(own[1]) if binary else 0)
+            pulls = int(group.kind.pulls(np.array(own, dtype=float)))
+            others.append(None if binary else Seen(pulls, tuple(own), group.kind.write(own)))
+        return cls(tuple(good), tuple(bad), () if problem.is_binary else tuple(others))
+
+    def stats(self, problem: Problem) -> list[Floats]:
+        """Statistics of every arm, as its kind has them."""
+        others = self.others or (None,) * len(self.good)
+        known = zip(self.good, self.bad, others, strict=True)
+        return [np.array((g, b) if o is None else o.stats, dtype=float) for g, b, o in known]
+
+    @classmethod
+    def parse(cls, text: str, problem: Problem | None = None) -> Self:
+        """Read good/pulls per arm, as in "3/5,2/2,0/0"; `str` writes it.
+
+        With a problem, arms of other kinds are read as these are written: sum/pulls of measurements
+        and counts, counts of classes as 2+0+1, state/pulls of own states.
+        """
         if not isinstance(text, str):
             raise TypeError(f"state: {shown(text)} is not text; must be good/pulls of every arm")
+        if problem is not None and not problem.is_binary:
+            return cls._parsed(text.split(","), problem)
         good: list[int] = []
         bad: list[int] = []
         for number, item in enumerate(text.split(","), start=1):
@@ -73,18 +117,36 @@ class State:
         state._check_counts()
         return state
 
+    @classmethod
+    def _parsed(cls, items: Sequence[str], problem: Problem) -> Self:
+        if len(items) != problem.n_arms:
+            raise ValueError(f"{len(items)} arms; must be {problem.n_arms}, as in the problem")
+        stats = []
+        for number, (item, group) in enumerate(zip(items, _arms(problem), strict=True), start=1):
+            try:
+                stats.append(group.kind.read(item.strip()))
+            except ValueError as error:
+                raise ValueError(f"arm {number}: {error}") from None
+        return cls.of_stats(problem, stats)
+
     def __str__(self) -> str:
-        return ",".join(f"{g}/{n}" for g, n in zip(self.good, self.pulls, strict=True))
+        others = self.others or (None,) * len(self.good)
+        known = zip(self.good, self.pulls, others, strict=True)
+        return ",".join(f"{g}/{n}" if o is None else o.text for g, n, o in known)
 
     @property
     def pulls(self) -> tuple[int, ...]:
         """Pulls of each arm."""
-        return tuple(map(operator.add, self.good, self.bad))
+        pulls = tuple(map(operator.add, self.good, self.bad))
+        if not self.others:
+            return pulls
+        both = zip(pulls, self.others, strict=True)
+        return tuple(n if o is None else o.pulls for n, o in both)
 
     @property
     def total(self) -> int:
         """Pulls of all arms."""
-        return sum(self.good) + sum(self.bad)
+        return sum(self.pulls) if self.others else sum(self.good) + sum(self.bad)
 
     def after(self, arm: int, good: bool) -> Self:
         """The state after one more outcome of one arm."""
@@ -114,6 +176,7 @@ class State:
         if len(self.good) != arms:
             raise ValueError(f"{len(self.good)} arms; must be {arms}, as in the problem")
         self._check_counts()
+        self._check_kinds(problem)
         if self.total > problem.horizon * m:
             raise ValueError(
                 f"{self.total} pulls in all; must be at most {problem.horizon * m}: "
@@ -129,8 +192,21 @@ class State:
                     "an arm is pulled at most once per stage"
                 )
 
+    def _check_kinds(self, problem: Problem) -> None:
+        if problem.is_binary and not self.others:
+            return
+        others = self.others or (None,) * len(self.good)
+        for number, (group, seen) in enumerate(zip(_arms(problem), others, strict=True), start=1):
+            if group.is_binary != (seen is None):
+                raise ValueError(
+                    f"arm {number}: its outcomes are {group.kind.word}; "
+                    "State.parse(text, problem) reads them, State.before(problem) begins with none"
+                )
+            if seen is not None:
+                group.kind.check(seen.stats)
+
     def _check_counts(self) -> None:
-        outcomes = zip(self.good, self.pulls, strict=True)
+        outcomes = zip(self.good, map(operator.add, self.good, self.bad), strict=True)
         for number, (good, pulls) in enumerate(outcomes, start=1):
             if good < 0 or pulls < 0:
                 raise ValueError(
@@ -140,6 +216,11 @@ class State:
                 raise ValueError(
                     f"arm {number}: {good} good of {pulls} pulls; good cannot exceed pulls"
                 )
+
+
+def _arms(problem: Problem) -> list[Group]:
+    """The group of every arm."""
+    return [problem.groups[k] for k in problem.group_of_arm]
 
 
 def _whole_numbers(name: str, counts: object) -> tuple[int, ...]:

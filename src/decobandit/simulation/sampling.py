@@ -48,6 +48,11 @@ def check_sampling(problem: Problem, **sampling: Unpack[Sampling]) -> tuple[Prob
     check_sizes(sampling.get("draws", 2), sampling.get("per_draw", 1))
     seed_of(sampling.get("rng", 0))
     truth, prior = sampling.get("truth"), sampling.get("truth_prior")
+    if not problem.is_binary:
+        for name in ("truth", "truth_prior", "true_horizon"):
+            if sampling.get(name) is not None:
+                raise ValueError(f"{name}: not yet for other outcomes than good or bad")
+        return problem, None
     actual = true_problem(problem, prior, sampling.get("true_horizon"))
     known = None if truth is None else check_truth(truth, problem)
     if known is not None and prior is not None:

@@ -41,6 +41,7 @@ from ..support import (
 from .batch_playing import play_batches
 from .draws import World
 from .estimators import CONSTANT_WITHIN, Missed, estimate
+from .kind_playing import KindWorld, play_kinds
 from .played import Dual, Played
 from .playing import Player, play
 from .results import Curve, PolicyResult, Simulation
@@ -124,6 +125,15 @@ def simulate(
     """
     check_problem(problem)
     seed = seed_of(rng)
+    if not problem.is_binary:
+        check_sampling(
+            problem, draws=draws, per_draw=per_draw, truth=truth, truth_prior=truth_prior,
+            true_horizon=true_horizon,
+        )  # fmt: skip
+        context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
+        wanted = list(policies) if _several(policies) else cast("list[Policy | str]", [policies])
+        kinds = KindWorld(problem, draws=draws, per_draw=per_draw, seed=seed)
+        return _simulated_kinds(context, wanted, kinds, seed, workers, progress)
     actual, known = check_sampling(
         problem, draws=draws, per_draw=per_draw, rng=seed, truth=truth, truth_prior=truth_prior,
         true_horizon=true_horizon,
@@ -153,6 +163,33 @@ def simulate(
     if bound is None and believed and context.solved:
         bound = context.solution.upper_bound
     return Simulation(problem, tuple(results), settings, bound, interrupted)
+
+
+def _simulated_kinds(
+    context: Context,
+    policies: Sequence[Policy | str],
+    world: KindWorld,
+    seed: int,
+    workers: int | None,
+    progress: Report | None,
+) -> Simulation:
+    """The same for arms of any kind. No regret: the mean of the best arm has no formula here."""
+    results: list[PolicyResult] = []
+    interrupted = False
+    for policy in _made(context, policies):
+        try:
+            results.append(play_kinds(policy, world, workers, progress))
+        except KeyboardInterrupt:
+            if not results:
+                raise
+            interrupted = True
+            break
+    settings = {
+        "draws": world.draws, "per_draw": world.per_draw, "seed": seed, "truth": None,
+        "truth_prior": None, "true_horizon": context.problem.horizon,
+    }  # fmt: skip
+    bound = context.solution.upper_bound if context.solved else None
+    return Simulation(context.problem, tuple(results), settings, bound, interrupted)
 
 
 class _Game(NamedTuple):

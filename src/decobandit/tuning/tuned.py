@@ -45,6 +45,13 @@ class TunedPolicy(CalibratedPolicy):
         return TunedBatchPolicy.make(context)
 
     @classmethod
+    def for_kinds(cls, context: Context) -> Policy:
+        """Against a flat price path: nothing is tuned."""
+        from ..policies.kinds.rules import KindCalibratedPolicy
+
+        return KindCalibratedPolicy.make(context)
+
+    @classmethod
     def successor(cls, context: Context, planned: int) -> TunedPolicy:
         """The premium fades anew over the stages left: nothing is tuned at the planned end."""
         path = default_path(context.problem, context.problem.horizon - planned)

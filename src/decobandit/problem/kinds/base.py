@@ -53,6 +53,14 @@ class Kind(ABC):
         """Standard deviation of what is not known of the arm's mean, (...)."""
 
     @abstractmethod
+    def excess(self, stats: Floats, c: Floats) -> Floats:
+        """E(mean after one more pull - c)^+, (...)."""
+
+    def quantile(self, stats: Floats, level: float) -> Floats:
+        """Of what is known of the arm's mean, (...)."""
+        raise ValueError(f"{self.word} arms: no formula for quantiles of their mean")
+
+    @abstractmethod
     def after(self, stats: Floats, outcome: Floats) -> Floats:
         """Statistics after one more outcome each, (..., width)."""
 
@@ -68,9 +76,27 @@ class Kind(ABC):
     def outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
         """One outcome each, drawn at given parameters, (...)."""
 
+    def following(self, stats: Stats) -> list[tuple[float, Stats]]:
+        """Chances of the outcomes of a pull, and the statistics after them, where finitely many."""
+        raise ValueError(f"{self.word} arms have infinitely many states")
+
+    def stream(self, parameters: Floats, pulls: int, rng: np.random.Generator) -> Floats:
+        """What decides the outcomes of so many pulls, at parameters (E, ...): (E, pulls)."""
+        stats = np.broadcast_to(np.array(self.fresh(), dtype=float), (len(parameters), self.width))
+        each = [self.outcome(parameters, stats, rng) for _ in range(pulls)]
+        return np.stack(each, axis=1)
+
+    def from_stream(self, drawn: Floats, stats: Floats) -> Floats:
+        """The outcomes that entries of a stream are, of arms in these states."""
+        return drawn
+
     @abstractmethod
     def value(self, stats: Floats, outcome: Floats) -> Floats:
         """What outcomes of arms in these states count, before the factor of a stage, (...)."""
+
+    @abstractmethod
+    def describe(self, stats: Stats) -> str:
+        """What is known of the arm, for people."""
 
     @abstractmethod
     def write(self, stats: Stats) -> str:

@@ -39,6 +39,16 @@ class Binary(Kind):
         p, weight = self.mean(stats), self.good + self.bad + self.pulls(stats)
         return np.sqrt(p * (1.0 - p) / (weight + 1.0))
 
+    def excess(self, stats: Floats, c: Floats) -> Floats:
+        p, weight = self.mean(stats), self.good + self.bad + self.pulls(stats)
+        up, down = ((weight * p + x) / (weight + 1.0) - c for x in (1.0, 0.0))
+        return np.asarray(p * np.maximum(up, 0.0) + (1.0 - p) * np.maximum(down, 0.0))
+
+    def quantile(self, stats: Floats, level: float) -> Floats:
+        from scipy.special import betaincinv  # late: scipy takes half a second to load
+
+        return np.asarray(betaincinv(self.good + stats[..., 0], self.bad + stats[..., 1], level))
+
     def after(self, stats: Floats, outcome: Floats) -> Floats:
         return np.asarray(stats + np.stack([outcome, 1.0 - outcome], axis=-1))
 
@@ -51,8 +61,16 @@ class Binary(Kind):
     def outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
         return np.asarray(rng.random(parameters.shape[:-1]) < parameters[..., 0], dtype=float)
 
+    def following(self, stats: Stats) -> list[tuple[float, Stats]]:
+        good, bad = stats
+        p = (self.good + good) / (self.good + self.bad + good + bad)
+        return [(p, (good + 1, bad)), (1.0 - p, (good, bad + 1))]
+
     def value(self, stats: Floats, outcome: Floats) -> Floats:
         return outcome
+
+    def describe(self, stats: Stats) -> str:
+        return f"Beta({self.good + stats[0]:g}, {self.bad + stats[1]:g})"
 
     def write(self, stats: Stats) -> str:
         return f"{int(stats[0])}/{int(stats[0] + stats[1])}"
@@ -111,6 +129,14 @@ class Classes(Kind):
         weight = sum(self.counts) + self.pulls(stats)
         return np.asarray(np.sqrt(np.maximum(spread, 0.0) / (weight + 1.0)))
 
+    def excess(self, stats: Floats, c: Floats) -> Floats:
+        chances, weight = self.chances(stats), sum(self.counts) + self.pulls(stats)
+        total = weight * (chances @ np.array(self.values))
+        found = np.zeros_like(weight)
+        for j, value in enumerate(self.values):
+            found += chances[..., j] * np.maximum((total + value) / (weight + 1.0) - c, 0.0)
+        return np.asarray(found)
+
     def after(self, stats: Floats, outcome: Floats) -> Floats:
         return np.asarray(stats + (np.arange(self.width) == outcome[..., None]))
 
@@ -133,8 +159,19 @@ class Classes(Kind):
         picked = (rng.random((*parameters.shape[:-1], 1)) >= below).sum(axis=-1)
         return np.asarray(picked, dtype=float)
 
+    def following(self, stats: Stats) -> list[tuple[float, Stats]]:
+        chances = self.chances(np.array(stats, dtype=float))
+        return [
+            (float(chance), tuple(n + (i == j) for i, n in enumerate(stats)))
+            for j, chance in enumerate(chances)
+        ]
+
     def value(self, stats: Floats, outcome: Floats) -> Floats:
         return np.asarray(np.array(self.values)[outcome.astype(np.int64)])
+
+    def describe(self, stats: Stats) -> str:
+        known = (f"{a + n:g}" for a, n in zip(self.counts, stats, strict=True))
+        return f"Dirichlet({', '.join(known)})"
 
     def write(self, stats: Stats) -> str:
         return "+".join(str(int(count)) for count in stats)

@@ -67,6 +67,12 @@ class Own(Kind):
     def sd(self, stats: Floats) -> Floats:
         raise ValueError("own arms: their states say nothing of how sure a mean is")
 
+    def excess(self, stats: Floats, c: Floats) -> Floats:
+        state = stats[..., 1].astype(np.int64)
+        following = self.means[self._next[state].astype(np.int64)]
+        beyond = np.maximum(following - np.asarray(c)[..., None], 0.0)
+        return np.asarray((self._chances[state] * beyond).sum(axis=-1))
+
     def after(self, stats: Floats, outcome: Floats) -> Floats:
         state = stats[..., 1].astype(np.int64)
         return np.stack([stats[..., 0] + 1.0, self._next[state, outcome.astype(np.int64)]], axis=-1)
@@ -82,8 +88,21 @@ class Own(Kind):
         picked = (rng.random((*below.shape[:-1], 1)) >= below).sum(axis=-1)
         return np.asarray(picked, dtype=float)
 
+    def following(self, stats: Stats) -> list[tuple[float, Stats]]:
+        return [(chance, (stats[0] + 1, to)) for chance, to in self.links(int(stats[1]))]
+
+    def stream(self, parameters: Floats, pulls: int, rng: np.random.Generator) -> Floats:
+        return rng.random((len(parameters), pulls))
+
+    def from_stream(self, drawn: Floats, stats: Floats) -> Floats:
+        below = np.cumsum(self._chances[stats[..., 1].astype(np.int64)], axis=-1)[..., :-1]
+        return np.asarray((drawn[..., None] >= below).sum(axis=-1), dtype=float)
+
     def value(self, stats: Floats, outcome: Floats) -> Floats:
         return self.mean(stats)
+
+    def describe(self, stats: Stats) -> str:
+        return self.names[int(stats[1])]
 
     def write(self, stats: Stats) -> str:
         return f"{self.names[int(stats[1])]}/{int(stats[0])}"

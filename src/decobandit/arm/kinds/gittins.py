@@ -1,0 +1,73 @@
+"""Finite-horizon Gittins indices of arms of any kind: the flat price at which a pull is worth it.
+
+The advantage of a pull, its worth less the value of the state and the price, is tabulated for a
+range of flat prices; in each state the index is the largest price at which it crosses zero, by a
+line between two prices. A deployment costs the price as often as it is worth pulls.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...problem import Problem
+from ...support import Floats
+from ..kernels.batches import raise_values
+from ..kernels.rows import stage_worths
+from .makers import arm_rows
+from .relaxation import between
+from .rewards import RowRewards
+from .rows import ArmRows
+
+PRICES = 96  # that the advantage is tabulated for
+COARSER = -1  # grids of half the usual points: indices differ by less than between two prices
+
+
+class RowGittins:
+    """Indices of all states of one group of arms, by stage."""
+
+    def __init__(self, problem: Problem, group: int, *, refine: int = COARSER) -> None:
+        self.problem, own = problem, problem.groups[group]
+        self.rows: ArmRows = arm_rows(own.kind, problem.most_pulls, refine)
+        self._rewards = RowRewards(problem, own)
+        T = problem.horizon
+        ends = [self.rows.mean.min(), self.rows.mean.max()]
+        earned = self._rewards.base[:, None] + self._rewards.factor[:, None] * np.array(ends)
+        low, high = float(earned.min()), float(earned.max())
+        margin = 1e-9 * max(abs(low), abs(high), 1e-300)
+        prices = np.linspace(low - margin, high + margin, PRICES)
+        self._index = [np.full(int(self.rows.start[t + 1]), prices[0]) for t in range(T)]
+        before: list[Floats] = []
+        for i, price in enumerate(prices):
+            now = self._advantages(float(price))
+            for t in range(T if i else 0):
+                gone = (before[t] > 0.0) & (now[t] <= 0.0)
+                part = before[t][gone] / (before[t][gone] - now[t][gone])
+                self._index[t][gone] = prices[i - 1] + part * (price - prices[i - 1])
+            before = now
+        for t in range(T):
+            self._index[t][before[t] > 0.0] = prices[-1]
+
+    def _advantages(self, price: float) -> list[Floats]:
+        """Advantage of a pull in all states, by stage, at a flat price."""
+        rows, rewards, found = self.rows, self._rewards, []
+        later = rewards.last(rows) + np.maximum(rewards.deploy * (rows.mean - price), 0.0)
+        for t in range(self.problem.horizon - 1, -1, -1):
+            size = int(rows.start[t + 1])
+            worth, now = np.empty((size, 1)), np.empty(size)
+            stage_worths(
+                *rows.arrays, rows.up, rows.down, 1, 1, t, *rewards.of_stage(t), rows.widest, 0, 1,
+                later, worth,
+            )  # fmt: skip
+            raise_values(worth, price, later, now)
+            found.append(worth[:, 0] - later[:size] - price)
+            later = now
+        return found[::-1]
+
+    def index(self, stage: int, stats: Floats) -> Floats:
+        """Index of arms with these statistics, (..., width) -> (...)."""
+        kind = self._rewards.group.kind
+        return between(self.table(stage), self.rows, kind.pulls(stats), self.rows.locate(stats))
+
+    def table(self, stage: int) -> Floats:
+        """Index of the states at a stage before any deployment."""
+        return self._index[stage]

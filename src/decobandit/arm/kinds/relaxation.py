@@ -1,0 +1,80 @@
+"""One-arm problems of arms of any kind at given prices: values, indices of states, their terms.
+
+The counterpart of `Relaxation`, on states in rows. Between two points of a grid an index is that on
+their chord, beyond its ends that of the end.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ...problem import Problem, check_problem
+from ...support import Floats, refuse_over
+from ..kernels.batches import raise_values
+from ..kernels.rows import look_up, stage_worths
+from ..price_checks import price_array
+from .makers import arm_rows
+from .rewards import RowRewards
+from .rows import ArmRows
+
+
+def between(table: Floats, rows: ArmRows, pulls: Floats, place: Floats) -> Floats:
+    """A table over states at numbers `place` in the rows of so many pulls, all (...)."""
+    found = np.empty(place.size)
+    look_up(table, rows.start, np.ravel(pulls), np.ravel(place), found)
+    return found.reshape(place.shape)
+
+
+class RowRelaxation:
+    """One-arm problems of all groups, single pulls, at fixed prices (stages,)."""
+
+    def __init__(self, problem: Problem, prices: npt.ArrayLike, *, refine: int = 0) -> None:
+        self.problem = check_problem(problem)
+        if problem.repeat:
+            raise ValueError("policies of such arms: not yet for problems with repeat = true")
+        self.prices = price_array(prices, problem)
+        self.rows = [arm_rows(g.kind, problem.most_pulls, refine) for g in problem.groups]
+        self.rewards = [RowRewards(problem, group) for group in problem.groups]
+        states = sum(float(rows.start[1:].sum()) for rows in self.rows)
+        refuse_over(
+            16.0 * states, f"tables of {states:.2g} states in all stages", "use fewer stages"
+        )
+        swept = [self._swept(k) for k in range(len(problem.groups))]
+        self._index = [index for index, _ in swept]
+        self._first = [value for _, value in swept]
+
+    def _swept(self, k: int) -> tuple[list[Floats], float]:
+        """Index of all states by stage, and the value of a fresh arm."""
+        problem, rows, rewards = self.problem, self.rows[k], self.rewards[k]
+        later, index = rewards.last(rows), []
+        if problem.terminal is not None:
+            worth = problem.terminal.deploy * rows.mean
+            index.append(worth)
+            later = later + np.maximum(worth - self.prices[-1], 0.0)
+        for t in range(problem.horizon - 1, -1, -1):
+            size = int(rows.start[t + 1])
+            worth, now = np.empty((size, 1)), np.empty(size)
+            stage_worths(
+                *rows.arrays, rows.up, rows.down, 1, 1, t, *rewards.of_stage(t), rows.widest, 0, 1,
+                later, worth,
+            )  # fmt: skip
+            raise_values(worth, self.prices[t], later, now)
+            index.append(worth[:, 0] - later[:size])
+            later = now
+        return index[::-1], float(later[0])
+
+    def value(self) -> float:
+        """The dual function at these prices."""
+        counts = [group.count for group in self.problem.groups]
+        first = sum(n * v for n, v in zip(counts, self._first, strict=True))
+        return float(first + self.problem.pulls @ self.prices)
+
+    def table(self, stage: int, group: int) -> Floats:
+        """Index of the states of a group at a stage."""
+        return self._index[group][stage]
+
+    def index(self, stage: int, group: int, stats: Floats) -> Floats:
+        """Index of arms of a group with these statistics, (..., width) -> (...)."""
+        rows, kind = self.rows[group], self.problem.groups[group].kind
+        return between(self.table(stage, group), rows, kind.pulls(stats), rows.locate(stats))

@@ -1,0 +1,89 @@
+"""The exact optimum where arms have other outcomes than good or bad, but finitely many: small ones.
+
+States of all arms together are listed stage by stage, exchangeable arms in any order, then valued
+backward by Bellman's equation. Plain Python: problems of some ten thousand states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import combinations, product
+from math import prod
+
+import numpy as np
+
+from ..problem import Problem, Stats
+
+MOST_STATES = 200_000
+ArmState = tuple[int, Stats]  # group, statistics
+Joint = tuple[ArmState, ...]  # sorted
+
+
+def kind_optimum(problem: Problem) -> tuple[float, int]:
+    """The optimum, and the number of joint states; a ValueError where they are too many."""
+    start: Joint = tuple(
+        sorted((int(k), problem.groups[k].kind.fresh()) for k in problem.group_of_arm)
+    )
+    m = problem.pulls_per_stage
+    levels: list[dict[Joint, float]] = [{start: 0.0}]
+    for _ in range(problem.horizon):
+        reached: dict[Joint, float] = {}
+        for joint in levels[-1]:
+            for pulled in _choices(joint, m):
+                for _, after in _after(problem, joint, pulled):
+                    reached[after] = 0.0
+            if len(reached) + sum(map(len, levels)) > MOST_STATES:
+                raise ValueError(
+                    f"exact optimum needs more than {MOST_STATES:,} states of all arms together; "
+                    "use 'deco solve' for a bound"
+                )
+        levels.append(reached)
+    for joint in levels[-1]:
+        levels[-1][joint] = _last(problem, joint)
+    for t in range(problem.horizon - 1, -1, -1):
+        later = levels[t + 1]
+        for joint in levels[t]:
+            levels[t][joint] = max(
+                sum(_reward(problem, t, *joint[i]) for i in pulled)
+                + sum(p * later[after] for p, after in _after(problem, joint, pulled))
+                for pulled in _choices(joint, m)
+            )
+    return levels[0][start], sum(map(len, levels))
+
+
+@cache
+def _choices(joint: Joint, m: int) -> tuple[tuple[int, ...], ...]:
+    """Positions of m arms, those alike taken once."""
+    found = {
+        tuple(joint[i] for i in pulled): pulled for pulled in combinations(range(len(joint)), m)
+    }
+    return tuple(found.values())
+
+
+def _after(
+    problem: Problem, joint: Joint, pulled: tuple[int, ...]
+) -> Iterator[tuple[float, Joint]]:
+    """Chances of the outcomes of these pulls, and the joint states after them."""
+    rest = [arm for i, arm in enumerate(joint) if i not in pulled]
+    each = [
+        [(p, (joint[i][0], after)) for p, after in _following(problem, *joint[i])] for i in pulled
+    ]
+    for outcome in product(*each):
+        yield prod(p for p, _ in outcome), tuple(sorted([*rest, *(arm for _, arm in outcome)]))
+
+
+def _following(problem: Problem, group: int, stats: Stats) -> list[tuple[float, Stats]]:
+    return problem.groups[group].kind.following(stats)
+
+
+def _reward(problem: Problem, t: int, group: int, stats: Stats) -> float:
+    own = problem.groups[group]
+    mean = float(own.kind.mean(np.array(stats, dtype=float)))
+    return float(own.reward_base[t] + own.reward_factor[t] * mean)
+
+
+def _last(problem: Problem, joint: Joint) -> float:
+    if problem.terminal is None:
+        return 0.0
+    return max(_reward(problem, problem.horizon, *arm) for arm in joint)

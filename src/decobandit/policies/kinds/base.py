@@ -1,0 +1,89 @@
+"""What policies for arms of any kind have in common: values of all arms in many states at once.
+
+Notations
+    E, K      states, or episodes that are in them; arms
+    stats     (E, width) of each of the K arms, as its kind has them
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ...problem import DEFAULT_TIES, TIE_SIGNS, Problem, State, TieRule
+from ...support import Floats, Ints
+from ..allotting import largest_arms
+from ..index_policy import IndexPolicy
+from ..kernels.largest import pull_largest
+
+
+class KindPolicy(IndexPolicy):
+    """Pulls the arms of largest value; at a deployment, of largest expected reward."""
+
+    def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
+        if problem.repeat:
+            raise ValueError(
+                f"policy {self.name!r}: not yet for batches of arms with other outcomes than good "
+                "or bad; solve(problem) bounds them"
+            )
+        super().__init__(problem, ties=ties)
+        self.groups = [problem.groups[k] for k in problem.group_of_arm]
+        self._base = np.array([group.reward_base for group in self.groups])  # (K, stages)
+        self._factor = np.array([group.reward_factor for group in self.groups])
+
+    @abstractmethod
+    def values(
+        self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None
+    ) -> Floats:
+        """What arms are compared by at a stage before any deployment, (E, K)."""
+
+    def means(self, stats: Sequence[Floats]) -> Floats:
+        """Expected value of the next outcome of every arm, (E, K)."""
+        return self.by_group(stats, lambda k, own: self.problem.groups[k].kind.mean(own))
+
+    def by_group(self, stats: Sequence[Floats], each: Callable[[int, Floats], Floats]) -> Floats:
+        """`each(group, stats)` of the arms of every group together, (E, K)."""
+        found = np.empty((len(stats[0]), len(stats)))
+        for k, group in enumerate(self.problem.groups):
+            own = list(group.members)
+            found[:, own] = each(k, np.stack([stats[arm] for arm in own], axis=1))
+        return found
+
+    def rewards(self, stage: int, means: Floats) -> Floats:
+        """What pulls of arms with these means earn, (E, K)."""
+        return np.asarray(self._base[:, stage] + self._factor[:, stage] * means)
+
+    def values_at(
+        self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None
+    ) -> Floats:
+        """`values`, and at a deployment expected rewards."""
+        if stage >= self.problem.horizon:
+            return self.rewards(stage, self.means(stats))
+        return self.values(stage, stats, rng)
+
+    def choose_many(
+        self,
+        stage: int,
+        stats: Sequence[Floats],
+        pulls: Ints,
+        rng: np.random.Generator | None = None,
+    ) -> Ints:
+        """Pulls of every arm in every state, (E, K); pulls (E, K): those so far, for ties."""
+        values = self.values_at(stage, stats, rng)
+        number = round(self.problem.pulls[stage])
+        if self.ties != "random":
+            given = np.zeros(pulls.shape, dtype=np.int64)
+            pull_largest(values, pulls, number, self._tolerance, *TIE_SIGNS[self.ties], given)
+            return given
+        return largest_arms(values, pulls, number, self._tolerance, self.ties, rng)
+
+    def indices(self, stage: int, state: State) -> Floats:
+        stats = [own[None, :] for own in state.stats(self.problem)]
+        found: Floats = self.values_at(stage, stats)[0]
+        return found
+
+    @property
+    def has_table(self) -> bool:
+        return False

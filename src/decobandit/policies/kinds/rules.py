@@ -1,0 +1,196 @@
+"""DeCo, Gittins, greedy, equal, Thompson sampling, quantiles, knowledge gradient: of any kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ...arm import RowGittins, RowRelaxation
+from ...problem import DEFAULT_TIES, Problem, State, TieRule
+from ...support import Floats
+from ..context import Context
+from ..refusals import refuse_several_pulls
+from .base import KindPolicy
+
+
+class KindDecoPolicy(KindPolicy):
+    """DeCo at fixed prices: the largest index of the one-arm problems."""
+
+    name = "deco"
+    splits_index = True
+    at_fixed_prices = True
+
+    def __init__(
+        self, problem: Problem, prices: npt.ArrayLike, *, ties: TieRule = DEFAULT_TIES
+    ) -> None:
+        super().__init__(problem, ties=ties)
+        self.relaxation = RowRelaxation(problem, prices)
+
+    @classmethod
+    def make(cls, context: Context) -> Self:
+        return cls(context.problem, context.solution.prices, ties=context.ties)
+
+    @property
+    def prices(self) -> Floats:
+        """One per stage."""
+        return self.relaxation.prices
+
+    def price(self, stage: int) -> float:
+        return float(self.prices[stage])
+
+    def values(
+        self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None
+    ) -> Floats:
+        return self.by_group(stats, lambda k, own: self.relaxation.index(stage, k, own))
+
+
+class KindGittinsPolicy(KindPolicy):
+    """The finite-horizon Gittins index."""
+
+    name = "fh-gittins"
+    cost = "decision"
+
+    def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
+        super().__init__(problem, ties=ties)
+        self._tables = [RowGittins(problem, k) for k in range(len(problem.groups))]
+
+    def values(
+        self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None
+    ) -> Floats:
+        return self.by_group(stats, lambda k, own: self._tables[k].index(stage, own))
+
+
+class KindCalibratedPolicy(KindGittinsPolicy):
+    """The calibrated index; of arms of other kinds, against a flat price path."""
+
+    name = "deco-calibrated"
+
+
+class KindGreedyPolicy(KindPolicy):
+    """The largest expected reward."""
+
+    name = "greedy"
+
+    def values(
+        self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None
+    ) -> Floats:
+        return self.rewards(stage, self.means(stats))
+
+
+class KindEqualPolicy(KindPolicy):
+    """The arm with the fewest pulls."""
+
+    name = "equal"
+
+    def values(
+        self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None
+    ) -> Floats:
+        pairs = zip(self.groups, stats, strict=True)
+        return -np.stack([group.kind.pulls(own) for group, own in pairs], axis=-1)
+
+
+class KindThompsonPolicy(KindPolicy):
+    """Thompson sampling: the largest reward at means drawn from what is known."""
+
+    name = "thompson"
+    randomised = True
+
+    def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
+        super().__init__(problem, ties=ties)
+        for group in problem.groups:
+            if group.kind.word == "own":
+                raise ValueError(
+                    "policy 'thompson': own arms have states and no unknown mean to draw"
+                )
+
+    def values(
+        self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None
+    ) -> Floats:
+        if rng is None:
+            raise ValueError("this policy draws at random: pass a random generator as rng")
+        kinds = [group.kind for group in self.problem.groups]
+        drawn = self.by_group(stats, lambda k, own: kinds[k].true_mean(kinds[k].draw(own, rng)))
+        return self.rewards(stage, drawn)
+
+    def select(
+        self, stage: int, state: State, rng: np.random.Generator | None = None
+    ) -> tuple[int, ...]:
+        stats = [own[None, :] for own in state.stats(self.problem)]
+        values = self.values_at(stage, stats, rng)[0]
+        number = round(self.problem.pulls[stage])
+        return self.pick(values, state.pulls, rng=rng, number=number)
+
+
+class KindQuantilePolicy(KindPolicy):
+    """The largest upper quantile of the mean, at 1 - 1 / (t + 1)."""
+
+    name = "bayes-ucb"
+
+    def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
+        super().__init__(problem, ties=ties)
+        for group in problem.groups:
+            group.kind.quantile(np.array(group.kind.fresh(), dtype=float), 0.5)  # refuses
+
+    def values(
+        self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None
+    ) -> Floats:
+        chance = 1.0 / (stage + 1.0)
+        if stage == 0:
+            return self.rewards(stage, self.means(stats))
+        found = []
+        for group, own in zip(self.groups, stats, strict=True):
+            level = 1.0 - chance if group.reward_factor[stage] >= 0.0 else chance
+            found.append(group.kind.quantile(own, level))
+        return self.rewards(stage, np.stack(found, axis=-1))
+
+
+class KindGradientPolicy(KindPolicy):
+    """Online knowledge gradient: reward, and what a pull adds to the best choice afterwards."""
+
+    name = "knowledge-gradient"
+    cost = "decision"
+
+    def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
+        refuse_several_pulls(problem, self.name)
+        super().__init__(problem, ties=ties)
+
+    def values(
+        self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None
+    ) -> Floats:
+        means = self.means(stats)
+        found = self.rewards(stage, means)
+        for later in self._choices(stage):
+            found = found + self._rise(later, means, stats)
+        return found
+
+    def _choices(self, stage: int) -> list[tuple[float, int]]:
+        """Stages to come, with what they count: equal ones together."""
+        T, counted = self.problem.horizon, dict[bytes, tuple[float, int]]()
+        for t in range(stage + 1, self.problem.stages):
+            key = self._base[:, t].tobytes() + self._factor[:, t].tobytes()
+            key += b"" if t < T else b"deployed"
+            counted[key] = (counted.get(key, (0.0, t))[0] + 1.0, t)
+        return list(counted.values())
+
+    def _rise(self, later: tuple[float, int], means: Floats, stats: Sequence[Floats]) -> Floats:
+        """What a pull of each arm adds to the best expected reward of a later stage, (E, K)."""
+        count, t = later
+        r = self.rewards(t, means)
+        order = np.sort(r, axis=-1)
+        best = order[:, -1]
+        found = np.zeros_like(r)
+        for k, (group, own) in enumerate(zip(self.groups, stats, strict=True)):
+            second = order[:, -2] if r.shape[1] > 1 else np.full(len(r), -np.inf)
+            others = np.where(r[:, k] >= best, second, best)
+            base, factor = float(self._base[k, t]), float(self._factor[k, t])
+            if factor == 0.0 or r.shape[1] == 1:
+                continue
+            c = (others - base) / factor
+            above = group.kind.excess(own, c)
+            if factor < 0.0:  # E(c - m)^+ = E(m - c)^+ - (mean - c)
+                above = above - (means[:, k] - c)
+            found[:, k] = count * (others + abs(factor) * above - best)
+        return found

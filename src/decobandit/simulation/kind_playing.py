@@ -1,0 +1,145 @@
+"""Episodes of problems with arms of any kind: all episodes of a chunk stage by stage, in arrays.
+
+Parameters are drawn from the priors, and for every arm the stream that decides its first, second,
+... outcome: the same for all policies. What a pull earns is counted by its outcome and by the mean
+at the true parameters, whose average varies less; own arms have states and no parameters, so that
+there both are the mean of the state.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..policies import Policy
+from ..policies.kinds.base import KindPolicy
+from ..problem import Group, Problem
+from ..support import Floats, Ints, Progress, Report, pool, worker_count
+from .estimators import Missed, Sample, estimate
+from .results import PolicyResult
+
+CHUNK = 256  # draws
+USUAL = 6.0  # deviations between rewards of two episodes, where outcomes are not bounded
+
+
+class KindWorld:
+    """Draws of the parameters of arms of any kind, and streams of their outcomes."""
+
+    def __init__(self, problem: Problem, *, draws: int, per_draw: int, seed: int) -> None:
+        self.problem, self.draws, self.per_draw = problem, draws, per_draw
+        self.arms: list[Group] = [problem.groups[k] for k in problem.group_of_arm]
+        self._seeds = np.random.SeedSequence(seed).spawn(-(-draws // CHUNK))
+
+    @property
+    def number_of_chunks(self) -> int:
+        """Chunks of draws."""
+        return len(self._seeds)
+
+    def chunk(self, number: int) -> KindChunk:
+        """Chunks are numbered from 0; the last one may be shorter."""
+        seed = self._seeds[number]
+        own, policy = (
+            np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i)) for i in range(2)
+        )
+        rng = np.random.default_rng(own)
+        size, streams, means, fresh = min(CHUNK, self.draws - number * CHUNK), [], [], []
+        for group in self.arms:
+            kind = group.kind
+            first = np.tile(np.array(kind.fresh(), dtype=float), (size, 1))
+            drawn = np.repeat(kind.draw(first, rng), self.per_draw, axis=0)
+            fresh.append(np.repeat(first, self.per_draw, axis=0))
+            streams.append(kind.stream(drawn, self.problem.most_pulls, rng))
+            means.append(None if drawn.shape[1] == 0 else kind.true_mean(drawn))
+        return KindChunk(fresh, streams, means, np.random.default_rng(policy))
+
+    @property
+    def range(self) -> float:
+        """How far apart the rewards of two episodes usually are, at most."""
+        total = 0.0
+        for stage in range(self.problem.stages):
+            ends = [
+                group.reward_base[stage] + group.reward_factor[stage] * x
+                for group in self.arms
+                for x in group.kind.usual
+            ]
+            total += self.problem.pulls[stage] * (max(ends) - min(ends))
+        return float(total)
+
+
+@dataclass(eq=False)
+class KindChunk:
+    """Episodes of some draws: statistics of every arm, (E, width) each, and its stream (E, T)."""
+
+    stats: list[Floats]
+    streams: list[Floats]
+    means: list[Floats | None]  # (E,) at the true parameters; None where there are none
+    rng: np.random.Generator  # of the policy
+
+
+def play_kinds(
+    policy: Policy, world: KindWorld, workers: int | None, progress: Report | None
+) -> PolicyResult:
+    """Play all draws with one policy."""
+    if not isinstance(policy, KindPolicy):
+        raise ValueError(f"policy {policy.name!r} does not serve arms of these kinds")
+    began = time.perf_counter()
+    done = 0
+    total = world.draws * world.per_draw * world.problem.stages
+
+    def part(number: int) -> tuple[Floats, Floats]:
+        nonlocal done
+        found = _played(policy, world, world.chunk(number))
+        done += found[0].size * world.per_draw * world.problem.stages
+        if progress is not None:
+            progress(Progress(policy.name, min(done, total), total))
+        return found
+
+    with pool(worker_count(workers, most=world.number_of_chunks)) as threads:
+        parts: Sequence[tuple[Floats, Floats]] = threads.map(part, range(world.number_of_chunks))
+    reward, mean = (np.concatenate([each[i] for each in parts]) for i in (0, 1))
+    sample = Sample(
+        reward=reward, mean_reward=mean, best=None, expected_best=None, gap=None, upper_bound=None,
+        controls=np.empty((world.draws, 0)), weights=np.ones(world.draws),
+        missed=Missed(world.range, world.range),
+    )  # fmt: skip
+    return PolicyResult(
+        policy=policy.name, estimates=estimate(sample), regret=None, curve=None, steps=total,
+        seconds=time.perf_counter() - began, preparation_seconds=0.0,
+    )  # fmt: skip
+
+
+def _played(policy: KindPolicy, world: KindWorld, chunk: KindChunk) -> tuple[Floats, Floats]:
+    """Rewards of each draw, by outcomes and by true means, averaged over its episodes."""
+    problem = world.problem
+    E, K = len(chunk.stats[0]), len(chunk.stats)
+    pulls = np.zeros((E, K), dtype=np.int64)
+    earned, expected = np.zeros(E), np.zeros(E)
+    for stage in range(problem.stages):
+        given = policy.choose_many(stage, chunk.stats, pulls, chunk.rng)
+        for arm, group in enumerate(world.arms):
+            rows = np.flatnonzero(given[:, arm])
+            if rows.size:
+                base, factor = group.reward_base[stage], group.reward_factor[stage]
+                got, mean = _pulled(group, chunk, arm, rows, pulls, stage < problem.horizon)
+                earned[rows] += base + factor * got
+                expected[rows] += base + factor * mean
+    share = (-1, world.per_draw)
+    return earned.reshape(share).mean(axis=1), expected.reshape(share).mean(axis=1)
+
+
+def _pulled(
+    group: Group, chunk: KindChunk, arm: int, rows: Ints, pulls: Ints, observed: bool
+) -> tuple[Floats, Floats]:
+    """Values of the outcomes and true means of one arm in some episodes; a deployment has none."""
+    kind, stats, known = group.kind, chunk.stats[arm][rows], chunk.means[arm]
+    mean = kind.mean(stats) if known is None else known[rows]
+    if not observed:
+        return mean, mean
+    outcome = kind.from_stream(chunk.streams[arm][rows, pulls[rows, arm]], stats)
+    value = kind.value(stats, outcome)
+    chunk.stats[arm][rows] = kind.after(stats, outcome)
+    pulls[rows, arm] += 1
+    return value, mean

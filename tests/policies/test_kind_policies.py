@@ -1,0 +1,187 @@
+"""Policies for arms of any kind: against good and bad outcomes, formulas, published numbers."""
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from decobandit import (
+    Arm,
+    Beta,
+    Categorical,
+    DecoPolicy,
+    Gamma,
+    Normal,
+    Payoff,
+    Problem,
+    State,
+    fh_gittins,
+    make_policy,
+    recommend,
+    solve,
+)  # fmt: skip
+from decobandit.arm import RowRelaxation
+from decobandit.policies import Policy
+
+NORMAL = Problem(
+    horizon=10,
+    arms=[
+        Arm(name="a", prior=Normal(0.2, 1), noise_sd=1),
+        Arm(name="b", prior=Normal(0, 0.5), noise_sd=2),
+    ],
+)
+BINARY = Problem.uniform(arms=2, horizon=8)
+CLASSES = Problem.uniform(
+    arms=2, horizon=8, prior=Categorical([1, 1]), reward=Payoff(values=[0, 1])
+)
+
+
+def index(policy: Policy, state: str) -> np.ndarray:
+    seen = State.parse(state, policy.problem)
+    found = policy.indices(seen.total, seen)
+    assert found is not None
+    return found
+
+
+def test_deco_of_two_classes_is_that_of_good_and_bad() -> None:
+    prices = solve(BINARY).prices
+    two = make_policy(CLASSES, "deco", solution=solve(CLASSES, start=prices))
+    one = DecoPolicy(BINARY, two.prices)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(index(two, "1+2,0+1"), index(one, "2/3,1/1"), atol=1e-12)
+
+
+def test_gittins_indices_of_two_classes_are_those_of_good_and_bad() -> None:
+    exact = index(fh_gittins(BINARY), "2/3,1/1")
+    np.testing.assert_allclose(
+        index(make_policy(CLASSES, "fh-gittins"), "1+2,0+1"), exact, atol=3e-4
+    )
+
+
+@pytest.mark.parametrize(
+    ("prior", "settings", "discount", "published", "tolerance"),
+    [
+        (Categorical([2, 3]), {"reward": Payoff(values=[0, 1])}, 0.8, 0.67143994, 1e-4),
+        (Categorical([1, 2]), {"reward": Payoff(values=[0, 1])}, 0.5, 0.70600586, 5e-4),
+        (Categorical([2, 2]), {"reward": Payoff(values=[0, 1])}, 0.5, 0.53586272, 5e-4),
+        (Categorical([1, 3]), {"reward": Payoff(values=[0, 1])}, 0.5, 0.77735112, 5e-4),
+        (Normal(0, 1), {"noise_sd": 1.0}, 0.8, 0.50552724, 1e-3),
+    ],
+)
+def test_discounted_indices_are_the_published_ones(
+    prior: object, settings: dict[str, object], discount: float, published: float, tolerance: float
+) -> None:
+    """Rewards and price discounted alike: the R package `gittins` has the limit of many stages."""
+    T = 60 if discount == 0.8 else 20
+    factor = discount ** np.arange(T)
+    reward = settings.get("reward", Payoff())
+    values = reward.values  # type: ignore[attr-defined]
+    arm = Arm(
+        name="a", prior=prior, reward=Payoff(values=values, factor=factor),  # type: ignore[arg-type]
+        noise_sd=settings.get("noise_sd"),  # type: ignore[arg-type]
+    )  # fmt: skip
+    problem = Problem(horizon=T, arms=[arm])
+    fresh = np.array(problem.groups[0].kind.fresh(), dtype=float)
+
+    def advantage(price: float) -> float:
+        tables = RowRelaxation(problem, price * factor, refine=-1)
+        return float(tables.index(0, 0, fresh)) - price
+
+    found = brentq(advantage, published - 0.05, published + 0.05, xtol=1e-5)
+    assert found == pytest.approx(published, abs=tolerance)
+
+
+def test_the_knowledge_gradient_of_normal_arms_is_the_formula() -> None:
+    found = index(make_policy(NORMAL, "knowledge-gradient"), "1.5/2,0/0")
+    k, n, to_come = np.array([1.0, 16.0]), np.array([2.0, 0.0]), 7.0
+    noise, prior = np.array([1.0, 2.0]), np.array([0.2, 0.0])
+    mean = (k * prior + np.array([1.5, 0.0])) / (k + n)
+    step = noise / np.sqrt((k + n) * (k + n + 1))
+    z = -abs(mean[0] - mean[1]) / step
+    expected = mean + to_come * step * (z * norm.cdf(z) + norm.pdf(z))
+    np.testing.assert_allclose(found, expected, atol=1e-14)
+
+
+def test_the_knowledge_gradient_of_classes_is_a_sum_over_outcomes() -> None:
+    problem = Problem(
+        horizon=6,
+        arms=[
+            Arm(name="a", prior=Categorical([1, 1, 1]), reward=Payoff(values=[0, 1, 3])),
+            Arm(name="b", prior=Gamma(3, 2)),
+        ],
+    )
+    found = index(make_policy(problem, "knowledge-gradient"), "0+0+0,0/0")
+    mean, best = 4 / 3, 1.5
+    after = [(4 + value) / 4 for value in (0, 1, 3)]
+    rise = np.mean([max(x, best) for x in after]) - best
+    assert found[0] == pytest.approx(mean + 5 * rise, rel=1e-12)
+    x = np.arange(200)
+    from scipy.stats import nbinom
+
+    chances = nbinom.pmf(x, 3, 2 / 3)
+    rise = chances @ np.maximum((3 + x) / 3, mean) - best
+    assert found[1] == pytest.approx(1.5 + 5 * rise, rel=1e-9)
+
+
+def test_quantiles_of_normal_arms_are_the_formula() -> None:
+    found = index(make_policy(NORMAL, "bayes-ucb"), "1.5/2,0/0")
+    z = norm.ppf(1 - 1 / 3)
+    expected = [(0.2 + 1.5) / 3 + z / np.sqrt(3), 0.5 * z]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_thompson_sampling_draws_arms_as_often_as_they_are_best() -> None:
+    policy, rng = make_policy(NORMAL, "thompson"), np.random.default_rng(1)
+    state = State.parse("1.5/2,0/0", NORMAL)
+    first = np.mean([policy.choose(state, rng=rng) == (0,) for _ in range(4000)])
+    gap, sd = 1.7 / 3, np.sqrt(1 / 3 + 0.25)
+    assert first == pytest.approx(norm.cdf(gap / sd), abs=4 * 0.5 / np.sqrt(4000))
+
+
+def test_equal_pulls_the_arm_of_fewest_pulls_and_greedy_the_largest_mean() -> None:
+    state = State.parse("1.5/2,0/1", NORMAL)
+    assert make_policy(NORMAL, "equal").choose(state) == (1,)
+    assert make_policy(NORMAL, "greedy").choose(state) == (0,)
+
+
+@pytest.mark.parametrize("name", ["ucb1", "kl-ucb", "ids", "optimal", "deco-rolling", "moss"])
+def test_policies_of_good_and_bad_outcomes_say_so(name: str) -> None:
+    with pytest.raises(
+        ValueError, match=f"policy '{name}' is for good and bad outcomes; for other"
+    ):
+        make_policy(NORMAL, name)
+
+
+def test_a_recommendation_says_what_is_known_of_every_kind() -> None:
+    problem = Problem(
+        horizon=9,
+        arms=[
+            Arm(name="n", prior=Normal(0, 1), noise_sd=1),
+            Arm(name="c", prior=Categorical([1, 1, 1]), reward=Payoff(values=[0, 1, 3])),
+            Arm(name="b", prior=Beta(1, 2)),
+        ],
+    )
+    found = recommend(problem, "1.5/2,1+0+1,1/2", "greedy")
+    assert found.chosen == ("c",)
+    n, c, b = (arm.to_dict() for arm in found.arms)
+    assert (n["seen"], n["posterior"]) == ("1.5/2", "N(0.5, sd 0.5774)")
+    assert (c["seen"], c["posterior"]) == ("1+0+1", "Dirichlet(2, 1, 2)")
+    assert (b["good"], b["posterior_bad"]) == (1, 3.0)
+    assert c["expected_reward"] == pytest.approx((1 + 6) / 5)
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("1/1", "1 arms; must be 2"),
+        ("1.5,0/0", "arm 1: '1.5'; must be sum/pulls"),
+        ("1/20,0/0", "20 pulls in all; must be at most 10"),
+    ],
+)
+def test_states_that_cannot_be_are_refused(state: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        recommend(NORMAL, state, "greedy")
+
+
+def test_a_state_of_counts_does_not_fit_other_kinds() -> None:
+    with pytest.raises(ValueError, match="arm 1: its outcomes are normal"):
+        make_policy(NORMAL, "greedy").choose(State.fresh(2))
