@@ -69,8 +69,8 @@ THEMES = {
     "trials": Theme(
         "Trials",
         "Ask and tell: [Trials](/trials.md).",
-        "create_trial open_trial list_trials Trial Allocation Status ArmStatus Summary "
-        "CancellationCount TrialLimits Event TrialReport Verification verify_export Replay "
+        "create_trial open_trial list_trials Trial Allocation Batch BatchArm Status ArmStatus "
+        "Summary CancellationCount TrialLimits Event TrialReport Verification verify_export Replay "
         "replay_export outcomes_csv people_log PeopleLog open_store Store TrialError "
         "NotFound Conflict NoFreeSlot Closed LimitReached StoreError Damaged",
         module="decobandit.trials",

@@ -124,13 +124,29 @@ def test_a_cancelled_slot_is_free_and_a_told_one_can_be_corrected(site: Site) ->
     assert site.post(f"{path}/none/tell", {"outcome": 1}).code == "not_found"
 
 
-@pytest.mark.parametrize("outcome", [True, False, 1.0, "1", 2, -1, None, [], 1e300])
-def test_an_outcome_is_the_number_0_or_1(site: Site, outcome: Any) -> None:
+@pytest.mark.parametrize("outcome", [1.0, "1", "Good", "", 2, -1, None, [], 1e300])
+def test_an_outcome_is_good_or_bad(site: Site, outcome: Any) -> None:
     trial = site.trial()
     slot = trial.ask().id
     got = site.post(f"/trials/pilot/allocations/{slot}/tell", {"outcome": outcome})
     assert got.status == 422
     assert trial.status().told == 0
+
+
+@pytest.mark.parametrize(
+    ("outcome", "recorded"),
+    [(1, 1), (0, 0), (True, 1), (False, 0), ("good", 1), ("bad", 0)],
+)
+def test_an_outcome_can_be_said_in_three_ways(site: Site, outcome: Any, recorded: int) -> None:
+    trial = site.trial()
+    slot = trial.ask().id
+    got = site.post(f"/trials/pilot/allocations/{slot}/tell", {"outcome": outcome})
+    assert (got.status, got.json["outcome"]) == (200, recorded)
+    assert trial.allocations()[0].outcome == recorded
+    assert (
+        trial.events()[-1].data["outcome"] is recorded
+        or trial.events()[-1].data["outcome"] == recorded
+    )
 
 
 BAD_TRIALS: list[dict[str, Any]] = [

@@ -34,6 +34,7 @@ KEYS = {
     "message",
     "state",
     "subject",
+    "batches",
 }
 WORDS = (
     "index", "posterior", "good", "bad", "price", "stage", "value", "expected", "count", "told",

@@ -97,7 +97,24 @@ def several(store: Any) -> Trial:
     return trial
 
 
-@pytest.fixture(params=[finished, under_way, several], ids=lambda make: make.__name__)
+def batched(store: Any) -> Trial:
+    """Batches with recorded, pending, corrected and lost outcomes, and no bound."""
+    problem = Problem.uniform(arms=2, horizon=3, pulls_per_stage=4, repeat=True, unit=2)
+    trial = create_trial(problem, policy="greedy", name="batched", db=store, seed=3, bound=False)
+    first, second = trial.ask_batch(subject="monday"), trial.ask_batch(note="early")
+    trial.tell_batch(first.id, {"arm-1": (1, 2)})
+    trial.correct_batch(first.id, {"arm-1": (0, 1)}, reason="typo")
+    trial.cancel_batch(first.id, reason="closed")
+    with pytest.raises(Conflict):
+        trial.tell_batch(first.id, {"arm-1": (1, 1)})
+    trial.tell_batch(second.id, {"arm-2": (1, 1)})
+    return trial
+
+
+MADE = [finished, under_way, several, batched]
+
+
+@pytest.fixture(params=MADE, ids=lambda make: make.__name__)
 def trial(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Trial]:
     with open_store(tmp_path / "t.db") as store:
         yield request.param(store)
@@ -161,7 +178,7 @@ def test_no_key_can_be_added_or_taken_away(tree: Any) -> None:
 
 
 def test_lists_can_not_be_shortened_or_turned_around(tree: Any) -> None:
-    for key in ("events", "allocations"):
+    for key in {"events", "allocations", "batches"} & {key for key in tree if tree[key]}:
         for change in (lambda part: part[:-1], lambda part: part[::-1], lambda part: part * 2):
             assert is_refused(edited(tree, (key,), change(tree[key])))
 

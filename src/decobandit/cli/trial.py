@@ -26,6 +26,7 @@ from .trial_access import (
     user,
 )
 from .trial_backup import backup
+from .trial_batches import AsBatch, CountsText, GivenOutcomes, batches, takes_outcomes
 from .trial_checkpoint import checkpoint
 from .trial_lifecycle import archive, close, limits, reopen, unmask
 from .trial_records import export, replay, verify
@@ -33,7 +34,7 @@ from .trial_report import report
 from .trial_tables import print_list, print_status
 
 if TYPE_CHECKING:
-    from ..trials import Allocation, Store, Trial
+    from ..trials import Allocation, Batch, Store, Trial
 
 OUTCOMES = {"1": 1, "good": 1, "success": 1, "yes": 1, "0": 0, "bad": 0, "failure": 0, "no": 0}
 
@@ -50,7 +51,8 @@ def _outcome(text: str) -> int:
 
 
 Outcome = Annotated[
-    int, typer.Argument(metavar="OUTCOME", parser=_outcome, help="1 or good, 0 or bad.")
+    int | None,
+    typer.Argument(metavar="[OUTCOME]", parser=_outcome, help="1 or good, 0 or bad."),
 ]
 
 
@@ -79,19 +81,30 @@ def new(
             help="Allocations that may be cancelled in all.",
         ),
     ] = None,
+    bound: Annotated[
+        bool | None,
+        typer.Option(
+            "--bound/--no-bound",
+            show_default="where that is quick",
+            help="Solve the dual for the bound alone, where the policy needs no prices.",
+        ),
+    ] = None,
     by: By = None,
     db: Db = None,
     as_json: AsJson = False,
 ) -> None:
     """Plan a trial and enter it into the database."""
     with database(db) as store:
-        from ..trials import create_trial
+        from ..trials.limits import chosen_limits, default_limits
+        from ..trials.opening import new_trial
+        from ..trials.requests import actor_of
+        from ..trials.settings import settings_from
 
         context = chosen.context
-        made = create_trial(
-            context.problem, policy=chosen.policy, name=name, db=store, seed=seed, tol=context.tol,
-            ties=context.ties, by=user(by), solution=context.solution, max_open=max_open,
-            max_cancelled=max_cancelled,
+        made = new_trial(
+            partial(settings_from, context, policy=chosen.policy, bound=bound), name=name,
+            store=store, seed=seed, by=actor_of(user(by)),
+            limits=chosen_limits(default_limits(context.problem), max_open, max_cancelled),
         )  # fmt: skip
         if as_json:
             print_json(_plan(made, store))
@@ -105,18 +118,24 @@ def _plan(made: Trial, store: Store) -> dict[str, Any]:
         "name": made.name,
         "policy": made.policy,
         "horizon": made.problem.horizon,
-        "upper_bound": made.solution.upper_bound,
+        "upper_bound": made.settings.upper_bound,
         "seed": made.plan.seed,
         "db": str(store.url),
     }
 
 
 def _print_plan(made: Trial, db: str | None) -> None:
-    print(f"trial {made.name} ({made.id}): {made.policy}, horizon {made.problem.horizon}")
-    bound = made.solution.upper_bound
-    print(f"no policy can earn more than {bound:.6f} in expectation (from the prices)")
+    pulls = made.problem.pulls_per_stage
+    stages = f" of {pulls} pulls" * (pulls > 1)
+    print(f"trial {made.name} ({made.id}): {made.policy}, horizon {made.problem.horizon}{stages}")
+    bound = made.settings.upper_bound
+    if bound is None:
+        print(f"{made.policy} needs no prices; no bound: the dual was not solved")
+    else:
+        print(f"no policy can earn more than {bound:.6f} in expectation (from the prices)")
     place = f" --db {shlex.quote(db)}" if db else ""
-    print(f"next: deco trial ask {shlex.quote(made.name)}{place}")
+    batch = " --batch" if made.problem.repeat else ""
+    print(f"next: deco trial ask {shlex.quote(made.name)}{batch}{place}")
 
 
 @trial.command(name="list")
@@ -155,30 +174,72 @@ def ask(
         typer.Option(metavar="ID", help="Who it is for; the same subject gets the same answer."),
     ] = None,
     note: Annotated[str | None, typer.Option(metavar="TEXT", help="Kept in the log.")] = None,
+    batch: AsBatch = False,
     **request: Unpack[Request],
-) -> Allocation:
-    """Allocate the next slot: which arm is next, and why."""
+) -> Allocation | Batch:
+    """Allocate the next slot: which arm is next, and why; or a whole stage."""
+    if batch:
+        return here.ask_batch(subject=subject, note=note, **request)
     return here.ask(subject=subject, note=note, **request)
 
 
 @changes_trial
-def tell(here: Trial, slot: Slot, outcome: Outcome, **request: Unpack[Request]) -> Allocation:
-    """Record the outcome of an allocation."""
-    return here.tell(slot, outcome, **request)
+@takes_outcomes
+def tell(
+    here: Trial,
+    given: GivenOutcomes,
+    slot: Slot,
+    outcome: Outcome = None,
+    **request: Unpack[Request],
+) -> Allocation | Batch:
+    """Record the outcome of an allocation, or outcomes of a batch, which add up."""
+    if given.there:
+        _check_batch(here, slot, outcome)
+        return here.tell_batch(slot, given.read(here), **request)
+    return here.tell(slot, _one(here, slot, outcome), **request)
 
 
 @changes_trial
-def cancel(here: Trial, slot: Slot, reason: Reason, **request: Unpack[Request]) -> Allocation:
-    """Give up an allocation that will have no outcome; its slot is free again."""
+def cancel(
+    here: Trial, slot: Slot, reason: Reason, **request: Unpack[Request]
+) -> Allocation | Batch:
+    """Give up an allocation that will have no outcome, or the rest of a batch."""
+    if here.has_batch(slot):
+        return here.cancel_batch(slot, reason=reason, **request)
     return here.cancel(slot, reason=reason, **request)
 
 
 @changes_trial
 def correct(
-    here: Trial, slot: Slot, outcome: Outcome, reason: Reason, **request: Unpack[Request]
-) -> Allocation:
-    """Replace a recorded outcome; the old one stays in the log."""
-    return here.correct(slot, outcome, reason=reason, **request)
+    here: Trial,
+    slot: Slot,
+    reason: Reason,
+    outcome: Outcome = None,
+    counts: CountsText = None,
+    **request: Unpack[Request],
+) -> Allocation | Batch:
+    """Replace a recorded outcome, or all outcomes of some arms of a batch; the log keeps them."""
+    if counts is not None:
+        _check_batch(here, slot, outcome)
+        read = GivenOutcomes(counts, None, {}).read(here)
+        return here.correct_batch(slot, read, reason=reason, **request)
+    return here.correct(slot, _one(here, slot, outcome), reason=reason, **request)
+
+
+def _one(here: Trial, slot: str, outcome: int | None) -> int:
+    """The outcome of one allocation."""
+    if here.has_batch(slot):
+        raise typer.BadParameter(f"{slot} is a batch: give --counts ARM=GOOD/PULLS,...")
+    if outcome is None:
+        raise typer.BadParameter("give the outcome of the allocation: good or bad")
+    return outcome
+
+
+def _check_batch(here: Trial, slot: str, outcome: int | None) -> None:
+    if outcome is not None:
+        raise typer.BadParameter("give one outcome, or counts of a batch, not both")
+    if not here.has_batch(slot):
+        raise typer.BadParameter(f"{slot} is not a batch of this trial")
 
 
 @takes_trial
@@ -197,5 +258,5 @@ def status(here: Trial, stale_after: StaleAfter = 72.0, as_json: AsJson = False)
 
 LIFE = (close, reopen, archive, limits, unmask)
 RECORD = (report, export, verify, replay, checkpoint, backup)
-for command in (ask, tell, cancel, correct, status, *LIFE, *RECORD):
+for command in (ask, tell, cancel, correct, status, batches, *LIFE, *RECORD):
     trial.command()(command)

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 from .tables import MOST_ROWS, print_table
 
 if TYPE_CHECKING:
-    from ..trials import Allocation, ArmStatus, Status, Summary
+    from ..trials import Allocation, ArmStatus, Batch, Status, Summary
+
+
+NEXT_ARMS = 8  # of the next batch that are shown
 
 
 def digits(value: float | None) -> str:
@@ -16,12 +19,14 @@ def digits(value: float | None) -> str:
     return "" if value is None else f"{round(value, 12) + 0.0:.4g}"
 
 
-def print_answer(answer: Allocation | Summary) -> None:
-    """What a change of a trial answers: an allocation, or the trial."""
-    from ..trials import Allocation
+def print_answer(answer: Allocation | Batch | Summary) -> None:
+    """What a change of a trial answers: an allocation, a batch, or the trial."""
+    from ..trials import Allocation, Batch
 
     if isinstance(answer, Allocation):
         print_allocation(answer)
+    elif isinstance(answer, Batch):
+        print_batch(answer)
     else:
         print(f"trial {answer.name} ({answer.id}): {answer.state}")
 
@@ -34,6 +39,27 @@ def print_allocation(allocation: Allocation) -> None:
     print(f"{allocation.arm}   (allocation {allocation.id}, {state}{about})")
     if allocation.state == "open":
         print(allocation.reason)
+
+
+def print_batch(batch: Batch) -> None:
+    """What every arm has of a batch, and the id by which its outcomes are told."""
+    about = "" if batch.subject is None else f", subject {batch.subject}"
+    what = f"batch of {batch.pulls} pulls, stage {batch.stage}, {batch.state}{about}"
+    print(f"allocation {batch.id}: {what}")
+    ranked = sorted(batch.arms, key=lambda one: -one.pulls)[:MOST_ROWS]
+    started = batch.told or batch.state != "open"
+    titles = ["arm", "pulls", "share"] + ["good/told", "pending", "cancelled"] * bool(started)
+
+    def row(number: int) -> list[str]:
+        one = ranked[number]
+        now = [f"{one.good}/{one.told}", str(one.pending), str(one.cancelled)]
+        return [one.arm, str(one.pulls), f"{one.share:.4g}", *(now if started else [])]
+
+    print_table("", titles, map(row, range(len(ranked))), text=["arm"])
+    if len(batch.arms) > MOST_ROWS:
+        print(f"({len(batch.arms) - MOST_ROWS} more arms)")
+    if batch.state == "open" and not batch.told:
+        print(batch.reason)
 
 
 def print_list(summaries: Sequence[Summary], hidden: int = 0) -> None:
@@ -83,6 +109,9 @@ def print_status(status: Status, stale: Mapping[str, str]) -> None:
         about = "" if slot.subject is None else f", subject {slot.subject}"
         overdue = f", stale: since {stale[slot.id][:16]}" if slot.id in stale else ""
         print(f"open: {slot.arm} (allocation {slot.id}{about}{overdue})")
+    for batch in status.batches:
+        overdue = f", stale: since {stale[batch.id][:16]}" if batch.id in stale else ""
+        print(f"open: {batch.pending} of {batch.pulls} pulls (batch {batch.id}{overdue})")
     _print_cancellations(status)
     _print_outlook(status)
 
@@ -94,7 +123,7 @@ def _print_cancellations(status: Status) -> None:
     limits = status.limits
     if limits.open is not None and limits.cancelled is not None:
         print(
-            f"limits: {len(status.open)} of {limits.open} pending, "
+            f"limits: {sum(arm.open for arm in status.arms)} of {limits.open} pending, "
             f"{status.cancelled} of {limits.cancelled} cancelled"
         )
 
@@ -104,16 +133,24 @@ def _print_outlook(status: Status) -> None:
         print(f"the trial is {status.state}: no more allocations are made")
     if status.next_arm is not None:
         print(f"next: {status.reason}")
+    if status.next_batch is not None:
+        given = sorted(status.next_batch.items(), key=lambda one: -one[1])
+        named = ", ".join(f"{arm} {pulls}" for arm, pulls in given[:NEXT_ARMS] if pulls)
+        more = ", ..." if any(pulls for _, pulls in given[NEXT_ARMS:]) else ""
+        print(f"next batch: {named}{more}")
     if status.deployment is not None:
         print(f"the trial is over; keep {status.deployment}")
     elif status.finished:
         print("the trial is over")
-    print(
-        f"reward so far {digits(status.earned)}; upper bound on the expected reward of the "
-        f"stages left {digits(status.bound_from_here)}"
-    )
-    print(
-        f"upper bound at the start {digits(status.upper_bound)}; "
-        f"shortfall and congestion so far {digits(status.loss_so_far)}"
-    )
+    if status.upper_bound is None:
+        print(f"reward so far {digits(status.earned)}; no bound: the dual was not solved")
+    else:
+        print(
+            f"reward so far {digits(status.earned)}; upper bound on the expected reward of the "
+            f"stages left {digits(status.bound_from_here)}"
+        )
+        print(
+            f"upper bound at the start {digits(status.upper_bound)}; "
+            f"shortfall and congestion so far {digits(status.loss_so_far)}"
+        )
     print(f"head {status.head}")

@@ -1,9 +1,10 @@
-"""Observed outcomes from a CSV file, one pull per row: columns `arm` and `outcome`."""
+"""Observed outcomes from a CSV file: one pull per row, or counts of good outcomes and pulls."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..support import original, warn_deprecated
@@ -14,18 +15,47 @@ from .state import State
 
 _WITHOUT_OUTCOME = ("open", "cancelled")  # states of allocations in an exported trial
 _GOOD = {"good": True, "1": True, "bad": False, "0": False}
+_MOST = 10**12  # of a count
 
 
-def read_outcomes(problem: Problem, path: str | Path) -> State:
-    """Count the outcomes per arm in a CSV file, one pull per row.
+@dataclass(frozen=True)
+class Columns:
+    """Names of the columns of a file of outcomes.
+
+    `arm` and `outcome`, one pull per row; where there is no `outcome`, `arm`, `good` and `pulls`.
+    """
+
+    arm: str = "arm"
+    outcome: str = "outcome"
+    good: str = "good"
+    pulls: str = "pulls"
+
+
+def read_outcomes(
+    problem: Problem,
+    path: str | Path,
+    *,
+    arm_column: str = "arm",
+    outcome_column: str = "outcome",
+    good_column: str = "good",
+    pulls_column: str = "pulls",
+) -> State:
+    """Count the outcomes per arm in a CSV file: one pull per row, or good outcomes and pulls.
 
     Parameters
     ----------
     problem : Problem
         Whose arms the file names.
     path : str or Path
-        Columns `arm`, the name, and `outcome`: good or bad, or 1 or 0. Others are ignored, but for
-        the `state` of an exported trial: open and cancelled allocations have no outcome.
+        Has a header. Columns that are not asked for are ignored, but for the `state` of an exported
+        trial: open and cancelled allocations have no outcome.
+    arm_column : str
+        Column with the name of the arm.
+    outcome_column : str
+        Column with the outcome of one pull: good or bad, or 1 or 0.
+    good_column, pulls_column : str
+        Where there is no column of outcomes: good outcomes, and outcomes in all. Several rows of an
+        arm add up.
 
     Returns
     -------
@@ -52,38 +82,81 @@ def read_outcomes(problem: Problem, path: str | Path) -> State:
         problem, path = path, problem
     check_problem(problem)
     source = str(path)
-    position = {arm.name: i for i, arm in enumerate(problem.arms)}
-    good, bad = [0] * problem.number_of_arms, [0] * problem.number_of_arms
+    columns = Columns(arm_column, outcome_column, good_column, pulls_column)
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
-            rows = csv.DictReader(file)
-            for column in ("arm", "outcome"):
-                if column not in (rows.fieldnames or ()):
-                    raise ProblemError(f"{source}: no column {column!r}; needs arm and outcome")
-            for row in rows:
-                where = f"{source}: line {rows.line_num}"
-                outcome = (row["outcome"] or "").strip().lower()
-                if not outcome and row.get("state") in _WITHOUT_OUTCOME:
-                    continue
-                name = _arm((row["arm"] or "").strip(), position)
-                if name not in position:
-                    raise ProblemError(f"{where}: no arm is called {name!r}; {_names(problem)}")
-                if outcome not in _GOOD:
-                    raise ProblemError(f"{where}: outcome {outcome!r}; must be good, bad, 1 or 0")
-                (good if _GOOD[outcome] else bad)[position[name]] += 1
+            return _Counter(problem, source, columns).read(csv.DictReader(file))
     except FileNotFoundError:
         raise ProblemError(f"{source}: no such file") from None
     except UnicodeDecodeError as error:
         raise ProblemError(f"{source}: not UTF-8 text at byte {error.start}") from None
     except (OSError, csv.Error) as error:
         raise ProblemError(f"{source}: cannot be read: {error}") from None
-    return State(tuple(good), tuple(bad))
 
 
-def _arm(cell: str, position: Mapping[str, int]) -> str:
-    """The arm that a cell names, also one that was kept from being a formula."""
-    name = original(cell)
-    return name if name in position else cell
+class _Counter:
+    """Counts the rows of one file."""
+
+    def __init__(self, problem: Problem, source: str, columns: Columns) -> None:
+        self._problem, self._source, self._columns = problem, source, columns
+        self._position = {arm.name: i for i, arm in enumerate(problem.arms)}
+        self._good, self._bad = [0] * problem.number_of_arms, [0] * problem.number_of_arms
+
+    def read(self, rows: csv.DictReader[str]) -> State:
+        """The state that the rows add up to."""
+        add = self._by_counts if self._has_counts(rows.fieldnames or ()) else self._by_outcome
+        for row in rows:
+            add(row, f"{self._source}: line {rows.line_num}")
+        return State(tuple(self._good), tuple(self._bad))
+
+    def _has_counts(self, header: Collection[str]) -> bool:
+        wanted = self._columns
+        counts = wanted.outcome not in header and {wanted.good, wanted.pulls} <= set(header)
+        for column in (wanted.arm,) if counts else (wanted.arm, wanted.outcome):
+            if column not in header:
+                raise ProblemError(
+                    f"{self._source}: no column {column!r}; needs {wanted.arm} and "
+                    f"{wanted.outcome}, or {wanted.arm}, {wanted.good} and {wanted.pulls}"
+                )
+        return counts
+
+    def _by_outcome(self, row: Mapping[str, str | None], where: str) -> None:
+        outcome = _cell(row, self._columns.outcome).lower()
+        if not outcome and row.get("state") in _WITHOUT_OUTCOME:
+            return
+        arm = self._arm(row, where)
+        if outcome not in _GOOD:
+            raise ProblemError(f"{where}: outcome {outcome!r}; must be good, bad, 1 or 0")
+        (self._good if _GOOD[outcome] else self._bad)[arm] += 1
+
+    def _by_counts(self, row: Mapping[str, str | None], where: str) -> None:
+        arm, wanted = self._arm(row, where), self._columns
+        good, pulls = (_count(row, name, where) for name in (wanted.good, wanted.pulls))
+        if good > pulls:
+            raise ProblemError(
+                f"{where}: {wanted.good} {good}; must be at most {wanted.pulls}, {pulls}"
+            )
+        self._good[arm] += good
+        self._bad[arm] += pulls - good
+
+    def _arm(self, row: Mapping[str, str | None], where: str) -> int:
+        """The arm that a row names, also one that was kept from being a formula."""
+        cell = _cell(row, self._columns.arm)
+        name = original(cell) if original(cell) in self._position else cell
+        if name not in self._position:
+            raise ProblemError(f"{where}: no arm is called {name!r}; {_names(self._problem)}")
+        return self._position[name]
+
+
+def _cell(row: Mapping[str, str | None], column: str) -> str:
+    return (row[column] or "").strip()
+
+
+def _count(row: Mapping[str, str | None], column: str, where: str) -> int:
+    cell = _cell(row, column)
+    if not (cell.isascii() and cell.isdecimal()) or int(cell) > _MOST:
+        raise ProblemError(f"{where}: {column} {cell!r}; must be a whole number, zero or more")
+    return int(cell)
 
 
 def _names(problem: Problem) -> str:

@@ -22,6 +22,7 @@ async def start_trial(
     seed: int | None = None,
     tol: float = 1e-4,
     ties: str = DEFAULT_TIES,
+    bound: bool | None = None,
     max_open: int | None = None,
     max_cancelled: int | None = None,
 ) -> Trial:
@@ -32,7 +33,7 @@ async def start_trial(
     title = await run_in_threadpool(free_name, name, store)  # before the long work
     settings = await long_work.run(
         request, "trial", make_settings, problem,
-        policy=policy, ties=ties, seed=trial_seed(seed), tol=tol,
+        policy=policy, ties=ties, seed=trial_seed(seed), tol=tol, bound=bound,
     )  # fmt: skip
     by = request.state.principal.name
     return await run_in_threadpool(

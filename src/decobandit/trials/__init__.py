@@ -12,6 +12,8 @@ a trial, limits), `people.py` (the log of people), `report.py` and `report_text.
 the examples of this room, `trial` is one that was just created, with 2 arms and 5 stages.
 """
 
+from .allocations import Allocation
+from .batches import Batch, BatchArm
 from .cancellations import CancellationCount
 from .database import Store, open_store
 from .errors import (
@@ -27,7 +29,6 @@ from .errors import (
 from .events import Event
 from .export import outcomes_csv
 from .export_check import replay_export, verify_export
-from .ledger import Allocation
 from .limits import TrialLimits
 from .opening import create_trial, list_trials, open_trial
 from .people import PeopleLog, people_log
@@ -40,6 +41,8 @@ from .verification import Verification
 __all__ = [
     "Allocation",
     "ArmStatus",
+    "Batch",
+    "BatchArm",
     "CancellationCount",
     "Closed",
     "Conflict",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .ledger import Cancellation
+from .request_records import Cancellation
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,15 @@ class CancellationCount:
 
 def counted(cancellations: Iterable[Cancellation]) -> tuple[CancellationCount, ...]:
     """Cancellations by person and arm, in the order of the first ones."""
-    reasons: dict[tuple[str, str], list[str | None]] = {}
+    own: dict[tuple[str, str], list[Cancellation]] = {}
     for each in cancellations:
-        reasons.setdefault((each.by, each.arm), []).append(each.reason)
+        own.setdefault((each.by, each.arm), []).append(each)
     return tuple(
-        CancellationCount(by, arm, len(said), tuple(dict.fromkeys(filter(None, said))))
-        for (by, arm), said in reasons.items()
+        CancellationCount(
+            by,
+            arm,
+            sum(one.count for one in found),
+            tuple(dict.fromkeys(one.reason for one in found if one.reason)),
+        )
+        for (by, arm), found in own.items()
     )

@@ -41,3 +41,8 @@ def codes_of(recorded: Sequence[str] | None, names: Sequence[str], first_hash: s
     for code, arm in zip(expected, order, strict=True):
         codes[arm] = code
     return codes
+
+
+def in_order(code: str) -> tuple[int, str]:
+    """By which codes are sorted: Z comes before AA."""
+    return len(code), code

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..arm import Cones
+from ..arm import BatchRelaxation, Cones
 from ..policies import Cost
-from ..support import Cache, TooLargeError
+from ..problem.kernels.layout import slab_size
+from ..support import Cache, Once, TooLargeError
+from .allotments import Allotment, allot
 from .decisions import Decision, decide, deployment
 from .errors import OutOfMemory
 from .ledger import Ledger
@@ -30,9 +32,12 @@ class Decider:
     def __init__(self, settings: TrialSettings, *, use_cones: bool = True) -> None:
         """`use_cones`: DeCo's terms come from `Cones`; otherwise from the policy's own tables."""
         self.settings = settings
-        self.cones = Cones(settings.problem, settings.solution.prices)
-        policy = settings.make_policy()
-        self.policy = policy.live(self.cones) if use_cones else policy
+        prices, policy = settings.prices, settings.make_policy()
+        problem = settings.problem
+        cones = None if prices is None or problem.repeat else Cones(problem, prices)
+        self.cones = cones  # None: there are no prices, or they are of units
+        self._batch_values = Once(lambda: _batch_values(settings))
+        self.policy = policy if cones is None or not use_cones else policy.live(cones)
         self._prepared_from = math.inf  # tables are made backwards, from the last stage
         self._lock = Lock()  # policies fill their tables as they are asked
 
@@ -59,7 +64,16 @@ class Decider:
         rng = np.random.default_rng([ledger.settings.seed, ledger.stage])
         pending = pending_state(ledger)
         with self._lock, _memory():
-            found = decide(self.policy, pending, self.settings.solution.prices, rng=rng)
+            found = decide(self.policy, pending, self.settings.prices, rng=rng)
+            self._prepared_from = min(self._prepared_from, ledger.stage)
+            return found
+
+    def allot(self, ledger: Ledger) -> Allotment:
+        """The whole next stage; depends on the ledger's counts alone, and on the seed."""
+        seed = [ledger.settings.seed, ledger.stage]
+        pending, prices = pending_state(ledger), self.settings.prices
+        with self._lock, _memory():
+            found = allot(self.policy, pending, prices, draws=lambda: np.random.default_rng(seed))
             self._prepared_from = min(self._prepared_from, ledger.stage)
             return found
 
@@ -73,16 +87,27 @@ class Decider:
         """Value of deploying the best arm after all outcomes; 0 without a deployment."""
         problem = self.settings.problem
         if problem.terminal is None:  # tables of last rewards, if any
+            groups = [problem.groups[k].terminal for k in problem.group_of_arm]
+            own = zip(groups, pending.good, pending.bad, strict=True)
             return sum(
-                self._value(arm, problem.stages, good, bad)
-                for arm, (good, bad) in enumerate(zip(pending.good, pending.bad, strict=True))
+                float(table[slab_size(good + bad - 1) + good])
+                for table, good, bad in own
+                if table is not None and good + bad <= problem.most_pulls
             )
         means = [a / (a + b) for a, b in posteriors(problem, pending)]
         return problem.terminal.deploy * max(means)
 
-    def value_of_arms(self, pending: PendingState) -> float:
-        """Sum over the arms of V from the stage under way on, averaged over pending outcomes."""
+    def value_of_arms(self, pending: PendingState) -> float | None:
+        """Sum over the arms of V from the stage under way on, averaged over pending outcomes.
+
+        None where there are no prices, or tables of batches would take too much memory.
+        """
         problem = self.settings.problem
+        if problem.repeat:
+            tables = self._batch_values()
+            return None if tables is None else _value_in_batches(tables, pending)
+        if self.cones is None:
+            return None
         total = 0.0
         for arm, (a, b) in enumerate(posteriors(problem, pending)):
             good, bad, waiting = pending.good[arm], pending.bad[arm], pending.open[arm]
@@ -97,6 +122,7 @@ class Decider:
         if good + bad > problem.stages:
             return 0.0  # there are not: cancellations of others gave it more than its share
         group = int(problem.group_of_arm[arm])
+        assert self.cones is not None
         return self.cones.value(max(stage, good + bad), group, good, bad)
 
 
@@ -111,12 +137,38 @@ def _memory() -> Iterator[None]:
         ) from error
 
 
+def _batch_values(settings: TrialSettings) -> BatchRelaxation | None:
+    solution = settings.solution
+    if solution is None:
+        return None
+    try:
+        return BatchRelaxation(settings.problem, solution.prices, grid=solution.grid)
+    except ValueError:  # more memory than there is
+        return None
+
+
+def _value_in_batches(tables: BatchRelaxation, pending: PendingState) -> float:
+    problem, total = tables.problem, 0.0
+    for arm, (a, b) in enumerate(posteriors(problem, pending)):
+        k, waiting = int(problem.group_of_arm[arm]), pending.open[arm]
+        states, V = tables.states[k], tables.values(pending.stage, k)
+        row = pending.pulls[arm] // problem.unit
+        own = slice(int(states.start[row]), int(states.start[row + 1]))
+        good = pending.good[arm] + np.arange(waiting + 1)
+        # between states that are not tabulated, chords: V is convex, so that they are not below it
+        each = np.interp(good, states.good[own], V[own])
+        total += float(pending_probabilities(a, b, waiting) @ each)
+    return total
+
+
 def pending_state(ledger: Ledger) -> PendingState:
     """What is known for the next ask.
 
     Pulls of one stage are decided on the same knowledge: those of the stage under way are left out.
+    Lost pulls of batches are pending for ever: they have used their stage.
     """
-    good, bad, waiting = list(ledger.good), list(ledger.bad), list(ledger.open)
+    good, bad = list(ledger.good), list(ledger.bad)
+    waiting = [open_ + lost for open_, lost in zip(ledger.open, ledger.lost, strict=True)]
     taken = []
     for slot in ledger.under_way():
         arm = ledger.position(slot.arm)
@@ -127,9 +179,9 @@ def pending_state(ledger: Ledger) -> PendingState:
 
 
 def decision_record(
-    decision: Decision, pending: PendingState, settings: TrialSettings
+    decision: Decision | Allotment, pending: PendingState, settings: TrialSettings
 ) -> dict[str, Any]:
-    """What an `asked` event keeps of a decision: all it was made from, and all that came out."""
+    """What the event of an ask keeps of a decision: all it was made from, and all that came out."""
     return {
         "stage": decision.stage,
         "state": {

@@ -38,8 +38,8 @@ from .pending import (
     Floats,
     PendingState,
     drawn_state,
+    expected_rewards,
     pending_probabilities,
-    posteriors,
     ways,
 )
 
@@ -55,7 +55,7 @@ class Decision:
 
     arm: int
     stage: int
-    price: float  # of a pull at this stage, as first solved
+    price: float | None  # of a pull at this stage, as first solved; None: no dual was
     expected_reward: tuple[float, ...]
     index: tuple[float, ...] | None  # or the value of the best choice with the arm
     value_of_information: tuple[float, ...] | None  # only DeCo's index has this part
@@ -91,7 +91,7 @@ class _Inputs:
 def decide(
     policy: Policy,
     pending: PendingState,
-    prices: Floats,
+    prices: Floats | None,
     *,
     rng: np.random.Generator | None = None,
 ) -> Decision:
@@ -104,7 +104,7 @@ def decide(
         raise ValueError(f"pending state: stage must be 0..{policy.problem.horizon - 1} for a pull")
     inputs = _inputs(policy.problem, pending, rng)
     choice = _choice(policy, inputs)
-    price = float(prices[pending.stage])
+    price = None if prices is None else float(prices[pending.stage])
     return Decision(
         arm=choice.arm,
         stage=pending.stage,
@@ -133,27 +133,24 @@ def deployment(
 
 
 def _inputs(problem: Problem, pending: PendingState, rng: np.random.Generator | None) -> _Inputs:
-    stage, groups = pending.stage, [problem.groups[k] for k in problem.group_of_arm]
-    bad = np.array([group.reward_bad[stage] for group in groups])
-    spread = np.array([group.reward_good[stage] for group in groups]) - bad
-    # the posterior mean is a martingale: pending outcomes do not change its expectation
-    mean = np.array([a / (a + b) for a, b in posteriors(problem, pending)])
+    most = pending.stage * (problem.pulls_per_stage if problem.repeat else 1)
     allowed = tuple(
-        arm
-        for arm, pulls in enumerate(pending.pulls)
-        if pulls <= stage and arm not in pending.taken
+        arm for arm, pulls in enumerate(pending.pulls) if pulls <= most and arm not in pending.taken
     )
     if not allowed:  # rather an arm with more pulls than stages than no allocation
         allowed = tuple(arm for arm in range(len(pending.pulls)) if arm not in pending.taken)
     if not allowed:
         raise Conflict("no arm can be allocated now: an arm is pulled at most once per stage")
-    return _Inputs(problem, pending, bad + spread * mean, allowed, rng)
+    return _Inputs(problem, pending, expected_rewards(problem, pending), allowed, rng)
 
 
 def _choice(policy: Policy, inputs: _Inputs) -> _Choice:
     if policy.has_table:
         return _largest(policy, inputs, _averages(policy, inputs))
-    if inputs.pending.overdrawn or (policy.randomised and inputs.stage >= inputs.problem.horizon):
+    at_deployment = inputs.stage >= inputs.problem.horizon
+    if inputs.problem.repeat and at_deployment:
+        return _largest(policy, inputs, inputs.rewards)
+    if inputs.pending.overdrawn or (policy.randomised and at_deployment):
         return _most_rewarding(inputs)
     if policy.randomised:
         return _drawn(policy, inputs)
@@ -230,7 +227,7 @@ def _information(policy: Policy, inputs: _Inputs, choice: _Choice) -> Floats | N
     return choice.values - inputs.rewards if splits and choice.values is not None else None
 
 
-def _reason(policy: Policy, inputs: _Inputs, choice: _Choice, price: float) -> str:
+def _reason(policy: Policy, inputs: _Inputs, choice: _Choice, price: float | None) -> str:
     names = [arm.name for arm in inputs.problem.arms]
     name, waiting = names[choice.arm], sum(inputs.pending.open)
     if choice.values is None:
@@ -242,6 +239,6 @@ def _reason(policy: Policy, inputs: _Inputs, choice: _Choice, price: float) -> s
         explanation.largest(name, choice.what, choice.values[choice.arm], own, left=left),
         explanation.tie([names[arm] for arm in choice.tied if arm != choice.arm], choice.ties),
         explanation.averaged(waiting, choice.draws),
-        explanation.compared(price) if own else "",
+        explanation.compared(price) if own and price is not None else "",
         "" if choice.planned else f"{policy.name} has no plan after these cancellations",
     )

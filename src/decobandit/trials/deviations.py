@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from .events import Event
-from .ledger import TURNS
+from .ledger import BATCH_KINDS, TURNS
+
+BATCH = "(batch)"  # in place of an arm
 
 
 @dataclass(frozen=True)
@@ -17,15 +19,15 @@ class Correction:
     Attributes
     ----------
     allocation : str
-        Its id.
+        Id of the allocation, or of the batch.
     number : int
-        Of the allocation, from 1.
+        Of the allocation or batch, from 1.
     arm : str
         Name of the arm.
-    before : int
-        The outcome that was replaced: 1 is good, 0 is bad.
-    after : int
-        The outcome that replaced it.
+    before : int | str
+        The outcome that was replaced: 1 is good, 0 is bad; of a batch, good/pulls.
+    after : int | str
+        What replaced it.
     by : str
         Who did so.
     at : str
@@ -44,8 +46,8 @@ class Correction:
     allocation: str
     number: int
     arm: str
-    before: int
-    after: int
+    before: int | str
+    after: int | str
     by: str
     at: str
     reason: str
@@ -62,7 +64,7 @@ class LateOutcome:
     number : int
         Of the allocation, from 1.
     arm : str
-        Name of the arm.
+        Name of the arm; `(batch)` where a batch is not complete.
     asked_at : str
         When it was allocated: ISO 8601, UTC.
     told_at : str | None
@@ -122,6 +124,8 @@ class _Slot:
     told_at: str | None = None
     outcome: int = 0
     cancelled: bool = False
+    counts: dict[str, tuple[int, int]] = field(default_factory=dict)  # good/pulls, of a batch
+    pending: int = 0  # pulls of a batch
 
 
 @dataclass
@@ -147,7 +151,9 @@ class Deviations:
         data, kind = event.data, event.kind
         self.versions[event.version] = None
         slot = self.slots.get(str(data.get("allocation")))
-        if kind == "created":
+        if kind in BATCH_KINDS:
+            self._read_batch(event)
+        elif kind == "created":
             self.created_by = event.by
         elif kind == "asked":
             made = _Slot(data["number"] + 1, data["arm"], event.at)
@@ -172,6 +178,33 @@ class Deviations:
             )
         )  # fmt: skip
         slot.outcome = data["outcome"]
+
+    def _read_batch(self, event: Event) -> None:
+        data, kind, made = event.data, event.kind, event.data["batch"]
+        if kind == "batch_asked":
+            pending = sum(data["counts"].values())
+            self.slots[made] = _Slot(data["number"] + 1, BATCH, event.at, pending=pending)
+            return
+        slot = self.slots[made]
+        for arm, (good, pulls) in data.get("counts", {}).items():
+            before = slot.counts.get(arm, (0, 0))
+            if kind == "batch_told":
+                slot.counts[arm] = (before[0] + good, before[1] + pulls)
+            else:
+                slot.counts[arm] = (good, pulls)
+                self.corrections.append(
+                    Correction(
+                        made, slot.number, arm, f"{before[0]}/{before[1]}", f"{good}/{pulls}",
+                        event.by, event.at, data.get("reason") or "",
+                    )
+                )  # fmt: skip
+            slot.pending -= slot.counts[arm][1] - before[1]
+        if kind == "batch_cancelled":
+            slot.cancelled, slot.pending = not slot.counts, 0
+        if slot.pending:
+            slot.told_at = None
+        elif slot.told_at is None:
+            slot.told_at = event.at
 
     def late(self, limit: timedelta, now: datetime) -> tuple[LateOutcome, ...]:
         """Outcomes that took longer, or are pending for longer, in the order of allocations."""

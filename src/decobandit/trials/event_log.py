@@ -27,9 +27,10 @@ from .damage import DamageRecord
 from .database import Store
 from .errors import Conflict, Damaged, NotFound
 from .events import GENESIS, Event, StoredEvent, chained, new_event
-from .ledger import Ledger, Refusal
+from .ledger import Ledger
 from .limits import TrialLimits
 from .names import appearance
+from .request_records import Refusal
 from .settings import TrialSettings
 from .summaries import kept_summary
 

@@ -17,6 +17,10 @@ Kinds
     archived   closed, and hidden from lists
     limited    the limits on pending and cancelled allocations were changed, and why
     unmasked   somebody was told which arm an allocation is, and why
+    batch_asked      the pulls of a whole stage were allotted, a number to every arm
+    batch_told       outcomes of a batch were recorded, as counts of some arms
+    batch_cancelled  what was pending of a batch was cancelled
+    batch_corrected  the recorded outcomes of some arms of a batch were replaced
 
 The log of people (`people.py`) is a chain of the same form, with kinds of its own.
 """
@@ -35,6 +39,7 @@ from .errors import Damaged
 KINDS = (
     "created", "asked", "told", "cancelled", "corrected", "refused",
     "closed", "reopened", "archived", "limited", "unmasked",
+    "batch_asked", "batch_told", "batch_cancelled", "batch_corrected",
 )  # fmt: skip
 GENESIS = "0" * 64  # the `previous` of the first event
 _FIELDS = {"trial", "seq", "kind", "at", "by", "key", "previous", "data", "version"}
@@ -51,8 +56,8 @@ class Event:
     seq : int
         From 0.
     kind : str
-        created, asked, told, cancelled, corrected, refused, closed, reopened, archived, limited
-        or unmasked.
+        created, asked, told, cancelled, corrected, refused, closed, reopened, archived, limited,
+        unmasked, batch_asked, batch_told, batch_cancelled or batch_corrected.
     at : str
         ISO 8601, UTC.
     by : str

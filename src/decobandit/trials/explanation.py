@@ -6,11 +6,12 @@ that are on record.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..problem import TieRule
 
 MAX_NAMES = 3  # of tied arms that are called by their names
+MAX_SHARED = 5  # arms of a batch that are called by their names
 RULES: dict[TieRule, str] = {
     "least-pulled": "the least pulled is taken, then the first",
     "most-pulled": "the most pulled is taken, then the first",
@@ -54,6 +55,21 @@ def drawn(name: str, policy: str, count: int) -> str:
     """Of a policy that draws its arms."""
     first = f", after {_outcomes(count)} had been drawn" if count else ""
     return f"{name}: drawn at random by {policy}{first}"
+
+
+def shared(counts: Mapping[str, int], policy: str) -> str:
+    """Pulls of the arms that get most of a batch, the largest first."""
+    given = sorted(((n, name) for name, n in counts.items() if n), key=lambda one: -one[0])
+    named = ", ".join(f"{name} {n}" for n, name in given[:MAX_SHARED])
+    others = given[MAX_SHARED:]
+    rest = f", {len(others)} other arms {sum(n for n, _ in others)}" if others else ""
+    return f"{policy}: {named}{rest} of {sum(counts.values())} pulls"
+
+
+def drawn_first(count: int) -> str:
+    """Of a policy that draws pulls, after the outcomes that were pending."""
+    first = f", after {_outcomes(count)} had been drawn" if count else ""
+    return f"drawn at random{first}"
 
 
 def averaged(count: int, draws: int) -> str:

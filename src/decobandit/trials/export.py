@@ -12,13 +12,16 @@ from typing import Any
 
 from .._version import __version__
 from ..support import harmless
+from .batches import Batch, batch_moved, new_batch
 from .decider import Decider
 from .event_log import now
 from .events import Event, canonical, digest
-from .ledger import Ledger
+from .ledger import BATCH_KINDS, Ledger
+from .request_records import Request
 from .status import status_of
 
 EXPORT_FORMAT = "decobandit-trial-2"
+BATCH_FIELDS = ("batches", "next_batch")  # of a status
 UTC_ZONE = "+00:00"
 LINES = 500  # of CSV in one piece
 
@@ -27,6 +30,11 @@ def export_parts(
     ledger: Ledger, decider: Decider, *, version: str = __version__, exported_at: str | None = None
 ) -> dict[str, Any]:
     """A trial without its events: everything that follows from them, and a checksum."""
+    status = replace(status_of(ledger, decider), version=version).to_dict()
+    batches = {"batches": [batch.to_dict() for batch in ledger.batches.values()]}
+    if not (ledger.batches or ledger.problem.repeat):  # as before there were batches
+        batches = {}
+        status = {key: value for key, value in status.items() if key not in BATCH_FIELDS}
     parts = {
         "format": EXPORT_FORMAT,
         "trial": ledger.trial,
@@ -34,8 +42,9 @@ def export_parts(
         "version": version,
         "exported_at": exported_at or with_check_digits(now(), ledger.head),
         "head": ledger.head,
-        "status": replace(status_of(ledger, decider), version=version).to_dict(),
+        "status": status,
         "allocations": [slot.to_dict() for slot in ledger.allocations.values()],
+        **batches,
     }
     return parts | {"checksum": checksum(parts)}
 
@@ -94,10 +103,21 @@ COLUMNS = (
     "code", "subject", "note", "asked_by", "changed_by", "changed_at", "change_reason",
 )  # fmt: skip
 MASKED_COLUMNS = ("number", "allocation", "code", "state", "subject", "note", "asked_at")
+# good and pulls are the outcomes on record, so that the file can be read as counts
+BATCH_COLUMNS = (
+    "number", "batch", "stage", "arm", "code", "allotted", "good", "pulls", "pending", "cancelled",
+    "subject", "note", "asked_at", "asked_by", "changed_by", "changed_at", "change_reason",
+)  # fmt: skip
+MASKED_BATCH_COLUMNS = (
+    "number", "batch", "code", "allotted", "pulls", "pending", "cancelled", "subject", "note",
+    "asked_at",
+)  # fmt: skip
 
 
 def outcomes_csv(events: Sequence[Event], *, masked: bool = False) -> str:
     """One row per allocation: arm, state, outcome, subject, and who did what when and why.
+
+    Of a trial that allots batches, one row for every arm of every batch.
 
     A cell that a spreadsheet would compute, because it begins with =, +, - or @, has an apostrophe
     in front; `read_outcomes` takes it away again.
@@ -126,10 +146,13 @@ def outcomes_csv(events: Sequence[Event], *, masked: bool = False) -> str:
 def outcomes_text(events: Iterable[Event], *, masked: bool = False) -> Iterator[str]:
     """The same in pieces, from events that need not all be in memory: read before the first."""
     rows: dict[str, dict[str, Any]] = {}
+    batches = BatchRows()
     for event in events:
         data = event.data
         if event.kind == "created":
             first = Ledger(event.trial).extended([event])
+        elif event.kind in BATCH_KINDS:
+            batches.add(event, first)
         elif event.kind == "asked":
             rows[data["allocation"]] = {
                 "number": data["number"] + 1, "allocation": data["allocation"],
@@ -144,7 +167,47 @@ def outcomes_text(events: Iterable[Event], *, masked: bool = False) -> Iterator[
             rows[data["allocation"]].update(update, **_changed(event))
         elif event.kind == "cancelled":
             rows[data["allocation"]].update(state="cancelled", **_changed(event))
+    if batches.found or first.problem.repeat:
+        return _csv(batches.rows(), MASKED_BATCH_COLUMNS if masked else BATCH_COLUMNS)
     return _csv(rows.values(), MASKED_COLUMNS if masked else COLUMNS)
+
+
+class BatchRows:
+    """Rows of the batches of a log, from one event after the other."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, tuple[Batch, dict[str, Any]]] = {}
+        self._codes: dict[str, str] = {}
+
+    def add(self, event: Event, first: Ledger) -> None:
+        """One more event about a batch; `first`: the trial as it was created."""
+        data, made = event.data, str(event.data["batch"])
+        if event.kind == "batch_asked":
+            batch = new_batch(made, first.problem, data["decision"]["stage"], data)
+            names = [arm.name for arm in first.problem.arms]
+            self._codes = dict(zip(names, first.codes, strict=True))
+            about = {
+                "number": data["number"] + 1, "batch": made, "stage": batch.stage,
+                "subject": data.get("subject", ""), "note": data.get("note", ""),
+                "asked_at": event.at, "asked_by": event.by,
+                "changed_by": "", "changed_at": "", "change_reason": "",
+            }  # fmt: skip
+        else:
+            before, about = self.found[made]
+            said = Request.of(event.kind, data)
+            batch = batch_moved(before, event.kind, said.counts or (), said.reason)
+            about |= _changed(event)
+        self.found[made] = batch, about
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One for every arm of every batch."""
+        for batch, about in self.found.values():
+            for one in batch.arms:
+                yield about | {
+                    "arm": one.arm, "code": self._codes[one.arm], "allotted": one.pulls,
+                    "good": one.good, "pulls": one.told, "pending": one.pending,
+                    "cancelled": one.cancelled,
+                }  # fmt: skip
 
 
 def _csv(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> Iterator[str]:

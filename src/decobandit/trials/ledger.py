@@ -2,133 +2,34 @@
 
 A ledger is never changed; `extended` makes a new one. It does not depend on the order in which
 outcomes were recorded: they are counted, and the stage follows from the number of slots in use.
+
+A trial allocates single pulls or whole stages (`batches.py`), never both: the first ask decides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
-from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ..problem import Problem
+from .allocations import Allocation, moved
+from .batches import Batch, batch_moved, new_batch
 from .codes import codes_of
 from .errors import Damaged
 from .events import GENESIS, Event
 from .limits import TrialLimits, limits_of
+from .request_records import ASKS, Answered, Cancellation, Refusal, Request
 from .settings import TrialSettings
 
-AllocationState = Literal["open", "told", "cancelled"]
 TrialState = Literal["running", "closed", "archived"]
-LATER_FIELDS = ("subject", "note", "change_reason")  # of an allocation; older exports lack them
+BATCH_KINDS = ("batch_asked", "batch_told", "batch_cancelled", "batch_corrected")
 # kinds of events that change the state of the trial, and the state after them
 TURNS: dict[str, TrialState] = {
     "closed": "closed",
     "reopened": "running",
     "archived": "archived",
 }
-
-
-@dataclass(frozen=True)
-class Allocation:
-    """An arm allocated to one slot.
-
-    Attributes
-    ----------
-    id : str
-        Random.
-    arm : str
-        Name of the arm.
-    stage : int
-        From 0.
-    reason : str
-        Why this arm.
-    state : AllocationState
-        Whether it is pending (open), has an outcome (told), or was cancelled.
-    outcome : int | None
-        1 is good, 0 is bad; null while it is pending.
-    subject : str | None
-        Who or what the arm is for, where the ask named one.
-    note : str | None
-        What was noted with the ask.
-    change_reason : str | None
-        Why it was cancelled, or corrected last.
-
-    Examples
-    --------
-    >>> allocation = trial.ask()
-    >>> allocation.state, trial.tell(allocation.id, 1).outcome
-    ('open', 1)
-    """
-
-    id: str
-    arm: str
-    stage: int
-    reason: str
-    state: AllocationState = "open"
-    outcome: int | None = None
-    subject: str | None = None
-    note: str | None = None
-    change_reason: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return dict(self.__dict__)
-
-
-@dataclass(frozen=True)
-class Cancellation:
-    """An allocation that was cancelled: by whom, which arm, and why."""
-
-    by: str
-    arm: str
-    reason: str | None  # older logs have none
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a key was used for: a repeated request agrees in all of this."""
-
-    kind: str
-    allocation: str | None = None
-    outcome: int | None = None
-    subject: str | None = None
-    note: str | None = None
-    reason: str | None = None
-    max_open: int | None = None
-    max_cancelled: int | None = None
-
-    def said(self) -> dict[str, Any]:
-        """What the request says beside allocation and outcome: its part of the event's data."""
-        names = ("subject", "note", "reason", "max_open", "max_cancelled")
-        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-
-    @classmethod
-    def of(cls, kind: str, allocation: str | None, data: dict[str, Any]) -> Request:
-        """The request that made an event."""
-        names = ("outcome", "subject", "note", "reason", "max_open", "max_cancelled")
-        said = {name: data.get(name) for name in names}
-        if kind == "asked":  # there, the reason is the policy's
-            said["reason"] = None
-        return cls(kind, allocation, **said)
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """A request that was refused: identical ones are counted."""
-
-    request: Request
-    by: str
-    why: str
-
-
-@dataclass(frozen=True)
-class Answered:
-    """A request that had a key, and its result: an allocation, or a refusal."""
-
-    request: Request
-    allocation: str = ""
-    refusal: str = ""
 
 
 class Ledger:
@@ -142,6 +43,7 @@ class Ledger:
         self.created_at = ""
         self.settings: TrialSettings = None  # type: ignore[assignment]  # the first event brings it
         self.allocations: dict[str, Allocation] = {}  # by id, in the order of the asks
+        self.batches: dict[str, Batch] = {}  # the same
         self.answered: dict[tuple[str, str], Answered] = {}  # by person and key
         self.refusals: dict[Refusal, int] = {}  # how often, as far as the log says
         self.since: dict[str, str] = {}  # when each pending allocation was made, the oldest first
@@ -150,6 +52,7 @@ class Ledger:
         self.good: list[int] = []  # recorded outcomes of every arm
         self.bad: list[int] = []
         self.open: list[int] = []  # pending allocations of every arm
+        self.lost: list[int] = []  # pulls of batches that used their stage and have no outcome
         self.state: TrialState = "running"
         self.limits = TrialLimits()
         self.codes: list[str] = []  # of every arm
@@ -173,19 +76,32 @@ class Ledger:
 
     @property
     def asks(self) -> int:
-        """Allocations ever made, cancelled ones too."""
-        return len(self.allocations)
+        """Allocations or batches ever made, cancelled ones too."""
+        return len(self.allocations) + len(self.batches)
 
     @property
-    def at_open_limit(self) -> bool:
-        """Whether as many allocations are pending as may be."""
-        return self.limits.open is not None and sum(self.open) >= self.limits.open
+    def told(self) -> int:
+        """Slots with an outcome."""
+        return sum(self.good) + sum(self.bad)
 
     @property
-    def at_cancelled_limit(self) -> bool:
-        """Whether as many allocations were cancelled as may be."""
+    def finished(self) -> bool:
+        """Whether every slot has its outcome, or never will."""
+        return self.told + sum(self.lost) == self.slots
+
+    @property
+    def cancelled(self) -> int:
+        """Pulls that were cancelled, singly or with a batch."""
+        return sum(each.count for each in self.cancellations)
+
+    def has_room_for(self, pulls: int) -> bool:
+        """Whether so many more may be pending."""
+        return self.limits.open is None or sum(self.open) + pulls <= self.limits.open
+
+    def may_cancel(self, pulls: int) -> bool:
+        """Whether so many more may be cancelled."""
         most = self.limits.cancelled
-        return most is not None and len(self.cancellations) >= most
+        return most is None or self.cancelled + pulls <= most
 
     def position(self, arm: str) -> int:
         """Where an arm stands in the problem."""
@@ -203,10 +119,11 @@ class Ledger:
     def extended(self, events: Iterable[Event]) -> Ledger:
         """The ledger after more events; `Damaged` if one of them cannot have happened."""
         later = copy(self)
-        later.allocations = dict(self.allocations)
+        later.allocations, later.batches = dict(self.allocations), dict(self.batches)
         later.answered, later.refusals = dict(self.answered), dict(self.refusals)
         later.since = dict(self.since)
         later.good, later.bad, later.open = list(self.good), list(self.bad), list(self.open)
+        later.lost = list(self.lost)
         later.subjects, later.cancellations = dict(self.subjects), list(self.cancellations)
         for event in events:
             later.advance(event)
@@ -229,20 +146,23 @@ class Ledger:
         if event.kind == "created":
             self._create(event)
         elif event.kind == "refused":
-            refusal = Refusal(Request(**data["request"]), event.by, data["why"])
+            refusal = Refusal(Request.of_refusal(data["request"]), event.by, data["why"])
             self.refusals[refusal] = int(data.get("times", 1))
             answer = Answered(refusal.request, refusal=refusal.why)
         elif event.kind in TURNS:
             self.state = TURNS[event.kind]
-            answer = Answered(Request.of(event.kind, None, data))
+            answer = Answered(Request.of(event.kind, data))
         elif event.kind == "limited":
             self.limits = limits_of(data["limits"])
-            answer = Answered(Request.of(event.kind, None, data))
+            answer = Answered(Request.of(event.kind, data))
+        elif event.kind in BATCH_KINDS:
+            batch = self._batch_step(event)
+            self._wait(batch, event)
+            answer = Answered(Request.of(event.kind, data), batch=batch)
         else:
             made = self._step(event)
-            self._wait(made, event)
-            about = None if event.kind == "asked" else made
-            answer = Answered(Request.of(event.kind, about, data), allocation=made)
+            self._wait(self.allocations[made], event)
+            answer = Answered(Request.of(event.kind, data), allocation=made)
         if event.key is not None:
             self.answered[event.by, event.key] = answer
         self.seq, self.head = event.seq, event.hash
@@ -251,7 +171,8 @@ class Ledger:
         self.name, self.created_at = event.data["name"], event.at
         self.settings = TrialSettings.from_dict(event.data["plan"])
         self._positions = {arm.name: k for k, arm in enumerate(self.problem.arms)}
-        self.good, self.bad, self.open = ([0] * len(self._positions) for _ in range(3))
+        empty = ([0] * len(self._positions) for _ in range(4))
+        self.good, self.bad, self.open, self.lost = empty
         self.limits = limits_of(event.data.get("limits"))
         self.codes = codes_of(event.data.get("codes"), list(self._positions), event.hash)
 
@@ -263,39 +184,90 @@ class Ledger:
             self.unmasked |= {(self.allocations[name].id, event.by)}
             return name
         if kind == "asked":
-            if name in self.allocations or self.used >= self.slots:
-                raise ValueError("no such slot is free")
-            if data["decision"]["stage"] != self.stage:
-                raise ValueError("not the stage under way")
-            if self.state != "running" or self.at_open_limit:
-                raise ValueError("the trial was closed, or too many were pending")
+            if self.batches or self.problem.repeat:
+                raise ValueError("the trial allocates whole batches")
             subject, note = data.get("subject"), data.get("note")
+            self._take(name, data, 1)
             slot = Allocation(
                 name, data["arm"], self.stage, data["reason"], subject=subject, note=note
             )
             self._count(slot, +1)
-            if subject is not None:
-                if subject in self.subjects:
-                    raise ValueError("the subject has an allocation")
-                self.subjects[subject] = name
         else:
             before = self.allocations[name]
             self._count(before, -1)
             slot = moved(before, kind, data.get("outcome"), data.get("reason"))
             self._count(slot, +1)
             if kind == "cancelled":
-                if self.at_cancelled_limit:
+                if not self.may_cancel(1):
                     raise ValueError("too many were cancelled")
                 self.cancellations.append(Cancellation(event.by, slot.arm, data.get("reason")))
                 self.subjects.pop(slot.subject or "", None)
         self.allocations[name] = slot
         return name
 
-    def _wait(self, made: str, event: Event) -> None:
-        if self.allocations[made].state != "open":
-            self.since.pop(made, None)
-        elif event.kind == "asked":
-            self.since[made] = event.at
+    def _take(self, made: str, data: dict[str, Any], pulls: int) -> None:
+        """An ask for so many slots of the stage under way."""
+        taken = made in self.allocations or made in self.batches
+        if taken or self.used + pulls > self.slots:
+            raise ValueError("no such slot is free")
+        if data["decision"]["stage"] != self.stage:
+            raise ValueError("not the stage under way")
+        if self.state != "running" or not self.has_room_for(pulls):
+            raise ValueError("the trial was closed, or too many were pending")
+        subject = data.get("subject")
+        if subject is not None:
+            if subject in self.subjects:
+                raise ValueError("the subject has an allocation")
+            self.subjects[subject] = made
+
+    def _batch_step(self, event: Event) -> Batch:
+        """One batch made, or moved from one state to the next."""
+        kind, data = event.kind, event.data
+        name = str(data["batch"])
+        if kind == "batch_asked":
+            if self.allocations:
+                raise ValueError("the trial allocates single pulls")
+            self._take(name, data, self.problem.pulls_per_stage)
+            batch = new_batch(name, self.problem, self.stage, data)
+        else:
+            before = self.batches[name]
+            self._count_batch(before, -1)
+            request = Request.of(kind, data)
+            batch = batch_moved(before, kind, request.counts or (), request.reason)
+            if kind == "batch_cancelled":
+                self._give_up(before, batch, event)
+        self._count_batch(batch, +1)
+        self.batches[name] = batch
+        return batch
+
+    def _give_up(self, before: Batch, after: Batch, event: Event) -> None:
+        """What was pending of a batch is cancelled."""
+        if not self.may_cancel(before.pending):
+            raise ValueError("too many were cancelled")
+        reason = event.data.get("reason")
+        self.cancellations += [
+            Cancellation(event.by, one.arm, reason, one.pending)
+            for one in before.arms
+            if one.pending
+        ]
+        if not after.holds_slots:
+            self.subjects.pop(after.subject or "", None)
+
+    def _count_batch(self, batch: Batch, by: int) -> None:
+        if not batch.holds_slots:
+            return
+        for k, one in enumerate(batch.arms):
+            self.good[k] += by * one.good
+            self.bad[k] += by * one.bad
+            self.open[k] += by * one.pending
+            self.lost[k] += by * one.cancelled
+        self.used += by * batch.pulls
+
+    def _wait(self, made: Allocation | Batch, event: Event) -> None:
+        if made.state != "open":
+            self.since.pop(made.id, None)
+        elif event.kind in ASKS:
+            self.since[made.id] = event.at
 
     def _count(self, slot: Allocation, by: int) -> None:
         if slot.state == "cancelled":
@@ -304,17 +276,3 @@ class Ledger:
         counts = self.open if slot.state == "open" else self.good if slot.outcome else self.bad
         counts[arm] += by
         self.used += by
-
-
-def moved(
-    slot: Allocation, kind: str, outcome: int | None, reason: str | None = None
-) -> Allocation:
-    """The allocation after one more event; a ValueError where that event is not allowed."""
-    needed = {"told": "open", "cancelled": "open", "corrected": "told"}[kind]
-    if slot.state != needed:
-        raise ValueError(f"the allocation is {slot.state}, not {needed}")
-    if kind == "cancelled":
-        return replace(slot, state="cancelled", change_reason=reason)
-    if outcome not in (0, 1) or isinstance(outcome, bool):
-        raise ValueError("an outcome is 0 or 1")
-    return replace(slot, state="told", outcome=outcome, change_reason=reason)

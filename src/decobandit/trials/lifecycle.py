@@ -12,11 +12,13 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from .allocations import Allocation
 from .errors import Conflict, NotFound
 from .event_log import EventLog
-from .ledger import TURNS, Allocation, Ledger, Request
+from .ledger import TURNS, Ledger
 from .limits import chosen_limits
 from .people import record
+from .request_records import Request
 from .requests import reason_of
 from .status import Summary, summary_of
 

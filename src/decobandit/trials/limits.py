@@ -55,9 +55,10 @@ def _count(value: object) -> int | None:
 
 
 def default_limits(problem: Problem) -> TrialLimits:
-    """Half the slots each; more in a short trial."""
-    half = problem.horizon * problem.pulls_per_stage // 2
-    return TrialLimits(max(LEAST_OPEN, half), max(LEAST_CANCELLED, half))
+    """Half the slots each; more in a short trial: two batches pending, and one cancelled."""
+    pulls = problem.pulls_per_stage
+    half = problem.horizon * pulls // 2
+    return TrialLimits(max(LEAST_OPEN, half, 2 * pulls), max(LEAST_CANCELLED, half, pulls))
 
 
 def chosen_limits(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from functools import partial
 
 from ..policies import DEFAULT_POLICY
@@ -32,6 +33,7 @@ def create_trial(
     ties: str = DEFAULT_TIES,
     by: str = "library",
     solution: DualSolution | None = None,
+    bound: bool | None = None,
     max_open: int | None = None,
     max_cancelled: int | None = None,
 ) -> Trial:
@@ -49,6 +51,9 @@ def create_trial(
         For policies that draw; part of the record. Drawn by default.
     by : str
         Who plans the trial, for the log.
+    bound : bool, optional
+        Whether to solve the dual for the bound alone, where the policy is made without prices. By
+        default where that takes a few seconds at most.
     max_open, max_cancelled : int, optional
         How many allocations may be pending at the same time, and how many may be cancelled in all.
         By default half the slots, but at least 50 and 20.
@@ -72,15 +77,27 @@ def create_trial(
     ...     trial.ask().stage
     0
     """
-    check_problem(problem)
-    chosen, actor = trial_seed(seed), actor_of(by)
-    limits = chosen_limits(default_limits(problem), max_open, max_cancelled)
+    make = partial(
+        make_settings, check_problem(problem), policy=policy, ties=ties, tol=tol,
+        solution=solution, bound=bound,
+    )  # fmt: skip
+    actor, limits = actor_of(by), chosen_limits(default_limits(problem), max_open, max_cancelled)
     with closed_on_error(db) as store:
-        title = free_name(name, store)  # before the long work
-        settings = make_settings(
-            problem, policy=policy, ties=ties, seed=chosen, tol=tol, solution=solution
-        )
-        return enter_trial(settings, name=title, store=store, by=actor, limits=limits)
+        return new_trial(make, name=name, store=store, seed=seed, by=actor, limits=limits)
+
+
+def new_trial(
+    make: Callable[..., TrialSettings],
+    *,
+    name: str | None,
+    store: Store,
+    seed: int | None,
+    by: str,
+    limits: TrialLimits,
+) -> Trial:
+    """A trial whose settings are made by `make(seed=...)`, which may take long."""
+    chosen, title = trial_seed(seed), free_name(name, store)  # before the long work
+    return enter_trial(make(seed=chosen), name=title, store=store, by=by, limits=limits)
 
 
 def trial_seed(seed: int | None) -> int:

@@ -88,6 +88,18 @@ def posteriors(problem: Problem, pending: PendingState) -> Iterator[tuple[float,
         yield arm.beta.good + good, arm.beta.bad + bad
 
 
+def expected_rewards(problem: Problem, pending: PendingState) -> Floats:
+    """Of a pull of every arm now, (arms,).
+
+    The posterior mean is a martingale: pending outcomes do not change its expectation.
+    """
+    stage, groups = pending.stage, [problem.groups[k] for k in problem.group_of_arm]
+    bad = np.array([group.reward_bad[stage] for group in groups])
+    spread = np.array([group.reward_good[stage] for group in groups]) - bad
+    mean = np.array([a / (a + b) for a, b in posteriors(problem, pending)])
+    return np.asarray(bad + spread * mean)
+
+
 def drawn_state(problem: Problem, pending: PendingState, rng: np.random.Generator | None) -> State:
     """The state with the pending outcomes drawn; nothing is drawn where none is pending."""
     better = [0] * len(pending.open)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from ..bounds import Episode, retrace
 from .decider import Decider, pending_state
+from .errors import TrialError
 from .ledger import Ledger
+from .settings import NO_BOUND, TrialSettings
+
+History = list[tuple[int | str, bool | int | None]]  # arm, outcome
 
 
 def earned(ledger: Ledger) -> float:
@@ -15,29 +19,57 @@ def earned(ledger: Ledger) -> float:
             group = groups[of_arm[ledger.position(slot.arm)]]
             rewards = group.reward_good if slot.outcome else group.reward_bad
             total += float(rewards[slot.stage])
+    for batch in ledger.batches.values():
+        for k, one in zip(of_arm, batch.arms, strict=True):
+            earned_good = float(groups[k].reward_good[batch.stage])
+            total += one.good * earned_good + one.bad * float(groups[k].reward_bad[batch.stage])
     return total
 
 
-def bound_from_here(ledger: Ledger, decider: Decider) -> float:
+def bound_from_here(ledger: Ledger, decider: Decider) -> float | None:
     """The dual function from the stage under way on, at the trial's prices; at the end, exact.
 
-    Averaged over pending outcomes: knowing them at once could only raise what can be earned.
+    Averaged over pending outcomes: knowing them at once could only raise what can be earned. None
+    where the trial has no prices.
     """
     pending, problem = pending_state(ledger), ledger.problem
     if pending.stage == problem.horizon and not sum(pending.open):
         return decider.value_of_deployment(pending)
-    later = slice(pending.stage, None)
-    prices = float(problem.pulls[later] @ decider.settings.solution.prices[later])
-    return prices + decider.value_of_arms(pending)
+    prices, later = decider.settings.prices, slice(pending.stage, None)
+    arms = decider.value_of_arms(pending)
+    return (
+        None
+        if prices is None or arms is None
+        else arms + float(problem.pulls[later] @ prices[later])
+    )
 
 
 def episode_of(ledger: Ledger, decider: Decider) -> Episode:
-    """The recorded outcomes in the order of their allocations.
+    """The recorded outcomes in the order of their allocations; `TrialError` without prices.
 
     With one pull per stage, pending slots are left out and later ones move up. With several, the
     episode ends before the first stage that is not complete, or that has an arm twice after
     cancellations.
     """
+    settings = ledger.settings
+    if ledger.problem.repeat:
+        raise TrialError("outcomes of shared batches are not compared with the price of a pull")
+    if settings.solution is None or decider.cones is None:
+        raise TrialError(f"{NO_BOUND}, so that there are no prices to compare its outcomes with")
+    history = _batch_history(ledger) if ledger.batches else _history(ledger)
+    return retrace(
+        settings.problem, history, solution=settings.solution, policy=settings.policy,
+        relaxation=decider.cones,
+    )  # fmt: skip
+
+
+def has_episode(settings: TrialSettings) -> bool:
+    """Whether outcomes can be compared with prices."""
+    return settings.solution is not None and not settings.problem.repeat
+
+
+def _history(ledger: Ledger) -> History:
+    """Arms and outcomes of single allocations."""
     m = ledger.problem.pulls_per_stage
     slots = ledger.in_use()
     if m == 1:
@@ -50,14 +82,24 @@ def episode_of(ledger: Ledger, decider: Decider) -> Episode:
             if len(arms) < m or any(slot.state != "told" for slot in stage):
                 break
             told += stage
-    history = [(ledger.position(slot.arm), slot.outcome) for slot in told]
-    settings = ledger.settings
-    return retrace(
-        settings.problem, history, solution=settings.solution, policy=settings.policy,
-        relaxation=decider.cones,
-    )  # fmt: skip
+    return [(ledger.position(slot.arm), slot.outcome) for slot in told]
 
 
-def loss_so_far(ledger: Ledger, decider: Decider) -> float:
+def _batch_history(ledger: Ledger) -> History:
+    """The same of batches of different arms."""
+    history: History = []
+    for batch in ledger.batches.values():
+        if not batch.holds_slots:
+            continue
+        if batch.told < batch.pulls:
+            break
+        history += [(k, one.good) for k, one in enumerate(batch.arms) if one.pulls]
+    return history
+
+
+def loss_so_far(ledger: Ledger, decider: Decider) -> float | None:
+    """Shortfall and congestion of the recorded outcomes; None where there is no episode."""
+    if not has_episode(ledger.settings):
+        return None
     episode = episode_of(ledger, decider)
     return float(episode.running_loss[-1]) if episode.stages else 0.0

@@ -17,6 +17,7 @@ from .decider import Decider, decision_record, pending_state
 from .errors import TrialError
 from .events import Event
 from .ledger import Ledger
+from .request_records import ASKS
 from .settings import check_bound
 
 TOLERANCE = 1e-9  # of recomputed numbers: another machine may add in another order
@@ -63,10 +64,11 @@ def replayed(events: Sequence[Event]) -> Replay:
     differences = _compared_settings(events[0], ledger)
     decisions = 0
     for event in events[1:]:
-        if event.kind == "asked":
+        if event.kind in ASKS:
             decisions += 1
+            compare = _compared if event.kind == "asked" else _compared_batch
             try:
-                differences += _compared(event, ledger, decider)
+                differences += compare(event, ledger, decider)
             except (LookupError, TypeError, ValueError, ArithmeticError) as error:
                 differences.append(f"event {event.seq}: cannot be made again: {error}")
         ledger.advance(event)  # ours alone: nobody sees it change
@@ -77,8 +79,10 @@ def _compared_settings(event: Event, ledger: Ledger) -> list[str]:
     found = []
     if event.data.get("multipliers_hash") != ledger.settings.multipliers_hash:
         found.append(f"event {event.seq}: the hash of the multipliers is not theirs")
+    solution = ledger.settings.solution
     try:
-        check_bound(ledger.settings.solution)
+        if solution is not None:
+            check_bound(solution)
     except TrialError as error:
         found.append(f"event {event.seq}: {error}")
     return found
@@ -86,15 +90,27 @@ def _compared_settings(event: Event, ledger: Ledger) -> list[str]:
 
 def _compared(event: Event, ledger: Ledger, decider: Decider) -> list[str]:
     decision = decider.decide(ledger)
-    again = decision_record(decision, pending_state(ledger), decider.settings)
-    kept = event.data["decision"]
-    where = f"event {event.seq}"
-    found = []
     arm = decider.settings.problem.arms[decision.arm].name
-    again_said = {"arm": arm, "reason": decision.reason, "number": ledger.asks}
-    found += [
+    said = {"arm": arm, "reason": decision.reason, "number": ledger.asks}
+    again = decision_record(decision, pending_state(ledger), ledger.settings)
+    return _differences(event, said, again)
+
+
+def _compared_batch(event: Event, ledger: Ledger, decider: Decider) -> list[str]:
+    allotment = decider.allot(ledger)
+    names = [arm.name for arm in ledger.problem.arms]
+    counts = dict(zip(names, allotment.counts, strict=True))
+    said = {"counts": counts, "reason": allotment.reason, "number": ledger.asks}
+    again = decision_record(allotment, pending_state(ledger), ledger.settings)
+    return _differences(event, said, again)
+
+
+def _differences(event: Event, said: dict[str, Any], again: dict[str, Any]) -> list[str]:
+    """What an ask has on record that comes out otherwise."""
+    kept, where = event.data["decision"], f"event {event.seq}"
+    found = [
         f"{where}: {name} {event.data.get(name)!r} on record, {value!r} now"
-        for name, value in again_said.items()
+        for name, value in said.items()
         if event.data.get(name) != value
     ]
     found += [

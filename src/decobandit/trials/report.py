@@ -108,12 +108,13 @@ class TrialReport:
         Shares of the arms over time.
     earned : float
         Total reward of the recorded outcomes.
-    upper_bound : float
-        On the expected total reward of any policy, at the start.
-    bound_from_here : float
-        On the expected reward of any policy from the stages that are left.
-    loss_so_far : float
-        Shortfall and congestion of the recorded outcomes.
+    upper_bound : float | None
+        On the expected total reward of any policy, at the start; null: the dual was not solved.
+    bound_from_here : float | None
+        On the expected reward of any policy from the stages that are left; null likewise.
+    loss_so_far : float | None
+        Shortfall and congestion of the recorded outcomes; null where they cannot be compared with
+        prices.
     cancelled : int
         Allocations that were cancelled.
     cancellations : tuple[CancellationCount, ...]
@@ -164,9 +165,9 @@ class TrialReport:
     arms: tuple[ArmResult, ...]
     shares: tuple[ShareBlock, ...]
     earned: float
-    upper_bound: float
-    bound_from_here: float
-    loss_so_far: float
+    upper_bound: float | None
+    bound_from_here: float | None
+    loss_so_far: float | None
     cancelled: int
     cancellations: tuple[CancellationCount, ...]
     corrections: tuple[Correction, ...]
@@ -197,6 +198,9 @@ def report_of(
     problem, settings = ledger.problem, ledger.settings
     at, status = control_of(problem, control), status_of(ledger, decider)
     used = [ledger.position(slot.arm) for slot in ledger.in_use()]
+    for batch in ledger.batches.values():  # their pulls have no order: arm by arm
+        if batch.holds_slots:
+            used += [k for k, one in enumerate(batch.arms) for _ in range(one.pulls)]
     parameters = settings.parameters
     return TrialReport(
         trial=ledger.trial,
@@ -219,11 +223,13 @@ def report_of(
         slots=status.slots,
         allocated=status.allocated,
         told=status.told,
-        pending=len(status.open),
+        pending=sum(ledger.open),
         deploy=0.0 if problem.terminal is None else problem.terminal.deploy,
         deployment=status.deployment,
         arms=arm_results(ledger, at),
-        shares=share_blocks(used, problem.number_of_arms),
+        shares=share_blocks(
+            used, problem.number_of_arms, whole=problem.pulls_per_stage if ledger.batches else 1
+        ),
         earned=status.earned,
         upper_bound=status.upper_bound,
         bound_from_here=status.bound_from_here,

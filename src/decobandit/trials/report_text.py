@@ -87,13 +87,13 @@ def _summary(report: TrialReport) -> list[Markup]:
             ]
         )
     )
-    parts.append(
-        paragraph(
-            "The bound is on the expected total reward of any policy under the priors. From here: "
-            "on the expected reward of the pulls that are left, given the recorded outcomes.",
-            soft=True,
-        )
+    about = (
+        "The bound is on the expected total reward of any policy under the priors. From here: "
+        "on the expected reward of the pulls that are left, given the recorded outcomes."
     )
+    if report.upper_bound is None:
+        about = "No bound: the dual was not solved for this trial, whose policy needs no prices."
+    parts.append(paragraph(about, soft=True))
     return parts
 
 
@@ -353,7 +353,9 @@ def percent(value: float) -> str:
     return f"{100.0 * value:.1f}%"
 
 
-def _outcome(outcome: int) -> str:
+def _outcome(outcome: int | str) -> str:
+    if isinstance(outcome, str):
+        return outcome
     return "good" if outcome else "bad"
 
 

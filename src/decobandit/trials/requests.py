@@ -7,8 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from ..problem import is_name
+from .allocations import Allocation
 from .errors import Closed, LimitReached, NoFreeSlot, TrialError
-from .ledger import Allocation, Ledger, Request
+from .ledger import Ledger
+from .request_records import Request
 
 MAX_KEY = 100  # characters
 MAX_SUBJECT = 100
@@ -67,21 +69,21 @@ def actor_of(by: str) -> str:
     return by
 
 
-def check_ask(ledger: Ledger) -> None:
-    """Refuse an allocation that the trial has no room for."""
+def check_ask(ledger: Ledger, pulls: int = 1) -> None:
+    """Refuse an allocation, or a batch of pulls, that the trial has no room for."""
     if ledger.state != "running":
         raise Closed("the trial is closed; an administrator can reopen it")
-    if ledger.used >= ledger.slots:
+    if ledger.used + pulls > ledger.slots:
         raise NoFreeSlot("every slot of the trial is in use")
-    if ledger.at_open_limit:
+    if not ledger.has_room_for(pulls):
         raise LimitReached(
             "as many allocations are pending as the trial permits; record an outcome first"
         )
 
 
-def check_cancel(ledger: Ledger) -> None:
-    """Refuse one more cancellation than the trial permits."""
-    if ledger.at_cancelled_limit:
+def check_cancel(ledger: Ledger, pulls: int = 1) -> None:
+    """Refuse more cancellations than the trial permits."""
+    if not ledger.may_cancel(pulls):
         raise LimitReached(
             "as many allocations were cancelled as the trial permits; an administrator can "
             "permit more"

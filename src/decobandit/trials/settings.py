@@ -1,57 +1,83 @@
-"""The settings of a trial: problem, policy by name, and the prices of the solved problem.
+"""The settings of a trial: problem, policy by name, and the prices where the dual was solved.
 
 The prices are part of the record. Decisions are recomputed from them, so that a later version of
 the solver, which may find other prices that are as good, does not change a trial under way.
+
+A policy that is made without prices starts at once: the dual is solved for the sake of the bound
+only where that is quick, or asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
+from ..arm import BatchRelaxation
 from ..policies import DEFAULT_POLICY, Context, Policy, check_policies, make_policies
 from ..prices import DualSolution, SolutionRecord, dual_value
-from ..problem import DEFAULT_TIES, Problem, TieRule, refuse_batches, tie_rule
-from ..support import Once
+from ..problem import (
+    DEFAULT_TIES,
+    Problem,
+    TieRule,
+    problem_from_dict,
+    problem_to_dict,
+    tie_rule,
+)
+from ..support import Floats, Once
 from .errors import TrialError
 from .events import canonical, digest
 
 BOUND_TOLERANCE = 1e-9  # relative, of a bound that is computed again
 MAX_ARMS = 1000  # every decision is stored with the numbers of every arm
+QUICK_STATES = 2e8  # states of a pass over all stages, up to which a dual takes a few seconds
+OF_BATCHES = 10.0  # of single pulls that a state of a batch takes as long as
+NO_BOUND = "no bound: the dual was not solved for this trial"
 
 
 @dataclass(frozen=True, eq=False)
 class TrialSettings:
     """Everything that decisions depend on, but for the outcomes."""
 
-    solution: DualSolution
+    solution: DualSolution | None  # None: the policy needs no prices, and no bound was wanted
     policy: str
     ties: TieRule
     seed: int
     parameters: Mapping[str, float] | None = None  # that a tuned policy was tuned to
+    problem: Problem = None  # type: ignore[assignment]  # that of the solution, where there is one
     _multipliers_hash: Once[str] = field(init=False, repr=False)
     _tables_hash: Once[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        prices, everything = self.solution.prices, self.to_dict
-        made = Once(lambda: digest(canonical({"prices": prices.tolist()})))
-        object.__setattr__(self, "_multipliers_hash", made)
+        solution, everything = self.solution, self.to_dict
+        if solution is not None:
+            object.__setattr__(self, "problem", solution.problem)
+            prices = solution.prices
+            made = Once(lambda: digest(canonical({"prices": prices.tolist()})))
+            object.__setattr__(self, "_multipliers_hash", made)
         made = Once(lambda: digest(canonical(everything() | {"seed": None})))
         object.__setattr__(self, "_tables_hash", made)
 
     def __reduce__(self) -> tuple[type[TrialSettings], tuple[object, ...]]:
         parameters = None if self.parameters is None else dict(self.parameters)
-        return TrialSettings, (self.solution, self.policy, self.ties, self.seed, parameters)
+        fixed = (self.solution, self.policy, self.ties, self.seed, parameters, self.problem)
+        return TrialSettings, fixed
 
     @property
-    def problem(self) -> Problem:
-        return self.solution.problem
+    def prices(self) -> Floats | None:
+        """Of every stage, (stages,); None where the dual was not solved."""
+        return None if self.solution is None else self.solution.prices
 
     @property
-    def multipliers_hash(self) -> str:
-        """Of the price of every stage, the deployment's included."""
-        return self._multipliers_hash()
+    def upper_bound(self) -> float | None:
+        """On the expected total reward of any policy; None where the dual was not solved."""
+        return None if self.solution is None else self.solution.upper_bound
+
+    @property
+    def multipliers_hash(self) -> str | None:
+        """Of the price of every stage, the deployment's included; None without prices."""
+        return None if self.solution is None else self._multipliers_hash()
 
     @property
     def tables_hash(self) -> str:
@@ -59,8 +85,13 @@ class TrialSettings:
         return self._tables_hash()
 
     def to_dict(self) -> dict[str, Any]:
+        solution = self.solution
+        if solution is None:
+            fixed: dict[str, Any] = {"problem": problem_to_dict(self.problem), "multipliers": None}
+        else:
+            fixed = SolutionRecord.of(solution).to_dict(search=False)
         return {
-            **SolutionRecord.of(self.solution).to_dict(search=False),
+            **fixed,
             "policy": self.policy,
             "ties": self.ties,
             "seed": self.seed,
@@ -71,23 +102,26 @@ class TrialSettings:
     def from_dict(cls, tree: dict[str, Any]) -> TrialSettings:
         """Read what `to_dict` wrote."""
         # the log calls the settings "plan"
-        solution = SolutionRecord.from_dict(tree).solution("plan")
         ties, seed = tie_rule(tree["ties"]), int(tree["seed"])
-        return cls(solution, tree["policy"], ties, seed, tree["path"])
+        fixed = (tree["policy"], ties, seed, tree["path"])
+        if tree["multipliers"] is None:
+            return cls(None, *fixed, problem_from_dict(tree["problem"], source="plan: problem"))
+        return cls(SolutionRecord.from_dict(tree).solution("plan"), *fixed)
 
     def make_policy(self) -> Policy:
-        """The policy, at the prices of the settings."""
+        """The policy, at the prices of the settings; `TrialError` if it needs some, without any."""
         (policy,) = make_policies(self._context(), [self.policy])
         return policy
 
     def _context(self) -> Context:
-        return Context(
-            self.problem,
-            tol=self.solution.tol,
-            ties=self.ties,
-            parameters=self.parameters,
-            given=self.solution,
-        )
+        settings: dict[str, Any] = {"ties": self.ties, "parameters": self.parameters}
+        if self.solution is None:
+            return Context(self.problem, solver=_no_prices, **settings)
+        return Context(self.problem, tol=self.solution.tol, given=self.solution, **settings)
+
+
+def _no_prices(problem: Problem, tol: float) -> DualSolution:
+    raise TrialError("the policy asks for prices, and the trial has none on record")
 
 
 def make_settings(
@@ -98,33 +132,64 @@ def make_settings(
     seed: int = 0,
     tol: float = 1e-4,
     solution: DualSolution | None = None,
+    bound: bool | None = None,
 ) -> TrialSettings:
-    """Solve the problem, unless a solution is handed in, and choose the policy's price path."""
+    """Make the policy, and solve the dual where it has to be solved.
+
+    bound: whether to solve it for the bound alone; None: where that is quick.
+    """
+    if solution is not None and solution.problem != problem:
+        raise TrialError("the solution is of another problem")
+    context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
+    return settings_from(context, policy=policy, seed=seed, bound=bound)
+
+
+def settings_from(
+    context: Context, *, policy: str, seed: int = 0, bound: bool | None = None
+) -> TrialSettings:
+    """The same, from a context that solves the dual in its own way."""
+    problem = context.problem
     if problem.number_of_arms > MAX_ARMS:
         raise TrialError(
             f"{problem.number_of_arms} arms; a trial has at most {MAX_ARMS}, "
             "because every decision is stored with the numbers of every arm"
         )
     check_policies([policy])
-    refuse_batches(problem, "trials")
-    rule = tie_rule(ties)
-    if solution is not None:
-        # a given solution is checked
-        if solution.problem != problem:
-            raise TrialError("the solution is of another problem")
-        check_bound(solution)
-    context = Context(problem, tol=tol, ties=rule, given=solution)
-    if context.solution.interrupted:
-        raise TrialError("the search for prices was interrupted: no trial was made")
-    # a policy that does not serve this problem says so now
+    if context.given is not None:
+        check_bound(context.given)
+    context = replace(context, solver=partial(_to_the_end, context.solver))
+    # a policy that does not serve this problem says so now, and one that is made from prices has
+    # them solved
     (made,) = make_policies(context, [policy])
     made.refuse_large()
-    return TrialSettings(context.solution, policy, rule, seed, made.record())
+    wanted = is_quick(problem) if bound is None else bound
+    solution = context.solution if context.solved or wanted else None
+    return TrialSettings(solution, policy, context.ties, seed, made.record(), problem)
+
+
+def _to_the_end(
+    solver: Callable[[Problem, float], DualSolution], problem: Problem, tol: float
+) -> DualSolution:
+    solution = solver(problem, tol)
+    if solution.interrupted:
+        raise TrialError("the search for prices was interrupted: no trial was made")
+    return solution
+
+
+def is_quick(problem: Problem) -> bool:
+    """Whether the dual is solved within seconds."""
+    units = OF_BATCHES * problem.units if problem.repeat else 1.0
+    states = len(problem.groups) * problem.stages * problem.most_pulls**2 * units / 6
+    return states <= QUICK_STATES
 
 
 def check_bound(solution: DualSolution) -> None:
     """`TrialError` unless the prices of a solution prove the bound that it claims."""
-    bound = dual_value(solution.problem, solution.prices).value
+    problem, prices = solution.problem, solution.prices
+    if problem.repeat:  # on the states that it was solved with
+        bound = BatchRelaxation(problem, prices, grid=solution.grid).value()
+    else:
+        bound = dual_value(problem, prices).value
     if abs(bound - solution.upper_bound) > BOUND_TOLERANCE * max(1.0, abs(bound)):
         raise TrialError(
             f"the solution claims the bound {solution.upper_bound}, its prices prove {bound}"

@@ -36,11 +36,14 @@ class ShareBlock:
     shares: tuple[float, ...]
 
 
-def share_blocks(arms: Sequence[int], n_arms: int) -> tuple[ShareBlock, ...]:
-    """At most twelve blocks of about equal length; `arms`: the arm of every allocation."""
-    n = len(arms)
-    number = min(MOST_BLOCKS, -(-n // LEAST_LENGTH))
-    ends = np.linspace(0, n, number + 1).round().astype(int).tolist()
+def share_blocks(arms: Sequence[int], n_arms: int, *, whole: int = 1) -> tuple[ShareBlock, ...]:
+    """At most twelve blocks of about equal length; `arms`: the arm of every allocation.
+
+    whole: allocations that a block has all or none of, those of a batch.
+    """
+    n = len(arms) // whole
+    number = min(MOST_BLOCKS, -(-n // (LEAST_LENGTH if whole == 1 else 1)))
+    ends = (whole * np.linspace(0, n, number + 1).round().astype(int)).tolist()
     blocks = []
     for start, end in pairwise(ends):
         counts = np.bincount(np.asarray(arms[start:end], dtype=np.int64), minlength=n_arms)

@@ -6,11 +6,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .._version import __version__
+from .allocations import Allocation
+from .allotments import Allotment
+from .batches import Batch
 from .cancellations import CancellationCount, counted
 from .decider import Decider
 from .decisions import Decision
 from .errors import Conflict
-from .ledger import Allocation, Ledger
+from .ledger import Ledger
 from .limits import TrialLimits
 from .performance import bound_from_here, earned, loss_so_far
 
@@ -152,7 +155,7 @@ class Status:
     next_arm : str | None
         The arm that an ask would allocate now.
     reason : str | None
-        Why this arm.
+        Why this arm, or this batch.
     price : float | None
         Of a pull at this stage.
     arms : tuple[ArmStatus, ...]
@@ -161,12 +164,12 @@ class Status:
         The arm to deploy, at the end of a problem that deploys one.
     earned : float
         Total reward of the recorded outcomes.
-    upper_bound : float
-        On the expected total reward of any policy, at the start.
-    bound_from_here : float
-        On the expected reward of any policy from the stages that are left.
-    loss_so_far : float
-        Shortfall and congestion of the recorded outcomes.
+    upper_bound : float | None
+        On the expected total reward of any policy, at the start; null: the dual was not solved.
+    bound_from_here : float | None
+        On the expected reward of any policy from the stages that are left; null likewise.
+    loss_so_far : float | None
+        Shortfall and congestion of the recorded outcomes; null likewise.
     created_at : str
         ISO 8601, UTC.
     version : str
@@ -183,6 +186,10 @@ class Status:
         Allocations that were cancelled.
     cancellations : tuple[CancellationCount, ...]
         How many of them by each person and of each arm, and why.
+    batches : tuple[Batch, ...]
+        Batches with pending outcomes.
+    next_batch : dict[str, int] | None
+        Pulls of every arm that an ask for a batch would allot now, where arms share batches.
 
     Examples
     --------
@@ -209,9 +216,9 @@ class Status:
     arms: tuple[ArmStatus, ...]
     deployment: str | None
     earned: float
-    upper_bound: float
-    bound_from_here: float
-    loss_so_far: float
+    upper_bound: float | None
+    bound_from_here: float | None
+    loss_so_far: float | None
     created_at: str
     version: str
     seed: int
@@ -220,6 +227,8 @@ class Status:
     limits: TrialLimits
     cancelled: int
     cancellations: tuple[CancellationCount, ...]
+    batches: tuple[Batch, ...]
+    next_batch: dict[str, int] | None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -230,16 +239,18 @@ def summary_of(ledger: Ledger) -> Summary:
     waiting = sum(ledger.open)
     return Summary(
         ledger.trial, ledger.name, ledger.settings.policy, ledger.problem.number_of_arms,
-        ledger.problem.horizon, ledger.used, ledger.used - waiting, waiting, ledger.created_at,
+        ledger.problem.horizon, ledger.used, ledger.told, waiting, ledger.created_at,
         state=ledger.state, open_since=next(iter(ledger.since.values()), None),
     )  # fmt: skip
 
 
 def status_of(ledger: Ledger, decider: Decider) -> Status:
     problem, settings = ledger.problem, ledger.settings
-    told = ledger.used - sum(ledger.open)
-    finished = told == ledger.slots
+    finished = ledger.finished
+    allotment = _next_allotment(ledger, decider)
     decision = _next_decision(ledger, decider)
+    numbers = allotment or decision
+    names = [arm.name for arm in problem.arms]
     keep = finished and problem.terminal is not None
     return Status(
         trial=ledger.trial,
@@ -249,18 +260,18 @@ def status_of(ledger: Ledger, decider: Decider) -> Status:
         pulls_per_stage=problem.pulls_per_stage,
         slots=ledger.slots,
         allocated=ledger.used,
-        told=told,
+        told=ledger.told,
         open=tuple(slot for slot in ledger.allocations.values() if slot.state == "open"),
         remaining=ledger.slots - ledger.used,
         stage=ledger.stage,
         finished=finished,
-        next_arm=None if decision is None else problem.arms[decision.arm].name,
-        reason=None if decision is None else decision.reason,
-        price=None if decision is None else decision.price,
-        arms=_arms(ledger, decision),
-        deployment=problem.arms[decider.deployment(ledger)].name if keep else None,
+        next_arm=None if decision is None else names[decision.arm],
+        reason=None if numbers is None else numbers.reason,
+        price=None if numbers is None else numbers.price,
+        arms=_arms(ledger, numbers),
+        deployment=names[decider.deployment(ledger)] if keep else None,
         earned=earned(ledger),
-        upper_bound=settings.solution.upper_bound,
+        upper_bound=settings.upper_bound,
         bound_from_here=bound_from_here(ledger, decider),
         loss_so_far=loss_so_far(ledger, decider),
         created_at=ledger.created_at,
@@ -269,13 +280,19 @@ def status_of(ledger: Ledger, decider: Decider) -> Status:
         head=ledger.head,
         state=ledger.state,
         limits=ledger.limits,
-        cancelled=len(ledger.cancellations),
+        cancelled=ledger.cancelled,
         cancellations=counted(ledger.cancellations),
+        batches=tuple(batch for batch in ledger.batches.values() if batch.state == "open"),
+        next_batch=None if allotment is None else dict(zip(names, allotment.counts, strict=True)),
     )
 
 
+def _asks_are_served(ledger: Ledger) -> bool:
+    return ledger.used < ledger.slots and ledger.state == "running"
+
+
 def _next_decision(ledger: Ledger, decider: Decider) -> Decision | None:
-    if ledger.used >= ledger.slots or ledger.state != "running":
+    if ledger.problem.repeat or not _asks_are_served(ledger):
         return None
     try:
         return decider.decide(ledger)
@@ -283,7 +300,13 @@ def _next_decision(ledger: Ledger, decider: Decider) -> Decision | None:
         return None
 
 
-def _arms(ledger: Ledger, decision: Decision | None) -> tuple[ArmStatus, ...]:
+def _next_allotment(ledger: Ledger, decider: Decider) -> Allotment | None:
+    if not ledger.problem.repeat or not _asks_are_served(ledger):
+        return None
+    return decider.allot(ledger)
+
+
+def _arms(ledger: Ledger, decision: Decision | Allotment | None) -> tuple[ArmStatus, ...]:
     def term(name: str, k: int) -> float | None:
         values: tuple[float, ...] | None = getattr(decision, name, None)
         return None if values is None else values[k]

@@ -1,7 +1,8 @@
 """One trial: ask for the next arm, record outcomes, look at the state.
 
 The horizon is a hard limit. Outcomes may be recorded late and in any order; while some are pending,
-the policy averages over them (`decisions.py`).
+the policy averages over them (`decisions.py`). A trial allocates single pulls (`recording.py`) or
+whole stages (`batch_requests.py`).
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from ..bounds import Episode
 from ..prices import DualSolution
 from ..problem import Problem
 from ..support import Once
+from .allocations import Allocation
+from .batch_requests import Batches
 from .cancellations import CancellationCount, counted
 from .database import Store
 from .decider import decider_of
 from .event_log import event_log_of
 from .events import Event
 from .export import export_parts, export_text, exported_event, outcomes_text
-from .ledger import Allocation, Ledger
+from .ledger import Ledger
 from .performance import episode_of
 from .recording import Recording
 from .replay import Replay, replayed
@@ -32,7 +35,7 @@ from .turns import turns_of
 from .verification import Verification, check_trial
 
 
-class Trial(Recording):
+class Trial(Recording, Batches):
     """A handle on one trial: cheap, safe to share between threads, always up to date.
 
     Attributes
@@ -80,14 +83,11 @@ class Trial(Recording):
         return self.settings
 
     @property
-    def solution(self) -> DualSolution:
-        """The prices, and the bound that they certify."""
+    def solution(self) -> DualSolution | None:
+        """The prices, and the bound that they certify; None where the dual was not solved."""
         return self.settings.solution
 
     # -- reading -----------------------------------------------------------------------------
-
-    def _ledger(self) -> Ledger:
-        return self._event_log.read(self.id)
 
     def status(self) -> Status:
         """Counts, posterior, the next decision, and the bounds."""

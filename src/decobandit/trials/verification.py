@@ -17,6 +17,7 @@ from .errors import Damaged
 from .event_log import Head, event_log_of, stored_pages, trial_id
 from .events import GENESIS, Event, StoredEvent, chained
 from .ledger import Ledger
+from .settings import NO_BOUND
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class Verification(CheckResult):
     problems : tuple[str, ...]
         What was found.
     remarks : tuple[str, ...]
-        What is worth a look, and no proof of a change: times that run backwards.
+        What is worth a look, and no proof of a change: times that run backwards, a trial without
+        a bound.
     given_head_event : int | None
         Position of the event whose hash is the head that was given; null if none was given, or it
         is nowhere.
@@ -116,8 +118,11 @@ class LogCheck:
 
     def result(self) -> Verification:
         """What was found."""
+        remarks = list(self.remarks)
+        if self.hashes and self.ledger is not None and self.ledger.settings.solution is None:
+            remarks.append(NO_BOUND)
         found = Verification(
-            self.trial, len(self.hashes), self._previous, tuple(self.problems), tuple(self.remarks)
+            self.trial, len(self.hashes), self._previous, tuple(self.problems), tuple(remarks)
         )
         given = self._given_head
         if given is None:

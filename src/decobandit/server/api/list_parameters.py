@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import Query
 
-from ...trials.ledger import AllocationState
+from ...trials.allocations import AllocationState
 from ...trials.paging import MAX_PAGE, Page
 
 _KEY = r"^[^\x00-\x1f\x7f]{1,100}$"

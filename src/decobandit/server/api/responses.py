@@ -14,6 +14,8 @@ from ...designs.forecasts import PolicyForecast
 from ...trials import (
     Allocation,
     ArmStatus,
+    Batch,
+    BatchArm,
     CancellationCount,
     Event,
     Replay,
@@ -91,6 +93,33 @@ class BlindAllocation(Out):
     subject: str | None = Field(description="Who or what it is for, where the ask named one.")
 
 
+class BlindBatchArm(Out):
+    """What an arm has of a batch, to an operator."""
+
+    arm: str = Field(description="Code of the arm.")
+    pulls: int = Field(description="Pulls allotted to it.")
+    share: float = Field(description="The same as a proportion of the batch.")
+    pending: int = Field(description="Pulls without an outcome yet.")
+
+
+class BlindBatch(Out):
+    """A batch, to an operator: how many pulls each arm gets, by its code."""
+
+    id: str = Field(description="Random.")
+    state: str = Field(description="open, told or cancelled.")
+    pulls: int = Field(description="Of all arms.")
+    pending: int = Field(description="Pulls without an outcome yet.")
+    arms: list[BlindBatchArm] = Field(description="In the order of their codes.")
+    subject: str | None = Field(description="Who or what it is for, where the ask named it.")
+    note: str | None = Field(description="What was noted with the ask.")
+
+
+class BlindBatches(Paged):
+    """Batches, to an operator."""
+
+    batches: list[BlindBatch] = Field(description="In the order in which they were made.")
+
+
 class BlindStatus(BlindTrial):
     """A trial, to an operator."""
 
@@ -113,17 +142,20 @@ SummaryOut = model_of(Summary, "SummaryOut", base=BlindTrial)
 AllocationOut = model_of(
     Allocation, "AllocationOut", base=BlindAllocation, types={"outcome": Literal[0, 1] | None}
 )
+BatchArmOut = model_of(BatchArm, "BatchArmOut")
+BatchOut = model_of(Batch, "BatchOut", types={"arms": list[BatchArmOut]})  # type: ignore[valid-type]
 ArmOut = model_of(ArmStatus, "ArmOut")
 LimitsOut = model_of(TrialLimits, "LimitsOut")
 CancellationOut = model_of(CancellationCount, "CancellationOut", types={"reasons": list[str]})
 _STALE = "Ids of pending allocations that are older than the server's limit, the oldest first."
+_BATCHES = {"batches": list[BatchOut]}  # type: ignore[valid-type]
 _PARTS = {"open": list[AllocationOut], "arms": list[ArmOut]}  # type: ignore[valid-type]
 _REPORT = {"limits": LimitsOut, "cancellations": list[CancellationOut]}  # type: ignore[valid-type]
 StatusOut = model_of(
     Status,
     "StatusOut",
     doc="A trial, in full.",
-    types=_PARTS | _REPORT | {"bound_from_here": float | None, "loss_so_far": float | None},
+    types=_PARTS | _REPORT | _BATCHES,
     more={"stale": (list[str], _STALE)},
 )
 _REPORT_PARTS = {
@@ -138,7 +170,7 @@ _REPORT_PARTS = {
 ReportOut = model_of(
     TrialReport,
     "ReportOut",
-    types=_REPORT_PARTS | {"bound_from_here": float | None, "loss_so_far": float | None},
+    types=_REPORT_PARTS,
 )
 WhyOut = model_of(
     Status,
@@ -195,6 +227,14 @@ class AllocationsOut(Paged):
     """Allocations."""
 
     allocations: list[AllocationOut] = Field(  # type: ignore[valid-type]
+        description="In the order in which they were made."
+    )
+
+
+class BatchesOut(Paged):
+    """Batches."""
+
+    batches: list[BatchOut] = Field(  # type: ignore[valid-type]
         description="In the order in which they were made."
     )
 

@@ -1,6 +1,7 @@
 """The routes of the API: parse, call one function, render.
 
-Those of `allocations.py`, `lifecycle.py`, `people.py` and `reports.py` are on the same router.
+Those of `allocations.py`, `batches.py`, `lifecycle.py`, `people.py` and `reports.py` are on the
+same router.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ..errors import ApiError
 from ..long_work import refusals
 from ..middleware.probes import Probe
 from ..new_trials import start_trial
-from . import allocations, lifecycle, people, reports  # noqa: F401  # their routes
+from . import allocations, batches, lifecycle, people, reports  # noqa: F401  # their routes
 from . import responses as out
 from . import schemas as sent
 from .api_router import router
@@ -38,7 +39,7 @@ from .arguments import (
     masked,
 )
 from .list_parameters import AfterAllocation, AfterEvent, AfterTrial, Limit, State, next_key
-from .problems import checked_problem
+from .problems import checked_problem, most_stages
 from .record_models import Out
 
 __all__ = ["router"]
@@ -80,8 +81,10 @@ async def ready(request: Request) -> Response:
 async def trial_create(request: Request, _: Caller, body: sent.CreateIn) -> Out:
     """Solve a problem and start a trial of it."""
     with refusals():
-        problem = await run_in_threadpool(checked_problem, body.problem, request.app.state.limits)
         check_policies([body.policy], places=False)
+        limits = request.app.state.limits
+        most = most_stages(body.policy, limits, bound=body.bound)
+        problem = await run_in_threadpool(checked_problem, body.problem, limits, most_stages=most)
         trial = await start_trial(
             request,
             problem,
@@ -90,6 +93,7 @@ async def trial_create(request: Request, _: Caller, body: sent.CreateIn) -> Out:
             seed=body.seed,
             tol=body.tol,
             ties=body.ties,
+            bound=body.bound,
             max_open=body.max_open,
             max_cancelled=body.max_cancelled,
         )

@@ -9,10 +9,13 @@ from pydantic_core import PydanticCustomError
 
 from ...policies import COMPARED_POLICIES, DEFAULT_POLICY
 from ...problem import MAX_NAME, ProblemTable
+from ...trials.batch_requests import MAX_COUNT
 from ...trials.limits import MAX_LIMIT
 from ...trials.requests import MAX_SUBJECT, MAX_TEXT
+from ...trials.settings import MAX_ARMS
 from ..tokens import DEFAULT_DAYS, MAX_DAYS, NAME_PATTERN, Role
 
+MAX_ROWS = 100_000  # of one request
 KEY_PATTERN = r"^[ -~]{1,100}$"
 Ties = Literal["least-pulled", "most-pulled", "first", "last", "random"]
 
@@ -23,14 +26,22 @@ class In(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
 
-def _whole(value: object) -> object:
-    # True == 1 and 1.0 == 1 in Python, but neither is what a form sends
-    if type(value) is not int:
-        raise PydanticCustomError("outcome", "must be 0 or 1")
-    return value
+_OUTCOMES: dict[object, int] = {"good": 1, "bad": 0}
 
 
-Outcome = Annotated[Literal[0, 1], BeforeValidator(_whole)]
+def _outcome(value: object) -> object:
+    # 1.0 == 1 in Python, but is not what a client means
+    if type(value) in (int, bool) and value in (0, 1):
+        return int(value)
+    if isinstance(value, str) and value in _OUTCOMES:
+        return _OUTCOMES[value]
+    raise PydanticCustomError("outcome", "must be 0 or 1, true or false, or a name of these")
+
+
+Outcome = Annotated[
+    Literal[0, 1],
+    BeforeValidator(_outcome, json_schema_input_type=Literal[0, 1, True, False, "good", "bad"]),
+]
 Key = Annotated[
     str | None,
     Field(
@@ -58,6 +69,11 @@ class CreateIn(In):
     seed: int | None = Field(default=None, ge=0, le=2**63 - 1, description="Of the draws.")
     tol: float = Field(default=1e-4, ge=1e-6, le=0.1, description="Relative gap of the prices.")
     ties: Ties = Field(default="least-pulled", description="How ties are broken.")
+    bound: bool | None = Field(
+        default=None,
+        description="Whether to solve the dual for the bound alone, for a policy that is made "
+        "without prices; by default where that is quick.",
+    )
     max_open: int | None = Field(
         default=None, ge=1, le=MAX_LIMIT, description="Allocations that may be pending."
     )
@@ -89,7 +105,7 @@ class AskIn(Keyed):
 class OutcomeIn(Keyed):
     """The outcome of an allocation."""
 
-    outcome: Outcome = Field(description="1 is good, 0 is bad.")
+    outcome: Outcome = Field(description="1, true or good; 0, false or bad.")
 
 
 class MaybeReasonIn(Keyed):
@@ -107,6 +123,61 @@ class ReasonIn(Keyed):
 class CorrectIn(OutcomeIn):
     """Another outcome of an allocation, and why."""
 
+    reason: Reason = Field(description="Kept in the log.")
+
+
+class CountIn(In):
+    """Outcomes of one arm."""
+
+    good: int = Field(ge=0, le=MAX_COUNT, description="Good outcomes.")
+    pulls: int = Field(ge=0, le=MAX_COUNT, description="Outcomes in all, good and bad.")
+
+
+class RowIn(In):
+    """The outcome of one pull."""
+
+    arm: Name = Field(description="Name of the arm; to an operator, its code.")
+    outcome: Outcome = Field(description="1, true or good; 0, false or bad.")
+
+
+Counts = Annotated[
+    dict[Name, CountIn | Annotated[str, Field(max_length=50)]],
+    Field(
+        description="Outcomes by name of the arm (to an operator, its code): good and pulls, or "
+        "the text good/pulls.",
+        min_length=1,
+        max_length=MAX_ARMS,
+    ),
+]
+
+
+class _Counted(Keyed):
+    """Base of requests with counts."""
+
+    counts: Counts | None = None
+
+    def by_arm(self) -> dict[str, str | tuple[int, int]] | None:
+        """Good outcomes and outcomes by arm, as `Trial.tell_batch` takes them."""
+        if self.counts is None:
+            return None
+        return {
+            arm: own if isinstance(own, str) else (own.good, own.pulls)
+            for arm, own in self.counts.items()
+        }
+
+
+class BatchOutcomesIn(_Counted):
+    """Outcomes of a batch: counts, or one row for each."""
+
+    rows: list[RowIn] | None = Field(
+        default=None, min_length=1, max_length=MAX_ROWS, description="Instead of counts."
+    )
+
+
+class CorrectBatchIn(_Counted):
+    """Other outcomes of some arms of a batch, and why."""
+
+    counts: Counts
     reason: Reason = Field(description="Kept in the log.")
 
 

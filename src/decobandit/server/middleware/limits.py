@@ -51,6 +51,7 @@ class Limits:
     body_seconds: float = 20.0  # from the first byte of a body to the last
     max_arms: int = 200
     max_horizon: int = 2000
+    max_light_horizon: int = 50_000  # of a policy that needs neither prices nor tables
     solves: int = 2  # plans at once, and so many new trials, and replays; one of each person
     waiting: int = 20  # of each kind, for the ones under way
     waiting_per_person: int = 4

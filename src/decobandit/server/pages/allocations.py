@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from ...trials.ledger import AllocationState
+from ...trials.allocations import AllocationState
 from ...trials.log_pages import ledger_of, matching, numbers_of, page_of_allocations
 from ...trials.staleness import stale_ids
 from ..auth import allow

@@ -17,6 +17,7 @@ from ..auth import EVERYBODY, allow
 from ..errors import ApiError
 from ..sessions import COOKIE, cookie_of
 from . import allocations as allocation_pages
+from . import batches as batch_pages
 from . import lifecycle as lifecycle_pages
 from . import people as people_pages
 from . import plan as plan_pages
@@ -137,6 +138,7 @@ router.include_router(result_pages.router)
 router.include_router(lifecycle_pages.router)
 router.include_router(people_pages.router)
 router.include_router(allocation_pages.router)
+router.include_router(batch_pages.router)
 
 
 # -- everything else ----------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from ...trials import Allocation, Damaged, Event, Replay, Trial, open_trial
 from ...trials.ledger import Ledger
 from ...trials.log_pages import ledger_of, matching, numbers_of
+from ...trials.performance import has_episode
 from ...trials.replay import replayed
 from ...trials.staleness import stale_ids
 from ...trials.verification import check_trial
@@ -215,7 +216,7 @@ def why(request: Request, trial: Opened) -> Response:
         trial=trial,
         status=status,
         what=describe_decision(status) if status.next_arm else "",
-        stages=trial.episode().stages,
+        stages=trial.episode().stages if has_episode(trial.settings) else 0,
         plotly=_plotly_address(),
     )
     answer.headers["Content-Security-Policy"] = INLINE_STYLES  # plotly writes its own styles
@@ -229,7 +230,7 @@ async def why_figures(
 ) -> Response:
     """The figures; `expected` adds the expected loss of the policy, which may take longer."""
     saw(request, trial)
-    if expected and not _expected_losses.known(trial):
+    if expected and has_episode(trial.settings) and not _expected_losses.known(trial):
         long_work: LongWork = request.app.state.long_work
         line = await long_work.run(request, "plan", expected_loss, trial.settings)
         _expected_losses.keep(trial, line)
@@ -238,12 +239,9 @@ async def why_figures(
 
 def _figures(trial: Trial, dark: bool, expected: bool) -> Response:
     line = _expected_losses.of(trial) if expected else None
-    return JSONResponse(
-        {
-            "decision": decision_figure(trial.status(), dark=dark),
-            "path": path_figure(trial.episode(), line, dark=dark),
-        }
-    )
+    known = has_episode(trial.settings)
+    path = path_figure(trial.episode(), line, dark=dark) if known else None
+    return JSONResponse({"decision": decision_figure(trial.status(), dark=dark), "path": path})
 
 
 # -- audit --------------------------------------------------------------------------------------
@@ -334,6 +332,10 @@ def _summary(event: Event, arms: dict[str, str]) -> str:
         return str(data["why"])
     if event.kind == "created":
         return f"policy {data['plan']['policy']}"
+    if event.kind == "batch_asked":
+        return ", ".join(f"{arm} {pulls}" for arm, pulls in data["counts"].items() if pulls)
+    if "counts" in data:
+        return ", ".join(f"{arm} {good}/{n}" for arm, (good, n) in data["counts"].items())
     arm, reason = arms.get(data.get("allocation", ""), ""), data.get("reason", "")
     if "outcome" in data:
         arm = f"{arm}: {'good' if data['outcome'] else 'bad'}"

@@ -1,0 +1,133 @@
+"""Batches on the command line: outcomes as counts, from options or a CSV file; how they look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .options import AsJson, shown
+from .output import print_json
+from .tables import print_table
+from .taking import option, options_of, with_options
+from .trial_access import takes_trial
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..trials import Batch, Trial
+
+AsBatch = Annotated[
+    bool, typer.Option("--batch", help="Allot the whole stage: so many pulls of every arm.")
+]
+CountsText = Annotated[
+    str | None, shown("ARM=GOOD/PULLS,...", "Outcomes of a batch: control=30/50,new=25/50.")
+]
+
+
+@dataclass(frozen=True)
+class GivenOutcomes:
+    """Outcomes of a batch, as options give them."""
+
+    counts: str | None
+    data: Path | None
+    columns: dict[str, str]
+
+    @property
+    def there(self) -> bool:
+        """Whether any were given."""
+        return self.counts is not None or self.data is not None
+
+    def read(self, here: Trial) -> dict[str, str | tuple[int, int]]:
+        """Good outcomes and pulls by arm; a refusal in one line."""
+        if (self.counts is None) == (self.data is None):
+            raise typer.BadParameter("give the outcomes of a batch by --counts or by --data")
+        if self.counts is not None:
+            return _pairs(self.counts)
+        assert self.data is not None
+        from ..problem import read_outcomes
+
+        state = read_outcomes(here.problem, self.data, **self.columns)
+        own = zip(here.problem.arms, state.good, state.pulls, strict=True)
+        found: dict[str, str | tuple[int, int]] = {
+            arm.name: (good, pulls) for arm, good, pulls in own if pulls
+        }
+        if not found:
+            raise typer.BadParameter(f"{self.data}: there are no outcomes in it")
+        return found
+
+
+def outcomes_from(
+    counts: CountsText = None,
+    data: Annotated[
+        Path | None,
+        shown("CSV", "Outcomes of a batch: one per row, or good outcomes and pulls of an arm."),
+    ] = None,
+    arm_column: Annotated[str, shown("NAME", "Column of --data with the arm.")] = "arm",
+    outcome_column: Annotated[
+        str, shown("NAME", "Column with the outcome of one pull: good or bad, 1 or 0.")
+    ] = "outcome",
+    good_column: Annotated[
+        str, shown("NAME", "Where there is no such column: good outcomes of an arm.")
+    ] = "good",
+    pulls_column: Annotated[
+        str, shown("NAME", "With the good outcomes: all outcomes of the arm.")
+    ] = "pulls",
+) -> GivenOutcomes:
+    """Outcomes of a batch by counts, or by a file."""
+    columns = {
+        "arm_column": arm_column, "outcome_column": outcome_column,
+        "good_column": good_column, "pulls_column": pulls_column,
+    }  # fmt: skip
+    return GivenOutcomes(counts, data, columns)
+
+
+def takes_outcomes(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command on a trial the outcomes of a batch as its second argument."""
+    own = options_of(outcomes_from)
+
+    def run(here: Trial, **given: Any) -> Any:
+        made = outcomes_from(**{each.name: given.pop(each.name) for each in own})
+        return command(here, made, **given)
+
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    return with_options(run, [option("here", object), *options_of(command, after=2), *own])
+
+
+def _pairs(text: str) -> dict[str, str | tuple[int, int]]:
+    found: dict[str, str | tuple[int, int]] = {}
+    for part in text.split(","):
+        arm, equals, pair = part.rpartition("=")
+        if not equals or not arm.strip():
+            raise typer.BadParameter(f"--counts: {part!r}; must be ARM=GOOD/PULLS")
+        if arm.strip() in found:
+            raise typer.BadParameter(f"--counts: {arm.strip()!r} is named twice")
+        found[arm.strip()] = pair.strip()
+    return found
+
+
+@takes_trial
+def batches(here: Trial, as_json: AsJson = False) -> None:
+    """List the batches of a trial, the oldest first."""
+    found = here.batches()
+    if as_json:
+        print_json({"batches": [batch.to_dict() for batch in found]})
+    else:
+        _print_batches(found)
+
+
+def _print_batches(found: Sequence[Batch]) -> None:
+    if not found:
+        print("no batches yet: deco trial ask TRIAL --batch")
+        return
+    rows = [
+        [
+            one.id, str(one.stage), str(one.pulls), str(one.told), str(one.pending),
+            str(one.pulls - one.told - one.pending), one.state, one.subject or "",
+        ]
+        for one in found
+    ]  # fmt: skip
+    titles = ["batch", "stage", "pulls", "told", "pending", "cancelled", "state", "subject"]
+    print_table("", titles, rows, text=["batch", "state", "subject"])

@@ -1,0 +1,121 @@
+"""The page of a trial's batches: allot the next stage, record counts, give up the rest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from ...trials import Batch, Trial
+from ...trials.codes import in_order
+from ...trials.log_pages import ledger_of, page_of_allocations
+from ...trials.staleness import stale_ids
+from ..auth import EVERYBODY, allow
+from ..errors import ApiError
+from ..principal import Principal
+from .rendering import Form, PageRoute, Sent, go, page
+from .trial import Opened, saw
+
+BATCHES_PER_PAGE = 50
+MAX_OPEN = 20  # with forms on one page, the oldest first
+
+router = APIRouter(prefix="/trials/{trial}/batches", route_class=PageRoute, include_in_schema=False)
+BatchId = Annotated[str, Path(max_length=100)]
+
+
+@router.get("")
+@allow(*EVERYBODY)
+def batches(
+    request: Request,
+    trial: Opened,
+    after: Annotated[str | None, Query(max_length=100)] = None,
+) -> Response:
+    """Batches with pending outcomes, and all of them in the order in which they were made."""
+    caller, ledger = request.state.principal, ledger_of(trial.store, trial.id)
+    saw(request, trial)
+    waiting = [batch for batch in ledger.batches.values() if batch.state == "open"]
+    found = page_of_allocations(ledger.batches, after=after, limit=BATCHES_PER_PAGE)
+    return page(
+        request,
+        "batches.html.j2",
+        trial=trial,
+        state=ledger.state,
+        free=ledger.used < ledger.slots,
+        finished=ledger.finished,
+        single=bool(ledger.allocations),
+        status=None if caller.blinded else trial.status_at(ledger),
+        waiting=[_shown_to(caller, batch, trial) for batch in waiting[:MAX_OPEN]],
+        others=max(0, len(waiting) - MAX_OPEN),
+        batches=[_shown_to(caller, batch, trial) for batch in found.items],
+        next=found.next,
+        first=after is None,
+        stale=set(stale_ids(ledger.since, request.app.state.limits.stale_after)),
+    )
+
+
+def _shown_to(caller: Principal, batch: Batch, trial: Trial) -> Batch:
+    """A batch; blinded people see codes of its arms in their order, and no outcomes or reasons."""
+    if not caller.blinded:
+        return batch
+    arms = [replace(one, arm=trial.codes[one.arm], good=0, bad=0) for one in batch.arms]
+    ordered = tuple(sorted(arms, key=lambda one: in_order(one.arm)))
+    return replace(batch, arms=ordered, reason="", change_reason=None)
+
+
+@router.post("")
+@allow("admin", "operator")
+def ask(request: Request, trial: Opened, form: Sent) -> Response:
+    """Allot the next stage."""
+    trial.ask_batch(
+        subject=form.text("subject"), note=form.text("note"), key=form.key,
+        by=request.state.principal.name,
+    )  # fmt: skip
+    return _back(trial)
+
+
+@router.post("/{batch}/outcomes")
+@allow("admin", "operator")
+def tell(request: Request, trial: Opened, batch: BatchId, form: Sent) -> Response:
+    """Record outcomes as counts."""
+    caller = request.state.principal
+    trial.tell_batch(batch, _counts(form), key=form.key, by=caller.name, by_code=caller.blinded)
+    return _back(trial)
+
+
+@router.post("/{batch}/cancel")
+@allow("admin", "operator")
+def cancel(request: Request, trial: Opened, batch: BatchId, form: Sent) -> Response:
+    """Cancel what is pending."""
+    by = request.state.principal.name
+    trial.cancel_batch(batch, reason=form.reason, key=form.key, by=by)
+    return _back(trial)
+
+
+@router.post("/{batch}/correct")
+@allow("admin")
+def correct(request: Request, trial: Opened, batch: BatchId, form: Sent) -> Response:
+    """Replace recorded outcomes."""
+    by = request.state.principal.name
+    trial.correct_batch(batch, _counts(form), reason=form.reason, key=form.key, by=by)
+    return _back(trial)
+
+
+def _back(trial: Trial) -> Response:
+    return go(f"/trials/{trial.id}/batches")
+
+
+def _counts(form: Form) -> dict[str, str]:
+    """Good outcomes and outcomes of the arms whose fields were filled in."""
+    fields = [form.all(name) for name in ("arm", "good", "pulls")]
+    if len({len(each) for each in fields}) > 1:
+        raise ApiError(422, "invalid", "the form is malformed")
+    found = {}
+    for arm, good, pulls in zip(*fields, strict=True):
+        if good.strip() or pulls.strip():
+            if not (good.strip() and pulls.strip()):
+                raise ApiError(422, "invalid", f"{arm}: give good outcomes and all outcomes")
+            found[arm] = f"{good.strip()}/{pulls.strip()}"
+    if not found:
+        raise ApiError(422, "invalid", "give the outcomes of an arm at least")
+    return found

@@ -1,0 +1,116 @@
+"""How the pulls of a whole stage are shared among arms, while outcomes may be pending.
+
+Problems with `repeat` ask the policy for pulls of every arm (`Policy.allot_many`):
+
+    nothing pending   what the policy allots in the state of the trial
+    pending           the policy is asked in the states that the pending outcomes can lead to, given
+                      the recorded ones: in all of them up to 256, else in as many draws. The mean
+                      of its allotments is given, in whole units: those of largest remainder first
+    drawn             a policy that draws is asked once, after the pending outcomes were drawn
+
+Pulls of a batch that were cancelled after others had outcomes count as pending for ever: they have
+used their stage, and tables know only states with all pulls of a stage.
+
+Other problems pull different arms: the batch has the arms that single asks would give one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..policies import Policy
+from . import explanation
+from .decisions import Decision, decide
+from .pending import Floats, PendingState, drawn_state, expected_rewards, ways
+
+
+@dataclass(frozen=True)
+class Allotment:
+    """Pulls of every arm at a stage, and the numbers that it comes from."""
+
+    counts: tuple[int, ...]
+    stage: int
+    price: float | None  # of a pull at this stage; None: no dual was solved
+    expected_reward: tuple[float, ...]  # of one pull of every arm
+    reason: str
+    index: tuple[float, ...] | None = None  # arms have none in a batch
+    value_of_information: tuple[float, ...] | None = None
+
+
+def allot(
+    policy: Policy,
+    pending: PendingState,
+    prices: Floats | None,
+    *,
+    draws: Callable[[], np.random.Generator],
+) -> Allotment:
+    """The whole next stage. `draws` gives the random numbers of the stage, anew each time."""
+    problem = policy.problem
+    pending.check(problem)
+    if not problem.repeat:
+        return _one_by_one(policy, pending, prices, draws)
+    counts, drawn = _shared(policy, pending, draws())
+    price = None if prices is None else float(prices[pending.stage]) / problem.unit
+    names = [arm.name for arm in problem.arms]
+    return Allotment(
+        counts,
+        pending.stage,
+        price,
+        tuple(expected_rewards(problem, pending).tolist()),
+        explanation.sentence(
+            explanation.shared(dict(zip(names, counts, strict=True)), policy.name),
+            explanation.drawn_first(sum(pending.open))
+            if policy.randomised
+            else explanation.averaged(sum(pending.open), drawn),
+            explanation.compared(price) if price is not None and policy.at_fixed_prices else "",
+        ),
+    )
+
+
+def _one_by_one(
+    policy: Policy,
+    pending: PendingState,
+    prices: Floats | None,
+    draws: Callable[[], np.random.Generator],
+) -> Allotment:
+    """Different arms, each as a single ask would give it."""
+    problem, found = policy.problem, list[Decision]()
+    for _ in range(problem.pulls_per_stage):
+        found.append(decide(policy, pending, prices, rng=draws()))
+        pending = replace(pending, taken=(*pending.taken, found[-1].arm))
+    taken = {each.arm for each in found}
+    counts = tuple(int(arm in taken) for arm in range(problem.number_of_arms))
+    first = found[0]
+    reason = " | ".join(each.reason for each in found)
+    return Allotment(
+        counts, first.stage, first.price, first.expected_reward, reason, first.index,
+        first.value_of_information,
+    )  # fmt: skip
+
+
+def _shared(
+    policy: Policy, pending: PendingState, rng: np.random.Generator
+) -> tuple[tuple[int, ...], int]:
+    """Pulls of every arm, and how many draws of pending outcomes they are the mean of."""
+    problem, stage = policy.problem, pending.stage
+    if policy.randomised:
+        state = drawn_state(problem, pending, rng)
+        return policy.allot(stage, state, rng), 0
+    states, drawn = ways(problem, pending, rng, policy.most_ways)
+    chances = np.array([chance for _, chance in states])
+    good = np.array([state.good for state, _ in states])
+    pulls = good + np.array([state.bad for state, _ in states])
+    own = policy.allot_many(stage, pulls, good, rng)
+    units = whole_units(chances @ own / problem.unit, problem.units)
+    return tuple(problem.unit * n for n in units), policy.most_ways * drawn
+
+
+def whole_units(mean: Floats, total: int) -> list[int]:
+    """Whole numbers that sum to `total`, next to these: the largest remainders are rounded up."""
+    floor = np.floor(mean + 1e-9).astype(int)
+    order = np.argsort(-np.round(mean - floor, 9), kind="stable")  # of equal ones the first
+    floor[order[: total - int(floor.sum())]] += 1
+    return [int(n) for n in floor]

@@ -1,0 +1,514 @@
+"""Trials in batches: whole stages allotted at once, outcomes as counts, on every database."""
+
+import json
+import math
+import random
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from decobandit import make_policy
+from decobandit.problem import Arm, Beta, Problem, Reward, State, Terminal, read_outcomes
+from decobandit.trials import (
+    Batch,
+    Trial,
+    create_trial,
+    open_store,
+    open_trial,
+    outcomes_csv,
+    replay_export,
+    verify_export,
+)
+from decobandit.trials.allotments import allot, whole_units
+from decobandit.trials.errors import (
+    Closed,
+    Conflict,
+    Damaged,
+    LimitReached,
+    NoFreeSlot,
+    NotFound,
+    TrialError,
+)
+from decobandit.trials.events import Event, new_event
+from decobandit.trials.ledger import Ledger
+from decobandit.trials.pending import PendingState
+from helpers.nursery import Nursery
+
+pytest_plugins = ["helpers.databases"]
+
+ARMS = tuple(
+    Arm(name=name, prior=Beta(good, bad), reward=Reward(good=2.0, bad=-1.0))
+    for name, good, bad in (("a", 1.0, 1.0), ("b", 2.0, 1.5), ("c", 3.0, 4.0))
+)
+SHARED = Problem(arms=ARMS, horizon=4, pulls_per_stage=6, repeat=True, unit=2)
+DIFFERENT = Problem(arms=ARMS, horizon=4, pulls_per_stage=2)
+GONE = {"reason": "the hour is over"}
+
+
+@pytest.fixture
+def trial(db: str) -> Any:
+    with open_store(db) as store:
+        yield create_trial(SHARED, policy="deco", name="shop", db=store, seed=7)
+
+
+def pulls(batch: Batch) -> tuple[int, ...]:
+    return tuple(one.pulls for one in batch.arms)
+
+
+def whole(batch: Batch, good: int = 0) -> dict[str, tuple[int, int]]:
+    """Counts of all that is pending, with at most `good` good ones of each arm."""
+    return {one.arm: (min(good, one.pending), one.pending) for one in batch.arms if one.pending}
+
+
+def by_hand(events: list[Event]) -> dict[str, Counter[str]]:
+    """Good, bad and pending pulls of every arm, from the bodies of the events alone."""
+    allotted: dict[str, Counter[str]] = {}
+    told: dict[str, dict[str, tuple[int, int]]] = {}
+    closed: dict[str, bool] = {}
+    for event in (json.loads(each.body) for each in events):
+        data, kind = event["data"], event["kind"]
+        if kind == "batch_asked":
+            allotted[data["batch"]] = Counter(data["counts"])
+            told[data["batch"]] = {}
+        elif kind == "batch_told":
+            for arm, (good, n) in data["counts"].items():
+                before = told[data["batch"]].get(arm, (0, 0))
+                told[data["batch"]][arm] = (before[0] + good, before[1] + n)
+        elif kind == "batch_corrected":
+            told[data["batch"]] |= {arm: tuple(pair) for arm, pair in data["counts"].items()}
+        elif kind == "batch_cancelled":
+            closed[data["batch"]] = True
+    found: dict[str, Counter[str]] = {name: Counter() for name in ("good", "bad", "open")}
+    for batch, counts in told.items():
+        for arm in allotted[batch]:
+            good, n = counts.get(arm, (0, 0))
+            found["good"][arm] += good
+            found["bad"][arm] += n - good
+            found["open"][arm] += 0 if closed.get(batch) else allotted[batch][arm] - n
+    return found
+
+
+# -- the whole life -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["deco", "thompson", "greedy", "bayes-ucb"])
+@pytest.mark.parametrize("problem", [SHARED, DIFFERENT], ids=["shared", "different arms"])
+def test_the_whole_life_of_a_trial_in_batches(db: str, policy: str, problem: Problem) -> None:
+    rng = random.Random(5)
+    with open_store(db) as store:
+        trial = create_trial(problem, policy=policy, name="shop", db=store, seed=3)
+        for stage in range(problem.horizon):
+            batch = trial.ask_batch(subject=f"hour {stage}", note="planned")
+            assert sum(pulls(batch)) == problem.pulls_per_stage == batch.pending
+            assert math.isclose(sum(one.share for one in batch.arms), 1.0)
+            assert all(one.pulls % problem.unit == 0 for one in batch.arms)
+            assert batch.stage == stage
+            while trial.batch(batch.id).state == "open":  # outcomes come in several requests
+                one = rng.choice([one for one in trial.batch(batch.id).arms if one.pending])
+                n = rng.randint(1, one.pending)
+                trial.tell_batch(batch.id, {one.arm: (rng.randint(0, n), n)})
+        status, hand = trial.status(), by_hand(trial.events())
+        assert status.finished
+        assert status.remaining == 0
+        assert not status.batches
+        for arm in status.arms:
+            assert (arm.good, arm.bad, arm.open) == tuple(hand[k][arm.name] for k in hand)
+        earned = sum(2.0 * hand["good"][arm] - hand["bad"][arm] for arm in "abc")
+        assert status.earned == pytest.approx(earned)
+        with pytest.raises(NoFreeSlot):
+            trial.ask_batch()
+        assert trial.verify().ok
+        again = trial.replay()
+        assert (again.ok, again.decisions, again.differences) == (True, problem.horizon, ())
+        tree = json.loads("".join(trial.export_text()))
+        assert verify_export(tree).ok
+        assert replay_export(tree).ok
+    with open_store(db) as store:
+        assert open_trial("shop", db=store).status() == status
+
+
+def test_with_nothing_pending_a_batch_is_what_the_policy_allots(trial: Trial) -> None:
+    policy, good, bad = make_policy(SHARED, "deco"), [0, 0, 0], [0, 0, 0]
+    for stage in range(SHARED.horizon):
+        expected = policy.allocate(State(tuple(good), tuple(bad)))
+        batch = trial.ask_batch()
+        assert pulls(batch) == expected
+        assert trial.status().price is None or stage < SHARED.horizon - 1
+        trial.tell_batch(batch.id, whole(batch, good=stage))
+        for k, n in enumerate(expected):
+            good[k] += min(stage, n)
+            bad[k] += n - min(stage, n)
+
+
+@pytest.mark.parametrize("policy", ["deco", "thompson", "equal"])
+def test_a_batch_of_different_arms_is_what_single_asks_give(tmp_path: Path, policy: str) -> None:
+    with open_store(tmp_path / "t.db") as store:
+        single = create_trial(DIFFERENT, policy=policy, name="single", db=store, seed=9)
+        batched = create_trial(DIFFERENT, policy=policy, name="batched", db=store, seed=9)
+        for stage in range(DIFFERENT.horizon):
+            slots = [single.ask() for _ in range(2)]
+            batch = batched.ask_batch()
+            assert {slot.arm for slot in slots} == {one.arm for one in batch.arms if one.pulls}
+            for slot in slots:
+                single.tell(slot.id, slot.arm != "a")
+            if stage != 1:  # a late batch: its outcomes are pending while the next is asked for
+                batched.tell_batch(batch.id, rows=[(slot.arm, slot.arm != "a") for slot in slots])
+            else:
+                for slot in slots:
+                    single.correct(slot.id, slot.arm != "a", reason="same")
+                late = batch
+                batched.tell_batch(late.id, rows=[(slot.arm, slot.arm != "a") for slot in slots])
+        assert single.episode().running_loss.tolist() == batched.episode().running_loss.tolist()
+        assert single.status().bound_from_here == batched.status().bound_from_here
+
+
+# -- pending outcomes ---------------------------------------------------------------------------
+
+
+def beta_binomial(j: int, n: int, a: float, b: float) -> float:
+    """P(j of n good), by the gamma function."""
+    logs = (
+        math.lgamma(n + 1) - math.lgamma(j + 1) - math.lgamma(n - j + 1)
+        + math.lgamma(a + j) + math.lgamma(b + n - j) - math.lgamma(a + b + n)
+        + math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    )  # fmt: skip
+    return math.exp(logs)
+
+
+@pytest.mark.parametrize("name", ["greedy", "deco"])
+def test_a_policy_is_asked_in_all_states_that_pending_outcomes_lead_to(name: str) -> None:
+    policy = make_policy(SHARED, name)
+    pending = PendingState((1, 0, 0), (1, 0, 1), (0, 2, 1), 1)
+    mean = np.zeros(3)
+    for j, i in product(range(3), range(2)):
+        weight = beta_binomial(j, 2, 2.0, 1.5) * beta_binomial(i, 1, 3.0, 5.0)
+        state = State(good=(1, j, i), bad=(1, 2 - j, 1 + 1 - i))
+        mean += weight * np.array(policy.allot(1, state))
+    found = allot(policy, pending, None, draws=lambda: np.random.default_rng(1))
+    assert sum(found.counts) == 6
+    assert max(abs(np.array(found.counts) - mean)) < 2.0  # less than a unit from the mean
+    assert found.counts == tuple(2 * n for n in whole_units(mean / 2, 3))
+    assert "averaged over 3 open outcomes" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("mean", "total", "units"),
+    [
+        ([1.5, 1.5], 3, [2, 1]),  # equal remainders: the first
+        ([0.2, 0.7, 2.1], 3, [0, 1, 2]),
+        ([3.0, 0.0], 3, [3, 0]),
+        ([0.9999999999, 2.0], 3, [1, 2]),
+        ([1 / 3] * 3, 1, [1, 0, 0]),
+    ],
+)
+def test_shares_are_rounded_by_the_largest_remainder(
+    mean: list[float], total: int, units: list[int]
+) -> None:
+    assert whole_units(np.array(mean), total) == units
+
+
+def test_many_pending_outcomes_are_drawn_and_come_out_the_same_again(tmp_path: Path) -> None:
+    problem = Problem.uniform(arms=3, horizon=4, pulls_per_stage=200, repeat=True, unit=20)
+    with open_store(tmp_path / "t.db") as store:
+        trial = create_trial(problem, policy="greedy", db=store, seed=2, bound=False, max_open=800)
+        first, second = trial.ask_batch(), trial.ask_batch()
+        assert "averaged over 256 draws of 200 open outcomes" in second.reason
+        trial.tell_batch(first.id, {"arm-1": (60, 60)})
+        third = trial.ask_batch()
+        assert third.arm("arm-1").pulls > 100  # by far the best so far
+        assert trial.replay().ok
+
+
+def test_outcomes_are_drawn_from_the_seed_of_the_stage(tmp_path: Path) -> None:
+    with open_store(tmp_path / "t.db") as store:
+        trial = create_trial(SHARED, policy="thompson", db=store, seed=11)
+        first = trial.ask_batch()
+        trial.cancel_batch(first.id, reason="not this one")
+        assert pulls(trial.ask_batch()) == pulls(first)  # nobody can ask until a wanted one comes
+
+
+# -- partial, late, cancelled, corrected --------------------------------------------------------
+
+
+def test_what_is_cancelled_of_a_batch_with_outcomes_is_lost(trial: Trial) -> None:
+    first = trial.ask_batch(subject="monday")
+    one = next(one for one in first.arms if one.pulls)
+    trial.tell_batch(first.id, {one.arm: (1, 1)})
+    rest = trial.cancel_batch(first.id, **GONE)
+    assert (rest.state, rest.told, rest.pending, rest.change_reason) == (
+        "told",
+        1,
+        0,
+        GONE["reason"],
+    )
+    status = trial.status()
+    assert (status.stage, status.allocated, status.told, status.cancelled) == (1, 6, 1, 5)
+    assert sum(each.count for each in status.cancellations) == 5
+    for _ in range(3):
+        batch = trial.ask_batch()
+        trial.tell_batch(batch.id, whole(batch))
+    assert trial.status().finished
+    assert trial.status().told == 19
+    assert trial.ask_batch(subject="monday").id == first.id
+    assert trial.replay().ok
+    assert trial.verify().ok
+
+
+def test_a_batch_without_outcomes_is_cancelled_as_a_whole(trial: Trial) -> None:
+    first = trial.ask_batch(subject="monday")
+    gone = trial.cancel_batch(first.id, **GONE)
+    assert gone.state == "cancelled"
+    assert trial.cancel_batch(first.id, reason="again") == gone  # it is on record already
+    assert trial.status().stage == trial.status().allocated == 0
+    assert trial.ask_batch(subject="monday").id != first.id
+    with pytest.raises(Conflict, match="the batch was cancelled"):
+        trial.tell_batch(first.id, {"a": (0, 1)})
+    assert trial.replay().ok
+
+
+def test_a_correction_replaces_the_counts_of_an_arm(trial: Trial) -> None:
+    batch = trial.ask_batch()
+    one = next(one for one in batch.arms if one.pulls >= 2)
+    trial.tell_batch(batch.id, {one.arm: (2, 2)})
+    fixed = trial.correct_batch(batch.id, {one.arm: (0, 1)}, reason="misread").arm(one.arm)
+    assert (fixed.good, fixed.bad, fixed.pending) == (0, 1, one.pulls - 1)
+    kinds = [event.kind for event in trial.events()]
+    assert kinds == ["created", "batch_asked", "batch_told", "batch_corrected"]
+    with pytest.raises(Conflict, match=f"{one.arm}: 9 outcomes, but it has {one.pulls}"):
+        trial.correct_batch(batch.id, {one.arm: (0, 9)}, reason="more")
+    empty = next(other for other in batch.arms if other.arm != one.arm)
+    with pytest.raises(Conflict, match="no outcome to correct"):
+        trial.correct_batch(batch.id, {empty.arm: (0, 1)}, reason="more")
+
+
+def test_a_repeated_key_records_once_and_gives_the_same_answer(trial: Trial) -> None:
+    batch = trial.ask_batch(key="k0")
+    one = next(one for one in batch.arms if one.pulls >= 2)
+    first = trial.tell_batch(batch.id, {one.arm: "1/1"}, key="k1")
+    trial.tell_batch(batch.id, {one.arm: "0/1"}, key="k2")
+    assert trial.tell_batch(batch.id, {one.arm: (1, 1)}, key="k1") == first
+    assert trial.ask_batch(key="k0") == batch
+    assert trial.batch(batch.id).told == 2
+    with pytest.raises(Conflict, match="key was used"):
+        trial.tell_batch(batch.id, {one.arm: "0/1"}, key="k1")
+
+
+def test_limits_count_pulls(db: str) -> None:
+    with open_store(db) as store:
+        trial = create_trial(SHARED, policy="equal", db=store, max_open=11, max_cancelled=5)
+        first = trial.ask_batch()
+        with pytest.raises(LimitReached, match="pending"):
+            trial.ask_batch()
+        with pytest.raises(LimitReached, match="cancelled"):
+            trial.cancel_batch(first.id, **GONE)
+        trial.tell_batch(first.id, {"a": (1, 1)})
+        trial.cancel_batch(first.id, **GONE)
+        trial.close()
+        with pytest.raises(Closed):
+            trial.ask_batch()
+        assert trial.verify().ok
+
+
+def test_single_pulls_and_batches_are_not_mixed(tmp_path: Path) -> None:
+    with open_store(tmp_path / "t.db") as store:
+        single = create_trial(DIFFERENT, policy="equal", db=store)
+        slot = single.ask()
+        with pytest.raises(Conflict, match="single pulls"):
+            single.ask_batch()
+        with pytest.raises(NotFound, match="an allocation, not a batch"):
+            single.tell_batch(slot.id, {"a": (0, 1)})
+        batched = create_trial(DIFFERENT, policy="equal", db=store)
+        batch = batched.ask_batch()
+        with pytest.raises(NotFound, match="a batch, not an allocation"):
+            batched.tell(batch.id, 1)
+        shared = create_trial(SHARED, policy="equal", db=store)
+        for trial in (batched, shared):
+            with pytest.raises(Conflict, match="--batch"):
+                trial.ask()
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ({"d": (0, 1)}, "no arm is called 'd'; arms: a, b, c"),
+        ({"a": (2, 1)}, "good at most pulls"),
+        ({"a": (-1, 1)}, "whole numbers"),
+        ({"a": (0.5, 1)}, "whole numbers"),
+        ({"a": (True, 1)}, "whole numbers"),
+        ({"a": "1/2/3"}, "good/pulls"),
+        ({"a": "x"}, "good/pulls"),
+        ({"a": 3}, "good/pulls"),
+        ({"a": (1, 10**10)}, "good/pulls"),
+        ({"a": (0, 0)}, "no outcomes"),
+        ({}, "no outcomes"),
+    ],
+)
+def test_bad_counts_are_refused_in_one_line(tmp_path: Path, counts: Any, said: str) -> None:
+    with open_store(tmp_path / "t.db") as store:
+        trial = create_trial(SHARED, policy="equal", db=store)
+        batch = trial.ask_batch()
+        with pytest.raises(TrialError, match=said) as info:
+            trial.tell_batch(batch.id, counts)
+        assert "\n" not in str(info.value)
+        assert [event.kind for event in trial.events()] == ["created", "batch_asked"]
+
+
+def test_more_outcomes_than_pulls_are_refused_and_nothing_of_the_request_is_recorded(
+    trial: Trial,
+) -> None:
+    batch = trial.ask_batch()
+    one, other = sorted(batch.arms, key=lambda each: -each.pulls)[:2]
+    with pytest.raises(Conflict, match=f"{one.arm}: 7 outcomes, but {one.pulls} of its"):
+        trial.tell_batch(batch.id, {other.arm: (0, 1), one.arm: (0, 7)})
+    assert trial.batch(batch.id) == batch
+    refused = trial.events()[-1]
+    assert (refused.kind, refused.data["request"]["counts"][one.arm]) == ("refused", [0, 7])
+    assert trial.verify().ok  # the ledger reads the refusal again
+    with open_store(trial.store.url) as store:
+        assert open_trial(trial.id, db=store).status() == trial.status()
+
+
+# -- many at once -------------------------------------------------------------------------------
+
+
+def test_concurrent_partial_outcomes_are_all_recorded(db: str) -> None:
+    problem = Problem.uniform(arms=2, horizon=2, pulls_per_stage=200, repeat=True)
+    with open_store(db) as store:
+        trial = create_trial(problem, policy="equal", name="many", db=store, bound=False)
+        batch = trial.ask_batch()
+
+        def tell(number: int) -> object:
+            arm = f"arm-{1 + number % 2}"
+            try:
+                return trial.tell_batch(batch.id, {arm: (number % 4 // 2, 3)}, key=f"k{number}")
+            except Conflict as error:
+                return error
+
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(tell, range(80)))
+        refused = sum(isinstance(answer, Conflict) for answer in answers)
+        # 40 requests of 3 for each arm; 33 fit into 100 pulls
+        assert refused == 2 * 7
+        now = trial.batch(batch.id)
+        assert [one.told for one in now.arms] == [99, 99]
+        hand = by_hand(trial.events())
+        assert [one.good for one in now.arms] == [hand["good"][one.arm] for one in now.arms]
+        assert trial.verify().ok
+
+
+def test_another_process_sees_the_same_batches(db: str, trial: Trial, nursery: Nursery) -> None:
+    batch = trial.ask_batch()
+    trial.tell_batch(batch.id, {one.arm: (0, 1) for one in batch.arms if one.pulls})
+    said = nursery.side_by_side([("read_status", db, trial.id)])
+    (status,) = (line["status"] for line in said if "status" in line)
+    assert status == json.loads(json.dumps(trial.status().to_dict()))
+
+
+# -- the log ------------------------------------------------------------------------------------
+
+
+def forged(trial: Trial, kind: str, **data: Any) -> Event:
+    last = trial.events()[-1]
+    return new_event(
+        trial.id, last.seq + 1, kind, data, previous=last.hash, at=last.at, by="mallory"
+    )
+
+
+def test_events_that_cannot_have_happened_are_damage(trial: Trial) -> None:
+    batch = trial.ask_batch()
+    arm = next(one for one in batch.arms if one.pulls)
+    ledger = Ledger(trial.id).extended(trial.events())
+    asked = trial.events()[-1].data
+    more = {"decision": {"stage": 1}, "reason": "", "number": 1}
+    bad = [
+        forged(trial, "batch_told", batch=batch.id, counts={arm.arm: [0, arm.pulls + 1]}),
+        forged(trial, "batch_told", batch=batch.id, counts={arm.arm: [2, 1]}),
+        forged(trial, "batch_told", batch=batch.id, counts={"other": [0, 1]}),
+        forged(trial, "batch_told", batch=batch.id, counts={}),
+        forged(trial, "batch_told", batch="0", counts={arm.arm: [0, 1]}),
+        forged(trial, "batch_corrected", batch=batch.id, counts={arm.arm: [0, 1]}, reason="x"),
+        forged(trial, "batch_asked", **asked),  # the same batch twice
+        forged(trial, "batch_asked", batch="1", counts={"a": 6, "b": 0, "c": 2}, **more),
+        forged(trial, "batch_asked", batch="1", counts={"a": 5, "b": 1, "c": 0}, **more),
+        forged(trial, "batch_asked", batch="1", counts={"a": 6}, **more),
+        forged(trial, "batch_asked", batch="1", counts={"a": 8, "b": -2, "c": 0}, **more),
+        forged(trial, "asked", allocation="1", arm="a", **more),
+    ]
+    for event in bad:
+        with pytest.raises(Damaged, match="cannot have happened"):
+            ledger.extended([event])
+
+
+def test_replay_finds_another_allotment(trial: Trial) -> None:
+    batch = trial.ask_batch()
+    events = trial.events()
+    counts = dict(events[1].data["counts"])
+    high, low = max(counts, key=lambda arm: counts[arm]), min(counts, key=lambda arm: counts[arm])
+    counts[high], counts[low] = counts[high] - 2, counts[low] + 2
+    tree = trial.export()
+    first = events[1]
+    changed = new_event(
+        trial.id, 1, "batch_asked", first.data | {"counts": counts}, previous=first.previous,
+        at=first.at, by=first.by,
+    )  # fmt: skip
+    row = changed.to_dict() | {"body": changed.body}
+    forgery = tree | {"events": [tree["events"][0], row], "head": changed.hash}
+    assert not verify_export(forgery).ok  # what is shown belongs to another log
+    from decobandit.trials.replay import replayed
+
+    found = replayed([events[0], changed])
+    assert any("counts" in difference for difference in found.differences)
+    assert batch.id == changed.data["batch"]
+
+
+def test_exported_counts_are_read_back(trial: Trial, tmp_path: Path) -> None:
+    for good in (1, 2):
+        batch = trial.ask_batch()
+        trial.tell_batch(batch.id, whole(batch, good))
+    file = tmp_path / "batches.csv"
+    file.write_text(outcomes_csv(trial.events()), encoding="utf-8")
+    state, status = read_outcomes(SHARED, file), trial.status()
+    assert list(state.good) == [arm.good for arm in status.arms]
+    assert list(state.bad) == [arm.bad for arm in status.arms]
+    header = outcomes_csv(trial.events(), masked=True).splitlines()[0].split(",")
+    assert not {"arm", "good", "stage"} & set(header)
+
+
+# -- bounds and deployment ----------------------------------------------------------------------
+
+
+def test_the_bound_from_here_is_that_of_the_problem_that_is_left(tmp_path: Path) -> None:
+    """By another road: the dual function of the remaining problem at the remaining prices."""
+    from decobandit.prices import dual_value
+    from decobandit.problem import remaining_problem
+
+    problem = Problem(
+        arms=ARMS, horizon=3, pulls_per_stage=6, repeat=True, unit=2, terminal=Terminal(deploy=9)
+    )
+    with open_store(tmp_path / "t.db") as store:
+        trial = create_trial(problem, policy="deco", db=store)
+        status = trial.status()
+        assert status.upper_bound is not None
+        assert status.bound_from_here == pytest.approx(status.upper_bound, rel=1e-9)
+        batch = trial.ask_batch()
+        trial.tell_batch(batch.id, whole(batch, good=1))
+        good = tuple(arm.good for arm in trial.status().arms)
+        bad = tuple(arm.bad for arm in trial.status().arms)
+        left = remaining_problem(problem, 1, State(good, bad))
+        assert trial.solution is not None
+        expected = dual_value(left, trial.solution.prices[1:]).value
+        assert trial.status().bound_from_here == pytest.approx(expected, rel=1e-9)
+        for _ in range(2):
+            batch = trial.ask_batch()
+            trial.tell_batch(batch.id, whole(batch, good=2))
+        end = trial.status()
+        means = {arm.name: arm.posterior_good / (arm.posterior_good + arm.posterior_bad)
+                 for arm in end.arms}  # fmt: skip
+        assert end.deployment is not None
+        assert means[end.deployment] == pytest.approx(max(means.values()))
+        assert end.bound_from_here == pytest.approx(9 * max(means.values()))
