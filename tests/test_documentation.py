@@ -35,6 +35,7 @@ TOO_LONG = {
     "serve": "does not end by itself; test_web_serve.py runs it",
     "warmup": "compiles for a minute; `make test` begins with it",
     "simulate --arms 10": "a minute, and hours; other pages simulate smaller problems",
+    "simulate --arms 5 --horizon 10": "1,000 pulls of 1,000 draws; other pages simulate smaller",
     "study run few.toml --scheduler": "needs a cluster; test_cluster.py has one",
     "study run docs/robustness/wrong-prior.toml": "an hour",
     "study show wrong-prior": "shows what took an hour",

@@ -126,6 +126,22 @@ def check_ab_test(names: Names) -> None:
     assert names["chosen"] == max(range(10), key=lambda k: terms[k].index)
 
 
+def check_hourly_batches(names: Names) -> None:
+    results, problem, given = names["results"], names["problem"], names["given"]
+    found = {each.policy: each for each in results.results}
+    # a tenth of 1,000 visitors converts under equal allocation, and more of those after the choice
+    assert found["equal"].value > 100 + 2000 * 0.1
+    best = (1000 + 2000) * expected_best(stats.beta(4, 36), 6)
+    for name, each in found.items():
+        assert each.value + each.regret == pytest.approx(best, rel=1e-6)
+        assert each.value < min(names["solution"].upper_bound, best)
+        if name != "deco-repriced":
+            assert results.difference("deco-repriced", name).value > 0
+    assert sum(given) == problem.pulls_per_stage
+    assert all(pulls % problem.unit == 0 for pulls in given)
+    assert names["advice"].pulls == given
+
+
 def check_seasons(names: Names) -> None:
     results, problem = names["results"], names["problem"]
     assert results["equal"].value == pytest.approx(12 * (0.1 + 1.0) / 2, abs=1e-9)
@@ -239,6 +255,7 @@ CHECKS: dict[str, Callable[[Names], None]] = {
     "plot_clinical_trial": check_clinical_trial,
     "plot_dask_cluster": check_dask_cluster,
     "plot_deployment": check_deployment,
+    "plot_hourly_batches": check_hourly_batches,
     "plot_live_trial": check_live_trial,
     "plot_reading_the_gap": check_reading_the_gap,
     "plot_seasons": check_seasons,

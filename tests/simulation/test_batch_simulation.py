@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from decobandit import Beta, Problem, Reward, Terminal, gap, make_policy, simulate
+from decobandit import Beta, Problem, Reward, Terminal, gap, make_policy, simulate, solve
+from decobandit.figures import batch_figure, expected_shares
 from helpers.batch_oracles import random_problem
 from helpers.batch_values import policy_value, value_at_truth
 
@@ -104,3 +105,13 @@ def test_the_gap_by_stage_adds_up() -> None:
     assert len(found.stages) == 3
     with pytest.raises(ValueError, match="simulated, not exact"):
         gap(ONLY_DEPLOYED, policy, method="exact")
+
+
+def test_shares_of_the_figure_add_up_and_go_to_the_better_arm() -> None:
+    policy = make_policy(ONLY_DEPLOYED, "greedy")
+    shares = expected_shares(policy, truth=(0.2, 0.9), episodes=300)
+    assert shares.sum(axis=1) == pytest.approx([1.0, 1.0])
+    assert shares[0].tolist() == [0.5, 0.5]  # nothing is known
+    assert shares[1, 0] > 0.6  # the better arm stands first
+    figure = batch_figure(solve(ONLY_DEPLOYED), policy)
+    assert [axes.get_ylabel() for axes in figure.axes] == ["share of the batch", "price of a pull"]

@@ -23,9 +23,14 @@ def market(
     problem: Problem, out: OutDrawing = None, tol: Tolerance = 1e-4, as_json: AsJson = False
 ) -> None:
     """Show the market of a problem: prices, who buys the pulls, arms worth the price."""
-    from ..figures import market_figure, market_page
+    from ..figures import batch_figure, market_figure, market_page
     from ..prices import demand
+    from ..problem import refuse_batches
 
+    if problem.repeat and out is not None and out.suffix != ".html" and not as_json:
+        draw(out, partial(batch_figure, solve_shown(problem, tol)))
+        return
+    refuse_batches(problem, "the table of a market (--out FILE.png draws shares and prices)")
     found = demand(solve_shown(problem, tol))
     draw(out, partial(market_figure, found), partial(market_page, found))
     print_result(found, as_json, print_market)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from .batch_figures import batch_figure as batch_figure
+    from .batch_figures import expected_shares as expected_shares
     from .colours import CONGESTION_COLOUR as CONGESTION_COLOUR
     from .colours import PRICE_COLOUR as PRICE_COLOUR
     from .colours import SHORTFALL_COLOUR as SHORTFALL_COLOUR

@@ -155,6 +155,10 @@ def to_markdown(rows: Sequence[Row], *, command: str) -> str:
         "policy has less*: from the certified bound of the dual, in the same units. Priors: flat, "
         "all Beta(100, 100); descending, Beta(100 - 10 k / K, 100) for k = 0 .. K-1; top half, "
         "Beta(110, 100) for one half of the arms and Beta(100, 100) for the other.",
+        "",
+        "Where ours are not the published policies: `rho` and `knowledge-gradient` search for "
+        "shares by exact derivatives, the published ones by stochastic gradients; "
+        "`knowledge-gradient` and `equal` round their shares, the published ones draw pulls.",
     ]
     for cell in dict.fromkeys((row.prior, row.arms, row.horizon) for row in rows):
         own = [row for row in rows if (row.prior, row.arms, row.horizon) == cell]
