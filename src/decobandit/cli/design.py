@@ -94,7 +94,7 @@ def _print_scenario(found: DesignResult, scenario: ScenarioResult) -> None:
     truth = ", ".join(f"{p:g}" for p in scenario.truth)
     kind = "type I error" if scenario.null else "power"
     titles = [
-        "policy", "good", "sd", "pulls", "best share", "select best", kind,
+        "policy", "good (sd)", "pulls", "best share", "select best", kind,
         "size", "stopped",
     ]  # fmt: skip
     title = f"{scenario.name}: {truth}" + (" (null)" if scenario.null else "")
@@ -116,8 +116,7 @@ def _row(each: Characteristics) -> list[str]:
 
     return [
         each.policy,
-        with_error("good", 2),
-        f"{each.good_sd:.2f}",
+        f"{with_error('good', 2)} ({each.good_sd:.2f})",
         " ".join(f"{n:.1f}" for n in each.pulls),
         with_error("best_share", 3),
         with_error("select_best", 3),

@@ -18,6 +18,7 @@ from .endings import Endings, Flags
 
 # states of all stages that take seconds: by tables, by arrays of states, by asking one by one
 FAST_STATES, ARRAY_STATES, ASKED_STATES = 400_000_000, 30_000_000, 100_000
+NEGLIGIBLE = 1e-20  # probability of a state that is left out: of all together, below 1e-11
 MERGED_STATES = 3_000_000  # of three arms and more, which are sorted
 
 
@@ -94,7 +95,7 @@ def _some(level: _Level, rows: Flags) -> _Level:
 def _after(problem: Problem, t: int, level: _Level, chances: Floats, truth: Truth) -> _Level:
     if problem.n_arms == 2:  # arms are never dropped: with one left, a trial is over
         now = TwoArmStates(t, level.pulls, level.good, level.weight[:, None])
-        later, _ = now.after(problem, np.ascontiguousarray(chances), truth)
+        later, _ = now.after(problem, np.ascontiguousarray(chances), truth, NEGLIGIBLE)
         every = np.ones(later.pulls.shape, np.bool_)
         return _Level(later.pulls, later.good, every, later.moments[:, 0])
     return _merged(problem, level, chances, truth)

@@ -40,10 +40,13 @@ class TwoArmStates:
         """Some of the states."""
         return TwoArmStates(self.stage, self.pulls[some], self.good[some], self.moments[some])
 
-    def after(self, problem: Problem, chances: Floats, truth: Truth | None) -> tuple[
-        TwoArmStates, float
-    ]:  # fmt: skip
-        """One pull later, with these chances of the arms; and the expected reward of the pull."""
+    def after(
+        self, problem: Problem, chances: Floats, truth: Truth | None, least: float = 0.0
+    ) -> tuple[TwoArmStates, float]:
+        """One pull later, with these chances of the arms; and the expected reward of the pull.
+
+        States that are not more likely than `least` are left out.
+        """
         t = self.stage
         groups = [problem.groups[k] for k in problem.group_of_arm]
         if truth is None:
@@ -58,7 +61,7 @@ class TwoArmStates:
             np.array([group.reward_good[t] for group in groups]),
             np.array([group.reward_bad[t] for group in groups]), dense,
         )  # fmt: skip
-        return TwoArmStates(t + 1, *reached(t + 1, dense)), float(earned)
+        return TwoArmStates(t + 1, *reached(t + 1, dense, least)), float(earned)
 
 
 def states_of_two_arms(horizon: int) -> int:

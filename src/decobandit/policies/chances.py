@@ -80,6 +80,8 @@ def with_floor(chances: Floats, allowed: Allowed, floor: float) -> Floats:
 
     A policy that is sure of its arm gives `floor` to each of the others and the rest to this one.
     """
+    if floor <= 0.0:
+        return chances
     raised = np.zeros(chances.shape, np.bool_)
     result = chances
     for _ in range(chances.shape[1]):

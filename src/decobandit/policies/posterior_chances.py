@@ -129,23 +129,21 @@ class PosteriorChances:
         n = pulls.astype(np.int64)
         # equal arms have equal rows; a code is a state of a prior
         codes = (n * (n + 1) // 2 + good) * len(self.priors) + self.prior_of_arm
-        distinct, place = np.unique(codes.ravel(), return_inverse=True)
-        at = np.asarray(np.searchsorted(self._codes, distinct)).clip(
-            max=max(self._codes.size - 1, 0)
-        )
-        known = self._codes[at] == distinct if self._codes.size else np.zeros(distinct.size, bool)
-        if not known.all():
+        place = self._found(codes)
+        if np.any(place < 0):
             if self._used > MOST_NODES:  # begin anew
                 self._clear()
-                known[:] = False
-            sample = np.empty(distinct.size, np.int64)
-            sample[place.reshape(-1)] = np.arange(place.size)  # one arm and state of each code
-            some = sample[~known]
-            a = np.asarray(np.ravel(self.alpha + good)[some], dtype=np.float64)
-            b = np.asarray(np.ravel(self.beta + (pulls - good))[some], dtype=np.float64)
-            self._add(distinct[~known], a, b)
-            at = np.asarray(np.searchsorted(self._codes, distinct))
-        return np.asarray(self._number[at][place.reshape(pulls.shape)], dtype=np.int64)
+                place[:] = -1
+            self._add(np.unique(codes[place < 0]))
+            place = self._found(codes)
+        return place
+
+    def _found(self, codes: Ints) -> Ints:
+        """The row of each code; -1 where there is none."""
+        if self._codes.size == 0:
+            return np.full(codes.shape, -1, np.int64)
+        at = np.asarray(np.searchsorted(self._codes, codes)).clip(max=self._codes.size - 1)
+        return np.where(self._codes[at] == codes, self._number[at], -1)
 
     def _clear(self) -> None:
         """No rows."""
@@ -154,10 +152,14 @@ class PosteriorChances:
         self._rows = Rows(none, none, none, nodes, nodes, none, none, none, nodes, nodes)
         self._used = self._moved_used = 0  # nodes
 
-    def _add(self, codes: Ints, a: Floats, b: Floats) -> None:
+    def _add(self, codes: Ints) -> None:
         """Rows of new codes."""
         from scipy.special import betaln  # late: trials do not need scipy
 
+        state, prior = np.divmod(codes, len(self.priors))
+        n = ((np.sqrt(8.0 * state + 1.0) - 1.0) / 2.0 + 1e-9).astype(np.int64)
+        good = state - n * (n + 1) // 2
+        a, b = self.priors[prior, 0] + good, self.priors[prior, 1] + (n - good)
         log_beta, begin = betaln(a, b), self._codes.size
         first, last, moved_first, moved_last = np.empty((4, a.size), np.int64)
         windows(self.grid, a, b, log_beta, first, last)

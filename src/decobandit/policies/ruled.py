@@ -97,6 +97,8 @@ class RuledPolicy(Policy):
     def chances_many(
         self, stage: int, asked: Asked, rng: np.random.Generator | None = None
     ) -> Floats:
+        if self.rules.burn_in == 0:
+            return self._chances(stage, asked, rng)
         burning = np.asarray(self._lacking(asked).any(axis=1))
         if burning.all():
             return self._shared_evenly(asked)

@@ -140,6 +140,8 @@ class Rules(Frozen):
             _refused(place, rule, found)
 
     def _faults(self, problem: Problem) -> Iterator[tuple[tuple[str | int, ...], str, object]]:
+        if not problem.is_binary:
+            yield (), "must stand with arms whose outcomes are good or bad", {}
         arms, pulls = problem.n_arms, problem.horizon * problem.pulls_per_stage
         names = [arm.name for arm in problem.arms]
         if self.control is not None and self.control not in names:

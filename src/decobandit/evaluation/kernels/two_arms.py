@@ -49,18 +49,18 @@ def spread(t, pulls, good, moments, chance, p, reward_good, reward_bad, dense):
 
 
 @compiled
-def reached(t, dense):
-    """The states whose probability is not zero: pulls (S, 2), good (S, 2), moments (S, C)."""
+def reached(t, dense, least):
+    """The states more likely than `least`: pulls (S, 2), good (S, 2), moments (S, C)."""
     S = 0
     for i in range(dense.shape[0]):
-        S += dense[i, 0] > 0.0
+        S += dense[i, 0] > least
     pulls, good = np.empty((S, 2), np.int64), np.empty((S, 2), np.int64)
     moments = np.empty((S, dense.shape[1]))
     i = s = 0
     for n1 in range(t + 1):
         for g1 in range(n1 + 1):
             for g2 in range(t - n1 + 1):
-                if dense[i, 0] > 0.0:
+                if dense[i, 0] > least:
                     pulls[s, 0], pulls[s, 1] = n1, t - n1
                     good[s, 0], good[s, 1] = g1, g2
                     for c in range(dense.shape[1]):
