@@ -249,6 +249,21 @@ def check_reading_the_gap(names: Names) -> None:
     assert names["both"] == 0
 
 
+def check_three_arm_design(names: Names) -> None:
+    found, problem = names["found"], names["problem"]
+    null, one, _ = found.scenarios
+    for level, row in zip(found.calibration, null.policies, strict=True):
+        assert row.reject == pytest.approx(level.type_one_error, abs=1e-12)
+        assert row.reject <= 0.05
+        assert row.select_best is None
+    for row in one.policies:
+        assert sum(row.pulls) == pytest.approx(row.size)
+        # all outcomes are drawn with the same probability whenever they are: Wald's identity
+        expected = sum(n * p for n, p in zip(row.pulls, one.truth, strict=True))
+        assert row.good == pytest.approx(expected, abs=4.5 * (problem.horizon * 0.25 / 2000) ** 0.5)
+    assert one.policies[0].best_share > one.policies[2].best_share
+
+
 CHECKS: dict[str, Callable[[Names], None]] = {
     "plot_ab_test": check_ab_test,
     "plot_batches": check_batches,
@@ -259,6 +274,7 @@ CHECKS: dict[str, Callable[[Names], None]] = {
     "plot_live_trial": check_live_trial,
     "plot_reading_the_gap": check_reading_the_gap,
     "plot_seasons": check_seasons,
+    "plot_three_arm_design": check_three_arm_design,
     "plot_wrong_prior": check_wrong_prior,
 }
 
