@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 30  # arms shown to a person
 NARROW: dict[str, Any] = {"pad_edge": False, "padding": (0, 1, 0, 0)}
+LAYOUTS = [(True, False), (True, True)]  # without frames, titles folded
+LONGEST_WORDS = 24  # cells of a column of words that are not folded
 
 
 def print_table(
@@ -23,17 +26,19 @@ def print_table(
 ) -> None:
     """Print rows under titles; those of `text` are words, all others numbers, to the right.
 
-    None among the rows draws a line. A table that does not fit is set without frames and, where
-    that is not enough, wider than the terminal.
+    None among the rows draws a line. A table that does not fit is set without frames, then with
+    titles on several lines and, where that is not enough, wider than the terminal.
     """
     from rich.console import Console
 
     cells = list(rows)
     console = Console()
-    table = _table(title, titles, cells, text, narrow, settings)
-    if not narrow and _width(table) > console.width:
-        table = _table(title, titles, cells, text, True, settings)
-    if _width(table) > console.width:
+    layouts = LAYOUTS if narrow else [(False, False), *LAYOUTS]
+    for without_frames, folded in layouts:
+        table = _table(title, titles, cells, text, without_frames, folded, settings)
+        if _width(table) <= console.width:
+            break
+    else:
         console = Console(width=_width(table))
     console.print(table)
 
@@ -62,27 +67,38 @@ def print_stages(
 
 def _table(
     title: str, titles: Sequence[str], rows: Sequence[Sequence[str] | None],
-    text: Collection[str], narrow: bool, settings: dict[str, Any],
+    text: Collection[str], narrow: bool, folded: bool, settings: dict[str, Any],
 ) -> Table:  # fmt: skip
     from rich.box import SIMPLE_HEAD
-    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
     layout = {"box": SIMPLE_HEAD, **NARROW, **settings} if narrow else settings
     table = Table(title=Text(title) if title else None, **layout)
     for number, name in enumerate(titles):
-        if name in text:
-            table.add_column(name, overflow="fold")
-        else:
-            widest = max((cell_len(row[number]) for row in rows if row is not None), default=0)
-            table.add_column(name, justify="right", min_width=widest, overflow="fold")
+        widest = max((len(row[number]) for row in rows if row is not None), default=0)
+        above = _folded(name, widest) if folded else name
+        width = max(widest, *map(len, above.split("\n")))
+        words = name in text
+        table.add_column(
+            Text(above),
+            justify="left" if words else "right",
+            # rich cuts what is wider than its least width, titles too
+            min_width=None if words and widest > LONGEST_WORDS else width,
+            overflow="fold",
+        )
     for row in rows:
         if row is None:
             table.add_section()
         else:
             table.add_row(*map(Text, row))
     return table
+
+
+def _folded(name: str, width: int) -> str:
+    """A title on as many lines as a column of this width needs."""
+    longest = max((len(word) for word in name.split()), default=0)
+    return "\n".join(wrap(name, max(width, longest, 1)))
 
 
 def _width(table: Table) -> int:
