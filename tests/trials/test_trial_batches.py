@@ -35,6 +35,7 @@ from decobandit.trials.errors import (
     TrialError,
 )
 from decobandit.trials.events import Event, new_event
+from decobandit.trials.explanation import shared
 from decobandit.trials.ledger import Ledger
 from decobandit.trials.pending import PendingState
 from helpers.nursery import Nursery
@@ -210,6 +211,18 @@ def test_shares_are_rounded_by_the_largest_remainder(
     mean: list[float], total: int, units: list[int]
 ) -> None:
     assert whole_units(np.array(mean), total) == units
+
+
+@pytest.mark.parametrize(
+    ("pulls", "said"),
+    [
+        ((3, 0, 5), "p: c 5, a 3 of 8 pulls"),
+        ((1, 2, 3, 4, 5, 6), "p: f 6, e 5, d 4, c 3, b 2, 1 other arm 1 of 21 pulls"),
+        ((1,) * 8, "p: a 1, b 1, c 1, d 1, e 1, 3 other arms 3 of 8 pulls"),
+    ],
+)
+def test_the_reason_names_the_arms_that_get_most(pulls: tuple[int, ...], said: str) -> None:
+    assert shared(dict(zip("abcdefgh", pulls, strict=False)), "p") == said
 
 
 def test_many_pending_outcomes_are_drawn_and_come_out_the_same_again(tmp_path: Path) -> None:

@@ -62,7 +62,8 @@ def shared(counts: Mapping[str, int], policy: str) -> str:
     given = sorted(((n, name) for name, n in counts.items() if n), key=lambda one: -one[0])
     named = ", ".join(f"{name} {n}" for n, name in given[:MAX_SHARED])
     others = given[MAX_SHARED:]
-    rest = f", {len(others)} other arms {sum(n for n, _ in others)}" if others else ""
+    arms = "1 other arm" if len(others) == 1 else f"{len(others)} other arms"
+    rest = f", {arms} {sum(n for n, _ in others)}" if others else ""
     return f"{policy}: {named}{rest} of {sum(counts.values())} pulls"
 
 
