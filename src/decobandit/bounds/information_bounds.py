@@ -72,7 +72,7 @@ from ..support import (
     worker_count,
 )
 from .bound_results import InformationBound
-from .kernels.allocation import MOST_NODES
+from .kernels.allocation import MOST_NODES, STEPS
 from .kernels.scenarios import (
     Model,
     Scenarios,
@@ -90,6 +90,7 @@ MOST_POPS = 5000  # nodes expanded by one search
 MOST_CHOICES = 1000  # ways to choose the arms of a stage, above which nothing is searched
 WAVE_BYTES = 256 * 2**20  # of the tables of scenarios that are under way together
 PILOT = "choosing the weight"
+PILOT_STEPS = 20  # bounds that are only compared may be looser
 
 
 @former_spellings("solution", threads="workers", seed="rng")
@@ -189,7 +190,7 @@ def _choose_weight(scenario_bound: _ScenarioBound) -> float:
 
     @functools.cache
     def value(place: int) -> float:
-        found = scenario_bound.values(WEIGHTS[place], slice(0, CHUNK), PILOT, pops=0)
+        found = scenario_bound.values(WEIGHTS[place], slice(0, CHUNK), PILOT, pilot=True)
         return found.estimate().value
 
     place = len(WEIGHTS) // 2
@@ -258,8 +259,8 @@ class _ScenarioBound:
         )
         return size
 
-    def values(self, weight: float, part: slice, what: str, *, pops: int | None = None) -> _Values:
-        """Bounds of some of the world's scenarios; `pops`: fewer than otherwise."""
+    def values(self, weight: float, part: slice, what: str, *, pilot: bool = False) -> _Values:
+        """Bounds of some of the world's scenarios; of a pilot sample, by less work."""
         world = self._world
         first, last, _ = part.indices(world.draws)
         bound, proven = np.empty(last - first), np.empty(last - first, np.bool_)
@@ -270,7 +271,7 @@ class _ScenarioBound:
             fair_games(self._model, scenarios, games[mine])
             drawn.append(scenarios.p)
             weights[mine] = counts
-            self._solve(scenarios, weight, pops, bound[mine], proven[mine])
+            self._solve(scenarios, weight, pilot, bound[mine], proven[mine])
             self._report(Progress(what, mine.stop, last - first))
         p = np.concatenate(drawn)
         controls = np.column_stack([world.controls(p, weights), weights[:, None] * games])
@@ -306,14 +307,14 @@ class _ScenarioBound:
         return [slice(int(a), int(b)) for a, b in itertools.pairwise(edges)]
 
     def _solve(
-        self, scenarios: Scenarios, weight: float, pops: int | None, bound: Floats,
+        self, scenarios: Scenarios, weight: float, pilot: bool, bound: Floats,
         proven: npt.NDArray[np.bool_],
     ) -> None:  # fmt: skip
-        most = self._pops if pops is None else pops
+        steps, pops = (PILOT_STEPS, 0) if pilot else (STEPS, self._pops)
 
         def solve_part(part: slice) -> None:
             best_allocations(
-                self._model, _cut(scenarios, part), weight, most, self._choices,
+                self._model, _cut(scenarios, part), weight, steps, pops, self._choices,
                 self._dense, bound[part], proven[part],
             )  # fmt: skip
 

@@ -104,15 +104,15 @@ def greedy(gain, W, pulls):
 
 
 @compiled
-def lower(gain, pulls, mu, W):
-    """Take D down from D(mu), and leave W at its prices.
+def lower(gain, pulls, mu, W, steps=STEPS):
+    """Take D down from D(mu) in so many steps at most, and leave W at its prices.
 
     Returns D, the value of the best allocation found, and the prices.
     """
     nu, best_nu = mu.copy(), mu.copy()
     spent = np.empty(mu.shape[0])
     upper, least, scale, stalled = np.inf, -np.inf, 1.0, 0
-    for _ in range(STEPS):
+    for _ in range(steps):
         value = sweep_back(gain, nu, W) + np.sum(pulls * nu)
         least = max(least, greedy(gain, W, pulls))
         stalled += 1

@@ -130,10 +130,11 @@ def fair_games(model, scenarios, games):
 
 
 @compiled
-def best_allocations(model, scenarios, weight, pops, choices, dense, bound, proven):
+def best_allocations(model, scenarios, weight, steps, pops, choices, dense, bound, proven):
     """bound (S,): at least the maximum in each scenario, and equal to it where proven (S,).
 
-    dense: two arms that are pulled one at a time need no search.
+    steps, pops: of `lower` and of `search`, at most. dense: two arms that are pulled one at a time
+    need no search.
     """
     T, K = model.mu.shape[0], model.group.shape[0]
     gain, W = np.empty((K, row_start(T))), np.empty((K, row_start(T + 1)))
@@ -142,5 +143,5 @@ def best_allocations(model, scenarios, weight, pops, choices, dense, bound, prov
         if dense:
             bound[s], proven[s] = two_arms(gain, W, T), True
             continue
-        upper, least, nu = lower(gain, model.pulls, model.mu, W)
+        upper, least, nu = lower(gain, model.pulls, model.mu, W, steps)
         bound[s], proven[s] = search(gain, model.pulls, nu, W, least, upper, pops, choices)
