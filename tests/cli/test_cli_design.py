@@ -1,12 +1,21 @@
 """`deco design`: its JSON, its tables, and refusals in a line."""
 
+import html
 import json
+import os
+import re
+import shlex
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from decobandit import best_bound, load_problem
 from decobandit.cli.app import app
+from decobandit.designs import designing, reporting
+from helpers.program import DECO, PLAIN
 
 FILE = """
 horizon = 16
@@ -84,6 +93,133 @@ def test_tables_say_what_a_null_is_and_what_was_calibrated(file: Path) -> None:
     assert "all arms are equal: there is no best one to select" in result.stdout
     assert "thompson: test.threshold = 0." in result.stdout
     assert "at most 0.1" in result.stdout
+
+
+# -- the report -----------------------------------------------------------------------------------
+
+
+def cells(page: str, title: str, number: int = 0) -> list[list[str]]:
+    """The cells of a table of a section."""
+    part = page.partition(f"<h2>{title}</h2>")[2].partition("</section>")[0]
+    body = part.split("<tbody>")[number + 1].partition("</tbody>")[0]
+    return [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", body)]
+
+
+def test_the_report_has_the_numbers_of_the_design_beside_equal_allocation(file: Path) -> None:
+    text = file.read_text().replace(', "equal"]', ']\nquestion = "Does <new> work?"')
+    file.write_text(text)
+    page = file.with_name("report.html")
+    result = CliRunner().invoke(app, ["design", str(file), "--report", str(page), "--json"])
+    assert result.exit_code == 0, result.output
+    tree, shown = json.loads(result.stdout), page.read_text()
+    for scenario in tree["scenarios"]:
+        rows = cells(shown, f"Scenario {scenario['name']}")
+        assert [row[0] for row in rows] == ["thompson", "equal"]
+        for row, each in zip(rows, scenario["policies"], strict=True):
+            assert row[1] == f"{each['good']:.2f}"
+            assert row[6] == f"{each['reject']:.3f}"
+    # Wald's identity: where nothing works, every pull is good with the same probability
+    equal = tree["scenarios"][0]["policies"][1]
+    assert equal["good"] == pytest.approx(0.3 * equal["size"])
+    said = {row[0] for row in cells(shown, "Sensitivity to priors")}
+    assert said == {
+        "as planned", "uniform priors", "half the effective sample sizes",
+        "twice the effective sample sizes",
+    }  # fmt: skip
+    assert "Does &lt;new&gt; work?" in shown
+    assert f"{best_bound(load_problem(file)).value:.3f}" in shown
+    assert html.escape(text.strip()) in shown.replace("&#34;", "&quot;")
+
+
+def test_the_command_of_a_report_computes_the_same_report(file: Path) -> None:
+    file.write_text(file.read_text().replace("burn_in = 2", "burn_in = 2\ndelay = 2"))
+    page = file.with_name("report.html")
+    options = ["--draws", "150", "--seed", "7", "--ties", "random", "--report", str(page)]
+    assert CliRunner().invoke(app, ["design", str(file), *options]).exit_code == 0
+    first = page.read_text()
+    assert "150 trials" in first
+    (line,) = re.findall(r"^deco (design .*)</code>", first, re.MULTILINE)
+    words = shlex.split(html.unescape(line))
+    names = {file.name: str(file), "report.html": str(page)}
+    page.unlink()
+    again = CliRunner().invoke(app, [names.get(word, word) for word in words])
+    assert again.exit_code == 0, again.output
+    assert page.read_text() == first
+
+
+@pytest.mark.parametrize(
+    ("at", "expected", "missing"),
+    [
+        (2, ["thompson"], "bound and sensitivity to priors: interrupted"),
+        (3, ["thompson", "equal"], "bound and what comes after it: interrupted"),
+        (5, ["thompson", "equal"], "half the effective sample sizes and what comes after it"),
+    ],
+)
+def test_ctrl_c_keeps_what_is_finished(
+    file: Path, monkeypatch: pytest.MonkeyPatch, at: int, expected: list[str], missing: str
+) -> None:
+    """Interrupted in the second policy, in the bound, in the second of the other priors."""
+    stop_at(monkeypatch, at)
+    page = file.with_name("report.html")
+    result = CliRunner().invoke(app, ["design", str(file), "--report", str(page), "--json"])
+    assert result.exit_code == 0, result.output
+    tree, shown = json.loads(result.stdout), page.read_text()
+    assert [each["policy"] for each in tree["scenarios"][0]["policies"]] == expected
+    assert tree["interrupted"] == (at == 2)
+    assert missing in shown
+    assert ("uniform priors" in shown) == (at == 5)
+
+
+def stop_at(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """Ctrl-C at a step of the report: policies as planned (1, 2), the bound (3), variants (4...)"""
+    play, bound, seen = designing._Task.policy, reporting.best_bound, [0]
+
+    def counted(whole: bool, made: Any) -> Any:
+        def step_of(*args: Any, **named: Any) -> Any:
+            if whole or seen[0] < 3 or args[2] == "thompson":  # a variant is one step
+                seen[0] += 1
+            if seen[0] == step:
+                raise KeyboardInterrupt
+            return made(*args, **named)
+
+        return step_of
+
+    monkeypatch.setattr(designing._Task, "policy", counted(False, play))
+    monkeypatch.setattr(reporting, "best_bound", counted(True, bound))
+
+
+def test_nothing_is_written_where_nothing_was_finished(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_at(monkeypatch, 1)
+    page = file.with_name("report.html")
+    result = CliRunner().invoke(app, ["design", str(file), "--report", str(page)])
+    assert result.exit_code != 0
+    assert not page.exists()
+
+
+def test_reports_that_cannot_be_written_are_refused_before_the_work(file: Path) -> None:
+    bad = {
+        "nowhere/report.html": "no such directory as",
+        "report.txt": "must end in .html",
+        ".": "is a directory; give a file",
+    }
+    for name, line in bad.items():
+        said = program(["design", str(file), "--report", str(file.parent / name)])
+        assert line in said
+    file.write_text(file.read_text().partition("[design]")[0])
+    said = program(["design", str(file), "--report", str(file.with_name("report.html"))])
+    assert "design: required key is missing" in said
+
+
+def program(arguments: list[str]) -> str:
+    """What a command says that ends with exit code 2."""
+    done = subprocess.run(
+        [DECO, *arguments], capture_output=True, text=True, env={**os.environ, **PLAIN}, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    return done.stderr
 
 
 @pytest.mark.parametrize(

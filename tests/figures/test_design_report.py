@@ -104,7 +104,7 @@ def test_the_page_is_one_file_and_names_stay_text(result: DesignResult) -> None:
     page = design_page(result, sensitivity={"uniform priors": result})
     assert "<script" not in page
     assert "src=" not in page
-    assert page.count("<svg") == 3  # priors, and one figure for each scenario
+    assert page.count("<svg") == 5  # priors, and two figures for each scenario
     assert page.count("uniform priors") == 4  # two policies in two scenarios
 
 

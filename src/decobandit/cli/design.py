@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..problem.tie_rules import DEFAULT_TIES
-from .options import AsJson, Ties, Tolerance, Workers
+from .files import ending_in, written
+from .options import AsJson, Ties, Tolerance, Workers, shown
 from .output import print_result, say
 from .tables import print_table
 
 if TYPE_CHECKING:
     from ..designs import Characteristics, DesignResult, ScenarioResult
+    from ..problem import Design, Problem
 
 File = Annotated[
     Path, typer.Argument(metavar="FILE", help="Problem file with a [design] table, .toml or .json.")
@@ -28,6 +30,16 @@ Calibrate = Annotated[
 Trials = Annotated[
     int | None,
     typer.Option(metavar="N", min=1, show_default="the file's", help="Trials to simulate."),
+]
+
+OutReport = Annotated[
+    Path | None,
+    shown(
+        "FILE",
+        "Write the report as one page, .html, to read and to print: with the bound, and the same "
+        "design with other priors. Equal allocation is added, to compare with.",
+        callback=ending_in(".html"),
+    ),
 ]
 
 
@@ -47,25 +59,46 @@ def design(
     ties: Ties = DEFAULT_TIES,
     tol: Tolerance = 1e-4,
     workers: Workers = None,
+    report: OutReport = None,
     as_json: AsJson = False,
 ) -> None:
     """Operating characteristics: successes, pulls, errors, power, size, by policy and scenario."""
-    from ..designs import load_design, operating_characteristics
-    from ..support import show_progress
+    from ..designs import load_design
 
     problem, asked = load_design(file)
     given = {"draws": draws, "seed": seed}
     changes = {key: value for key, value in given.items() if value is not None}
     asked = asked.model_copy(update=changes)
-    with show_progress() as report:
-        found = operating_characteristics(
-            problem, asked, calibrate_to=calibrate, ties=ties, tol=tol, progress=report
-        )
+    settings = {"calibrate_to": calibrate, "ties": ties, "tol": tol}
+    found = _computed(problem, asked, settings, file, report)
     for line in found.notes:
         say(line)
     if found.interrupted:
         say("interrupted: these are the policies that were finished")
     print_result(found, as_json, print_design)
+
+
+def _computed(
+    problem: Problem, asked: Design, settings: dict[str, Any], file: Path, report: Path | None
+) -> DesignResult:
+    """The characteristics; with the report, where it is asked for."""
+    from ..designs import operating_characteristics
+    from ..support import show_progress, write_whole
+
+    if report is None:
+        with show_progress() as told:
+            return operating_characteristics(problem, asked, **settings, progress=told)
+    from ..designs.reporting import study_design
+    from ..figures.design_report import study_page
+
+    text = file.read_text(encoding="utf-8-sig")  # now: it may have changed when the work is done
+    with show_progress() as told:
+        study = study_design(problem, asked, **settings, progress=told)
+    for line in study.left_out:
+        say(f"left out of the report: {line}")
+    write_whole(report, study_page(study, file.name, text))
+    written("report", report)
+    return study.result
 
 
 def print_design(found: DesignResult) -> None:

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from importlib.metadata import version
+from platform import python_version
 
 from markupsafe import Markup
 
 from .._version import __version__
 from ..bounds import MEANINGS, BestBound
-from ..designs.results import Characteristics, DesignResult, ScenarioResult
+from ..designs.reporting import DesignStudy
+from ..designs.results import DesignResult
 from ..policies import BASELINE_POLICY
 from ..problem import Design, Problem
+from .design_tables import (
+    reading,
+    scenario_list,
+    scenario_section,
+    sensitivity_tables,
+    with_error,
+)
 from .report_page import (
+    bullets,
     commands,
     drawing,
     facts,
@@ -20,14 +32,33 @@ from .report_page import (
     section,
     table,
 )
-from .svg_figures import Interval, density_figure, interval_figure, solid
+from .svg_figures import density_figure
 
 MAX_PRIORS = 10  # drawn
-WIDE = 1.959963984540054  # standard errors of a 95% interval
-TITLES = [
-    "Policy", "Good outcomes", "SD", "Minus equal", "On best arm", "Selects best", "Declares",
-    "Size", "Stops early",
-]  # fmt: skip
+LIBRARIES = ("numpy", "scipy", "numba")
+REPORT = "report.html"  # as the commands of a report call it
+
+
+def study_page(found: DesignStudy, name: str, text: str) -> str:
+    """The report of a design that was computed for it.
+
+    Parameters
+    ----------
+    found : DesignStudy
+        What it says.
+    name, text : str
+        Of the problem file with the design, which is printed.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
+    return design_page(
+        found.result, bound=found.bound, sensitivity=found.sensitivity, left_out=found.left_out,
+        again=["deco --version", found.command(name, REPORT)], file=(name, text),
+        question=found.result.design.question,
+    )  # fmt: skip
 
 
 def design_page(
@@ -36,6 +67,8 @@ def design_page(
     bound: BestBound | None = None,
     sensitivity: Mapping[str, DesignResult] | None = None,
     again: Sequence[str] = (),
+    file: tuple[str, str] | None = None,
+    left_out: Sequence[str] = (),
     title: str = "Report of a design",
     question: str = "",
 ) -> str:
@@ -50,7 +83,11 @@ def design_page(
     sensitivity : mapping, optional
         The same design with other priors, by what is different.
     again : sequence of str
-        Commands that compute the report again, and the text of their file.
+        Commands that compute the report again.
+    file : tuple of str, optional
+        Name and text of the file that they read.
+    left_out : sequence of str
+        What is missing, and why.
     title, question : str
         Of the page; what the trial is to find out.
 
@@ -63,9 +100,9 @@ def design_page(
         section("Question", *_question(found, question)),
         section("Design and rules", *_rules(found)),
         section("Priors", *_priors(found.problem)),
-        section("Scenarios", *_scenarios(found)),
-        *(_scenario(each, found) for each in found.scenarios),
-        section("How to read the tables", *_reading(found)),
+        section("Scenarios", *scenario_list(found)),
+        *(scenario_section(each, found) for each in found.scenarios),
+        section("How to read the tables", *reading(found)),
     ]  # fmt: skip
     if bound is not None:
         parts.append(section("Bound", *_bound(bound)))
@@ -73,7 +110,9 @@ def design_page(
         parts.append(section("Calibration", *_calibration(found)))
     if sensitivity:
         parts.append(section("Sensitivity to priors", *_sensitivity(found, sensitivity)))
-    parts.append(section("To compute it again", *_again(found, again)))
+    if left_out:
+        parts.append(section("Left out", bullets(left_out)))
+    parts.append(section("To compute it again", *_again(found, again, file)))
     problem = found.problem
     return report_page(
         title, parts,
@@ -161,103 +200,6 @@ def _priors(problem: Problem) -> list[Markup]:
     ]
 
 
-# -- operating characteristics ------------------------------------------------------------------
-
-
-def _scenarios(found: DesignResult) -> list[Markup]:
-    arms = [arm.name for arm in found.problem.arms]
-    rows = [
-        [each.name, *(f"{p:g}" for p in each.truth), "null" if each.null else ""]
-        for each in found.scenarios
-    ]
-    notes = [paragraph(f"{note}.", soft=True) for note in found.notes]
-    if found.interrupted:
-        notes.append(paragraph("The computation was interrupted: some policies are missing."))
-    return [table(["Scenario", *arms, ""], rows, words=["Scenario", ""]), *notes]
-
-
-def _scenario(scenario: ScenarioResult, found: DesignResult) -> Markup:
-    return section(f"Scenario {scenario.name}", *_characteristics(scenario, found))
-
-
-def _characteristics(scenario: ScenarioResult, found: DesignResult) -> list[Markup]:
-    if not scenario.policies:
-        return [paragraph("No policy was computed in this scenario.")]
-    equal = next((each for each in scenario.policies if each.policy == BASELINE_POLICY), None)
-    rows = [_row(each, equal) for each in scenario.policies]
-    titles = [title if title != "Declares" else _declares(scenario) for title in TITLES]
-    drawn = [
-        Interval(
-            each.policy, each.good, each.good - WIDE * _error(each, "good"),
-            each.good + WIDE * _error(each, "good"), colour=solid(i),
-        )
-        for i, each in enumerate(scenario.policies)
-    ]  # fmt: skip
-    arms = [arm.name for arm in found.problem.arms]
-    pulls = [
-        [each.policy, *map("{:.1f} ({:.1f})".format, each.pulls, each.pulls_sd)]
-        for each in scenario.policies
-    ]  # fmt: skip
-    return [
-        table(titles, rows, words=["Policy"]),
-        drawing(
-            interval_figure(
-                drawn, label=f"Good outcomes of each policy in scenario {scenario.name}",
-                axis="good outcomes per trial", line=None if equal is None else equal.good,
-            ),
-            "Mean number of good outcomes, with 95% intervals of the simulation where there is "
-            "one. Dashed: equal allocation.",
-        ),
-        table(["Policy", *arms], pulls, words=["Policy"], caption="Pulls of each arm: mean (SD)"),
-    ]  # fmt: skip
-
-
-def _declares(scenario: ScenarioResult) -> str:
-    return "Type I error" if scenario.null else "Power"
-
-
-def _row(each: Characteristics, equal: Characteristics | None) -> list[str]:
-    less = "–" if equal is None or each is equal else f"{each.good - equal.good:+.2f}"
-    return [
-        each.policy,
-        _with_error(each.good, _error(each, "good"), 2),
-        f"{each.good_sd:.2f}",
-        less,
-        _share(each.best_share),
-        _share(each.select_best),
-        _with_error(each.reject, _error(each, "reject"), 3),
-        f"{each.size:.1f} ({each.size_sd:.1f})",
-        _share(each.stopped),
-    ]
-
-
-def _error(each: Characteristics, name: str) -> float:
-    found = (each.errors or {}).get(name)
-    return found if isinstance(found, float) else 0.0
-
-
-def _with_error(value: float, error: float, digits: int) -> str:
-    return f"{value:.{digits}f}" + (f" ± {error:.{digits}f}" if error else "")
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else f"{100.0 * value:.1f}%"
-
-
-def _reading(found: DesignResult) -> list[Markup]:
-    against = "control" if found.design.control is not None else "all others"
-    return [
-        paragraph(
-            "Good outcomes: mean per trial, ± one standard error where simulated; SD over trials. "
-            "Minus equal: difference from equal allocation. On best arm: share of pulls that a "
-            "best arm gets. Selects best: probability that the largest posterior mean at the end "
-            "is that of a best arm. Power, type I error: probability to declare some arm better "
-            f"than {against}. Size: mean number of pulls (SD). Stops early: before the last stage.",
-            soft=True,
-        )
-    ]  # fmt: skip
-
-
 # -- bound, calibration, sensitivity ------------------------------------------------------------
 
 
@@ -275,7 +217,7 @@ def _calibration(found: DesignResult) -> list[Markup]:
     rows = [
         [
             each.policy, each.what, f"{each.alpha:g}", f"{each.threshold:.4f}",
-            _with_error(each.type_one_error, each.type_one_error_se, 4), each.scenario,
+            with_error(each.type_one_error, each.type_one_error_se, 4), each.scenario,
         ]
         for each in found.calibration
     ]  # fmt: skip
@@ -284,36 +226,45 @@ def _calibration(found: DesignResult) -> list[Markup]:
 
 
 def _sensitivity(found: DesignResult, others: Mapping[str, DesignResult]) -> list[Markup]:
-    every = {"as planned": found, **others}
-    parts = []
-    for scenario in found.scenarios:
-        rows = [
-            [
-                said, each.policy, _with_error(each.good, _error(each, "good"), 2),
-                _share(each.select_best), _with_error(each.reject, _error(each, "reject"), 3),
-            ]
-            for said, result in every.items()
-            for each in _of(result, scenario.name)
-        ]  # fmt: skip
-        titles = ["Priors", "Policy", "Good outcomes", "Selects best", _declares(scenario)]
-        words = ["Priors", "Policy"]
-        parts.append(table(titles, rows, words=words, caption=f"Scenario {scenario.name}"))
+    said = (
+        "The success probabilities of the scenarios stay; policies, looks and test start from "
+        "other priors. Half and twice the effective sample sizes keep the means."
+    )
+    fewer = {each.design.draws for each in others.values()}
+    if not _all_exact([found, *others.values()]):
+        said += f" Simulated: {found.design.draws:,} trials as planned, " + ", ".join(
+            f"{draws:,} with each of the other priors." for draws in fewer
+        )
+    if found.calibration:
+        said += " Thresholds are calibrated for each prior."
+    return [paragraph(said, soft=True), *sensitivity_tables(found, others)]
+
+
+def _all_exact(results: Sequence[DesignResult]) -> bool:
+    return all(
+        each.exact for one in results for scenario in one.scenarios for each in scenario.policies
+    )
+
+
+def _again(found: DesignResult, again: Sequence[str], file: tuple[str, str] | None) -> list[Markup]:
+    how = (
+        "All numbers are exact."
+        if _all_exact([found])
+        else f"Numbers with ± are simulated: {found.design.draws:,} trials for each policy and "
+        f"scenario, seed {found.design.seed}. The others are exact."
+    )
+    parts = [
+        paragraph(f"decobandit {__version__}, {_libraries()}. {how}"),
+        commands(again) if again else Markup(""),
+    ]
+    if file is not None:
+        name, text = file
+        digest = sha256(text.encode()).hexdigest()
+        parts += [paragraph(f"The file {name}, SHA-256 {digest}:"), commands([text.rstrip("\n")])]
     return parts
 
 
-def _of(result: DesignResult, scenario: str) -> Iterable[Characteristics]:
-    return next((each.policies for each in result.scenarios if each.name == scenario), ())
-
-
-def _again(found: DesignResult, again: Sequence[str]) -> list[Markup]:
-    exact = {each.exact for scenario in found.scenarios for each in scenario.policies}
-    how = (
-        "All numbers are exact."
-        if exact == {True}
-        else f"Simulated numbers are from {found.design.draws} trials each, "
-        f"seed {found.design.seed}."
-    )
-    return [
-        paragraph(f"decobandit {__version__}. {how}"),
-        commands(again) if again else Markup(""),
-    ]
+def _libraries() -> str:
+    """Versions that numbers may depend on."""
+    named = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
+    return f"Python {python_version()}, {named}"

@@ -16,6 +16,7 @@ from .model import Problem
 from .model_base import Frozen, InvalidProblem
 
 MAX_DRAWS = 10_000_000
+MAX_QUESTION = 2000
 LARGEST_SEED = 2**53  # that every reader of JSON keeps
 
 Count = Annotated[int, whole_number(0, 1_000_000)]
@@ -43,6 +44,13 @@ def _title(value: object) -> str:
     return str(value) if good else refuse(rule, found=value)
 
 
+def _question(value: object) -> str:
+    good = isinstance(value, str) and len(value) <= MAX_QUESTION
+    rule = f"must be text of at most {MAX_QUESTION} characters"
+    return str(value) if good else refuse(rule, found=value)
+
+
+Question = Annotated[str, Checked(_question, {"type": "string", "maxLength": MAX_QUESTION})]
 Title = Annotated[str, Checked(_title, {"type": "string", "maxLength": MAX_NAME})]
 
 
@@ -198,6 +206,8 @@ class Design(Rules):
         Of trials that are simulated.
     scenarios : sequence of Scenario
         True success probabilities that may hold.
+    question : str
+        What the trial is to find out, for the report.
 
     Raises
     ------
@@ -217,6 +227,7 @@ class Design(Rules):
     draws: Annotated[int, whole_number(1, MAX_DRAWS)] = 10_000
     seed: Annotated[int, whole_number(0, LARGEST_SEED)] = 1
     scenarios: tuple[Scenario, ...] = ()
+    question: Question = ""
 
     @property
     def final_test(self) -> FinalTest:

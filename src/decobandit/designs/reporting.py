@@ -1,0 +1,158 @@
+"""Everything that the report of a design says: characteristics, the bound, other priors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from shlex import quote
+from typing import Any
+
+from ..bounds import BestBound, best_bound
+from ..policies import BASELINE_POLICY, canonical_name
+from ..problem import DEFAULT_TIES, Design, Problem, TieRule
+from ..support import Progress, Report, obeys_workers
+from .designing import POLICIES, operating_characteristics
+from .prior_variants import prior_variants
+from .results import DesignResult
+
+SENSITIVITY_DRAWS = 2000  # trials that are simulated with each of the other priors
+
+
+@dataclass(frozen=True)
+class DesignStudy:
+    """What the report of a design says.
+
+    Attributes
+    ----------
+    result : DesignResult
+        Operating characteristics, equal allocation among them.
+    bound : BestBound or None
+        On the expected total reward of any policy, under the priors.
+    sensitivity : mapping
+        The same design with other priors, by what is different; fewer trials are simulated.
+    left_out : tuple of str
+        What is missing, and why.
+    calibrate_to, tol
+        As `operating_characteristics` was asked.
+    """
+
+    result: DesignResult
+    bound: BestBound | None
+    sensitivity: Mapping[str, DesignResult]
+    left_out: tuple[str, ...]
+    calibrate_to: float | None
+    tol: float
+
+    def command(self, file: str, report: str) -> str:
+        """The command that computes it again from its file."""
+        design = self.result.design
+        words = ["deco", "design", file, "--draws", design.draws, "--seed", design.seed]
+        words += ["--ties", self.result.ties, "--tol", f"{self.tol:g}"]
+        if self.calibrate_to is not None:
+            words += ["--calibrate", self.calibrate_to]
+        return " ".join(quote(str(word)) for word in [*words, "--report", report])
+
+
+@obeys_workers
+def study_design(
+    problem: Problem,
+    design: Design,
+    *,
+    calibrate_to: float | None = None,
+    ties: TieRule = DEFAULT_TIES,
+    tol: float = 1e-4,
+    workers: int | None = None,
+    progress: Report | None = None,
+) -> DesignStudy:
+    """Compute what the report of a design says.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is played.
+    design : Design
+        Rules, policies, test and scenarios. Equal allocation is added where it is not listed.
+    calibrate_to, ties, tol, workers, progress
+        As in `operating_characteristics`. Thresholds are calibrated anew for every prior.
+
+    Returns
+    -------
+    DesignStudy
+        After Ctrl-C, what was finished.
+
+    Examples
+    --------
+    >>> from decobandit import Design, Problem
+    >>> from decobandit.designs.reporting import study_design
+    >>> design = Design(policies=["thompson"], scenarios=[{"name": "one", "truth": [0.2, 0.6]}])
+    >>> found = study_design(Problem.uniform(arms=2, horizon=6), design)
+    >>> [each.policy for each in found.result.scenarios[0].policies]
+    ['thompson', 'equal']
+    >>> list(found.sensitivity)
+    ['half the effective sample sizes', 'twice the effective sample sizes']
+    """
+    design = beside_equal(design)
+    settings: dict[str, Any] = {"calibrate_to": calibrate_to, "ties": ties, "tol": tol}
+    result = operating_characteristics(problem, design, **settings, progress=progress)
+    rest = _Rest(problem, design, settings, progress)
+    if result.interrupted:
+        rest.left_out.append("bound and sensitivity to priors: interrupted")
+    else:
+        rest.compute(tol)
+    return DesignStudy(result, rest.bound, rest.found, tuple(rest.left_out), calibrate_to, tol)
+
+
+def beside_equal(design: Design) -> Design:
+    """The same with equal allocation among its policies."""
+    names = tuple(dict.fromkeys(map(canonical_name, design.policies or POLICIES)))
+    more = () if BASELINE_POLICY in names else (BASELINE_POLICY,)
+    return design.model_copy(update={"policies": names + more})
+
+
+class _Rest:
+    """What comes after the operating characteristics: kept part by part."""
+
+    def __init__(
+        self, problem: Problem, design: Design, settings: dict[str, Any], progress: Report | None
+    ) -> None:
+        self.problem, self.settings, self.progress = problem, settings, progress
+        fewer = min(design.draws, SENSITIVITY_DRAWS)
+        self.design = design.model_copy(update={"draws": fewer})
+        self.bound: BestBound | None = None
+        self.found: dict[str, DesignResult] = {}
+        self.left_out: list[str] = []
+
+    def compute(self, tol: float) -> None:
+        """The bound and all variants; Ctrl-C ends it."""
+        under_way = "bound"
+        try:
+            self._bound(tol)
+            for under_way, problem in prior_variants(self.problem).items():
+                self._variant(under_way, problem)
+        except KeyboardInterrupt:
+            self.left_out.append(f"{under_way} and what comes after it: interrupted")
+
+    def _bound(self, tol: float) -> None:
+        try:
+            self.bound = best_bound(self.problem, tol=tol, progress=self.progress)
+        except (ValueError, MemoryError) as error:
+            self.left_out.append(f"bound: {error}")
+
+    def _variant(self, said: str, problem: Problem) -> None:
+        def report(step: Progress) -> None:
+            if self.progress is not None:
+                self.progress(replace(step, what=f"{step.what}, {said}"))
+
+        try:
+            found = operating_characteristics(
+                problem,
+                self.design,
+                **self.settings,
+                progress=report,
+            )
+        except (ValueError, MemoryError) as error:
+            self.left_out.append(f"{said}: {error}")
+            return
+        if found.interrupted:
+            raise KeyboardInterrupt
+        self.found[said] = found

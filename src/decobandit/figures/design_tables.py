@@ -1,0 +1,148 @@
+"""Tables and figures of operating characteristics: parts of reports and of the server's pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from markupsafe import Markup
+
+from ..designs.results import Characteristics, DesignResult, ScenarioResult
+from ..policies import BASELINE_POLICY
+from .report_page import drawing, paragraph, section, table
+from .svg_figures import Interval, interval_figure, solid
+
+WIDE = 1.959963984540054  # standard errors of a 95% interval
+TITLES = [
+    "Policy", "Good outcomes", "SD", "Minus equal", "On best arm", "Selects best", "Declares",
+    "Size", "Stops early",
+]  # fmt: skip
+
+
+def scenario_list(found: DesignResult) -> list[Markup]:
+    """The success probabilities of all scenarios, and what was left out."""
+    arms = [arm.name for arm in found.problem.arms]
+    rows = [
+        [each.name, *(f"{p:g}" for p in each.truth), "null" if each.null else ""]
+        for each in found.scenarios
+    ]
+    notes = [paragraph(f"{note}.", soft=True) for note in found.notes]
+    if found.interrupted:
+        notes.append(paragraph("The computation was interrupted: some policies are missing."))
+    return [table(["Scenario", *arms, ""], rows, words=["Scenario", ""]), *notes]
+
+
+def scenario_section(scenario: ScenarioResult, found: DesignResult) -> Markup:
+    """What policies do in a scenario."""
+    return section(f"Scenario {scenario.name}", *_characteristics(scenario, found))
+
+
+def _characteristics(scenario: ScenarioResult, found: DesignResult) -> list[Markup]:
+    if not scenario.policies:
+        return [paragraph("No policy was computed in this scenario.")]
+    equal = next((each for each in scenario.policies if each.policy == BASELINE_POLICY), None)
+    rows = [_row(each, equal) for each in scenario.policies]
+    declares = _declares(scenario)
+    titles = [title if title != "Declares" else declares for title in TITLES]
+    arms = [arm.name for arm in found.problem.arms]
+    pulls = [
+        [each.policy, *map("{:.1f} ({:.1f})".format, each.pulls, each.pulls_sd)]
+        for each in scenario.policies
+    ]  # fmt: skip
+    return [
+        table(titles, rows, words=["Policy"]),
+        drawing(
+            _figure(scenario, "good", "good outcomes per trial", equal),
+            "Mean number of good outcomes, with 95% intervals of the simulation where there is "
+            "one. Dashed: equal allocation.",
+        ),
+        drawing(
+            _figure(scenario, "reject", declares[0].lower() + declares[1:], equal),
+            f"{declares}, likewise.",
+        ),
+        table(["Policy", *arms], pulls, words=["Policy"], caption="Pulls of each arm: mean (SD)"),
+    ]  # fmt: skip
+
+
+def _figure(
+    scenario: ScenarioResult, name: str, axis: str, equal: Characteristics | None
+) -> Markup:
+    """One characteristic of all policies, with intervals."""
+    drawn = []
+    for i, each in enumerate(scenario.policies):
+        value, wide = getattr(each, name), WIDE * _error(each, name)
+        drawn.append(Interval(each.policy, value, value - wide, value + wide, colour=solid(i)))
+    label = f"{axis} of each policy in scenario {scenario.name}"
+    line = None if equal is None else getattr(equal, name)
+    return interval_figure(drawn, label=label, axis=axis, line=line)
+
+
+def _declares(scenario: ScenarioResult) -> str:
+    return "Type I error" if scenario.null else "Power"
+
+
+def _row(each: Characteristics, equal: Characteristics | None) -> list[str]:
+    less = "–" if equal is None or each is equal else f"{each.good - equal.good:+.2f}"
+    return [
+        each.policy,
+        with_error(each.good, _error(each, "good"), 2),
+        f"{each.good_sd:.2f}",
+        less,
+        _share(each.best_share),
+        _share(each.select_best),
+        with_error(each.reject, _error(each, "reject"), 3),
+        f"{each.size:.1f} ({each.size_sd:.1f})",
+        _share(each.stopped),
+    ]
+
+
+def _error(each: Characteristics, name: str) -> float:
+    found = (each.errors or {}).get(name)
+    return found if isinstance(found, float) else 0.0
+
+
+def with_error(value: float, error: float, digits: int) -> str:
+    """A number, ± its standard error where there is one."""
+    return f"{value:.{digits}f}" + (f" ± {error:.{digits}f}" if error else "")
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{100.0 * value:.1f}%"
+
+
+def reading(found: DesignResult) -> list[Markup]:
+    """What the columns mean."""
+    against = "control" if found.design.control is not None else "all others"
+    return [
+        paragraph(
+            "Good outcomes: mean per trial, ± one standard error where simulated; SD over trials. "
+            "Minus equal: difference from equal allocation. On best arm: share of pulls that a "
+            "best arm gets. Selects best: probability that the largest posterior mean at the end "
+            "is that of a best arm. Power, type I error: probability to declare some arm better "
+            f"than {against}. Size: mean number of pulls (SD). Stops early: before the last stage; "
+            "such a trial has fewer outcomes, good ones too.",
+            soft=True,
+        )
+    ]  # fmt: skip
+
+
+def sensitivity_tables(found: DesignResult, others: Mapping[str, DesignResult]) -> list[Markup]:
+    """The same design with other priors, scenario by scenario."""
+    every = {"as planned": found, **others}
+    parts = []
+    for scenario in found.scenarios:
+        rows = [
+            [
+                said, each.policy, with_error(each.good, _error(each, "good"), 2),
+                _share(each.select_best), with_error(each.reject, _error(each, "reject"), 3),
+            ]
+            for said, result in every.items()
+            for each in _of(result, scenario.name)
+        ]  # fmt: skip
+        titles = ["Priors", "Policy", "Good outcomes", "Selects best", _declares(scenario)]
+        words = ["Priors", "Policy"]
+        parts.append(table(titles, rows, words=words, caption=f"Scenario {scenario.name}"))
+    return parts
+
+
+def _of(result: DesignResult, scenario: str) -> Iterable[Characteristics]:
+    return next((each.policies for each in result.scenarios if each.name == scenario), ())
