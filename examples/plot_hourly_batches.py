@@ -8,8 +8,13 @@ hour. What is earned is the conversions on the way, and then those of 2,000 visi
 version that is kept.
 """
 
+import tempfile
+
+import numpy as np
+
 from decobandit import Beta, Problem, State, Terminal, make_policy, recommend, simulate, solve
 from decobandit.figures import batch_figure
+from decobandit.trials import create_trial, open_store
 
 problem = Problem.uniform(
     arms=6, horizon=10, prior=Beta(good=4, bad=36), pulls_per_stage=100, unit=10, repeat=True,
@@ -55,6 +60,30 @@ for arm in advice.arms:
 
 given = policies[0].allocate(state)
 print("in Python:", given)
+
+# %%
+# The same as a trial: every batch and every count is an event of a log that can be checked later.
+# Counts may come in parts, and late. `deco trial ask NAME --batch` and `deco trial tell NAME BATCH
+# --counts` do it from the command line, and the REST API from a web server.
+
+rates = np.array([0.08, 0.11, 0.10, 0.14, 0.09, 0.10])  # nobody knows these
+visitors = np.random.default_rng(7)
+with tempfile.TemporaryDirectory() as folder, open_store(f"{folder}/page.db") as store:
+    trial = create_trial(
+        problem, name="page", policy="deco-repriced", db=store, seed=1, solution=solution
+    )
+    for hour in range(problem.horizon):
+        batch = trial.ask_batch()
+        seen = {arm.arm: arm.pulls for arm in batch.arms if arm.pulls}
+        if hour in (0, 3, 9):
+            print(f"hour {hour + 1}:", ", ".join(f"{name} {n}" for name, n in seen.items()))
+        rate = dict(zip([arm.name for arm in problem.arms], rates, strict=True))
+        trial.tell_batch(
+            batch.id,
+            {name: (int(visitors.binomial(n, rate[name])), n) for name, n in seen.items()},
+        )
+    checked = trial.verify()
+    print(f"log of {checked.events} events, intact: {checked.ok}, replayed: {trial.replay().ok}")
 
 # %%
 # What to try next
