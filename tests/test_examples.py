@@ -264,6 +264,22 @@ def check_three_arm_design(names: Names) -> None:
     assert one.policies[0].best_share > one.policies[2].best_share
 
 
+def check_other_outcomes(names: Names) -> None:
+    problem, solution, values = names["problem"], names["solution"], names["values"]
+    # the prior means of the arms, by hand: equal allocation earns ten of each
+    assert values["equal"] == pytest.approx(
+        10 * (5 / 7 + 0.8 + 0.8), abs=4.5 * names["errors"]["equal"]
+    )
+    again = simulate(problem, "deco", draws=1500, solution=solution, rng=5).results[0]
+    error = np.hypot(again.value_se, names["errors"]["deco"])
+    assert again.value == pytest.approx(values["deco"], abs=4.5 * error)
+    assert max(values.values()) <= solution.upper_bound + 4.5 * names["errors"]["deco"]
+    c, m, n = names["found"].arms
+    assert c.expected_reward == pytest.approx((3 * 1 + 3 * 2) / 11)
+    assert m.expected_reward == pytest.approx((4 * 0.8 + 1.9) / 6)
+    assert n.expected_reward == pytest.approx(6.6 / 5)
+
+
 CHECKS: dict[str, Callable[[Names], None]] = {
     "plot_ab_test": check_ab_test,
     "plot_batches": check_batches,
@@ -272,6 +288,7 @@ CHECKS: dict[str, Callable[[Names], None]] = {
     "plot_deployment": check_deployment,
     "plot_hourly_batches": check_hourly_batches,
     "plot_live_trial": check_live_trial,
+    "plot_other_outcomes": check_other_outcomes,
     "plot_reading_the_gap": check_reading_the_gap,
     "plot_seasons": check_seasons,
     "plot_three_arm_design": check_three_arm_design,

@@ -1,6 +1,7 @@
 """Kinds of arms in problems: files, refusals, groups; their statistics against formulas."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from decobandit import (
     Problem,
     ProblemError,
     States,
+    read_outcomes,
 )  # fmt: skip
 from decobandit.problem import Kind, format_problem, kind_of, problem_from_dict, problem_to_dict
 
@@ -214,14 +216,32 @@ def test_states_that_cannot_be_are_refused(kind: Kind, text: str, message: str) 
         (KINDS[1], "nan", "must be a finite number"),
         (KINDS[3], "3", "must be the number of a class, 0 to 2"),
         (KINDS[4], "-1", "must be a whole number, zero or more"),
+        (KINDS[5], "any", "must be hit or miss in state new"),
     ],
 )
 def test_outcomes_are_checked_against_the_kind(kind: Kind, outcome: str, rule: str) -> None:
     with pytest.raises(ValueError, match=rule):
-        kind.read_outcome(outcome)
+        kind.read_outcome(outcome, kind.fresh())
 
 
 def test_equal_arms_of_any_kind() -> None:
     problem = Problem.uniform(arms=2, horizon=4, prior=Normal(1, 2), noise_sd=3)
     assert problem.arms[1] == Arm(name="arm-2", prior=Normal(1, 2), noise_sd=3)
     assert problem.arms[0].reward == Payoff()
+
+
+def test_outcomes_in_a_file_are_read_by_kind(tmp_path: Path) -> None:
+    lines = [
+        "arm,outcome",
+        "n-1,0.5",
+        "n-1,-1.25",
+        "c,2",
+        "c,0",
+        "g,3",
+        "o,hit",
+        "o,miss",
+        "b,good",
+    ]
+    (tmp_path / "seen.csv").write_text("\n".join(lines), encoding="utf-8")
+    problem = problem_from_dict(TREE | {"horizon": 12})
+    assert str(read_outcomes(problem, tmp_path / "seen.csv")) == "1/1,-0.75/2,0/0,1+0+1,3/1,down/2"

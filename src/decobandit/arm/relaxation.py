@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..problem import Problem, check_problem, refuse_batches
+from ..problem import Problem, check_problem, refuse_batches, refuse_kinds
 from ..problem.kernels.layout import slab_size
 from .kernels.backward import sweep
 from .kernels.indices import index_terms, stage_index
@@ -65,6 +65,7 @@ class Relaxation:
     ) -> None:
         self.problem = check_problem(problem)
         refuse_batches(problem, "tables of single pulls")
+        refuse_kinds(problem, "tables of good and bad outcomes")
         self.prices = price_array(prices, problem)
         stages = problem.stages
         bytes_of_all = 8 * len(problem.groups) * sum(slab_size(t) for t in range(stages + 1))

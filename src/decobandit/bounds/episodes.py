@@ -33,6 +33,7 @@ from ..problem import (
     check_problem,
     check_truth,
     refuse_batches,
+    refuse_kinds,
     tie_rule,
 )
 from ..simulation import CHUNK, World
@@ -238,6 +239,7 @@ def follow(
         solution, policy = policy, problem
         problem = solution.problem
     problem, policy = in_order(problem, policy, "follow")
+    refuse_kinds(problem, "episodes")
     if isinstance(policy, Policy) and policy.problem != problem:
         raise ValueError(f"policy {policy.name!r}: not one of the problem that is given with it")
     context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
@@ -312,6 +314,7 @@ def retrace(
         solution = problem
         problem = solution.problem
     refuse_batches(check_problem(problem), "episodes")
+    refuse_kinds(problem, "episodes")
     if solution is None:
         solution = solve(problem, tol=tol)
     check_solution(solution, problem)

@@ -28,7 +28,7 @@ from ..arm import BatchRelaxation, Relaxation
 from ..evaluation import Occupied, TooManyStates, evaluate
 from ..policies import DEFAULT_POLICY, Context, Policy, in_order, make_policies
 from ..prices import DualSolution
-from ..problem import DEFAULT_TIES, Problem, TieRule, tie_rule
+from ..problem import DEFAULT_TIES, Problem, TieRule, refuse_kinds, tie_rule
 from ..simulation import (
     Dual,
     Estimate,
@@ -220,6 +220,7 @@ def gap(
     True
     """
     problem, policy = in_order(problem, policy, "gap")
+    refuse_kinds(problem, "gap")
     check_method(method)
     seed = seed_of(rng)
     check_sizes(draws, per_draw)

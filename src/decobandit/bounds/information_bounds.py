@@ -47,7 +47,7 @@ import numpy.typing as npt
 
 from ..arm import Relaxation
 from ..prices import DualSolution, check_solution, solve
-from ..problem import Problem, check_problem, refuse_batches
+from ..problem import Problem, check_problem, refuse_batches, refuse_kinds
 from ..problem.kernels.layout import slab_size
 from ..simulation import (
     CHUNK,
@@ -149,6 +149,7 @@ def information_bound(
     (50, 1)
     """
     refuse_batches(check_problem(problem), "information bound")
+    refuse_kinds(problem, "information bound")
     seed = seed_of(rng)
     check_settings(draws, weight, pops)
     began = time.perf_counter()

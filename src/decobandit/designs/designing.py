@@ -19,6 +19,7 @@ from ..problem import (
     check_problem,
     designed_from_dict,
     read_tree,
+    refuse_kinds,
 )
 from ..support import Report, obeys_workers
 from .calibrating import calibrate
@@ -120,6 +121,7 @@ def operating_characteristics(
     (8.0, True, 0.9708)
     """
     design.check(check_problem(problem))
+    refuse_kinds(problem, "designs")
     if not design.scenarios:
         raise ProblemError("design.scenarios: required key is missing")
     names = design.policies or POLICIES

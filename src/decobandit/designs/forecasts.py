@@ -25,7 +25,7 @@ from ..policies import (
     make_policies,
     policy_class,
 )
-from ..problem import Arm, Problem, Reward, format_problem
+from ..problem import Arm, Problem, Reward, format_problem, refuse_kinds
 from ..simulation import Simulation, simulate
 
 EXACT_STATES = 100_000  # followed in a fraction of a second
@@ -115,6 +115,7 @@ def forecast(
     parameters, where values are simulated; as many as take a second by default.
     """
     context = Context(problem, tol=tol, path_states=PATH_STATES)
+    refuse_kinds(problem, "forecasts")
     wanted = None if chosen is None else canonical_name(chosen)
     asked = [*([] if wanted is None else [wanted]), *map(canonical_name, policies)]
     names = [*dict.fromkeys(name for name in asked if name != BASELINE), BASELINE]

@@ -27,6 +27,7 @@ from ..problem import (
     Truth,
     best_mean_reward,
     check_truth,
+    refuse_kinds,
 )
 from ..support import Floats, Report, former_attribute, obeys_workers
 from .batch_forward import evaluate_batches
@@ -195,6 +196,7 @@ def evaluate(
     2.277778
     """
     problem, policy = in_order(problem, policy, "evaluate")
+    refuse_kinds(problem, "exact evaluation")
     began = time.perf_counter()
     known = None if truth is None else check_truth(truth, problem)
     made = make_policy(problem, policy, tol=tol, ties=ties, solution=solution)

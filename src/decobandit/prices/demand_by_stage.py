@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from .._version import __version__
 from ..arm import Relaxation
-from ..problem import Problem, arms_of, tie_tolerance
+from ..problem import Problem, arms_of, refuse_kinds, tie_tolerance
 from ..problem.kernels.layout import slab_size
 from .kernels.bands import Bands
 from .kernels.flow import fill, finish, move
@@ -67,6 +67,7 @@ class Demand:
 def demand(solution: DualSolution) -> Demand:
     """The market of a solution, exactly: masses are moved forward, nothing is simulated."""
     problem, prices = solution.problem, solution.prices
+    refuse_kinds(problem, "demand by stage")
     relaxation, arms = Relaxation(problem, prices), arms_of(problem)
     groups, stages = arms.reward_good.shape
     slack = AT_PRICE * float(np.abs(prices).max())

@@ -7,14 +7,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from ..support import original, warn_deprecated
+from .kinds.base import Kind, Stats
+from .kinds.counted import Binary
 from .model import Problem
 from .model_base import ProblemError
 from .problem_argument import check_problem
 from .state import State
 
 _WITHOUT_OUTCOME = ("open", "cancelled")  # states of allocations in an exported trial
-_GOOD = {"good": True, "1": True, "bad": False, "0": False}
 _MOST = 10**12  # of a count
 
 
@@ -52,7 +55,8 @@ def read_outcomes(
     arm_column : str
         Column with the name of the arm.
     outcome_column : str
-        Column with the outcome of one pull: good or bad, or 1 or 0.
+        Column with the outcome of one pull: good or bad, or 1 or 0; of arms of other kinds the
+        number of a class, a number, a count, the name of an outcome.
     good_column, pulls_column : str
         Where there is no column of outcomes: good outcomes, and outcomes in all. Several rows of an
         arm add up.
@@ -100,14 +104,15 @@ class _Counter:
     def __init__(self, problem: Problem, source: str, columns: Columns) -> None:
         self._problem, self._source, self._columns = problem, source, columns
         self._position = {arm.name: i for i, arm in enumerate(problem.arms)}
-        self._good, self._bad = [0] * problem.number_of_arms, [0] * problem.number_of_arms
+        self._kinds = [problem.groups[k].kind for k in problem.group_of_arm]
+        self._stats = [kind.fresh() for kind in self._kinds]
 
     def read(self, rows: csv.DictReader[str]) -> State:
         """The state that the rows add up to."""
         add = self._by_counts if self._has_counts(rows.fieldnames or ()) else self._by_outcome
         for row in rows:
             add(row, f"{self._source}: line {rows.line_num}")
-        return State(tuple(self._good), tuple(self._bad))
+        return State.of_stats(self._problem, self._stats)
 
     def _has_counts(self, header: Collection[str]) -> bool:
         wanted = self._columns
@@ -121,13 +126,14 @@ class _Counter:
         return counts
 
     def _by_outcome(self, row: Mapping[str, str | None], where: str) -> None:
-        outcome = _cell(row, self._columns.outcome).lower()
+        outcome = _cell(row, self._columns.outcome)
         if not outcome and row.get("state") in _WITHOUT_OUTCOME:
             return
         arm = self._arm(row, where)
-        if outcome not in _GOOD:
-            raise ProblemError(f"{where}: outcome {outcome!r}; must be good, bad, 1 or 0")
-        (self._good if _GOOD[outcome] else self._bad)[arm] += 1
+        try:
+            self._stats[arm] = _after(self._kinds[arm], self._stats[arm], outcome)
+        except ValueError as error:
+            raise ProblemError(f"{where}: {error}") from None
 
     def _by_counts(self, row: Mapping[str, str | None], where: str) -> None:
         arm, wanted = self._arm(row, where), self._columns
@@ -136,8 +142,10 @@ class _Counter:
             raise ProblemError(
                 f"{where}: {wanted.good} {good}; must be at most {wanted.pulls}, {pulls}"
             )
-        self._good[arm] += good
-        self._bad[arm] += pulls - good
+        if not isinstance(self._kinds[arm], Binary):
+            raise ProblemError(f"{where}: counts of good outcomes; the arm has others")
+        before = self._stats[arm]
+        self._stats[arm] = (before[0] + good, before[1] + pulls - good)
 
     def _arm(self, row: Mapping[str, str | None], where: str) -> int:
         """The arm that a row names, also one that was kept from being a formula."""
@@ -146,6 +154,13 @@ class _Counter:
         if name not in self._position:
             raise ProblemError(f"{where}: no arm is called {name!r}; {_names(self._problem)}")
         return self._position[name]
+
+
+def _after(kind: Kind, stats: Stats, outcome: str) -> Stats:
+    """Statistics after an outcome as it is written."""
+    found = np.array(kind.read_outcome(outcome, stats))
+    after = kind.after(np.array(stats, dtype=float), found)
+    return tuple(float(x) if x != int(x) else int(x) for x in after.tolist())
 
 
 def _cell(row: Mapping[str, str | None], column: str) -> str:

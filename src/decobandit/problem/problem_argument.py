@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..support import shown
+from .arm_model import Beta
 from .model import Problem
 
 
@@ -23,3 +24,13 @@ def refuse_batches(problem: Problem, what: str) -> None:
             f"{what}: not for problems with repeat = true, whose arms share the pulls of a stage; "
             "use solve for a bound, simulate or evaluate for policies, optimum for small ones"
         )
+
+
+def refuse_kinds(problem: Problem, what: str) -> None:
+    """A ValueError for problems with other outcomes than good or bad; `what` is not for them."""
+    for arm in problem.arms:
+        if not isinstance(arm.prior, Beta):
+            raise ValueError(
+                f"{what}: not yet for other outcomes than good or bad, and arm {arm.name!r} is "
+                f"{arm.prior.kind}; solve, recommend and simulate serve it"
+            )

@@ -23,6 +23,7 @@ from ..problem import (
     TieRule,
     problem_from_dict,
     problem_to_dict,
+    refuse_kinds,
     tie_rule,
 )
 from ..support import Floats, Once
@@ -155,6 +156,7 @@ def settings_from(
             "because every decision is stored with the numbers of every arm"
         )
     check_policies([policy])
+    refuse_kinds(context.problem, "trials")
     if context.given is not None:
         check_bound(context.given)
     context = replace(context, solver=partial(_to_the_end, context.solver))

@@ -111,8 +111,8 @@ class Kind(ABC):
         """A ValueError where no outcomes lead to these statistics."""
 
     @abstractmethod
-    def read_outcome(self, text: object) -> float:
-        """An outcome as people and programs give it; a ValueError where it is none."""
+    def read_outcome(self, text: object, stats: Stats) -> float:
+        """An outcome of an arm in this state, as people give it; a ValueError where it is none."""
 
 
 def whole(number: float) -> str:

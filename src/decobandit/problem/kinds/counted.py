@@ -12,7 +12,7 @@ from .base import Kind, Stats
 
 _GOOD_OF_PULLS = re.compile(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*")
 _COUNTS = re.compile(r"\s*[0-9]{1,9}(\s*\+\s*[0-9]{1,9})*\s*")
-_OUTCOMES = {"good": 1.0, "1": 1.0, "true": 1.0, "bad": 0.0, "0": 0.0, "false": 0.0}
+_OUTCOMES = {"good": 1.0, "1": 1.0, "bad": 0.0, "0": 0.0}
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,10 @@ class Binary(Kind):
         if min(stats) < 0:
             raise ValueError(f"{self.write(stats)}; counts cannot be negative")
 
-    def read_outcome(self, text: object) -> float:
+    def read_outcome(self, text: object, stats: Stats) -> float:
         found = _OUTCOMES.get(str(text).strip().lower())
         if found is None:
-            raise ValueError(f"outcome {shown(text)}; must be good, bad, 1 or 0")
+            raise ValueError(f"outcome {text!r}; must be good, bad, 1 or 0")
         return found
 
 
@@ -187,7 +187,7 @@ class Classes(Kind):
         if min(stats) < 0:
             raise ValueError(f"{self.write(stats)}; counts cannot be negative")
 
-    def read_outcome(self, text: object) -> float:
+    def read_outcome(self, text: object, stats: Stats) -> float:
         try:
             outcome = int(str(text))
         except ValueError:

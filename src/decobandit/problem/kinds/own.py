@@ -117,5 +117,9 @@ class Own(Kind):
         if stats[0] < 0 or not 0 <= stats[1] < len(self.names):
             raise ValueError(f"{stats}; must be pulls, and the position of a state")
 
-    def read_outcome(self, text: object) -> float:
-        raise ValueError(f"outcome {shown(text)}; own arms: outcomes depend on the state")
+    def read_outcome(self, text: object, stats: Stats) -> float:
+        names = list(self.table.states[self.names[int(stats[1])]].next)
+        if text not in names:
+            said = f"must be {' or '.join(names)} in state {self.names[int(stats[1])]}"
+            raise ValueError(f"outcome {shown(text)}; {said}")
+        return float(names.index(str(text)))

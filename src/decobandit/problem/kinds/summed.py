@@ -108,7 +108,7 @@ class Measured(Summed):
         known = np.array(stats, dtype=float)
         return f"N({float(self.mean(known)):.4g}, sd {float(self.sd(known)):.4g})"
 
-    def read_outcome(self, text: object) -> float:
+    def read_outcome(self, text: object, stats: Stats) -> float:
         try:
             outcome = math.nan if isinstance(text, bool) else float(str(text))
         except ValueError:
@@ -169,7 +169,7 @@ class Counted(Summed):
         if stats[1] < 0 or stats[1] != int(stats[1]):
             raise ValueError(f"{self.write(stats)}; the sum of counts is a whole number, not < 0")
 
-    def read_outcome(self, text: object) -> float:
+    def read_outcome(self, text: object, stats: Stats) -> float:
         try:
             outcome = -1 if isinstance(text, bool) else int(str(text))
         except ValueError:

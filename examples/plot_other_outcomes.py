@@ -1,0 +1,60 @@
+"""
+Grades, measurements, counts
+============================
+
+Outcomes need not be good or bad. A shop tries three ways to recommend goods. Of each it knows
+something else: of the first, how customers of a class of purchases behave; of the second, the
+margin per visit, a noisy number; of the third, how many things are bought per visit. One problem
+can have all three.
+"""
+
+from matplotlib import pyplot as plt
+
+from decobandit import Arm, Categorical, Gamma, Normal, Payoff, Problem, recommend, simulate, solve
+
+classes = Arm(name="classes", prior=Categorical([4, 2, 1]), reward=Payoff(values=[0, 1, 3]))
+margin = Arm(name="margin", prior=Normal(mean=0.8, sd=0.5), noise_sd=1)
+counts = Arm(name="counts", prior=Gamma(shape=1.6, rate=2))
+problem = Problem(horizon=30, arms=[classes, margin, counts])
+
+# %%
+# The bound holds for every policy, although the margin may be any number: it is followed on a grid
+# whose values are never too small. A lower bound comes from values that are never too large.
+
+solution = solve(problem)
+print(f"no policy earns more than {solution.upper_bound:.3f}")
+print(f"the best prices give no less than {solution.lower_bound:.3f}")
+
+# %%
+# A state is what has been observed of each arm: counts of the classes, sum/pulls of the numbers.
+
+found = recommend(problem, "2+1+1,1.9/2,5/3", "deco", solution=solution)
+for arm in found.arms:
+    print(f"{arm.name:8} {arm.seen:7} {arm.posterior:20} index {arm.index:.3f}")
+print("pull:", *found.chosen)
+
+# %%
+# Every policy that makes sense for such outcomes can be simulated on the same draws.
+
+NAMES = ["deco", "fh-gittins", "knowledge-gradient", "thompson", "greedy", "equal"]
+simulation = simulate(problem, NAMES, draws=1500, solution=solution, rng=2)
+values = {each.policy: each.value for each in simulation.results}
+errors = {each.policy: each.value_se for each in simulation.results}
+for name in NAMES:
+    print(f"{name:18} {values[name]:7.3f} +- {errors[name]:.3f}")
+
+# %%
+
+figure, axes = plt.subplots(figsize=(8, 3.8), layout="constrained")
+axes.barh(NAMES[::-1], [values[name] for name in NAMES[::-1]], color="#4c72b0")
+axes.axvline(solution.upper_bound, color="0.3", linestyle="dashed", label="bound, any policy")
+axes.set_xlabel("expected reward of 30 visits")
+axes.set_xlim(0.8 * min(values.values()), None)
+figure.legend(loc="outside upper right")
+
+# %%
+# What to try next
+# ----------------
+# - Rewards that are discounted: ``Payoff(factor=[0.95**t for t in range(30)])``.
+# - A finer grid: ``solve(problem, grid=2048)`` brings the two bounds together.
+# - An arm of your own, as a table of states: see the guide, *Outcomes that are not good or bad*.

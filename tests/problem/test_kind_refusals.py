@@ -1,0 +1,67 @@
+"""What does not serve other outcomes than good or bad yet says so in one line."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from decobandit import (
+    Normal,
+    Problem,
+    best_bound,
+    evaluate,
+    follow,
+    gap,
+    information_bound,
+    save_problem,
+    solve,
+)  # fmt: skip
+from decobandit.designs import forecast
+from decobandit.prices import demand
+from helpers.program import deco
+
+PROBLEM = Problem.uniform(arms=2, horizon=4, prior=Normal(0, 1), noise_sd=1)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda problem: evaluate(problem, "greedy"),
+        lambda problem: gap(problem, "greedy"),
+        lambda problem: follow(problem, "greedy"),
+        information_bound,
+        forecast,
+        lambda problem: demand(solve(problem)),
+    ],
+)
+def test_functions_refuse_other_kinds(use: Callable[[Problem], object]) -> None:
+    with pytest.raises(
+        ValueError, match="not yet for other outcomes than good or bad, and arm 'arm-1'"
+    ):
+        use(PROBLEM)
+
+
+def test_the_best_bound_is_that_of_the_prices() -> None:
+    solution = solve(PROBLEM)
+    assert best_bound(PROBLEM, solution=solution).value == solution.upper_bound
+
+
+def test_no_trial_is_made_that_could_not_go_on(tmp_path: Path) -> None:
+    save_problem(PROBLEM, tmp_path / "normal.toml")
+    refused = deco(
+        "trial", "new", tmp_path / "normal.toml", "--name", "t", "--db", tmp_path / "t.db"
+    )
+    assert refused.code == 2
+    assert "trials: not yet for other outcomes than good or bad" in refused.err
+    assert len(refused.err.strip().splitlines()) == 1
+
+
+def test_the_program_solves_and_recommends(tmp_path: Path) -> None:
+    save_problem(PROBLEM, tmp_path / "normal.toml")
+    solved = deco("solve", tmp_path / "normal.toml", "--json").json
+    assert solved["lower_bound"] <= solved["upper_bound"]
+    assert solved["grid"] == 512
+    assert solved["converged"]
+    said = deco("recommend", tmp_path / "normal.toml", "--state", "1.5/1,0/0", "--policy", "greedy")
+    assert "pull: arm-1" in said.out
+    assert "N(0.75, sd 0.7071)" in said.out
