@@ -77,10 +77,13 @@ axis.legend()
 # %%
 # The trial
 # ---------
-# The problem of the design is the problem of the trial.
+# The trial obeys the rules of the design: burn-in, floor, looks, stopping. What a look decides is
+# kept in its log. From the command line: ``deco trial new FILE``.
 
 with TemporaryDirectory() as folder:
-    trial = create_trial(problem, policy="fh-gittins", db=Path(folder, "ward.db"), seed=1)
+    trial = create_trial(
+        problem, policy="fh-gittins", rules=design.rules, db=Path(folder, "ward.db"), seed=1
+    )
     allocation = trial.ask()
     print(allocation.arm, "-", allocation.reason)
     trial.tell(allocation.id, 1)

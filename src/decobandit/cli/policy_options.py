@@ -17,6 +17,7 @@ from .taking import option, taking, with_options
 
 if TYPE_CHECKING:
     from ..policies import Context
+    from ..problem import Rules
 
 QUICK_STAGES = 20  # up to which a price path is tuned in a second or so
 R = TypeVar("R")
@@ -29,6 +30,7 @@ class Chosen:
 
     context: Context
     policies: tuple[str, ...]
+    rules: Rules | None = None  # of the design in the problem file
 
     @property
     def policy(self) -> str:
@@ -56,7 +58,7 @@ def takes_policies(
         if policy is None and source.problem.stages > QUICK_STAGES:
             _announce_tuning(names)
         context = context_of(source.problem, tol, ties=ties, given=source.solution)
-        return Chosen(context, names)
+        return Chosen(context, names, source.rules)
 
     own = [
         option("source", Source),

@@ -15,7 +15,7 @@ from .taking import options_of, taking, with_options
 if TYPE_CHECKING:
     from ..policies import Context
     from ..prices import DualSolution
-    from ..problem import Problem, TieRule
+    from ..problem import Problem, Rules, TieRule
     from ..support import Place
 
 ProblemFile = Annotated[
@@ -133,11 +133,21 @@ class Source:
     problem: Problem
     solution: DualSolution | None = None
     ties: TieRule | None = None
+    rules: Rules | None = None  # of the design in a problem file
 
 
 def from_problem(**options: Any) -> Source:
     """A problem, without prices."""
-    return Source(problem_from(**options))
+    return Source(problem_from(**options), rules=_rules_in(options["problem"]))
+
+
+def _rules_in(file: Path | None) -> Rules | None:
+    from ..problem import designed_from_dict, read_tree
+
+    if file is None:
+        return None
+    _, design = designed_from_dict(read_tree(file), source=str(file))
+    return None if design is None else design.rules
 
 
 def from_problem_or_solution(**options: Any) -> Source:

@@ -102,8 +102,10 @@ def new(
 
         context = chosen.context
         made = new_trial(
-            partial(settings_from, context, policy=chosen.policy, bound=bound), name=name,
-            store=store, seed=seed, by=actor_of(user(by)),
+            partial(
+                settings_from, context, policy=chosen.policy, bound=bound, rules=chosen.rules
+            ),
+            name=name, store=store, seed=seed, by=actor_of(user(by)),
             limits=chosen_limits(default_limits(context.problem), max_open, max_cancelled),
         )  # fmt: skip
         if as_json:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..arm import BatchRelaxation, Cones
-from ..policies import Cost
+from ..policies import Cost, RuledPolicy
 from ..problem.kernels.layout import slab_size
 from ..support import Cache, Once, TooLargeError
 from .allotments import Allotment, allot
@@ -19,6 +19,7 @@ from .decisions import Decision, decide, deployment
 from .errors import OutOfMemory
 from .ledger import Ledger
 from .pending import PendingState, pending_probabilities, posteriors
+from .ruled_decisions import decide_by_rules
 from .settings import TrialSettings
 
 MAX_DECIDERS = 8  # the tables of one take up to hundreds of megabytes
@@ -38,6 +39,8 @@ class Decider:
         self.cones = cones  # None: there are no prices, or they are of units
         self._batch_values = Once(lambda: _batch_values(settings))
         self.policy = policy if cones is None or not use_cones else policy.live(cones)
+        rules = settings.rules
+        self.ruled = None if rules is None else RuledPolicy(self.policy, rules)
         self._prepared_from = math.inf  # tables are made backwards, from the last stage
         self._lock = Lock()  # policies fill their tables as they are asked
 
@@ -64,7 +67,10 @@ class Decider:
         rng = np.random.default_rng([ledger.settings.seed, ledger.stage])
         pending = pending_state(ledger)
         with self._lock, _memory():
-            found = decide(self.policy, pending, self.settings.prices, rng=rng)
+            if self.ruled is None:
+                found = decide(self.policy, pending, self.settings.prices, rng=rng)
+            else:
+                found = decide_by_rules(self.ruled, ledger, pending, self.settings.prices, rng)
             self._prepared_from = min(self._prepared_from, ledger.stage)
             return found
 

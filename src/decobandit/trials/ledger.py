@@ -53,6 +53,9 @@ class Ledger:
         self.bad: list[int] = []
         self.open: list[int] = []  # pending allocations of every arm
         self.lost: list[int] = []  # pulls of batches that used their stage and have no outcome
+        # counts at each look of the rules, as they were when its outcomes had been recorded
+        self.looks: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
+        self._most_known = 0  # outcomes ever on record
         self.state: TrialState = "running"
         self.limits = TrialLimits()
         self.codes: list[str] = []  # of every arm
@@ -163,9 +166,18 @@ class Ledger:
             made = self._step(event)
             self._wait(self.allocations[made], event)
             answer = Answered(Request.of(event.kind, data), allocation=made)
+        self._look()
         if event.key is not None:
             self.answered[event.by, event.key] = answer
         self.seq, self.head = event.seq, event.hash
+
+    def _look(self) -> None:
+        """Keep the counts where a look of the rules falls due."""
+        rules, known = self.settings.rules, self.told
+        if known > self._most_known:
+            if rules is not None and rules.looks_between(self._most_known, known):
+                self.looks += ((tuple(self.good), tuple(self.bad)),)
+            self._most_known = known
 
     def _create(self, event: Event) -> None:
         self.name, self.created_at = event.data["name"], event.at

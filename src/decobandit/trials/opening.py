@@ -8,7 +8,7 @@ from functools import partial
 
 from ..policies import DEFAULT_POLICY
 from ..prices import DualSolution
-from ..problem import DEFAULT_TIES, Problem, check_problem
+from ..problem import DEFAULT_TIES, Problem, Rules, check_problem
 from .database import Store, StoreLike, closed_on_error
 from .errors import TrialError
 from .event_log import event_log_of, refuse_taken, trial_id
@@ -34,6 +34,7 @@ def create_trial(
     by: str = "library",
     solution: DualSolution | None = None,
     bound: bool | None = None,
+    rules: Rules | None = None,
     max_open: int | None = None,
     max_cancelled: int | None = None,
 ) -> Trial:
@@ -54,6 +55,8 @@ def create_trial(
     bound : bool, optional
         Whether to solve the dual for the bound alone, where the policy is made without prices. By
         default where that takes a few seconds at most.
+    rules : Rules, optional
+        Burn-in, floor, share of control and stopping that the trial obeys: `Design.rules`.
     max_open, max_cancelled : int, optional
         How many allocations may be pending at the same time, and how many may be cancelled in all.
         By default half the slots, but at least 50 and 20.
@@ -79,7 +82,7 @@ def create_trial(
     """
     make = partial(
         make_settings, check_problem(problem), policy=policy, ties=ties, tol=tol,
-        solution=solution, bound=bound,
+        solution=solution, bound=bound, rules=rules,
     )  # fmt: skip
     actor, limits = actor_of(by), chosen_limits(default_limits(problem), max_open, max_cancelled)
     with closed_on_error(db) as store:

@@ -15,11 +15,19 @@ from functools import partial
 from typing import Any
 
 from ..arm import BatchRelaxation
-from ..policies import DEFAULT_POLICY, Context, Policy, check_policies, make_policies
+from ..policies import (
+    DEFAULT_POLICY,
+    Context,
+    Policy,
+    RuledPolicy,
+    check_policies,
+    make_policies,
+)
 from ..prices import DualSolution, SolutionRecord, dual_value
 from ..problem import (
     DEFAULT_TIES,
     Problem,
+    Rules,
     TieRule,
     problem_from_dict,
     problem_to_dict,
@@ -47,6 +55,7 @@ class TrialSettings:
     seed: int
     parameters: Mapping[str, float] | None = None  # that a tuned policy was tuned to
     problem: Problem = None  # type: ignore[assignment]  # that of the solution, where there is one
+    rules: Rules | None = None  # obeyed by the trial
     _multipliers_hash: Once[str] = field(init=False, repr=False)
     _tables_hash: Once[str] = field(init=False, repr=False)
 
@@ -63,7 +72,7 @@ class TrialSettings:
     def __reduce__(self) -> tuple[type[TrialSettings], tuple[object, ...]]:
         parameters = None if self.parameters is None else dict(self.parameters)
         fixed = (self.solution, self.policy, self.ties, self.seed, parameters, self.problem)
-        return TrialSettings, fixed
+        return TrialSettings, (*fixed, self.rules)
 
     @property
     def prices(self) -> Floats | None:
@@ -97,6 +106,7 @@ class TrialSettings:
             "ties": self.ties,
             "seed": self.seed,
             "path": None if self.parameters is None else dict(self.parameters),
+            **({} if self.rules is None else {"rules": _plain(self.rules)}),
         }
 
     @classmethod
@@ -105,9 +115,11 @@ class TrialSettings:
         # the log calls the settings "plan"
         ties, seed = tie_rule(tree["ties"]), int(tree["seed"])
         fixed = (tree["policy"], ties, seed, tree["path"])
+        rules = None if tree.get("rules") is None else Rules(**tree["rules"])
         if tree["multipliers"] is None:
-            return cls(None, *fixed, problem_from_dict(tree["problem"], source="plan: problem"))
-        return cls(SolutionRecord.from_dict(tree).solution("plan"), *fixed)
+            problem = problem_from_dict(tree["problem"], source="plan: problem")
+            return cls(None, *fixed, problem, rules)
+        return cls(SolutionRecord.from_dict(tree).solution("plan"), *fixed, rules=rules)
 
     def make_policy(self) -> Policy:
         """The policy, at the prices of the settings; `TrialError` if it needs some, without any."""
@@ -134,6 +146,7 @@ def make_settings(
     tol: float = 1e-4,
     solution: DualSolution | None = None,
     bound: bool | None = None,
+    rules: Rules | None = None,
 ) -> TrialSettings:
     """Make the policy, and solve the dual where it has to be solved.
 
@@ -142,12 +155,13 @@ def make_settings(
     if solution is not None and solution.problem != problem:
         raise TrialError("the solution is of another problem")
     context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
-    return settings_from(context, policy=policy, seed=seed, bound=bound)
+    return settings_from(context, policy=policy, seed=seed, bound=bound, rules=rules)
 
 
 def settings_from(
-    context: Context, *, policy: str, seed: int = 0, bound: bool | None = None
-) -> TrialSettings:
+    context: Context, *, policy: str, seed: int = 0, bound: bool | None = None,
+    rules: Rules | None = None,
+) -> TrialSettings:  # fmt: skip
     """The same, from a context that solves the dual in its own way."""
     problem = context.problem
     if problem.number_of_arms > MAX_ARMS:
@@ -164,9 +178,22 @@ def settings_from(
     # them solved
     (made,) = make_policies(context, [policy])
     made.refuse_large()
+    if rules is not None:
+        _check_rules(rules, made)
     wanted = is_quick(problem) if bound is None else bound
     solution = context.solution if context.solved or wanted else None
-    return TrialSettings(solution, policy, context.ties, seed, made.record(), problem)
+    return TrialSettings(solution, policy, context.ties, seed, made.record(), problem, rules)
+
+
+def _plain(rules: Rules) -> dict[str, Any]:
+    return rules.model_dump(mode="json", exclude_none=True)
+
+
+def _check_rules(rules: Rules, policy: Policy) -> None:
+    """`TrialError` where a trial could not obey them."""
+    if policy.problem.pulls_per_stage > 1:
+        raise TrialError("rules of a design: trials obey them with one pull per stage")
+    RuledPolicy(policy, rules)
 
 
 def _to_the_end(
