@@ -57,7 +57,8 @@ def count_rows(kind: Counted, rows: int, refine: int) -> ArmRows:
         first=first, links=NONE, up=up, down=np.zeros(up.size), exact=False,
         locate=lambda stats: stats[..., 1] / step[stats[..., 0].astype(np.int64)],
     )  # fmt: skip
-    return replace(made, contraction=_contracted(kind, made)) if step.max() == 1 else made
+    exact = step.max() == 1
+    return replace(made, contract=lambda: _contracted(kind, made)) if exact else made
 
 
 def _ends(kind: Counted, rows: int) -> tuple[Floats, Floats]:

@@ -20,13 +20,14 @@ from dataclasses import replace
 import numpy as np
 
 from ...problem import Measured
-from ...support import Floats, Ints, refuse_over
+from ...support import Cache, Floats, Ints, refuse_over
 from .rows import COARSEST, NONE, POINTS, ArmRows
 
 CELLS = POINTS * 2.0**COARSEST  # of the longest row, on the coarsest grid
 REACH = 4.5  # standard deviations of a row on either side of its middle
 STEP_REACH = 7.0  # of a pull
 BISECTIONS = 45
+KEPT = 16  # lattices
 
 
 def loss(c: Floats, sd: float) -> Floats:
@@ -66,16 +67,40 @@ def contracted_sd(h: float, sd: float, most: int) -> float:
 
 def normal_rows(kind: Measured, rows: int, refine: int) -> ArmRows:
     """Rows 0 .. `rows`, on a lattice of about 512 * 2^refine points."""
+    sd, noise, m0 = kind.prior_sd, kind.noise_sd, kind.prior_mean
+    made = _CACHE.get_or_make((sd, noise, rows, refine), lambda: _lattice(sd, noise, rows, refine))
+
+    def shifted(own: ArmRows) -> ArmRows:
+        return replace(own, mean=m0 + own.mean, locate=locate)
+
+    def locate(stats: Floats) -> Floats:
+        # of an arm whose prior mean is 0: sums less what the mean adds to them
+        moved = np.stack([stats[..., 0], stats[..., 1] - m0 * stats[..., 0]], axis=-1)
+        return made.locate(moved)
+
+    def contract() -> ArmRows:
+        narrow = made.lower
+        assert narrow is not None
+        return shifted(narrow)
+
+    return replace(shifted(made), contract=contract)
+
+
+_CACHE = Cache[tuple[float, float, int, int], ArmRows](KEPT)
+
+
+def _lattice(prior_sd: float, noise_sd: float, rows: int, refine: int) -> ArmRows:
+    """Rows of an arm whose prior mean is 0."""
     finer = 2.0 ** (refine - COARSEST)
-    left_over = kind.noise_sd**2 / (kind.pulls_of_prior + np.arange(rows + 2.0))
-    step_sd = np.sqrt(left_over[:-1] * left_over[1:]) / kind.noise_sd
-    row_sd = kind.prior_sd * np.sqrt(
-        np.arange(rows + 1.0) / (kind.pulls_of_prior + np.arange(rows + 1.0))
-    )
+    of_prior = (noise_sd / prior_sd) ** 2
+    pulls = np.arange(rows + 2.0)
+    left_over = noise_sd**2 / (of_prior + pulls)
+    step_sd = np.sqrt(left_over[:-1] * left_over[1:]) / noise_sd
+    row_sd = prior_sd * np.sqrt(pulls[:-1] / (of_prior + pulls[:-1]))
     h = 2.0 * REACH * max(row_sd[-1], 1e-300) / CELLS
-    half = np.ceil(REACH * row_sd / h - 1e-9) * finer
-    reach = np.maximum(np.ceil(STEP_REACH * step_sd / h), 1.0) * finer
-    h, half, reach = h / finer, half.astype(np.int64), reach.astype(np.int64)
+    half = (np.ceil(REACH * row_sd / h - 1e-9) * finer).astype(np.int64)
+    reach = (np.maximum(np.ceil(STEP_REACH * step_sd / h), 1.0) * finer).astype(np.int64)
+    h = h / finer
     width = np.append(np.minimum(2 * reach[:-1], 2 * half[1:]) + 1, 1)
     sizes = 2 * half + 1
     refuse_over(
@@ -83,23 +108,25 @@ def normal_rows(kind: Measured, rows: int, refine: int) -> ArmRows:
         f"a grid for {rows} pulls of a normal arm",
         "use fewer stages, or a coarser grid",
     )
-    start = np.concatenate([[0], np.cumsum(sizes)])
-    at = np.concatenate([[0], np.cumsum(sizes * width)])[:-1]
-    number = np.concatenate([np.arange(-a, a + 1) for a in half])
-    first, upper, up, down = _linked(half, reach, width, h, step_sd, contract=False)
-    m0 = kind.prior_mean
 
     def locate(stats: Floats) -> Floats:
         n = stats[..., 0].astype(np.int64)
-        return np.asarray((kind.mean(stats) - m0) / h + half[n])
+        return np.asarray(stats[..., 1] / (of_prior + stats[..., 0]) / h + half[n])
 
+    first, weights, up, down = _linked(half, reach, width, h, step_sd, contract=False)
     spread = ArmRows(
-        start=start, mean=m0 + h * number, width=width, at=at, weights=upper, first=first,
+        start=np.concatenate([[0], np.cumsum(sizes)]),
+        mean=h * np.concatenate([np.arange(-a, a + 1) for a in half]), width=width,
+        at=np.concatenate([[0], np.cumsum(sizes * width)])[:-1], weights=weights, first=first,
         links=NONE, up=up, down=down, exact=False, locate=locate,
     )  # fmt: skip
-    _, inner, _, _ = _linked(half, reach, width, h, step_sd, contract=True)
-    none = np.zeros(up.size)
-    return replace(spread, contraction=replace(spread, weights=inner, up=none, down=none))
+
+    def contract() -> ArmRows:
+        _, inner, _, _ = _linked(half, reach, width, h, step_sd, contract=True)
+        none = np.zeros(up.size)
+        return replace(spread, weights=inner, up=none, down=none)
+
+    return replace(spread, contract=contract)
 
 
 def _linked(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -36,12 +37,14 @@ class ArmRows:
     down: Floats  # (states,)
     exact: bool
     locate: Callable[[Floats], Floats]  # statistics (..., width) -> number in the row, (...)
-    contraction: ArmRows | None = None  # of a grid
+    contract: Callable[[], ArmRows] | None = None  # of a grid: its contraction
 
-    @property
+    @cached_property
     def lower(self) -> ArmRows | None:
         """Rows on which values are lower bounds: these where they are exact; None: no such rows."""
-        return self if self.exact else self.contraction
+        if self.exact:
+            return self
+        return None if self.contract is None else self.contract()
 
     @property
     def rows(self) -> int:
