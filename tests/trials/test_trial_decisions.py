@@ -12,7 +12,6 @@ import pytest
 
 from decobandit.arm import Cones
 from decobandit.policies import (
-    POLICIES,
     DecoPolicy,
     IndexPolicy,
     OptimalPolicy,
@@ -24,12 +23,12 @@ from decobandit.trials.decisions import Decision, PendingState, decide, deployme
 from decobandit.trials.pending import pending_probabilities
 from helpers.examples import KINDS, largest_reward, random_state
 from helpers.oracles import expected_reward, good_chance
-from helpers.policies import NO_INDEX, Bench
+from helpers.policies import NO_INDEX, SINGLE_PULLS, Bench
 from helpers.refusals import check_refusal, unless_refused
 
 HORIZON = 6
 DRAW = ("thompson", "ids", "v-ids")
-ALONE = sorted(set(POLICIES) - set(NO_INDEX))
+ALONE = sorted(set(SINGLE_PULLS) - set(NO_INDEX))
 PRIORS = Problem(
     arms=(
         Arm(name="a", prior=Beta(good=0.5, bad=0.5)),
@@ -114,7 +113,7 @@ def sequences(problem: Problem, pending: PendingState) -> Iterator[tuple[State, 
 @pytest.mark.parametrize(
     "kind", ["other priors", "heterogeneous", "seasonal", "tabled", "deployed"]
 )
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", SINGLE_PULLS)
 @unless_refused
 def test_with_nothing_open_the_policy_chooses(name: str, kind: str) -> None:
     policy, rng = policy_for(name, kind), np.random.default_rng(1)
@@ -125,7 +124,7 @@ def test_with_nothing_open_the_policy_chooses(name: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["several pulls", "three pulls"])
-@pytest.mark.parametrize("name", sorted(set(POLICIES) - set(DRAW)))
+@pytest.mark.parametrize("name", sorted(set(SINGLE_PULLS) - set(DRAW)))
 @unless_refused
 def test_asks_of_a_stage_add_up_to_the_set_of_the_policy(name: str, kind: str) -> None:
     problem, policy = PROBLEMS[kind], policy_for(name, kind)
@@ -275,7 +274,7 @@ def test_expected_reward_is_not_moved_by_open_outcomes(kind: str) -> None:
             )
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", SINGLE_PULLS)
 def test_only_deco_has_a_value_of_information(name: str) -> None:
     for pending in pending_states("other priors", 9):
         decision = made(name, "other priors", pending)
@@ -410,7 +409,7 @@ def test_reasons_are_sentences() -> None:
 # -- deployment ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", SINGLE_PULLS)
 @unless_refused
 def test_the_arm_to_keep_is_that_of_the_policy(name: str) -> None:
     policy, rng = policy_for(name, "deployed"), np.random.default_rng(11)
@@ -443,7 +442,7 @@ def test_only_the_end_of_a_problem_that_deploys_keeps_an_arm() -> None:
 OVERDRAWN = PendingState((1, 0, 0, 0, 0), (0, 0, 0, 0, 0), (1, 0, 0, 0, 0), 1)
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", SINGLE_PULLS)
 @unless_refused
 def test_an_arm_with_more_pulls_than_stages_waits(name: str) -> None:
     decision = made(name, "several pulls", OVERDRAWN)
@@ -483,7 +482,7 @@ def test_pending_states_that_cannot_be_are_refused(bad: str) -> None:
         decide(policy, PendingState(*BAD[bad]), policy.prices)
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", SINGLE_PULLS)
 def test_same_situation_same_seed_same_decision(name: str) -> None:
     for pending in pending_states("other priors", 12):
         copy = PendingState(
