@@ -99,3 +99,8 @@ def test_states_are_found_where_their_mean_stands(kind: Kind) -> None:
         found = np.interp(place, np.arange(own.size), own)
         np.testing.assert_allclose(found[inside], kind.mean(stats)[inside], rtol=1e-12, atol=1e-12)
         stats = kind.after(stats, kind.outcome(parameters, stats, rng))
+
+
+def test_classes_that_do_not_fit_are_refused_with_what_does() -> None:
+    with pytest.raises(ValueError, match=r"500 pulls of an arm with 6 classes.*at most \d+ stages"):
+        arm_rows(Classes((1.0,) * 6, (0.0,) * 6), 500)

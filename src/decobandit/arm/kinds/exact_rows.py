@@ -74,7 +74,7 @@ def class_rows(kind: Classes, rows: int) -> ArmRows:
     L = kind.width
     total = comb(rows + L, L)
     refuse_over(
-        total * (BYTES_OF_STATE + 16.0 * L),
+        _class_bytes(L, rows),
         f"{rows} pulls of an arm with {L} classes: {total:.2g} states",
         _what_fits(L, rows),
     )
@@ -94,11 +94,16 @@ def class_rows(kind: Classes, rows: int) -> ArmRows:
     )  # fmt: skip
 
 
+def _class_bytes(L: int, rows: int) -> float:
+    """Of the states, and of values, worth and masses of all stages: no use of them needs less."""
+    return comb(rows + L, L) * (BYTES_OF_STATE + 16.0 * L) + 24.0 * comb(rows + L + 1, L + 1)
+
+
 def _what_fits(L: int, rows: int) -> str:
     from ...support import limit_bytes
 
     fits = rows
-    while fits > 1 and comb(fits + L, L) * (BYTES_OF_STATE + 16.0 * L) > limit_bytes():
+    while fits > 1 and _class_bytes(L, fits) > limit_bytes():
         fits = fits * 9 // 10
     return f"use fewer classes, or at most {fits} stages"
 
