@@ -20,12 +20,13 @@ from ..problem import DEFAULT_TIES, Problem, State, TieRule, remaining_problem
 from ..support import Floats, shown
 from .base import Policy
 from .context import Context
+from .fixed_prices import FixedPricePolicy
 from .index_policy import IndexPolicy
 from .kernels.episodes import Episodes, pull
 from .records import ArmIndex
 
 
-class DecoPolicy(IndexPolicy):
+class DecoPolicy(FixedPricePolicy, IndexPolicy):
     """DeCo at fixed prices. Tables are recomputed as needed, never stored on disk.
 
     Parameters
@@ -49,7 +50,7 @@ class DecoPolicy(IndexPolicy):
 
     name = "deco"
     splits_index = True
-    at_fixed_prices = True
+    relaxation: Relaxation
 
     @classmethod
     def for_kinds(cls, context: Context) -> Policy:
@@ -71,10 +72,6 @@ class DecoPolicy(IndexPolicy):
         self._groups = problem.group_of_arm
 
     @classmethod
-    def make(cls, context: Context) -> DecoPolicy:
-        return cls(context.problem, context.solution.prices, ties=context.ties)
-
-    @classmethod
     def in_batches(cls, context: Context) -> Policy:
         """Units by a knapsack: `batches/deco.py`."""
         from .batches.deco import BatchDecoPolicy
@@ -88,13 +85,6 @@ class DecoPolicy(IndexPolicy):
 
     def live(self, cones: Cones) -> DecoPolicy:
         return DecoPolicy(self.problem, self.prices, ties=self.ties, cones=cones)
-
-    @property
-    def prices(self) -> Floats:
-        return self.relaxation.prices
-
-    def price(self, stage: int) -> float:
-        return float(self.prices[stage])
 
     def tables_at(self, prices: Floats) -> Relaxation | None:
         return self.relaxation if np.array_equal(prices, self.prices) else None

@@ -12,6 +12,7 @@ takes the largest expected reward, since nothing is left to learn. Terminal tabl
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 
 import numpy as np
@@ -142,6 +143,10 @@ class BoundPolicy(TablePolicy):
     @abstractmethod
     def upper_bound(self, stage: int, n: Floats, g: Floats) -> Floats:
         """Bound in the states (n, g), n at least 1; at stage 0 there may be none."""
+
+    def log_clock(self, stage: int) -> float:
+        """log t; 0 before the first pull."""
+        return math.log(max(float(self.clock(stage)), 1.0))
 
     def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats:
         pulled = n > 0

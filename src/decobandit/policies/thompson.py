@@ -18,14 +18,13 @@ from ..problem import State
 from ..support import Ints
 from .allotting import Counts, largest_arms
 from .base import Policy, check_turn
+from .best_arm import ByChanceOfBest
 from .best_chances import best_chances
-from .chances import Asked
 from .context import Context
 from .draw_bins import Bins, bins
 from .kernels.episodes import Episodes
 from .kernels.thompson import LARGE_COUNTS, SURE_KEY, key, play
 from .kernels.thompson_bins import play_bins
-from .posterior_chances import PosteriorChances, comparable_posteriors
 from .randomised import Floats, RandomisedPolicy
 from .records import Distribution
 
@@ -34,7 +33,7 @@ from .records import Distribution
 MOST_RECALLED = 16
 
 
-class ThompsonPolicy(RandomisedPolicy):
+class ThompsonPolicy(ByChanceOfBest, RandomisedPolicy):
     """Pulls the arms of the largest drawn mean rewards."""
 
     name = "thompson"
@@ -58,18 +57,6 @@ class ThompsonPolicy(RandomisedPolicy):
             return super().allot_many(stage, pulls, good, rng)
         drawn = self.arms.draws(stage, pulls, good, 1, rng)[:, 0]
         return largest_arms(drawn, pulls, self.problem.pulls_per_stage, 0.0, "random", rng)
-
-    def chances_many(
-        self, stage: int, asked: Asked, rng: np.random.Generator | None = None
-    ) -> Floats:
-        if self.posteriors is None:
-            return super().chances_many(stage, asked, rng)
-        return self.posteriors.best(asked.pulls, asked.good, asked.allowed)
-
-    @cached_property
-    def posteriors(self) -> PosteriorChances | None:
-        """P(best) of many states, where arms differ in their success probability only."""
-        return comparable_posteriors(self.problem)
 
     @property
     def has_distribution(self) -> bool:

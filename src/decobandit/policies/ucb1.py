@@ -9,8 +9,6 @@ batches pulls.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from .table import BoundPolicy, Floats
@@ -22,5 +20,4 @@ class Ucb1Policy(BoundPolicy):
     name = "ucb1"
 
     def upper_bound(self, stage: int, n: Floats, g: Floats) -> Floats:
-        log_t = math.log(max(float(self.clock(stage)), 1.0))
-        return np.asarray(g / n + np.sqrt(2.0 * log_t / n), dtype=np.float64)
+        return np.asarray(g / n + np.sqrt(2.0 * self.log_clock(stage) / n), dtype=np.float64)

@@ -10,8 +10,6 @@ batches pulls.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from .table import BoundPolicy, Floats
@@ -23,6 +21,6 @@ class UcbTunedPolicy(BoundPolicy):
     name = "ucb-tuned"
 
     def upper_bound(self, stage: int, n: Floats, g: Floats) -> Floats:
-        mean, log_t = g / n, math.log(max(float(self.clock(stage)), 1.0))
+        mean, log_t = g / n, self.log_clock(stage)
         variance = mean * (1.0 - mean) + np.sqrt(2.0 * log_t / n)
         return np.asarray(mean + np.sqrt(log_t / n * np.minimum(0.25, variance)), dtype=np.float64)

@@ -14,11 +14,12 @@ from typing import Protocol
 import numpy as np
 
 from ..arm import Earnings, Grid, UnitStates, final_values, unit_states
-from ..arm.kernels.batches import follow_stage, offers, raise_values, stage_values
+from ..arm.kernels.batches import follow_stage, raise_values, stage_values
 from ..problem import Group, Problem
 from ..support import Floats, Pool, pool
 from .kernels.selection import margin
 from .market import Flow
+from .stage_tables import StageTables
 
 THREADED_PULLS = 100  # that one arm may take; below, threads cost more than they save
 
@@ -61,28 +62,18 @@ class Trader(Protocol):
         """Last rewards of a table."""
 
 
-class UnitTrader:
+class UnitTrader(StageTables):
     """Arms with good and bad outcomes that are pulled in units."""
 
     left_out = 0.0
 
     def __init__(self, problem: Problem, group: Group, grid: Grid) -> None:
-        self.problem, self.group = problem, group
         self.states: UnitStates = unit_states(problem, group, grid)
         self.earned = Earnings(problem, group)
         A, start = problem.units, self.states.start
         sizes = [int(start[A * t + 1]) for t in range(problem.horizon + 1)]
-        self.values = [np.zeros(size) for size in sizes]
-        self.worth = [np.zeros((size, A)) for size in sizes[:-1]]  # Q(s; a), a = 1 .. A
-        self.shares = [np.zeros(size) for size in sizes]  # masses, averaged over rounds
-        self._last = final_values(problem, group, self.states)
-        if problem.terminal is not None:
-            deployed = self._last + problem.terminal.deploy * self.states.mean
-            self.worth.append(deployed[:, None])
-        for share in self.shares:
-            share[0] = group.count
-        self._under_way = np.zeros((A + 1, sizes[-1]))
-        self.mass = np.zeros(sizes[-1])
+        last = final_values(problem, group, self.states)
+        super().__init__(problem, group, sizes, A, A, last, self.states.mean)
 
     def _arrays(self) -> tuple[object, ...]:
         states = self.states
@@ -98,38 +89,18 @@ class UnitTrader:
                 self.values[stage + 1], self.states.widest, part, parts, self.worth[stage],
             )  # fmt: skip
 
-    def _later(self, stage: int) -> Floats:
-        """Values after a stage; a deployment changes no state."""
-        return self._last if stage == self.problem.horizon else self.values[stage + 1]
-
     def settle(self, stage: int, price: float) -> None:
         raise_values(self.worth[stage], price, self._later(stage), self.values[stage])
 
-    def offer(self, stage: int, mass: Floats) -> tuple[Floats, Floats]:
-        size, units = self.worth[stage].shape
-        present = int(np.count_nonzero(mass[:size] > 0.0))
-        key, weight = np.empty(present * units), np.empty(present * units)
-        offers(self._later(stage), self.worth[stage], mass[:size], key, weight)
-        return key, weight
-
-    def reset(self) -> None:
-        self.mass[:] = 0.0
-        self.mass[0] = self.group.count
-
     def move(self, stage: int, price: float, slack: float, part: float) -> tuple[float, float]:
-        if stage < self.problem.horizon:
-            spent, reward = follow_stage(
-                *self._arrays(), stage, self.earned.base[stage], self.earned.spread[stage],
-                self.values[stage + 1], self.worth[stage], price, slack, part, self.mass,
-                self._under_way,
-            )  # fmt: skip
-            return float(spent), float(reward)
-        worth = self.worth[stage][:, 0] - self._last
-        taken = self.mass * np.where(worth > price + slack, 1.0, part * (worth >= price - slack))
-        return float(taken.sum()), float((taken * worth).sum())  # no BLAS: it starts threads
-
-    def finish(self) -> float:
-        return 0.0 if self.group.terminal is None else float((self.mass * self._last).sum())
+        if stage == self.problem.horizon:
+            return self._deploy(price, slack, part)
+        spent, reward = follow_stage(
+            *self._arrays(), stage, self.earned.base[stage], self.earned.spread[stage],
+            self.values[stage + 1], self.worth[stage], price, slack, part, self.mass,
+            self._under_way,
+        )  # fmt: skip
+        return float(spent), float(reward)
 
     @property
     def largest(self) -> float:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from ..arm import ArmRows, RowRewards, arm_rows
-from ..arm.kernels.batches import offers, raise_values
+from ..arm.kernels.batches import raise_values
 from ..arm.kernels.rows import follow_stage, settle_rows, stage_worth, stage_worths
 from ..problem import Group, Problem
-from ..support import Floats, refuse_over
+from ..support import refuse_over
 from .batch_market import BatchMarket
+from .stage_tables import StageTables
 
 FAINT = 1e-11  # of the largest reward and the stages: values this small are left out, and added up
 
 
-class RowTrader:
+class RowTrader(StageTables):
     """Equal arms of any kind: values, what units are worth, and masses by stage.
 
     Values that are `faint` above zero, or above those of an arm that is always pulled, are not
@@ -22,26 +23,16 @@ class RowTrader:
     """
 
     def __init__(self, problem: Problem, group: Group, rows: ArmRows) -> None:
-        self.problem, self.group, self.rows = problem, group, rows
-        self.rewards = RowRewards(problem, group)
+        self.rows, self.rewards = rows, RowRewards(problem, group)
         A, per_stage = self.rewards.units, self.rewards.per_stage
         sizes = [int(rows.start[per_stage * t + 1]) for t in range(problem.horizon + 1)]
-        self.values = [np.zeros(size) for size in sizes]
-        self.worth = [np.zeros((size, A)) for size in sizes[:-1]]  # Q(s; a), a = 1 .. A
-        self.shares = [np.zeros(size) for size in sizes]
-        self._last = self.rewards.last(rows)
-        if problem.terminal is not None:
-            deployed = self._last + problem.terminal.deploy * rows.mean
-            self.worth.append(deployed[:, None])
-        for share in self.shares:
-            share[0] = group.count
+        last = self.rewards.last(rows)
+        super().__init__(problem, group, sizes, A, per_stage, last, rows.mean)
         self._single = per_stage == 1
         grid = self._single and not rows.exact
         self.faint = FAINT * self.largest * problem.horizon if grid else 0.0
         self._low, self._high = np.zeros(rows.rows + 2, np.int64), np.zeros(rows.rows + 2, np.int64)
         self._ground = self._slope = 0.0
-        self._under_way = np.zeros((per_stage + 1, sizes[-1]))
-        self.mass = np.zeros(sizes[-1])
 
     @property
     def left_out(self) -> float:
@@ -75,10 +66,6 @@ class RowTrader:
                 *rewards, rows.widest, part, parts, after, worth,
             )  # fmt: skip
 
-    def _later(self, stage: int) -> Floats:
-        """Values after a stage; a deployment changes no state."""
-        return self._last if stage == self.problem.horizon else self.values[stage + 1]
-
     def settle(self, stage: int, price: float) -> None:
         now, worth, T = self.values[stage], self.worth[stage], self.problem.horizon
         later = self._later(stage)
@@ -95,32 +82,16 @@ class RowTrader:
             worth, later, now, self._low, self._high,
         )  # fmt: skip
 
-    def offer(self, stage: int, mass: Floats) -> tuple[Floats, Floats]:
-        size, units = self.worth[stage].shape
-        present = int(np.count_nonzero(mass[:size] > 0.0))
-        key, weight = np.empty(present * units), np.empty(present * units)
-        offers(self._later(stage), self.worth[stage], mass[:size], key, weight)
-        return key, weight
-
-    def reset(self) -> None:
-        self.mass[:] = 0.0
-        self.mass[0] = self.group.count
-
     def move(self, stage: int, price: float, slack: float, part: float) -> tuple[float, float]:
-        if stage < self.problem.horizon:
-            base, factor, _, _ = self.rewards.of_stage(stage)
-            spent, reward = follow_stage(
-                *self.rows.arrays, self.rewards.units, self.problem.unit, stage, base, factor,
-                self.values[stage + 1], self.worth[stage], price, slack, part, self.mass,
-                self._under_way,
-            )  # fmt: skip
-            return float(spent), float(reward)
-        worth = self.worth[stage][:, 0] - self._last
-        taken = self.mass * np.where(worth > price + slack, 1.0, part * (worth >= price - slack))
-        return float(taken.sum()), float((taken * worth).sum())
-
-    def finish(self) -> float:
-        return float((self.mass * self._last).sum())
+        if stage == self.problem.horizon:
+            return self._deploy(price, slack, part)
+        base, factor, _, _ = self.rewards.of_stage(stage)
+        spent, reward = follow_stage(
+            *self.rows.arrays, self.rewards.units, self.problem.unit, stage, base, factor,
+            self.values[stage + 1], self.worth[stage], price, slack, part, self.mass,
+            self._under_way,
+        )  # fmt: skip
+        return float(spent), float(reward)
 
 
 def row_market(

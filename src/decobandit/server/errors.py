@@ -17,17 +17,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..support import Place, dotted, one_line
-from ..trials.errors import (
-    Closed,
-    Conflict,
-    Damaged,
-    LimitReached,
-    NoFreeSlot,
-    NotFound,
-    OutOfMemory,
-    StoreError,
-    TrialError,
-)
+from ..trials import errors as refusals
+from ..trials.errors import Damaged, StoreError, TrialError
 from .principal import is_blinded
 
 log = logging.getLogger("decobandit.server")
@@ -50,14 +41,14 @@ CODES = {
 }
 # status and code of what a trial or its database refuses; a subclass stands before its base
 _TRIAL_ERRORS: tuple[tuple[type[TrialError], int, str], ...] = (
-    (NotFound, 404, "not_found"),
-    (NoFreeSlot, 409, "no_free_slot"),
-    (Closed, 409, "closed"),
-    (LimitReached, 409, "limit_reached"),
-    (Conflict, 409, "conflict"),
+    (refusals.NotFound, 404, "not_found"),
+    (refusals.NoFreeSlot, 409, "no_free_slot"),
+    (refusals.Closed, 409, "closed"),
+    (refusals.LimitReached, 409, "limit_reached"),
+    (refusals.Conflict, 409, "conflict"),
     (Damaged, 503, "damaged"),
     (StoreError, 503, "unavailable"),
-    (OutOfMemory, 503, "unavailable"),
+    (refusals.OutOfMemory, 503, "unavailable"),
     (TrialError, 400, "bad_request"),
 )
 _MAX_PLACE = 100  # characters of the place of an error: its keys are the client's own

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeGuard, cast
+from typing import Any, NamedTuple, TypeGuard, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,7 @@ from .results import Curve, PolicyResult, Simulation
 from .sampling import check_sampling
 
 Floats = npt.NDArray[np.float64]
+T = TypeVar("T")
 GAP_TOLERANCE = 1e-3  # of the dual that gives the gap terms: any prices are valid
 MOST_GAP_BYTES = 256 * 2**20  # of tables for the gap terms of batches; beyond, they are not used
 
@@ -145,16 +146,8 @@ def simulate(
     world = World(actual, draws=draws, per_draw=per_draw, seed=seed, truth=known)
     believed = known is None and actual == problem
     game = _game(context, world, believed, workers, progress)
-    results = []
-    interrupted = False
-    for policy, later in zip(made, successors, strict=True):
-        try:
-            results.append(_result(game, policy, later, world, problem.horizon))
-        except KeyboardInterrupt:
-            if not results:
-                raise
-            interrupted = True
-            break
+    turns = list(zip(made, successors, strict=True))
+    results = _in_turn(turns, lambda turn: _result(game, *turn, world, problem.horizon))
     settings = {
         "draws": draws, "per_draw": per_draw, "seed": seed, "truth": known,
         "truth_prior": _plain(truth_prior), "true_horizon": actual.horizon,
@@ -162,7 +155,19 @@ def simulate(
     bound = None if game.dual is None else game.dual.value()
     if bound is None and believed and context.solved:
         bound = context.solution.upper_bound
-    return Simulation(problem, tuple(results), settings, bound, interrupted)
+    return Simulation(problem, results, settings, bound, len(results) < len(turns))
+
+
+def _in_turn(turns: Sequence[T], play_one: Callable[[T], PolicyResult]) -> tuple[PolicyResult, ...]:
+    """The results of all turns; interrupted, those of the turns before, if there are any."""
+    results: list[PolicyResult] = []
+    try:
+        for turn in turns:
+            results.append(play_one(turn))
+    except KeyboardInterrupt:
+        if not results:
+            raise
+    return tuple(results)
 
 
 def _simulated_kinds(
@@ -174,22 +179,14 @@ def _simulated_kinds(
     progress: Report | None,
 ) -> Simulation:
     """The same for arms of any kind. No regret: the mean of the best arm has no formula here."""
-    results: list[PolicyResult] = []
-    interrupted = False
-    for policy in _made(context, policies):
-        try:
-            results.append(play_kinds(policy, world, workers, progress))
-        except KeyboardInterrupt:
-            if not results:
-                raise
-            interrupted = True
-            break
+    made = _made(context, policies)
+    results = _in_turn(made, lambda policy: play_kinds(policy, world, workers, progress))
     settings = {
         "draws": world.draws, "per_draw": world.per_draw, "seed": seed, "truth": None,
         "truth_prior": None, "true_horizon": context.problem.horizon,
     }  # fmt: skip
     bound = context.solution.upper_bound if context.solved else None
-    return Simulation(context.problem, tuple(results), settings, bound, interrupted)
+    return Simulation(context.problem, results, settings, bound, len(results) < len(made))
 
 
 class _Game(NamedTuple):

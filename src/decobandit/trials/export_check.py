@@ -68,7 +68,7 @@ def replay_export(tree: Any) -> Replay:
     Parameters
     ----------
     tree : dict
-        The result of `Trial.export`, or what was read from its file.
+        As in `verify_export`.
 
     Returns
     -------

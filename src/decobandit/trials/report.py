@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
-from .._version import __version__
 from .arm_results import LEVEL, ArmResult, arm_results, control_of
-from .cancellations import CancellationCount
 from .decider import Decider
 from .deviations import Change, Correction, Deviations, LateOutcome
 from .events import Event
 from .ledger import Ledger
 from .shares import ShareBlock, share_blocks
 from .staleness import STALE_AFTER, stale_limit
+from .standing import Standing
 from .status import status_of
 from .verification import Verification
 
@@ -51,21 +49,11 @@ class AuditState:
 
 
 @dataclass(frozen=True)
-class TrialReport:
+class TrialReport(Standing):
     """A trial as a report shows it, running or finished.
 
     Attributes
     ----------
-    trial : str
-        Its id.
-    name : str
-        Its name.
-    state : str
-        running, closed or archived.
-    finished : bool
-        Whether every slot has its outcome.
-    created_at : str
-        ISO 8601, UTC.
     created_by : str
         Who created it.
     reported_at : str
@@ -74,51 +62,20 @@ class TrialReport:
         Name of the control arm.
     level : float
         Of the intervals.
-    policy : str
-        Name of the policy.
     parameters : dict[str, float] | None
         That the policy was tuned to; null where there are none.
     ties : str
         How ties between arms are broken.
-    seed : int
-        Of the draws.
-    version : str
-        Of decobandit, which made the report.
     versions : tuple[str, ...]
         Of decobandit, which wrote the log.
-    horizon : int
-        Number of stages.
-    pulls_per_stage : int
-        Pulls of one stage.
-    slots : int
-        Pulls in all.
-    allocated : int
-        Slots in use.
-    told : int
-        Slots with an outcome.
     pending : int
         Slots with a pending outcome.
     deploy : float
         How many pulls the deployment at the end is worth; 0 without one.
-    deployment : str | None
-        The arm to deploy, at the end of a problem that deploys one.
     arms : tuple[ArmResult, ...]
         Results of every arm.
     shares : tuple[ShareBlock, ...]
         Shares of the arms over time.
-    earned : float
-        Total reward of the recorded outcomes.
-    upper_bound : float | None
-        On the expected total reward of any policy, at the start; null: the dual was not solved.
-    bound_from_here : float | None
-        On the expected reward of any policy from the stages that are left; null likewise.
-    loss_so_far : float | None
-        Shortfall and congestion of the recorded outcomes; null where they cannot be compared with
-        prices.
-    cancelled : int
-        Allocations that were cancelled.
-    cancellations : tuple[CancellationCount, ...]
-        How many of them by each person and of each arm, and why.
     corrections : tuple[Correction, ...]
         Outcomes that were replaced.
     late_after : float
@@ -139,47 +96,23 @@ class TrialReport:
     ('arm-1', 0, True)
     """
 
-    trial: str
-    name: str
-    state: str
-    finished: bool
-    created_at: str
     created_by: str
     reported_at: str
     control: str
     level: float
-    policy: str
     parameters: dict[str, float] | None
     ties: str
-    seed: int
-    version: str
     versions: tuple[str, ...]
-    horizon: int
-    pulls_per_stage: int
-    slots: int
-    allocated: int
-    told: int
     pending: int
     deploy: float
-    deployment: str | None
     arms: tuple[ArmResult, ...]
     shares: tuple[ShareBlock, ...]
-    earned: float
-    upper_bound: float | None
-    bound_from_here: float | None
-    loss_so_far: float | None
-    cancelled: int
-    cancellations: tuple[CancellationCount, ...]
     corrections: tuple[Correction, ...]
     late_after: float
     late: tuple[LateOutcome, ...]
     refused: int
     changes: tuple[Change, ...]
     audit: AuditState
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
 
 
 def report_of(
@@ -202,40 +135,22 @@ def report_of(
         if batch.holds_slots:
             used += [k for k, one in enumerate(batch.arms) for _ in range(one.pulls)]
     parameters = settings.parameters
+    standing = {each.name: getattr(status, each.name) for each in fields(Standing)}
     return TrialReport(
-        trial=ledger.trial,
-        name=ledger.name,
-        state=ledger.state,
-        finished=status.finished,
-        created_at=ledger.created_at,
+        **standing,
         created_by=deviations.created_by,
         reported_at=now.isoformat(timespec="seconds"),
         control=problem.arms[at].name,
         level=LEVEL,
-        policy=settings.policy,
         parameters=None if parameters is None else dict(parameters),
         ties=settings.ties,
-        seed=settings.seed,
-        version=__version__,
         versions=tuple(deviations.versions),
-        horizon=problem.horizon,
-        pulls_per_stage=problem.pulls_per_stage,
-        slots=status.slots,
-        allocated=status.allocated,
-        told=status.told,
         pending=sum(ledger.open),
         deploy=0.0 if problem.terminal is None else problem.terminal.deploy,
-        deployment=status.deployment,
         arms=arm_results(ledger, at),
         shares=share_blocks(
             used, problem.number_of_arms, whole=problem.pulls_per_stage if ledger.batches else 1
         ),
-        earned=status.earned,
-        upper_bound=status.upper_bound,
-        bound_from_here=status.bound_from_here,
-        loss_so_far=status.loss_so_far,
-        cancelled=status.cancelled,
-        cancellations=status.cancellations,
         corrections=tuple(deviations.corrections),
         late_after=late_after,
         late=deviations.late(timedelta(hours=late_after), now),

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from .._version import __version__
 from .allocations import Allocation
 from .allotments import Allotment
 from .batches import Batch
-from .cancellations import CancellationCount, counted
+from .cancellations import counted
 from .decider import Decider
 from .decisions import Decision
 from .errors import Conflict
 from .ledger import Ledger
 from .limits import TrialLimits
 from .performance import bound_from_here, earned, loss_so_far
+from .standing import Standing
 
 
 @dataclass(frozen=True)
@@ -123,35 +124,17 @@ class ArmStatus:
 
 
 @dataclass(frozen=True)
-class Status:
+class Status(Standing):
     """A trial now. Slots are pulls; a stage has `pulls_per_stage` of them.
 
     Attributes
     ----------
-    trial : str
-        Its id.
-    name : str
-        Its name.
-    policy : str
-        Name of the policy.
-    horizon : int
-        Number of stages.
-    pulls_per_stage : int
-        Pulls of one stage.
-    slots : int
-        Pulls in all.
-    allocated : int
-        Slots in use.
-    told : int
-        Slots with an outcome.
     open : tuple[Allocation, ...]
         Allocations with a pending outcome.
     remaining : int
         Free slots.
     stage : int
         Stages completed by the slots in use.
-    finished : bool
-        Whether every slot has its outcome.
     next_arm : str | None
         The arm that an ask would allocate now.
     reason : str | None
@@ -160,32 +143,10 @@ class Status:
         Of a pull at this stage.
     arms : tuple[ArmStatus, ...]
         What is known of every arm.
-    deployment : str | None
-        The arm to deploy, at the end of a problem that deploys one.
-    earned : float
-        Total reward of the recorded outcomes.
-    upper_bound : float | None
-        On the expected total reward of any policy, at the start; null: the dual was not solved.
-    bound_from_here : float | None
-        On the expected reward of any policy from the stages that are left; null likewise.
-    loss_so_far : float | None
-        Shortfall and congestion of the recorded outcomes; null likewise.
-    created_at : str
-        ISO 8601, UTC.
-    version : str
-        Of decobandit.
-    seed : int
-        Of the draws.
     head : str
         Hash of the last event.
-    state : str
-        running, closed (no more allocations are made) or archived (closed, and hidden from lists).
     limits : TrialLimits
         On pending and on cancelled allocations.
-    cancelled : int
-        Allocations that were cancelled.
-    cancellations : tuple[CancellationCount, ...]
-        How many of them by each person and of each arm, and why.
     batches : tuple[Batch, ...]
         Batches with pending outcomes.
     next_batch : dict[str, int] | None
@@ -198,41 +159,17 @@ class Status:
     (0, 5, 'arm-1')
     """
 
-    trial: str
-    name: str
-    policy: str
-    horizon: int
-    pulls_per_stage: int
-    slots: int
-    allocated: int
-    told: int
     open: tuple[Allocation, ...]
     remaining: int
     stage: int
-    finished: bool
     next_arm: str | None
     reason: str | None
     price: float | None
     arms: tuple[ArmStatus, ...]
-    deployment: str | None
-    earned: float
-    upper_bound: float | None
-    bound_from_here: float | None
-    loss_so_far: float | None
-    created_at: str
-    version: str
-    seed: int
     head: str
-    state: str
     limits: TrialLimits
-    cancelled: int
-    cancellations: tuple[CancellationCount, ...]
     batches: tuple[Batch, ...]
     next_batch: dict[str, int] | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
 
 
 def summary_of(ledger: Ledger) -> Summary:

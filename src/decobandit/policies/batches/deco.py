@@ -11,7 +11,6 @@ arms that stand later.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,14 +20,14 @@ from ...arm.kernels.batches import beta_binomial
 from ...problem import DEFAULT_TIES, Problem, TieRule
 from ...support import Floats, Ints
 from ..allotting import Counts
-from ..context import Context
+from ..fixed_prices import FixedPricePolicy
 from ..kernels.batch_units import share_each
 from .base import BatchPolicy, distinct_states, in_parts
 
 Lookup = Callable[[int, Ints, Ints], Floats]  # (group, pulls, good): (states, columns)
 
 
-class BatchDecoPolicy(BatchPolicy):
+class BatchDecoPolicy(FixedPricePolicy, BatchPolicy):
     """DeCo at fixed prices.
 
     Parameters
@@ -42,23 +41,14 @@ class BatchDecoPolicy(BatchPolicy):
     """
 
     name = "deco"
-    at_fixed_prices = True
     cost = "tables"
+    relaxation: BatchRelaxation
 
     def __init__(
         self, problem: Problem, prices: npt.ArrayLike, *, ties: TieRule = DEFAULT_TIES
     ) -> None:
         super().__init__(problem, ties=ties)
         self.relaxation = BatchRelaxation(problem, prices)
-
-    @classmethod
-    def make(cls, context: Context) -> Self:
-        return cls(context.problem, context.solution.prices, ties=context.ties)
-
-    @property
-    def prices(self) -> Floats:
-        """Of a unit at every stage, (stages,)."""
-        return self.relaxation.prices
 
     def price(self, stage: int) -> float:
         """Of one pull."""

@@ -8,36 +8,25 @@ units of the arms are then multinomial, with the chances of being best as shares
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
-from ...support import Floats, Ints
+from ...problem import Problem
+from ...support import Ints
 from ..allotting import Counts
-from ..chances import Asked
-from ..posterior_chances import PosteriorChances, comparable_posteriors
+from ..best_arm import ByChanceOfBest
 from .base import BatchPolicy, as_compared
 
 MOST_DRAWS = 4_000_000  # at a time
 
 
-class BatchThompsonPolicy(BatchPolicy):
+class BatchThompsonPolicy(ByChanceOfBest, BatchPolicy):
     """Gives each unit to the arm of the largest draw."""
 
     name = "thompson"
     randomised = True
 
-    def chances_many(
-        self, stage: int, asked: Asked, rng: np.random.Generator | None = None
-    ) -> Floats:
-        if self.posteriors is None:
-            return super().chances_many(stage, asked, rng)
-        return self.posteriors.best(asked.pulls, asked.good, asked.allowed)
-
-    @cached_property
-    def posteriors(self) -> PosteriorChances | None:
-        """P(best) of many states, where arms differ in their success probability only."""
-        return comparable_posteriors(as_compared(self.problem))
+    def as_compared(self) -> Problem:
+        return as_compared(self.problem)
 
     def share_units(
         self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -11,35 +10,23 @@ import numpy.typing as npt
 from ...arm import RowGittins, RowRelaxation
 from ...problem import DEFAULT_TIES, Problem, State, TieRule
 from ...support import Floats
-from ..context import Context
+from ..fixed_prices import FixedPricePolicy
 from ..refusals import refuse_several_pulls
 from .base import KindPolicy
 
 
-class KindDecoPolicy(KindPolicy):
+class KindDecoPolicy(FixedPricePolicy, KindPolicy):
     """DeCo at fixed prices: the largest index of the one-arm problems."""
 
     name = "deco"
     splits_index = True
-    at_fixed_prices = True
+    relaxation: RowRelaxation
 
     def __init__(
         self, problem: Problem, prices: npt.ArrayLike, *, ties: TieRule = DEFAULT_TIES
     ) -> None:
         super().__init__(problem, ties=ties)
         self.relaxation = RowRelaxation(problem, prices)
-
-    @classmethod
-    def make(cls, context: Context) -> Self:
-        return cls(context.problem, context.solution.prices, ties=context.ties)
-
-    @property
-    def prices(self) -> Floats:
-        """One per stage."""
-        return self.relaxation.prices
-
-    def price(self, stage: int) -> float:
-        return float(self.prices[stage])
 
     def values(
         self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None

@@ -50,7 +50,10 @@ def model_of(
 
 
 def attribute_texts(record: type[Any]) -> dict[str, str]:
-    """The text of every attribute in the numpydoc section of a record."""
-    _, _, section = (inspect.getdoc(record) or "").partition("Attributes\n----------\n")
-    found = re.findall(r"^(\w+) : .*\n((?:    .*\n?)+)", section, flags=re.MULTILINE)
-    return {name: " ".join(text.split()) for name, text in found}
+    """The text of every attribute in the numpydoc section of a record and of its bases."""
+    texts: dict[str, str] = {}
+    for each in reversed(record.__mro__):  # a record may extend another
+        _, _, section = inspect.cleandoc(each.__doc__ or "").partition("Attributes\n----------\n")
+        found = re.findall(r"^(\w+) : .*\n((?:    .*\n?)+)", section, flags=re.MULTILINE)
+        texts |= {name: " ".join(text.split()) for name, text in found}
+    return texts
