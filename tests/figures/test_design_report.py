@@ -114,3 +114,20 @@ def test_other_priors_keep_the_means_or_are_uniform() -> None:
     assert found["half the effective sample sizes"].arms[0].prior == Beta(6, 14)
     assert found["twice the effective sample sizes"].arms[2].prior == Beta(4, 4)
     assert all(each.horizon == 120 for each in found.values())
+
+
+def test_many_arms_have_a_row_each_and_fit_on_paper() -> None:
+    arms = [Arm(name=f"dose {i}") for i in range(12)]
+    pulls = tuple(float(i) for i in range(12))
+    shape = {"pulls": pulls, "pulls_sd": (0.5,) * 12, "reject": 0.01}
+    rates = tuple(i / 20 for i in range(12))
+    found = DesignResult(
+        Problem(horizon=66, arms=arms),
+        Design(policies=["equal"]),
+        "random",
+        (ScenarioResult("rising", rates, False, (characteristics("equal", 9.0, **shape),)),),
+    )
+    page = design_page(found)
+    assert rows(page, "Scenarios")[3] == ["dose 3", "0.15"]
+    below = page.partition("Pulls of each arm: mean (SD)")[2]
+    assert rows(f"<h2>Pulls</h2>{below}", "Pulls")[7] == ["dose 7", "7.0 (0.5)"]

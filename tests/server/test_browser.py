@@ -18,6 +18,7 @@ import uvicorn
 from decobandit.problem import Arm, Problem
 from decobandit.server.http_server import listen
 from decobandit.trials import create_trial
+from helpers.design_pages import FILE, overlapping
 from helpers.web_client import Site
 
 CI = os.environ.get("CI") == "true"
@@ -319,6 +320,30 @@ def test_a_problem_file_is_read_into_the_form(
         assert beside.bounding_box()["height"] > 10  # to be seen
         assert fits(page)
         picture(page, f"plan-wrong-{'phone' if width < 600 else 'desktop'}-{scheme}")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(375, "dark"), (1200, "light")])
+def test_a_design_is_planned_and_reported(
+    chromium: Any, served: Served, tmp_path: Path, width: int, scheme: str
+) -> None:
+    (tmp_path / "design.toml").write_text(FILE)
+    at = f"{'phone' if width < 600 else 'desktop'}-{scheme}"
+    with window(chromium, served, width=width, scheme=scheme) as page:
+        page.goto("/plan")
+        page.locator("summary", has_text="From a problem file").click()
+        with page.expect_navigation():
+            page.get_by_label("File", exact=True).set_input_files(tmp_path / "design.toml")
+        with page.expect_navigation():
+            page.locator("button.main", has_text="Compute the forecast").click()
+        assert page.locator("h2", has_text="Scenario works").is_visible()
+        assert fits(page)
+        picture(page, f"plan-design-{at}")
+        with page.expect_navigation():
+            page.get_by_role("button", name="Report to print").click()
+        assert page.locator("h2", has_text="Sensitivity to priors").is_visible()
+        assert fits(page)
+        assert overlapping(page) == []
+        picture(page, f"design-report-{at}")
 
 
 def test_the_page_stays_small_with_400_pending_allocations(chromium: Any, served: Served) -> None:

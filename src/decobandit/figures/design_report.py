@@ -15,13 +15,7 @@ from ..designs.reporting import DesignStudy
 from ..designs.results import DesignResult
 from ..policies import BASELINE_POLICY
 from ..problem import Design, Problem
-from .design_tables import (
-    reading,
-    scenario_list,
-    scenario_section,
-    sensitivity_tables,
-    with_error,
-)
+from .design_tables import characteristics, sensitivity_tables, with_error
 from .report_page import (
     bullets,
     commands,
@@ -100,9 +94,7 @@ def design_page(
         section("Question", *_question(found, question)),
         section("Design and rules", *_rules(found)),
         section("Priors", *_priors(found.problem)),
-        section("Scenarios", *scenario_list(found)),
-        *(scenario_section(each, found) for each in found.scenarios),
-        section("How to read the tables", *reading(found)),
+        *characteristics(found),
     ]  # fmt: skip
     if bound is not None:
         parts.append(section("Bound", *_bound(bound)))

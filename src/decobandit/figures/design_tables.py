@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import inf
 
 from markupsafe import Markup
 
@@ -11,6 +12,7 @@ from ..policies import BASELINE_POLICY
 from .report_page import drawing, paragraph, section, table
 from .svg_figures import Interval, interval_figure, solid
 
+MAX_COLUMNS = 6  # of numbers that fit on paper side by side
 WIDE = 1.959963984540054  # standard errors of a 95% interval
 TITLES = [
     "Policy", "Good outcomes", "SD", "Minus equal", "On best arm", "Selects best", "Declares",
@@ -18,20 +20,27 @@ TITLES = [
 ]  # fmt: skip
 
 
-def scenario_list(found: DesignResult) -> list[Markup]:
+def characteristics(found: DesignResult) -> list[Markup]:
+    """Scenarios, what policies do in each, and how to read it: sections of a page."""
+    return [
+        section("Scenarios", *_scenario_list(found)),
+        *(_scenario_section(each, found) for each in found.scenarios),
+        section("How to read the tables", *_reading(found)),
+    ]
+
+
+def _scenario_list(found: DesignResult) -> list[Markup]:
     """The success probabilities of all scenarios, and what was left out."""
     arms = [arm.name for arm in found.problem.arms]
-    rows = [
-        [each.name, *(f"{p:g}" for p in each.truth), "null" if each.null else ""]
-        for each in found.scenarios
-    ]
+    names = [each.name + (" (null)" if each.null else "") for each in found.scenarios]
+    truths = [[f"{p:g}" for p in each.truth] for each in found.scenarios]
     notes = [paragraph(f"{note}.", soft=True) for note in found.notes]
     if found.interrupted:
         notes.append(paragraph("The computation was interrupted: some policies are missing."))
-    return [table(["Scenario", *arms, ""], rows, words=["Scenario", ""]), *notes]
+    return [_by_arm("Scenario", names, arms, truths), *notes]
 
 
-def scenario_section(scenario: ScenarioResult, found: DesignResult) -> Markup:
+def _scenario_section(scenario: ScenarioResult, found: DesignResult) -> Markup:
     """What policies do in a scenario."""
     return section(f"Scenario {scenario.name}", *_characteristics(scenario, found))
 
@@ -44,10 +53,10 @@ def _characteristics(scenario: ScenarioResult, found: DesignResult) -> list[Mark
     declares = _declares(scenario)
     titles = [title if title != "Declares" else declares for title in TITLES]
     arms = [arm.name for arm in found.problem.arms]
+    names = [each.policy for each in scenario.policies]
     pulls = [
-        [each.policy, *map("{:.1f} ({:.1f})".format, each.pulls, each.pulls_sd)]
-        for each in scenario.policies
-    ]  # fmt: skip
+        list(map("{:.1f} ({:.1f})".format, each.pulls, each.pulls_sd)) for each in scenario.policies
+    ]
     return [
         table(titles, rows, words=["Policy"]),
         drawing(
@@ -59,18 +68,34 @@ def _characteristics(scenario: ScenarioResult, found: DesignResult) -> list[Mark
             _figure(scenario, "reject", declares[0].lower() + declares[1:], equal),
             f"{declares}, likewise.",
         ),
-        table(["Policy", *arms], pulls, words=["Policy"], caption="Pulls of each arm: mean (SD)"),
+        _by_arm("Policy", names, arms, pulls, caption="Pulls of each arm: mean (SD)"),
     ]  # fmt: skip
+
+
+def _by_arm(
+    what: str, names: list[str], arms: list[str], cells: list[list[str]], caption: str = ""
+) -> Markup:
+    """Cells of names by arms; with one row per arm where the arms would not fit side by side."""
+    if len(arms) > MAX_COLUMNS > len(names):
+        what, names, arms, cells = (
+            "Arm",
+            arms,
+            names,
+            [list(each) for each in zip(*cells, strict=True)],
+        )
+    rows = [[name, *row] for name, row in zip(names, cells, strict=True)]
+    return table([what, *arms], rows, words=[what], caption=caption)
 
 
 def _figure(
     scenario: ScenarioResult, name: str, axis: str, equal: Characteristics | None
 ) -> Markup:
     """One characteristic of all policies, with intervals."""
-    drawn = []
+    drawn, most = [], 1.0 if name == "reject" else inf
     for i, each in enumerate(scenario.policies):
         value, wide = getattr(each, name), WIDE * _error(each, name)
-        drawn.append(Interval(each.policy, value, value - wide, value + wide, colour=solid(i)))
+        low, high = max(value - wide, 0.0), min(value + wide, most)
+        drawn.append(Interval(each.policy, value, low, high, colour=solid(i)))
     label = f"{axis} of each policy in scenario {scenario.name}"
     line = None if equal is None else getattr(equal, name)
     return interval_figure(drawn, label=label, axis=axis, line=line)
@@ -109,7 +134,7 @@ def _share(value: float | None) -> str:
     return "–" if value is None else f"{100.0 * value:.1f}%"
 
 
-def reading(found: DesignResult) -> list[Markup]:
+def _reading(found: DesignResult) -> list[Markup]:
     """What the columns mean."""
     against = "control" if found.design.control is not None else "all others"
     return [

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from .problem_files import read_tree as read_tree
     from .problem_files import save_problem as save_problem
     from .problem_tables import ArmEntry as ArmEntry
+    from .problem_tables import DesignedTable as DesignedTable
     from .problem_tables import ProblemTable as ProblemTable
     from .problem_tables import Written as Written
     from .problem_tables import designed_from_dict as designed_from_dict

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 
-from ..problem import DEFAULT_TIES, Problem
+from ..problem import DEFAULT_TIES, Problem, Rules
 from ..trials import Trial
 from ..trials.limits import chosen_limits, default_limits
 from ..trials.opening import enter_trial, free_name, trial_seed
@@ -23,6 +23,7 @@ async def start_trial(
     tol: float = 1e-4,
     ties: str = DEFAULT_TIES,
     bound: bool | None = None,
+    rules: Rules | None = None,
     max_open: int | None = None,
     max_cancelled: int | None = None,
 ) -> Trial:
@@ -33,7 +34,7 @@ async def start_trial(
     title = await run_in_threadpool(free_name, name, store)  # before the long work
     settings = await long_work.run(
         request, "trial", make_settings, problem,
-        policy=policy, ties=ties, seed=trial_seed(seed), tol=tol, bound=bound,
+        policy=policy, ties=ties, seed=trial_seed(seed), tol=tol, bound=bound, rules=rules,
     )  # fmt: skip
     by = request.state.principal.name
     return await run_in_threadpool(

@@ -56,6 +56,7 @@ class Limits:
     waiting: int = 20  # of each kind, for the ones under way
     waiting_per_person: int = 4
     waiting_seconds: float = 120.0
+    design_pulls: int = 100_000_000  # of all trials of a design that is simulated: minutes
     solve_seconds: float = 600.0  # for one of them
     stop_seconds: float = 10.0  # after a signal the process has ended
     stale_after: float = STALE_AFTER  # hours until a pending allocation is shown as stale

@@ -7,16 +7,28 @@ from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import HTMLResponse
 from starlette.concurrency import run_in_threadpool
 
 from ...bounds import MEANINGS
-from ...designs import Forecast, as_python, as_toml, forecast
+from ...designs import (
+    DesignResult,
+    Forecast,
+    as_python,
+    as_toml,
+    forecast,
+    operating_characteristics,
+)
+from ...designs.reporting import study_design
+from ...figures.design_report import study_page
+from ...figures.design_tables import characteristics
 from ...policies import COMPARED_POLICIES, canonical_name, policy_names
-from ...problem import Problem
+from ...problem import Design, Problem, Rules
 from ...trials import Conflict, Store, Trial, TrialError, open_trial
 from ..auth import allow
 from ..errors import ApiError, trial_error
 from ..long_work import refusals
+from ..middleware.security_headers import INLINE_STYLES
 from ..new_trials import start_trial
 from .plan_form import LABELS, Draft, FormError
 from .rendering import PageRoute, Sent, go, page
@@ -41,16 +53,41 @@ async def expect(request: Request, form: Sent) -> Response:
     try:
         if form.one("load"):
             return _page(request, draft.loaded())
-        problem = await run_in_threadpool(draft.problem, state.limits)
+        problem, design = await run_in_threadpool(draft.designed, state.limits)
         with refusals():
             found = await state.long_work.run(
                 request, "plan", forecast, problem, COMPARED_POLICIES, chosen=draft.policy
             )
-            return await run_in_threadpool(_page, request, draft, found)
+            result = None
+            if design is not None and design.scenarios:
+                result = await state.long_work.run(
+                    request, "plan", operating_characteristics, problem, design
+                )
+            return await run_in_threadpool(_page, request, draft, found, design, result)
     except FormError as error:
         return _page(request, draft, wrong=str(error), fields=error.fields, status=422)
     except ApiError as error:
         return _refused(request, draft, error)
+
+
+@router.post("/plan/report")
+@allow("admin", "viewer")
+async def report(request: Request, form: Sent) -> Response:
+    """The report of the design of a file: one page that needs no other, to save and to print."""
+    draft, state = Draft.of(form), request.app.state
+    try:
+        problem, design = await run_in_threadpool(draft.designed, state.limits)
+        with refusals():
+            if design is None:
+                raise ValueError("a report needs a problem file with a table design")
+            study = await state.long_work.run(request, "plan", study_design, problem, design)
+            lines = "".join(f"{line}\n" for line in draft.file.splitlines())  # forms send CRLF
+            text = await run_in_threadpool(study_page, study, f"trial.{draft.format}", lines)
+    except FormError as error:
+        return _page(request, draft, wrong=str(error), fields=error.fields, status=422)
+    except ApiError as error:
+        return _refused(request, draft, error)
+    return HTMLResponse(text, headers={"Content-Security-Policy": INLINE_STYLES})
 
 
 @router.post("/trials")
@@ -59,12 +96,14 @@ async def start(request: Request, form: Sent) -> Response:
     """Start the trial; a form that is sent twice starts one."""
     draft, state = Draft.of(form), request.app.state
     try:
-        problem = await run_in_threadpool(draft.problem, state.limits)
+        problem, rules = await run_in_threadpool(draft.ruled, state.limits)
         with refusals():
             try:
-                trial = await start_trial(request, problem, policy=draft.policy, name=draft.name)
+                trial = await start_trial(
+                    request, problem, policy=draft.policy, name=draft.name, rules=rules
+                )
             except Conflict:
-                trial = await run_in_threadpool(_same, draft, problem, state.store)
+                trial = await run_in_threadpool(_same, draft, problem, rules, state.store)
     except FormError as error:
         return _page(request, draft, wrong=str(error), fields=error.fields, status=422)
     except TrialError as error:
@@ -81,10 +120,12 @@ def _refused(request: Request, draft: Draft, error: ApiError) -> Response:
     return answer
 
 
-def _same(draft: Draft, problem: Problem, store: Store) -> Trial:
+def _same(draft: Draft, problem: Problem, rules: Rules | None, store: Store) -> Trial:
     """The trial of that name, if it is the one of the form and has no allocations yet."""
     trial, policy = open_trial(draft.name, db=store), draft.policy
-    if trial.problem != problem or trial.policy != policy or trial.allocations():
+    asked = (problem, rules, policy)
+    made = (trial.problem, trial.settings.rules, trial.policy)
+    if made != asked or trial.allocations():
         raise Conflict("a trial of this name exists; choose another name")
     return trial
 
@@ -93,6 +134,8 @@ def _page(
     request: Request,
     draft: Draft,
     found: Forecast | None = None,
+    design: Design | None = None,
+    result: DesignResult | None = None,
     *,
     wrong: str = "",
     fields: Mapping[str, str] | None = None,
@@ -100,20 +143,28 @@ def _page(
 ) -> Response:
     values: dict[str, Any] = {}
     if found is not None:
-        toml = as_toml(found.problem)
-        code = as_python(found.problem, draft.policy, draft.name)
         values = {
             "bars": _bars(found),
             "bound_kind": MEANINGS[found.bound_kind],
             "best_kind": MEANINGS[found.best_bound.kind],
             "missing": canonical_name(draft.policy) not in [one.policy for one in found.policies],
             "fields": draft.fields(),
-            "copies": [("Problem file (TOML)", "toml", toml), ("Python", "python", code)],
+            "ruled": design is not None,
+            "copies": _copies(found.problem, draft, design),
         }
+    parts = [] if result is None else characteristics(result)
     return page(
         request, "plan.html.j2", status, draft=draft, policies=policy_names(), plan=found,
-        wrong=wrong, labels=LABELS, wrong_fields=fields or {}, **values,
+        wrong=wrong, labels=LABELS, wrong_fields=fields or {}, characteristics=parts, **values,
     )  # fmt: skip
+
+
+def _copies(problem: Problem, draft: Draft, design: Design | None) -> list[tuple[str, str, str]]:
+    """Texts that say the same: title, id, text. Rules are in the file alone."""
+    if design is not None:
+        return [(f"Problem file ({draft.format.upper()})", draft.format, draft.file)]
+    code = as_python(problem, draft.policy, draft.name)
+    return [("Problem file (TOML)", "toml", as_toml(problem)), ("Python", "python", code)]
 
 
 def _bars(found: Forecast) -> list[dict[str, Any]]:

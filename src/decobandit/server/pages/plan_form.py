@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ...policies import DEFAULT_POLICY, canonical_name, policy_names
-from ...problem import InvalidProblem, Problem, ProblemTable
-from ...problem.problem_files import parse_tree
+from ...designs.reporting import beside_equal
+from ...policies import DEFAULT_POLICY, canonical_name, check_policies, policy_names
+from ...problem import Design, DesignedTable, InvalidProblem, Problem, Rules
+from ...problem.problem_files import Format, parse_tree
 from ...support import Place, one_line
 from ..api.problems import check_size
 from ..middleware.limits import Limits
@@ -103,12 +104,17 @@ class Draft:
         ]
         return single + arms
 
+    @property
+    def format(self) -> Format:
+        """Of the file."""
+        return "json" if self.file.startswith("{") else "toml"
+
     def loaded(self) -> Draft:
         """The form filled in from its file; the file stays where the form cannot say it all."""
         if not self.file:
             return self
         try:
-            problem = self._table_of_file().problem()
+            problem, design = self._table_of_file().designed()
         except InvalidProblem as error:
             raise _bad_file(error) from None
         if not problem.is_binary:  # outcomes that the form has no fields for
@@ -126,19 +132,36 @@ class Draft:
             rows=rows, file="",
         )  # fmt: skip
         try:
-            return filled if filled._table().problem() == problem else self
+            if filled._table().problem() != problem:
+                return self
+            return filled if design is None else replace(filled, file=self.file)
         except ValueError:  # rewards by stage, tables, batches
             return self
 
-    def problem(self, limits: Limits) -> Problem:
-        """The problem; a `FormError` says what is wrong, with the labels of the form."""
+    def ruled(self, limits: Limits) -> tuple[Problem, Rules | None]:
+        """The problem, and the rules of a trial where the file has a design.
+
+        A `FormError` says what is wrong, with the labels of the form.
+        """
+        problem, design = self._designed(limits)
+        return problem, None if design is None else design.rules
+
+    def designed(self, limits: Limits) -> tuple[Problem, Design | None]:
+        """The problem, and where a file has one, its design with equal allocation."""
+        problem, given = self._designed(limits)
+        design = None if given is None else beside_equal(given)
+        if design is not None:
+            _check_work(problem, design, limits)
+        return problem, design
+
+    def _designed(self, limits: Limits) -> tuple[Problem, Design | None]:
         table = self._table_of_file() if self.file else self._table()
         if canonical_name(self.policy) not in policy_names():
             said = "there is no policy of this name"
             raise FormError(f"Policy: {said}", {"policy": said})
         try:
             check_size(table, limits)
-            return table.problem()
+            return table.designed()
         except InvalidProblem as error:
             if self.file:
                 raise _bad_file(error) from None
@@ -147,16 +170,13 @@ class Draft:
             large = "horizon" if table.horizon > limits.max_horizon else "arms"
             raise FormError(str(error), {"file" if self.file else large: str(error)}) from None
 
-    def _table_of_file(self) -> ProblemTable:
+    def _table_of_file(self) -> DesignedTable:
         try:
-            tree = parse_tree(self.file, "json" if self.file.startswith("{") else "toml")
-            if isinstance(tree, dict):
-                tree = {key: tree[key] for key in tree if key != "design"}
-            return ProblemTable.from_tree(tree)
+            return DesignedTable.from_tree(parse_tree(self.file, self.format))
         except ValueError as error:
             raise _bad_file(error) from None
 
-    def _table(self) -> ProblemTable:
+    def _table(self) -> DesignedTable:
         wrong: dict[str, str] = {}
 
         def number(key: str, text: str, *, whole: bool = False) -> float:
@@ -191,7 +211,7 @@ class Draft:
             key = next(iter(sorted(wrong, key=lambda each: "-" in each)))
             raise FormError(f"{_label_of(key)}: {wrong[key]}", wrong)
         try:
-            return ProblemTable.from_tree(tree)
+            return DesignedTable.from_tree(tree)
         except InvalidProblem as error:
             raise self._refused(error) from None
 
@@ -216,6 +236,22 @@ class Draft:
             case ("arms", int(position), *keys):
                 return f"{_COLUMNS.get(tuple(keys), 'arm')}-{self._named()[position][0]}"
         return _FIELDS[str(place[0])]
+
+
+def _check_work(problem: Problem, design: Design, limits: Limits) -> None:
+    """Refuse a design that simulates for too long, before it begins."""
+    pulls = problem.horizon * problem.pulls_per_stage
+    each = pulls * len(design.policies) * max(len(design.scenarios), 1)
+    most = limits.design_pulls // each
+    try:
+        check_policies(design.policies)
+        if design.draws > most:
+            raise ValueError(
+                f"design.draws: {design.draws} is not allowed; must be at most {most} on this "
+                "server, so that it does not take too long; deco design takes more"
+            )
+    except ValueError as error:
+        raise _bad_file(error) from None
 
 
 def _bad_file(error: ValueError) -> FormError:
