@@ -1,12 +1,12 @@
 """
-Three arms, 120 patients: from a design to a trial
-==================================================
+Three arms, 120 patients: from a design to a report to a trial
+==============================================================
 
 A control treatment has cured 12 of 40 patients in an earlier trial; nothing is known of two new
 ones. Before the trial starts, a committee wants to know what it will do: how many patients are
 cured, how often a useless treatment is declared better than control, how often a good one is
 missed, and how long it takes. This example describes the design, computes its *operating
-characteristics*, calibrates its threshold, and starts the trial.
+characteristics*, calibrates its threshold, writes the report, and starts the trial.
 """
 
 from pathlib import Path
@@ -14,7 +14,8 @@ from tempfile import TemporaryDirectory
 
 from matplotlib import pyplot as plt
 
-from decobandit import Arm, Beta, Design, Problem, operating_characteristics
+from decobandit import Arm, Beta, Design, Problem, best_bound, operating_characteristics
+from decobandit.figures.design_report import design_page
 from decobandit.trials import create_trial
 
 problem = Problem(
@@ -73,6 +74,19 @@ for row, marker in zip(one_works.policies, "os^", strict=True):
     axis.plot(row.reject, row.good / row.size, marker, markersize=9, label=row.policy)
 axis.set(xlabel="power", ylabel="cured, share of patients", title="One treatment works")
 axis.legend()
+
+# %%
+# The report for the committee
+# ----------------------------
+# ``deco design FILE --calibrate 0.05 --report report.html`` writes one page to print: question,
+# rules, priors, all of the tables with figures, a bound that holds for every policy, the same
+# design with other priors, and how to compute it again. Its parts are functions, too; the page
+# with other priors comes from ``designs.reporting.study_design``.
+
+page = design_page(found, bound=best_bound(problem), question="Does a new treatment cure more?")
+with TemporaryDirectory() as folder:
+    report = Path(folder, "report.html")
+    print(f"{report.name}: {report.write_text(page, encoding='utf-8') // 1000} thousand characters")
 
 # %%
 # The trial
