@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 HEADINGS = {
+    "answers": "Whole answers",
     "backward": "One arm, backward",
+    "batches": "Batches",
     "dual": "The dual",
     "exact": "Exact values",
     "gittins": "Finite-horizon Gittins indices",

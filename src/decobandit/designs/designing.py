@@ -57,8 +57,10 @@ def load_design(path: str | Path) -> tuple[Problem, Design]:
     >>> from decobandit import load_design
     >>> lines = ["horizon = 20", "[[arms]]", 'name = "a"', "count = 2", "[design]", "burn_in = 2"]
     >>> with TemporaryDirectory() as folder:
-    ...     size = (Path(folder) / "two.toml").write_text("\\n".join(lines))
-    ...     load_design(Path(folder) / "two.toml")[1].burn_in
+    ...     path = Path(folder) / "two.toml"
+    ...     with path.open("w") as file:
+    ...         written = file.write("\\n".join(lines))
+    ...     load_design(path)[1].burn_in
     2
     """
     problem, design = designed_from_dict(read_tree(path), source=str(path))

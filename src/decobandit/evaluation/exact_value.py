@@ -232,7 +232,7 @@ def _followed(
         return evaluate_batches(policy, truth, limit, progress)
     if not policy.has_table:
         _refuse_unknown_chances(policy)
-    if watch is None and serves_two_arms(policy):
+    if watch is None and serves_two_arms(policy, limit):
         return follow_two_arms(policy, truth, progress)
     forward = Forward(policy.problem, truth, limit, progress, watch, name=policy.name)
     return forward.by_index(policy) if policy.has_table else forward.by_asking(policy)

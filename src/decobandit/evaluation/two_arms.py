@@ -78,7 +78,7 @@ def states_ahead(problem: Problem) -> int:
     return sum(comb(t * m + 2 * K - 1, 2 * K - 1) for t in range(problem.horizon))
 
 
-def serves_two_arms(policy: Policy) -> bool:
+def serves_two_arms(policy: Policy, limit: int = LIMIT_STATES) -> bool:
     """Whether a policy can be followed in this way: without being asked state by state."""
     problem = policy.problem
     return (
@@ -86,7 +86,7 @@ def serves_two_arms(policy: Policy) -> bool:
         and problem.n_arms == 2
         and problem.pulls_per_stage == 1
         and problem.terminal is None
-        and states_of_two_arms(problem.horizon) <= LIMIT_STATES
+        and states_of_two_arms(problem.horizon) <= limit
     )
 
 
