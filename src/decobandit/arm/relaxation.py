@@ -40,10 +40,8 @@ class Relaxation:
 
     Parameters
     ----------
-    problem : Problem
-        What is relaxed.
-    prices : array_like
-        One per stage, and one for the deployment where there is one, (stages,).
+    problem, prices
+        As in `dual_value`.
     keep_all_bytes : int
         Memory up to which the tables of all stages are kept; beyond, some are computed again.
 

@@ -138,10 +138,8 @@ class Policy(ABC):
 
         Parameters
         ----------
-        state : State
-            Outcomes observed so far; the stage follows from it.
-        rng : numpy.random.Generator, optional
-            For a policy that draws, or breaks ties at random.
+        state, rng
+            As in `choose`.
 
         Returns
         -------

@@ -7,7 +7,6 @@ changed is refused. It is not a signature: whoever can write to the database can
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import re
@@ -26,6 +25,7 @@ from ..trials import schema
 from ..trials.database import Store
 from ..trials.errors import Conflict, NotFound, TrialError
 from ..trials.event_log import trial_id
+from ..trials.events import digest
 from ..trials.people import lock, record
 
 Role = Literal["admin", "operator", "viewer"]
@@ -116,16 +116,11 @@ def _seal(row: dict[str, Any]) -> str:
     later = [row["expires_at"], row["trials"]]
     if later != [None, None]:  # a row of an earlier version has neither, and keeps its seal
         sealed += later
-    return hashlib.sha256(json.dumps(sealed).encode()).hexdigest()
+    return digest(json.dumps(sealed))
 
 
 def _now(days: int = 0) -> str:
     return (datetime.now(UTC) + timedelta(days=days)).isoformat(timespec="milliseconds")
-
-
-def digest_of(secret: str) -> str:
-    """What is stored of a token."""
-    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def new_token(
@@ -153,7 +148,7 @@ def new_token(
         raise TrialError(f"days: {days}; a token is valid for 1 to {MAX_DAYS} days")
     secret = PREFIX + secrets.token_urlsafe(32)
     row: dict[str, Any] = {
-        "id": secrets.token_hex(8), "name": name, "role": role, "digest": digest_of(secret),
+        "id": secrets.token_hex(8), "name": name, "role": role, "digest": digest(secret),
         "created_at": _now(), "revoked_at": None, "expires_at": _now(days), "trials": None,
     }  # fmt: skip
 
@@ -288,11 +283,11 @@ class TokenCache:
 
     def known(self, secret: str) -> Token | None:
         """The same as of the last `refresh`: the database is not read."""
-        digest = digest_of(secret)
-        token = self._by_digest.get(digest)
+        stored = digest(secret)
+        token = self._by_digest.get(stored)
         # a dictionary is not constant in time, but what it compares is a digest: nobody can
         # choose its first characters; the comparison that decides is constant
-        if token is None or not hmac.compare_digest(token.digest, digest):
+        if token is None or not hmac.compare_digest(token.digest, stored):
             return None
         return token
 

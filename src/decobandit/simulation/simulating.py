@@ -126,21 +126,19 @@ def simulate(
     """
     check_problem(problem)
     seed = seed_of(rng)
+    context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
+    wanted = list(policies) if _several(policies) else cast("list[Policy | str]", [policies])
     if not problem.is_binary:
         check_sampling(
             problem, draws=draws, per_draw=per_draw, truth=truth, truth_prior=truth_prior,
             true_horizon=true_horizon,
         )  # fmt: skip
-        context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
-        wanted = list(policies) if _several(policies) else cast("list[Policy | str]", [policies])
         kinds = KindWorld(problem, draws=draws, per_draw=per_draw, seed=seed)
         return _simulated_kinds(context, wanted, kinds, seed, workers, progress)
     actual, known = check_sampling(
         problem, draws=draws, per_draw=per_draw, rng=seed, truth=truth, truth_prior=truth_prior,
         true_horizon=true_horizon,
     )  # fmt: skip
-    context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
-    wanted = list(policies) if _several(policies) else cast("list[Policy | str]", [policies])
     made = _made(context, wanted)
     successors = _successors(context, made, actual.horizon, afterwards)
     world = World(actual, draws=draws, per_draw=per_draw, seed=seed, truth=known)

@@ -78,7 +78,7 @@ def replay_export(tree: Any) -> Replay:
     Raises
     ------
     TrialError
-        If it is not an exported trial.
+        As from `verify_export`.
 
     Examples
     --------

@@ -11,8 +11,7 @@ from fastapi import Path
 
 from ...trials import Batch, Trial
 from ...trials.codes import in_order
-from ...trials.log_pages import ledger_of, page_of_allocations
-from ...trials.paging import MAX_PAGE
+from ...trials.log_pages import ledger_of
 from ..auth import EVERYBODY, Caller, allow
 from ..errors import ApiError
 from ..principal import Principal
@@ -20,7 +19,7 @@ from . import responses as out
 from . import schemas as sent
 from .api_router import router
 from .arguments import ID_PATTERN, Key, Opened, Seen, key_of
-from .list_parameters import AfterAllocation, Limit, State, next_key
+from .list_parameters import PageOfMade, next_key
 from .record_models import Out
 
 _BATCHES = "/trials/{trial}/batches"
@@ -69,16 +68,9 @@ def batch_ask(
     response_model_exclude_unset=True,
 )
 @allow(*EVERYBODY)
-def batch_list(
-    caller: Caller,
-    trial: Seen,
-    limit: Limit = MAX_PAGE,
-    after: AfterAllocation = None,
-    state: State = None,
-) -> Out:
+def batch_list(caller: Caller, trial: Seen, asked: PageOfMade) -> Out:
     """Batches in the order in which they were made."""
-    found = ledger_of(trial.store, trial.id).batches
-    page = page_of_allocations(found, limit=limit, after=after, state=state)
+    page = asked.of(ledger_of(trial.store, trial.id).batches)
     if caller.blinded:
         blind = [masked_batch(batch, trial) for batch in page.items]
         return out.BlindBatches(batches=blind, **next_key(page))

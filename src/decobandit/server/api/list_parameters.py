@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, NamedTuple
 
-from fastapi import Query
+from fastapi import Depends, Query
 
 from ...trials.allocations import AllocationState
+from ...trials.log_pages import Made, page_of_allocations
 from ...trials.paging import MAX_PAGE, Page
 
 _KEY = r"^[^\x00-\x1f\x7f]{1,100}$"
@@ -17,6 +19,27 @@ AfterTrial = Annotated[str | None, Query(pattern=_KEY, description=_AFTER)]
 AfterAllocation = Annotated[str | None, Query(pattern=_KEY, description=_AFTER)]
 AfterEvent = Annotated[int, Query(ge=-1, lt=2**31, description=_AFTER)]
 State = Annotated[AllocationState | None, Query(description="Only those in this state.")]
+
+
+class AskedPage(NamedTuple):
+    """Which allocations, or batches, of a trial are asked for."""
+
+    limit: int
+    after: str | None
+    state: AllocationState | None
+
+    def of(self, made: Mapping[str, Made]) -> Page[Made]:
+        """Those of them that were made in this trial."""
+        return page_of_allocations(made, limit=self.limit, after=self.after, state=self.state)
+
+
+def _asked_page(
+    limit: Limit = MAX_PAGE, after: AfterAllocation = None, state: State = None
+) -> AskedPage:
+    return AskedPage(limit, after, state)
+
+
+PageOfMade = Annotated[AskedPage, Depends(_asked_page)]
 
 
 def next_key(page: Page[object]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from ..._version import __version__
 from ...designs import forecast
 from ...policies import check_policies
 from ...trials.checkpoints import make_checkpoint
-from ...trials.log_pages import ledger_of, page_of_allocations, page_of_events
+from ...trials.log_pages import ledger_of, page_of_events
 from ...trials.paging import MAX_PAGE
 from ...trials.replay import replayed
 from ...trials.staleness import stale_ids
@@ -38,7 +38,7 @@ from .arguments import (
     TrialId,
     masked,
 )
-from .list_parameters import AfterAllocation, AfterEvent, AfterTrial, Limit, State, next_key
+from .list_parameters import AfterEvent, AfterTrial, Limit, PageOfMade, next_key
 from .problems import checked_problem, most_stages
 from .record_models import Out
 
@@ -159,16 +159,9 @@ def trial_why(_: Caller, trial: Seen) -> Out:
     response_model_exclude_unset=True,
 )
 @allow("admin", "viewer")
-def trial_allocations(
-    _: Caller,
-    trial: Seen,
-    limit: Limit = MAX_PAGE,
-    after: AfterAllocation = None,
-    state: State = None,
-) -> Out:
+def trial_allocations(_: Caller, trial: Seen, asked: PageOfMade) -> Out:
     """Allocations in the order in which they were made."""
-    slots = ledger_of(trial.store, trial.id).allocations
-    page = page_of_allocations(slots, limit=limit, after=after, state=state)
+    page = asked.of(ledger_of(trial.store, trial.id).allocations)
     shown = [out.AllocationOut.model_validate(slot) for slot in page.items]
     return out.AllocationsOut(allocations=shown, **next_key(page))
 
