@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Entry:
 
 _HERE = "decobandit.policies"
 _BATCHES = "decobandit.policies.batches"
+_only_batches = partial(Entry, batches=True, single=False)
 POLICIES: dict[str, Entry] = {
     "deco": Entry(
         f"{_HERE}.deco:DecoPolicy",
@@ -37,11 +39,8 @@ POLICIES: dict[str, Entry] = {
         batches=True,
         kinds=True,
     ),
-    "deco-repriced": Entry(
-        f"{_BATCHES}.repriced:RepricedDecoPolicy",
-        "DeCo in batches, prices taken anew every stage",
-        batches=True,
-        single=False,
+    "deco-repriced": _only_batches(
+        f"{_BATCHES}.repriced:RepricedDecoPolicy", "DeCo in batches, prices taken anew every stage"
     ),
     "deco-rolling": Entry(f"{_HERE}.rolling:RollingDecoPolicy", "DeCo, prices solved every stage"),
     "fh-gittins": Entry(
@@ -84,24 +83,13 @@ POLICIES: dict[str, Entry] = {
         batches=True,
         kinds=True,
     ),
-    "thompson-shares": Entry(
-        f"{_BATCHES}.chances:ThompsonSharesPolicy",
-        "Thompson sampling in batches, multinomial",
-        batches=True,
-        single=False,
+    "thompson-shares": _only_batches(
+        f"{_BATCHES}.chances:ThompsonSharesPolicy", "Thompson sampling in batches, multinomial"
     ),
-    "top-two": Entry(
-        f"{_BATCHES}.chances:TopTwoPolicy",
-        "top-two Thompson sampling in batches",
-        batches=True,
-        single=False,
+    "top-two": _only_batches(
+        f"{_BATCHES}.chances:TopTwoPolicy", "top-two Thompson sampling in batches"
     ),
-    "rho": Entry(
-        f"{_BATCHES}.rho:RhoPolicy",
-        "residual horizon optimisation in batches",
-        batches=True,
-        single=False,
-    ),
+    "rho": _only_batches(f"{_BATCHES}.rho:RhoPolicy", "residual horizon optimisation in batches"),
     "ids": Entry(f"{_HERE}.ids:IdsPolicy", "information-directed sampling"),
     "v-ids": Entry(f"{_HERE}.v_ids:VarianceIdsPolicy", "variance-based IDS"),
     "knowledge-gradient": Entry(

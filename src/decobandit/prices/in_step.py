@@ -60,15 +60,17 @@ def run_in_step(work: Callable[[int, Barrier], None], parts: int) -> None:
 
 
 class _Collected:
-    """States with mass that each part collected at a stage, put together by one of them."""
+    """Arms in parts, and the states with mass that each part collected at a stage."""
 
-    def __init__(self, parts: list[tuple[slice, Arms, Bands]]) -> None:
-        room = [room_for_states(arms) for _, arms, _ in parts]
+    def __init__(self, arms: Arms, bands: Bands, workers: int) -> None:
+        self.parts = split(arms, bands, workers)
+        room = [room_for_states(own) for _, own, _ in self.parts]
         self.keys = [key for key, _ in room]
         self.weights = [weight for _, weight in room]
-        self.counts = [0] * len(parts)
+        self.counts = [0] * len(self.parts)
 
     def all(self) -> tuple[Floats, Floats]:
+        """Of all parts together: their keys and weights."""
         cut = range(len(self.counts))
         return (
             np.concatenate([self.keys[i][: self.counts[i]] for i in cut]),
@@ -81,15 +83,13 @@ def price_in_step(
     V: Floats, workers: int,
 ) -> None:  # fmt: skip
     """`kernels.rounds.price_pass` over several threads."""
-    stages = pulls.size
-    parts = split(arms, bands, workers)
-    found = _Collected(parts)
+    found = _Collected(arms, bands, workers)
 
     def work(i: int, barrier: Barrier) -> None:
-        part, own_arms, own_bands = parts[i]
+        part, own_arms, own_bands = found.parts[i]
         values = V[part]
         low, high, ramp = begin(own_arms, values)
-        for t in range(stages - 1, -1, -1):
+        for t in range(pulls.size - 1, -1, -1):
             found.counts[i] = bid(own_arms, own_bands, t, values, found.keys[i], found.weights[i])
             if barrier.wait() == 0:
                 key, weight = found.all()
@@ -107,9 +107,7 @@ def clear_in_step(
     spent: Floats, workers: int,
 ) -> int:  # fmt: skip
     """`kernels.rounds.clearing_pass` over several threads."""
-    stages = pulls.size
-    parts = split(arms, bands, workers)
-    found = _Collected(parts)
+    found = _Collected(arms, bands, workers)
     total = float(arms.counts.sum())
     sale = (0.0, 0.0, 0.0, 0.0, False)
     sides = np.empty(arms.counts.size)
@@ -117,9 +115,9 @@ def clear_in_step(
 
     def work(i: int, barrier: Barrier) -> None:
         nonlocal sale, narrow
-        part, own_arms, own_bands = parts[i]
+        part, own_arms, own_bands = found.parts[i]
         first, last = fill(own_arms, mass[part], reward[part])
-        for t in range(stages):
+        for t in range(pulls.size):
             found.counts[i] = offer(
                 own_bands, t, blend, mass[part], first, last, sides[part], found.keys[i],
                 found.weights[i],
