@@ -10,7 +10,10 @@ from decobandit.problem import (
     Arm,
     ArmEntry,
     Beta,
+    Categorical,
     EqualArms,
+    Normal,
+    Payoff,
     Problem,
     ProblemError,
     ProblemTable,
@@ -84,7 +87,7 @@ def test_the_document_of_the_api_shows_the_fields_of_the_model(tmp_path: Path) -
             assert shown[name]["properties"][key]["description"] == field.description
     assert shown["ProblemIn"]["required"] == ["horizon", "arms"]
     horizon = shown["ProblemIn"]["properties"]["horizon"]
-    assert (horizon["type"], horizon["minimum"], horizon["maximum"]) == ("integer", 1, 10_000)
+    assert (horizon["type"], horizon["minimum"], horizon["maximum"]) == ("integer", 1, 100_000)
     good = shown["Beta"]["properties"]["good"]
     assert (good["type"], good["minimum"], good["maximum"]) == ("number", 1e-12, 1e12)
     assert shown["ArmEntry"]["properties"]["count"]["maximum"] == 100_000
@@ -106,10 +109,14 @@ def test_what_is_written_is_read_by_file_request_and_model(problem: Problem) -> 
 
 
 def test_every_field_is_written() -> None:
-    tables = (Problem, Arm, ArmEntry, Beta, Reward, Terminal)
+    tables = (Problem, Arm, ArmEntry, Beta, Reward, Terminal, Normal, Categorical, Payoff)
     everything = {name for table in tables for name in table.model_fields}
     batched = DEPLOYED.model_copy(update={"repeat": True})
-    written = [problem_to_dict(problem) for problem in (FULL, DEPLOYED, batched)]
+    level = Arm(name="level", prior=Normal(mean=0.5, sd=1.0), noise_sd=2.0)
+    classes = Categorical(counts=(1.0, 2.0))
+    score = Arm(name="score", prior=classes, reward=Payoff(values=(0.0, 3.0), factor=2.0))
+    measured = Problem(arms=(level, score), horizon=2)
+    written = [problem_to_dict(problem) for problem in (FULL, DEPLOYED, batched, measured)]
     assert set().union(*map(keys, written)) == everything
 
 
