@@ -76,9 +76,9 @@ def test_upper_bound_minus_value_is_shortfall_plus_congestion(problem: Problem) 
     for policy in (deco(solution), EqualPolicy(problem), GreedyPolicy(problem, ties="random")):
         found = gap_of(policy, solution=solution)
         assert found.method == "exact"
-        # of two arms, `evaluate` follows the states in another order
-        exact = evaluated(policy).value
-        assert found.value == pytest.approx(exact, abs=1e-11 * at_stake(problem))
+        # of two arms `evaluate` adds the same numbers in another order; else they are the same
+        rounding = 1e-14 * at_stake(problem) if problem.n_arms == 2 else 0.0
+        assert abs(found.value - evaluated(policy).value) <= rounding
         assert found.gap == pytest.approx(
             found.shortfall + found.congestion, abs=1e-11 * at_stake(problem)
         )
