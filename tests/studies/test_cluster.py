@@ -88,6 +88,23 @@ def test_a_killed_worker_does_not_matter(cluster: LocalCluster, tmp_path: Path) 
     assert folder_of(there) == folder_of(here)
 
 
+def test_a_study_of_designs_has_the_same_bytes_there(cluster: LocalCluster, tmp_path: Path) -> None:
+    text = """policies = ["thompson", "equal"]
+draws = 60
+[design]
+delay = 2
+scenarios = [{ name = "null", truth = [0.4, 0.4] }, { name = "one", truth = [0.2, 0.6] }]
+[[problems]]
+arms = 2
+horizon = 10
+"""
+    study = load_study(write(tmp_path / "study.toml", text))
+    run_study(study, tmp_path / "here")
+    run_study(study, tmp_path / "there", runner=on_cluster(cluster.scheduler_address))
+    assert folder_of(tmp_path / "there") == folder_of(tmp_path / "here")
+    assert len(study.cells) == 4
+
+
 def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)

@@ -16,7 +16,7 @@ from .output import fixed, print_json, say
 from .tables import print_table
 
 if TYPE_CHECKING:
-    from ..studies import Collected, Row, RunSummary
+    from ..studies import Collected, DesignRow, Row, RunSummary
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -24,7 +24,8 @@ INTERRUPTED = 130
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 study = Commands(
-    name="study", help="Simulate a grid of problems, policies and seeds; one file per cell."
+    name="study",
+    help="Simulate a grid of problems, policies and seeds, or of designs; one file per cell.",
 )
 
 
@@ -107,7 +108,7 @@ def show(
     ],
     csv: Annotated[Path | None, _file("a CSV file")] = None,
     parquet: Annotated[Path | None, _file("a Parquet file")] = None,
-    markdown: Annotated[Path | None, _file("regrets as a Markdown table")] = None,
+    markdown: Annotated[Path | None, _file("policies side by side as a Markdown table")] = None,
     out: OutFigure = None,
     as_json: AsJson = False,
 ) -> None:
@@ -154,19 +155,49 @@ def _collected(source: Path) -> Collected:
 
 
 def _print_cells(found: Collected, rows: list[Row]) -> None:
-    if rows:
-        cells = [
-            [
-                row.problem, row.policy, str(row.seed),
-                *(fixed(x, 4) for x in (row.value, row.value_se, row.regret, row.upper_bound)),
-            ]
-            for row in rows
-        ]  # fmt: skip
-        titles = ["problem", "policy", "seed", "value", "± s.e.", "regret", "bound"]
-        print_table(found.name, titles, cells, text=["problem", "policy"])
-        print("regret: reward of always pulling the best arms, minus that of the policy;")
-        print("its standard error is the value's")
-        print("bound: no policy can earn more; none where the truth differs from the prior")
+    from ..studies import DesignRow
+
+    simulated = [row for row in rows if not isinstance(row, DesignRow)]
+    designed = [row for row in rows if isinstance(row, DesignRow)]
+    if simulated:
+        _print_simulated(found.name, simulated)
+    if designed:
+        _print_designed(designed)
     for name in found.missing:
         print(f"missing: {name}")
     print(f"{len(rows)} cells, {len(found.missing)} missing")
+
+
+def _print_simulated(name: str, rows: list[Row]) -> None:
+    cells = [
+        [
+            row.problem, row.policy, str(row.seed),
+            *(fixed(x, 4) for x in (row.value, row.value_se, row.regret, row.upper_bound)),
+        ]
+        for row in rows
+    ]  # fmt: skip
+    titles = ["problem", "policy", "seed", "value", "± s.e.", "regret", "bound"]
+    print_table(name, titles, cells, text=["problem", "policy"])
+    print("regret: reward of always pulling the best arms, minus that of the policy;")
+    print("its standard error is the value's")
+    print("bound: no policy can earn more; none where the truth differs from the prior")
+
+
+def _print_designed(rows: list[DesignRow]) -> None:
+    """A table for each problem and scenario."""
+    titles = ["policy", "seed", "good", "± s.e.", "best share", "select best", "reject", "size"]
+    for line in dict.fromkeys(row.line for row in rows):
+        own = [row for row in rows if row.line == line]
+        truth = own[0].truth.replace(" ", ", ")
+        cells = [
+            [
+                row.policy, str(row.seed), fixed(row.value, 4), fixed(row.value_se, 4),
+                *(fixed(x, 4) for x in (row.best_share, row.select_best, row.reject)),
+                fixed(row.size, 2),
+            ]
+            for row in own
+        ]  # fmt: skip
+        print_table(f"{line}: {truth}", titles, cells, text=["policy"])
+    print("reject: some arm is declared better than control; without a control arm, best")
+    print("select best: a best arm has the largest posterior mean at the end")
+    print("where the error is 0, numbers are exact; --csv and --json have all of them")

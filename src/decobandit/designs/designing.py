@@ -12,6 +12,7 @@ from ..policies import check_policies as check_names
 from ..problem import (
     DEFAULT_TIES,
     Design,
+    FinalTest,
     Problem,
     ProblemError,
     Scenario,
@@ -158,6 +159,17 @@ def operating_characteristics(
     )  # fmt: skip
 
 
+def characteristics_in(
+    context: Context, policy: str, design: Design, scenario: Scenario, number: int
+) -> Characteristics:
+    """What one policy does in one scenario: as in a design that has it at place `number`."""
+    design.check(context.problem)
+    refuse_kinds(context.problem, "designs")
+    (made,) = make_policies(context, [policy])
+    task = _Task(context.problem, design, None, None)
+    return task.row(RuledPolicy(made, design.rules), design.final_test, scenario, number)
+
+
 def is_null(problem: Problem, design: Design, scenario: Scenario) -> bool:
     """Whether no arm is better than control by the margin; without a control arm: all are equal."""
     control = design.control_of(problem)
@@ -187,7 +199,7 @@ class _Task:
 
             def ends(changed: Design, scenario: Scenario) -> tuple[RuledPolicy, Endings, bool]:
                 ruled = RuledPolicy(made, changed.rules)
-                return ruled, *self.ends(ruled, scenario)
+                return ruled, *self.ends(ruled, scenario, design.scenarios.index(scenario))
 
             level, design = calibrate(design, nulls, alpha, ends)
             levels.append(level)
@@ -195,20 +207,23 @@ class _Task:
 
     def rows(self, ruled: RuledPolicy, design: Design) -> Iterator[Characteristics]:
         """Characteristics, scenario by scenario."""
-        for scenario in design.scenarios:
-            began = time.perf_counter()
-            ends, exact = self.ends(ruled, scenario)
-            tested = final_test(ruled, design.final_test, ends)
-            seconds = time.perf_counter() - began
-            yield characterise(
-                ruled, scenario.truth, design.final_test, ends, tested, exact=exact, seconds=seconds
-            )
+        for number, scenario in enumerate(design.scenarios):
+            yield self.row(ruled, design.final_test, scenario, number)
 
-    def ends(self, ruled: RuledPolicy, scenario: Scenario) -> tuple[Endings, bool]:
+    def row(
+        self, ruled: RuledPolicy, test: FinalTest, scenario: Scenario, number: int
+    ) -> Characteristics:
+        """Characteristics in a scenario, whose random numbers are those of its number."""
+        began = time.perf_counter()
+        ends, exact = self.ends(ruled, scenario, number)
+        tested = final_test(ruled, test, ends)
+        seconds = time.perf_counter() - began
+        return characterise(ruled, scenario.truth, test, ends, tested, exact=exact, seconds=seconds)
+
+    def ends(self, ruled: RuledPolicy, scenario: Scenario, number: int) -> tuple[Endings, bool]:
         """How trials end, and whether that is exact."""
         exact = can_follow(ruled) if self.exact is None else self.exact
         if exact:
             return follow(ruled, scenario.truth, self.progress), True
-        number = self.design.scenarios.index(scenario)
         seed = (self.design.seed, number)
         return play(ruled, scenario.truth, self.design.draws, seed, self.progress), False

@@ -1,6 +1,6 @@
 """Figures by matplotlib and plotly: returned, never shown.
 
-Imports `studies`, `designs` and what is below them.
+Imports `designs` and what is below it.
 """
 
 from typing import TYPE_CHECKING

@@ -11,8 +11,7 @@ import numpy as np
 
 from ..arm import Relaxation
 from ..prices import DualSolution
-from ..simulation import Simulation
-from ..studies import Row, regret_grid
+from ..simulation import Compared, Simulation, policy_grid
 from ..support import write_whole
 from .colours import PRICE_COLOUR
 
@@ -126,30 +125,33 @@ def regret_figure(simulation: Simulation) -> Figure:
     return figure
 
 
-def study_figure(rows: Sequence[Row], title: str) -> Figure:
-    """Regret of every policy in every problem of a study, with two errors to either side."""
-    grid = regret_grid(rows)
-    problems, policies = grid.problems, grid.policies
-    if not grid.regrets:
+def study_figure(rows: Sequence[Compared], title: str) -> Figure:
+    """What policies are compared by in every problem of a study, with two errors to either side.
+
+    That is regret; in the scenarios of a design, good outcomes.
+    """
+    grid = policy_grid(rows)
+    lines, policies = grid.lines, grid.policies
+    if not grid.found:
         raise ValueError("no cell of the study has a regret: no figure")
-    figure = new_figure(figsize=(8.0, 1.5 + 0.12 * len(problems) * (len(policies) + 2)))
+    figure = new_figure(figsize=(8.0, 1.5 + 0.12 * len(lines) * (len(policies) + 2)))
     axes = figure.subplots()
     for number, policy in enumerate(policies):
-        of_problem = [(i, grid.regrets.get((name, policy))) for i, name in enumerate(problems)]
-        found = [(i, regret) for i, regret in of_problem if regret is not None]
+        of_line = [(i, grid.found.get((name, policy))) for i, name in enumerate(lines)]
+        found = [(i, each) for i, each in of_line if each is not None]
         place = [-i + 0.35 - 0.7 * number / max(len(policies) - 1, 1) for i, _ in found]
         axes.errorbar(
-            [regret.value for _, regret in found], place,
-            xerr=[2.0 * regret.error for _, regret in found], label=policy,
+            [each.value for _, each in found], place,
+            xerr=[2.0 * each.error for _, each in found], label=policy,
             fmt=MARKERS[number % len(MARKERS)],
             color=f"C{number % 10}", markersize=5, linewidth=1.2, capsize=2,
         )  # fmt: skip
-    axes.set_yticks([-i for i in range(len(problems))], problems)
-    for i in range(1, len(problems)):
+    axes.set_yticks([-i for i in range(len(lines))], list(map(literal, lines)))
+    for i in range(1, len(lines)):
         axes.axhline(0.5 - i, color="0.85", linewidth=0.8)
-    axes.set_ylim(0.5 - len(problems), 0.5)
+    axes.set_ylim(0.5 - len(lines), 0.5)
     axes.set_xlim(0.0, None)
-    axes.set_xlabel("expected regret, ± 2 s.e.")
+    axes.set_xlabel(f"expected {grid.measure}, ± 2 s.e.")
     axes.set_title(title)
     axes.grid(axis="x", alpha=0.25)
     figure.legend(loc="outside right center")

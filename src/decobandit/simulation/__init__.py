@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .played import Played as Played
     from .playing import Player as Player
     from .playing import play as play
+    from .policy_grids import Compared as Compared
+    from .policy_grids import policy_grid as policy_grid
     from .results import PolicyResult as PolicyResult
     from .results import Simulation as Simulation
     from .sampling import Sampling as Sampling

@@ -1,6 +1,6 @@
-"""Grids of simulations in files, computed here or on a Dask cluster.
+"""Grids of simulations and of designs in files, computed here or on a Dask cluster.
 
-Imports `bounds`, `tuning` and what is below them.
+Imports `designs` and what is below it.
 """
 
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .records import Cell as Cell
     from .records import CellFailure as CellFailure
     from .records import CellResult as CellResult
+    from .records import CellScenario as CellScenario
     from .records import FinishedCell as FinishedCell
     from .records import Study as Study
     from .running import RunSummary as RunSummary
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from .running import run_study as run_study
     from .study_files import StudyError as StudyError
     from .study_files import load_study as load_study
+    from .study_tables import DesignRow as DesignRow
     from .study_tables import Row as Row
     from .study_tables import check_parquet as check_parquet
     from .study_tables import csv_text as csv_text

@@ -13,12 +13,24 @@ from functools import lru_cache
 from re import fullmatch
 from typing import Annotated
 
-from pydantic import ConfigDict, Field, PlainSerializer, PlainValidator, TypeAdapter
+from pydantic import (
+    ConfigDict,
+    Field,
+    JsonValue,
+    PlainSerializer,
+    PlainValidator,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    model_serializer,
+)
 
 from ..problem import (
     Beta,
+    Design,
     Problem,
     ProblemError,
+    Rules,
+    Scenario,
     TieRule,
     problem_from_dict,
     problem_to_dict,
@@ -28,6 +40,7 @@ from ..support import refuse
 FILE_NAME_RULE = (
     "must be 1 to 80 letters, digits and . _ -, with a letter or digit first: it names files"
 )
+LATER = ("design", "scenario", "characteristics")
 SHARED_PROBLEMS = 8  # cells of a study come problem by problem
 
 
@@ -57,23 +70,54 @@ def _shared_problem(text: str) -> Problem:
     return problem_from_dict(json.loads(text), source="problem")
 
 
+def rules_and_test(design: Design) -> dict[str, JsonValue]:
+    """What a cell keeps of a design: policy, scenario, draws and seed are the cell's own."""
+    kept = {*Rules.model_fields, "test"}
+    return design.model_dump(mode="json", include=kept, exclude_defaults=True)
+
+
 FileName = Annotated[str, PlainValidator(_file_name)]
 Whole = Annotated[int, Field(strict=True)]
 Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 CellProblem = Annotated[Problem, PlainValidator(_problem), PlainSerializer(problem_to_dict)]
+CellDesign = Annotated[Design, PlainSerializer(rules_and_test)]
 _IN_FILE = Field(validation_alias="name", serialization_alias="name")
 
 
 @dataclass(frozen=True)
 class Record:
-    """Base of what stands in a file: unknown keys are refused, no number is made of a text."""
+    """Base of what stands in a file: unknown keys are refused, no number is made of a text.
+
+    Keys of designs, LATER, are left out where there is no design: files of others are as ever.
+    """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
+
+    @model_serializer(mode="wrap")
+    def _without_later_keys(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
+        tree: dict[str, object] = handler(self)
+        return {key: tree[key] for key in tree if key not in LATER or tree[key] is not None}
+
+
+@dataclass(frozen=True)
+class CellScenario(Record):
+    """A scenario of a design; its random numbers depend on its place among the others."""
+
+    name: str
+    truth: tuple[Finite, ...]
+    number: Whole
+
+    @property
+    def scenario(self) -> Scenario:
+        return Scenario(name=self.name, truth=self.truth)
 
 
 @dataclass(frozen=True)
 class Cell(Record):
-    """One policy on one problem with one seed: all that the result depends on."""
+    """One policy on one problem with one seed: all that the result depends on.
+
+    With a design, in one of its scenarios: `draws` are trials, of which `per_draw` is 1.
+    """
 
     problem_name: Annotated[FileName, _IN_FILE]
     problem: CellProblem
@@ -85,12 +129,15 @@ class Cell(Record):
     tol: Finite
     truth_prior: Beta | None
     true_horizon: Whole | None
+    design: CellDesign | None = None
+    scenario: CellScenario | None = None
 
     @property
     def name(self) -> str:
         """Unique in a study: no policy has two dashes in a row in its name."""
         policy = self.policy.replace(":", ".")  # of package.module:Class: it names a file
-        return f"{self.problem_name}--{policy}--seed-{self.seed}"
+        place = "" if self.scenario is None else f"scenario-{self.scenario.number + 1}--"
+        return f"{self.problem_name}--{place}{policy}--seed-{self.seed}"
 
     @property
     def file(self) -> str:
@@ -130,6 +177,8 @@ class CellResult(Record):
     method: str  # the estimator of value and regret
     estimates: dict[str, ValueEstimate]  # by all estimators
     curve: RegretCurve | None
+    # of a design: keys and values of `deco design --json`, without the seconds
+    characteristics: dict[str, JsonValue] | None = None
 
 
 CELL = TypeAdapter(Cell)

@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 
+from ..designs import characteristics_in
 from ..policies import Context, make_policies
 from ..prices import solve
 from ..problem import Problem, TieRule, true_problem
@@ -51,6 +52,8 @@ class RunSummary:
 def compute(cell: Cell, *, workers: int | None = None) -> CellResult:
     """The result of a cell."""
     context = _context(cell.problem, cell.tol, cell.ties, workers)
+    if cell.design is not None:
+        return _designed(context, cell)
     actual = true_problem(cell.problem, cell.truth_prior, cell.true_horizon)
     simulated = simulate(
         cell.problem,
@@ -66,6 +69,26 @@ def compute(cell: Cell, *, workers: int | None = None) -> CellResult:
         true_horizon=cell.true_horizon,
     )
     return _result(simulated.results[0], simulated.upper_bound)
+
+
+def _designed(context: Context, cell: Cell) -> CellResult:
+    """Operating characteristics in the scenario of a cell."""
+    assert cell.design is not None
+    assert cell.scenario is not None
+    design = cell.design.model_copy(update={"draws": cell.draws, "seed": cell.seed})
+    scenario, number = cell.scenario.scenario, cell.scenario.number
+    found = characteristics_in(context, cell.policy, design, scenario, number).to_dict()
+    return CellResult(
+        value=found["good"],
+        value_se=found.get("good_se", 0.0),
+        regret=None,
+        regret_se=None,
+        upper_bound=None,
+        method="exact" if found["exact"] else "plain",
+        estimates={},
+        curve=None,
+        characteristics={key: found[key] for key in found if key != "seconds"},
+    )
 
 
 def _result(found: PolicyResult, upper_bound: float | None) -> CellResult:

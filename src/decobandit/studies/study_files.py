@@ -1,4 +1,7 @@
-"""Study files: a grid of problems, policies and seeds, in TOML or JSON, and its cells."""
+"""Study files: a grid of problems, policies and seeds, in TOML or JSON, and its cells.
+
+With a table `design` every problem is a trial, and every scenario of it has cells of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import PlainValidator, model_validator
+from pydantic import PlainValidator, ValidationError, model_validator
 
+from ..designs import POLICIES
 from ..problem import (
     Beta,
+    Design,
     EqualArms,
     InvalidProblem,
     Name,
@@ -17,13 +22,21 @@ from ..problem import (
     Problem,
     StageCount,
     Written,
-    load_problem,
+    designed_from_dict,
     read_tree,
     tie_rule,
     whole_number,
 )
-from ..support import refuse
-from .records import FILE_NAME_RULE, Cell, FileName, Study, names_a_file
+from ..support import one_line, refuse
+from .records import (
+    FILE_NAME_RULE,
+    Cell,
+    CellScenario,
+    FileName,
+    Study,
+    names_a_file,
+    rules_and_test,
+)
 
 MOST_CELLS = 100_000
 LARGEST_SEED = 2**53  # that every reader of JSON keeps
@@ -40,25 +53,26 @@ def load_study(path: str | Path) -> Study:
         file = _StudyFile.from_tree(read_tree(path))
     except InvalidProblem as error:
         raise StudyError(f"{source}: {error}") from None
-    _check_sizes(file, source)
-    problems: dict[str, tuple[_ProblemEntry, Problem]] = {}
+    if file.design is None:
+        _check_sizes(file, source)
+    cells: list[Cell] = []
     taken: set[str] = set()  # without case: some file systems do not keep it apart
     for i, entry in enumerate(file.problems):
         place = f"{source}: problems[{i}]"
-        problem = entry.read(path.parent, place)
+        problem, design = entry.read(path.parent, file.design, place)
         name = entry.chosen_name(problem)
         if not names_a_file(name):
             raise StudyError(f"{place}: {name!r} is not allowed as a name; {FILE_NAME_RULE}")
         if name.lower() in taken:
             raise StudyError(f"{place}: the name {name!r} is taken; give it another with 'name'")
         taken.add(name.lower())
-        problems[name] = entry, problem
-    cells = tuple(
-        cell
-        for name, (entry, problem) in problems.items()
-        for cell in _cells(file, name, entry, problem)
-    )
-    return Study(file.name or path.stem, cells)
+        if design is None:
+            cells += _cells(file, name, entry, problem)
+        else:
+            cells += _cells_of_design(file, name, problem, design)
+        if len(cells) > MOST_CELLS:
+            raise StudyError(f"{place}: must be at most {MOST_CELLS} cells in all")
+    return Study(file.name or path.stem, tuple(cells))
 
 
 def _cells(file: _StudyFile, name: str, entry: _ProblemEntry, problem: Problem) -> Iterator[Cell]:
@@ -76,6 +90,32 @@ def _cells(file: _StudyFile, name: str, entry: _ProblemEntry, problem: Problem) 
                 truth_prior=entry.truth_prior,
                 true_horizon=entry.true_horizon,
             )
+
+
+def _cells_of_design(
+    file: _StudyFile, name: str, problem: Problem, design: Design
+) -> Iterator[Cell]:
+    """Every policy in every scenario; what the study says comes before what the design says."""
+    given = file.model_fields_set
+    policies = file.policies or tuple(dict.fromkeys(design.policies)) or POLICIES
+    seeds = file.seeds if "seeds" in given else (design.seed,)
+    for number, scenario in enumerate(design.scenarios):
+        for policy in policies:
+            for seed in seeds:
+                yield Cell(
+                    problem_name=name,
+                    problem=problem,
+                    policy=policy,
+                    seed=seed,
+                    draws=file.draws if "draws" in given else design.draws,
+                    per_draw=1,
+                    ties=tie_rule(file.ties),
+                    tol=file.tol,
+                    truth_prior=None,
+                    true_horizon=None,
+                    design=Design.from_tree(rules_and_test(design)),
+                    scenario=CellScenario(scenario.name, scenario.truth, number),
+                )
 
 
 # -- the model ----------------------------------------------------------------------------------
@@ -111,6 +151,10 @@ def _path(value: object) -> str:
     return str(value) if good else refuse("must be the path of a problem file", found=value)
 
 
+def _table(value: object) -> dict[str, object]:
+    return value if isinstance(value, dict) else refuse("must be a table", found=value)
+
+
 Size = Annotated[int, whole_number(1, 10**9)]
 Seed = Annotated[int, whole_number(0, LARGEST_SEED)]
 
@@ -120,10 +164,14 @@ class _Source(Written):  # type: ignore[explicit-any]  # of pydantic's own
     file: Annotated[str, PlainValidator(_path)] | None = None
 
 
+Tree = Annotated[dict[str, object], PlainValidator(_table)]
+
+
 class _ProblemEntry(EqualArms, _Source):  # type: ignore[explicit-any]
     # keys in the order of messages: name, file, arms, ...
     truth_prior: Beta | None = None
     true_horizon: StageCount | None = None
+    design: Tree | None = None  # keys that differ from those of the study
 
     @model_validator(mode="after")
     def _check_one_source(self) -> Self:
@@ -143,16 +191,31 @@ class _ProblemEntry(EqualArms, _Source):  # type: ignore[explicit-any]
             return Path(self.file).stem
         return f"{problem.number_of_arms}-arms-horizon-{problem.horizon}"
 
-    def read(self, folder: Path, place: str) -> Problem:
-        """The problem, checked against what is said to be true of it."""
-        problem = self._equal(place) if self.file is None else load_problem(folder / self.file)
+    def read(
+        self, folder: Path, shared: dict[str, object] | None, place: str
+    ) -> tuple[Problem, Design | None]:
+        """The problem, checked against what is said to be true of it, and its design.
+
+        A key of the design is that of the entry, or of the study, or of the problem file.
+        """
+        problem, own = self._problem(folder, place)
         from ..problem import true_problem
 
         try:
             true_problem(problem, self.truth_prior, self.true_horizon)
         except ValueError as error:
             raise StudyError(f"{place}: {error}") from None
-        return problem
+        if shared is None:
+            return problem, None
+        base = own.model_dump(exclude_unset=True) if own is not None else {}
+        tree = {**base, **shared, **(self.design or {})}
+        return problem, _checked_design(tree, problem, place)
+
+    def _problem(self, folder: Path, place: str) -> tuple[Problem, Design | None]:
+        if self.file is None:
+            return self._equal(place), None
+        path = folder / self.file
+        return designed_from_dict(read_tree(path), source=str(path))
 
     def _equal(self, place: str) -> Problem:
         try:
@@ -161,30 +224,66 @@ class _ProblemEntry(EqualArms, _Source):  # type: ignore[explicit-any]
             raise StudyError(f"{place}: {error}") from None
 
 
+def _checked_design(tree: dict[str, object], problem: Problem, place: str) -> Design:
+    try:
+        design = Design.from_tree(tree)
+    except InvalidProblem as error:
+        raise StudyError(f"{place}: design.{error}") from None
+    try:
+        design.check(problem)
+    except InvalidProblem as error:
+        raise StudyError(f"{place}: {error}") from None
+    for i, policy in enumerate(design.policies):
+        try:
+            _policy(policy)
+        except ValidationError as error:
+            where = f"{place}: design.policies[{i}]"
+            raise StudyError(f"{where}: {one_line(error)}") from None
+    if not design.scenarios:
+        raise StudyError(f"{place}: design.scenarios: required key is missing")
+    return design
+
+
 class _StudyFile(Written):  # type: ignore[explicit-any]
     name: Name | None = None
-    policies: tuple[Annotated[str, PlainValidator(_policy)], ...]
+    policies: tuple[Annotated[str, PlainValidator(_policy)], ...] = ()
     draws: Size = 1000
     per_draw: Size = 10
     seeds: tuple[Seed, ...] = (1,)
     ties: Annotated[str, PlainValidator(_tie_rule)] = "least-pulled"
     tol: NotNegative = 1e-4
+    design: Tree | None = None
     problems: tuple[_ProblemEntry, ...]
 
     @model_validator(mode="after")
     def _check_lists(self) -> Self:
         for key in ("policies", "seeds", "problems"):
             values = getattr(self, key)
-            if not values:
+            designed = key == "policies" and self.design is not None
+            if not values and (key in self.model_fields_set or not designed):
                 refuse("must not be empty", found=values, at=(key,))
         for key in ("policies", "seeds"):
             values = getattr(self, key)
             for i, value in enumerate(values):
                 if value in values[:i]:
                     refuse("must not be there twice", found=value, at=(key, i))
-        cells = len(self.policies) * len(self.seeds) * len(self.problems)
-        if cells > MOST_CELLS:
-            refuse(f"must be at most {MOST_CELLS} cells in all", found=cells, at=("problems",))
+        return self
+
+    @model_validator(mode="after")
+    def _check_design(self) -> Self:
+        """Keys that only simulations have, or only designs."""
+        for i, entry in enumerate(self.problems):
+            if self.design is None and entry.design is not None:
+                rule = "must stand with a table design of the study"
+                refuse(rule, found=entry.design, at=("problems", i, "design"))
+            for key in ("truth_prior", "true_horizon"):
+                found = getattr(entry, key)
+                if self.design is not None and found is not None:
+                    rule = "must be left out with design: its scenarios say what is true"
+                    refuse(rule, found=found, at=("problems", i, key))
+        if self.design is not None and "per_draw" in self.model_fields_set:
+            rule = "must be left out with design: draws are its trials"
+            refuse(rule, found=self.per_draw, at=("per_draw",))
         return self
 
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args, get_type_hints
 
+from pydantic import TypeAdapter
+
+from ..simulation import policy_grid
 from ..support import write_whole
 from .records import FinishedCell
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+regret_grid = policy_grid  # its former name
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,64 @@ class Row:
     method: str
     version: str
 
+    @property
+    def line(self) -> str:
+        """Where policies are compared: the problem."""
+        return self.problem
+
+    @property
+    def measure(self) -> str:
+        """What policies are compared by."""
+        return "regret"
+
+    @property
+    def compared(self) -> tuple[float, float] | None:
+        """The number that they are compared by, and its error."""
+        if self.regret is None or self.regret_se is None:
+            return None
+        return self.regret, self.regret_se
+
+
+@dataclass(frozen=True)
+class DesignRow(Row):
+    """One finished cell of a design: operating characteristics in a scenario.
+
+    `value` are the good outcomes. Lists by arm are text, numbers with blanks between them.
+    """
+
+    scenario: str
+    truth: str
+    exact: bool
+    good_sd: float
+    pulls: str
+    pulls_sd: str
+    best_share: float | None
+    best_share_se: float | None
+    select_best: float | None
+    select_best_se: float | None
+    reject: float
+    reject_se: float | None
+    size: float
+    size_se: float | None
+    size_sd: float
+    stopped: float
+    stopped_se: float | None
+
+    @property
+    def line(self) -> str:
+        return f"{self.problem}: {self.scenario}"
+
+    @property
+    def measure(self) -> str:
+        return "good outcomes"
+
+    @property
+    def compared(self) -> tuple[float, float] | None:
+        return self.value, self.value_se
+
+
+_DESIGN_ROW = TypeAdapter(DesignRow)
+
 
 def rows_of(finished: Sequence[FinishedCell]) -> list[Row]:
     """One row per finished cell."""
@@ -50,7 +112,7 @@ def rows_of(finished: Sequence[FinishedCell]) -> list[Row]:
 
 def _row(finished: FinishedCell) -> Row:
     cell, result, prior = finished.cell, finished.result, finished.cell.truth_prior
-    return Row(
+    row = Row(
         problem=cell.problem_name,
         policy=cell.policy,
         seed=cell.seed,
@@ -72,11 +134,28 @@ def _row(finished: FinishedCell) -> Row:
         method=result.method,
         version=finished.version,
     )
+    if cell.scenario is None or result.characteristics is None:
+        return row
+    own = {**result.characteristics, "scenario": cell.scenario.name, "truth": cell.scenario.truth}
+    more = {each.name: _entry(own.get(each.name)) for each in fields(DesignRow)}
+    return _DESIGN_ROW.validate_python({**more, **asdict(row)})
+
+
+def _entry(value: object) -> object:
+    return " ".join(map(repr, value)) if isinstance(value, list | tuple) else value
+
+
+# -- files --------------------------------------------------------------------------------------
 
 
 def save_csv(rows: Sequence[Row], path: Path) -> None:
     """Write a table as CSV: numbers by repr, so that reading them back is exact."""
-    write_whole(path, csv_text(Row, rows).encode())
+    write_whole(path, csv_text(_kind(rows), rows).encode())
+
+
+def _kind(rows: Sequence[Row]) -> type[Row]:
+    """The kind of the rows, which has the columns."""
+    return max(map(type, rows), key=lambda kind: len(fields(kind)), default=Row)
 
 
 def csv_text(kind: type[DataclassInstance], rows: Sequence[DataclassInstance]) -> str:
@@ -104,10 +183,10 @@ def save_parquet(rows: Sequence[Row], path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+    kinds = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
     columns = {
         name: next(kinds[kind] for kind in kinds if kind in (hint, *get_args(hint)))
-        for name, hint in get_type_hints(Row).items()
+        for name, hint in get_type_hints(_kind(rows)).items()
     }
     content = io.BytesIO()
     table = pa.Table.from_pylist([asdict(row) for row in rows], schema=pa.schema(columns))
@@ -115,50 +194,13 @@ def save_parquet(rows: Sequence[Row], path: Path) -> None:
     write_whole(path, content.getvalue())
 
 
-@dataclass(frozen=True)
-class Regret:
-    """Regret of a policy on a problem, averaged over all seeds, and its standard error."""
-
-    value: float
-    error: float
-
-
-@dataclass(frozen=True)
-class RegretGrid:
-    """Regrets side by side; a pair that has none is left out."""
-
-    problems: tuple[str, ...]
-    policies: tuple[str, ...]
-    regrets: dict[tuple[str, str], Regret]  # by problem and policy
-
-
-def regret_grid(rows: Sequence[Row]) -> RegretGrid:
-    """Problems, policies, and the regret of each pair, averaged over seeds."""
-    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for row in rows:
-        if row.regret is not None and row.regret_se is not None:
-            pairs = found.setdefault((row.problem, row.policy), [])
-            pairs.append((row.regret, row.regret_se))
-    return RegretGrid(
-        tuple(dict.fromkeys(row.problem for row in rows)),
-        tuple(dict.fromkeys(row.policy for row in rows)),
-        {pair: _mean(regrets) for pair, regrets in found.items()},
-    )
-
-
-def _mean(regrets: Sequence[tuple[float, float]]) -> Regret:
-    value = sum(regret for regret, _ in regrets) / len(regrets)
-    error = math.sqrt(sum(error**2 for _, error in regrets)) / len(regrets)
-    return Regret(value, error)
-
-
 def save_markdown(rows: Sequence[Row], path: Path) -> None:
-    """Write regret with its error, a line for each problem and a column for each policy."""
-    grid = regret_grid(rows)
-    lines = ["| regret | " + " | ".join(f"`{name}`" for name in grid.policies) + " |"]
+    """Write what is compared with its error: a line for each problem, a column for each policy."""
+    grid = policy_grid(rows)
+    lines = [f"| {grid.measure} | " + " | ".join(f"`{name}`" for name in grid.policies) + " |"]
     lines.append("|---" * (len(grid.policies) + 1) + "|")
-    for problem in grid.problems:
-        found = [grid.regrets.get((problem, policy)) for policy in grid.policies]
+    for line in grid.lines:
+        found = [grid.found.get((line, policy)) for policy in grid.policies]
         shown = [f"{each.value:.3f} ± {each.error:.3f}" if each else "" for each in found]
-        lines.append(f"| {problem} | " + " | ".join(shown) + " |")
+        lines.append(f"| {line} | " + " | ".join(shown) + " |")
     write_whole(path, ("\n".join(lines) + "\n").encode())
