@@ -333,7 +333,7 @@ def test_functions_take_the_problem_first_and_settings_by_keyword() -> None:
         "follow", "gap", "information_bound", "make_policy", "optimum", "read_outcomes",
         "recommend", "retrace", "save_problem", "simulate", "solve",
     }  # fmt: skip
-    asked = {"problem", "policy", "policies", "prices", "state", "history", "path"}
+    asked = {"problem", "policy", "policies", "prices", "state", "history", "path", "data"}
     for name in subjects:
         parameters = inspect.signature(getattr(decobandit, name)).parameters
         assert next(iter(parameters)) == "problem", name

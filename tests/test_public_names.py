@@ -48,6 +48,7 @@ NAMES = [
     "State",
     "States",
     "StudyError",
+    "Tabular",
     "Terminal",
     "TooLarge",
     "TooManyStates",

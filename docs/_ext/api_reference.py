@@ -61,9 +61,10 @@ THEMES = {
         "gap Gap information_bound InformationBound best_bound BestBound follow retrace Episode",
     ),
     "files": Theme(
-        "Files",
-        "Reading and writing. What stands in them: [File formats](/reference/files.md).",
-        "load_problem save_problem ProblemError InvalidProblem load_solution save_solution "
+        "Files and data frames",
+        "Reading and writing. What stands in files: [File formats](/reference/files.md); frames: "
+        "[Data in and out](/guide/data.md).",
+        "Tabular load_problem save_problem ProblemError InvalidProblem load_solution save_solution "
         "load_policy save_policy read_outcomes StudyError ClusterError __version__",
     ),
     "trials": Theme(

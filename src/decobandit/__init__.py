@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from .studies import ClusterError as ClusterError
     from .studies import StudyError as StudyError
     from .support import Progress as Progress
+    from .support import Tabular as Tabular
     from .support import show_progress as show_progress
     from .tuning import ChosenPath as ChosenPath
     from .tuning import choose_path as choose_path

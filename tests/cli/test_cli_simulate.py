@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from decobandit.support import read_rows
 from helpers.program import deco
 
 BASE = ("simulate", "--arms", 4, "--horizon", 12, "--draws", 300, "--per-draw", 4)
@@ -86,3 +87,19 @@ def test_a_bound_from_too_few_scenarios_is_refused_before_the_work() -> None:
     run = deco("evaluate", "--arms", 3, "--horizon", 5, "--bound-draws", 20)
     assert (run.code, run.out) == (2, "")
     assert "must be 0, or 50 or more" in run.err
+
+
+def test_every_pull_is_written_to_a_file(tmp_path: Path) -> None:
+    for name in ("episodes.csv", "episodes.parquet"):
+        run = deco(*BASE, "--policy", "greedy,equal", "--json", "--episodes", tmp_path / name)
+        rows = [row for _, row in read_rows(tmp_path / name).each]
+        assert len(rows) == 2 * 300 * 4 * 12
+        for result in run.json["results"]:
+            earned = [
+                float(row["reward"] or 0) for row in rows if row["policy"] == result["policy"]
+            ]
+            plain = sum(earned) / 1200
+            assert plain == pytest.approx(result["estimates"]["plain"]["value"], rel=1e-12)
+    refused = deco(*BASE, "--episodes", tmp_path / "episodes.xlsx")
+    assert refused.code == 2
+    assert "must end in .csv or .parquet" in refused.err

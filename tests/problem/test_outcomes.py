@@ -1,10 +1,21 @@
-"""Outcomes from a CSV file: what is counted, and what is refused with its line."""
+"""Outcomes from files and data frames: what is counted, and what is refused with its line."""
 
 from pathlib import Path
 
 import pytest
 
-from decobandit.problem import Arm, Problem, ProblemError, State, read_outcomes
+from decobandit.problem import (
+    Arm,
+    Categorical,
+    Gamma,
+    Normal,
+    Payoff,
+    Problem,
+    ProblemError,
+    State,
+    read_outcomes,
+)
+from decobandit.support import frame_of, write_table
 
 PROBLEM = Problem(arms=tuple(Arm(name=name) for name in ("A", "new drug", "Ä")), horizon=9)
 
@@ -71,3 +82,60 @@ def test_many_arms_are_not_all_listed(tmp_path: Path) -> None:
     with pytest.raises(ProblemError) as info:
         read_outcomes(problem, written(tmp_path, "arm,outcome\narm-101,good\n"))
     assert str(info.value).endswith("arm-7, arm-8, ...")
+
+
+# -- data frames ----------------------------------------------------------------------------------
+
+OTHERS = Problem(
+    arms=(
+        Arm(name="bought", prior=Categorical([1, 1, 1]), reward=Payoff(values=[0, 1, 5])),
+        Arm(name="minutes", prior=Normal(3, 1), noise_sd=2),
+        Arm(name="clicks", prior=Gamma(2, 1)),
+    ),
+    horizon=9,
+)
+OTHER_ROWS = {
+    "arm": ["bought", "bought", "minutes", "minutes", "clicks"],
+    "outcome": [2, 0, 2.5, -1.0, 4],
+}
+
+
+@pytest.mark.parametrize("kind", ["pyarrow", "pandas", "polars", "csv", "parquet"])
+def test_frames_and_files_of_any_kind_are_counted_alike(kind: str, tmp_path: Path) -> None:
+    def data(columns: dict[str, list[object]]) -> object:
+        if kind in ("csv", "parquet"):
+            write_table(columns, tmp_path / f"table.{kind}")
+            return tmp_path / f"table.{kind}"
+        return frame_of(columns, kind=kind)
+
+    rows = data({"arm": ["A", "A", "Ä"], "outcome": [1, 0, 1]})
+    assert read_outcomes(PROBLEM, rows) == State.parse("1/2,0/0,1/1")
+    words = data({"arm": ["A", "A", "Ä"], "outcome": ["good", "bad", "good"]})
+    assert read_outcomes(PROBLEM, words) == State.parse("1/2,0/0,1/1")
+    counts = data({"drug": ["A", "new drug", "A"], "cured": [1, 0, 1], "treated": [2, 1, 1]})
+    found = read_outcomes(
+        PROBLEM, counts, arm_column="drug", good_column="cured", pulls_column="treated"
+    )
+    assert found == State.parse("2/3,0/1,0/0")
+    assert str(read_outcomes(OTHERS, data(OTHER_ROWS))) == "1+0+1,1.5/2,4/1"
+
+
+def test_bad_rows_of_frames_are_refused_with_their_row() -> None:
+    for columns, message in (
+        ({"arm": ["A", "B"], "outcome": [1, 0]}, "data: row 2: no arm is called 'B'; arms: A"),
+        ({"arm": ["A"], "outcome": [0.5]}, "data: row 1: outcome '0.5'; must be good, bad, 1 or 0"),
+        ({"arm": ["A"], "outcome": [None]}, "data: row 1: outcome ''"),
+        ({"who": ["A"], "outcome": [1]}, "data: no column 'arm'; needs arm and outcome, or arm"),
+        ({"arm": ["A"], "good": [3], "pulls": [2]}, "data: row 1: good 3; must be at most pulls"),
+    ):
+        with pytest.raises(ProblemError) as info:
+            read_outcomes(PROBLEM, frame_of(columns, kind="pandas"))
+        assert str(info.value).startswith(message)
+
+
+def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.parquet").write_text("arm,outcome\n")
+    with pytest.raises(ProblemError, match=r"x\.parquet: cannot be read as Parquet: "):
+        read_outcomes(PROBLEM, tmp_path / "x.parquet")
+    with pytest.raises(ProblemError, match=r"y\.parquet: no such file"):
+        read_outcomes(PROBLEM, tmp_path / "y.parquet")

@@ -488,6 +488,7 @@ def test_exported_counts_are_read_back(trial: Trial, tmp_path: Path) -> None:
     state, status = read_outcomes(SHARED, file), trial.status()
     assert list(state.good) == [arm.good for arm in status.arms]
     assert list(state.bad) == [arm.bad for arm in status.arms]
+    assert read_outcomes(SHARED, trial.to_frame(kind="polars")) == state
     header = outcomes_csv(trial.events(), masked=True).splitlines()[0].split(",")
     assert not {"arm", "good", "stage"} & set(header)
 

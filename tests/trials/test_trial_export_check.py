@@ -265,12 +265,21 @@ def test_exported_outcomes_are_read_back_and_no_cell_is_a_formula(tmp_path: Path
         file = tmp_path / "outcomes.csv"
         file.write_text(outcomes_csv(trial.events()), encoding="utf-8")
         status = trial.status()
-    import csv
+        import csv
 
-    with file.open(encoding="utf-8", newline="") as lines:
-        cells = [cell for row in csv.reader(lines) for cell in row]
-    assert not [cell for cell in cells if cell.lstrip()[:1] in tuple("=+-@\t\r") and cell.strip()]
+        with file.open(encoding="utf-8", newline="") as lines:
+            cells = [cell for row in csv.reader(lines) for cell in row]
+        starts = tuple("=+-@\t\r")
+        assert not [cell for cell in cells if cell.lstrip()[:1] in starts and cell.strip()]
+        frames = [trial.to_frame(kind=kind) for kind in ("pyarrow", "pandas", "polars")]
+        arms, events = trial.to_frame("arms").to_pylist(), trial.to_frame("events").to_pylist()
+    assert [(arm["arm"], arm["good"], arm["bad"]) for arm in arms] == [
+        (arm.name, arm.good, arm.bad) for arm in status.arms
+    ]
+    assert events[-1]["hash"] == status.head
+    assert [event["kind"] for event in events[:3]] == ["created", "asked", "asked"]
     state = read_outcomes(problem, file)
+    assert all(read_outcomes(problem, frame) == state for frame in frames)
     assert list(state.good) == [arm.good for arm in status.arms]
     assert list(state.bad) == [arm.bad for arm in status.arms]
     assert sum(state.good) + sum(state.bad) == 35

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .comparisons import compare_exactly as compare_exactly
     from .comparisons import compare_gaps as compare_gaps
     from .comparisons import follow_by_name as follow_by_name
-    from .episodes import Episode as Episode
+    from .episode_record import Episode as Episode
     from .episodes import follow as follow
     from .episodes import retrace as retrace
     from .gaps import Gap as Gap

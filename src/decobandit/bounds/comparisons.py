@@ -15,16 +15,17 @@ from ..policies import Context, make_policies
 from ..prices import DualSolution
 from ..problem import check_truth
 from ..simulation import Sampling, Simulation, Sizes, check_sampling, simulate
-from ..support import Report, Rng, seed_of
+from ..support import Report, Rng, Tables, Tabular, columns_of, seed_of
 from .best_bounds import BestBound, best_bound, check_bound_draws
 from .bound_results import InformationBound
-from .episodes import Episode, follow
+from .episode_record import Episode
+from .episodes import follow
 from .gaps import Gap, check_method, gap
 from .information_bounds import check_settings, information_bound
 
 
 @dataclass(frozen=True)
-class ExactComparison:
+class ExactComparison(Tabular):
     """Exact values of policies; a bound where they are over the prior, not at a given truth."""
 
     solution: DualSolution
@@ -43,9 +44,18 @@ class ExactComparison:
             "policies": _with_gaps([each.to_dict() for each in self.results], self.bound),
         }
 
+    def tables(self) -> Tables:
+        """`policies`, one row each; `stages`, expected rewards."""
+        return {
+            "policies": lambda: columns_of(
+                _with_gaps([each.row() for each in self.results], self.bound)
+            ),
+            "stages": lambda: columns_of(row for each in self.results for row in each.stages()),
+        }
+
 
 @dataclass(frozen=True)
-class SimulatedComparison:
+class SimulatedComparison(Tabular):
     """Simulated values of policies; a bound where their beliefs are right."""
 
     simulation: Simulation
@@ -57,6 +67,14 @@ class SimulatedComparison:
         if self.bound is not None:
             tree |= self.bound.to_dict()
         return tree | {"results": _with_gaps(tree["results"], self.bound)}
+
+    def tables(self) -> Tables:
+        """Those of the simulation; `policies` with certified gaps, where there is a bound."""
+        found = self.simulation
+        return {
+            **found.tables(),
+            "policies": lambda: found.with_settings(self.to_dict()["results"]),
+        }
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,11 @@ Theorem 2. Figure 2 of the paper draws four such episodes; `figures/episode_figu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from .._version import __version__
 from ..arm import Relaxation, Terms
 from ..policies import DEFAULT_POLICY, Context, Policy, in_order, make_policies
 from ..policies.kernels.episodes import uniform
@@ -45,11 +42,9 @@ from ..support import (
     seed_of,
     warn_deprecated,
 )
+from .episode_record import Arms, Episode, Outcomes
 
 Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
-Arms = tuple[int, ...]
-Outcomes = tuple[bool, ...]
 Pair = tuple[int | str, bool | int | None]  # arm (position or name), outcome (None: deployed)
 
 
@@ -59,132 +54,6 @@ class TermsOf(Protocol):
     problem: Problem
 
     def terms(self, stage: int, group: int, good: int, bad: int) -> Terms: ...
-
-
-@dataclass(frozen=True, eq=False)
-class Episode:
-    """The stages of one episode that have been played; of a trial under way these may be few.
-
-    Arrays (stages, arms) describe the arms when the stage begins, before its pulls.
-
-    Attributes
-    ----------
-    problem : Problem
-        What was played.
-    policy : str
-        Name of the policy that pulled.
-    upper_bound : float
-        On the value of any policy.
-    prices : array
-        (stages,)
-    pulled : tuple of tuple of int
-        Per stage, positions of the arms.
-    outcomes : tuple of tuple of bool
-        Per stage, True is good; empty at a deployment.
-    good, bad : array
-        (stages, arms) outcomes so far.
-    expected_reward, value_of_information : array
-        (stages, arms) the two terms of the index.
-    truth : tuple of float or None
-        Success probabilities, where they are known.
-    seed : int or None
-        That the episode was drawn from.
-
-    Examples
-    --------
-    >>> from decobandit import Problem, follow
-    >>> episode = follow(Problem.uniform(arms=3, horizon=5), "deco", rng=7)
-    >>> episode.stages, episode.index.shape
-    (5, (5, 3))
-    """
-
-    problem: Problem
-    policy: str
-    upper_bound: float
-    prices: Floats
-    pulled: tuple[Arms, ...]
-    outcomes: tuple[Outcomes, ...]
-    good: Counts
-    bad: Counts
-    expected_reward: Floats
-    value_of_information: Floats
-    truth: tuple[float, ...] | None = None
-    seed: int | None = None
-
-    @property
-    def stages(self) -> int:
-        """Stages played, the deployment included."""
-        return len(self.pulled)
-
-    @property
-    def deployed(self) -> bool:
-        """Whether the last stage is the deployment of an arm."""
-        return self.stages > self.problem.horizon
-
-    @cached_property
-    def index(self) -> Floats:
-        """What a pull of every arm is worth, (stages, arms)."""
-        return self.expected_reward + self.value_of_information
-
-    @cached_property
-    def was_pulled(self) -> npt.NDArray[np.bool_]:
-        """Whether an arm is pulled at a stage, (stages, arms)."""
-        marks = np.zeros(self.index.shape, dtype=bool)
-        for stage, arms in enumerate(self.pulled):
-            marks[stage, list(arms)] = True
-        return marks
-
-    @cached_property
-    def excess(self) -> Floats:
-        """Index minus price, (stages, arms)."""
-        return self.index - self.prices[:, None]
-
-    @cached_property
-    def shortfall(self) -> Floats:
-        """What the pulled arms are worth less than the price, (stages,)."""
-        return np.asarray(np.where(self.was_pulled, np.maximum(-self.excess, 0.0), 0.0).sum(axis=1))
-
-    @cached_property
-    def congestion(self) -> Floats:
-        """What the arms that were left are worth more than the price, (stages,)."""
-        return np.asarray(np.where(self.was_pulled, 0.0, np.maximum(self.excess, 0.0)).sum(axis=1))
-
-    @cached_property
-    def running_loss(self) -> Floats:
-        """Shortfall and congestion up to and including each stage, (stages,)."""
-        return np.cumsum(self.shortfall + self.congestion)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values; arms are named, arrays are lists of one row per stage."""
-        names = [arm.name for arm in self.problem.arms]
-        arrays = {
-            name: getattr(self, name).tolist()
-            for name in (
-                "prices", "good", "bad", "expected_reward", "value_of_information", "index",
-                "shortfall", "congestion", "running_loss",
-            )
-        }  # fmt: skip
-        return {
-            "policy": self.policy,
-            "horizon": self.problem.horizon,
-            "arms": names,
-            "seed": self.seed,
-            "truth": None if self.truth is None else list(self.truth),
-            "version": __version__,
-            "upper_bound": self.upper_bound,
-            "deployed": self.deployed,
-            "pulled": [[names[arm] for arm in arms] for arms in self.pulled],
-            "outcomes": [[int(good) for good in outcomes] for outcomes in self.outcomes],
-            **arrays,
-        }
-
-    def __repr__(self) -> str:
-        lost = float(self.running_loss[-1]) if self.stages else 0.0
-        return (
-            f"Episode({self.policy}, {self.problem.number_of_arms} arms, {self.stages} stages: "
-            f"shortfall {self.shortfall.sum():.4f} + congestion {self.congestion.sum():.4f} "
-            f"= {lost:.4f})"
-        )
 
 
 @former_spellings(seed="rng")

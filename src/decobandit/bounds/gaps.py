@@ -40,7 +40,18 @@ from ..simulation import (
     play,
     play_batches,
 )  # fmt: skip
-from ..support import Report, Rng, former_attribute, former_spellings, obeys_workers, seed_of
+from ..support import (
+    Columns,
+    Report,
+    Rng,
+    Tables,
+    Tabular,
+    columns_of,
+    former_attribute,
+    former_spellings,
+    obeys_workers,
+    seed_of,
+)
 
 Floats = npt.NDArray[np.float64]
 EXACT_STATES = 2_000_000
@@ -59,8 +70,10 @@ class StageGap:
 
 
 @dataclass(frozen=True, eq=False)
-class Gap:
+class Gap(Tabular):
     """What a policy earns less than the upper bound, and where.
+
+    Tables of `to_frame`: `stages`; `arms`, where the gap is exact.
 
     Attributes
     ----------
@@ -162,6 +175,26 @@ class Gap:
             "by_arm": None if self.by_arm is None else self.by_arm.tolist(),
             "stages": [vars(each) for each in self.stages],
         }
+
+    def tables(self) -> Tables:
+        """Columns by the name of the table."""
+        return {"stages": self._stages, "arms": self._arms}
+
+    def _stages(self) -> Columns:
+        running = zip(self.stages, self.running_loss.tolist(), strict=True)
+        return columns_of(
+            {"policy": self.policy, **vars(each), "running_loss": loss} for each, loss in running
+        )
+
+    def _arms(self) -> Columns:
+        if self.by_arm is None:
+            raise ValueError("arms: only of an exact gap; gap(..., method='exact')")
+        shortfall, congestion = self.by_arm.T
+        arms = len(shortfall)
+        return {
+            "policy": [self.policy] * arms, "arm": range(arms), "shortfall": shortfall,
+            "congestion": congestion,
+        }  # fmt: skip
 
     def __repr__(self) -> str:
         return (

@@ -14,8 +14,11 @@ from .output import note
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ..support import Columns
+
 FIGURES = (".png", ".svg", ".pdf")
 PAGES = (".html",)
+TABLES = (".csv", ".parquet")
 
 
 def check_writable(path: Path | None) -> Path | None:
@@ -50,6 +53,25 @@ def ending_in(*endings: str) -> Callable[[Path | None], Path | None]:
 
 check_figure = ending_in(*FIGURES)
 check_drawing = ending_in(*FIGURES, *PAGES)
+
+
+def check_table(path: Path | None) -> Path | None:
+    """Refuse a file that no table can be written to."""
+    ending_in(*TABLES)(path)
+    if path is not None and path.suffix.lower() == ".parquet":
+        from ..support import check_parquet
+
+        check_parquet()
+    return path
+
+
+def save_table(path: Path | None, columns: Callable[[], Columns]) -> None:
+    """Write a table, if there is a file to write."""
+    if path is not None:
+        from ..support import write_table
+
+        write_table(columns(), path)
+        written("table", path)
 
 
 def make_folder(path: Path) -> None:

@@ -117,6 +117,17 @@ Workers = Annotated[
     ),
 ]  # fmt: skip
 
+# -- outcomes from tables --------------------------------------------------------------------------
+
+ArmColumn = Annotated[str, shown("NAME", "Column of --data with the arm.")]
+OutcomeColumn = Annotated[
+    str, shown("NAME", "Column with the outcome of one pull: good or bad, 1 or 0.")
+]
+GoodColumn = Annotated[
+    str, shown("NAME", "Where there is no such column: good outcomes of an arm.")
+]
+PullsColumn = Annotated[str, shown("NAME", "With the good outcomes: all outcomes of the arm.")]
+
 # -- where results go -----------------------------------------------------------------------------
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]

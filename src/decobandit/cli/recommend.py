@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..policies.names import DEFAULT_POLICY
-from .options import AsJson, shown
+from .options import ArmColumn, AsJson, GoodColumn, OutcomeColumn, PullsColumn, shown
 from .output import print_results
 from .policy_options import Chosen, takes_policies
 from .tables import MOST_ROWS, print_table
@@ -29,8 +29,13 @@ def recommend(
         str | None, shown("G/N,...", 'Good/pulls of every arm: "3/5,2/2,0/0".')
     ] = None,
     data: Annotated[
-        Path | None, shown("CSV", "Outcomes, one per row: columns arm, outcome.")
+        Path | None,
+        shown("FILE", "Outcomes, CSV or .parquet: one per row, or good outcomes and pulls."),
     ] = None,
+    arm_column: ArmColumn = "arm",
+    outcome_column: OutcomeColumn = "outcome",
+    good_column: GoodColumn = "good",
+    pulls_column: PullsColumn = "pulls",
     seed: Annotated[
         int, typer.Option(min=0, help="For a policy that draws, or breaks ties at random.")
     ] = 0,
@@ -42,18 +47,23 @@ def recommend(
     """
     from ..policies import recommend_each
 
-    observed = _observed(chosen.context.problem, state, data)
+    observed = _observed(
+        chosen.context.problem, state, data, arm_column=arm_column, outcome_column=outcome_column,
+        good_column=good_column, pulls_column=pulls_column,
+    )  # fmt: skip
     found = recommend_each(chosen.context, chosen.policies, observed, rng=seed)
     print_results(found, as_json, print_recommendation, interrupted=chosen.context.interrupted)
 
 
-def _observed(problem: Problem, state: str | None, data: Path | None) -> State | str:
+def _observed(
+    problem: Problem, state: str | None, data: Path | None, **columns: str
+) -> State | str:
     from ..problem import read_outcomes
 
     if state is not None and data is None:
         return state
     if data is not None and state is None:
-        return read_outcomes(problem, data)
+        return read_outcomes(problem, data, **columns)
     raise typer.BadParameter("give the observations by --state or by --data, one of them")
 
 

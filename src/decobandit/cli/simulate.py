@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..policies.names import SIMULATED_POLICIES
-from .files import draw
-from .options import AsJson, BoundDraws, Draws, OutFigure, PerDraw, Seed, Truth, TruthPrior
+from .files import check_table, draw, save_table
+from .options import (
+    AsJson,
+    BoundDraws,
+    Draws,
+    OutFigure,
+    PerDraw,
+    Seed,
+    Truth,
+    TruthPrior,
+    shown,
+)
 from .output import fixed, percent, print_result, said_of, say, title_of
 from .policy_options import Chosen, takes_policies
 from .tables import print_table
@@ -33,6 +44,10 @@ def simulate(
         typer.Option(min=1, help="Stages actually played; policies plan for the horizon."),
     ] = None,
     bound_draws: BoundDraws = None,
+    episodes: Annotated[
+        Path | None,
+        shown("FILE", "Write every pull of every episode: .csv, .parquet.", callback=check_table),
+    ] = None,
     out: OutFigure = None,
     as_json: AsJson = False,
 ) -> None:
@@ -47,11 +62,12 @@ def simulate(
         found = compare_by_simulation(
             chosen.context, chosen.policies, draws=draws, per_draw=per_draw, rng=seed, truth=truth,
             truth_prior=truth_prior, true_horizon=true_horizon, bound_draws=bound_draws,
-            progress=report,
+            keep_episodes=episodes is not None, progress=report,
         )  # fmt: skip
     if found.simulation.interrupted:
         say("interrupted: these are the policies that were finished")
     print_result(found, as_json, print_simulation)
+    save_table(episodes, found.simulation.tables()["episodes"])
     draw(out, partial(regret_figure, found.simulation))
 
 

@@ -114,7 +114,8 @@ def show(
 ) -> None:
     """Show the cells that are there, and name those that are missing."""
     from ..figures import study_figure
-    from ..studies import check_parquet, rows_of, save_csv, save_markdown, save_parquet
+    from ..studies import rows_of, save_csv, save_markdown, save_parquet
+    from ..support import check_parquet
 
     if parquet is not None:
         check_parquet()

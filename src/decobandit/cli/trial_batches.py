@@ -1,4 +1,4 @@
-"""Batches on the command line: outcomes as counts, from options or a CSV file; how they look."""
+"""Batches on the command line: outcomes as counts, from options or a file; how they look."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import AsJson, shown
+from .options import ArmColumn, AsJson, GoodColumn, OutcomeColumn, PullsColumn, shown
 from .output import print_json
 from .tables import print_table
 from .taking import option, options_of, with_options
@@ -63,18 +63,14 @@ def outcomes_from(
     counts: CountsText = None,
     data: Annotated[
         Path | None,
-        shown("CSV", "Outcomes of a batch: one per row, or good outcomes and pulls of an arm."),
+        shown(
+            "FILE", "Outcomes of a batch, CSV or .parquet: one per row, or good outcomes and pulls."
+        ),
     ] = None,
-    arm_column: Annotated[str, shown("NAME", "Column of --data with the arm.")] = "arm",
-    outcome_column: Annotated[
-        str, shown("NAME", "Column with the outcome of one pull: good or bad, 1 or 0.")
-    ] = "outcome",
-    good_column: Annotated[
-        str, shown("NAME", "Where there is no such column: good outcomes of an arm.")
-    ] = "good",
-    pulls_column: Annotated[
-        str, shown("NAME", "With the good outcomes: all outcomes of the arm.")
-    ] = "pulls",
+    arm_column: ArmColumn = "arm",
+    outcome_column: OutcomeColumn = "outcome",
+    good_column: GoodColumn = "good",
+    pulls_column: PullsColumn = "pulls",
 ) -> GivenOutcomes:
     """Outcomes of a batch by counts, or by a file."""
     columns = {

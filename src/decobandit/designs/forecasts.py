@@ -27,6 +27,7 @@ from ..policies import (
 )
 from ..problem import Arm, Problem, Reward, format_problem, refuse_kinds
 from ..simulation import Simulation, simulate
+from ..support import Tables, Tabular, columns_of
 
 EXACT_STATES = 100_000  # followed in a fraction of a second
 STEPS = 20_000_000  # arms times stages times episodes that are simulated for each policy
@@ -73,7 +74,7 @@ class PolicyForecast:
 
 
 @dataclass(frozen=True)
-class Forecast:
+class Forecast(Tabular):
     """An upper bound for any policy, and the expected total reward of some.
 
     `upper_bound` is that of the prices, the one that a trial of the problem reports; gaps are to
@@ -98,6 +99,10 @@ class Forecast:
             "policies": [asdict(each) for each in self.policies],
             "notes": list(self.notes),
         }
+
+    def tables(self) -> Tables:
+        """`policies`, one row each."""
+        return {"policies": lambda: columns_of(asdict(each) for each in self.policies)}
 
 
 def forecast(

@@ -8,6 +8,7 @@ from typing import Any
 
 from .._version import __version__
 from ..problem import Design, Problem, TieRule
+from ..support import Columns, Tables, Tabular, columns_of
 
 PerArm = tuple[float, ...]
 Errors = Mapping[str, float | tuple[float | None, ...] | None]
@@ -120,8 +121,11 @@ class Calibrated:
 
 
 @dataclass(frozen=True)
-class DesignResult:
+class DesignResult(Tabular):
     """Operating characteristics of a design.
+
+    Tables of `to_frame`: `policies`, one row for each policy in each scenario; `arms`, one for each
+    arm of these; `calibration`.
 
     Attributes
     ----------
@@ -173,6 +177,47 @@ class DesignResult:
             "calibration": [each.to_dict() for each in self.calibration],
             "scenarios": [each.to_dict() for each in self.scenarios],
         }
+
+    def tables(self) -> Tables:
+        """Columns by the name of the table."""
+        return {"policies": self._policies, "arms": self._arms, "calibration": self._calibration}
+
+    def _policies(self) -> Columns:
+        return columns_of(
+            {"scenario": scenario.name, "null": scenario.null, **_single(each.to_dict())}
+            for scenario in self.scenarios
+            for each in scenario.policies
+        )
+
+    def _arms(self) -> Columns:
+        return columns_of(
+            {
+                "scenario": scenario.name, "policy": each.policy, "arm": arm.name,
+                "truth": scenario.truth[k], **_of_arm(each.to_dict(), k),
+            }
+            for scenario in self.scenarios
+            for each in scenario.policies
+            for k, arm in enumerate(self.problem.arms)
+        )  # fmt: skip
+
+    def _calibration(self) -> Columns:
+        names = [each.name for each in fields(Calibrated)]
+        return columns_of((each.to_dict() for each in self.calibration), names)
+
+
+def _single(tree: dict[str, Any]) -> dict[str, Any]:
+    """Values that are not one per arm; those of several reasons by the name of each."""
+    found = {key: value for key, value in tree.items() if not isinstance(value, list | dict)}
+    return found | {
+        f"{key}_{reason}": chance
+        for key, value in tree.items()
+        if isinstance(value, dict)
+        for reason, chance in value.items()
+    }
+
+
+def _of_arm(tree: dict[str, Any], k: int) -> dict[str, Any]:
+    return {key: value[k] for key, value in tree.items() if isinstance(value, list)}
 
 
 def _plain(value: object) -> object:

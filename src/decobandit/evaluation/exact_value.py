@@ -12,7 +12,7 @@ depend on the order of these arms. `kernels.reach` detects where they do (mostly
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,16 @@ from ..problem import (
     check_truth,
     refuse_kinds,
 )
-from ..support import Floats, Report, former_attribute, obeys_workers
+from ..support import (
+    Columns,
+    Floats,
+    Report,
+    Tables,
+    Tabular,
+    columns_of,
+    former_attribute,
+    obeys_workers,
+)
 from .batch_forward import evaluate_batches
 from .forward import Forward, Occupied, TooManyStates, Total, Watch
 from .two_arms import follow_two_arms, serves_two_arms
@@ -45,10 +54,11 @@ LIMIT_STATES = 50_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class Evaluation(Tabular):
     """What a policy earns, exactly: over the prior, or at given true success probabilities.
 
-    Fields from `truth` on are None where the truth is not given.
+    Fields from `truth` on are None where the truth is not given. Tables of `to_frame`: `policies`,
+    one row; `stages`, expected rewards; `arms`, expected pulls where the truth is given.
 
     Attributes
     ----------
@@ -124,6 +134,30 @@ class Evaluation:
         if self.null:
             plain["best_arm_probability"] = None
         return plain | {"standard_error": 0.0, "method": "exact"}
+
+    def row(self) -> dict[str, Any]:
+        """One row of a table of policies: values that are single numbers."""
+        plain = self.to_dict().items()
+        return {key: value for key, value in plain if not isinstance(value, list)}
+
+    def stages(self) -> list[dict[str, Any]]:
+        """Rows of a table: the expected reward of every stage."""
+        rewards = enumerate(self.stage_rewards.tolist())
+        return [{"policy": self.policy, "stage": t, "reward": reward} for t, reward in rewards]
+
+    def tables(self) -> Tables:
+        """Columns by the name of the table."""
+        made: dict[str, Callable[[], Columns]] = {
+            "policies": lambda: columns_of([self.row()]),
+            "stages": lambda: columns_of(self.stages()),
+        }
+        truth, pulls = self.truth, self.arm_pulls
+        if truth is not None and pulls is not None:
+            made["arms"] = lambda: {
+                "policy": [self.policy] * len(pulls), "arm": range(len(pulls)), "truth": truth,
+                "pulls": pulls,
+            }  # fmt: skip
+        return made
 
     def __repr__(self) -> str:
         at = "" if self.truth is None else f" at {', '.join(map(str, self.truth))}"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..prices import DualSolution
 from ..problem import DEFAULT_TIES, Problem, State, TieRule, check_problem, tie_rule
-from ..support import Floats, Rng, generator_of, shown
+from ..support import Floats, Rng, Tables, Tabular, columns_of, generator_of, shown
 from .base import Policy, next_stage
 from .catalogue import make_policies
 from .context import Context
@@ -42,15 +42,22 @@ class ArmReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; the probability, pulls and share only where there are."""
+        return {"name": self.name, **self.known()}
+
+    def known(self) -> dict[str, Any]:
+        """The same without the name."""
         rare = {"probability", "pulls", "share", "seen", "posterior"}
         if self.posterior is not None:
             rare |= {"good", "bad", "posterior_good", "posterior_bad"}
-        return {k: v for k, v in self.__dict__.items() if k not in rare or v is not None}
+        own = {k: v for k, v in vars(self).items() if k != "name"}
+        return {k: v for k, v in own.items() if k not in rare or v is not None}
 
 
 @dataclass(frozen=True)
-class Recommendation:
+class Recommendation(Tabular):
     """The arms to pull now, and what speaks for each arm.
+
+    The table of `to_frame` is `arms`, a frame of the kind that the outcomes were read from.
 
     Attributes
     ----------
@@ -84,6 +91,21 @@ class Recommendation:
     arms: tuple[ArmReport, ...]
     deploy: bool = False
     pulls: tuple[int, ...] | None = None
+    state: State | None = field(default=None, repr=False)  # that was decided in
+
+    @property
+    def frame_kind(self) -> str:
+        """That of the outcomes, where they were read from a data frame."""
+        return (self.state and self.state.frame_kind) or super().frame_kind
+
+    def tables(self) -> Tables:
+        """`arms`, one row each."""
+        return {
+            "arms": lambda: columns_of(
+                {"arm": arm.name, "chosen": arm.name in self.chosen, **arm.known()}
+                for arm in self.arms
+            )
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `deco recommend --json` prints them."""
@@ -179,6 +201,7 @@ def _decided(made: Policy, stage: int, seen: State, rng: Rng) -> Recommendation:
         arms=_reports(made, stage, seen, pulls),
         deploy=stage == problem.horizon,
         pulls=pulls,
+        state=seen,
     )
 
 

@@ -24,6 +24,7 @@ from .._version import __version__
 from ..arm import Relaxation
 from ..problem import Problem, arms_of, refuse_kinds, tie_tolerance
 from ..problem.kernels.layout import slab_size
+from ..support import Tables, Tabular
 from .kernels.bands import Bands
 from .kernels.flow import fill, finish, move
 from .kernels.selection import margin
@@ -34,7 +35,7 @@ AT_PRICE = 1e-4  # an index is at the price within this part of the largest pric
 
 
 @dataclass(frozen=True, eq=False)
-class Demand:
+class Demand(Tabular):
     """Expected numbers of arms at each stage, where exactly the pulls of every stage are sold."""
 
     problem: Problem
@@ -45,6 +46,16 @@ class Demand:
     above: Floats  # (stages,) arms whose index is above the price
     at_price: Floats  # (stages,) arms whose index is the price, up to AT_PRICE
     reward: float  # expected, of this relaxed solution: at most the minimum of the dual
+
+    def tables(self) -> Tables:
+        """`stages`, one row each."""
+        names = ("sold_fresh", "sold_touched", "above", "at_price")
+        return {
+            "stages": lambda: {
+                "stage": range(len(self.prices)), "pulls": self.problem.pulls,
+                "price": self.prices, **{name: getattr(self, name) for name in names},
+            }
+        }  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""

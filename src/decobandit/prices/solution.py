@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..problem import Problem, ProblemError, problem_from_dict, problem_to_dict
-from ..support import Floats, shown
+from ..support import Floats, Tables, Tabular, columns_of, shown
 from .search import HistoryLine, relative_gap
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no single truth value
-class DualSolution:
+class DualSolution(Tabular):
     """Prices with certified bounds on the minimum of the dual function.
+
+    Tables of `to_frame`: `stages`, the prices; `history`, the bounds after each round.
 
     Attributes
     ----------
@@ -106,6 +108,19 @@ class DualSolution:
         }
         absent = {"deployment_price"} if self.deployment_price is None else set()
         return {name: said[name] for name in _PRINTED if name in said and name not in absent}
+
+    def tables(self) -> Tables:
+        """Columns by the name of the table."""
+        return {
+            "stages": lambda: {
+                "stage": range(len(self.prices)), "pulls": self.problem.pulls,
+                "price": self.prices,
+            },
+            "history": lambda: columns_of(
+                (vars(line) | {"relative_gap": line.relative_gap} for line in self.history),
+                [each.name for each in fields(HistoryLine)],
+            ),
+        }  # fmt: skip
 
     @property
     def _bounds(self) -> str:

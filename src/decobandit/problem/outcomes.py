@@ -1,15 +1,23 @@
-"""Observed outcomes from a CSV file: one pull per row, or counts of good outcomes and pulls."""
+"""Observed outcomes from a file or a data frame: one pull per row, or good outcomes and pulls."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ..support import original, warn_deprecated
+from ..support import (
+    Rows,
+    TableError,
+    former_spellings,
+    kind_of,
+    original,
+    read_rows,
+    warn_deprecated,
+)
 from .kinds.base import Kind, Stats
 from .kinds.counted import Binary
 from .model import Problem
@@ -23,7 +31,7 @@ _MOST = 10**12  # of a count
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns of a file of outcomes.
+    """Names of the columns of a table of outcomes.
 
     `arm` and `outcome`, one pull per row; where there is no `outcome`, `arm`, `good` and `pulls`.
     """
@@ -34,23 +42,25 @@ class Columns:
     pulls: str = "pulls"
 
 
+@former_spellings(path="data")
 def read_outcomes(
     problem: Problem,
-    path: str | Path,
+    data: str | Path | Any,
     *,
     arm_column: str = "arm",
     outcome_column: str = "outcome",
     good_column: str = "good",
     pulls_column: str = "pulls",
 ) -> State:
-    """Count the outcomes per arm in a CSV file: one pull per row, or good outcomes and pulls.
+    """Count the outcomes per arm in a table: one pull per row, or good outcomes and pulls.
 
     Parameters
     ----------
     problem : Problem
-        Whose arms the file names.
-    path : str or Path
-        Has a header. Columns that are not asked for are ignored, but for the `state` of an exported
+        Whose arms the table names.
+    data : str, Path or data frame
+        A CSV file with a header, a Parquet file (.parquet), or a frame of pandas, polars or
+        pyarrow. Columns that are not asked for are ignored, but for the `state` of an exported
         trial: open and cancelled allocations have no outcome.
     arm_column : str
         Column with the name of the arm.
@@ -68,59 +78,60 @@ def read_outcomes(
     Raises
     ------
     ProblemError
-        If the file cannot be read, or a line names no arm or no outcome; with the line.
+        If the file cannot be read, or a row names no arm or no outcome; with the row.
+    TypeError
+        If `data` is neither a file nor a data frame.
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
+    >>> import pyarrow as pa
     >>> from decobandit import Problem, read_outcomes
-    >>> with TemporaryDirectory() as folder:
-    ...     with open(Path(folder) / "pilot.csv", "w") as file:
-    ...         print("arm,outcome", "arm-1,good", "arm-2,bad", sep="\\n", file=file)
-    ...     str(read_outcomes(Problem.uniform(arms=3, horizon=20), Path(folder) / "pilot.csv"))
+    >>> problem = Problem.uniform(arms=3, horizon=20)
+    >>> pilot = pa.table({"arm": ["arm-1", "arm-2"], "outcome": ["good", "bad"]})
+    >>> str(read_outcomes(problem, pilot))
     '1/1,0/1,0/0'
+    >>> pilot = pa.table({"variant": ["arm-1", "arm-2"], "sold": [3, 1], "shown": [5, 4]})
+    >>> str(read_outcomes(problem, pilot, arm_column="variant", good_column="sold",
+    ...                   pulls_column="shown"))
+    '3/5,1/4,0/0'
     """
-    if isinstance(path, Problem):
+    if isinstance(data, Problem):
         warn_deprecated("read_outcomes(path, problem)", "read_outcomes(problem, path)")
-        problem, path = path, problem
+        problem, data = data, problem
     check_problem(problem)
-    source = str(path)
     columns = Columns(arm_column, outcome_column, good_column, pulls_column)
     try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            return _Counter(problem, source, columns).read(csv.DictReader(file))
-    except FileNotFoundError:
-        raise ProblemError(f"{source}: no such file") from None
-    except UnicodeDecodeError as error:
-        raise ProblemError(f"{source}: not UTF-8 text at byte {error.start}") from None
-    except (OSError, csv.Error) as error:
-        raise ProblemError(f"{source}: cannot be read: {error}") from None
+        state = _Counter(problem, columns).read(read_rows(data))
+    except TableError as error:
+        raise ProblemError(str(error)) from None
+    return state if isinstance(data, str | Path) else replace(state, frame_kind=kind_of(data))
 
 
 class _Counter:
-    """Counts the rows of one file."""
+    """Counts the rows of one table."""
 
-    def __init__(self, problem: Problem, source: str, columns: Columns) -> None:
-        self._problem, self._source, self._columns = problem, source, columns
+    def __init__(self, problem: Problem, columns: Columns) -> None:
+        self._problem, self._columns, self._escaped = problem, columns, False
         self._position = {arm.name: i for i, arm in enumerate(problem.arms)}
         self._kinds = [problem.groups[k].kind for k in problem.group_of_arm]
         self._stats = [kind.fresh() for kind in self._kinds]
 
-    def read(self, rows: csv.DictReader[str]) -> State:
+    def read(self, rows: Rows) -> State:
         """The state that the rows add up to."""
-        add = self._by_counts if self._has_counts(rows.fieldnames or ()) else self._by_outcome
-        for row in rows:
-            add(row, f"{self._source}: line {rows.line_num}")
+        self._escaped = rows.escaped
+        counts = self._has_counts(rows.names, rows.source)
+        add = self._by_counts if counts else self._by_outcome
+        for where, row in rows.each:
+            add(row, where)
         return State.of_stats(self._problem, self._stats)
 
-    def _has_counts(self, header: Collection[str]) -> bool:
+    def _has_counts(self, header: Collection[str], source: str) -> bool:
         wanted = self._columns
         counts = wanted.outcome not in header and {wanted.good, wanted.pulls} <= set(header)
         for column in (wanted.arm,) if counts else (wanted.arm, wanted.outcome):
             if column not in header:
                 raise ProblemError(
-                    f"{self._source}: no column {column!r}; needs {wanted.arm} and "
+                    f"{source}: no column {column!r}; needs {wanted.arm} and "
                     f"{wanted.outcome}, or {wanted.arm}, {wanted.good} and {wanted.pulls}"
                 )
         return counts
@@ -149,8 +160,9 @@ class _Counter:
 
     def _arm(self, row: Mapping[str, str | None], where: str) -> int:
         """The arm that a row names, also one that was kept from being a formula."""
-        cell = _cell(row, self._columns.arm)
-        name = original(cell) if original(cell) in self._position else cell
+        name = _cell(row, self._columns.arm)
+        if self._escaped and original(name) in self._position:
+            name = original(name)
         if name not in self._position:
             raise ProblemError(f"{where}: no arm is called {name!r}; {_names(self._problem)}")
         return self._position[name]

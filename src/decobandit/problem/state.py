@@ -55,6 +55,8 @@ class State:
     good: tuple[int, ...]
     bad: tuple[int, ...] = ()  # as many as good; the default only serves the message
     others: tuple[Seen | None, ...] = field(default=(), repr=False)  # of arms of other kinds
+    # of the data frame that it was read from: results are given in the same
+    frame_kind: str | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for counts in ("good", "bad"):

@@ -28,6 +28,7 @@ from .draws import CHUNK, Chunk, World
 from .kernels.accounts import book_regret
 from .kernels.batch_outcomes import pull_batch
 from .played import Played
+from .pull_records import PullRecord
 
 WAVE_BYTES = 1 << 30  # of the states of all episodes that are under way together
 BYTES_PER_ARM = 96  # of an episode
@@ -61,9 +62,10 @@ def play_batches(
     progress: Report | None,
     *,
     by_stage: bool = False,
+    pulls: bool = False,
 ) -> Played:
     """Play all draws; players: policies, each with the stage at which the next one takes over."""
-    played = Played(world, by_stage=by_stage)
+    played = Played(world, by_stage=by_stage, pulls=pulls)
     problem, steps = world.problem, 0
     for wave in _waves(world):
         for stage in range(problem.stages):
@@ -137,9 +139,8 @@ def _book(
     """Pull, and add up what it earned."""
     good, bad = world.good[:, stage], world.bad[:, stage]
     means = (given * (bad + (good - bad) * wave.p)).sum(axis=1)
-    earned = means
+    earned, found = means, np.zeros_like(given)
     if stage < world.problem.horizon:
-        found = np.empty_like(given)
         number = worker_count(workers, most=1 + len(given) // 1024)
         edges = np.linspace(0, len(given), number + 1).astype(int).tolist()
         with pool(number) as threads:
@@ -150,9 +151,28 @@ def _book(
                 itertools.pairwise(edges),
             )
         earned = (given * bad + (good - bad) * found).sum(axis=1)
+    if played.record is not None:
+        _record(stage, given, found, wave, world, played.record)
     wave.stage_means[:, stage] = _by_draw(means, world)
     played.mean_reward[wave.place] += wave.stage_means[:, stage]
     played.reward[wave.place] += _by_draw(earned, world)
+
+
+def _record(
+    stage: int, given: Ints, found: Ints, wave: _Wave, world: World, record: PullRecord
+) -> None:
+    """Keep what every arm got of a stage, and what came of it."""
+    deployed = stage == world.problem.horizon
+    e, arm = np.nonzero(given)
+    pulls, p = given[e, arm], wave.p[e, arm]
+    seen = found[e, arm].astype(float)
+    good, bad = world.good[arm, stage], world.bad[arm, stage]
+    record.add(
+        wave.place.start * world.per_draw + e, np.full(e.shape, stage), arm,
+        good=np.full(e.shape, np.nan) if deployed else seen,
+        pulls=np.full(e.shape, np.nan) if deployed else pulls.astype(float),
+        reward=pulls * bad + (good - bad) * (pulls * p if deployed else seen), truth=p,
+    )  # fmt: skip
 
 
 def _by_draw(each: Floats, world: World) -> Floats:

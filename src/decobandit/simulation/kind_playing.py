@@ -19,6 +19,7 @@ from ..policies.kinds.base import KindPolicy
 from ..problem import Group, Problem
 from ..support import Floats, Ints, Progress, Report, pool, worker_count
 from .estimators import Missed, Sample, estimate
+from .pull_records import PullRecord
 from .results import PolicyResult
 
 CHUNK = 256  # draws
@@ -80,18 +81,25 @@ class KindChunk:
 
 
 def play_kinds(
-    policy: Policy, world: KindWorld, workers: int | None, progress: Report | None
+    policy: Policy,
+    world: KindWorld,
+    workers: int | None,
+    progress: Report | None,
+    *,
+    pulls: bool = False,
 ) -> PolicyResult:
-    """Play all draws with one policy."""
+    """Play all draws with one policy; `pulls`: keep every one."""
     if not isinstance(policy, KindPolicy):
         raise ValueError(f"policy {policy.name!r} does not serve arms of these kinds")
+    record = PullRecord(world) if pulls else None
     began = time.perf_counter()
     done = 0
     total = world.draws * world.per_draw * world.problem.stages
 
     def part(number: int) -> tuple[Floats, Floats]:
         nonlocal done
-        found = _played(policy, world, world.chunk(number))
+        first = number * CHUNK * world.per_draw
+        found = _played(policy, world, world.chunk(number), first, record)
         done += found[0].size * world.per_draw * world.problem.stages
         if progress is not None:
             progress(Progress(policy.name, min(done, total), total))
@@ -100,19 +108,26 @@ def play_kinds(
     with pool(worker_count(workers, most=world.number_of_chunks)) as threads:
         parts: Sequence[tuple[Floats, Floats]] = threads.map(part, range(world.number_of_chunks))
     reward, mean = (np.concatenate([each[i] for each in parts]) for i in (0, 1))
+    weights = np.ones(world.draws)
     sample = Sample(
         reward=reward, mean_reward=mean, best=None, expected_best=None, gap=None, upper_bound=None,
-        controls=np.empty((world.draws, 0)), weights=np.ones(world.draws),
+        controls=np.empty((world.draws, 0)), weights=weights,
         missed=Missed(world.range, world.range),
     )  # fmt: skip
     return PolicyResult(
         policy=policy.name, estimates=estimate(sample), regret=None, curve=None, steps=total,
         seconds=time.perf_counter() - began, preparation_seconds=0.0,
+        episodes=None if record is None else record.columns(weights),
     )  # fmt: skip
 
 
-def _played(policy: KindPolicy, world: KindWorld, chunk: KindChunk) -> tuple[Floats, Floats]:
-    """Rewards of each draw, by outcomes and by true means, averaged over its episodes."""
+def _played(
+    policy: KindPolicy, world: KindWorld, chunk: KindChunk, first: int, record: PullRecord | None
+) -> tuple[Floats, Floats]:
+    """Rewards of each draw, by outcomes and by true means, averaged over its episodes.
+
+    `first`: number of the first episode.
+    """
     problem = world.problem
     E, K = len(chunk.stats[0]), len(chunk.stats)
     pulls = np.zeros((E, K), dtype=np.int64)
@@ -123,23 +138,28 @@ def _played(policy: KindPolicy, world: KindWorld, chunk: KindChunk) -> tuple[Flo
             rows = np.flatnonzero(given[:, arm])
             if rows.size:
                 base, factor = group.reward_base[stage], group.reward_factor[stage]
-                got, mean = _pulled(group, chunk, arm, rows, pulls, stage < problem.horizon)
+                seen, got, mean = _pulled(group, chunk, arm, rows, pulls, stage < problem.horizon)
                 earned[rows] += base + factor * got
                 expected[rows] += base + factor * mean
+                if record is not None:
+                    at = (np.full(rows.shape, place) for place in (stage, arm))
+                    record.add(
+                        first + rows, *at, outcome=seen, reward=base + factor * got, truth=mean
+                    )
     share = (-1, world.per_draw)
     return earned.reshape(share).mean(axis=1), expected.reshape(share).mean(axis=1)
 
 
 def _pulled(
     group: Group, chunk: KindChunk, arm: int, rows: Ints, pulls: Ints, observed: bool
-) -> tuple[Floats, Floats]:
-    """Values of the outcomes and true means of one arm in some episodes; a deployment has none."""
+) -> tuple[Floats, Floats, Floats]:
+    """Outcomes of one arm in some episodes, their values, true means; a deployment has none."""
     kind, stats, known = group.kind, chunk.stats[arm][rows], chunk.means[arm]
     mean = kind.mean(stats) if known is None else known[rows]
     if not observed:
-        return mean, mean
+        return np.full(rows.shape, np.nan), mean, mean
     outcome = kind.from_stream(chunk.streams[arm][rows, pulls[rows, arm]], stats)
     value = kind.value(stats, outcome)
     chunk.stats[arm][rows] = kind.after(stats, outcome)
     pulls[rows, arm] += 1
-    return value, mean
+    return outcome, value, mean

@@ -9,6 +9,7 @@ import numpy as np
 from ..support import refuse_over
 from .draws import World
 from .estimators import Moments, Sample, enough
+from .pull_records import PullRecord
 
 
 class Dual(Protocol):
@@ -18,9 +19,12 @@ class Dual(Protocol):
 
 
 class Played:
-    """Sums over the episodes of each draw, and moments of the regret over draws."""
+    """Sums over the episodes of each draw, and moments of the regret over draws.
 
-    def __init__(self, world: World, *, by_stage: bool = False) -> None:
+    `by_stage`: the gap terms of every stage, too; `pulls`: every pull.
+    """
+
+    def __init__(self, world: World, *, by_stage: bool = False, pulls: bool = False) -> None:
         draws, stages = world.draws, world.problem.stages
         self.reward, self.mean_reward, self.best, self.gap = np.zeros((4, draws))
         chunks = (world.chunk(i) for i in range(world.number_of_chunks))
@@ -36,6 +40,7 @@ class Played:
         self.moments = np.zeros((world.number_of_chunks, stages, 2 + self.controls.shape[1]))
         # sums of shortfall and congestion at each stage, and of their squares
         self.gap_terms = np.zeros((world.number_of_chunks, stages, 2, 2)) if by_stage else None
+        self.record = PullRecord(world) if pulls else None
         self.seconds = 0.0
         self.preparation_seconds = 0.0
 

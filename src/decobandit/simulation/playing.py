@@ -138,12 +138,13 @@ def play(
     progress: Report | None,
     *,
     by_stage: bool = False,
+    pulls: bool = False,
 ) -> Played:
     """Play all draws of a world; where a player's stages end, the next one takes over.
 
-    `by_stage`: keep the gap terms of every stage too.
+    `by_stage`: keep the gap terms of every stage too; `pulls`: every pull.
     """
-    played = Played(world, by_stage=by_stage)
+    played = Played(world, by_stage=by_stage, pulls=pulls)
     blocks = list(_blocks(players, world.problem, gap is not None))
     asked = any(player.kind == "ask" for player in players)
     number = 1 if asked else worker_count(workers)
@@ -258,6 +259,9 @@ class _Block:
         deployed = self.first >= world.problem.horizon
         mine = run.place
         book(episodes, good, bad, deployed, played.reward[mine], played.mean_reward[mine], means)
+        if played.record is not None:
+            first = mine.start * world.per_draw
+            played.record.add_actions(first, episodes, self.first, good, bad, deployed)
         if self.gap is not None:
             group = world.problem.group_of_arm
             if played.gap_terms is not None:

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from .._version import __version__
 from ..problem import Problem
-from ..support import Floats, former_attribute
+from ..support import (
+    Column,
+    Columns,
+    Floats,
+    Tables,
+    Tabular,
+    columns_of,
+    constant,
+    former_attribute,
+)
 from .estimators import Estimate, Estimates, mean_estimate
+
+OBSERVED = ("outcome", "good", "pulls")  # columns of episodes that a deployment has no values of
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +57,8 @@ class PolicyResult:
         Stages played in all episodes together.
     seconds, preparation_seconds : float
         Of playing, and of making tables.
+    episodes : mapping or None
+        Columns of all pulls, where they were kept: see `Simulation.to_frame`.
 
     Examples
     --------
@@ -59,6 +75,7 @@ class PolicyResult:
     steps: int
     seconds: float
     preparation_seconds: float
+    episodes: Columns | None = None
 
     @property
     def value(self) -> float:
@@ -98,8 +115,11 @@ class PolicyResult:
 
 
 @dataclass(frozen=True, eq=False)
-class Simulation:
+class Simulation(Tabular):
     """Results of all policies on the same draws.
+
+    Tables of `to_frame`: `policies`; `stages`, the regret after each; `episodes`, every pull, where
+    they were kept (`simulate(..., keep_episodes=True)`).
 
     Attributes
     ----------
@@ -121,6 +141,8 @@ class Simulation:
     >>> more = found.difference("greedy", "equal")
     >>> more.value > 0, more.value_se < 0.1
     (True, True)
+    >>> found.to_frame(kind="pandas")["policy"].tolist()
+    ['greedy', 'equal']
     """
 
     problem: Problem
@@ -164,6 +186,56 @@ class Simulation:
         if settings["true_horizon"] != self.problem.horizon:
             parts.append(f"planned {self.problem.horizon}, played {settings['true_horizon']}")
         return "; ".join([*parts, f"seed {settings['seed']}"])
+
+    def tables(self) -> Tables:
+        """Columns by the name of the table."""
+        return {"policies": self._policies, "stages": self._stages, "episodes": self._episodes}
+
+    def _policies(self) -> Columns:
+        return self.with_settings(self.to_dict()["results"])
+
+    def with_settings(self, results: Iterable[dict[str, Any]]) -> Columns:
+        """Columns of results, one row each, with what was simulated."""
+        said = ("draws", "per_draw", "seed", "true_horizon")
+        rows = ({key: each[key] for key in each if key != "estimates"} for each in results)
+        return {
+            **columns_of(rows),
+            **constant(
+                len(self.results), arms=self.problem.number_of_arms, horizon=self.problem.horizon,
+                **{name: self.settings[name] for name in said},
+                upper_bound=self.upper_bound, version=__version__,
+            ),
+        }  # fmt: skip
+
+    def _stages(self) -> Columns:
+        return columns_of(
+            {"policy": each.policy, "stage": stage, "regret": regret, "regret_se": error}
+            for each in self.results
+            if each.curve is not None
+            for stage, (regret, error) in enumerate(
+                zip(each.curve.regret.tolist(), each.curve.regret_se.tolist(), strict=True)
+            )
+        )
+
+    def _episodes(self) -> Columns:
+        kept = [(each.policy, each.episodes) for each in self.results if each.episodes is not None]
+        if not kept:
+            raise ValueError("episodes: not kept; simulate(..., keep_episodes=True) keeps them")
+        names = np.array([arm.name for arm in self.problem.arms])
+        first = kept[0][1]
+        joined = {name: np.concatenate([each[name] for _, each in kept]) for name in first}
+        policies = np.repeat([name for name, _ in kept], [len(each["arm"]) for _, each in kept])
+        joined["arm"] = names[joined["arm"]]
+        seen = {name: self._seen(joined[name]) for name in OBSERVED if name in joined}
+        return {"policy": policies, **joined, **seen}
+
+    def _seen(self, column: Floats) -> Column:
+        """What was observed: whole numbers where arms are good or bad, None at a deployment."""
+        whole = self.problem.is_binary
+        if not np.isnan(column).any():
+            return column.astype(np.int64) if whole else column
+        known = (None if math.isnan(each) else each for each in column.tolist())
+        return [int(each) if whole and each is not None else each for each in known]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; differences are to the first policy."""

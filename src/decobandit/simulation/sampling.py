@@ -26,6 +26,7 @@ class Sampling(Sizes, total=False):
     truth: Sequence[float] | None
     truth_prior: Beta | Sequence[Beta] | None
     true_horizon: int | None
+    keep_episodes: bool
 
 
 def check_sizes(draws: int, per_draw: int) -> None:

@@ -70,6 +70,7 @@ def simulate(
     truth_prior: Beta | Sequence[Beta] | None = None,
     true_horizon: int | None = None,
     afterwards: Sequence[Policy] | None = None,
+    keep_episodes: bool = False,
     progress: Report | None = None,
 ) -> Simulation:
     """Simulate policies on the same draws and outcomes.
@@ -103,6 +104,8 @@ def simulate(
         its successor (`Policy.successor`) after the planned ones.
     afterwards : sequence of Policy, optional
         Other successors, one per policy, made for the problem with the true horizon.
+    keep_episodes : bool
+        Keep every pull of every episode: `to_frame("episodes")` of the result.
     progress : callable, optional
         Told how far the simulation is.
 
@@ -134,7 +137,7 @@ def simulate(
             true_horizon=true_horizon,
         )  # fmt: skip
         kinds = KindWorld(problem, draws=draws, per_draw=per_draw, seed=seed)
-        return _simulated_kinds(context, wanted, kinds, seed, workers, progress)
+        return _simulated_kinds(context, wanted, kinds, seed, workers, progress, keep_episodes)
     actual, known = check_sampling(
         problem, draws=draws, per_draw=per_draw, rng=seed, truth=truth, truth_prior=truth_prior,
         true_horizon=true_horizon,
@@ -143,7 +146,7 @@ def simulate(
     successors = _successors(context, made, actual.horizon, afterwards)
     world = World(actual, draws=draws, per_draw=per_draw, seed=seed, truth=known)
     believed = known is None and actual == problem
-    game = _game(context, world, believed, workers, progress)
+    game = _game(context, world, believed, workers, progress, keep_episodes)
     turns = list(zip(made, successors, strict=True))
     results = _in_turn(turns, lambda turn: _result(game, *turn, world, problem.horizon))
     settings = {
@@ -175,10 +178,13 @@ def _simulated_kinds(
     seed: int,
     workers: int | None,
     progress: Report | None,
+    keep: bool,
 ) -> Simulation:
     """The same for arms of any kind. No regret: the mean of the best arm has no formula here."""
     made = _made(context, policies)
-    results = _in_turn(made, lambda policy: play_kinds(policy, world, workers, progress))
+    results = _in_turn(
+        made, lambda policy: play_kinds(policy, world, workers, progress, pulls=keep)
+    )
     settings = {
         "draws": world.draws, "per_draw": world.per_draw, "seed": seed, "truth": None,
         "truth_prior": None, "true_horizon": context.problem.horizon,
@@ -195,20 +201,29 @@ class _Game(NamedTuple):
 
 
 def _game(
-    context: Context, world: World, known: bool, workers: int | None, progress: Report | None
-) -> _Game:
-    """`known`: whether policies believe what is true, so that the gap is one to a bound."""
+    context: Context, world: World, known: bool, workers: int | None, progress: Report | None,
+    keep: bool,
+) -> _Game:  # fmt: skip
+    """`known`: whether policies believe what is true, so that the gap is one to a bound.
+
+    `keep`: every pull.
+    """
     problem = context.problem
     if problem.repeat:
         terms = None
         # on a grid of states the gap terms would not add up to the gap
         if known and exact_bytes(problem) <= MOST_GAP_BYTES:
             terms = BatchRelaxation(problem, _prices(context), grid=0)
-        return _Game(terms, lambda turns: play_batches(turns, world, terms, workers, progress))
+        return _Game(
+            terms,
+            lambda turns: play_batches(turns, world, terms, workers, progress, pulls=keep),
+        )
     tables = Relaxation(problem, _prices(context)) if known else None
     return _Game(
         tables,
-        lambda turns: play([Player(*each) for each in turns], world, tables, workers, progress),
+        lambda turns: play(
+            [Player(*each) for each in turns], world, tables, workers, progress, pulls=keep
+        ),
     )
 
 
@@ -236,6 +251,7 @@ def _result(
         steps=world.draws * world.per_draw * world.problem.stages,
         seconds=played.seconds,
         preparation_seconds=played.preparation_seconds,
+        episodes=None if played.record is None else played.record.columns(played.weights),
     )
 
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from .study_files import load_study as load_study
     from .study_tables import DesignRow as DesignRow
     from .study_tables import Row as Row
-    from .study_tables import check_parquet as check_parquet
     from .study_tables import csv_text as csv_text
     from .study_tables import regret_grid as regret_grid
     from .study_tables import rows_of as rows_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -17,9 +17,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from .._version import __version__
 from ..problem import read_tree
-from ..support import dotted, one_line, write_whole
+from ..support import Tables, Tabular, columns_of, dotted, one_line, write_whole
 from .records import CELL, Cell, CellResult, FinishedCell, Record, Study
 from .study_files import StudyError
+from .study_tables import rows_of
 
 CELL_LIST = "study.json"
 
@@ -45,12 +46,16 @@ _CELL_LIST_FILE = TypeAdapter(_CellListFile)
 
 
 @dataclass(frozen=True)
-class Collected:
-    """What there is of a study."""
+class Collected(Tabular):
+    """What there is of a study; the table of `to_frame` is `cells`, one row each."""
 
     name: str
     finished: tuple[FinishedCell, ...]
     missing: tuple[str, ...]  # names of cells
+
+    def tables(self) -> Tables:
+        """`cells`, one row each."""
+        return {"cells": lambda: columns_of(map(asdict, rows_of(self.finished)))}
 
 
 # -- writing ------------------------------------------------------------------------------------

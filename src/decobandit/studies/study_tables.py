@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args, get_type_hints
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
 from ..simulation import policy_grid
-from ..support import write_whole
+from ..support import columns_of, csv_of, write_parquet, write_whole
 from .records import FinishedCell
 
 if TYPE_CHECKING:
@@ -160,38 +158,13 @@ def _kind(rows: Sequence[Row]) -> type[Row]:
 
 def csv_text(kind: type[DataclassInstance], rows: Sequence[DataclassInstance]) -> str:
     """Records of one kind as CSV, a column for each field."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(kind)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(row) for row in rows)
-    return text.getvalue()
-
-
-def check_parquet() -> None:
-    """Refuse Parquet where the package that writes it is missing."""
-    try:
-        import pyarrow.parquet  # noqa: F401
-    except ImportError:
-        raise ImportError(
-            'Parquet needs pyarrow; install it with: pip install "decobandit[tables]"'
-        ) from None
+    names = [field.name for field in fields(kind)]
+    return csv_of(columns_of(map(asdict, rows), names))
 
 
 def save_parquet(rows: Sequence[Row], path: Path) -> None:
-    """Write a table as Parquet."""
-    check_parquet()
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    kinds = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
-    columns = {
-        name: next(kinds[kind] for kind in kinds if kind in (hint, *get_args(hint)))
-        for name, hint in get_type_hints(_kind(rows)).items()
-    }
-    content = io.BytesIO()
-    table = pa.Table.from_pylist([asdict(row) for row in rows], schema=pa.schema(columns))
-    pq.write_table(table, content)
-    write_whole(path, content.getvalue())
+    """Write a table as Parquet; its name need not say so."""
+    write_parquet(columns_of(map(asdict, rows)), path)
 
 
 def save_markdown(rows: Sequence[Row], path: Path) -> None:

@@ -1,4 +1,5 @@
-"""General helpers, not about bandits: arrays, memory, files, caches, workers, progress, validation.
+"""General helpers, not about bandits: arrays, memory, files, tables, caches, workers, progress,
+validation.
 
 Imports nothing else of this package.
 """
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
     from .deprecation import renamed_keyword as renamed_keyword
     from .deprecation import warn_deprecated as warn_deprecated
     from .files import write_whole as write_whole
+    from .frames import Column as Column
+    from .frames import Columns as Columns
+    from .frames import Tables as Tables
+    from .frames import Tabular as Tabular
+    from .frames import columns_of as columns_of
+    from .frames import constant as constant
+    from .frames import frame_of as frame_of
+    from .frames import kind_of as kind_of
     from .memory import TooLargeError as TooLargeError
     from .memory import available_bytes as available_bytes
     from .memory import limit_bytes as limit_bytes
@@ -34,6 +43,13 @@ if TYPE_CHECKING:
     from .randomness import seed_of as seed_of
     from .strict_json import JsonError as JsonError
     from .strict_json import parse as parse
+    from .table_files import Rows as Rows
+    from .table_files import TableError as TableError
+    from .table_files import check_parquet as check_parquet
+    from .table_files import csv_of as csv_of
+    from .table_files import read_rows as read_rows
+    from .table_files import write_parquet as write_parquet
+    from .table_files import write_table as write_table
     from .validation import Naming as Naming
     from .validation import Place as Place
     from .validation import dotted as dotted

@@ -145,6 +145,14 @@ def outcomes_csv(events: Sequence[Event], *, masked: bool = False) -> str:
 
 def outcomes_text(events: Iterable[Event], *, masked: bool = False) -> Iterator[str]:
     """The same in pieces, from events that need not all be in memory: read before the first."""
+    rows, columns = outcome_rows(events, masked=masked)
+    return _csv(rows, columns)
+
+
+def outcome_rows(
+    events: Iterable[Event], *, masked: bool = False
+) -> tuple[Iterable[dict[str, Any]], tuple[str, ...]]:
+    """The rows of that file, and its columns, which need not be all that the rows have."""
     rows: dict[str, dict[str, Any]] = {}
     batches = BatchRows()
     for event in events:
@@ -168,8 +176,8 @@ def outcomes_text(events: Iterable[Event], *, masked: bool = False) -> Iterator[
         elif event.kind == "cancelled":
             rows[data["allocation"]].update(state="cancelled", **_changed(event))
     if batches.found or first.problem.repeat:
-        return _csv(batches.rows(), MASKED_BATCH_COLUMNS if masked else BATCH_COLUMNS)
-    return _csv(rows.values(), MASKED_COLUMNS if masked else COLUMNS)
+        return batches.rows(), MASKED_BATCH_COLUMNS if masked else BATCH_COLUMNS
+    return rows.values(), MASKED_COLUMNS if masked else COLUMNS
 
 
 class BatchRows:

@@ -14,7 +14,7 @@ from typing import Any
 from ..bounds import Episode
 from ..prices import DualSolution
 from ..problem import Problem
-from ..support import Once
+from ..support import Once, Tables, Tabular
 from .allocations import Allocation
 from .batch_requests import Batches
 from .cancellations import CancellationCount, counted
@@ -23,6 +23,7 @@ from .decider import decider_of
 from .event_log import event_log_of
 from .events import Event
 from .export import export_parts, export_text, exported_event, outcomes_text
+from .export_tables import arm_columns, event_columns, outcome_columns
 from .ledger import Ledger
 from .performance import episode_of
 from .recording import Recording
@@ -35,8 +36,11 @@ from .turns import turns_of
 from .verification import Verification, check_trial
 
 
-class Trial(Recording, Batches):
+class Trial(Recording, Batches, Tabular):
     """A handle on one trial: cheap, safe to share between threads, always up to date.
+
+    Tables of `to_frame`: `allocations`, or `batches`, as the exported CSV file has them; `arms`;
+    `events`.
 
     Attributes
     ----------
@@ -137,6 +141,15 @@ class Trial(Recording, Batches):
     def outcomes_text(self, *, masked: bool = False) -> Iterator[str]:
         """One row of CSV per allocation, in pieces, as `outcomes_csv` writes them."""
         return outcomes_text(self.each_event(self._ledger()), masked=masked)
+
+    def tables(self) -> Tables:
+        """Columns by the name of the table."""
+        usual = "batches" if self.problem.repeat else "allocations"
+        return {
+            usual: lambda: outcome_columns(self.each_event(self._ledger())),
+            "arms": lambda: arm_columns(self.status()),
+            "events": lambda: event_columns(self.each_event(self._ledger())),
+        }
 
     def verify(self, *, head: str | None = None) -> Verification:
         """Check the chain, from the rows as they are. `head`: one that some event must have."""

@@ -1,0 +1,181 @@
+"""Tables as data frames, of pandas, polars or pyarrow: the only place that knows these packages.
+
+A table is its columns: names, each with values in a list or an array, None where there is none.
+Results say what their tables are (`Tabular.tables`), and `to_frame` makes frames of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Column = Sequence[Any] | npt.NDArray[Any]
+Columns = Mapping[str, Column]
+Tables = Mapping[str, Callable[[], Columns]]
+FRAME_KINDS = ("pyarrow", "pandas", "polars")
+DEFAULT_KIND = FRAME_KINDS[0]
+
+
+class Tabular:
+    """A result that is a table, or several: `to_frame` makes data frames of them.
+
+    Attributes
+    ----------
+    frame_kind : str
+        The kind of frame that is made unless another is asked for.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, gap
+    >>> found = gap(Problem.uniform(arms=2, horizon=4), "greedy")
+    >>> list(found.tables())
+    ['stages', 'arms']
+    >>> found.to_frame(kind="pandas").columns.tolist()[:3]
+    ['policy', 'stage', 'shortfall']
+    """
+
+    @property
+    def frame_kind(self) -> str:
+        """The kind of frame that `to_frame` makes unless it is asked for another."""
+        return DEFAULT_KIND
+
+    def tables(self) -> Tables:
+        """What makes the columns of every table, by its name; the first is the usual one."""
+        raise NotImplementedError
+
+    def to_frame(self, table: str | None = None, *, kind: object = None) -> Any:
+        """One of the tables as a data frame.
+
+        Parameters
+        ----------
+        table : str, optional
+            Its name; the first of `tables()` by default.
+        kind : {"pyarrow", "pandas", "polars"} or a data frame, optional
+            What to make, or a frame to make another one like. By default the kind of the data that
+            the result was computed from, and pyarrow where there were none.
+
+        Returns
+        -------
+        pyarrow.Table, pandas.DataFrame or polars.DataFrame
+
+        Raises
+        ------
+        ValueError
+            If there is no such table, or no such kind.
+        ImportError
+            If the package of the kind is not installed.
+        """
+        known = self.tables()
+        name = next(iter(known)) if table is None else table
+        if name not in known:
+            raise ValueError(f"table: no {name!r}; there are {', '.join(known)}")
+        wanted = self.frame_kind if kind is None else kind
+        return frame_of(known[name], kind=wanted if isinstance(wanted, str) else kind_of(wanted))
+
+
+def frame_of(columns: Columns | Callable[[], Columns], *, kind: str = DEFAULT_KIND) -> Any:
+    """A data frame of these columns."""
+    if kind not in FRAME_KINDS:
+        raise ValueError(f"kind: {kind!r} is not allowed; must be {', '.join(FRAME_KINDS)}")
+    import narwhals as nw
+
+    package = _installed(kind)
+    known = columns() if callable(columns) else columns
+    data = {name: _plain(column) for name, column in known.items()}
+    frame = nw.from_dict(data, backend=package)
+    untyped = [name for name, column in data.items() if _is_untyped(column)]
+    if untyped:
+        frame = frame.with_columns(nw.col(*untyped).cast(nw.Float64))
+    return frame.to_native()
+
+
+def _is_untyped(column: Column) -> bool:
+    """Whether nothing in a column says what it holds: then, numbers."""
+    return not isinstance(column, np.ndarray) and all(each is None for each in column)
+
+
+def _installed(kind: str) -> ModuleType:
+    """The package of a kind; an ImportError that says how to get it, or what there is instead."""
+    try:
+        return import_module(kind)
+    except ImportError:
+        how = '"decobandit[tables]"' if kind == DEFAULT_KIND else kind
+        others = [each for each in FRAME_KINDS if find_spec(each) is not None]
+        instead = f'; or ask for kind="{others[0]}"' if others else ""
+        raise ImportError(
+            f"this table needs {kind}; install it with: pip install {how}{instead}"
+        ) from None
+
+
+def _plain(column: Column) -> list[Any] | npt.NDArray[Any]:
+    """Values of one type: whole numbers among others become floating ones."""
+    if isinstance(column, np.ndarray):
+        return column
+    values = [each.item() if isinstance(each, np.generic) else each for each in column]
+    types = {type(each) for each in values if each is not None}
+    if types == {int, float}:
+        return [None if each is None else float(each) for each in values]
+    return values
+
+
+def kind_of(frame: object) -> str:
+    """The kind of a data frame; a TypeError for what is none."""
+    kind = str(_native(frame).implementation)
+    return kind if kind in FRAME_KINDS else DEFAULT_KIND
+
+
+def columns_of(
+    records: Iterable[Mapping[str, Any]], names: Iterable[str] = ()
+) -> dict[str, list[Any]]:
+    """Columns of records: every key that any of them has, None where one has not.
+
+    `names`: columns that are there, and first, whatever the records have.
+    """
+    rows = list(records)
+    keys = dict.fromkeys([*names, *(name for row in rows for name in row)])
+    return {name: [row.get(name) for row in rows] for name in keys}
+
+
+def constant(rows: int, **values: object) -> dict[str, list[Any]]:
+    """Columns that have one value in so many rows."""
+    return {name: [value] * rows for name, value in values.items()}
+
+
+# -- frames that come in --------------------------------------------------------------------------
+
+
+def frame_rows(frame: object) -> tuple[list[str], Iterator[dict[str, str]]]:
+    """Names of the columns of a data frame, and its rows with cells as a CSV file has them."""
+    found = _native(frame)
+    rows = found.iter_rows(named=True)
+    return found.columns, ({name: cell(value) for name, value in row.items()} for row in rows)
+
+
+def _native(frame: object) -> Any:
+    import narwhals as nw
+
+    try:
+        return nw.from_native(frame, eager_only=True)
+    except TypeError:
+        raise TypeError(
+            f"{type(frame).__name__}: no data frame; must be one of pandas, polars or pyarrow, and "
+            "not a lazy one"
+        ) from None
+
+
+def cell(value: Any) -> str:
+    """A value as text: nothing for what is missing, 1 and 0 for true and false, 1 for 1.0."""
+    # NaN, NaT and NA are not equal to themselves; NA does not even say so
+    if value is None or str(value == value) != "True":  # noqa: PLR0124
+        return ""
+    if isinstance(value, bool | np.bool_):
+        return "1" if value else "0"
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value)
