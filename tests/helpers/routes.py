@@ -55,6 +55,8 @@ TABLE: dict[Method, tuple[str, ...]] = {
     ("GET", "/api/v1/trials/{trial}/path"): READERS,
     ("GET", "/api/v1/trials/{trial}/report"): READERS,
     ("POST", "/api/v1/plan"): READERS,
+    ("POST", "/api/v1/design"): READERS,
+    ("POST", "/api/v1/design/report"): READERS,
     ("POST", "/api/v1/checkpoints"): ("admin",),
     ("GET", "/api/v1/people"): ("admin",),
     ("GET", "/api/v1/tokens"): ("admin",),

@@ -125,3 +125,40 @@ def test_batches_keep_floor_and_units() -> None:
     assert np.all(given.sum(axis=1) == 20)
     assert np.all(given % 2 == 0)
     assert given.mean(axis=0) == pytest.approx([12.0, 4.0, 4.0], abs=0.2)
+
+
+def test_every_batch_keeps_its_shares_to_within_one_unit() -> None:
+    problem = Problem.uniform(arms=4, horizon=5, pulls_per_stage=35, repeat=True, unit=5)
+    rules = Rules(control="arm-1", control_share=0.4, floor=0.1)
+    ruled = RuledPolicy(make_policy(problem, "greedy"), rules)
+    pulls, good = np.full((3000, 4), 10), np.tile([0, 9, 1, 1], (3000, 1))
+    given = ruled.allot_many(2, pulls, good, np.random.default_rng(5))
+    share = np.array([0.4, 0.4, 0.1, 0.1]) * 35
+    assert np.abs(given - share).max() < 5
+    assert np.all(given.sum(axis=1) == 35)
+    # unbiased: a unit of 5 that comes or not has a standard deviation of at most 2.5
+    assert given.mean(axis=0) == pytest.approx(share, abs=4 * 2.5 / 3000**0.5)
+
+
+def test_the_burn_in_of_a_stage_of_different_arms_pulls_those_with_fewest() -> None:
+    problem = Problem.uniform(arms=4, horizon=6, pulls_per_stage=2)
+    ruled = RuledPolicy(make_policy(problem, "greedy"), Rules(burn_in=2))
+    pulls = np.array([[0, 0, 0, 0], [1, 0, 1, 0], [2, 2, 2, 1], [2, 2, 2, 2]])
+    good = np.array([[0, 0, 0, 0], [1, 0, 1, 0], [2, 0, 0, 0], [0, 2, 0, 1]])
+    given = ruled.allot_many(3, pulls, good)
+    assert given.tolist() == [[1, 1, 0, 0], [0, 1, 0, 1], [1, 0, 0, 1], [0, 1, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        (Rules(floor=0.1), "design.floor: 0.1 is not allowed; must be 0 where a stage pulls"),
+        (Rules(control="arm-1", control_share=0.5), "design.control_share: 0.5 is not allowed"),
+        (Rules(stop=Stop(inferiority=0.01)), "design.stop.inferiority: 0.01 is not allowed"),
+    ],
+)
+def test_rules_that_make_no_sense_for_different_arms_are_refused(rules: Rules, said: str) -> None:
+    problem = Problem.uniform(arms=4, horizon=6, pulls_per_stage=2)
+    with pytest.raises(ValueError, match="where a stage pulls several different arms") as refused:
+        RuledPolicy(make_policy(problem, "greedy"), rules)
+    assert str(refused.value).startswith(said)

@@ -76,6 +76,9 @@ def _headers(site: Site, caller: str) -> dict[str, str]:
 def _body(path: str, number: int) -> Any:
     if path.endswith("/trials"):
         return {"problem": SMALL, "name": f"n{number}", "tol": 0.1}
+    if "/design" in path:
+        scenario = {"name": "null", "truth": [0.5, 0.5]}
+        return {"problem": SMALL | {"design": {"policies": ["equal"], "scenarios": [scenario]}}}
     if path.endswith("/plan"):
         return {"problem": SMALL, "policies": []}
     if path.endswith("/tokens"):

@@ -59,7 +59,8 @@ def report(
 
 
 def _print_report(found: TrialReport) -> None:
-    from ..trials.report_text import digits, interval, probability, state_of
+    from ..trials.report_numbers import digits, interval, probability
+    from ..trials.report_text import declared, state_of
 
     observed = [
         [
@@ -82,6 +83,10 @@ def _print_report(found: TrialReport) -> None:
     if len(found.arms) > MOST_ROWS:
         print(f"({len(found.arms) - MOST_ROWS} more arms)")
     print(state_of(found))
+    if found.declared is not None:
+        print(declared(found))
+    if found.dropped:
+        print(f"Dropped at looks: {', '.join(found.dropped)}.")
     print(
         f"cancelled {found.cancelled}, corrected {len(found.corrections)}, late "
         f"{len(found.late)}, refused {found.refused}"

@@ -129,6 +129,10 @@ def _print_cancellations(status: Status) -> None:
 
 
 def _print_outlook(status: Status) -> None:
+    if status.dropped:
+        print(f"dropped by the rules: {', '.join(status.dropped)}")
+    if status.stopped is not None:
+        print(f"the rules have stopped the trial ({status.stopped}): no more allocations are made")
     if status.state != "running":
         print(f"the trial is {status.state}: no more allocations are made")
     if status.next_arm is not None:

@@ -14,7 +14,7 @@ from ..bounds import MEANINGS, BestBound
 from ..designs.reporting import DesignStudy
 from ..designs.results import DesignResult
 from ..policies import BASELINE_POLICY
-from ..problem import Design, Problem
+from ..problem import Problem
 from .design_tables import characteristics, sensitivity_tables, with_error
 from .report_page import (
     bullets,
@@ -26,6 +26,7 @@ from .report_page import (
     section,
     table,
 )
+from .rule_facts import number_of_pulls, rule_facts, stopping
 from .svg_figures import density_figure
 
 MAX_PRIORS = 10  # drawn
@@ -131,41 +132,11 @@ def _rules(found: DesignResult) -> list[Markup]:
     design, problem = found.design, found.problem
     pairs: list[tuple[str, object]] = [
         ("Policies", ", ".join(design.policies) or BASELINE_POLICY),
-        ("Stages", f"{problem.horizon}, {_pulls(problem.pulls_per_stage)} each"),
-        ("Control", design.control or "none"),
-        ("Burn-in", f"{_pulls(design.burn_in)} of every arm"),
-        ("Least probability of an arm", f"{design.floor:g}"),
-        ("Delay of outcomes", f"{design.delay} stages"),
-        ("Looks", _looks(design)),
-        ("Margin", f"{design.margin:g}"),
-        ("Final test", f"{design.final_test.kind}, {design.final_test.level:g}"),
+        ("Stages", f"{problem.horizon}, {number_of_pulls(problem.pulls_per_stage)} each"),
+        *rule_facts(design),
         ("Ties", found.ties),
     ]
-    if design.control_share is not None:
-        pairs.insert(5, ("Share of control", f"{design.control_share:g}"))
-    stops = [
-        [name, f"{value:g}"]
-        for name, value in design.stop.model_dump().items()
-        if value is not None
-    ]
-    said = (
-        table(["Rule", "Probability"], stops, words=["Rule"], caption="Stopping")
-        if stops
-        else paragraph("The trial does not stop early.")
-    )
-    return [facts(pairs), said]
-
-
-def _looks(design: Design) -> str:
-    if not design.stop.any:
-        return "none"
-    if design.looks is None:
-        return "after every outcome"
-    return f"after {design.looks.first} outcomes, then every {design.looks.every}"
-
-
-def _pulls(number: int) -> str:
-    return "1 pull" if number == 1 else f"{number} pulls"
+    return [facts(pairs), stopping(design)]
 
 
 def _priors(problem: Problem) -> list[Markup]:

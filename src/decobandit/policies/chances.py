@@ -99,9 +99,11 @@ def with_floor(chances: Floats, allowed: Allowed, floor: float) -> Floats:
 
 
 def drawn_arms(chances: Floats, units: int, rng: np.random.Generator) -> Counts:
-    """Units of every arm, each drawn with these chances, (E, K)."""
-    if units > 1:
-        return rng.multinomial(units, chances / chances.sum(axis=1, keepdims=True))
+    """Units of every arm, (E, K): on average `units` times its chance, and within 1 of it."""
     edges = np.cumsum(chances, axis=1)
+    if units > 1:  # each edge is moved by the same fraction of a unit, then rounded down
+        moved = np.floor(units * edges / edges[:, -1:] + rng.random((len(edges), 1)))
+        moved[:, -1] = units
+        return np.asarray(np.diff(moved, axis=1, prepend=0.0), dtype=np.int64)
     arm = (rng.random(len(chances))[:, None] * edges[:, -1:] >= edges[:, :-1]).sum(axis=1)
     return np.asarray(arm[:, None] == np.arange(chances.shape[1]), dtype=np.int64)

@@ -4,6 +4,8 @@
                    the arms with fewest, first ones first
     control share  control is pulled with this probability; else the policy chooses among the others
     floor          probabilities below it are raised to it, the others scaled down
+    batch          both are shares of the batch, in whole units: rounded up or down at random, so
+                   that they hold on average, and in every batch to within one unit
     look           with a control arm: P(better than control by the margin); without: P(best)
 
 All is a function of what is known: pulls, good outcomes, pending ones, and the arms not dropped.
@@ -99,7 +101,7 @@ class RuledPolicy(Policy):
     ) -> Floats:
         if self.rules.burn_in == 0:
             return self._chances(stage, asked, rng)
-        burning = np.asarray(self._lacking(asked).any(axis=1))
+        burning = self.burning(asked)
         if burning.all():
             return self._shared_evenly(asked)
         chances = self._chances(stage, asked, rng)
@@ -111,9 +113,15 @@ class RuledPolicy(Policy):
         self, stage: int, asked: Asked, rng: np.random.Generator | None = None
     ) -> Counts:
         """Pulls of every arm, (E, K), where some may be pending and some arms dropped."""
-        if self._unruled(asked) and (self.problem.repeat or self.problem.pulls_per_stage > 1):
+        several = self.problem.pulls_per_stage > 1
+        if several and self.unruled(asked):
             return self.inner.allot_many(stage, asked.pulls, asked.good, rng)
-        chances = self.chances_many(stage, asked, rng)
+        if several and not self.problem.repeat:
+            return self._different_arms(stage, asked, rng)
+        return self.in_units(self.chances_many(stage, asked, rng), rng)
+
+    def in_units(self, chances: Floats, rng: np.random.Generator | None = None) -> Counts:
+        """Pulls of every arm of a stage that is shared by these chances, (E, K)."""
         units = self.problem.units if self.problem.repeat else 1
         whole = chances * units
         if np.abs(whole - np.rint(whole)).max(initial=0.0) < 1e-9:
@@ -124,16 +132,30 @@ class RuledPolicy(Policy):
             given = drawn_arms(chances, units, rng)
         return given * self.problem.unit
 
+    def _different_arms(self, stage: int, asked: Asked, rng: np.random.Generator | None) -> Counts:
+        """Where a stage pulls several different arms, the burn-in alone changes the choice."""
+        burning = self.burning(asked)
+        even = self._shared_evenly(asked.rows(burning)) * self.problem.pulls_per_stage
+        given = np.empty(asked.pulls.shape, np.int64)
+        given[burning] = np.rint(even)
+        rest = asked.rows(~burning)
+        if len(rest.pulls):
+            given[~burning] = self.inner.allot_many(stage, rest.pulls, rest.good, rng)
+        return given
+
     def allot_many(
         self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None = None
     ) -> Ints:
         return np.asarray(self.allot_asked(stage, Asked.of(pulls, good), rng), dtype=np.int64)
 
-    def _unruled(self, asked: Asked) -> bool:
-        return not self.shared and bool(asked.allowed.all()) and not self._lacking(asked).any()
+    def unruled(self, asked: Asked) -> bool:
+        """Whether the rules leave the choice to the policy in all of these states."""
+        return not self.shared and bool(asked.allowed.all()) and not self.burning(asked).any()
 
-    def _lacking(self, asked: Asked) -> Allowed:
-        return asked.allowed & (asked.pulls + asked.pending < self.rules.burn_in)
+    def burning(self, asked: Asked) -> npt.NDArray[np.bool_]:
+        """Whether some arm has fewer pulls than the burn-in, (E,)."""
+        lacking = asked.allowed & (asked.pulls + asked.pending < self.rules.burn_in)
+        return np.asarray(lacking.any(axis=1))
 
     def _chances(self, stage: int, asked: Asked, rng: np.random.Generator | None) -> Floats:
         share = self.rules.control_share
@@ -150,13 +172,15 @@ class RuledPolicy(Policy):
 
     def _shared_evenly(self, asked: Asked) -> Floats:
         """A stage of the burn-in: unit after unit to the arm with fewest pulls."""
-        held = np.where(asked.allowed, asked.pulls + asked.pending, np.iinfo(np.int64).max // 2)
+        most = np.iinfo(np.int64).max // 2
+        held = np.where(asked.allowed, asked.pulls + asked.pending, most)
         rows, place = np.unique(held, axis=0, return_inverse=True)
-        units = self.problem.units if self.problem.repeat else 1
+        repeat, pulls = self.problem.repeat, self.problem.pulls_per_stage
+        units, more = (self.problem.units, self.problem.unit) if repeat else (pulls, most)
         given, every = np.zeros(rows.shape), np.arange(len(rows))
         for _ in range(units):
             fewest = rows.argmin(axis=1)
-            rows[every, fewest] += self.problem.unit
+            rows[every, fewest] += more
             given[every, fewest] += 1.0
         return np.asarray(given[place.reshape(-1)] / units)
 

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from .problem_tables import ProblemTable as ProblemTable
     from .problem_tables import Written as Written
     from .problem_tables import designed_from_dict as designed_from_dict
+    from .problem_tables import designed_to_dict as designed_to_dict
     from .problem_tables import problem_from_dict as problem_from_dict
     from .problem_tables import problem_to_dict as problem_to_dict
     from .remaining import remaining_problem as remaining_problem

@@ -1,7 +1,7 @@
 """A design: the rules around a policy, and the questions asked of it. The table `design` of a file.
 
-Rules are what a trial obeys too: burn-in, floor, share of the control arm, delay, looks and
-stopping. Scenarios, policies, test and draws are for planning: `designs/`.
+Rules are what a trial obeys too: burn-in, floor, share of the control arm, delay, looks, stopping
+and the test at the end. Scenarios, policies and draws are for planning: `designs/`.
 """
 
 from collections.abc import Iterator
@@ -19,6 +19,7 @@ MAX_DRAWS = 10_000_000
 MAX_QUESTION = 2000
 LARGEST_SEED = 2**53  # that every reader of JSON keeps
 
+Fault = tuple[tuple[str | int, ...], str, object]  # place, rule, what was found
 Count = Annotated[int, whole_number(0, 1_000_000)]
 Positive = Annotated[int, whole_number(1, 1_000_000)]
 Chance = Annotated[float, fraction("must be a number from 0 to 1", 0.0, 1.0)]
@@ -46,6 +47,7 @@ def _title(value: object) -> str:
 
 def _question(value: object) -> str:
     good = isinstance(value, str) and len(value) <= MAX_QUESTION
+    good = good and value == str(value).encode("utf-8", "ignore").decode("utf-8")
     rule = f"must be text of at most {MAX_QUESTION} characters"
     return str(value) if good else refuse(rule, found=value)
 
@@ -88,9 +90,11 @@ class FinalTest(Frozen):
     the design itself given the number of good outcomes, at `alpha`; two arms.
     """
 
-    kind: TestKind = "posterior"
-    threshold: Level | None = None
-    alpha: Level | None = None
+    kind: TestKind = Field(default="posterior", description="posterior, fisher or conditional.")
+    threshold: Level | None = Field(
+        default=None, description="Of a posterior test: probability at which an arm is declared."
+    )
+    alpha: Level | None = Field(default=None, description="Level of the other tests, one-sided.")
 
     @model_validator(mode="after")
     def _check_level(self) -> Self:
@@ -110,8 +114,8 @@ class FinalTest(Frozen):
 class Scenario(Frozen):
     """True success probabilities that may hold, one per arm."""
 
-    name: Title
-    truth: tuple[Chance, ...]
+    name: Title = Field(description="What it is called.")
+    truth: tuple[Chance, ...] = Field(description="Success probability of every arm.")
 
 
 class Rules(Frozen):
@@ -122,9 +126,17 @@ class Rules(Frozen):
     floor: Chance = Field(default=0.0, description="Least probability of every arm.")
     control_share: Chance | None = Field(default=None, description="Probability of control.")
     delay: Count = Field(default=0, description="Stages until an outcome is known.")
-    looks: Looks | None = None
-    stop: Stop = Stop()
+    looks: Looks | None = Field(default=None, description="After every outcome if left out.")
+    stop: Stop = Field(default=Stop(), description="When a look stops the trial or drops an arm.")
     margin: Below = Field(default=0.0, description="By which an arm has to beat control.")
+    test: FinalTest | None = Field(
+        default=None, description="The test at the end; one more look where none is given."
+    )
+
+    @property
+    def final_test(self) -> FinalTest:
+        """The test; where none is given, one more look at the threshold of superiority."""
+        return self.test or FinalTest(threshold=self.stop.superiority)
 
     def looks_between(self, before: int, now: int) -> bool:
         """Whether a look falls due when the known outcomes grow from `before` to `now`."""
@@ -147,7 +159,7 @@ class Rules(Frozen):
         for place, rule, found in self._faults(problem):
             _refused(place, rule, found)
 
-    def _faults(self, problem: Problem) -> Iterator[tuple[tuple[str | int, ...], str, object]]:
+    def _faults(self, problem: Problem) -> Iterator[Fault]:
         if not problem.is_binary:
             yield (), "must stand with arms whose outcomes are good or bad", {}
         arms, pulls = problem.n_arms, problem.horizon * problem.pulls_per_stage
@@ -169,12 +181,32 @@ class Rules(Frozen):
                 yield ("control_share",), "must stand with control", self.control_share
             if self.stop.futility is not None:
                 yield ("stop", "futility"), "must stand with control", self.stop.futility
-        shares = self.floor > 0 or self.control_share is not None
-        if shares and problem.pulls_per_stage > 1 and not problem.repeat:
-            rule = "must be 0 where a stage pulls several different arms"
-            yield ("floor",), rule, self.floor
+        if problem.pulls_per_stage > 1 and not problem.repeat:
+            yield from self._faults_of_different_arms()
         if self.stop.equivalence is not None and self.margin <= 0:
             yield ("margin",), "must be positive where trials stop for equivalence", self.margin
+        yield from self._faults_of_test(problem)
+
+    def _faults_of_different_arms(self) -> Iterator[Fault]:
+        several = "where a stage pulls several different arms"
+        if self.floor > 0:
+            yield ("floor",), f"must be 0 {several}", self.floor
+        if self.control_share is not None:
+            yield ("control_share",), f"must be left out {several}", self.control_share
+        if self.stop.inferiority is not None:
+            rule = f"must be left out {several}: too few of them would be left"
+            yield ("stop", "inferiority"), rule, self.stop.inferiority
+
+    def _faults_of_test(self, problem: Problem) -> Iterator[Fault]:
+        test = self.final_test
+        if test.kind != "posterior" and self.control is None:
+            yield ("test", "kind"), "must be posterior where there is no control", test.kind
+        single = problem.n_arms == 2 and problem.pulls_per_stage == 1 and self.delay == 0
+        if test.kind == "conditional" and not single:
+            rule = "must be posterior or fisher but for two arms, one pull per stage and no delay"
+            yield ("test", "kind"), rule, test.kind
+        if test.kind == "conditional" and self.margin != 0.0:
+            yield ("margin",), "must be 0 for a conditional test", self.margin
 
 
 class Design(Rules):
@@ -222,34 +254,29 @@ class Design(Rules):
     0.99
     """
 
-    policies: tuple[Annotated[str, Field(strict=True)], ...] = ()
-    test: FinalTest | None = None
-    draws: Annotated[int, whole_number(1, MAX_DRAWS)] = 10_000
-    seed: Annotated[int, whole_number(0, LARGEST_SEED)] = 1
-    scenarios: tuple[Scenario, ...] = ()
-    question: Question = ""
-
-    @property
-    def final_test(self) -> FinalTest:
-        """The test; where none is given, one more look at the threshold of superiority."""
-        return self.test or FinalTest(threshold=self.stop.superiority)
+    policies: tuple[Annotated[str, Field(strict=True)], ...] = Field(
+        default=(), description="Names of policies to compare."
+    )
+    draws: Annotated[int, whole_number(1, MAX_DRAWS)] = Field(
+        default=10_000, description="Trials that are simulated, where it is not exact."
+    )
+    seed: Annotated[int, whole_number(0, LARGEST_SEED)] = Field(
+        default=1, description="Of what is simulated."
+    )
+    scenarios: tuple[Scenario, ...] = Field(
+        default=(), description="True success probabilities that may hold."
+    )
+    question: Question = Field(
+        default="", description="What the trial is to find out, for the report."
+    )
 
     @property
     def rules(self) -> Rules:
         """Without what is only for planning."""
         return Rules(**{name: getattr(self, name) for name in Rules.model_fields})
 
-    def _faults(self, problem: Problem) -> Iterator[tuple[tuple[str | int, ...], str, object]]:
+    def _faults(self, problem: Problem) -> Iterator[Fault]:
         yield from super()._faults(problem)
-        test = self.final_test
-        if test.kind != "posterior" and self.control is None:
-            yield ("test", "kind"), "must be posterior where there is no control", test.kind
-        single = problem.n_arms == 2 and problem.pulls_per_stage == 1 and self.delay == 0
-        if test.kind == "conditional" and not single:
-            rule = "must be posterior or fisher but for two arms, one pull per stage and no delay"
-            yield ("test", "kind"), rule, test.kind
-        if test.kind == "conditional" and self.margin != 0.0:
-            yield ("margin",), "must be 0 for a conditional test", self.margin
         names: set[str] = set()
         for i, scenario in zip(count(), self.scenarios, strict=False):
             if len(scenario.truth) != problem.n_arms:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..support import shown, write_whole
+from .design_model import Design
 from .model import Problem
 from .model_base import ProblemError
 from .problem_argument import check_problem
-from .problem_tables import problem_from_dict, problem_to_dict
+from .problem_tables import designed_to_dict, problem_from_dict
 
 Format = Literal["toml", "json"]
 
@@ -145,9 +146,11 @@ def save_problem(problem: Problem, path: str | Path) -> None:
         raise ProblemError(f"{path}: cannot be written: {_reason(error)}") from None
 
 
-def format_problem(problem: Problem, *, format: Format = "toml") -> str:
-    """The text of a problem file."""
-    tree = problem_to_dict(problem)
+def format_problem(
+    problem: Problem, design: Design | None = None, *, format: Format = "toml"
+) -> str:
+    """The text of a problem file, with a design where there is one."""
+    tree = designed_to_dict(problem, design)
     if _known(format) == "json":
         return json.dumps(tree, ensure_ascii=False, indent=2) + "\n"
     return _toml(tree)
@@ -164,7 +167,11 @@ def _toml(tree: Mapping[str, Any]) -> str:
         lines += ["", "[[arms]]", *_toml_lines(entry)]
     for key, table in tree.items():  # keys that follow a table would belong to it
         if isinstance(table, dict):
-            lines += ["", f"[{key}]", *_toml_lines(table)]
+            scenarios = table.get("scenarios", ())
+            rest = {name: table[name] for name in table if name != "scenarios"}
+            lines += ["", f"[{key}]", *_toml_lines(rest)]
+            for entry in scenarios:
+                lines += ["", f"[[{key}.scenarios]]", *_toml_lines(entry)]
     return "\n".join(lines) + "\n"
 
 
@@ -177,9 +184,9 @@ def _toml_value(value: Any) -> str:
         return "{ " + ", ".join(f"{key} = {_toml_value(value[key])}" for key in value) + " }"
     if isinstance(value, list) and isinstance(value[0], list):
         return "[\n" + "".join(f"  {json.dumps(row)},\n" for row in value) + "]"
-    # JSON's numbers, lists and strings are also TOML's, except for DEL and lone surrogates
-    # inside a string: arms' names, the only strings here, are printable and have neither
-    return json.dumps(value, ensure_ascii=False)
+    # JSON's numbers, lists and strings are also TOML's, except for DEL; lone surrogates are in none
+    # of the strings: names are printable, and the question of a design is checked
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 # -- files --------------------------------------------------------------------------------------

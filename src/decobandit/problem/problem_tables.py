@@ -89,7 +89,9 @@ class ProblemTable(Written, ProblemFields):
 class DesignedTable(ProblemTable):
     """A problem and, where the file has one, the design of its trial."""
 
-    design: Design | None = None
+    design: Design | None = Field(
+        default=None, description="Rules that a trial obeys, and scenarios to ask about."
+    )
 
     def designed(self) -> tuple[Problem, Design | None]:
         """Both, checked against each other."""
@@ -119,6 +121,14 @@ def problem_to_dict(problem: Problem) -> dict[str, Any]:
     tree = problem.model_dump(mode="json", exclude=alone, exclude_none=True)
     tree["arms"] = list(_entries(problem.arms))
     return {key: tree[key] for key in ProblemTable.model_fields if key in tree}
+
+
+def designed_to_dict(problem: Problem, design: Design | None) -> dict[str, Any]:
+    """The same with a design, where there is one; `designed_from_dict` undoes it."""
+    tree = problem_to_dict(problem)
+    if design is None:
+        return tree
+    return tree | {"design": design.model_dump(mode="json", exclude_defaults=True)}
 
 
 def _entries(arms: Sequence[Arm]) -> Iterator[dict[str, Any]]:

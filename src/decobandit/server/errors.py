@@ -98,7 +98,8 @@ def trial_error(error: TrialError, *, blinded: bool) -> ApiError:
     )
     again = {} if isinstance(error, Damaged) or status != 503 else {"Retry-After": "5"}
     if not isinstance(error, StoreError):
-        return ApiError(status, code, str(error), again)
+        said = error.for_blinded if blinded and error.for_blinded else str(error)
+        return ApiError(status, code, said, again)
     log.error("database: %s", error)
     of_record = isinstance(error, Damaged) and str(error).startswith("trial ")
     return ApiError(

@@ -22,6 +22,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..policies import Policy
+from ..policies.allotting import Counts
+from ..problem import Problem
 from . import explanation
 from .decisions import Decision, decide
 from .pending import Floats, PendingState, drawn_state, expected_rewards, ways
@@ -51,35 +53,42 @@ def allot(
     problem = policy.problem
     pending.check(problem)
     if not problem.repeat:
-        return _one_by_one(policy, pending, prices, draws)
+        return one_by_one(
+            lambda state: decide(policy, state, prices, rng=draws()), problem, pending
+        )
     counts, drawn = _shared(policy, pending, draws())
-    price = None if prices is None else float(prices[pending.stage]) / problem.unit
+    price = _price(problem, pending, prices)
     names = [arm.name for arm in problem.arms]
-    return Allotment(
-        counts,
-        pending.stage,
-        price,
-        tuple(expected_rewards(problem, pending).tolist()),
-        explanation.sentence(
-            explanation.shared(dict(zip(names, counts, strict=True)), policy.name),
-            explanation.drawn_first(sum(pending.open))
-            if policy.randomised
-            else explanation.averaged(sum(pending.open), drawn),
-            explanation.compared(price) if price is not None and policy.at_fixed_prices else "",
-        ),
+    said = explanation.sentence(
+        explanation.shared(dict(zip(names, counts, strict=True)), policy.name),
+        explanation.drawn_first(sum(pending.open))
+        if policy.randomised
+        else explanation.averaged(sum(pending.open), drawn),
+        explanation.compared(price) if price is not None and policy.at_fixed_prices else "",
     )
+    return allotment_of(problem, pending, prices, counts, said)
 
 
-def _one_by_one(
-    policy: Policy,
-    pending: PendingState,
-    prices: Floats | None,
-    draws: Callable[[], np.random.Generator],
+def allotment_of(
+    problem: Problem, pending: PendingState, prices: Floats | None, counts: tuple[int, ...],
+    reason: str,
+) -> Allotment:  # fmt: skip
+    """These pulls of a shared batch, with the numbers of the stage."""
+    rewards = tuple(expected_rewards(problem, pending).tolist())
+    return Allotment(counts, pending.stage, _price(problem, pending, prices), rewards, reason)
+
+
+def _price(problem: Problem, pending: PendingState, prices: Floats | None) -> float | None:
+    return None if prices is None else float(prices[pending.stage]) / problem.unit
+
+
+def one_by_one(
+    decided: Callable[[PendingState], Decision], problem: Problem, pending: PendingState
 ) -> Allotment:
     """Different arms, each as a single ask would give it."""
-    problem, found = policy.problem, list[Decision]()
+    found = list[Decision]()
     for _ in range(problem.pulls_per_stage):
-        found.append(decide(policy, pending, prices, rng=draws()))
+        found.append(decided(pending))
         pending = replace(pending, taken=(*pending.taken, found[-1].arm))
     taken = {each.arm for each in found}
     counts = tuple(int(arm in taken) for arm in range(problem.number_of_arms))
@@ -99,13 +108,28 @@ def _shared(
     if policy.randomised:
         state = drawn_state(problem, pending, rng)
         return policy.allot(stage, state, rng), 0
-    states, drawn = ways(problem, pending, rng, policy.most_ways)
-    chances = np.array([chance for _, chance in states])
-    good = np.array([state.good for state, _ in states])
-    pulls = good + np.array([state.bad for state, _ in states])
+    pulls, good, chances, drawn = states_to_ask(policy, pending, rng)
     own = policy.allot_many(stage, pulls, good, rng)
     units = whole_units(chances @ own / problem.unit, problem.units)
-    return tuple(problem.unit * n for n in units), policy.most_ways * drawn
+    return tuple(problem.unit * n for n in units), drawn
+
+
+def states_to_ask(
+    policy: Policy, pending: PendingState, rng: np.random.Generator
+) -> tuple[Counts, Counts, Floats, int]:
+    """Pulls and good outcomes of the states that pending outcomes lead to, (states, arms) each;
+    their probabilities; and how many draws they come from, 0 where they are all.
+
+    Of a policy that draws, one state.
+    """
+    problem = policy.problem
+    if policy.randomised:
+        states, drawn = [(drawn_state(problem, pending, rng), 1.0)], False
+    else:
+        states, drawn = ways(problem, pending, rng, policy.most_ways)
+    good = np.array([state.good for state, _ in states])
+    pulls = good + np.array([state.bad for state, _ in states])
+    return pulls, good, np.array([chance for _, chance in states]), policy.most_ways * drawn
 
 
 def whole_units(mean: Floats, total: int) -> list[int]:

@@ -19,7 +19,7 @@ from .decisions import Decision, decide, deployment
 from .errors import OutOfMemory
 from .ledger import Ledger
 from .pending import PendingState, pending_probabilities, posteriors
-from .ruled_decisions import decide_by_rules
+from .ruled_decisions import allot_by_rules, decide_by_rules
 from .settings import TrialSettings
 
 MAX_DECIDERS = 8  # the tables of one take up to hundreds of megabytes
@@ -78,8 +78,15 @@ class Decider:
         """The whole next stage; depends on the ledger's counts alone, and on the seed."""
         seed = [ledger.settings.seed, ledger.stage]
         pending, prices = pending_state(ledger), self.settings.prices
+
+        def draws() -> np.random.Generator:
+            return np.random.default_rng(seed)
+
         with self._lock, _memory():
-            found = allot(self.policy, pending, prices, draws=lambda: np.random.default_rng(seed))
+            if self.ruled is None:
+                found = allot(self.policy, pending, prices, draws=draws)
+            else:
+                found = allot_by_rules(self.ruled, ledger, pending, prices, draws)
             self._prepared_from = min(self._prepared_from, ledger.stage)
             return found
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 class TrialError(ValueError):
     """A request that cannot be served."""
 
+    for_blinded = ""  # what blinded people read instead, where the message tells too much
+
 
 class NotFound(TrialError):
     """No such trial, or no such allocation."""
@@ -24,6 +26,12 @@ class NoFreeSlot(Conflict):
 
 class Closed(Conflict):
     """The trial is closed: no more allocations are made."""
+
+
+class Stopped(Closed):
+    """A look has stopped the trial, as its rules say."""
+
+    for_blinded = "the trial is over: no more allocations are made"
 
 
 class LimitReached(Conflict):

@@ -22,6 +22,7 @@ from .status import status_of
 
 EXPORT_FORMAT = "decobandit-trial-2"
 BATCH_FIELDS = ("batches", "next_batch")  # of a status
+RULE_FIELDS = ("rules", "stopped", "dropped")
 UTC_ZONE = "+00:00"
 LINES = 500  # of CSV in one piece
 
@@ -32,9 +33,10 @@ def export_parts(
     """A trial without its events: everything that follows from them, and a checksum."""
     status = replace(status_of(ledger, decider), version=version).to_dict()
     batches = {"batches": [batch.to_dict() for batch in ledger.batches.values()]}
+    left_out: tuple[str, ...] = () if ledger.settings.rules else RULE_FIELDS
     if not (ledger.batches or ledger.problem.repeat):  # as before there were batches
-        batches = {}
-        status = {key: value for key, value in status.items() if key not in BATCH_FIELDS}
+        batches, left_out = {}, left_out + BATCH_FIELDS
+    status = {key: value for key, value in status.items() if key not in left_out}
     parts = {
         "format": EXPORT_FORMAT,
         "trial": ledger.trial,

@@ -15,6 +15,7 @@ from .shares import ShareBlock, share_blocks
 from .staleness import STALE_AFTER, stale_limit
 from .standing import Standing
 from .status import status_of
+from .verdicts import declared_arms
 from .verification import Verification
 
 
@@ -84,6 +85,9 @@ class TrialReport(Standing):
         Outcomes that came later, or are pending for longer.
     refused : int
         Requests on record that contradicted the log and were refused.
+    declared : tuple[str, ...] | None
+        At the end, arms that the test of the rules declares better than control; without a control
+        arm, best. Null before the end, and without rules.
     changes : tuple[Change, ...]
         Closing, reopening, archiving, changed limits, unmasking.
     audit : AuditState
@@ -111,6 +115,7 @@ class TrialReport(Standing):
     late_after: float
     late: tuple[LateOutcome, ...]
     refused: int
+    declared: tuple[str, ...] | None
     changes: tuple[Change, ...]
     audit: AuditState
 
@@ -129,7 +134,8 @@ def report_of(
     now, deviations = now or datetime.now(UTC), Deviations.of(events)
     stale_limit(late_after, now)  # refuses hours that are not allowed
     problem, settings = ledger.problem, ledger.settings
-    at, status = control_of(problem, control), status_of(ledger, decider)
+    planned = None if settings.rules is None else settings.rules.control
+    at, status = control_of(problem, control or planned), status_of(ledger, decider)
     used = [ledger.position(slot.arm) for slot in ledger.in_use()]
     for batch in ledger.batches.values():  # their pulls have no order: arm by arm
         if batch.holds_slots:
@@ -155,6 +161,7 @@ def report_of(
         late_after=late_after,
         late=deviations.late(timedelta(hours=late_after), now),
         refused=deviations.refused,
+        declared=declared_arms(ledger, decider),
         changes=tuple(deviations.changes),
         audit=AuditState(
             verified.ok, verified.events, verified.head, verified.problems, verified.remarks

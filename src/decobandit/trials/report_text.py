@@ -17,14 +17,17 @@ from ..figures.report_page import (
     section,
     table,
 )
+from ..figures.rule_facts import rule_facts, stopping
 from ..figures.svg_figures import (
     Interval,
     interval_figure,
     share_figure,
     solid,
 )
+from ..problem import Rules
 from .arm_results import ArmResult
 from .report import TrialReport
+from .report_numbers import digits, interval, percent, probability
 
 MAX_DRAWN = 40  # arms in a figure of intervals: those with the most pulls
 MAX_COLOURS = 8  # arms in a figure of shares; the others are one
@@ -67,11 +70,25 @@ def state_of(report: TrialReport) -> str:
     if report.finished:
         return f"The trial is complete: {told}."
     pending = f", {report.pending} are pending" if report.pending else ""
+    if report.stopped is not None:
+        return f"The trial was stopped by its rules ({report.stopped}): {told}{pending}."
     return f"The trial is {report.state}: {told}{pending}."
+
+
+def declared(report: TrialReport) -> str:
+    """What the test at the end says; nothing before."""
+    if report.declared is None:
+        return ""
+    what = "best" if (report.rules or {}).get("control") is None else "better than control"
+    return f"Declared {what}: {', '.join(report.declared) or 'no arm'}."
 
 
 def _summary(report: TrialReport) -> list[Markup]:
     parts = [paragraph(state_of(report) + _leading(report))]
+    if report.declared is not None:
+        parts.append(paragraph(declared(report)))
+    if report.dropped:
+        parts.append(paragraph(f"Dropped at looks: {', '.join(report.dropped)}."))
     if report.deployment is not None:
         parts.append(paragraph(f"Arm to deploy after the trial: {report.deployment}."))
     parts.append(
@@ -288,6 +305,7 @@ def _settings(report: TrialReport) -> list[Markup]:
     ]  # fmt: skip
     return [
         facts(pairs),
+        *_rules(report),
         table(
             ["Arm", "Prior", "Prior mean", "Effective sample size"], rows, words=["Arm", "Prior"],
             caption="Priors of the success probabilities",
@@ -300,6 +318,14 @@ def _settings(report: TrialReport) -> list[Markup]:
             soft=True,
         ),
     ]  # fmt: skip
+
+
+def _rules(report: TrialReport) -> list[Markup]:
+    if report.rules is None:
+        return []
+    rules = Rules(**report.rules)
+    said = "Rules of the design, which the trial obeys. Outcomes take as long as they take."
+    return [paragraph(said), facts(rule_facts(rules)), stopping(rules)]
 
 
 def _audit(report: TrialReport) -> list[Markup]:
@@ -324,33 +350,7 @@ def _audit(report: TrialReport) -> list[Markup]:
     ]
 
 
-# -- words and numbers --------------------------------------------------------------------------
-
-
-def digits(value: float | None, places: int) -> str:
-    """A number for a table, where there is one; zero has no sign."""
-    return "–" if value is None else f"{round(value, places) + 0.0:.{places}f}"
-
-
-def interval(ends: tuple[float, float] | None) -> str:
-    """An interval for a table, where there is one."""
-    return "–" if ends is None else f"{digits(ends[0], 3)} – {digits(ends[1], 3)}"
-
-
-def probability(value: float | None) -> str:
-    """A probability for a table; none is shown as certain that is not."""
-    if value is None:
-        return "–"
-    if value < 0.0005:
-        return "< 0.001"
-    return "> 0.999" if value > 0.9995 else f"{value:.3f}"
-
-
-def percent(value: float) -> str:
-    """A probability in a sentence."""
-    if value > 0.9995:
-        return "more than 99.9%"
-    return f"{100.0 * value:.1f}%"
+# -- words ------------------------------------------------------------------------------------
 
 
 def _outcome(outcome: int | str) -> str:

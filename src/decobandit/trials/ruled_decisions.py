@@ -3,20 +3,28 @@
 Looks are made when the number of recorded outcomes reaches them; the ledger keeps the counts of
 that moment, so that later outcomes and corrections do not change what a look came to. Rules decide
 by the counts of a ledger and its looks alone, as replays need it. The sentences name no outcome.
+
+Batches: where the rules leave no choice, or only a part of it, the shares of the arms are averaged
+over the pending outcomes as in `allotments`, and given in whole units.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..policies import REASONS, Asked, RuledPolicy
-from ..policies.chances import Allowed
+from ..policies.chances import Allowed, drawn_arms
+from . import explanation
+from .allotments import Allotment, allot, allotment_of, one_by_one, states_to_ask
 from .decisions import Decision, decide
-from .errors import Closed
+from .errors import Stopped
 from .ledger import Ledger
 from .pending import Floats, PendingState
+
+Draws = Callable[[], np.random.Generator]
 
 
 @dataclass(frozen=True)
@@ -24,8 +32,14 @@ class Looked:
     """What the looks of a trial have come to."""
 
     allowed: Allowed  # (1, arms) those that are not dropped
-    stopped: str = ""  # the reason
+    declared: Allowed  # (1, arms) better than control, or best
+    reason: int = 0  # to stop: code of REASONS; 0: it goes on
     outcomes: int = 0  # recorded at the look that stopped it
+
+    @property
+    def stopped(self) -> str:
+        """Why; nothing where it goes on."""
+        return REASONS[self.reason]
 
 
 def looked(ruled: RuledPolicy, ledger: Ledger) -> Looked:
@@ -36,38 +50,87 @@ def looked(ruled: RuledPolicy, ledger: Ledger) -> Looked:
         verdict = ruled.look(known, np.array([good]), allowed)
         allowed = verdict.allowed
         if verdict.reason[0]:
-            return Looked(allowed, REASONS[verdict.reason[0]], int(known.sum()))
-    return Looked(allowed)
+            return Looked(allowed, verdict.declared, int(verdict.reason[0]), int(known.sum()))
+    return Looked(allowed, np.zeros_like(allowed))
 
 
 def decide_by_rules(
     ruled: RuledPolicy, ledger: Ledger, pending: PendingState, prices: Floats | None,
     rng: np.random.Generator,
 ) -> Decision:  # fmt: skip
-    """The next arm; `Closed` where a look has stopped the trial."""
+    """The next arm; `Stopped` where a look has stopped the trial."""
+    return _decided(ruled, _going_on(ruled, ledger), pending, prices, rng)
+
+
+def allot_by_rules(
+    ruled: RuledPolicy, ledger: Ledger, pending: PendingState, prices: Floats | None, draws: Draws
+) -> Allotment:
+    """The whole next stage; `Stopped` likewise. `draws` as in `allot`."""
+    found, problem = _going_on(ruled, ledger), ruled.problem
+    pending.check(problem)
+    if not problem.repeat:
+        return one_by_one(
+            lambda state: _decided(ruled, found, state, prices, draws()), problem, pending
+        )
+    if ruled.unruled(_asked(found, pending)):
+        return allot(ruled.inner, pending, prices, draws=draws)
+    rng = draws()
+    pulls, good, weights, drawn = states_to_ask(ruled.inner, pending, rng)
+    allowed = np.repeat(found.allowed, len(weights), axis=0)
+    each = ruled.chances_many(pending.stage, Asked.of(pulls, good)._replace(allowed=allowed), rng)
+    chances = (weights @ each)[None]
+    counts = tuple(ruled.in_units(chances, rng)[0].tolist())
+    names = [arm.name for arm in problem.arms]
+    said = explanation.sentence(
+        explanation.shared(dict(zip(names, counts, strict=True)), ruled.name),
+        _why(ruled, found, pending, chances[0]),
+        explanation.averaged(sum(pending.open), drawn),
+    )
+    return allotment_of(problem, pending, prices, counts, said)
+
+
+def _going_on(ruled: RuledPolicy, ledger: Ledger) -> Looked:
     found = looked(ruled, ledger)
     if found.stopped:
-        raise Closed(
+        raise Stopped(
             f"the trial was stopped by its rules ({found.stopped}) at the look after "
             f"{found.outcomes} outcomes: no more arms are allocated"
         )
+    return found
+
+
+def _asked(found: Looked, pending: PendingState) -> Asked:
     known = np.array([pending.good]) + np.array([pending.bad])
-    asked = Asked(known, np.array([pending.good]), np.array([pending.open]), found.allowed)
-    burning = bool((found.allowed & (known + asked.pending < ruled.rules.burn_in)).any())
+    return Asked(known, np.array([pending.good]), np.array([pending.open]), found.allowed)
+
+
+def _decided(
+    ruled: RuledPolicy, found: Looked, pending: PendingState, prices: Floats | None,
+    rng: np.random.Generator,
+) -> Decision:  # fmt: skip
+    asked = _asked(found, pending)
     decision = decide(ruled.inner, pending, prices, rng=rng)
-    if not burning and not ruled.shared and found.allowed.all():
+    if ruled.unruled(asked):
         return decision
-    chances = ruled.chances_many(pending.stage, asked, rng)[0]
-    edges = np.cumsum(chances)
-    arm = int((rng.random() * edges[-1] >= edges[:-1]).sum())
-    return replace(decision, arm=arm, reason=_reason(ruled, found, arm, burning, chances))
+    chances = ruled.chances_many(pending.stage, asked, rng)
+    chances[:, list(pending.taken)] = 0.0
+    arm = int(drawn_arms(chances, 1, rng).argmax())
+    name = ruled.problem.arms[arm].name
+    return replace(decision, arm=arm, reason=f"{name}: {_why(ruled, found, pending, chances[0])}")
 
 
-def _reason(ruled: RuledPolicy, found: Looked, arm: int, burning: bool, chances: Floats) -> str:
+def _why(ruled: RuledPolicy, found: Looked, pending: PendingState, chances: Floats) -> str:
+    """What the rules did: the burn-in, or shares that they have changed."""
+    if ruled.burning(_asked(found, pending)).any():
+        return f"burn-in, {ruled.rules.burn_in} pulls of every arm first"
     names = [each.name for each in ruled.problem.arms]
-    if burning:
-        return f"{names[arm]}: burn-in, {ruled.rules.burn_in} pulls of every arm first"
     shown = ", ".join(f"{name} {p:.3f}" for name, p in zip(names, chances, strict=True))
-    dropped = [name for name, left in zip(names, found.allowed[0], strict=True) if not left]
+    dropped = dropped_arms(ruled, found)
     more = f"; dropped: {', '.join(dropped)}" if dropped else ""
-    return f"{names[arm]}: drawn by {ruled.name} and the rules ({shown}){more}"
+    return f"drawn by {ruled.name} and the rules ({shown}){more}"
+
+
+def dropped_arms(ruled: RuledPolicy, found: Looked) -> tuple[str, ...]:
+    """Names of the arms that looks have dropped."""
+    arms = zip(ruled.problem.arms, found.allowed[0], strict=True)
+    return tuple(arm.name for arm, left in arms if not left)

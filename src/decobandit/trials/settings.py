@@ -85,6 +85,12 @@ class TrialSettings:
         return None if self.solution is None else self.solution.upper_bound
 
     @property
+    def plain_rules(self) -> dict[str, Any] | None:
+        """The rules as a table of a file; None where there are none."""
+        rules = self.rules
+        return None if rules is None else rules.model_dump(mode="json", exclude_none=True)
+
+    @property
     def multipliers_hash(self) -> str | None:
         """Of the price of every stage, the deployment's included; None without prices."""
         return None if self.solution is None else self._multipliers_hash()
@@ -106,7 +112,7 @@ class TrialSettings:
             "ties": self.ties,
             "seed": self.seed,
             "path": None if self.parameters is None else dict(self.parameters),
-            **({} if self.rules is None else {"rules": _plain(self.rules)}),
+            **({} if self.rules is None else {"rules": self.plain_rules}),
         }
 
     @classmethod
@@ -185,15 +191,14 @@ def settings_from(
     return TrialSettings(solution, policy, context.ties, seed, made.record(), problem, rules)
 
 
-def _plain(rules: Rules) -> dict[str, Any]:
-    return rules.model_dump(mode="json", exclude_none=True)
-
-
 def _check_rules(rules: Rules, policy: Policy) -> None:
     """`TrialError` where a trial could not obey them."""
-    if policy.problem.pulls_per_stage > 1:
-        raise TrialError("rules of a design: trials obey them with one pull per stage")
-    RuledPolicy(policy, rules)
+    try:
+        ruled = RuledPolicy(policy, rules)
+        if rules.stop.any:
+            ruled.posteriors  # noqa: B018  # refuses priors that it cannot compare
+    except ValueError as error:
+        raise TrialError(" ".join(str(error).split())) from None
 
 
 def _to_the_end(

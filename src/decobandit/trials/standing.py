@@ -55,6 +55,12 @@ class Standing:
     loss_so_far : float | None
         Shortfall and congestion of the recorded outcomes; null where they cannot be
         compared with prices.
+    rules : dict[str, Any] | None
+        Rules of the design that the trial obeys, as the table `design` of a file has them.
+    stopped : str | None
+        Why a look has stopped the trial: superiority, inferiority, futility or equivalence.
+    dropped : tuple[str, ...]
+        Arms that looks have dropped.
     """
 
     trial: str
@@ -77,6 +83,9 @@ class Standing:
     upper_bound: float | None
     bound_from_here: float | None
     loss_so_far: float | None
+    rules: dict[str, Any] | None
+    stopped: str | None
+    dropped: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""

@@ -12,11 +12,12 @@ from .batches import Batch
 from .cancellations import counted
 from .decider import Decider
 from .decisions import Decision
-from .errors import Conflict
+from .errors import Conflict, Stopped
 from .ledger import Ledger
 from .limits import TrialLimits
 from .performance import bound_from_here, earned, loss_so_far
 from .standing import Standing
+from .verdicts import verdict_of
 
 
 @dataclass(frozen=True)
@@ -171,6 +172,13 @@ class Status(Standing):
     batches: tuple[Batch, ...]
     next_batch: dict[str, int] | None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to do: every slot has its outcome, or a look stopped the trial
+        and nothing is pending."""
+        waiting = any(arm.open for arm in self.arms)
+        return self.finished or (self.stopped is not None and not waiting)
+
 
 def summary_of(ledger: Ledger) -> Summary:
     waiting = sum(ledger.open)
@@ -183,7 +191,7 @@ def summary_of(ledger: Ledger) -> Summary:
 
 def status_of(ledger: Ledger, decider: Decider) -> Status:
     problem, settings = ledger.problem, ledger.settings
-    finished = ledger.finished
+    finished, verdict = ledger.finished, verdict_of(ledger, decider)
     allotment = _next_allotment(ledger, decider)
     decision = _next_decision(ledger, decider)
     numbers = allotment or decision
@@ -211,6 +219,9 @@ def status_of(ledger: Ledger, decider: Decider) -> Status:
         upper_bound=settings.upper_bound,
         bound_from_here=bound_from_here(ledger, decider),
         loss_so_far=loss_so_far(ledger, decider),
+        rules=settings.plain_rules,
+        stopped=verdict.stopped,
+        dropped=verdict.dropped,
         created_at=ledger.created_at,
         version=__version__,
         seed=settings.seed,
@@ -233,14 +244,17 @@ def _next_decision(ledger: Ledger, decider: Decider) -> Decision | None:
         return None
     try:
         return decider.decide(ledger)
-    except Conflict:  # several pulls per stage, and no arm that may be pulled again in this one
+    except Conflict:  # stopped by its rules; or no arm may be pulled again in this stage
         return None
 
 
 def _next_allotment(ledger: Ledger, decider: Decider) -> Allotment | None:
     if not ledger.problem.repeat or not _asks_are_served(ledger):
         return None
-    return decider.allot(ledger)
+    try:
+        return decider.allot(ledger)
+    except Stopped:
+        return None
 
 
 def _arms(ledger: Ledger, decision: Decision | Allotment | None) -> tuple[ArmStatus, ...]:

@@ -23,9 +23,10 @@ from ...problem import (
     tie_rule,
     tie_tolerance,
 )
-from ...support import Ints, pool, worker_count
+from ...support import Floats, Ints, pool, worker_count
 from ..allotting import Counts, largest_arms
 from ..base import Policy, check_turn
+from ..chances import Allowed, Asked
 from ..context import Context
 from ..names import general_policies
 from ..randomised import ArmArrays
@@ -65,9 +66,13 @@ class BatchPolicy(Policy):
 
     @abstractmethod
     def share_units(
-        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None
-    ) -> Ints:
-        """Units of every arm at a stage before any deployment, (E, K); rows sum to the units."""
+        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None,
+        allowed: Allowed | None = None,
+    ) -> Ints:  # fmt: skip
+        """Units of every arm at a stage before any deployment, (E, K); rows sum to the units.
+
+        allowed (E, K): arms that may be given some; all where it is None.
+        """
 
     # -- the protocol -------------------------------------------------------------------------
 
@@ -101,6 +106,14 @@ class BatchPolicy(Policy):
         if rng is None and self.randomised:
             raise ValueError(f"policy {self.name!r} draws pulls: pass a random generator as rng")
         return self.problem.unit * self.share_units(stage, pulls, good, rng)
+
+    def chances_many(
+        self, stage: int, asked: Asked, rng: np.random.Generator | None = None
+    ) -> Floats:
+        if stage >= self.problem.horizon:
+            return super().chances_many(stage, asked, rng)
+        units = self.share_units(stage, asked.pulls, asked.good, rng, asked.allowed)
+        return np.asarray(units / self.problem.units)
 
     def allotments(self, stage: int, state: State) -> Allotments:
         if stage < self.problem.horizon:
@@ -145,6 +158,17 @@ def distinct_states(problem: Problem, pulls: Counts, good: Counts) -> tuple[Ints
     group, rest = np.divmod(known, most * most)
     n, g = np.divmod(rest, most)
     return group, n, g, where.reshape(pulls.shape).astype(np.int64)
+
+
+def with_none_of(values: Floats, none: Floats, where: Ints, allowed: Allowed | None) -> Floats:
+    """Values of states with one more, `none`, which is the state of the arms not allowed.
+
+    values (states, n), none (n,); where (E, K) is changed.
+    """
+    if allowed is None or allowed.all():
+        return values
+    where[~allowed] = len(values)
+    return np.vstack([values, none])
 
 
 def in_parts(episodes: int, work: Callable[[int, int], None]) -> None:

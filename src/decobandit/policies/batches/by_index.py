@@ -14,9 +14,10 @@ import numpy as np
 from ...problem import TIE_SIGNS, Group, Problem, TieRule
 from ...support import Floats, Ints
 from ..allotting import Counts
+from ..chances import Allowed
 from ..context import Context
 from ..kernels.batch_units import give_by_index
-from .base import BatchPolicy, distinct_states
+from .base import BatchPolicy, distinct_states, with_none_of
 
 
 class Formula(Protocol):
@@ -42,10 +43,13 @@ class BatchIndexPolicy(BatchPolicy):
         raise ValueError("policy: an index in batches is made from its rule, by the rule's name")
 
     def share_units(
-        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None
-    ) -> Ints:
+        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None,
+        allowed: Allowed | None = None,
+    ) -> Ints:  # fmt: skip
         group, n, g, where = distinct_states(self.problem, pulls, good)
         index = self._unit_indices(stage, group, n.astype(np.float64), g.astype(np.float64))
+        none = np.full(self.problem.units, -np.inf)
+        index = with_none_of(index, none, where, allowed)
         given = np.empty(pulls.shape, dtype=np.int64)
         by_pulls, by_position = TIE_SIGNS[self.ties]
         if self.ties == "random" and rng is None:

@@ -20,9 +20,10 @@ from ...arm.kernels.batches import beta_binomial
 from ...problem import DEFAULT_TIES, Problem, TieRule
 from ...support import Floats, Ints
 from ..allotting import Counts
+from ..chances import Allowed
 from ..fixed_prices import FixedPricePolicy
 from ..kernels.batch_units import share_each
-from .base import BatchPolicy, distinct_states, in_parts
+from .base import BatchPolicy, distinct_states, in_parts, with_none_of
 
 Lookup = Callable[[int, Ints, Ints], Floats]  # (group, pulls, good): (states, columns)
 
@@ -56,10 +57,11 @@ class BatchDecoPolicy(FixedPricePolicy, BatchPolicy):
         return float(self.prices[stage]) / units
 
     def share_units(
-        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None
-    ) -> Ints:
+        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None,
+        allowed: Allowed | None = None,
+    ) -> Ints:  # fmt: skip
         group, n, g, where = distinct_states(self.problem, pulls, good)
-        return knapsacks(values_of_states(self.relaxation, stage, group, n, g), where)
+        return knapsacks(values_of_states(self.relaxation, stage, group, n, g), where, allowed)
 
 
 def values_of_states(
@@ -98,8 +100,13 @@ def over_groups(
     return out
 
 
-def knapsacks(values: Floats, where: Ints) -> Ints:
-    """Units of every arm that maximise the sum of their values, (E, K); by threads."""
+def knapsacks(values: Floats, where: Ints, allowed: Allowed | None = None) -> Ints:
+    """Units of every arm that maximise the sum of their values, (E, K); by threads.
+
+    Arms that are not allowed get none; where (E, K) is changed for them.
+    """
+    none = np.where(np.arange(values.shape[1]) == 0, 0.0, -np.inf)
+    values = with_none_of(values, none, where, allowed)
     given = np.empty(where.shape, dtype=np.int64)
     in_parts(len(where), lambda first, last: share_each(values, where, first, last, given))
     return given

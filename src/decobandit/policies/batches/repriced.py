@@ -25,6 +25,7 @@ from ...arm.kernels.batches import unit_values_many
 from ...problem import DEFAULT_TIES, Arm, Problem, TieRule, best_mean_moments
 from ...support import Cache, Floats, Ints
 from ..allotting import Counts
+from ..chances import Allowed
 from ..kernels.batch_units import sum_by_episode
 from .base import distinct_states
 from .deco import BatchDecoPolicy, knapsacks, over_groups, values_of_states
@@ -131,8 +132,9 @@ class RepricedDecoPolicy(BatchDecoPolicy):
         self.family = PriceFamily(problem, self.prices)
 
     def share_units(
-        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None
-    ) -> Ints:
+        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None,
+        allowed: Allowed | None = None,
+    ) -> Ints:  # fmt: skip
         group, n, g, where = distinct_states(self.problem, pulls, good)
         chosen = self.members(stage, group, n, g, where)
         given = np.empty(where.shape, dtype=np.int64)
@@ -141,7 +143,8 @@ class RepricedDecoPolicy(BatchDecoPolicy):
             used, at = np.unique(where[own], return_inverse=True)
             relaxation = self.family.relaxation(self._member(int(code)))
             values = values_of_states(relaxation, stage, group[used], n[used], g[used])
-            given[own] = knapsacks(values, at.reshape(-1, where.shape[1]).astype(np.int64))
+            some = None if allowed is None else allowed[own]
+            given[own] = knapsacks(values, at.reshape(-1, where.shape[1]).astype(np.int64), some)
         return given
 
     def members(self, stage: int, group: Ints, n: Ints, g: Ints, where: Ints) -> Ints:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...support import Floats, Ints
 from ..allotting import Counts
+from ..chances import Allowed, Asked, restricted
 from .base import BatchPolicy
 
 
@@ -22,10 +23,20 @@ class SharesPolicy(BatchPolicy):
     def shares(self, stage: int, pulls: Counts, good: Counts) -> Floats:
         """Share of every arm, (E, K); rows add up to 1."""
 
+    def chances_many(
+        self, stage: int, asked: Asked, rng: np.random.Generator | None = None
+    ) -> Floats:
+        if stage >= self.problem.horizon:
+            return super().chances_many(stage, asked, rng)
+        return restricted(self.shares(stage, asked.pulls, asked.good), asked.allowed)
+
     def share_units(
-        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None
-    ) -> Ints:
+        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None,
+        allowed: Allowed | None = None,
+    ) -> Ints:  # fmt: skip
         shares = self.shares(stage, pulls, good)
+        if allowed is not None:
+            shares = restricted(shares, allowed)
         if not self.randomised or rng is None:
             return rounded(shares, self.problem.units)
         return np.asarray(rng.multinomial(self.problem.units, _proper(shares)), dtype=np.int64)

@@ -14,6 +14,7 @@ from ...problem import Problem
 from ...support import Ints
 from ..allotting import Counts
 from ..best_arm import ByChanceOfBest
+from ..chances import Allowed
 from .base import BatchPolicy, as_compared
 
 MOST_DRAWS = 4_000_000  # at a time
@@ -29,13 +30,16 @@ class BatchThompsonPolicy(ByChanceOfBest, BatchPolicy):
         return as_compared(self.problem)
 
     def share_units(
-        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None
-    ) -> Ints:
+        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None,
+        allowed: Allowed | None = None,
+    ) -> Ints:  # fmt: skip
         assert rng is not None
         given = np.zeros(pulls.shape, dtype=np.int64)
         rows = max(1, MOST_DRAWS // (self.problem.units * pulls.shape[1]))
         for first in range(0, len(pulls), rows):
             part = slice(first, first + rows)
             best = self.compared.draws(stage, pulls[part], good[part], self.problem.units, rng)
+            if allowed is not None:
+                best = np.where(allowed[part, None, :], best, -np.inf)
             np.add.at(given[part], (np.arange(len(best))[:, None], best.argmax(axis=2)), 1)
         return given

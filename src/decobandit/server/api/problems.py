@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ...policies import Policy, policy_class
-from ...problem import InvalidProblem, Problem, ProblemTable
+from ...designs.designing import POLICIES
+from ...policies import Policy, check_policies, policy_class
+from ...problem import Design, DesignedTable, InvalidProblem, Problem, ProblemTable
 from ...support import Naming, Place, dotted
 from ..middleware.limits import Limits
 
@@ -30,12 +31,34 @@ def most_stages(policy: str, limits: Limits, *, bound: bool | None) -> int:
     return limits.max_horizon if tabulates or bound else limits.max_light_horizon
 
 
-def checked_problem(
-    sent: ProblemTable, limits: Limits, where: Naming = in_body, *, most_stages: int | None = None
-) -> Problem:
+def checked_problem(sent: ProblemTable, limits: Limits) -> Problem:
     """The problem that was sent; a ValueError if it is invalid or too large."""
-    check_size(sent, limits, most_stages)
+    check_size(sent, limits)
     try:
         return sent.problem()
     except InvalidProblem as error:
-        raise ValueError(error.line(where)) from None
+        raise ValueError(error.line(in_body)) from None
+
+
+def checked_design(
+    sent: DesignedTable, limits: Limits, *, most_stages: int | None = None
+) -> tuple[Problem, Design | None]:
+    """The same with the design that was sent, where there is one."""
+    check_size(sent, limits, most_stages)
+    try:
+        return sent.designed()
+    except InvalidProblem as error:
+        raise ValueError(error.line(in_body)) from None
+
+
+def check_work(problem: Problem, design: Design, limits: Limits, where: Naming) -> None:
+    """A ValueError for a design that simulates for too long, before it begins."""
+    check_policies(design.policies, places=False)
+    pulls = problem.horizon * problem.pulls_per_stage
+    each = pulls * len(design.policies or POLICIES) * max(len(design.scenarios), 1)
+    most = limits.design_pulls // each
+    if design.draws > most:
+        raise ValueError(
+            f"{where(('design', 'draws'))}: {design.draws} is not allowed; must be at most {most} "
+            "on this server, so that it does not take too long; deco design takes more"
+        )

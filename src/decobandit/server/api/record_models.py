@@ -21,6 +21,12 @@ class Out(BaseModel):
     model_config = ConfigDict(from_attributes=True, extra="forbid")
 
 
+class OpenOut(Out):
+    """Base of responses with more keys than are listed, whose names follow from those."""
+
+    model_config = ConfigDict(from_attributes=True, extra="allow")
+
+
 def model_of(
     record: type[Any],
     name: str,
@@ -54,6 +60,7 @@ def attribute_texts(record: type[Any]) -> dict[str, str]:
     texts: dict[str, str] = {}
     for each in reversed(record.__mro__):  # a record may extend another
         _, _, section = inspect.cleandoc(each.__doc__ or "").partition("Attributes\n----------\n")
-        found = re.findall(r"^(\w+) : .*\n((?:    .*\n?)+)", section, flags=re.MULTILINE)
-        texts |= {name: " ".join(text.split()) for name, text in found}
+        found = re.findall(r"^(\w+(?:, \w+)*) : .*\n((?:    .*\n?)+)", section, re.MULTILINE)
+        for names, text in found:  # several may share one text
+            texts |= dict.fromkeys(names.split(", "), " ".join(text.split()))
     return texts

@@ -6,11 +6,12 @@ nothing is ever removed from a full one.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from ...designs.forecasts import PolicyForecast
+from ...designs.results import Characteristics
 from ...trials import (
     Allocation,
     ArmStatus,
@@ -29,7 +30,7 @@ from ...trials.deviations import Change, Correction, LateOutcome
 from ...trials.report import AuditState, TrialReport
 from ...trials.shares import ShareBlock
 from ..tokens import Token
-from .record_models import Out, attribute_texts, model_of
+from .record_models import OpenOut, Out, attribute_texts, model_of
 
 # -- errors and health --------------------------------------------------------------------------
 
@@ -269,6 +270,56 @@ class PlanOut(Out):
         description="Equal allocation is the last."
     )
     notes: list[str] = Field(description="What was left out, and why.")
+
+
+_Characteristics = model_of(
+    Characteristics,
+    "CharacteristicsOut",
+    base=OpenOut,
+    doc="Operating characteristics of a policy; where simulated, `x_se` is the error of `x`.",
+    without=("errors",),
+)
+
+
+class ScenarioOut(Out):
+    """A scenario, and what policies do there."""
+
+    name: str = Field(description="What the design calls it.")
+    truth: list[float] = Field(description="Success probability of every arm.")
+    null: bool = Field(description="No arm is better than control; without one: all are equal.")
+    policies: list[_Characteristics] = Field(  # type: ignore[valid-type]
+        description="In the order of the design."
+    )
+
+
+class CalibratedOut(Out):
+    """A threshold that was calibrated."""
+
+    policy: str = Field(description="Name of the policy.")
+    alpha: float = Field(description="Largest type I error that was allowed.")
+    what: str = Field(description="test.threshold, or stop.superiority.")
+    threshold: float = Field(description="The smallest that has no larger error.")
+    type_one_error: float = Field(description="The largest over the null scenarios.")
+    type_one_error_se: float = Field(description="Its standard error; 0 where exact.")
+    scenario: str = Field(description="Where it is largest.")
+    exact: bool = Field(description="Whether all states were followed.")
+
+
+class DesignOut(OpenOut):
+    """What policies do in the scenarios of a design, as `deco design --json` prints it."""
+
+    arms: list[str] = Field(description="Their names; lists by arm have this order.")
+    horizon: int = Field(description="Number of stages.")
+    pulls_per_stage: int = Field(description="Pulls of one stage.")
+    settings: dict[str, Any] = Field(description="The design, with what was left out filled in.")
+    ties: str = Field(description="How ties are broken.")
+    draws: int = Field(description="Trials that are simulated, where it is not exact.")
+    seed: int = Field(description="Of what is simulated.")
+    version: str = Field(description="Of decobandit.")
+    interrupted: bool = Field(description="Always false here.")
+    notes: list[str] = Field(description="What was left out, and why.")
+    calibration: list[CalibratedOut] = Field(description="Thresholds, where calibrated.")
+    scenarios: list[ScenarioOut] = Field(description="In the order of the design.")
 
 
 class TokensOut(Out):

@@ -1,7 +1,7 @@
 """The routes of the API: parse, call one function, render.
 
-Those of `allocations.py`, `batches.py`, `lifecycle.py`, `people.py` and `reports.py` are on the
-same router.
+Those of `allocations.py`, `batches.py`, `designs.py`, `lifecycle.py`, `people.py` and `reports.py`
+are on the same router.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..errors import ApiError
 from ..long_work import refusals
 from ..middleware.probes import Probe
 from ..new_trials import start_trial
-from . import allocations, batches, lifecycle, people, reports  # noqa: F401  # their routes
+from . import allocations, batches, designs, lifecycle, people, reports  # noqa: F401  # routes
 from . import responses as out
 from . import schemas as sent
 from .api_router import router
@@ -39,7 +39,7 @@ from .arguments import (
     masked,
 )
 from .list_parameters import AfterEvent, AfterTrial, Limit, PageOfMade, next_key
-from .problems import checked_problem, most_stages
+from .problems import checked_design, checked_problem, most_stages
 from .record_models import Out
 
 __all__ = ["router"]
@@ -84,7 +84,9 @@ async def trial_create(request: Request, _: Caller, body: sent.CreateIn) -> Out:
         check_policies([body.policy], places=False)
         limits = request.app.state.limits
         most = most_stages(body.policy, limits, bound=body.bound)
-        problem = await run_in_threadpool(checked_problem, body.problem, limits, most_stages=most)
+        problem, design = await run_in_threadpool(
+            checked_design, body.problem, limits, most_stages=most
+        )
         trial = await start_trial(
             request,
             problem,
@@ -94,6 +96,7 @@ async def trial_create(request: Request, _: Caller, body: sent.CreateIn) -> Out:
             tol=body.tol,
             ties=body.ties,
             bound=body.bound,
+            rules=None if design is None else design.rules,
             max_open=body.max_open,
             max_cancelled=body.max_cancelled,
         )
@@ -135,7 +138,7 @@ def trial_status(request: Request, caller: Caller, trial: Seen) -> Out:
     full = trial.status_at(ledger)
     if caller.blinded:
         return out.BlindStatus(
-            id=trial.id, name=trial.name, finished=full.finished, state=full.state,
+            id=trial.id, name=trial.name, finished=full.is_over, state=full.state,
             open=[masked(slot, trial) for slot in full.open],
         )  # fmt: skip
     stale = stale_ids(ledger.since, request.app.state.limits.stale_after)

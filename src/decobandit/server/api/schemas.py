@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from ...policies import COMPARED_POLICIES, DEFAULT_POLICY
-from ...problem import MAX_NAME, ProblemTable
+from ...problem import MAX_NAME, DesignedTable, ProblemTable
 from ...trials.batch_requests import MAX_COUNT
 from ...trials.limits import MAX_LIMIT
 from ...trials.requests import MAX_SUBJECT, MAX_TEXT
@@ -57,13 +57,19 @@ class ProblemIn(ProblemTable):
     """A problem, as problem files hold it."""
 
 
+class DesignedIn(DesignedTable):
+    """A problem and the design of its trial, as problem files hold them."""
+
+
 # -- requests -----------------------------------------------------------------------------------
 
 
 class CreateIn(In):
     """A new trial."""
 
-    problem: ProblemIn = Field(description="Arms, priors, rewards and horizon.")
+    problem: DesignedIn = Field(
+        description="Arms, priors, rewards and horizon; rules that the trial obeys: design."
+    )
     name: Name | None = Field(default=None, description="Unique; by default a random one.")
     policy: str = Field(default=DEFAULT_POLICY, max_length=40, description="Name of the policy.")
     seed: int | None = Field(default=None, ge=0, le=2**63 - 1, description="Of the draws.")
@@ -201,6 +207,26 @@ class PlanIn(In):
         max_length=8,
         description="Policies to compare with equal allocation.",
     )
+
+
+class DesignIn(In):
+    """A problem with a design."""
+
+    problem: DesignedIn = Field(
+        description="Arms, priors, rewards and horizon; rules, policies and scenarios: design."
+    )
+    calibrate: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="Find the smallest threshold whose type I error is at most this, and use it.",
+    )
+    ties: Ties = Field(default="least-pulled", description="How ties are broken.")
+    tol: float = Field(default=1e-4, ge=1e-6, le=0.1, description="Relative gap of the prices.")
+
+    def settings(self) -> dict[str, Any]:
+        """As `operating_characteristics` takes them."""
+        return {"calibrate_to": self.calibrate, "ties": self.ties, "tol": self.tol}
 
 
 class TokenIn(In):

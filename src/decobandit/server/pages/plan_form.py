@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ...designs.reporting import beside_equal
-from ...policies import DEFAULT_POLICY, canonical_name, check_policies, policy_names
+from ...policies import DEFAULT_POLICY, canonical_name, policy_names
 from ...problem import Design, DesignedTable, InvalidProblem, Problem, Rules
 from ...problem.problem_files import Format, parse_tree
-from ...support import Place, one_line
-from ..api.problems import check_size
+from ...support import Place, dotted, one_line
+from ..api.problems import check_size, check_work
 from ..middleware.limits import Limits
 from .rendering import Form
 
@@ -151,7 +151,10 @@ class Draft:
         problem, given = self._designed(limits)
         design = None if given is None else beside_equal(given)
         if design is not None:
-            _check_work(problem, design, limits)
+            try:
+                check_work(problem, design, limits, dotted)
+            except ValueError as error:
+                raise _bad_file(error) from None
         return problem, design
 
     def _designed(self, limits: Limits) -> tuple[Problem, Design | None]:
@@ -236,22 +239,6 @@ class Draft:
             case ("arms", int(position), *keys):
                 return f"{_COLUMNS.get(tuple(keys), 'arm')}-{self._named()[position][0]}"
         return _FIELDS[str(place[0])]
-
-
-def _check_work(problem: Problem, design: Design, limits: Limits) -> None:
-    """Refuse a design that simulates for too long, before it begins."""
-    pulls = problem.horizon * problem.pulls_per_stage
-    each = pulls * len(design.policies) * max(len(design.scenarios), 1)
-    most = limits.design_pulls // each
-    try:
-        check_policies(design.policies)
-        if design.draws > most:
-            raise ValueError(
-                f"design.draws: {design.draws} is not allowed; must be at most {most} on this "
-                "server, so that it does not take too long; deco design takes more"
-            )
-    except ValueError as error:
-        raise _bad_file(error) from None
 
 
 def _bad_file(error: ValueError) -> FormError:

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import Request
 
 from ...trials import Trial, TrialReport
-from ...trials.report_text import results, shares, state_of
+from ...trials.report_text import declared, results, shares, state_of
 
 
 def report_for(request: Request, trial: Trial, control: str = "") -> TrialReport:
@@ -21,7 +21,7 @@ def result_cards(report: TrialReport) -> dict[str, Any]:
     """What the template `result_cards.html.j2` needs."""
     return {
         "report": report,
-        "summary": state_of(report),
+        "summary": " ".join(filter(None, [state_of(report), declared(report)])),
         "results": results(report),
         "shares": shares(report),
     }

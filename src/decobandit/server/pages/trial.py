@@ -85,12 +85,13 @@ def run(
     start = (min(number, pages) - 1) * MAX_WAITING
     recent = [slot for slot in reversed(slots.values()) if slot.state == "told"][:LATEST_OUTCOMES]
     before = None if done not in slots else _shown_to(caller, slots[done], trial)
-    over = (full.finished or full.state != "running") and not caller.blinded
+    ended = full.finished or full.stopped is not None
+    over = (ended or full.state != "running") and not caller.blinded
     return page(
         request,
         "run.html.j2",
         trial=trial,
-        finished=full.finished,
+        finished=ended,
         state=full.state,
         now=current,
         numbers=numbers,

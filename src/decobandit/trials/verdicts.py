@@ -1,0 +1,57 @@
+"""What the rules of a trial have come to: stopped, arms dropped, arms declared at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..designs.endings import Endings
+from ..designs.final_tests import final_test
+from ..policies import RuledPolicy
+from .decider import Decider
+from .ledger import Ledger
+from .ruled_decisions import Looked, dropped_arms, looked
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What looks have come to."""
+
+    stopped: str | None = None  # why
+    dropped: tuple[str, ...] = ()
+
+
+def verdict_of(ledger: Ledger, decider: Decider) -> Verdict:
+    """What looks have come to so far."""
+    if decider.ruled is None:
+        return Verdict()
+    found = looked(decider.ruled, ledger)
+    return Verdict(found.stopped or None, dropped_arms(decider.ruled, found))
+
+
+def declared_arms(ledger: Ledger, decider: Decider) -> tuple[str, ...] | None:
+    """Arms that the test at the end declares, as in `designs`; None before the end."""
+    ruled = decider.ruled
+    if ruled is None:
+        return None
+    found = looked(ruled, ledger)
+    if sum(ledger.open) or not (ledger.finished or found.reason):
+        return None
+    if ruled.rules.final_test.kind == "conditional":  # follows all states: by tables of its own
+        ruled = RuledPolicy(ledger.settings.make_policy(), ruled.rules)
+    tested = final_test(ruled, ruled.rules.final_test, _ending(ledger, found))
+    names = [arm.name for arm in ledger.problem.arms]
+    return tuple(name for name, said in zip(names, tested.declared[0], strict=True) if said)
+
+
+def _ending(ledger: Ledger, found: Looked) -> Endings:
+    good = np.array([ledger.good])
+    return Endings(
+        pulls=good + np.array([ledger.bad]),
+        good=good,
+        allowed=found.allowed,
+        declared=found.declared,
+        reason=np.array([found.reason], np.int8),
+        weight=np.ones(1),
+    )
