@@ -5,6 +5,8 @@ import pytest
 from scipy.stats import nbinom, norm
 
 from decobandit.arm import ArmRows, arm_rows
+from decobandit.arm.kernels.rows import row_ahead, row_back
+from decobandit.arm.kinds.normal_rows import contracted_sd, loss
 from decobandit.problem import Binary, Classes, Counted, Kind, Measured
 
 KINDS: list[Kind] = [
@@ -14,39 +16,52 @@ KINDS: list[Kind] = [
 ]  # fmt: skip
 
 
-def row(rows: ArmRows, n: int) -> tuple[np.ndarray, np.ndarray, slice]:
-    """Chances and means of the successors of the states of row n, (states, successors)."""
+def chances(rows: ArmRows, n: int) -> tuple[np.ndarray, np.ndarray, slice]:
+    """Chances of the states of row n + 1 after a pull in each state of row n; their means."""
     own = slice(rows.start[n], rows.start[n + 1])
-    size, wide = own.stop - own.start, int(rows.width[n])
-    block = slice(rows.at[n], rows.at[n] + size * wide)
-    weights = rows.weights[block].reshape(size, wide)
-    if rows.links.size:
-        to = rows.links[block].reshape(size, wide)
-    else:
-        to = rows.first[own][:, None] + np.arange(wide)
-    assert to.min() >= 0
-    assert to.max() < rows.start[n + 2] - rows.start[n + 1]
-    return weights, rows.mean[rows.start[n + 1] + to], own
+    later = slice(rows.start[n + 1], rows.start[n + 2])
+    found = np.zeros((own.stop - own.start, later.stop - later.start))
+    start, _, width, *rest = rows.arrays
+    for k, law in enumerate(found):
+        mass = np.zeros(len(found))
+        mass[k] = 1.0
+        row_ahead(n, start, width, *rest, mass, law)
+    return found, rows.mean[later], own
+
+
+def expected(rows: ArmRows, n: int, after: np.ndarray, rise: float, fall: float) -> np.ndarray:
+    """E[after] one pull later, with lines of these slopes beyond the ends."""
+    start, _, width, *rest = rows.arrays
+    before = np.empty(rows.start[n + 1] - rows.start[n])
+    row_back(n, start, width, *rest, rows.up, rows.down, 0, before.size, rise, fall, after, before)
+    return before
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_chances_sum_to_one_and_keep_the_mean(kind: Kind) -> None:
-    rows = arm_rows(kind, 30)
+    rows = arm_rows(kind, 30, -1)
     for each in (rows, rows.lower):
         if each is None:
             continue
         scale = np.abs(each.mean).max()
-        for n in range(30):
-            weights, means, own = row(each, n)
-            np.testing.assert_allclose(weights.sum(axis=1), 1.0, atol=1e-11)
-            kept = (weights * means).sum(axis=1) + each.up[own] - each.down[own]
-            np.testing.assert_allclose(kept, each.mean[own], atol=1e-11 * scale)
+        for n in (0, 1, 2, 7, 19, 29):
+            weights, means, own = chances(each, n)
             assert weights.min() >= 0.0
+            np.testing.assert_allclose(weights.sum(axis=1), 1.0, atol=1e-11)
+            kept = expected(each, n, means, 1.0, -1.0)
+            np.testing.assert_allclose(kept, each.mean[own], atol=1e-11 * scale)
 
 
-def excess(weights: np.ndarray, means: np.ndarray, c: float) -> np.ndarray:
-    """E(X - c)^+ of the laws on a grid."""
-    return np.asarray((weights * np.maximum(means - c, 0.0)).sum(axis=1))
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_go_back_by_the_chances_that_masses_go_ahead_by(kind: Kind) -> None:
+    rng = np.random.default_rng(4)
+    rows = arm_rows(kind, 30, -2)
+    for each in (rows, rows.lower):
+        for n in (0, 1, 5, 29) if each is not None else ():
+            weights, means, _ = chances(each, n)
+            after = rng.normal(size=means.size)
+            found = expected(each, n, after, 0.0, 0.0)
+            np.testing.assert_allclose(found, weights @ after, atol=1e-11)
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if isinstance(k, Measured)])
@@ -54,8 +69,7 @@ def excess(weights: np.ndarray, means: np.ndarray, c: float) -> np.ndarray:
 def test_grids_of_normal_arms_lie_above_and_below_in_convex_order(kind: Measured, n: int) -> None:
     rows = arm_rows(kind, 30, -2)
     assert rows.lower is not None
-    spread, at, own = row(rows, n)
-    narrow, _, _ = row(rows.lower, n)
+    _, at, own = chances(rows, n)
     left = kind.noise_sd**2 / (kind.pulls_of_prior + n)
     sd = np.sqrt(left - kind.noise_sd**2 / (kind.pulls_of_prior + n + 1))
     mean = rows.mean[own]
@@ -63,9 +77,26 @@ def test_grids_of_normal_arms_lie_above_and_below_in_convex_order(kind: Measured
         z = (c - mean) / sd
         true = sd * (norm.pdf(z) - z * norm.sf(z))
         # beyond the ends a line of slope one, which is what the dual of slope one adds
-        above = excess(spread, at, c) + rows.up[own]
-        assert np.all(excess(narrow, at, c) <= true + 1e-13)
-        assert np.all(above >= true - 1e-13)
+        beyond = np.maximum(at - c, 0.0)
+        assert np.all(expected(rows.lower, n, beyond, 1.0, 0.0) <= true + 1e-13)
+        assert np.all(expected(rows, n, beyond, 1.0, 0.0) >= true - 1e-13)
+
+
+@pytest.mark.parametrize("spacing", [0.3, 0.45, 0.5, 0.7, 1.0, 2.0, 7.0])
+def test_contractions_lose_no_more_than_they_must(spacing: float) -> None:
+    """Half a per cent more spread, or a thousandth of the spacing, is no longer below."""
+    h, sd = 1.0, spacing
+    reach = int(np.ceil(7 * sd))
+    s = contracted_sd(h, sd, reach)
+
+    def worst(s: float) -> float:
+        edges = h * np.arange(reach + 2)
+        fine = np.linspace(0.0, edges[-1], 400 * (reach + 1) + 1)
+        chord = np.interp(fine, edges, loss(edges, s))
+        return float((chord - loss(fine, sd)).max())
+
+    assert worst(s) <= 1e-15
+    assert worst(1.005 * s + 1e-3) > 0.0
 
 
 @pytest.mark.parametrize("kind", [Counted(2.0, 1.0), Counted(0.4, 0.5)])
@@ -73,16 +104,16 @@ def test_grids_of_normal_arms_lie_above_and_below_in_convex_order(kind: Measured
 def test_grids_of_counts_lie_above_and_below_in_convex_order(kind: Counted, n: int) -> None:
     rows = arm_rows(kind, 12)
     assert rows.lower is not None
-    spread, at, own = row(rows, n)
-    narrow, _, _ = row(rows.lower, n)
+    _, at, own = chances(rows, n)
     weight, x = kind.rate + n, np.arange(3000)
     for k in (0, (own.stop - own.start) // 2, own.stop - own.start - 1):
-        chances = nbinom.pmf(x, kind.shape + k, weight / (weight + 1.0))
+        law = nbinom.pmf(x, kind.shape + k, weight / (weight + 1.0))
         means = (kind.shape + k + x) / (weight + 1.0)
         for c in np.linspace(0.0, rows.mean.max(), 37):
-            true = float(chances @ np.maximum(means - c, 0.0))
-            assert excess(narrow, at, c)[k] <= true + 1e-12
-            assert excess(spread, at, c)[k] + rows.up[own][k] >= true - 1e-12
+            true = float(law @ np.maximum(means - c, 0.0))
+            beyond = np.maximum(at - c, 0.0)
+            assert expected(rows.lower, n, beyond, 1.0, 0.0)[k] <= true + 1e-12
+            assert expected(rows, n, beyond, 1.0, 0.0)[k] >= true - 1e-12
 
 
 @pytest.mark.parametrize("kind", KINDS)

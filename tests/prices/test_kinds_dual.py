@@ -90,6 +90,14 @@ GRIDS = [
         ],
     ),
     Problem.uniform(arms=2, horizon=6, prior=Gamma(3, 0.01)),
+    Problem(
+        horizon=16,
+        arms=[
+            Arm(name="sharp", prior=Normal(0.2, 0.5), noise_sd=0.3),
+            Arm(name="dull", prior=Normal(0, 1), noise_sd=3),
+            Arm(name="seldom", prior=Gamma(0.5, 2)),
+        ],
+    ),
 ]
 
 

@@ -135,9 +135,9 @@ def solve(
     grid : int, optional
         Of problems with `repeat`: states of an arm after each number of pulls; 0 for all. By
         default all where they can be followed, else a grid. Normal arms and counts have a grid
-        always, of about 512 points unless more or fewer are asked for. Both bounds hold with a
-        grid, too, but their gap does not close however long the search: it ends when the prices
-        are the best for the grid, to `tol`.
+        always, of about 512 points, 1,024 beyond 200 pulls, unless more or fewer are asked for.
+        Both bounds hold with a grid, too, but their gap does not close however long the search: it
+        ends when the prices are the best for the grid, to `tol`.
     workers : int, optional
         Threads that share the work; all processors by default.
     progress : callable, optional

@@ -8,19 +8,24 @@ true one is bounded by flows of a market whose values are below: on a contractio
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from math import ceil, log2
 
 from ..arm import COARSEST, FINEST, POINTS, Grid, arm_rows, check_points, grid_of
-from ..problem import Problem, arms_of
+from ..problem import Problem, arms_of, thinned
 from ..support import Floats, refuse_over
 from .batch_market import BatchMarket, unit_market
 from .market import Market
 from .row_traders import row_market
-from .search import Search, minimise, start_prices
+from .search import Search, rounds, start_prices, stretch
 
 BYTES_PER_ROW_PAIR = 60.0  # slabs, rows of bands and scratch, per kind of arms and stage squared
 COARSE_TOLERANCE = 3e-4  # at which searches on coarser grids end
-COARSER = 2  # times that the first of them is coarser, each by a factor of 2
+COARSER = 3  # times that points are doubled from one of them to the next
+LONG = 200  # pulls beyond which usual grids have twice as many points: their errors add up
+COARSE_CALLS = 15  # of each: where points are few, ties keep rounds from an end
+FEWEST_STAGES = 25  # of the smallest problem that the search starts from
+FEWER_TOLERANCE = 1e-3  # at which searches on fewer stages end
 
 
 class Markets(ABC):
@@ -92,17 +97,34 @@ class _Kinds(Markets):
         return row_market(self.problem, refine=self._refine, below=True, workers=self.workers)
 
     def start(self, search: Search, most_calls: int) -> Floats:
-        """From coarser grids, where there are some."""
-        prices = None
-        coarser = range(max(self._refine - COARSER, COARSEST), self._refine)
-        for refine in coarser if self.points else ():
-            market = row_market(self.problem, refine=refine, workers=self.workers)
+        """From fewer stages and coarser grids, where there are some."""
+        found: tuple[int, Floats] | None = None
+        for problem, refine, tol in self._levels():
+            market = row_market(problem, refine=refine, workers=self.workers)
             level = Search(market, search.note, search.calls)
-            first = super().start(level, most_calls) if prices is None else prices
-            minimise(level, first, COARSE_TOLERANCE, most_calls)
+            regular = problem.horizon
+            if found is None:
+                first = start_prices(level, regular, most_calls)
+            else:
+                first = stretch(found[1], found[0], regular)
+            rounds(level, first, tol, min(most_calls, search.calls + COARSE_CALLS))
             search.calls_before += market.calls
-            prices = level.prices
-        return super().start(search, most_calls) if prices is None else prices
+            found = regular, level.prices
+        if found is None:
+            return super().start(search, most_calls)
+        return stretch(found[1], found[0], self.problem.horizon)
+
+    def _levels(self) -> Iterator[tuple[Problem, int, float]]:
+        """Problems, grids and tolerances of the searches before, each the start of the next."""
+        problem, own = self.problem, self._refine if self.points else COARSEST
+        if not problem.repeat and all(group.terminal is None for group in problem.groups):
+            sizes = [problem.horizon]
+            while sizes[-1] > FEWEST_STAGES:
+                sizes.append(sizes[-1] // 2)
+            for number in sizes[:0:-1]:
+                yield thinned(problem, number), COARSEST, FEWER_TOLERANCE
+        for refine in range(COARSEST, own, COARSER):
+            yield problem, refine, COARSE_TOLERANCE
 
 
 def markets_of(problem: Problem, grid: int | None, workers: int) -> Markets:
@@ -116,7 +138,7 @@ def markets_of(problem: Problem, grid: int | None, workers: int) -> Markets:
 def _refine_of(problem: Problem, grid: object) -> int:
     """How often the usual grid is halved for at least so many points to a row."""
     if grid is None or (grid == 0 and all(group.kind.finite for group in problem.groups)):
-        return 0
+        return int(problem.most_pulls > LONG)
     low, high = (round(POINTS * 2.0**level) for level in (COARSEST, FINEST))
     if isinstance(grid, bool) or not isinstance(grid, int) or not 1 <= grid <= high:
         raise ValueError(

@@ -58,7 +58,7 @@ class RowTrader(StageTables):
         if self._single:
             stage_worth(
                 *rows.arrays, rows.up, rows.down, stage, *rewards, self._slope, self.faint,
-                self._low, self._high, part, parts, after, worth,
+                self._low, self._high, part, parts, after, worth.reshape(-1),
             )  # fmt: skip
         else:
             stage_worths(

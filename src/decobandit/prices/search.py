@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..problem import Arms
+from ..problem import Arms, stages_kept
 from ..support import Floats
 from .batch_market import BatchMarket
 from .market import Flow, Market
@@ -170,8 +170,7 @@ def _mix(search: Search, flows: list[Flow], tol: float, most_calls: int) -> None
 
 def _coarse(market: Market, regular: int, stages: int) -> Market:
     """The market with its first `regular` stages thinned out to `stages`; later ones stay."""
-    kept = np.floor((np.arange(stages) + 0.5) * regular / stages).astype(int)
-    kept = np.concatenate([kept, np.arange(regular, market.stages)])
+    kept = np.concatenate([stages_kept(regular, stages), np.arange(regular, market.stages)])
     arms = market.arms
     slab = (kept.size + 1) * (kept.size + 2) // 2
     thinner = Arms(
@@ -181,7 +180,7 @@ def _coarse(market: Market, regular: int, stages: int) -> Market:
     return Market(thinner, market.pulls[kept], workers=market.workers)
 
 
-def _stretch(prices: Floats, regular: int, stages: int) -> Floats:
+def stretch(prices: Floats, regular: int, stages: int) -> Floats:
     """Prices over `regular` stages (and later ones) read at the same fraction of `stages`."""
     at = (np.arange(stages) + 0.5) / stages
     known = (np.arange(regular) + 0.5) / regular
@@ -239,5 +238,5 @@ def _coarse_prices(search: Search, market: Market, regular: int, most_calls: int
 
 def _stretched(found: list[tuple[int, Floats]], stages: int, top: float) -> Floats:
     """Prices for `stages` stages from the one or two coarser solutions before."""
-    tries = [_stretch(prices, size, stages) for size, prices in found[-2:]]
+    tries = [stretch(prices, size, stages) for size, prices in found[-2:]]
     return tries[0] if len(tries) == 1 else _extrapolate(tries[1], tries[0], top)

@@ -76,6 +76,8 @@ if TYPE_CHECKING:
     from .state import State as State
     from .state import arm_position as arm_position
     from .state import check_state as check_state
+    from .thinning import stages_kept as stages_kept
+    from .thinning import thinned as thinned
     from .tie_rules import DEFAULT_TIES as DEFAULT_TIES
     from .tie_rules import TIE_RULES as TIE_RULES
     from .tie_rules import TieRule as TieRule

@@ -5,7 +5,7 @@ Descriptions of fields are read in the documents of the API, too. Other descript
 """
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -68,6 +68,8 @@ class Reward(Frozen):
     Reward(good=(1.0, 0.9, 0.81), bad=0.0)
     """
 
+    per_stage: ClassVar[tuple[str, ...]] = ("good", "bad")  # fields with a number per stage
+
     good: PerStage = Field(default=1.0, description="Of a good outcome.")
     bad: PerStage = Field(default=0.0, description="Of a bad outcome.")
 
@@ -93,6 +95,8 @@ class Payoff(Frozen):
     >>> Payoff(values=[0, 1, 3]).factor
     1.0
     """
+
+    per_stage: ClassVar[tuple[str, ...]] = ("factor",)
 
     values: tuple[Number, ...] | None = Field(default=None, description="Of classes, one each.")
     factor: PerStage = Field(default=1.0, description="Of the value of an outcome.")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, model_validator
 
 from ..support import refuse
-from .arm_model import FLAT_PRIOR, Arm, ArmReward, Payoff, Prior, Reward, numbered
+from .arm_model import FLAT_PRIOR, Arm, ArmReward, Prior, Reward, numbered
 from .fields import MAX_ARMS, MAX_PULLS, ArmCount, Flag, NotNegative, PositiveNumber, StageCount
 from .groups import Group, group_of_arm, groups_of
 from .model_base import Frozen
@@ -274,8 +274,8 @@ def _check_unit(unit: int, pulls: int, repeat: bool) -> None:
 
 
 def _check_lengths(arm: Arm, position: int, horizon: int, most: int) -> None:
-    own = ("factor",) if isinstance(arm.reward, Payoff) else ("good", "bad")
-    for outcome, value in ((name, getattr(arm.reward, name)) for name in own):
+    for outcome in arm.reward.per_stage:
+        value = getattr(arm.reward, outcome)
         if isinstance(value, tuple) and len(value) != horizon:
             rule = f"must be one number, or a list of {horizon}: one per stage"
             refuse(rule, found=value, at=("arms", position, "reward", outcome))

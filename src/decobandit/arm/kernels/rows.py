@@ -3,47 +3,69 @@
     index_t(s) = base_t + factor_t mean(s) + E[V_{t+1}(s after a pull)] - V_{t+1}(s)
     V_t(s)     = V_{t+1}(s) + (index_t(s) - mu_t)^+
 
-Row n has the states after n pulls, at start[n] .. start[n+1] - 1. A state number k of row n has
-width[n] successors in row n + 1; their chances are weights[at[n] + k width[n] + j], j = 0, 1, ...
-They stand side by side from number first[s] on (`links` is empty), or at the numbers links[...],
-laid out as the weights are. An arm may take several units of pulls at a stage: what they are worth
-is found pull by pull, Q_t(s; a), and the slopes of its concave hull are the indices of units, as
-in `batches.py`.
+Row n has the states after n pulls, at start[n] .. start[n+1] - 1. Where a pull leads from the state
+number k of row n to states of row n + 1 is laid out in one of three ways.
+
+    links   width[n] successors at the numbers links[at[n] + k width[n] + j], j = 0, 1, ...; their
+            chances are the weights at the same places
+    first   no links: successors stand side by side from number first[s] on
+    law     neither: rows are lattices of 2 half + 1 points around one middle, and a pull moves by j
+            points with chance inner[|j|], |j| < reach, whatever k. What lies c points away or more,
+            c the reach or the end of the row, counts as c away: chance end[c] on either side.
+            inner, end and beyond have width[n] = reach + 1 entries each, one after the other from
+            weights[at[n]] on. `even`: both sides are cut where the nearer end is
+
+An arm may take several units of pulls at a stage: what they are worth is found pull by pull,
+Q_t(s; a), and the slopes of its concave hull are the indices of units, as in `batches.py`.
 
 Rows of a grid end where outcomes seldom lead. Beyond its ends V is at most a line with the largest
-slope that it can have: up[s] and down[s] are how far, in expectation, a pull leads beyond either
-end, and E[V] gains up[s] rise + down[s] fall, slopes of V_{t+1}. All are 0 where rows are exact.
+slope that it can have: up and down are how far, in expectation, a pull leads beyond either end, and
+E[V] gains up rise + down fall, slopes of V_{t+1}: up[s], down[s], or of a law beyond[c]. All are 0
+where rows are exact.
 """
 
 import numpy as np
 
 from ...support.kernels.compiled import compiled
 from .batches import demand, hull_slopes
-
-FAST = {"contract", "nsz", "reassoc"}
+from .laws import FAST, cuts, law_ahead, law_back, law_of, shift_of
 
 
 @compiled(fastmath=FAST)
-def row_back(n, start, width, at, weights, first, links, up, down, rise, fall, after, before):
-    """before (states of row n,) = E[after (states of row n + 1,)] one pull later."""
+def row_back(
+    n, start, width, at, weights, first, links, even, up, down, begin, stop, rise, fall, after,
+    before,
+):  # fmt: skip
+    """before[k] = E[after (states of row n + 1,)] one pull later; k = begin .. stop - 1."""
     low, wide = start[n], width[n]
-    for k in range(start[n + 1] - low):
-        s, begin = low + k, at[n] + k * wide
+    if links.shape[0] == 0 and first.shape[0] == 0:
+        inner, end, beyond = law_of(weights, at[n], wide)
+        law_back(
+            inner, end, beyond, wide - 1, even, shift_of(start, n), begin, stop, rise, fall, after,
+            before,
+        )  # fmt: skip
+        return
+    for k in range(begin, stop):
+        s, w = low + k, at[n] + k * wide
         total = up[s] * rise + down[s] * fall
         if links.shape[0] == 0:
             f = first[s]
             for j in range(wide):
-                total += weights[begin + j] * after[f + j]
+                total += weights[w + j] * after[f + j]
         else:
-            for j in range(begin, begin + wide):
+            for j in range(w, w + wide):
                 total += weights[j] * after[links[j]]
         before[k] = total
 
 
 @compiled
-def row_ahead(n, start, width, at, weights, first, links, mass, after):
+def row_ahead(n, start, width, at, weights, first, links, even, mass, after):
     """after (states of row n + 1,) += the masses (states of row n,) one pull later."""
     low, wide = start[n], width[n]
+    if links.shape[0] == 0 and first.shape[0] == 0:
+        inner, end, _ = law_of(weights, at[n], wide)
+        law_ahead(inner, end, wide - 1, even, shift_of(start, n), mass, after)
+        return
     for k in range(start[n + 1] - low):
         m = mass[k]
         if m == 0.0:
@@ -58,45 +80,83 @@ def row_ahead(n, start, width, at, weights, first, links, mass, after):
                 after[links[j]] += weights[j] * m
 
 
+@compiled
+def leads_to(n, k, start, width, at, weights, first, even, up, down):
+    """First and last number that a pull of state k of row n leads to; how far beyond the ends."""
+    wide, size = width[n], start[n + 2] - start[n + 1]
+    if first.shape[0] > 0:
+        s = start[n] + k
+        return first[s], first[s] + wide - 1, up[s], down[s]
+    c = k + shift_of(start, n)
+    below, above = cuts(c, size, wide - 1, even)
+    beyond = at[n] + 2 * wide
+    return c - below, c + above, weights[beyond + above], weights[beyond + below]
+
+
+@compiled
+def settled_below(n, rows, rise, fall, faint, low):
+    """States 0 .. a - 1 of row n have values 0, and so has all that a pull leads to. Returns a."""
+    known, unknown = 0, min(low[n], rows[0][n + 1] - rows[0][n]) + 1
+    while unknown - known > 1:
+        a = (known + unknown) // 2
+        if leads_to(n, a - 1, *rows)[1] < low[n + 1]:
+            known = a
+        else:
+            unknown = a
+    if known > 0:  # most lies above the last of these states, and below the first
+        above, below = leads_to(n, known - 1, *rows)[2], leads_to(n, 0, *rows)[3]
+        if above * rise + below * fall > faint:
+            return 0
+    return known
+
+
+@compiled
+def settled_above(n, rows, rise, fall, slope, faint, high):
+    """States b, b + 1, ... of row n are on the line, and so is all they lead to. Returns b."""
+    size = rows[0][n + 1] - rows[0][n]
+    unknown, known = max(high[n], -1), size
+    while known - unknown > 1:
+        b = (known + unknown) // 2
+        if leads_to(n, b, *rows)[0] > high[n + 1]:
+            known = b
+        else:
+            unknown = b
+    if known < size:
+        above, below = leads_to(n, size - 1, *rows)[2], leads_to(n, known, *rows)[3]
+        if (rise - slope) * above + (fall + slope) * below > faint:
+            return size
+    return known
+
+
 @compiled(fastmath=FAST)
 def stage_worth(
-    start, mean, width, at, weights, first, links, up, down, rows, base, factor, rise, fall,
+    start, mean, width, at, weights, first, links, even, up, down, rows, base, factor, rise, fall,
     slope, faint, low, high, part, parts, later, worth,
 ):  # fmt: skip
-    """worth[s, 0] = Q_t(s; 1) in rows 0 .. rows, where an arm is pulled once per stage at most.
+    """worth[s] = Q_t(s; 1) in rows 0 .. rows, where an arm is pulled once per stage at most.
 
     Outside low[n] .. high[n] values of row n are 0, or on the line of an arm that is pulled at
     every stage (`slope`: of V_{t+1}); where all that a pull leads to is, too, it is worth its
     reward and the value of the state. What that leaves out is no more than `faint`. Rows are shared
     among `parts` calls.
     """
+    laid_out = (start, width, at, weights, first, even, up, down)
     for n in range(part, rows + 1, parts):
-        begin, wide, size = start[n], width[n], start[n + 1] - start[n]
+        begin, size = start[n], start[n + 1] - start[n]
+        here, own = later[begin : begin + size], worth[begin : begin + size]
+        means = mean[begin : begin + size]
         a, b = 0, size
         if links.shape[0] == 0:
-            while a < min(size, low[n]) and first[begin + a] + wide <= low[n + 1]:
-                if up[begin + a] * rise + down[begin + a] * fall > faint:
-                    break
-                worth[begin + a, 0] = base + factor * mean[begin + a]
-                a += 1
-            while b - 1 > max(a - 1, high[n]) and first[begin + b - 1] > high[n + 1]:
-                s = begin + b - 1
-                if (rise - slope) * up[s] + (fall + slope) * down[s] > faint:
-                    break
-                worth[s, 0] = base + factor * mean[s] + later[s]
-                b -= 1
+            a = settled_below(n, laid_out, rise, fall, faint, low)
+            b = max(a, settled_above(n, laid_out, rise, fall, slope, faint, high))
+        for k in range(size):
+            own[k] = here[k]
         after = later[start[n + 1] : start[n + 2]]
-        for s in range(begin + a, begin + b):
-            w = at[n] + (s - begin) * wide
-            total = up[s] * rise + down[s] * fall
-            if links.shape[0] == 0:
-                f = first[s]
-                for j in range(wide):
-                    total += weights[w + j] * after[f + j]
-            else:
-                for j in range(w, w + wide):
-                    total += weights[j] * after[links[j]]
-            worth[s, 0] = base + factor * mean[s] + total
+        row_back(
+            n, start, width, at, weights, first, links, even, up, down, a, b, rise, fall, after, own
+        )
+        for k in range(size):
+            own[k] += base + factor * means[k]
 
 
 @compiled
@@ -127,7 +187,7 @@ def settle_rows(start, mean, rows, price, ground, slope, faint, worth, later, no
 
 @compiled
 def stage_worths(
-    start, mean, width, at, weights, first, links, up, down, units, unit, stage, base, factor,
+    start, mean, width, at, weights, first, links, even, up, down, units, unit, stage, base, factor,
     rise, fall, widest, part, parts, later, worth,
 ):  # fmt: skip
     """worth[s, a - 1] = Q_t(s; a), a = 1 .. units, in the states of a stage.
@@ -144,8 +204,10 @@ def stage_worths(
         for a in range(1, min(most, source) + 1):
             row = source - a
             row_back(
-                row, start, width, at, weights, first, links, up, down, rise, fall, after, before
-            )
+                row, start, width, at, weights, first, links, even, up, down, 0,
+                start[row + 1] - start[row], rise, fall,
+                after[: start[row + 2] - start[row + 1]], before,
+            )  # fmt: skip
             after, before = before, after
             low = start[row]
             for k in range(start[row + 1] - low):
@@ -172,8 +234,8 @@ def set_out(units, unit, states, later, worth, price, slack, part, mass, under_w
 
 @compiled
 def follow_stage(
-    start, mean, width, at, weights, first, links, units, unit, stage, base, factor, later, worth,
-    price, slack, part, mass, under_way,
+    start, mean, width, at, weights, first, links, even, units, unit, stage, base, factor, later,
+    worth, price, slack, part, mass, under_way,
 ):  # fmt: skip
     """Move masses over one stage, in place. Returns units spent and reward.
 
@@ -196,7 +258,7 @@ def follow_stage(
                     reward += moving[k] * (base + factor * mean[low + k])
             if some:
                 row_ahead(
-                    row, start, width, at, weights, first, links, moving,
+                    row, start, width, at, weights, first, links, even, moving,
                     under_way[left - 1, end : start[row + 2]],
                 )  # fmt: skip
                 moving[:] = 0.0

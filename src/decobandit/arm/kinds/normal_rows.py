@@ -15,22 +15,24 @@ is smaller in convex order than X. It is cut symmetrically where the row ends.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from ...problem import Measured
-from ...support import Cache, Floats, Ints, refuse_over
-from .rows import COARSEST, NONE, POINTS, ArmRows
+from ...support import Cache, Floats, refuse_over
+from .rows import COARSEST, NONE, NOWHERE, POINTS, ArmRows
 
 CELLS = POINTS * 2.0**COARSEST  # of the longest row, on the coarsest grid
 REACH = 4.5  # standard deviations of a row on either side of its middle
 STEP_REACH = 7.0  # of a pull
-BISECTIONS = 45
+MOST_LOST = 0.3  # of the variance by a contraction, in squares of the spacing
+TRIED, SECTIONS = 16, 4  # of contractions at once, and how often their range is narrowed
 KEPT = 16  # lattices
 
 
-def loss(c: Floats, sd: float) -> Floats:
+def loss(c: Floats, sd: float | Floats) -> Floats:
     """G(c) = E(X - c)^+ of X ~ N(0, sd^2)."""
     from scipy.special import ndtr  # late: scipy takes half a second to load
 
@@ -38,31 +40,43 @@ def loss(c: Floats, sd: float) -> Floats:
     return np.asarray(sd * (np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi) - z * ndtr(-z)))
 
 
-def chord_law(h: float, sd: float, most: int) -> tuple[Floats, Floats]:
-    """Chances of the points -most .. most; and of 0 .. most where the lattice ends there."""
-    G = loss(h * np.arange(-1.0, most + 2.0), sd)
-    inner = (G[:-2] - 2.0 * G[1:-1] + G[2:]) / h
-    return np.maximum(np.concatenate([inner[:0:-1], inner]), 0.0), (G[:-2] - G[1:-1]) / h
+def chord_law(h: float, sd: float, reach: int) -> Floats:
+    """Chances of the points 0 .. reach; of what lies there or beyond; and how far beyond."""
+    G = loss(h * np.arange(-1.0, reach + 2.0), sd)
+    inner = np.maximum((G[:-2] - 2.0 * G[1:-1] + G[2:]) / h, 0.0)
+    return np.concatenate([inner, (G[:-2] - G[1:-1]) / h, G[1:-1]])
 
 
-def contracted_sd(h: float, sd: float, most: int) -> float:
+def contracted_sd(h: float, sd: float, reach: int) -> float:
     """The largest s whose chord law is below N(0, sd^2) in convex order; 0 where there is none."""
     from scipy.special import ndtri
 
-    left = h * np.arange(most + 1)
-
-    def below(s: float) -> bool:
-        G = loss(np.append(left, left[-1] + h), s)
+    left = h * np.arange(reach + 1)
+    found, high = float(np.sqrt(max(sd**2 - MOST_LOST * h * h, 0.0))), sd
+    sure = found == 0.0
+    for _ in range(SECTIONS):
+        tried = np.linspace(found, high, TRIED + 1)[1:]
+        G = loss(np.append(left, left[-1] + h), tried[:, None])
         slope = np.diff(G) / h
         # the chord of a cell comes closest to the curve where the slopes agree
         at = np.clip(sd * ndtri(np.clip(1.0 + slope, 0.0, 1.0)), left, left + h)
-        return bool(np.all(G[:-1] + slope * (at - left) <= loss(at, sd)))
+        below = np.flatnonzero(np.all(G[:, :-1] + slope * (at - left) <= loss(at, sd), axis=1))
+        best = int(below[-1]) if below.size else -1
+        if best + 1 < TRIED:
+            high = float(tried[best + 1])
+        if best >= 0:
+            found, sure = float(tried[best]), True
+    return found if sure else 0.0
 
-    low, high = 0.0, sd
-    for _ in range(BISECTIONS):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if below(middle) else (low, middle)
-    return low
+
+def contracted_law(h: float, sd: float, reach: int) -> Floats:
+    """As `chord_law`, of the contraction: nothing lies beyond, what is cut is at the end."""
+    s = contracted_sd(h, sd, reach)
+    if s == 0.0:
+        return np.array([0.0, 0.5, 0.0])  # stays where it is
+    law = chord_law(h, s, reach)
+    law[2 * (reach + 1) :] = 0.0
+    return law
 
 
 def normal_rows(kind: Measured, rows: int, refine: int) -> ArmRows:
@@ -101,10 +115,9 @@ def _lattice(prior_sd: float, noise_sd: float, rows: int, refine: int) -> ArmRow
     half = (np.ceil(REACH * row_sd / h - 1e-9) * finer).astype(np.int64)
     reach = (np.maximum(np.ceil(STEP_REACH * step_sd / h), 1.0) * finer).astype(np.int64)
     h = h / finer
-    width = np.append(np.minimum(2 * reach[:-1], 2 * half[1:]) + 1, 1)
     sizes = 2 * half + 1
     refuse_over(
-        16.0 * float((sizes * width).sum()),
+        16.0 * float(sizes.sum()),
         f"a grid for {rows} pulls of a normal arm",
         "use fewer stages, or a coarser grid",
     )
@@ -113,56 +126,20 @@ def _lattice(prior_sd: float, noise_sd: float, rows: int, refine: int) -> ArmRow
         n = stats[..., 0].astype(np.int64)
         return np.asarray(stats[..., 1] / (of_prior + stats[..., 0]) / h + half[n])
 
-    first, weights, up, down = _linked(half, reach, width, h, step_sd, contract=False)
-    spread = ArmRows(
-        start=np.concatenate([[0], np.cumsum(sizes)]),
-        mean=h * np.concatenate([np.arange(-a, a + 1) for a in half]), width=width,
-        at=np.concatenate([[0], np.cumsum(sizes * width)])[:-1], weights=weights, first=first,
-        links=NONE, up=up, down=down, exact=False, locate=locate,
-    )  # fmt: skip
+    def with_laws(laws: Sequence[Floats], even: bool) -> ArmRows:
+        ends = np.cumsum([law.size for law in laws])
+        return ArmRows(
+            start=np.concatenate([[0], np.cumsum(sizes)]),
+            mean=h * np.concatenate([np.arange(-a, a + 1) for a in half]),
+            width=np.array([law.size // 3 for law in laws]),
+            at=np.concatenate([[0], ends])[:-1], weights=np.concatenate(laws), first=NONE,
+            links=NONE, up=NOWHERE, down=NOWHERE, exact=False, locate=locate, even=even,
+        )  # fmt: skip
+
+    spread = [chord_law(h, float(sd), int(r)) for sd, r in zip(step_sd, reach, strict=True)]
 
     def contract() -> ArmRows:
-        _, inner, _, _ = _linked(half, reach, width, h, step_sd, contract=True)
-        none = np.zeros(up.size)
-        return replace(spread, weights=inner, up=none, down=none)
+        pairs = zip(step_sd, reach, strict=True)
+        return with_laws([contracted_law(h, float(sd), int(r)) for sd, r in pairs], even=True)
 
-    return replace(spread, contract=contract)
-
-
-def _linked(
-    half: Ints, reach: Ints, width: Ints, h: float, step_sd: Floats, *, contract: bool
-) -> tuple[Ints, Floats, Floats, Floats]:
-    """First successors, weights, and what lies beyond either end, of all states."""
-    parts = [_row(half, reach, width, h, step_sd, n, contract) for n in range(half.size - 1)]
-    last = 2 * int(half[-1]) + 1
-    parts.append((np.zeros(last, np.int64), np.zeros(last), np.zeros(last), np.zeros(last)))
-    first, weights, up, down = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return first, weights, up, down
-
-
-def _row(
-    half: Ints, reach: Ints, width: Ints, h: float, step_sd: Floats, n: int, contract: bool
-) -> tuple[Ints, Floats, Floats, Floats]:
-    a, b, wide = int(half[n]), int(half[n + 1]), int(width[n])
-    most = a + b + 1
-    sd = float(step_sd[n])
-    own = np.arange(-a, a + 1)[:, None]
-    begin = np.clip(own - reach[n], -b, b - (wide - 1))
-    offset = begin + np.arange(wide) - own  # of the successors, in steps of the lattice
-    below, above = -offset[:, 0], offset[:, -1]
-    if not contract:
-        inner, end = chord_law(h, sd, most)
-        weights = inner[offset + most]
-        weights[:, 0], weights[:, -1] = end[below], end[above]
-        beyond = loss(h * np.arange(most + 1.0), sd)
-        return (begin + b)[:, 0], weights.ravel(), beyond[above], beyond[below]
-    none = np.zeros(own.size)
-    s = contracted_sd(h, sd, int(reach[n]))
-    if s == 0.0:
-        return (begin + b)[:, 0], (offset == 0).astype(float).ravel(), none, none
-    inner, end = chord_law(h, s, most)
-    cut = np.minimum(np.minimum(below, above), reach[n])[:, None]
-    away = np.abs(offset)
-    weights = np.where(away < cut, inner[offset + most], np.where(away == cut, end[away], 0.0))
-    weights[(cut == 0)[:, 0]] = offset[(cut == 0)[:, 0]] == 0
-    return (begin + b)[:, 0], weights.ravel(), none, none
+    return replace(with_laws(spread, even=False), contract=contract)

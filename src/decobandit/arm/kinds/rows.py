@@ -20,6 +20,7 @@ from ...support import Floats, Ints
 POINTS = 512  # of the longest rows of a grid, about, where nothing else is asked for
 COARSEST, FINEST = -3, 6  # how often grids may be halved; points of a grid are points of finer ones
 NONE = np.empty(0, dtype=np.int64)
+NOWHERE = np.empty(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +33,13 @@ class ArmRows:
     at: Ints  # (rows + 1,) where the weights of a row begin
     weights: Floats
     first: Ints  # (states,), or empty
-    links: Ints  # as the weights, or empty
-    up: Floats  # (states,)
-    down: Floats  # (states,)
+    links: Ints  # as the weights, or empty; both empty: a law for every row
+    up: Floats  # (states,), or empty where there are laws
+    down: Floats  # as up
     exact: bool
     locate: Callable[[Floats], Floats]  # statistics (..., width) -> number in the row, (...)
     contract: Callable[[], ArmRows] | None = None  # of a grid: its contraction
+    even: bool = False  # of laws: both sides are cut where the nearer end is
 
     @cached_property
     def lower(self) -> ArmRows | None:
@@ -62,8 +64,9 @@ class ArmRows:
         return int(np.diff(self.start).max())
 
     @property
-    def arrays(self) -> tuple[Floats | Ints, ...]:
+    def arrays(self) -> tuple[Floats | Ints | bool, ...]:
         """What kernels take, but for the ends of grids."""
         return (
             self.start, self.mean, self.width, self.at, self.weights, self.first, self.links,
+            self.even,
         )  # fmt: skip
