@@ -313,11 +313,15 @@ def test_a_problem_file_is_read_into_the_form(
         assert page.get_by_label("Reward of a bad outcome of arm 2").input_value() == "-1"
         assert page.get_by_label("Deployment").input_value() == "20"
         page.get_by_label("Prior bad outcomes of arm 2").fill("none")
+        page.locator("summary", has_text="Rules").click()
+        page.get_by_label("Burn-in").fill("many")
         page.keyboard.press("Enter")
-        beside = page.locator("#wrong-bad-2")
-        beside.wait_for()
-        assert beside.text_content() == "'none' is not a number"
-        assert beside.bounding_box()["height"] > 10  # to be seen
+        for name, said in (("bad-2", "'none' is not a number"),
+                           ("burn_in", "'many' is not a whole number")):  # fmt: skip
+            beside = page.locator(f"#wrong-{name}")
+            beside.wait_for()
+            assert beside.text_content() == said
+            assert beside.bounding_box()["height"] > 10  # to be seen
         assert fits(page)
         picture(page, f"plan-wrong-{'phone' if width < 600 else 'desktop'}-{scheme}")
 
@@ -333,6 +337,18 @@ def test_a_design_is_planned_and_reported(
         page.locator("summary", has_text="From a problem file").click()
         with page.expect_navigation():
             page.get_by_label("File", exact=True).set_input_files(tmp_path / "design.toml")
+        assert page.get_by_label("Superiority").input_value() == "0.97"
+        # an arm and a scenario more, and they go again: probabilities stay with their arms
+        page.get_by_role("button", name="Add an arm").click()
+        page.get_by_role("button", name="Add a scenario").click()
+        assert page.get_by_label("Success probability of arm 3 in scenario 3").count() == 1
+        assert fits(page)
+        picture(page, f"plan-rules-{at}")
+        page.get_by_role("button", name="Remove scenario 3").click()
+        page.get_by_role("button", name="Remove arm 3").click()
+        assert [field.input_value() for field in page.locator("[name=truth]").all()] == [
+            "0.3", "0.3", "0.3", "0.7",
+        ]  # fmt: skip
         with page.expect_navigation():
             page.locator("button.main", has_text="Compute the forecast").click()
         assert page.locator("h2", has_text="Scenario works").is_visible()

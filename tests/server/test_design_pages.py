@@ -1,19 +1,21 @@
 """A problem file with a design on the plan page: operating characteristics, and the report."""
 
 import hashlib
+import html
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from decobandit import operating_characteristics
+from decobandit import Design, operating_characteristics
 from decobandit.problem import designed_from_dict
 from decobandit.problem.problem_files import parse_tree
 from decobandit.trials import open_trial
 from helpers.design_pages import FILE
-from helpers.page_browser import Browser, Page
+from helpers.page_browser import Browser, Elements, Page
 from helpers.web_client import Site
 
 FORM = {"name": "planned", "horizon": "8", "pulls": "1", "policy": "thompson"}
@@ -62,7 +64,10 @@ def test_a_file_without_scenarios_is_planned_but_has_no_report(site: Site) -> No
     rules = FILE.partition("[[design.scenarios]]")[0]
     for text, line in (
         (rules, "design.scenarios: required key is missing"),
-        (rules.partition("[design]")[0], "a report needs a problem file with a table design"),
+        (
+            rules.partition("[design]")[0],
+            "a report needs rules or scenarios, here or in a problem file",
+        ),
     ):
         plan, report = send(site, "/plan", text), send(site, "/plan/report", text)
         assert (plan.status_code, report.status_code) == (200, 422)
@@ -98,12 +103,127 @@ def test_a_report_that_takes_too_long_is_refused_with_the_reason(site: Site) -> 
     assert "it takes longer than 0.01 seconds" in found.text
 
 
-def test_the_design_stays_when_the_form_is_filled_in_from_the_file(site: Site) -> None:
-    data = FORM | {"file": FILE, "load": "1"}
-    loaded = Browser(site, "admin").post("/plan", data=data).text
-    assert 'name="horizon" value="12"' in loaded
-    assert "[[design.scenarios]]" in loaded
-    assert "The problem is that of this file" in loaded
+@pytest.mark.parametrize("more", ["", "\nseed = 7"])
+def test_rules_and_scenarios_of_a_file_fill_in_the_form(site: Site, more: str) -> None:
+    text = FILE.replace("draws = 300", f"draws = 300{more}")
+    loaded = Browser(site, "admin").post("/plan", data=FORM | {"file": text, "load": "1"}).text
+    for field in ('name="horizon" value="12"', 'name="burn_in" value="2"',
+                  'name="superiority" value="0.97"', 'name="scenario" value="works"'):  # fmt: skip
+        assert field in loaded
+    # the form has no field for a seed: then the file stays, and counts
+    assert ("The problem and its rules are those of this file" in loaded) == bool(more)
+    assert ("[[design.scenarios]]" in loaded) == bool(more)
+    found = Browser(site, "viewer").post("/plan", data=typed(loaded))
+    problem, design = designed_from_dict(parse_tree(text, "toml"))
+    assert design is not None
+    shown = found.text.partition('<code id="toml">')[2].partition("</code>")[0]
+    again = designed_from_dict(parse_tree(html.unescape(shown), "toml"))
+    both = design.model_copy(update={"policies": ("thompson", "equal")})
+    assert again == (problem, design if more else both)
+
+
+def typed(page: str) -> dict[str, list[str]]:
+    """What a browser would send of the first form of a page."""
+    data: dict[str, list[str]] = {"policy": ["thompson"]}
+    for tag, attributes in Elements(page).found:
+        if tag == "input" and attributes.get("type") not in ("file", "hidden"):
+            data.setdefault(str(attributes["name"]), []).append(str(attributes["value"]))
+    text = page.partition('id="problem-text"')[2].partition(">")[2].partition("</textarea>")[0]
+    return data | {"file": [html.unescape(text)]}
+
+
+RULED = FORM | {
+    "horizon": "30", "policy": "greedy",
+    "arm": ["control", "", "new"], "good": ["3", "1", "1"], "bad": ["7", "1", "1"],
+    "control": "control", "burn_in": "2", "floor": "0.1", "control_share": "0.4", "delay": "1",
+    "looks_first": "10", "looks_every": "5", "superiority": "0.99", "inferiority": "0.01",
+    "futility": "0.02", "test": "fisher", "level": "0.05", "draws": "200", "question": "Better?",
+    "compare": "thompson", "scenario": ["null", "", "works"],
+    "truth": ["0.3", "", "0.3", "", "", "", "0.3", "0.9", "0.6"],
+}  # fmt: skip
+
+
+def test_rules_and_scenarios_that_are_typed_are_the_design(site: Site) -> None:
+    browser = Browser(site, "admin")
+    found = browser.post("/plan", data=RULED)
+    assert found.status_code == 200
+    text = html.unescape(found.text.partition('<code id="toml">')[2].partition("</code>")[0])
+    problem, design = designed_from_dict(parse_tree(text, "toml"))
+    assert design == Design(
+        control="control", burn_in=2, floor=0.1, control_share=0.4, delay=1,
+        looks={"first": 10, "every": 5},
+        stop={"superiority": 0.99, "inferiority": 0.01, "futility": 0.02},
+        test={"kind": "fisher", "alpha": 0.05}, policies=("greedy", "thompson", "equal"),
+        draws=200, question="Better?",
+        # the row without a name is left out, and so is the arm without one
+        scenarios=[
+            {"name": "null", "truth": (0.3, 0.3)}, {"name": "works", "truth": (0.3, 0.6)},
+        ],
+    )  # fmt: skip
+    expected = operating_characteristics(problem, design)
+    for scenario in expected.scenarios:
+        shown = good_outcomes(found.text, scenario.name)
+        means = {one.policy: f"{one.good:.2f}" for one in scenario.policies}
+        assert {name: text.partition(" ±")[0] for name, text in shown.items()} == means
+    report = browser.post("/plan/report", data=RULED)
+    assert html.unescape(report.text).count(text.strip()) == 1
+    assert browser.post("/trials", data=RULED).status_code == 303
+    assert open_trial("planned", db=site.store).settings.rules == design.rules
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"control": "old"}, {"control": '"old" is not allowed; must be the name of an arm'}),
+        ({"burn_in": "few"}, {"burn_in": "'few' is not a whole number"}),
+        ({"burn_in": "16"}, {"burn_in": "16 is not allowed; must be at most 15: 30 pulls, 2 arms"}),
+        ({"floor": "2"}, {"floor": "2 is not allowed; must be a number from 0 to 1"}),
+        ({"looks_first": ""}, {"looks_first": "required: fill it in"}),
+        ({"superiority": "1"}, {"superiority": "1 is not allowed; must be a number above 0 and "
+                                "below 1"}),
+        ({"test": ""}, {"level": "choose a final test that it belongs to"}),
+        ({"test": "posterior", "level": "3"}, {"level": "3 is not allowed; must be a number above "
+                                               "0 and below 1"}),
+        ({"level": "x", "draws": "0.5"}, {"level": "'x' is not a number",
+                                          "draws": "'0.5' is not a whole number"}),
+        ({"compare": "tomson"}, {"compare": "no policy is called 'tomson'"}),
+        ({"compare": "os:system"}, {"compare": "no policy is called 'os:system'"}),
+        ({"draws": "9999999"}, {"draws": "9999999 is not allowed; must be at most 555555"}),
+        ({"truth": ["0.3", "", "", "", "", "", "0.3", "0.9", "7"]}, {"truth-1-3": "give a number"}),
+        ({"truth": ["0.3", "", "0.3", "", "", "", "0.3", "0.9", "7"]},
+         {"truth-3-3": "7 is not allowed; must be a number from 0 to 1"}),
+        ({"scenario": ["works", "", "works"]}, {"scenario-3": '"works" is not allowed; must '
+                                                "differ from other scenarios"}),
+    ],
+)  # fmt: skip
+def test_mistakes_of_rules_are_said_beside_their_fields(
+    site: Site, change: dict[str, Any], said: dict[str, str]
+) -> None:
+    found = Browser(site, "admin").post("/plan", data=RULED | change)
+    assert found.status_code == 422
+    spans = re.findall(r'<span class="wrong" id="wrong-([^"]+)">(.*?)</span>', found.text)
+    shown = {name: html.unescape(text).lower() for name, text in spans}
+    assert shown.keys() == said.keys()
+    for name, text in said.items():
+        assert shown[name].startswith(text.lower())
+        described = f'aria-invalid="true" aria-describedby="wrong-{name}"'
+        assert found.text.count(described) == 1
+    assert "design." not in found.text  # nor does it speak in keys of files
+
+
+def test_a_scenario_can_be_added_without_a_script(site: Site) -> None:
+    found = Browser(site, "viewer").post("/plan", data=RULED | {"add_scenario": "1"})
+    assert (found.text.count('name="scenario"'), found.text.count('name="truth"')) == (4, 12)
+    found = Browser(site, "viewer").post("/plan", data=RULED | {"add": "2"})
+    assert (found.text.count('name="arm"'), found.text.count('name="truth"')) == (5, 15)
+    assert re.findall(r'name="truth" value="([^"]*)"', found.text)[10:13] == ["0.3", "0.9", "0.6"]
+
+
+def test_without_rules_a_trial_has_none(site: Site) -> None:
+    kept = (*FORM, "arm", "good", "bad", "draws", "scenario", "truth")
+    data = {name: value for name, value in RULED.items() if name in kept}
+    assert Browser(site, "admin").post("/trials", data=data).status_code == 303
+    assert open_trial("planned", db=site.store).settings.rules is None
 
 
 def test_a_trial_that_is_started_from_a_design_obeys_its_rules(site: Site) -> None:

@@ -186,7 +186,7 @@ def test_a_problem_file_fills_in_the_form_or_is_the_problem(
 ) -> None:
     browser = Browser(site, "admin")
     loaded = browser.post("/plan", data=PLAN | {"file": text, "load": "1"}).text
-    assert ("The problem is that of this file" in loaded) == stays
+    assert ("The problem and its rules are those of this file" in loaded) == stays
     assert ('value="dose-2"' in loaded) != stays
     data: dict[str, list[str]] = {}
     for tag, attributes in Elements(loaded).found:

@@ -69,7 +69,8 @@ def state_of(report: TrialReport) -> str:
     told = f"{report.told} of {report.slots} outcomes are recorded"
     if report.finished:
         return f"The trial is complete: {told}."
-    pending = f", {report.pending} are pending" if report.pending else ""
+    waiting = f"{report.pending} {'is' if report.pending == 1 else 'are'} pending"
+    pending = f", {waiting}" if report.pending else ""
     if report.stopped is not None:
         return f"The trial was stopped by its rules ({report.stopped}): {told}{pending}."
     return f"The trial is {report.state}: {told}{pending}."

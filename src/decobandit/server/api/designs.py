@@ -9,6 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from ...designs import operating_characteristics
 from ...designs.reporting import beside_equal, study_design
 from ...figures.design_report import study_page
+from ...policies import check_policies
 from ...problem import Design, Problem
 from ...problem.problem_files import format_problem
 from ..auth import Caller, allow
@@ -28,6 +29,7 @@ def _designed(request: Request, body: sent.DesignIn) -> tuple[Problem, Design]:
     problem, design = checked_design(body.problem, limits)
     if design is None:
         raise ValueError(f"{in_body(('design',))}: required key is missing")
+    check_policies(design.policies, places=False)
     check_work(problem, design, limits, in_body)
     return problem, design
 

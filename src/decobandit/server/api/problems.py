@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...designs.designing import POLICIES
-from ...policies import Policy, check_policies, policy_class
+from ...policies import Policy, policy_class
 from ...problem import Design, DesignedTable, InvalidProblem, Problem, ProblemTable
 from ...support import Naming, Place, dotted
 from ..middleware.limits import Limits
@@ -53,7 +53,6 @@ def checked_design(
 
 def check_work(problem: Problem, design: Design, limits: Limits, where: Naming) -> None:
     """A ValueError for a design that simulates for too long, before it begins."""
-    check_policies(design.policies, places=False)
     pulls = problem.horizon * problem.pulls_per_stage
     each = pulls * len(design.policies or POLICIES) * max(len(design.scenarios), 1)
     most = limits.design_pulls // each

@@ -30,6 +30,7 @@ from ..errors import ApiError, trial_error
 from ..long_work import refusals
 from ..middleware.security_headers import INLINE_STYLES
 from ..new_trials import start_trial
+from .design_form import ALLOCATION, PLANNING, STOPPING, TESTS
 from .plan_form import LABELS, Draft, FormError
 from .rendering import PageRoute, Sent, go, page
 
@@ -48,7 +49,7 @@ def show(request: Request) -> Response:
 async def expect(request: Request, form: Sent) -> Response:
     """The forecast of a form."""
     draft, state = Draft.of(form), request.app.state
-    if form.one("add"):
+    if form.one("add") or form.one("add_scenario"):
         return _page(request, draft)
     try:
         if form.one("load"):
@@ -79,10 +80,10 @@ async def report(request: Request, form: Sent) -> Response:
         problem, design = await run_in_threadpool(draft.designed, state.limits)
         with refusals():
             if design is None:
-                raise ValueError("a report needs a problem file with a table design")
+                raise ValueError("a report needs rules or scenarios, here or in a problem file")
             study = await state.long_work.run(request, "plan", study_design, problem, design)
-            lines = "".join(f"{line}\n" for line in draft.file.splitlines())  # forms send CRLF
-            text = await run_in_threadpool(study_page, study, f"trial.{draft.format}", lines)
+            file = draft.design_file(problem, design)
+            text = await run_in_threadpool(study_page, study, f"trial.{draft.format}", file)
     except FormError as error:
         return _page(request, draft, wrong=str(error), fields=error.fields, status=422)
     except ApiError as error:
@@ -149,20 +150,23 @@ def _page(
             "best_kind": MEANINGS[found.best_bound.kind],
             "missing": canonical_name(draft.policy) not in [one.policy for one in found.policies],
             "fields": draft.fields(),
-            "ruled": design is not None,
+            "ruled": design is not None and design.rules != Rules(),
+            "designed": design is not None,
             "copies": _copies(found.problem, draft, design),
         }
     parts = [] if result is None else characteristics(result)
     return page(
         request, "plan.html.j2", status, draft=draft, policies=policy_names(), plan=found,
-        wrong=wrong, labels=LABELS, wrong_fields=fields or {}, characteristics=parts, **values,
+        wrong=wrong, labels=LABELS, wrong_fields=fields or {}, characteristics=parts,
+        allocation=ALLOCATION, stopping=STOPPING, planning=PLANNING, tests=TESTS, **values,
     )  # fmt: skip
 
 
 def _copies(problem: Problem, draft: Draft, design: Design | None) -> list[tuple[str, str, str]]:
     """Texts that say the same: title, id, text. Rules are in the file alone."""
     if design is not None:
-        return [(f"Problem file ({draft.format.upper()})", draft.format, draft.file)]
+        text = draft.design_file(problem, design)
+        return [(f"Problem file ({draft.format.upper()})", draft.format, text)]
     code = as_python(problem, draft.policy, draft.name)
     return [("Problem file (TOML)", "toml", as_toml(problem)), ("Python", "python", code)]
 

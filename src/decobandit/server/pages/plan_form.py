@@ -2,25 +2,27 @@
 
 Fields are called as the form calls them: `horizon`, `pulls`, `deploy`, `policy`, `file`, and for
 the arm of row 2 `arm-2`, `good-2`, `bad-2`, `reward_good-2`, `reward_bad-2`. Rows are counted from
-1.
+1. Rules and scenarios: `design_form.py`.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from ...designs.reporting import beside_equal
-from ...policies import DEFAULT_POLICY, canonical_name, policy_names
+from ...policies import DEFAULT_POLICY, canonical_name, check_policies, policy_names
 from ...problem import Design, DesignedTable, InvalidProblem, Problem, Rules
-from ...problem.problem_files import Format, parse_tree
+from ...problem.problem_files import Format, format_problem, parse_tree
 from ...support import Place, dotted, one_line
 from ..api.problems import check_size, check_work
 from ..middleware.limits import Limits
+from .design_form import BY_NAME, DesignDraft, label_of, number
 from .rendering import Form
 
+MOST_ARMS = 12  # with scenarios, that the form has fields for
 # what the form calls the fields of a problem
 LABELS = {
     "horizon": "Horizon (stages)",
@@ -68,11 +70,13 @@ class Draft:
     deploy: str
     file: str
     rows: tuple[Row, ...]
+    design: DesignDraft
 
     @classmethod
     def fresh(cls) -> Draft:
         rows = (Row("A"), Row("B"), Row())
-        return cls(_new_name(), "50", "1", DEFAULT_POLICY, "0", "", rows)
+        design = DesignDraft().padded(len(rows))
+        return cls(_new_name(), "50", "1", DEFAULT_POLICY, "0", "", rows, design)
 
     @classmethod
     def of(cls, form: Form) -> Draft:
@@ -93,16 +97,18 @@ class Draft:
             deploy=form.one("deploy", "0"),
             file=form.one("file").strip(),
             rows=rows + more,
+            design=DesignDraft.of(form, len(rows)).padded(len(rows + more)),
         )
 
     def fields(self) -> list[tuple[str, str]]:
         """Names and values of the fields, for a hidden form."""
-        single = [(key, str(value)) for key, value in asdict(self).items() if key != "rows"]
+        typed = {each.name: getattr(self, each.name) for each in fields(self)}
+        single = [(key, value) for key, value in typed.items() if isinstance(value, str)]
         called = {"name": "arm"}
         arms = [
             (called.get(key, key), value) for row in self.rows for key, value in asdict(row).items()
         ]
-        return single + arms
+        return single + arms + self.design.fields()
 
     @property
     def format(self) -> Format:
@@ -127,35 +133,62 @@ class Draft:
             for arm in problem.arms
         )  # fmt: skip
         deploy = "0" if problem.terminal is None else f"{problem.terminal.deploy:.15g}"
+        first, *others = _policies(design, self.policy)
+        typed = DesignDraft() if design is None else DesignDraft.from_design(design, others)
         filled = replace(
             self, horizon=str(problem.horizon), pulls=str(problem.pulls_per_stage), deploy=deploy,
-            rows=rows, file="",
+            rows=rows, file="", policy=first, design=typed.padded(len(rows)),
         )  # fmt: skip
         try:
-            if filled._table().problem() != problem:
-                return self
-            return filled if design is None else replace(filled, file=self.file)
+            again, own = filled._table().designed()
         except ValueError:  # rewards by stage, tables, batches
             return self
+        if again != problem:
+            return self
+        said = None if design is None else _with_policies(design, [first, *others])
+        few = len(rows) <= MOST_ARMS or design is None or not design.scenarios
+        return filled if few and own == said else replace(filled, file=self.file)
 
     def ruled(self, limits: Limits) -> tuple[Problem, Rules | None]:
-        """The problem, and the rules of a trial where the file has a design.
+        """The problem, and the rules of a trial where there are some.
 
         A `FormError` says what is wrong, with the labels of the form.
         """
         problem, design = self._designed(limits)
-        return problem, None if design is None else design.rules
+        rules = None if design is None else design.rules
+        return problem, None if rules == Rules() else rules
 
     def designed(self, limits: Limits) -> tuple[Problem, Design | None]:
-        """The problem, and where a file has one, its design with equal allocation."""
+        """The problem, and where there is one, its design with the chosen policy and equal."""
         problem, given = self._designed(limits)
-        design = None if given is None else beside_equal(given)
-        if design is not None:
-            try:
-                check_work(problem, design, limits, dotted)
-            except ValueError as error:
+        if given is None:
+            return problem, None
+        chosen = dict.fromkeys([canonical_name(self.policy), *given.policies])
+        design = beside_equal(_with_policies(given, list(chosen)))
+        try:
+            field = "compare"
+            check_policies(design.policies, places=False)
+            field = "draws"
+            check_work(problem, design, limits, self._named_place)
+        except ValueError as error:
+            if self.file:
                 raise _bad_file(error) from None
+            said = str(error).removeprefix(f"{label_of(field)}: ")
+            raise FormError(f"{label_of(field)}: {said}", {field: said}) from None
         return problem, design
+
+    def design_file(self, problem: Problem, design: Design) -> str:
+        """A problem file with the design: the one that was given, where it has these policies."""
+        try:
+            _, given = self._table_of_file().designed() if self.file else (problem, None)
+        except InvalidProblem:
+            given = None
+        if given is not None and beside_equal(given).policies == design.policies:
+            return "".join(f"{line}\n" for line in self.file.splitlines())  # forms send CRLF
+        return format_problem(problem, design, format=self.format)
+
+    def _named_place(self, place: Place) -> str:
+        return dotted(place) if self.file else self._label(place)
 
     def _designed(self, limits: Limits) -> tuple[Problem, Design | None]:
         table = self._table_of_file() if self.file else self._table()
@@ -181,34 +214,27 @@ class Draft:
 
     def _table(self) -> DesignedTable:
         wrong: dict[str, str] = {}
-
-        def number(key: str, text: str, *, whole: bool = False) -> float:
-            try:
-                value = int(text.strip()) if whole else float(text.strip())
-                return int(value) if value == int(value) else value  # messages show 2, not 2.0
-            except (ValueError, OverflowError):
-                wrong[key] = f"{text[:40]!r} is not a {'whole number' if whole else 'number'}"
-                return 0
-
         arms = [
             {
                 "name": row.name.strip(),
                 "prior": {
-                    "good": number(f"good-{i}", row.good),
-                    "bad": number(f"bad-{i}", row.bad),
+                    "good": number(f"good-{i}", row.good, wrong),
+                    "bad": number(f"bad-{i}", row.bad, wrong),
                 },
                 "reward": {
-                    "good": number(f"reward_good-{i}", row.reward_good),
-                    "bad": number(f"reward_bad-{i}", row.reward_bad),
+                    "good": number(f"reward_good-{i}", row.reward_good, wrong),
+                    "bad": number(f"reward_bad-{i}", row.reward_bad, wrong),
                 },
             }
             for i, row in self._named()
         ]
+        design = self.design.tree(canonical_name(self.policy), self._arm_rows(), wrong)
         tree: dict[str, Any] = {
-            "horizon": number("horizon", self.horizon, whole=True),
-            "pulls_per_stage": number("pulls", self.pulls, whole=True),
+            "horizon": number("horizon", self.horizon, wrong, whole=True),
+            "pulls_per_stage": number("pulls", self.pulls, wrong, whole=True),
             "arms": arms,
-            "terminal": {"deploy": number("deploy", self.deploy)},
+            "terminal": {"deploy": number("deploy", self.deploy, wrong)},
+            **({"design": design} if design else {}),
         }
         if wrong:
             key = next(iter(sorted(wrong, key=lambda each: "-" in each)))
@@ -221,24 +247,36 @@ class Draft:
     def _named(self) -> list[tuple[int, Row]]:
         return [(i, row) for i, row in enumerate(self.rows, 1) if row.name.strip()]
 
+    def _arm_rows(self) -> list[int]:
+        return [i for i, _ in self._named()]
+
     def _refused(self, error: InvalidProblem) -> FormError:
         said: dict[str, str] = {}
         for detail in error.errors():
-            field = self._field(detail["loc"])
-            said.setdefault(field, one_line([detail], where=lambda place: ""))
-        return FormError(error.line(self._label), said)
+            text = _in_words(one_line([detail], where=lambda _: ""))
+            said.setdefault(self._field(detail["loc"]), text)
+        return FormError(_in_words(error.line(self._label)), said)
 
     def _label(self, place: Place) -> str:
         match place:
             case ("arms", int(position), *keys):
                 return ", ".join([f"Arm {self._named()[position][0]}", *map(str, keys)])
+            case ("design", *keys):
+                return label_of(self.design.field_of(tuple(keys), self._arm_rows()))
         return LABELS[str(place[0])]
 
     def _field(self, place: Place) -> str:
         match place:
             case ("arms", int(position), *keys):
                 return f"{_COLUMNS.get(tuple(keys), 'arm')}-{self._named()[position][0]}"
+            case ("design", *keys):
+                return self.design.field_of(tuple(keys), self._arm_rows())
         return _FIELDS[str(place[0])]
+
+
+def _in_words(line: str) -> str:
+    """A form has fields, not keys."""
+    return line.replace("required key is missing", "required: fill it in")
 
 
 def _bad_file(error: ValueError) -> FormError:
@@ -249,10 +287,22 @@ def _bad_file(error: ValueError) -> FormError:
 def _label_of(field: str) -> str:
     """What the form calls a field in a sentence."""
     column, _, row = field.partition("-")
+    if column in BY_NAME or column in ("scenario", "truth"):
+        return label_of(field)
     if row:
         keys = next(keys for keys, name in _COLUMNS.items() if name == column)
         return ", ".join([f"Arm {row}", *map(str, keys)])
     return next(LABELS[key] for key, name in _FIELDS.items() if name == column)
+
+
+def _policies(design: Design | None, chosen: str) -> list[str]:
+    """Names of a design's policies, one that the form can choose first."""
+    names = [] if design is None else list(map(canonical_name, design.policies))
+    return names if names and names[0] in policy_names() else [chosen, *names]
+
+
+def _with_policies(design: Design, names: Sequence[str]) -> Design:
+    return design.model_copy(update={"policies": tuple(map(canonical_name, names))})
 
 
 def _typed(reward: float | tuple[float, ...]) -> str:

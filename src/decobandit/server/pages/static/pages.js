@@ -92,34 +92,73 @@ for (const live of document.querySelectorAll("[aria-live]")) {
 const result = document.getElementById("expected");
 if (result) result.focus();
 
-// -- plan: rows of arms -------------------------------------------------------------------------
+// -- plan: rows of arms, and of scenarios with a probability for every arm -----------------------
 
 const arms = document.getElementById("arms");
 if (arms) {
-  const number = () => {
-    for (const [i, row] of [...arms.children].entries()) {
+  const scenarios = document.getElementById("scenarios");
+  const truths = (row) => row.querySelector(".truths");
+  const count = (text, pattern, number) => text.replace(pattern, (_, before) => before + number);
+  const relabel = (rows, what) => {
+    for (const [i, row] of [...rows.children].entries()) {
       for (const named of row.querySelectorAll("[aria-label]")) {
-        named.setAttribute("aria-label", named.getAttribute("aria-label").replace(/\d+$/, i + 1));
+        const said = count(named.getAttribute("aria-label"), what, i + 1);
+        named.setAttribute("aria-label", said);
       }
     }
   };
-  const add = document.getElementById("add");
-  add.type = "button"; // no longer what the Enter key sends
-  add.addEventListener("click", () => {
-    const row = arms.lastElementChild.cloneNode(true);
-    row.querySelector("[name=arm]").value = "";
-    arms.append(row);
-    number();
-    row.querySelector("[name=arm]").focus();
+  const number = () => {
+    relabel(arms, /(arm )\d+/);
+    relabel(scenarios, /(scenario )\d+/);
+    for (const scenario of scenarios.children) {
+      relabel(truths(scenario), /(arm )\d+/);
+      for (const [i, label] of [...truths(scenario).children].entries()) {
+        const name = arms.children[i].querySelector("[name=arm]").value.trim();
+        label.querySelector("span").textContent = name || `Arm ${i + 1}`;
+      }
+    }
+  };
+  const empty = (part, all) => {
+    for (const wrong of part.querySelectorAll(".wrong")) wrong.remove();
+    for (const input of part.querySelectorAll("input")) {
+      input.removeAttribute("aria-invalid");
+      input.removeAttribute("aria-describedby");
+      if (all || input.name === "arm") input.value = "";
+    }
+    return part;
+  };
+  const grows = (button, rows, first, all, also) => {
+    button.type = "button"; // no longer what the Enter key sends
+    button.addEventListener("click", () => {
+      const row = empty(rows.lastElementChild.cloneNode(true), all);
+      rows.append(row);
+      also();
+      number();
+      row.querySelector(first).focus();
+    });
+  };
+  const shrinks = (rows, first, also) => {
+    rows.addEventListener("click", (event) => {
+      const row = event.target.closest(".remove") && event.target.closest(".row, .scenario");
+      if (!row || rows.children.length === 1) return;
+      const next = row.nextElementSibling || row.previousElementSibling;
+      also([...rows.children].indexOf(row));
+      row.remove();
+      number();
+      next.querySelector(first).focus();
+    });
+  };
+  grows(document.getElementById("add"), arms, "[name=arm]", false, () => {
+    for (const row of scenarios.children) {
+      truths(row).append(empty(truths(row).lastElementChild.cloneNode(true), true));
+    }
   });
-  arms.addEventListener("click", (event) => {
-    const row = event.target.closest(".remove") && event.target.closest(".row");
-    if (!row || arms.children.length === 1) return;
-    const next = row.nextElementSibling || row.previousElementSibling;
-    row.remove();
-    number();
-    next.querySelector("[name=arm]").focus();
+  shrinks(arms, "[name=arm]", (at) => {
+    for (const row of scenarios.children) truths(row).children[at].remove();
   });
+  grows(document.getElementById("add-scenario"), scenarios, "[name=scenario]", true, () => {});
+  shrinks(scenarios, "[name=scenario]", () => {});
+  arms.addEventListener("input", number);
 }
 
 // -- plan: a problem file -----------------------------------------------------------------------
