@@ -1,8 +1,10 @@
-"""What was skipped, counted and named at the end of a run."""
+"""Fixtures of several rooms; what was skipped, counted and named at the end of a run."""
 
 from collections import Counter
 
 import pytest
+
+pytest_plugins = ["helpers.chromium"]
 
 
 def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:

@@ -4,7 +4,6 @@ Screenshots go to the folder DECO_ARTIFACTS, tests/artifacts by default.
 """
 
 import os
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -21,36 +20,9 @@ from decobandit.trials import create_trial
 from helpers.design_pages import FILE, overlapping
 from helpers.web_client import Site
 
-CI = os.environ.get("CI") == "true"
 PATIENCE = 60_000  # milliseconds, for a busy machine
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 ARTIFACTS = Path(os.environ.get("DECO_ARTIFACTS", Path(__file__).parents[1] / "artifacts"))
 EVIL = "<script>alert(1)</script>"
-
-
-def missing(what: str) -> None:
-    """Where the tests must run, a browser that is not there is a failure."""
-    if CI:
-        pytest.fail(what)
-    pytest.skip(what)
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        missing("Playwright for Python is not installed")
-    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
-    if program is None:
-        missing(f"no browser is installed: none of {', '.join(PROGRAMS)}")
-    as_root = hasattr(os, "geteuid") and os.geteuid() == 0
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=program, args=["--no-sandbox"] if as_root else []
-        )
-        yield browser
-        browser.close()
 
 
 class Served:

@@ -94,7 +94,7 @@ def design_page(
     parts = [
         section("Question", *_question(found, question)),
         section("Design and rules", *_rules(found)),
-        section("Priors", *_priors(found.problem)),
+        section("Priors", *_priors(found.problem), whole=True),
         *characteristics(found),
     ]  # fmt: skip
     if bound is not None:

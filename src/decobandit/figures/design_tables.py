@@ -42,7 +42,7 @@ def _scenario_list(found: DesignResult) -> list[Markup]:
 
 def _scenario_section(scenario: ScenarioResult, found: DesignResult) -> Markup:
     """What policies do in a scenario."""
-    return section(f"Scenario {scenario.name}", *_characteristics(scenario, found))
+    return section(f"Scenario {scenario.name}", *_characteristics(scenario, found), whole=True)
 
 
 def _characteristics(scenario: ScenarioResult, found: DesignResult) -> list[Markup]:

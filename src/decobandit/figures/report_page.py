@@ -79,10 +79,14 @@ def report_page(title: str, parts: Iterable[Markup], *, about: str = "", footer:
     )  # fmt: skip
 
 
-def section(title: str, *parts: Markup) -> Markup:
-    """A heading and what belongs under it; empty parts are left out."""
+def section(title: str, *parts: Markup, whole: bool = False) -> Markup:
+    """A heading and what belongs under it; empty parts are left out.
+
+    `whole`: on paper it is on one page, if it fits on one.
+    """
     inside = Markup("\n").join(part for part in parts if part)
-    return Markup('<section class="card">\n<h2>{}</h2>\n{}\n</section>').format(title, inside)
+    kind = "card whole" if whole else "card"
+    return Markup('<section class="{}">\n<h2>{}</h2>\n{}\n</section>').format(kind, title, inside)
 
 
 def paragraph(text: str, *, soft: bool = False) -> Markup:

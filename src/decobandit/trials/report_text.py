@@ -50,7 +50,7 @@ def trial_page(report: TrialReport) -> str:
         [
             section("Summary", *_summary(report)),
             section("Results by arm", *results(report)),
-            section("Allocation over time", *shares(report)),
+            section("Allocation over time", *shares(report), whole=True),
             section("Deviations", *_deviations(report)),
             section("Design and settings", *_settings(report)),
             section("State of the log", *_audit(report)),
