@@ -164,6 +164,8 @@ class Arm(Frozen):
 
     @model_validator(mode="after")
     def _check_fit(self) -> Self:
+        if type(self.prior) is Beta and type(self.reward) is Reward and self.noise_sd is None:
+            return self
         _check_reward(self)
         normal = isinstance(self.prior, Normal)
         if normal and self.noise_sd is None:

@@ -24,10 +24,12 @@ class OneOf:
     usual: type[BaseModel]  # its errors are worded as anywhere else
 
     def _check(self, value: object) -> BaseModel:
-        if isinstance(value, self.members):
-            return value
-        if not isinstance(value, Mapping):
-            return self.usual.model_validate(value)
+        # tables of files first: whether a dict is a model, or a Mapping, takes long to find out
+        if type(value) is not dict:
+            if isinstance(value, self.members):
+                return value
+            if not isinstance(value, Mapping):
+                return self.usual.model_validate(value)
         member, table = self.choose(value)
         if member is not self.usual:
             unknown = [key for key in table if key not in member.model_fields]

@@ -24,7 +24,7 @@ class Written(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _leave_out_nulls(cls, tree: Any) -> Any:
-        if not isinstance(tree, dict):
+        if not isinstance(tree, dict) or all(tree[key] is not None for key in tree):
             return tree
         optional = {key for key, field in cls.model_fields.items() if not field.is_required()}
         return {key: tree[key] for key in tree if key not in optional or tree[key] is not None}

@@ -16,13 +16,14 @@ import numpy as np
 
 from ..policies import Policy
 from ..policies.kinds.base import KindPolicy
+from ..policies.kinds.grouped import GroupedStats
 from ..problem import Group, Problem
 from ..support import Floats, Ints, Progress, Report, pool, worker_count
 from .estimators import Missed, Sample, estimate
 from .pull_records import PullRecord
 from .results import PolicyResult
 
-CHUNK = 256  # draws
+CHUNK = 4096  # episodes
 USUAL = 6.0  # deviations between rewards of two episodes, where outcomes are not bounded
 
 
@@ -31,8 +32,8 @@ class KindWorld:
 
     def __init__(self, problem: Problem, *, draws: int, per_draw: int, seed: int) -> None:
         self.problem, self.draws, self.per_draw = problem, draws, per_draw
-        self.arms: list[Group] = [problem.groups[k] for k in problem.group_of_arm]
-        self._seeds = np.random.SeedSequence(seed).spawn(-(-draws // CHUNK))
+        self.chunk_draws = max(1, CHUNK // per_draw)
+        self._seeds = np.random.SeedSequence(seed).spawn(-(-draws // self.chunk_draws))
 
     @property
     def number_of_chunks(self) -> int:
@@ -46,37 +47,36 @@ class KindWorld:
             np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i)) for i in range(2)
         )
         rng = np.random.default_rng(own)
-        size, streams, means, fresh = min(CHUNK, self.draws - number * CHUNK), [], [], []
-        for group in self.arms:
-            kind = group.kind
-            first = np.tile(np.array(kind.fresh(), dtype=float), (size, 1))
-            drawn = np.repeat(kind.draw(first, rng), self.per_draw, axis=0)
-            fresh.append(np.repeat(first, self.per_draw, axis=0))
-            streams.append(kind.stream(drawn, self.problem.most_pulls, rng))
-            means.append(None if drawn.shape[1] == 0 else kind.true_mean(drawn))
-        return KindChunk(fresh, streams, means, np.random.default_rng(policy))
+        size = min(self.chunk_draws, self.draws - number * self.chunk_draws)
+        streams: list[Floats] = []
+        means: list[Floats | None] = []
+        for group in self.problem.groups:
+            kind, M = group.kind, group.count
+            first = np.tile(np.array(kind.fresh(), dtype=float), (size, M, 1))
+            drawn = np.repeat(kind.draw(first, rng), self.per_draw, axis=0)  # (E, M, parameters)
+            flat = drawn.reshape(len(drawn) * M, -1)
+            stream = kind.stream(flat, self.problem.most_pulls, rng)
+            streams.append(stream.reshape(len(drawn), M, -1))
+            means.append(None if drawn.shape[-1] == 0 else kind.true_mean(drawn))
+        stats = GroupedStats.fresh(self.problem, size * self.per_draw)
+        return KindChunk(stats, streams, means, np.random.default_rng(policy))
 
     @property
     def range(self) -> float:
         """How far apart the rewards of two episodes usually are, at most."""
-        total = 0.0
-        for stage in range(self.problem.stages):
-            ends = [
-                group.reward_base[stage] + group.reward_factor[stage] * x
-                for group in self.arms
-                for x in group.kind.usual
-            ]
-            total += self.problem.pulls[stage] * (max(ends) - min(ends))
-        return float(total)
+        ends = np.array(
+            [g.reward_base + g.reward_factor * x for g in self.problem.groups for x in g.kind.usual]
+        )
+        return float(self.problem.pulls @ (ends.max(axis=0) - ends.min(axis=0)))
 
 
 @dataclass(eq=False)
 class KindChunk:
-    """Episodes of some draws: statistics of every arm, (E, width) each, and its stream (E, T)."""
+    """Episodes of some draws: statistics; streams of every group, (E, members, T)."""
 
-    stats: list[Floats]
+    stats: GroupedStats
     streams: list[Floats]
-    means: list[Floats | None]  # (E,) at the true parameters; None where there are none
+    means: list[Floats | None]  # (E, members) at the true parameters; None where there are none
     rng: np.random.Generator  # of the policy
 
 
@@ -98,7 +98,7 @@ def play_kinds(
 
     def part(number: int) -> tuple[Floats, Floats]:
         nonlocal done
-        first = number * CHUNK * world.per_draw
+        first = number * world.chunk_draws * world.per_draw
         found = _played(policy, world, world.chunk(number), first, record)
         done += found[0].size * world.per_draw * world.problem.stages
         if progress is not None:
@@ -134,32 +134,37 @@ def _played(
     earned, expected = np.zeros(E), np.zeros(E)
     for stage in range(problem.stages):
         given = policy.choose_many(stage, chunk.stats, pulls, chunk.rng)
-        for arm, group in enumerate(world.arms):
-            rows = np.flatnonzero(given[:, arm])
-            if rows.size:
+        for k, group in enumerate(problem.groups):
+            arms = np.array(group.members)
+            e, which = np.nonzero(given if len(problem.groups) == 1 else given[:, arms])
+            if e.size:
                 base, factor = group.reward_base[stage], group.reward_factor[stage]
-                seen, got, mean = _pulled(group, chunk, arm, rows, pulls, stage < problem.horizon)
-                earned[rows] += base + factor * got
-                expected[rows] += base + factor * mean
+                made = pulls[e, arms[which]]
+                seen, got, mean = _pulled(group, chunk, k, e, which, made, stage < problem.horizon)
+                pulls[e, arms[which]] = made + 1
+                earned += np.bincount(e, base + factor * got, E)
+                expected += np.bincount(e, base + factor * mean, E)
                 if record is not None:
-                    at = (np.full(rows.shape, place) for place in (stage, arm))
                     record.add(
-                        first + rows, *at, outcome=seen, reward=base + factor * got, truth=mean
-                    )
+                        first + e, np.full(e.shape, stage), arms[which], outcome=seen,
+                        reward=base + factor * got, truth=mean,
+                    )  # fmt: skip
     share = (-1, world.per_draw)
     return earned.reshape(share).mean(axis=1), expected.reshape(share).mean(axis=1)
 
 
 def _pulled(
-    group: Group, chunk: KindChunk, arm: int, rows: Ints, pulls: Ints, observed: bool
+    group: Group, chunk: KindChunk, k: int, e: Ints, which: Ints, made: Ints, observed: bool
 ) -> tuple[Floats, Floats, Floats]:
-    """Outcomes of one arm in some episodes, their values, true means; a deployment has none."""
-    kind, stats, known = group.kind, chunk.stats[arm][rows], chunk.means[arm]
-    mean = kind.mean(stats) if known is None else known[rows]
+    """Outcomes of arms of one group, their values, true means; a deployment has none.
+
+    e, which: episodes and members; made: pulls of each so far.
+    """
+    kind, own, known = group.kind, chunk.stats.of_group(k), chunk.means[k]
+    stats = own[e, which]
+    mean = kind.mean(stats) if known is None else known[e, which]
     if not observed:
-        return np.full(rows.shape, np.nan), mean, mean
-    outcome = kind.from_stream(chunk.streams[arm][rows, pulls[rows, arm]], stats)
-    value = kind.value(stats, outcome)
-    chunk.stats[arm][rows] = kind.after(stats, outcome)
-    pulls[rows, arm] += 1
-    return outcome, value, mean
+        return np.full(e.shape, np.nan), mean, mean
+    outcome = kind.from_stream(chunk.streams[k][e, which, made], stats)
+    own[e, which] = kind.after(stats, outcome)
+    return outcome, kind.value(stats, outcome), mean

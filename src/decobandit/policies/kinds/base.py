@@ -17,6 +17,7 @@ from ...support import Floats, Ints
 from ..allotting import largest_arms
 from ..index_policy import IndexPolicy
 from ..kernels.largest import pull_largest
+from .grouped import GroupedStats
 
 
 class KindPolicy(IndexPolicy):
@@ -45,10 +46,12 @@ class KindPolicy(IndexPolicy):
 
     def by_group(self, stats: Sequence[Floats], each: Callable[[int, Floats], Floats]) -> Floats:
         """`each(group, stats)` of the arms of every group together, (E, K)."""
+        grouped = GroupedStats.of(self.problem, stats)
+        if len(self.problem.groups) == 1:
+            return each(0, grouped.of_group(0))
         found = np.empty((len(stats[0]), len(stats)))
         for k, group in enumerate(self.problem.groups):
-            own = list(group.members)
-            found[:, own] = each(k, np.stack([stats[arm] for arm in own], axis=1))
+            found[:, group.members] = each(k, grouped.of_group(k))
         return found
 
     def rewards(self, stage: int, means: Floats) -> Floats:

@@ -82,9 +82,10 @@ class Kind(ABC):
 
     def stream(self, parameters: Floats, pulls: int, rng: np.random.Generator) -> Floats:
         """What decides the outcomes of so many pulls, at parameters (E, ...): (E, pulls)."""
-        stats = np.broadcast_to(np.array(self.fresh(), dtype=float), (len(parameters), self.width))
-        each = [self.outcome(parameters, stats, rng) for _ in range(pulls)]
-        return np.stack(each, axis=1)
+        E, number = parameters.shape
+        each = np.broadcast_to(parameters[:, None], (E, pulls, number))
+        fresh = np.broadcast_to(np.array(self.fresh(), dtype=float), (E, pulls, self.width))
+        return self.outcome(each, fresh, rng)
 
     def from_stream(self, drawn: Floats, stats: Floats) -> Floats:
         """The outcomes that entries of a stream are, of arms in these states."""

@@ -50,7 +50,10 @@ class Binary(Kind):
         return np.asarray(betaincinv(self.good + stats[..., 0], self.bad + stats[..., 1], level))
 
     def after(self, stats: Floats, outcome: Floats) -> Floats:
-        return np.asarray(stats + np.stack([outcome, 1.0 - outcome], axis=-1))
+        found = np.array(stats, dtype=float)
+        found[..., 0] += outcome
+        found[..., 1] += 1.0 - outcome
+        return found
 
     def draw(self, stats: Floats, rng: np.random.Generator) -> Floats:
         return np.asarray(rng.beta(self.good + stats[..., 0], self.bad + stats[..., 1]))[..., None]
@@ -155,9 +158,12 @@ class Classes(Kind):
         return np.asarray(parameters @ np.array(self.values))
 
     def outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
-        below = np.cumsum(parameters, axis=-1)[..., :-1]
-        picked = (rng.random((*parameters.shape[:-1], 1)) >= below).sum(axis=-1)
-        return np.asarray(picked, dtype=float)
+        u = rng.random(parameters.shape[:-1])
+        picked, below = np.zeros(u.shape), np.zeros(u.shape)
+        for j in range(self.width - 1):
+            below += parameters[..., j]
+            picked += u >= below
+        return picked
 
     def following(self, stats: Stats) -> list[tuple[float, Stats]]:
         chances = self.chances(np.array(stats, dtype=float))

@@ -24,7 +24,10 @@ class Summed(Kind):
         return stats[..., 0]
 
     def after(self, stats: Floats, outcome: Floats) -> Floats:
-        return np.asarray(stats + np.stack([np.ones_like(outcome), outcome], axis=-1))
+        found = np.array(stats, dtype=float)
+        found[..., 0] += 1.0
+        found[..., 1] += outcome
+        return found
 
     def true_mean(self, parameters: Floats) -> Floats:
         return parameters[..., 0]
@@ -102,7 +105,10 @@ class Measured(Summed):
         return np.asarray(rng.normal(self.mean(stats), self.sd(stats)))[..., None]
 
     def outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
-        return np.asarray(rng.normal(parameters[..., 0], self.noise_sd))
+        found = rng.standard_normal(parameters.shape[:-1])
+        found *= self.noise_sd
+        found += parameters[..., 0]
+        return np.asarray(found)
 
     def describe(self, stats: Stats) -> str:
         known = np.array(stats, dtype=float)
