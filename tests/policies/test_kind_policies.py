@@ -21,7 +21,7 @@ from decobandit import (
     solve,
 )  # fmt: skip
 from decobandit.arm import RowRelaxation
-from decobandit.policies import Policy
+from decobandit.policies import Context, Policy, indices_of_arm
 
 NORMAL = Problem(
     horizon=10,
@@ -90,6 +90,42 @@ def test_discounted_indices_are_the_published_ones(
     assert found == pytest.approx(published, abs=tolerance)
 
 
+def index_of_first(problem: Problem, policy: str, stage: int, state: str) -> float:
+    (found,) = indices_of_arm(Context(problem), [policy], stage=stage, state=state)
+    return found.found.index
+
+
+def test_the_exact_index_of_a_state_is_the_price_of_indifference() -> None:
+    problem = Problem.uniform(
+        arms=2, horizon=6, prior=Categorical([1, 2, 1]), reward=Payoff(values=[0, 1, 3])
+    )
+    found = index_of_first(problem, "fh-gittins", 2, "0+1+1")
+    stats = np.array([0.0, 1.0, 1.0])
+
+    def advantage(price: float) -> float:
+        return float(RowRelaxation(problem, np.full(6, price)).index(2, 0, stats)) - price
+
+    assert found == pytest.approx(brentq(advantage, 0.0, 3.0, xtol=1e-12), abs=1e-8)
+    assert index(make_policy(problem, "fh-gittins"), "0+1+1,0+0+0")[0] == pytest.approx(
+        found, abs=3e-4
+    )
+
+
+def test_the_exact_index_of_two_classes_is_that_of_good_and_bad() -> None:
+    (exact,) = indices_of_arm(Context(BINARY), ["fh-gittins"], stage=3, good=2, bad=1)
+    assert index_of_first(CLASSES, "fh-gittins", 3, "1+2") == pytest.approx(
+        exact.found.index, abs=1e-8
+    )
+
+
+def test_the_last_pull_of_a_normal_arm_is_worth_its_mean() -> None:
+    assert index_of_first(NORMAL, "fh-gittins", 9, "1.5/2") == pytest.approx(1.7 / 3, abs=1e-6)
+    (deco,) = indices_of_arm(Context(NORMAL), ["deco"], stage=9, state="1.5/2")
+    assert deco.found.value_of_information == pytest.approx(0.0, abs=1e-9)
+    assert deco.state == "1.5/2"
+    assert deco.good is None
+
+
 def test_the_knowledge_gradient_of_normal_arms_is_the_formula() -> None:
     found = index(make_policy(NORMAL, "knowledge-gradient"), "1.5/2,0/0")
     k, n, to_come = np.array([1.0, 16.0]), np.array([2.0, 0.0]), 7.0
@@ -143,7 +179,7 @@ def test_equal_pulls_the_arm_of_fewest_pulls_and_greedy_the_largest_mean() -> No
     assert make_policy(NORMAL, "greedy").choose(state) == (0,)
 
 
-@pytest.mark.parametrize("name", ["ucb1", "kl-ucb", "ids", "optimal", "deco-rolling", "moss"])
+@pytest.mark.parametrize("name", ["ids", "v-ids", "ogi", "deco-rolling"])
 def test_policies_of_good_and_bad_outcomes_say_so(name: str) -> None:
     with pytest.raises(
         ValueError, match=f"policy '{name}' is for good and bad outcomes; for other"

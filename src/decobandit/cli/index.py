@@ -21,6 +21,14 @@ def index(
     stage: Annotated[int, typer.Option(help="Stage, from 0.")] = 0,
     good: Annotated[int, typer.Option(help="Good outcomes of the arm so far.")] = 0,
     bad: Annotated[int, typer.Option(help="Bad outcomes of the arm so far.")] = 0,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STATE",
+            help="What is known of the arm, as its kind writes it: good/pulls, sum/pulls, counts "
+            "of classes as 2+0+1, state/pulls. In place of --good and --bad.",
+        ),
+    ] = None,
     arm: Annotated[
         str | None, typer.Option(metavar="NAME", show_default="the first", help="Which arm.")
     ] = None,
@@ -32,15 +40,18 @@ def index(
     """
     from ..policies import indices_of_arm
 
-    found = indices_of_arm(chosen.context, chosen.policies, arm, stage=stage, good=good, bad=bad)
+    found = indices_of_arm(
+        chosen.context, chosen.policies, arm, stage=stage, good=good, bad=bad, state=state
+    )
     print_results(found, as_json, print_index)
 
 
 def print_index(result: NamedIndex) -> None:
     """A line, and one for each part that the index has."""
+    known = f"{result.good} good, {result.bad} bad" if result.good is not None else result.state
     print(
-        f"{result.policy} index of {result.arm} at stage {result.stage} with {result.good} good, "
-        f"{result.bad} bad: {result.found.index:.10g}"
+        f"{result.policy} index of {result.arm} at stage {result.stage} with {known}: "
+        f"{result.found.index:.10g}"
     )
     tree = result.found.to_dict()
     for key in ("expected_reward", "value_of_information", "price", "path"):

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from ..problem import DEFAULT_TIES, Problem, State, TieRule, tie_tolerance
+from ..problem import DEFAULT_TIES, Problem, State, Stats, TieRule, tie_tolerance
 from ..problem.kernels.layout import slab_size
 from ..support import Floats, Ints, shown, warn_deprecated
 from .allotting import Counts, ask_each, from_table, largest_arms, once_each
@@ -316,6 +316,11 @@ class Policy(ABC):
                 f"policy {self.name!r} has no index of a single arm: it looks at all of them"
             )
         return ArmIndex(self.index_of(stage, group, good, bad))
+
+    def state_index(self, stage: int, group: int, stats: Stats) -> ArmIndex:
+        """The same of an arm of a group by its statistics."""
+        good, bad = stats
+        return self.arm_index(stage, group, int(good), int(bad))
 
     def indices(self, stage: int, state: State) -> Floats | None:
         """Index of every arm, (arms,); None where arms have none."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .base import Policy
+from .context import Context
 from .table import BoundPolicy, Floats
 
 
@@ -18,6 +20,12 @@ class MossPolicy(BoundPolicy):
     """Pulls the largest minimax-optimal bound."""
 
     name = "moss"
+
+    @classmethod
+    def for_kinds(cls, context: Context) -> Policy:
+        from .kinds.bounds import KindMossPolicy
+
+        return KindMossPolicy.make(context)
 
     def upper_bound(self, stage: int, n: Floats, g: Floats) -> Floats:
         problem = self.problem

@@ -60,13 +60,24 @@ POLICIES: dict[str, Entry] = {
         "equal allocation, then greedy",
         batches=True,
     ),
-    "ucb1": Entry(f"{_HERE}.ucb1:Ucb1Policy", "upper confidence bound (Auer et al.)", batches=True),
-    "ucb-tuned": Entry(
-        f"{_HERE}.ucb_tuned:UcbTunedPolicy", "UCB with estimated variances", batches=True
+    "ucb1": Entry(
+        f"{_HERE}.ucb1:Ucb1Policy",
+        "upper confidence bound (Auer et al.)",
+        batches=True,
+        kinds=True,
     ),
-    "moss": Entry(f"{_HERE}.moss:MossPolicy", "minimax-optimal UCB", batches=True),
+    "ucb-tuned": Entry(
+        f"{_HERE}.ucb_tuned:UcbTunedPolicy",
+        "UCB with estimated variances",
+        batches=True,
+        kinds=True,
+    ),
+    "moss": Entry(f"{_HERE}.moss:MossPolicy", "minimax-optimal UCB", batches=True, kinds=True),
     "kl-ucb": Entry(
-        f"{_HERE}.kl_ucb:KlUcbPolicy", "UCB by Kullback-Leibler divergence", batches=True
+        f"{_HERE}.kl_ucb:KlUcbPolicy",
+        "UCB by Kullback-Leibler divergence",
+        batches=True,
+        kinds=True,
     ),
     "bayes-ucb": Entry(
         f"{_HERE}.bayes_ucb:BayesUcbPolicy",

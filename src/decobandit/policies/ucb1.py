@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .base import Policy
+from .context import Context
 from .table import BoundPolicy, Floats
 
 
@@ -18,6 +20,12 @@ class Ucb1Policy(BoundPolicy):
     """Pulls the largest Hoeffding bound."""
 
     name = "ucb1"
+
+    @classmethod
+    def for_kinds(cls, context: Context) -> Policy:
+        from .kinds.bounds import KindUcb1Policy
+
+        return KindUcb1Policy.make(context)
 
     def upper_bound(self, stage: int, n: Floats, g: Floats) -> Floats:
         return np.asarray(g / n + np.sqrt(2.0 * self.log_clock(stage) / n), dtype=np.float64)

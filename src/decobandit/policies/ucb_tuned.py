@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .base import Policy
+from .context import Context
 from .table import BoundPolicy, Floats
 
 
@@ -19,6 +21,12 @@ class UcbTunedPolicy(BoundPolicy):
     """Pulls the largest bound with estimated variance."""
 
     name = "ucb-tuned"
+
+    @classmethod
+    def for_kinds(cls, context: Context) -> Policy:
+        from .kinds.bounds import KindUcbTunedPolicy
+
+        return KindUcbTunedPolicy.make(context)
 
     def upper_bound(self, stage: int, n: Floats, g: Floats) -> Floats:
         mean, log_t = g / n, self.log_clock(stage)

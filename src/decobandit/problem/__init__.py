@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from .state import State as State
     from .state import arm_position as arm_position
     from .state import check_state as check_state
+    from .state import check_stats as check_stats
     from .thinning import stages_kept as stages_kept
     from .thinning import thinned as thinned
     from .tie_rules import DEFAULT_TIES as DEFAULT_TIES

@@ -246,11 +246,29 @@ def arm_position(problem: Problem, name: str | None) -> int:
     return 0 if name is None else names.index(name)
 
 
-def check_state(problem: Problem, stage: int, good: int, bad: int) -> None:
-    """Refuse what one arm cannot be in at a stage."""
+def check_stats(problem: Problem, stage: int, group: Group, stats: Stats) -> None:
+    """Refuse what one arm of a group cannot be in at a stage."""
+    if group.is_binary:
+        check_state(problem, stage, int(stats[0]), int(stats[1]))
+        return
+    most = _most_pulls(problem, stage)
+    group.kind.check(stats)
+    if (pulls := float(group.kind.pulls(np.array(stats, dtype=float)))) > most:
+        raise ValueError(
+            f"state: {pulls:.0f} pulls; must not be more than {most} pulls at stage {stage}"
+        )
+
+
+def _most_pulls(problem: Problem, stage: int) -> int:
+    """Pulls that one arm may have had by a stage."""
     if not 0 <= stage < problem.stages:
         raise ValueError(f"stage: {stage} is not allowed; must be 0..{problem.stages - 1}")
-    most = stage * (problem.pulls_per_stage if problem.repeat else 1)
+    return stage * (problem.pulls_per_stage if problem.repeat else 1)
+
+
+def check_state(problem: Problem, stage: int, good: int, bad: int) -> None:
+    """Refuse what one arm cannot be in at a stage."""
+    most = _most_pulls(problem, stage)
     if good < 0 or bad < 0 or good + bad > most:
         raise ValueError(
             f"good {good}, bad {bad}: must not be negative, nor more than {most} pulls at stage "

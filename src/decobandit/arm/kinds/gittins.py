@@ -1,11 +1,14 @@
 """Finite-horizon Gittins indices of arms of any kind: the flat price at which a pull is worth it.
 
-The advantage of a pull, its worth less the value of the state and the price, is tabulated for a
-range of flat prices; in each state the index is the largest price at which it crosses zero, by a
-line between two prices. A deployment costs the price as often as it is worth pulls.
+The advantage of a pull is its worth less the value of the state and the price; the index is the
+largest price at which it crosses zero. For tables it is found at a range of flat prices, and
+crosses on a line between two of them; for one state by bisection. A deployment costs the price as
+often as it is worth pulls.
 """
 
 from __future__ import annotations
+
+from functools import cached_property
 
 import numpy as np
 
@@ -19,39 +22,63 @@ from .rewards import RowRewards
 from .rows import ArmRows
 
 PRICES = 96  # that the advantage is tabulated for
+SCANNED = 16  # prices that the largest crossing of one state is looked for between
+ACCURACY = 1e-9  # of the index of one state, in units of the range of rewards
 COARSER = -1  # grids of half the usual points: indices differ by less than between two prices
 
 
 class RowGittins:
-    """Indices of all states of one group of arms, by stage."""
+    """Indices of one group of arms: of all states by stage, once they are asked for; of one."""
 
     def __init__(self, problem: Problem, group: int, *, refine: int = COARSER) -> None:
         self.problem, own = problem, problem.groups[group]
         self.rows: ArmRows = arm_rows(own.kind, problem.most_pulls, refine)
         self._rewards = RowRewards(problem, own)
-        T = problem.horizon
         ends = [self.rows.mean.min(), self.rows.mean.max()]
         earned = self._rewards.base[:, None] + self._rewards.factor[:, None] * np.array(ends)
         low, high = float(earned.min()), float(earned.max())
         margin = 1e-9 * max(abs(low), abs(high), 1e-300)
-        prices = np.linspace(low - margin, high + margin, PRICES)
-        self._index = [np.full(int(self.rows.start[t + 1]), prices[0]) for t in range(T)]
+        self._ends = low - margin, high + margin
+
+    @cached_property
+    def _index(self) -> list[Floats]:
+        """Of all states at stages before any deployment."""
+        T, prices = self.problem.horizon, np.linspace(*self._ends, PRICES)
+        index = [np.full(int(self.rows.start[t + 1]), prices[0]) for t in range(T)]
         before: list[Floats] = []
         for i, price in enumerate(prices):
             now = self._advantages(float(price))
             for t in range(T if i else 0):
                 gone = (before[t] > 0.0) & (now[t] <= 0.0)
                 part = before[t][gone] / (before[t][gone] - now[t][gone])
-                self._index[t][gone] = prices[i - 1] + part * (price - prices[i - 1])
+                index[t][gone] = prices[i - 1] + part * (price - prices[i - 1])
             before = now
         for t in range(T):
-            self._index[t][before[t] > 0.0] = prices[-1]
+            index[t][before[t] > 0.0] = prices[-1]
+        return index
 
-    def _advantages(self, price: float) -> list[Floats]:
-        """Advantage of a pull in all states, by stage, at a flat price."""
+    def root(self, stage: int, stats: Floats) -> float:
+        """Index of one arm, (width,): the largest price at which the advantage crosses zero."""
+        kind, place = self._rewards.group.kind, self.rows.locate(stats[None])
+        pulls = kind.pulls(stats[None])
+
+        def advantage(price: float) -> float:
+            table = self._advantages(price, stage)[0]
+            return float(between(table, self.rows, pulls, place)[0])
+
+        prices = np.linspace(*self._ends, SCANNED)[::-1]
+        i = next((i for i, price in enumerate(prices) if advantage(float(price)) > 0.0), 0)
+        low, high = float(prices[i]), float(prices[max(i - 1, 0)])
+        while high - low > ACCURACY * (self._ends[1] - self._ends[0]):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if advantage(middle) > 0.0 else (low, middle)
+        return 0.5 * (low + high)
+
+    def _advantages(self, price: float, first: int = 0) -> list[Floats]:
+        """Advantage of a pull in all states, by stage from `first` on, at a flat price."""
         rows, rewards, found = self.rows, self._rewards, []
         later = rewards.last(rows) + np.maximum(rewards.deploy * (rows.mean - price), 0.0)
-        for t in range(self.problem.horizon - 1, -1, -1):
+        for t in range(self.problem.horizon - 1, first - 1, -1):
             size = int(rows.start[t + 1])
             worth, now = np.empty((size, 1)), np.empty(size)
             stage_worths(

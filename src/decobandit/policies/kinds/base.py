@@ -7,16 +7,16 @@ Notations
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ...problem import DEFAULT_TIES, TIE_SIGNS, Problem, State, TieRule
+from ...problem import DEFAULT_TIES, TIE_SIGNS, Problem, State, Stats, TieRule
 from ...support import Floats, Ints
 from ..allotting import largest_arms
 from ..index_policy import IndexPolicy
 from ..kernels.largest import pull_largest
+from ..records import ArmIndex
 from .grouped import GroupedStats
 
 
@@ -34,11 +34,31 @@ class KindPolicy(IndexPolicy):
         self._base = np.array([group.reward_base for group in self.groups])  # (K, stages)
         self._factor = np.array([group.reward_factor for group in self.groups])
 
-    @abstractmethod
     def values(
         self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None
     ) -> Floats:
         """What arms are compared by at a stage before any deployment, (E, K)."""
+        return self.by_group(stats, lambda k, own: self.values_of(stage, k, own))
+
+    def values_of(self, stage: int, group: int, stats: Floats) -> Floats:
+        """The same of arms of a group by their own statistics, (..., width) -> (...)."""
+        raise ValueError(
+            f"policy {self.name!r} has no index of a single arm: it looks at all of them"
+        )
+
+    def state_index(self, stage: int, group: int, stats: Stats) -> ArmIndex:
+        own, known = self.problem.groups[group], np.array(stats, dtype=float)
+        reward = float(own.reward_base[stage] + own.reward_factor[stage] * own.kind.mean(known))
+        if stage >= self.problem.horizon:
+            return ArmIndex(reward)
+        index = self.exact_index(stage, group, known)
+        if not self.splits_index:
+            return ArmIndex(index)
+        return ArmIndex(index, reward, index - reward, self.price(stage))
+
+    def exact_index(self, stage: int, group: int, stats: Floats) -> float:
+        """Index of one arm at a stage before any deployment, as exactly as it can be had."""
+        return float(self.values_of(stage, group, stats[None])[0])
 
     def means(self, stats: Sequence[Floats]) -> Floats:
         """Expected value of the next outcome of every arm, (E, K)."""

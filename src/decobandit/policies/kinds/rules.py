@@ -28,10 +28,8 @@ class KindDecoPolicy(FixedPricePolicy, KindPolicy):
         super().__init__(problem, ties=ties)
         self.relaxation = RowRelaxation(problem, prices)
 
-    def values(
-        self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None
-    ) -> Floats:
-        return self.by_group(stats, lambda k, own: self.relaxation.index(stage, k, own))
+    def values_of(self, stage: int, group: int, stats: Floats) -> Floats:
+        return self.relaxation.index(stage, group, stats)
 
 
 class KindGittinsPolicy(KindPolicy):
@@ -44,10 +42,11 @@ class KindGittinsPolicy(KindPolicy):
         super().__init__(problem, ties=ties)
         self._tables = [RowGittins(problem, k) for k in range(len(problem.groups))]
 
-    def values(
-        self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None
-    ) -> Floats:
-        return self.by_group(stats, lambda k, own: self._tables[k].index(stage, own))
+    def values_of(self, stage: int, group: int, stats: Floats) -> Floats:
+        return self._tables[group].index(stage, stats)
+
+    def exact_index(self, stage: int, group: int, stats: Floats) -> float:
+        return self._tables[group].root(stage, stats)
 
 
 class KindCalibratedPolicy(KindGittinsPolicy):
@@ -61,10 +60,9 @@ class KindGreedyPolicy(KindPolicy):
 
     name = "greedy"
 
-    def values(
-        self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None
-    ) -> Floats:
-        return self.rewards(stage, self.means(stats))
+    def values_of(self, stage: int, group: int, stats: Floats) -> Floats:
+        own = self.problem.groups[group]
+        return np.asarray(own.reward_base[stage] + own.reward_factor[stage] * own.kind.mean(stats))
 
 
 class KindEqualPolicy(KindPolicy):
@@ -121,17 +119,14 @@ class KindQuantilePolicy(KindPolicy):
         for group in problem.groups:
             group.kind.quantile(np.array(group.kind.fresh(), dtype=float), 0.5)  # refuses
 
-    def values(
-        self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None
-    ) -> Floats:
-        chance = 1.0 / (stage + 1.0)
+    def values_of(self, stage: int, group: int, stats: Floats) -> Floats:
+        own = self.problem.groups[group]
+        factor, chance = own.reward_factor[stage], 1.0 / (stage + 1.0)
         if stage == 0:
-            return self.rewards(stage, self.means(stats))
-        found = []
-        for group, own in zip(self.groups, stats, strict=True):
-            level = 1.0 - chance if group.reward_factor[stage] >= 0.0 else chance
-            found.append(group.kind.quantile(own, level))
-        return self.rewards(stage, np.stack(found, axis=-1))
+            mean = own.kind.mean(stats)
+        else:
+            mean = own.kind.quantile(stats, 1.0 - chance if factor >= 0.0 else chance)
+        return np.asarray(own.reward_base[stage] + factor * mean)
 
 
 class KindGradientPolicy(KindPolicy):
