@@ -2,6 +2,7 @@
 
 import doctest
 import inspect
+import math
 import re
 from collections.abc import Callable, Iterator
 
@@ -18,6 +19,7 @@ from decobandit import (
     Evaluation,
     Problem,
     ProblemError,
+    Reward,
     State,
     best_bound,
     choose_path,
@@ -253,7 +255,12 @@ def test_no_seed_is_a_new_one_each_time() -> None:
 
 
 def test_the_best_bound_is_drawn_from_the_seed_that_is_given() -> None:
-    few = Problem.uniform(arms=2, horizon=12)
+    season = [[abs(math.sin(k + t * k)) for t in range(20)] for k in range(1, 13)]
+    arms = [
+        Arm(name=f"{k}", prior=Beta(1.1 + 0.1 * k, 1), reward=Reward(good=row))
+        for k, row in enumerate(season)
+    ]
+    few = Problem(arms=tuple(arms), horizon=20)
     solution = solve(few)
     found = [best_bound(few, solution=solution, draws=60, rng=rng).value for rng in (1, 1, 2)]
     assert found[0] == found[1] != found[2]

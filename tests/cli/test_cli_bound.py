@@ -8,8 +8,9 @@ from helpers.program import deco, deco_at_terminal
 
 BASE = ("bound", "--arms", 2, "--horizon", 12, "--draws", 300)
 KEYS = {
-    "arms", "horizon", "version", "lagrangian", "information", "information_se", "trivial", "best",
-    "best_is", "weight", "draws", "seed", "stopped_early", "seconds",
+    "arms", "horizon", "version", "lagrangian", "information", "information_se", "trivial",
+    "joint", "exact_stages", "best", "best_is", "weight", "draws", "seed", "stopped_early",
+    "seconds",
 }  # fmt: skip
 
 
@@ -20,10 +21,18 @@ def test_json_has_all_bounds_and_settings() -> None:
     assert tree["trivial"] == pytest.approx(8.0)
     exact = deco("optimum", "--arms", 2, "--horizon", 12, "--json").json["value"]
     assert exact - 3 * tree["information_se"] < tree["information"] < tree["lagrangian"]
-    assert tree["best_is"] == "information"
-    assert tree["best"] == pytest.approx(tree["information"] + 3 * tree["information_se"])
+    assert (tree["best_is"], tree["exact_stages"]) == ("optimum", 12)
+    assert tree["best"] == tree["joint"] == pytest.approx(exact, abs=1e-12)
     again = deco(*BASE, "--seed", 4, "--weight", tree["weight"], "--json").json
     assert again["information"] == tree["information"]
+
+
+def test_without_an_optimum_the_smallest_bound_is_the_best() -> None:
+    tree = deco("bound", "--arms", 7, "--horizon", 45, "--draws", 50, "--json").json
+    assert tree["best_is"] == "joint"
+    assert tree["exact_stages"] < 45
+    estimate = tree["information"] + 3 * tree["information_se"]
+    assert tree["best"] == tree["joint"] < min(tree["lagrangian"], tree["trivial"], estimate)
 
 
 def test_a_table_for_people(tmp_path: Path) -> None:
@@ -33,7 +42,7 @@ def test_a_table_for_people(tmp_path: Path) -> None:
     )
     run = deco_at_terminal("bound", file, "--draws", 400)
     assert run.code == 0
-    for word in ("lagrangian", "information (best)", "trivial", "400 scenarios, seed 1"):
+    for word in ("lagrangian", "information", "optimum (best)", "trivial", "400 scenarios, seed 1"):
         assert word in run.out
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from .best_bounds import MOST_WORK as MOST_WORK
     from .best_bounds import BestBound as BestBound
     from .best_bounds import best_bound as best_bound
     from .best_bounds import check_bound_draws as check_bound_draws

@@ -1,23 +1,28 @@
 """The best known upper bound of a problem, and the distance of a policy from it.
 
-The smallest of the dual upper bound, the reward of always pulling the best arms, and the
-information-relaxation bound plus three standard errors, since it is an estimate.
+One rule for commands, plans and reports: the exact optimum where it takes a second or so; else the
+smallest of the joint bound, the dual upper bound, the reward of always pulling the best arms and,
+where scenarios are asked for, the information-relaxation bound plus three standard errors, since it
+is an estimate.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..prices import DualSolution, check_solution, solve
 from ..problem import Problem, best_mean_reward, check_problem
 from ..support import Report, Rng, obeys_workers, warn_deprecated
 from .bound_kinds import BoundKind, best_of
+from .bound_results import InformationBound
 from .information_bounds import information_bound
+from .joint_bounds import JointBound, joint_bound, known_optimum
 
 DRAWS = 200
-LEAST_DRAWS = 50  # with fewer, the standard error is not reliable
 MOST_WORK = 400  # arms times stages up to which scenarios take a second or so
+ENOUGH_STAGES = 1 / 3  # of all: a joint bound of so many is rarely above that of scenarios
+LEAST_DRAWS = 50  # with fewer, the standard error is not reliable
 
 
 @dataclass(frozen=True)
@@ -29,14 +34,14 @@ class BestBound:
     value : float
         The bound. One that is estimated has three standard errors on top.
     kind : str
-        "lagrangian", "trivial" or "information"; see `InformationBound`.
+        "optimum", "joint", "lagrangian", "trivial" or "information"; see `InformationBound`.
 
     Examples
     --------
     >>> from decobandit import Problem, best_bound
-    >>> bound = best_bound(Problem.uniform(arms=2, horizon=4), draws=0)
-    >>> round(bound.gap_percent(2.277778), 1)
-    3.8
+    >>> bound = best_bound(Problem.uniform(arms=2, horizon=4))
+    >>> round(bound.gap_percent(2.25), 1)
+    1.2
     """
 
     value: float
@@ -72,6 +77,10 @@ def best_bound(
 ) -> BestBound:
     """The smallest of the upper bounds that are known for a problem.
 
+    The exact optimum where it takes a second or so. Else the smallest of the dual upper bound, the
+    reward of always pulling the best arms, the joint bound, which is exact over the first stages,
+    and the information bound of scenarios plus three standard errors.
+
     Parameters
     ----------
     problem : Problem
@@ -81,7 +90,8 @@ def best_bound(
     tol : float
         Relative gap of the prices, where the dual is solved here.
     draws : int, optional
-        Scenarios of the information bound; 0 for none. By default some where the problem is small.
+        Scenarios of the information bound; 0 for none. By default some where the problem is small
+        and the joint bound follows less than a third of its stages.
     rng, workers, progress
         As in `information_bound`.
 
@@ -97,8 +107,10 @@ def best_bound(
     Examples
     --------
     >>> from decobandit import Problem, best_bound
-    >>> best_bound(Problem.uniform(arms=2, horizon=4), draws=0).kind
-    'lagrangian'
+    >>> best_bound(Problem.uniform(arms=2, horizon=4)).kind
+    'optimum'
+    >>> best_bound(Problem.uniform(arms=8, horizon=50)).kind
+    'joint'
     """
     if isinstance(problem, DualSolution):
         warn_deprecated("best_bound(solution)", "best_bound(problem, solution=solution)")
@@ -106,16 +118,40 @@ def best_bound(
         problem = solution.problem
     check_problem(problem)
     check_bound_draws(draws)
+    if solution is not None:
+        check_solution(solution, problem)
+    exact = known_optimum(problem, progress=progress)
+    if exact is not None:
+        return BestBound(exact.value, "optimum")
     if solution is None:
         solution = solve(problem, tol=tol, progress=progress)
-    check_solution(solution, problem)
+    joint = joint_bound(problem, solution, progress=progress)
+    followed = 0 if joint is None else joint.stages
     if draws is None:
-        small = problem.number_of_arms * problem.stages <= MOST_WORK
-        draws = DRAWS if small and problem.is_binary and not problem.repeat else 0
-    if not draws:
-        trivial = best_mean_reward(problem)
-        return BestBound(*best_of(lagrangian=solution.upper_bound, trivial=trivial))
-    found = information_bound(
-        problem, solution=solution, draws=draws, rng=rng, workers=workers, progress=progress
+        draws = _usual_draws(problem, followed)
+    if draws:
+        found = information_bound(
+            problem, solution=solution, draws=draws, rng=rng, workers=workers, progress=progress
+        )
+        found = with_joint(found, joint)
+        return BestBound(found.best, found.best_is)
+    bounds = best_of(
+        lagrangian=solution.upper_bound,
+        trivial=best_mean_reward(problem),
+        joint=None if joint is None else joint.value,
     )
-    return BestBound(found.best, found.best_is)
+    return BestBound(*bounds)
+
+
+def with_joint(found: InformationBound, joint: JointBound | None) -> InformationBound:
+    """The same bounds and a joint one."""
+    if joint is None:
+        return found
+    return replace(found, joint=joint.value, exact_stages=joint.stages)
+
+
+def _usual_draws(problem: Problem, followed: int) -> int:
+    """Scenarios where nothing else was asked for; `followed`: stages of the joint bound."""
+    small = problem.number_of_arms * problem.stages <= MOST_WORK
+    served = problem.is_binary and not problem.repeat
+    return DRAWS if small and served and followed < ENOUGH_STAGES * problem.stages else 0

@@ -34,6 +34,11 @@ class InformationBound:
         Share of the scenarios with a bound on the maximum instead of it.
     seconds : float
         That the computation took.
+    joint : float or None
+        The joint bound, exact over the first `exact_stages` and from prices after them; None where
+        it was not computed. With all stages it is the optimum.
+    exact_stages : int
+        That it follows.
 
     Examples
     --------
@@ -53,16 +58,30 @@ class InformationBound:
     seed: int
     stopped_early: float
     seconds: float
+    joint: float | None = None
+    exact_stages: int = 0
+
+    @property
+    def joint_is(self) -> BoundKind:
+        """ "optimum" where the joint bound follows all stages, else "joint"."""
+        return "optimum" if self.exact_stages == self.problem.stages else "joint"
 
     @property
     def best_is(self) -> BoundKind:
         """The kind of the smallest bound; the estimate counts with three standard errors."""
-        return best_of(self.lagrangian, self.trivial, self.information, self.information_se)[1]
+        return self._best[1]
 
     @property
     def best(self) -> float:
         """The smallest bound; three standard errors are added to the estimate."""
-        return best_of(self.lagrangian, self.trivial, self.information, self.information_se)[0]
+        return self._best[0]
+
+    @property
+    def _best(self) -> tuple[float, BoundKind]:
+        return best_of(
+            self.lagrangian, self.trivial, self.information, self.information_se, self.joint,
+            joint_is=self.joint_is,
+        )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `deco bound --json` prints them."""
@@ -74,6 +93,8 @@ class InformationBound:
             "information": self.information,
             "information_se": self.information_se,
             "trivial": self.trivial,
+            "joint": self.joint,
+            "exact_stages": self.exact_stages,
             "best": self.best,
             "best_is": self.best_is,
             "weight": self.weight,

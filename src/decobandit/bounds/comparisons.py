@@ -16,12 +16,13 @@ from ..prices import DualSolution
 from ..problem import check_truth
 from ..simulation import Sampling, Simulation, Sizes, check_sampling, simulate
 from ..support import Report, Rng, Tables, Tabular, columns_of, seed_of
-from .best_bounds import BestBound, best_bound, check_bound_draws
+from .best_bounds import BestBound, best_bound, check_bound_draws, with_joint
 from .bound_results import InformationBound
 from .episode_record import Episode
 from .episodes import follow
 from .gaps import Gap, check_method, gap
 from .information_bounds import check_settings, information_bound
+from .joint_bounds import joint_bound
 
 
 @dataclass(frozen=True)
@@ -204,10 +205,11 @@ def bounds_at_prices(
     """All bounds of a problem at the prices of the context; see `information_bound`."""
     check_settings(draws, weight)
     seed = seed_of(rng)
-    return information_bound(
+    found = information_bound(
         context.problem, solution=context.solution, draws=draws, rng=seed, weight=weight,
         progress=progress,
     )  # fmt: skip
+    return with_joint(found, joint_bound(context.problem, context.solution, progress=progress))
 
 
 def _with_gaps(trees: list[dict[str, Any]], bound: BestBound | None) -> list[dict[str, Any]]:

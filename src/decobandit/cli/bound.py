@@ -1,4 +1,4 @@
-"""`deco bound`: three upper bounds on the value of any policy."""
+"""`deco bound`: upper bounds on the value of any policy."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ def bound(
 def print_bounds(result: InformationBound) -> None:
     """A table for people."""
     rows = [
+        (result.joint_is, result.joint, "", _joint_meaning(result)),
         ("lagrangian", result.lagrangian, "", "limit on pulls holds in expectation only"),
         (
             "information", result.information, f"{result.information_se:.4f}",
@@ -52,6 +53,7 @@ def print_bounds(result: InformationBound) -> None:
     shown = [
         [name + " (best)" * (name == result.best_is), fixed(value, 4), error, meaning]
         for name, value, error, meaning in rows
+        if value is not None or name == "trivial"
     ]
     title = f"Upper bounds on the value of any policy: {title_of(result.problem)}"
     print_table(
@@ -60,3 +62,9 @@ def print_bounds(result: InformationBound) -> None:
     print(f"information: an estimate from {result.scenarios} scenarios, seed {result.seed}")
     if result.stopped_early > 0.0:
         print(f"in {result.stopped_early:.1%} of them the search was stopped early; still a bound")
+
+
+def _joint_meaning(result: InformationBound) -> str:
+    if result.joint_is == "optimum":
+        return "what the best policy earns"
+    return f"all arms together for {result.exact_stages} stages, from prices after them"

@@ -104,7 +104,7 @@ Seed = Annotated[int, typer.Option(help="The same seed gives the same numbers.")
 BoundDraws = Annotated[
     int | None,
     typer.Option(
-        min=0, show_default="200 on small problems",
+        min=0, show_default="200 on some small problems",
         help="Scenarios of the information bound; 0 for none.",
     ),
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..bounds import MOST_WORK, BestBound, BoundKind, best_bound
+from ..bounds import BestBound, BoundKind, best_bound
 from ..evaluation import TooManyStates, evaluate
 from ..policies import BASELINE_POLICY as BASELINE
 from ..policies import (
@@ -33,7 +33,6 @@ EXACT_STATES = 100_000  # followed in a fraction of a second
 STEPS = 20_000_000  # arms times stages times episodes that are simulated for each policy
 MAX_DRAWS, MIN_DRAWS = 1000, 50
 PER_DRAW = 2
-BOUND_DRAWS = 60
 PATH_STATES = 2000  # up to which price paths of the calibrated index are compared exactly
 # tables of calibrated indices take seconds from there on: groups of arms times stages to the third
 MAX_TABLES = 1_100_000
@@ -129,7 +128,7 @@ def forecast(
     exact = _exact_values(made)
     rest = [policy for policy in made if policy.name not in exact]
     simulated = _simulated(context, rest, draws, seed) if rest else None
-    best = best_bound(problem, solution=context.solution, draws=_bound_draws(problem))
+    best = best_bound(problem, solution=context.solution)
     bound = BestBound(context.solution.upper_bound, "lagrangian")
     found = _Values(exact, simulated)
     forecasts = []
@@ -198,10 +197,6 @@ def _simulated(
     return simulate(
         problem, policies, draws=draws, per_draw=PER_DRAW, rng=seed, solution=context.solution
     )
-
-
-def _bound_draws(problem: Problem) -> int:
-    return BOUND_DRAWS if problem.number_of_arms * problem.stages <= MOST_WORK else 0
 
 
 @dataclass(frozen=True)

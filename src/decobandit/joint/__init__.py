@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from .exact_optimum import TooLarge as TooLarge
     from .exact_optimum import count_states as count_states
     from .exact_optimum import optimum as optimum
+    from .exact_start import exact_stages as exact_stages
+    from .exact_start import start_optimum as start_optimum
     from .joint_states import JointValues as JointValues
     from .two_arm_choices import TIED as TIED
     from .two_arm_choices import TwoArmChoices as TwoArmChoices

@@ -173,7 +173,7 @@ def optimum(
     if problem.repeat:
         return _of_batches(problem, keep, limit_bytes, progress or silent, began)
     counted = count(problem)
-    dense = problem.number_of_arms == 2 and problem.pulls_per_stage == 1 and not keep
+    dense = two_arms_alone(problem) and not keep
     limit = machine_limit() if limit_bytes is None else limit_bytes
     needed, unstored = 0, 0
     while unstored < MOST_UNSTORED and (unstored == 0 or needed > limit):
@@ -221,6 +221,11 @@ def _of_batches(
     return Optimum(value, sum(states), needed, time.perf_counter() - began, problem)
 
 
+def two_arms_alone(problem: Problem) -> bool:
+    """Whether two arms are pulled one at a time, which has a sweep of its own."""
+    return problem.number_of_arms == 2 and problem.pulls_per_stage == 1
+
+
 # -- sizes --------------------------------------------------------------------------------------
 
 
@@ -256,16 +261,18 @@ def _check_size(problem: Problem, counted: Counted, needed: int, limit: int) -> 
     )
 
 
+def set_outcomes(problem: Problem, stage: int) -> int:
+    """Sets of arms that may be pulled at a stage, with their outcomes: at most so many."""
+    m, arms = problem.pulls_per_stage, sum(columns(problem))
+    kinds = min(arms, len(problem.groups) * (stage + 1) * (stage + 2) // 2)
+    return min(comb(arms, m) << m, comb(m + 2 * kinds - 1, m))
+
+
 def _outcomes(problem: Problem, counted: Counted) -> int:
     """Sets of arms with their outcomes, over all states: at most so many. 0 for single pulls."""
-    m, arms = problem.pulls_per_stage, sum(columns(problem))
-    if m == 1:
+    if problem.pulls_per_stage == 1:
         return 0
-    total = 0
-    for t, states in enumerate(counted.states):
-        kinds = min(arms, len(problem.groups) * (t + 1) * (t + 2) // 2)
-        total += states * min(comb(arms, m) * 2**m, comb(m + 2 * kinds - 1, m))
-    return total
+    return sum(states * set_outcomes(problem, t) for t, states in enumerate(counted.states))
 
 
 def _number(x: float) -> str:

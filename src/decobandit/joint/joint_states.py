@@ -39,20 +39,21 @@ class Counted(NamedTuple):
     exact: bool  # otherwise there are at least as many
 
 
-def columns(problem: Problem) -> list[int]:
-    """Arms of each group that can be pulled at all."""
-    spent = round(problem.pulls.sum())
+def columns(problem: Problem, stages: int | None = None) -> list[int]:
+    """Arms of each group that can be pulled at all, or in the first stages."""
+    spent = round(problem.pulls[:stages].sum())
     return [min(group.count, spent) for group in problem.groups]
 
 
-def levels(problem: Problem) -> list[int]:
+def levels(problem: Problem, stages: int | None = None) -> list[int]:
     """Pulls made in all before each stage."""
-    return [problem.pulls_per_stage * t for t in range(problem.stages)]
+    return [problem.pulls_per_stage * t for t in range(stages or problem.stages)]
 
 
-def count(problem: Problem) -> Counted:
-    """Count the joint states without enumerating them."""
-    arms, stages, m = columns(problem), problem.stages, problem.pulls_per_stage
+def count(problem: Problem, stages: int | None = None) -> Counted:
+    """Count the joint states, of the first stages only if so asked, without enumerating them."""
+    stages = stages or problem.stages
+    arms, m = columns(problem, stages), problem.pulls_per_stage
     squares = sum(c * c for c in arms)
     steps = squares * m * stages * (1 if m == 1 else stages)
     exact = steps <= COUNTING_STEPS
@@ -117,9 +118,11 @@ def _times_arm(series: list[int], j: int, most: int, weighted: bool) -> list[int
 # -- shapes, level by level ---------------------------------------------------------------------
 
 
-def shapes_at(problem: Problem, level: int, later: Shapes | None = None) -> Shapes:
+def shapes_at(
+    problem: Problem, level: int, later: Shapes | None = None, stages: int | None = None
+) -> Shapes:
     """All shapes of a level, linked to those of the level after it where this is given."""
-    arms = columns(problem)
+    arms = columns(problem, stages)
     group = np.repeat(np.arange(len(arms)), arms)
     pulls = _partitions(arms, level, -(-level // problem.pulls_per_stage))
     ends = np.ones(pulls.shape, bool)
@@ -181,11 +184,12 @@ def _offsets(pulls: npt.NDArray[np.int32], ends: npt.NDArray[np.bool_]) -> Ints:
 # -- ranks of multisets -------------------------------------------------------------------------
 
 
-def ranking_of(problem: Problem) -> Ranking:
-    """The tables that all levels share."""
-    arms, top = columns(problem), levels(problem)[-1]
+def ranking_of(problem: Problem, stages: int | None = None) -> Ranking:
+    """The tables that all levels share, or those of the first stages."""
+    stages = stages or problem.stages
+    arms, top = columns(problem, stages), levels(problem, stages)[-1]
     most = max(arms)
-    under = _under(problem.stages + 2, most + 2)
+    under = _under(stages + 2, most + 2)
     members = np.zeros((1, 0), np.int64)  # all multisets of r values, in order of rank
     tables: list[Ints] = []
     for r in range(most if problem.pulls_per_stage == 1 else 0):

@@ -14,6 +14,7 @@ import numpy as np
 from ..problem import Problem, arms_of
 from ..support import Floats, Ints, Progress, Report, pool
 from .joint_states import JointValues, levels, ranking_of, shapes_at
+from .kernels.endings import fill_ending
 from .kernels.joint import Ladder, Shapes, fill_last, fill_level
 from .kernels.joint_sets import fill_sets
 from .kernels.two_arms import last_slabs, step_fronts
@@ -68,19 +69,34 @@ def _tell(report: Report, problem: Problem, levels: int) -> None:
     report(Progress("optimum", levels, problem.stages))
 
 
-def _within(problem: Problem, t: int, later: Shapes) -> Iterator[Shapes]:
+def _within(problem: Problem, t: int, later: Shapes, stages: int | None = None) -> Iterator[Shapes]:
     """Linked shapes of the levels within stage t, the last one first."""
     first = levels(problem)[t]
     for level in range(first + problem.pulls_per_stage - 1, first - 1, -1):
-        later = shapes_at(problem, level, later)
+        later = shapes_at(problem, level, later, stages)
         yield later
+
+
+def sweep_start(
+    problem: Problem, stage: int, fixed: Floats, tables: Floats, workers: int, report: Report
+) -> float:
+    """W_0 of the fresh state, where W at `stage` is what the tables of `fill_ending` say."""
+    stages, number = _Stages(problem, workers, stage + 1), stage + 1
+    ahead = shapes_at(problem, levels(problem, number)[stage], None, number)
+    after = stages.end(ahead, fixed, tables)
+    for t in range(stage - 1, -1, -1):
+        within = list(_within(problem, t, ahead, number))[::-1]
+        after = stages.fill(t, within, [ahead], after)
+        ahead = within[0]
+        report(Progress("first stages", stage - t, stage))
+    return float(after[0])
 
 
 class _Stages:
     """Fills the values of a stage, in threads."""
 
-    def __init__(self, problem: Problem, workers: int) -> None:
-        self.ranking = ranking_of(problem)
+    def __init__(self, problem: Problem, workers: int, stages: int | None = None) -> None:
+        self.ranking = ranking_of(problem, stages)
         self._arms = arms_of(problem)
         self._pulls = problem.pulls.round().astype(int)
         self._sets = problem.pulls_per_stage > 1
@@ -106,6 +122,16 @@ class _Stages:
                 fill_last(self._arms, t, self.ranking, shapes, first, last, values)
             else:
                 fill_level(self._arms, t, self.ranking, ladder, first, last, values, after)
+
+        self._in_parts(part, shapes.offset)
+        return values
+
+    def end(self, shapes: Shapes, fixed: Floats, tables: Floats) -> Floats:
+        """Values that are given by tables of the arms."""
+        values = np.empty(shapes.offset[-1])
+
+        def part(first: int, last: int) -> None:
+            fill_ending(self.ranking, shapes, fixed, tables, first, last, values)
 
         self._in_parts(part, shapes.offset)
         return values

@@ -1,0 +1,68 @@
+"""Values of joint states that are sums over the arms: bounds on what comes after a stage.
+
+    W(x) = min over j of  fixed[j] + sum over arms of  tables[j, k, (n, g) of the arm]
+
+Shapes, runs and ranks are those of `joint`. The multisets g_1 <= ... <= g_r of a run whose largest
+value is g have the ranks from under[g, r] on, in the order of their other r - 1 values.
+
+Notations
+    J              bounds of which the smallest is taken
+    fixed (J,)     what does not depend on the state
+    tables (J, G, slab)  state (n, g) of group k at n(n+1)/2 + g
+"""
+
+import numpy as np
+
+from ...problem.kernels.layout import row_start
+from ...support.kernels.compiled import compiled
+
+
+@compiled
+def _sums_of_run(under, own, r, v, sums, fewer):
+    """sums: over the r values of every multiset of 0..v, of own[value]. fewer: spare room."""
+    sums[0] = 0.0
+    for i in range(1, r + 1):
+        before = under[v + 1, i - 1]
+        fewer[:before] = sums[:before]
+        for g in range(v + 1):
+            start = under[g, i]
+            for a in range(under[g + 1, i - 1]):
+                sums[start + a] = fewer[a] + own[g]
+
+
+@compiled
+def _sums_of_shape(ranking, pulls, tables, out, sums, fewer):
+    """out: the sum over all arms in every state of a shape; tables (G, slab).
+
+    As in `joint`, the states of the last runs are repeated for every multiset of the run before.
+    """
+    inner, stop = 1, pulls.size
+    out[0] = 0.0
+    while stop > 0:
+        k, v, c = ranking.group[stop - 1], np.int64(pulls[stop - 1]), stop - 1
+        while c > 0 and ranking.group[c - 1] == k and pulls[c - 1] == v:
+            c -= 1
+        own = tables[k, row_start(v) : row_start(v + 1)]
+        _sums_of_run(ranking.under, own, stop - c, v, sums, fewer)
+        multisets = ranking.under[v + 1, stop - c]
+        for a in range(multisets - 1, -1, -1):
+            for i in range(inner):
+                out[a * inner + i] = out[i] + sums[a]
+        inner *= multisets
+        stop = c
+
+
+@compiled
+def fill_ending(ranking, shapes, fixed, tables, first, last, values):
+    """values: W in the states of shapes first..last-1."""
+    largest = 1
+    for s in range(first, last):
+        largest = max(largest, shapes.offset[s + 1] - shapes.offset[s])
+    found, sums, fewer = np.empty(largest), np.empty(largest), np.empty(largest)
+    for s in range(first, last):
+        out = values[shapes.offset[s] : shapes.offset[s + 1]]
+        out[:] = np.inf
+        for j in range(fixed.size):
+            _sums_of_shape(ranking, shapes.pulls[s], tables[j], found, sums, fewer)
+            for i in range(out.size):
+                out[i] = min(out[i], fixed[j] + found[i])

@@ -1,0 +1,103 @@
+"""The joint bound: between the optimum and the dual upper bound, at any stage and prices."""
+
+import tomllib
+from dataclasses import replace
+from importlib.resources import files
+
+import numpy as np
+import pytest
+
+from decobandit.bounds import best_bound, best_bounds
+from decobandit.bounds import joint_bounds as module
+from decobandit.bounds.joint_bounds import joint_bound, price_paths
+from decobandit.joint import optimum
+from decobandit.prices import DualSolution, dual_value, solve
+from decobandit.problem import Problem
+from helpers.examples import KINDS, at_stake, random_prices
+
+
+def at_prices(problem: Problem, prices: list[float]) -> DualSolution:
+    """A solution that has these prices and their bound."""
+    mu, horizon = np.array(prices), problem.horizon
+    return replace(
+        solve(problem, tol=1e-2),
+        multipliers=mu[:horizon],
+        deployment_price=mu[-1] if mu.size > horizon else None,
+        upper_bound=dual_value(problem, mu).value,
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("stage", [1, 3, 5])
+def test_it_is_between_the_optimum_and_the_dual(
+    kind: str, stage: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = KINDS[kind](6)
+    exact, rounding = optimum(problem).value, 1e-12 * at_stake(problem)
+    monkeypatch.setattr(module, "exact_stages", lambda problem: stage)
+    for solution in (solve(problem), at_prices(problem, random_prices(problem, stage))):
+        found = joint_bound(problem, solution)
+        assert found is not None
+        assert found.stages == stage
+        assert exact - rounding <= found.value <= solution.upper_bound + rounding
+
+
+def test_more_stages_give_a_smaller_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The minimum over price paths is an upper bound of its own stage before, so none can rise."""
+    problem = Problem.uniform(arms=3, horizon=20)
+    solution, found = solve(problem), []
+    for stage in (1, 5, 10, 15, 19, 20):
+        monkeypatch.setattr(module, "exact_stages", lambda problem, stage=stage: stage)
+        bound = joint_bound(problem, solution)
+        assert bound is not None
+        found.append(bound.value)
+    assert found == sorted(found, reverse=True)
+    assert found[0] < solution.upper_bound - 0.1
+    assert found[-1] == optimum(problem).value
+
+
+def test_the_prices_of_the_dual_are_one_of_the_paths() -> None:
+    for kind in KINDS.values():
+        problem = kind(9)
+        prices = np.array(random_prices(problem, 3))
+        assert np.abs(price_paths(problem, prices) - prices).max(axis=1).min() < 1e-12
+
+
+def published() -> list[tuple[int, int, float]]:
+    """Rows of the paper's Table 1, with what its best policy earns."""
+    text = files("decobandit.paper").joinpath("published.toml").read_text("utf-8")
+    return [
+        (
+            row["arms"],
+            row["horizon"],
+            max(v for k, v in row.items() if k not in ("arms", "horizon")),
+        )
+        for row in tomllib.loads(text)["table1"]
+    ]
+
+
+@pytest.mark.parametrize(("arms", "horizon", "value"), published())
+def test_best_bounds_are_within_one_percent_of_the_published_policies(
+    arms: int, horizon: int, value: float
+) -> None:
+    problem = Problem.uniform(arms=arms, horizon=horizon)
+    bound = best_bound(problem)
+    assert value * (1.0 - 1e-3) < bound.value < 1.01 * value
+    assert bound.kind == ("joint" if (arms, horizon) == (15, 40) else "optimum")
+
+
+def test_no_scenarios_are_drawn_where_the_joint_bound_goes_far(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn: list[int] = []
+
+    def counted(*_: object, draws: int, **__: object) -> None:
+        drawn.append(draws)
+        raise RuntimeError
+
+    monkeypatch.setattr(best_bounds, "information_bound", counted)
+    assert best_bound(Problem.uniform(arms=5, horizon=70)).kind == "joint"  # 36 of 70 stages
+    assert drawn == []
+    with pytest.raises(RuntimeError):
+        best_bound(KINDS["heterogeneous"](100))  # 20 or so
+    assert drawn == [best_bounds.DRAWS]
