@@ -128,7 +128,7 @@ def test_an_edited_database_and_a_forgotten_head_are_found(db: Path) -> None:
     [
         (["ask", "nobody", "--db", "DB"], "no trial is called 'nobody'"),
         (["tell", "pilot", "ffff", "1", "--db", "DB"], "no such allocation"),
-        (["tell", "pilot", "ffff", "maybe", "--db", "DB"], "must be 1 or good, 0 or bad"),
+        (["tell", "pilot", "ffff", "maybe", "--db", "DB"], "must be good, bad, 1 or 0"),
         (["ask", "pilot", "--db", "missing.db"], "no such database"),
         (["ask", "pilot", "--db", "mysql://x/y"], "not supported"),
         (["ask", "pilot", "--db", "postgresql://me:secret@127.0.0.1/x"], "can be read by others"),

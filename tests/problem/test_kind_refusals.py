@@ -46,16 +46,6 @@ def test_the_best_bound_is_that_of_the_prices() -> None:
     assert best_bound(PROBLEM, solution=solution).value == solution.upper_bound
 
 
-def test_no_trial_is_made_that_could_not_go_on(tmp_path: Path) -> None:
-    save_problem(PROBLEM, tmp_path / "normal.toml")
-    refused = deco(
-        "trial", "new", tmp_path / "normal.toml", "--name", "t", "--db", tmp_path / "t.db"
-    )
-    assert refused.code == 2
-    assert "trials: not yet for other outcomes than good or bad" in refused.err
-    assert len(refused.err.strip().splitlines()) == 1
-
-
 def test_the_program_solves_and_recommends(tmp_path: Path) -> None:
     save_problem(PROBLEM, tmp_path / "normal.toml")
     solved = deco("solve", tmp_path / "normal.toml", "--json").json

@@ -58,7 +58,7 @@ def test_an_allocation_can_be_cancelled_and_an_outcome_corrected(site: Site) -> 
     corrected = {"key": "c", "outcome": "good", "reason": "misread"}
     browser.post(f"{here}/{two.id}/correct", data=corrected)
     assert [(s.state, s.outcome) for s in trial.allocations()] == [("cancelled", None), ("told", 1)]
-    for data in ({"outcome": "1", "reason": "x"}, {"reason": "x"}, {"outcome": "bad"}):
+    for data in ({"outcome": "2", "reason": "x"}, {"reason": "x"}, {"outcome": "bad"}):
         assert browser.post(f"{here}/{two.id}/correct", data=data).status_code == 422
 
 

@@ -18,9 +18,8 @@ from decobandit.policies import (
     Policy,
     ThompsonPolicy,
 )
-from decobandit.problem import Arm, Beta, Problem, State
+from decobandit.problem import Arm, Beta, Problem, State, beta_binomial
 from decobandit.trials.decisions import Decision, PendingState, decide, deployment
-from decobandit.trials.pending import pending_probabilities
 from helpers.examples import KINDS, largest_reward, random_state
 from helpers.oracles import expected_reward, good_chance
 from helpers.policies import NO_INDEX, SINGLE_PULLS, Bench
@@ -324,7 +323,7 @@ def test_many_ways_are_drawn_and_come_close_to_all() -> None:
         state = State(tuple(np.add(pending.good, better)), tuple(np.add(pending.bad, 9) - better))
         chance = np.prod(
             [
-                pending_probabilities(arm.beta.good + g, arm.beta.bad + b, 9)[j]
+                beta_binomial(arm.beta.good + g, arm.beta.bad + b, 9)[j]
                 for arm, g, b, j in zip(
                     problem.arms, pending.good, pending.bad, better, strict=True
                 )
@@ -347,11 +346,11 @@ def test_chances_of_open_outcomes_are_those_of_all_sequences(
     expected = np.zeros(count + 1)
     for state, chance in sequences(problem, PendingState((0,), (0,), (count,), count)):
         expected[state.good[0]] += chance
-    np.testing.assert_allclose(pending_probabilities(a, b, count), expected, rtol=1e-12)
+    np.testing.assert_allclose(beta_binomial(a, b, count), expected, rtol=1e-12)
 
 
 def test_chances_of_very_many_open_outcomes_add_up() -> None:
-    chances = pending_probabilities(500.0, 1e6, 5000)
+    chances = beta_binomial(500.0, 1e6, 5000)
     assert chances.sum() == pytest.approx(1.0, rel=1e-14)
     assert chances @ np.arange(5001) == pytest.approx(5000 * 500 / (1e6 + 500), rel=1e-11)
 

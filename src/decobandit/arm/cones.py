@@ -137,6 +137,10 @@ class Cones:
         )
         return Terms(float(ell), float(delta))
 
+    def values_of(self, stage: int, group: int, stats: Floats) -> Floats:
+        """The same of several states, good and bad outcomes each, (J, 2) -> (J,)."""
+        return np.array([self.value(stage, group, int(g), int(b)) for g, b in stats])
+
     def value(self, stage: int, group: int, good: int, bad: int) -> float:
         """V_stage of one arm of a group: what it earns from here on beyond the price of its pulls.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -9,6 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 F = TypeVar("F", bound=Callable[..., Any])
+NEGATIVE = re.compile(r"-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 # options as they were called before, where a command has the one of today
 FORMER_NAMES = {
     "--policies": "--policy",
@@ -23,7 +25,7 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         typed: dict[str, str] = {}
-        words = list(self._renamed(args, typed))
+        words = self._numbers_last(list(self._renamed(args, typed)))
         try:
             return super().parse_args(ctx, words)
         except typer.BadParameter as error:
@@ -44,6 +46,22 @@ class Command(TyperCommand):
                 yield now + equals + value
             else:
                 yield word
+
+    def _numbers_last(self, words: list[str]) -> list[str]:
+        """Negative numbers that are arguments at the end, where none is taken for an option."""
+        valued = {
+            name
+            for each in self.params
+            if not getattr(each, "is_flag", False)
+            for name in each.opts
+        }
+        end = words.index("--") if "--" in words else len(words)
+        before = ["", *words]
+        moved = [i for i in range(end) if NEGATIVE.fullmatch(words[i]) and before[i] not in valued]
+        if not moved:
+            return words
+        kept = [word for i, word in enumerate(words[:end]) if i not in moved]
+        return [*kept, "--", *(words[i] for i in moved), *words[end + 1 :]]
 
     def get_params(self, ctx: Any) -> Any:
         return _flags_without_a_type(super().get_params(ctx))

@@ -36,23 +36,19 @@ from .trial_tables import print_list, print_status
 if TYPE_CHECKING:
     from ..trials import Allocation, Batch, Store, Trial
 
-OUTCOMES = {"1": 1, "good": 1, "success": 1, "yes": 1, "0": 0, "bad": 0, "failure": 0, "no": 0}
-
 trial = Commands(
     name="trial",
     help="Run a trial: ask for the next arm, record its outcome. Every event is logged.",
 )
 
 
-def _outcome(text: str) -> int:
-    if text.lower() not in OUTCOMES:
-        raise typer.TyperException(f"outcome: {text!r}; must be 1 or good, 0 or bad")
-    return OUTCOMES[text.lower()]
-
-
 Outcome = Annotated[
-    int | None,
-    typer.Argument(metavar="[OUTCOME]", parser=_outcome, help="1 or good, 0 or bad."),
+    str | None,
+    typer.Argument(
+        metavar="[OUTCOME]",
+        help="1 or good, 0 or bad; number of a class, a number, a count, or a name, as the arm has "
+        "them.",
+    ),
 ]
 
 
@@ -198,7 +194,7 @@ def tell(
     if given.there:
         _check_batch(here, slot, outcome)
         return here.tell_batch(slot, given.read(here), **request)
-    return here.tell(slot, _one(here, slot, outcome), **request)
+    return here.tell(slot, here.typed(slot, _one(here, slot, outcome)), **request)
 
 
 @changes_trial
@@ -225,19 +221,20 @@ def correct(
         _check_batch(here, slot, outcome)
         read = GivenOutcomes(counts, None, {}).read(here)
         return here.correct_batch(slot, read, reason=reason, **request)
-    return here.correct(slot, _one(here, slot, outcome), reason=reason, **request)
+    told = here.typed(slot, _one(here, slot, outcome))
+    return here.correct(slot, told, reason=reason, **request)
 
 
-def _one(here: Trial, slot: str, outcome: int | None) -> int:
+def _one(here: Trial, slot: str, outcome: str | None) -> str:
     """The outcome of one allocation."""
     if here.has_batch(slot):
         raise typer.BadParameter(f"{slot} is a batch: give --counts ARM=GOOD/PULLS,...")
     if outcome is None:
-        raise typer.BadParameter("give the outcome of the allocation: good or bad")
+        raise typer.BadParameter("give the outcome of the allocation, such as good or bad")
     return outcome
 
 
-def _check_batch(here: Trial, slot: str, outcome: int | None) -> None:
+def _check_batch(here: Trial, slot: str, outcome: str | None) -> None:
     if outcome is not None:
         raise typer.BadParameter("give one outcome, or counts of a batch, not both")
     if not here.has_batch(slot):

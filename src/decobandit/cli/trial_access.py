@@ -101,7 +101,7 @@ def changes_trial(
 
     def run(here: Trial, key: str | None, by: str | None, as_json: bool, **given: Any) -> None:
         answer = command(here, **given, key=key, by=user(by))
-        print_result(answer, as_json, print_answer)
+        print_result(answer, as_json, lambda made: print_answer(made, here))
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     own = [option("here", object), *options_of(command, after=1)]

@@ -64,12 +64,14 @@ def _print_report(found: TrialReport) -> None:
 
     observed = [
         [
-            arm.name, f"{arm.good}/{arm.pulls}", str(arm.pending or ""), digits(arm.rate, 3),
+            arm.name, arm.seen, str(arm.pending or ""), digits(arm.rate, 3),
             interval(arm.exact_interval), interval(arm.wilson_interval),
         ]
         for arm in found.arms
     ]  # fmt: skip
-    titles = ["arm", "good/told", "open", "rate", "95% exact", "95% Wilson"]
+    binary = all(arm.good is not None for arm in found.arms)
+    counts = ["good/told", "open", "rate"] if binary else ["on record", "open", "mean"]
+    titles = ["arm", *counts, "95% exact", "95% Wilson"]
     print_table(f"{found.name}: observed", titles, observed[:MOST_ROWS], text=["arm"])
     posterior = [
         [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .tables import MOST_ROWS, print_table
 
 if TYPE_CHECKING:
-    from ..trials import Allocation, ArmStatus, Batch, Status, Summary
+    from ..trials import Allocation, ArmStatus, Batch, Status, Summary, Trial
 
 
 NEXT_ARMS = 8  # of the next batch that are shown
@@ -19,21 +19,20 @@ def digits(value: float | None) -> str:
     return "" if value is None else f"{round(value, 12) + 0.0:.4g}"
 
 
-def print_answer(answer: Allocation | Batch | Summary) -> None:
+def print_answer(answer: Allocation | Batch | Summary, here: Trial) -> None:
     """What a change of a trial answers: an allocation, a batch, or the trial."""
     from ..trials import Allocation, Batch
 
     if isinstance(answer, Allocation):
-        print_allocation(answer)
+        print_allocation(answer, here.named(answer))
     elif isinstance(answer, Batch):
         print_batch(answer)
     else:
         print(f"trial {answer.name} ({answer.id}): {answer.state}")
 
 
-def print_allocation(allocation: Allocation) -> None:
-    """The arm and the id by which its outcome is told."""
-    said = {1: "good", 0: "bad", None: ""}[allocation.outcome]
+def print_allocation(allocation: Allocation, said: str) -> None:
+    """The arm and the id by which its outcome is told; said: the outcome, where it is."""
     state = f"{allocation.state} {said}".strip()
     about = "" if allocation.subject is None else f", subject {allocation.subject}"
     print(f"{allocation.arm}   (allocation {allocation.id}, {state}{about})")
@@ -94,13 +93,16 @@ def print_status(status: Status, stale: Mapping[str, str]) -> None:
         numbers = (arm.expected_reward, arm.value_of_information, arm.index)
         return [
             ">" if arm.name == status.next_arm else "", arm.name, arm.code,
-            f"{arm.good}/{arm.good + arm.bad}", str(arm.open or ""),
-            f"Beta({arm.posterior_good:g}, {arm.posterior_bad:g})", *map(digits, numbers),
+            arm.seen or f"{arm.good}/{(arm.good or 0) + (arm.bad or 0)}", str(arm.open or ""),
+            arm.posterior or f"Beta({arm.posterior_good:g}, {arm.posterior_bad:g})",
+            *map(digits, numbers),
         ]  # fmt: skip
+
+    counts = "good/told" if all(arm.seen is None for arm in status.arms) else "on record"
 
     print_table(
         f"{status.name}: {status.told} of {status.slots} outcomes told",
-        ["", "arm", "code", "good/told", "open", "posterior", "reward", "information", "index"],
+        ["", "arm", "code", counts, "open", "posterior", "reward", "information", "index"],
         map(row, ranked[:MOST_ROWS]), text=["", "arm", "code"],
     )  # fmt: skip
     if len(ranked) > MOST_ROWS:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .greedy import GreedyPolicy as GreedyPolicy
     from .ids import IdsPolicy as IdsPolicy
     from .index_policy import IndexPolicy as IndexPolicy
+    from .kinds.chances import KindChances as KindChances
     from .kl_ucb import KlUcbPolicy as KlUcbPolicy
     from .knowledge_gradient import KnowledgeGradientPolicy as KnowledgeGradientPolicy
     from .moss import MossPolicy as MossPolicy
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from .posterior_chances import PosteriorChances as PosteriorChances
     from .randomised import RandomisedPolicy as RandomisedPolicy
     from .recommendation import Recommendation as Recommendation
+    from .recommendation import known_of_arm as known_of_arm
     from .recommendation import recommend as recommend
     from .recommendation import recommend_each as recommend_each
     from .records import ArmIndex as ArmIndex

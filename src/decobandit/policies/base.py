@@ -279,6 +279,11 @@ class Policy(ABC):
         return type(self).stage_index is not Policy.stage_index
 
     @property
+    def has_own_index(self) -> bool:
+        """Whether arms have an index by their own state alone: `indices_of`."""
+        return self.has_table
+
+    @property
     def has_loop(self) -> bool:
         """Whether `play` is there."""
         return type(self).play is not Policy.play
@@ -308,6 +313,11 @@ class Policy(ABC):
     def index_of(self, stage: int, group: int, good: int, bad: int) -> float:
         """Index of an arm of a group by its own outcomes, as decisions see it."""
         return float(self.stage_index(stage)[group, slab_size(good + bad - 1) + good])
+
+    def indices_of(self, stage: int, arm: int, stats: Floats) -> Floats:
+        """Index of an arm with such statistics, whatever is known of others: (J, width) -> (J,)."""
+        group = int(self.problem.group_of_arm[arm])
+        return np.array([self.index_of(stage, group, int(g), int(b)) for g, b in stats])
 
     def arm_index(self, stage: int, group: int, good: int, bad: int) -> ArmIndex:
         """The same as exactly as it can be had, with its parts."""

@@ -224,7 +224,7 @@ def _reports(
     return tuple(
         ArmReport(
             name=arm.name,
-            **_known(problem, state, k),
+            **known_of_arm(problem, state, k),
             expected_reward=float(rewards[k]),
             value_of_information=None if information is None else float(information[k]),
             index=None if indices is None else float(indices[k]),
@@ -236,7 +236,7 @@ def _reports(
     )
 
 
-def _known(problem: Problem, state: State, k: int) -> dict[str, Any]:
+def known_of_arm(problem: Problem, state: State, k: int) -> dict[str, Any]:
     """What has been observed of an arm, and what is known of it."""
     seen = state.others[k] if state.others else None
     if seen is not None:

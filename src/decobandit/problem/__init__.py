@@ -38,9 +38,11 @@ if TYPE_CHECKING:
     from .groups import Group as Group
     from .kernels.arms import Arms as Arms
     from .kinds.base import Kind as Kind
+    from .kinds.base import Outcome as Outcome
     from .kinds.base import Stats as Stats
     from .kinds.counted import Binary as Binary
     from .kinds.counted import Classes as Classes
+    from .kinds.counted import beta_binomial as beta_binomial
     from .kinds.of_arm import kind_of as kind_of
     from .kinds.own import Own as Own
     from .kinds.summed import Counted as Counted
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
     from .problem_tables import problem_from_dict as problem_from_dict
     from .problem_tables import problem_to_dict as problem_to_dict
     from .remaining import remaining_problem as remaining_problem
+    from .state import Seen as Seen
     from .state import State as State
     from .state import arm_position as arm_position
     from .state import check_state as check_state

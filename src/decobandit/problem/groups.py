@@ -52,6 +52,11 @@ class Group:
         parts += [] if self.terminal is None else [self.terminal]
         return max(float(np.abs(part).max()) for part in parts)
 
+    def earned(self, stage: Sequence[int], value: FloatArray) -> FloatArray:
+        """Of outcomes that count so much, at their stages, (n,)."""
+        first, other = (rewards[list(stage)] for rewards in self.rewards)
+        return np.asarray(value * first + (1.0 - value) * other)
+
     @property
     def is_binary(self) -> bool:
         """Whether outcomes are good or bad."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..support import Floats, shown
 from .groups import Group
-from .kinds.base import Stats
+from .kinds.base import Kind, Stats
 from .model import Problem
 from .problem_argument import check_problem
 
@@ -24,6 +24,11 @@ class Seen:
     pulls: int
     stats: Stats  # as its kind has them
     text: str  # as its kind writes them
+
+    @classmethod
+    def of(cls, kind: Kind, stats: Stats) -> Self:
+        """An arm of a kind with these statistics."""
+        return cls(int(kind.pulls(np.array(stats, dtype=float))), tuple(stats), kind.write(stats))
 
 
 @dataclass(frozen=True)
@@ -85,8 +90,7 @@ class State:
             binary = group.is_binary
             good.append(int(own[0]) if binary else 0)
             bad.append(int(own[1]) if binary else 0)
-            pulls = int(group.kind.pulls(np.array(own, dtype=float)))
-            others.append(None if binary else Seen(pulls, tuple(own), group.kind.write(own)))
+            others.append(None if binary else Seen.of(group.kind, own))
         return cls(tuple(good), tuple(bad), () if problem.is_binary else tuple(others))
 
     def stats(self, problem: Problem) -> list[Floats]:

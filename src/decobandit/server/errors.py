@@ -49,6 +49,7 @@ _TRIAL_ERRORS: tuple[tuple[type[TrialError], int, str], ...] = (
     (Damaged, 503, "damaged"),
     (StoreError, 503, "unavailable"),
     (refusals.OutOfMemory, 503, "unavailable"),
+    (refusals.BadOutcome, 422, "invalid"),
     (TrialError, 400, "bad_request"),
 )
 _MAX_PLACE = 100  # characters of the place of an error: its keys are the client's own
@@ -97,6 +98,8 @@ def trial_error(error: TrialError, *, blinded: bool) -> ApiError:
         (status, code) for kind, status, code in _TRIAL_ERRORS if isinstance(error, kind)
     )
     again = {} if isinstance(error, Damaged) or status != 503 else {"Retry-After": "5"}
+    if isinstance(error, refusals.BadOutcome) and blinded:
+        return ApiError(status, code, "outcome: not one that the arm of the allocation can have")
     if not isinstance(error, StoreError):
         said = error.for_blinded if blinded and error.for_blinded else str(error)
         return ApiError(status, code, said, again)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from ..problem import Kind, Outcome
+
 AllocationState = Literal["open", "told", "cancelled"]
 
 
@@ -24,8 +26,9 @@ class Allocation:
         Why this arm.
     state : AllocationState
         Whether it is pending (open), has an outcome (told), or was cancelled.
-    outcome : int | None
-        1 is good, 0 is bad; null while it is pending.
+    outcome : int | float | str | None
+        1 is good, 0 is bad; the number of a class, a number, a count, the name of an outcome, as
+        the arm has them; null while it is pending.
     subject : str | None
         Who or what the arm is for, where the ask named one.
     note : str | None
@@ -45,7 +48,7 @@ class Allocation:
     stage: int
     reason: str
     state: AllocationState = "open"
-    outcome: int | None = None
+    outcome: Outcome | None = None
     subject: str | None = None
     note: str | None = None
     change_reason: str | None = None
@@ -56,14 +59,17 @@ class Allocation:
 
 
 def moved(
-    slot: Allocation, kind: str, outcome: int | None, reason: str | None = None
+    slot: Allocation, kind: str, outcome: Outcome | None, arm: Kind, reason: str | None = None
 ) -> Allocation:
-    """The allocation after one more event; a ValueError where that event is not allowed."""
+    """The allocation after one more event; a ValueError where that event is not allowed.
+
+    arm: the kind of its arm, of which the outcome has to be one as logs have it.
+    """
     needed = {"told": "open", "cancelled": "open", "corrected": "told"}[kind]
     if slot.state != needed:
         raise ValueError(f"the allocation is {slot.state}, not {needed}")
     if kind == "cancelled":
         return replace(slot, state="cancelled", change_reason=reason)
-    if outcome not in (0, 1) or isinstance(outcome, bool):
-        raise ValueError("an outcome is 0 or 1")
+    if outcome is None or arm.plain(outcome) != outcome or isinstance(outcome, bool):
+        raise ValueError("not an outcome as logs have it")
     return replace(slot, state="told", outcome=outcome, change_reason=reason)

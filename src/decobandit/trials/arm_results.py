@@ -2,23 +2,30 @@
 
 Intervals have 95%. The credible interval has equal tails of the posterior. The two confidence
 intervals are of the observed rate as if the number of pulls had been fixed beforehand:
-Clopper-Pearson (exact) and Wilson.
+Clopper-Pearson (exact) and Wilson. Where outcomes are not good or bad, the rate is the mean of what
+they count, and the posterior that of the arm's mean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from ..policies import KindChances
 from ..policies.best_chances import Floats, best_chances
-from ..problem import Problem
+from ..problem import Arm, Kind, Problem, State
 from .errors import TrialError
+from .kind_records import kinds_of, outcomes_of
 from .ledger import Ledger
+from .recorded_state import recorded_state
 
 LEVEL = 0.95
 MAX_COMPARED = 300  # arms up to which the chances of being best are computed: about 2 s
+DRAWS = 100_000  # of posteriors without a formula: probabilities to .002
+SEED = 1
 Ends = tuple[float, float]
 
 
@@ -34,30 +41,36 @@ class ArmResult:
         Allocations that hold a slot.
     pulls : int
         Recorded outcomes.
-    good : int
-        Good ones among them.
+    good : int | None
+        Good ones among them; null where outcomes are not good or bad.
     pending : int
         Allocations whose outcome is not recorded.
     rate : float | None
-        Good outcomes per recorded one; null before the first.
+        Good outcomes per recorded one, or their mean; null before the first.
     exact_interval : tuple[float, float] | None
         95% confidence interval of the rate by Clopper and Pearson, for a fixed number of pulls.
     wilson_interval : tuple[float, float] | None
         The same by Wilson's score method.
-    prior_good : float
+    prior_good : float | None
         Pseudo-count of good outcomes of the prior.
-    prior_bad : float
+    prior_bad : float | None
         Pseudo-count of bad outcomes of the prior.
-    effective_sample_size : float
-        Outcomes that the prior is worth: the sum of its pseudo-counts.
+    effective_sample_size : float | None
+        Outcomes that the prior is worth: the sum of its pseudo-counts, or what answers to it.
     posterior_mean : float
-        Of the success probability.
-    credible_interval : tuple[float, float]
-        95% of the posterior, with equal tails.
+        Of the success probability, or of the mean of outcomes.
+    credible_interval : tuple[float, float] | None
+        95% of the posterior, with equal tails; null of own states.
     best : float | None
         Posterior probability that its expected reward is the largest; null with very many arms.
     better_than_control : float | None
         Posterior probability that its expected reward exceeds the control's; null for the control.
+    seen : str
+        What is on record, as states are written.
+    prior : str
+        What was known before.
+    prior_mean : float
+        Of the success probability, or of the mean of outcomes.
 
     Examples
     --------
@@ -68,18 +81,21 @@ class ArmResult:
     name: str
     allocated: int
     pulls: int
-    good: int
+    good: int | None
     pending: int
     rate: float | None
     exact_interval: Ends | None
     wilson_interval: Ends | None
-    prior_good: float
-    prior_bad: float
-    effective_sample_size: float
+    prior_good: float | None
+    prior_bad: float | None
+    effective_sample_size: float | None
     posterior_mean: float
-    credible_interval: Ends
+    credible_interval: Ends | None
     best: float | None
     better_than_control: float | None
+    seen: str
+    prior: str
+    prior_mean: float
 
 
 def control_of(problem: Problem, control: str | None) -> int:
@@ -95,50 +111,107 @@ def control_of(problem: Problem, control: str | None) -> int:
 
 def arm_results(ledger: Ledger, control: int) -> tuple[ArmResult, ...]:
     """The results of every arm, in the order of the problem."""
-    good, bad = np.array(ledger.good, float), np.array(ledger.bad, float)
-    arms = ledger.problem.arms
-    a = np.array([arm.beta.good for arm in arms]) + good
-    b = np.array([arm.beta.bad for arm in arms]) + bad
-    kinds = _rewards(ledger.problem, a, b)
-    best = best_chances(*kinds).tolist() if len(arms) <= MAX_COMPARED else [None] * len(arms)
-    better = _better(kinds, control)
-    exact, wilson = exact_interval(good, good + bad), wilson_interval(good, good + bad)
-    credible = credible_interval(a, b)
+    problem, state = ledger.problem, recorded_state(ledger)
+    compare = _compared_binary if problem.is_binary else _compared
+    best, better = compare(problem, state, control)
+    written, stats = str(state).split(","), state.stats(problem)
     found = []
-    for k, arm in enumerate(arms):
-        pulls = ledger.good[k] + ledger.bad[k]
+    for k, (arm, kind) in enumerate(zip(problem.arms, kinds_of(problem), strict=True)):
+        pulls, fresh = state.pulls[k], np.array(kind.fresh(), dtype=float)
         found.append(
             ArmResult(
                 name=arm.name,
                 allocated=pulls + ledger.open[k],
                 pulls=pulls,
-                good=ledger.good[k],
                 pending=ledger.open[k],
-                rate=ledger.good[k] / pulls if pulls else None,
-                exact_interval=_ends(exact, k) if pulls else None,
-                wilson_interval=_ends(wilson, k) if pulls else None,
-                prior_good=arm.beta.good,
-                prior_bad=arm.beta.bad,
-                effective_sample_size=arm.beta.good + arm.beta.bad,
-                posterior_mean=float(a[k] / (a[k] + b[k])),
-                credible_interval=_ends(credible, k),
+                **(_counted(arm, state.good[k], pulls) if kind.counts_good else _NOT_COUNTED),
+                rate=_observed_mean(ledger, k, kind),
+                effective_sample_size=kind.prior_pulls,
+                posterior_mean=float(kind.mean(stats[k])),
+                credible_interval=kind_interval(kind, stats[k]),
                 best=best[k],
                 better_than_control=better[k],
+                seen=written[k],
+                prior=kind.describe(kind.fresh()),
+                prior_mean=float(kind.mean(fresh)),
             )
         )
     return tuple(found)
 
 
+_NOT_COUNTED = dict.fromkeys(
+    ("good", "exact_interval", "wilson_interval", "prior_good", "prior_bad")
+)
+
+
+def _counted(arm: Arm, good: int, pulls: int) -> dict[str, Any]:
+    """What is said of good and bad outcomes only."""
+    both = np.array([float(good)]), np.array([float(pulls)])
+    return {
+        "good": good,
+        "exact_interval": _ends(exact_interval(*both), 0) if pulls else None,
+        "wilson_interval": _ends(wilson_interval(*both), 0) if pulls else None,
+        "prior_good": arm.beta.good,
+        "prior_bad": arm.beta.bad,
+    }
+
+
+def _observed_mean(ledger: Ledger, k: int, kind: Kind) -> float | None:
+    if kind.counts_good:
+        pulls = ledger.good[k] + ledger.bad[k]
+        return ledger.good[k] / pulls if pulls else None
+    arm = ledger.problem.arms[k].name
+    values = kind.values_of(outcomes_of(arm, ledger.allocations.values()))
+    return float(values.mean()) if values.size else None
+
+
+def kind_interval(kind: Kind, stats: Floats) -> Ends | None:
+    """Equal tails of what is known of the mean of an arm; None where nothing is unknown."""
+    tails = np.array([(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0])
+    if kind.has_law:
+        low, high = kind.quantile(stats, tails).tolist()
+        return low, high
+    if kind.ordered:
+        return None
+    many = np.broadcast_to(stats, (DRAWS, stats.size))
+    drawn = kind.true_mean(kind.draw(many, np.random.default_rng(SEED)))
+    low, high = np.quantile(drawn, tails).tolist()
+    return low, high
+
+
+def posteriors_of(ledger: Ledger) -> list[tuple[float, Ends | None]]:
+    """Posterior mean and credible interval of every arm."""
+    pairs = zip(kinds_of(ledger.problem), recorded_state(ledger).stats(ledger.problem), strict=True)
+    return [(float(kind.mean(own)), kind_interval(kind, own)) for kind, own in pairs]
+
+
+Chances = tuple[list[float | None], list[float | None]]
+
+
+def _compared(problem: Problem, state: State, control: int) -> Chances:
+    """P(best) and P(better than control) of arms of any kind; none where there are own states."""
+    arms: list[float | None] = [None] * problem.number_of_arms
+    kinds = kinds_of(problem)
+    if len(kinds) > MAX_COMPARED or any(kind.ordered for kind in kinds):
+        return arms, arms
+    chances = KindChances(problem, rewards=True, draws=DRAWS)
+    stats = [own[None, :] for own in state.stats(problem)]
+    better: list[float | None] = chances.better(stats, control)[0].tolist()
+    better[control] = None
+    return chances.best(stats)[0].tolist(), better
+
+
+def _compared_binary(problem: Problem, state: State, control: int) -> Chances:
+    a = np.array([arm.beta.good for arm in problem.arms]) + np.array(state.good, float)
+    b = np.array([arm.beta.bad for arm in problem.arms]) + np.array(state.bad, float)
+    rewards = _rewards(problem, a, b)
+    many = len(problem.arms) > MAX_COMPARED
+    best = [None] * len(problem.arms) if many else best_chances(*rewards).tolist()
+    return best, _better(rewards, control)
+
+
 def _ends(intervals: Floats, k: int) -> Ends:
     return float(intervals[0, k]), float(intervals[1, k])
-
-
-def credible_interval(a: Floats, b: Floats) -> Floats:
-    """Equal-tailed interval of Beta(a, b), (2, arms)."""
-    from scipy.special import betaincinv
-
-    tail = (1.0 - LEVEL) / 2.0
-    return np.stack([betaincinv(a, b, tail), betaincinv(a, b, 1.0 - tail)])
 
 
 def exact_interval(good: Floats, pulls: Floats) -> Floats:

@@ -123,7 +123,8 @@ class Batches(Asking):
             raise TrialError("give counts or rows, one of the two")
         named = [(arm, *_pair(arm, pair)) for arm, pair in (counts or {}).items()]
         if rows is not None:
-            named = [(arm, outcome_of(outcome), 1) for arm, outcome in rows]
+            kind = self.settings.problem.groups[0].kind  # batches are of good and bad outcomes
+            named = [(arm, int(outcome_of(outcome, kind)), 1) for arm, outcome in rows]
         names = {code: name for name, code in self._codes.items()}
         known = names if by_code else {name: name for name in self._codes}
         total: dict[str, tuple[int, int]] = {}
@@ -214,6 +215,11 @@ def refuse_single(ledger: Ledger) -> None:
     """`Conflict` if the trial allocates single pulls."""
     if ledger.allocations:
         raise Conflict("this trial allocates single pulls: ask for the next one, without a batch")
+    if not ledger.problem.is_binary:
+        raise Conflict(
+            "batches are recorded as counts of good and bad outcomes; this trial has other outcomes"
+            ": ask for the next arm, without a batch"
+        )
 
 
 def refuse_batched(ledger: Ledger) -> None:

@@ -10,15 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from ..arm import BatchRelaxation, Cones
+from ..arm import BatchRelaxation, Cones, RowRelaxation
 from ..policies import Cost, RuledPolicy
+from ..problem import beta_binomial
 from ..problem.kernels.layout import slab_size
 from ..support import Cache, Once, TooLargeError
 from .allotments import Allotment, allot
 from .decisions import Decision, decide, deployment
 from .errors import OutOfMemory
+from .kind_records import kinds_of, seen, written
 from .ledger import Ledger
-from .pending import PendingState, pending_probabilities, posteriors
+from .pending import MOST_AHEAD, PendingState, posterior_means
 from .ruled_decisions import allot_by_rules, decide_by_rules
 from .settings import TrialSettings
 
@@ -35,8 +37,10 @@ class Decider:
         self.settings = settings
         prices, policy = settings.prices, settings.make_policy()
         problem = settings.problem
-        cones = None if prices is None or problem.repeat else Cones(problem, prices)
-        self.cones = cones  # None: there are no prices, or they are of units
+        served = prices is not None and not problem.repeat and problem.is_binary
+        cones = Cones(problem, prices) if served else None  # type: ignore[arg-type]
+        self.cones = cones  # None: no prices, those of units, or other outcomes than good or bad
+        self.tables = Once(lambda: cones or _row_tables(settings))  # of single pulls, at the prices
         self._batch_values = Once(lambda: _batch_values(settings))
         self.policy = policy if cones is None or not use_cones else policy.live(cones)
         rules = settings.rules
@@ -107,36 +111,31 @@ class Decider:
                 for table, good, bad in own
                 if table is not None and good + bad <= problem.most_pulls
             )
-        means = [a / (a + b) for a, b in posteriors(problem, pending)]
-        return problem.terminal.deploy * max(means)
+        return problem.terminal.deploy * float(posterior_means(problem, pending).max())
 
     def value_of_arms(self, pending: PendingState) -> float | None:
         """Sum over the arms of V from the stage under way on, averaged over pending outcomes.
 
-        None where there are no prices, or tables of batches would take too much memory.
+        None where there are no prices, or tables of batches would take too much memory. An arm with
+        more pulls than stages waits until there have been as many.
         """
         problem = self.settings.problem
         if problem.repeat:
-            tables = self._batch_values()
-            return None if tables is None else _value_in_batches(tables, pending)
-        if self.cones is None:
+            batches = self._batch_values()
+            return None if batches is None else _value_in_batches(batches, pending)
+        tables, stats = self.tables(), pending.stats
+        if tables is None:
             return None
         total = 0.0
-        for arm, (a, b) in enumerate(posteriors(problem, pending)):
-            good, bad, waiting = pending.good[arm], pending.bad[arm], pending.open[arm]
-            for j, chance in enumerate(pending_probabilities(a, b, waiting)):
-                V = self._value(arm, pending.stage, good + j, bad + waiting - j)
-                total += float(chance) * V
+        for arm, kind in enumerate(kinds_of(problem)):
+            ahead = kind.ahead(stats[arm], pending.open[arm], MOST_AHEAD)
+            if ahead is None:
+                return None
+            stage, group = max(pending.stage, pending.pulls[arm]), int(problem.group_of_arm[arm])
+            if pending.pulls[arm] <= problem.stages:
+                # more pulls than stages: cancellations of others gave it more than its share
+                total += float(ahead[0] @ tables.values_of(stage, group, ahead[1]))
         return total
-
-    def _value(self, arm: int, stage: int, good: int, bad: int) -> float:
-        """V of one arm; one with more pulls than stages waits until there have been as many."""
-        problem = self.settings.problem
-        if good + bad > problem.stages:
-            return 0.0  # there are not: cancellations of others gave it more than its share
-        group = int(problem.group_of_arm[arm])
-        assert self.cones is not None
-        return self.cones.value(max(stage, good + bad), group, good, bad)
 
 
 @contextmanager
@@ -148,6 +147,12 @@ def _memory() -> Iterator[None]:
         raise OutOfMemory(
             "no decision can be made now: the tables of the policy need more memory than there is"
         ) from error
+
+
+def _row_tables(settings: TrialSettings) -> RowRelaxation | None:
+    if settings.prices is None or settings.problem.repeat:
+        return None
+    return RowRelaxation(settings.problem, settings.prices)
 
 
 def _batch_values(settings: TrialSettings) -> BatchRelaxation | None:
@@ -162,15 +167,17 @@ def _batch_values(settings: TrialSettings) -> BatchRelaxation | None:
 
 def _value_in_batches(tables: BatchRelaxation, pending: PendingState) -> float:
     problem, total = tables.problem, 0.0
-    for arm, (a, b) in enumerate(posteriors(problem, pending)):
+    for arm in range(problem.number_of_arms):
         k, waiting = int(problem.group_of_arm[arm]), pending.open[arm]
+        prior = problem.groups[k].binary
+        a, b = prior.good + pending.good[arm], prior.bad + pending.bad[arm]
         states, V = tables.states[k], tables.values(pending.stage, k)
         row = pending.pulls[arm] // problem.unit
         own = slice(int(states.start[row]), int(states.start[row + 1]))
         good = pending.good[arm] + np.arange(waiting + 1)
         # between states that are not tabulated, chords: V is convex, so that they are not below it
         each = np.interp(good, states.good[own], V[own])
-        total += float(pending_probabilities(a, b, waiting) @ each)
+        total += float(beta_binomial(a, b, waiting) @ each)
     return total
 
 
@@ -182,13 +189,16 @@ def pending_state(ledger: Ledger) -> PendingState:
     """
     good, bad = list(ledger.good), list(ledger.bad)
     waiting = [open_ + lost for open_, lost in zip(ledger.open, ledger.lost, strict=True)]
-    taken = []
-    for slot in ledger.under_way():
+    under_way, taken = ledger.under_way(), []
+    for slot in under_way:
         arm = ledger.position(slot.arm)
         taken.append(arm)
-        counts = waiting if slot.state == "open" else good if slot.outcome else bad
-        counts[arm] -= 1
-    return PendingState(tuple(good), tuple(bad), tuple(waiting), ledger.stage, tuple(taken))
+        if slot.state == "open":
+            waiting[arm] -= 1
+        elif ledger.kind(slot.arm).counts_good:
+            (good if slot.outcome else bad)[arm] -= 1
+    others = seen(ledger.problem, ledger.allocations.values(), under_way)
+    return PendingState(tuple(good), tuple(bad), tuple(waiting), ledger.stage, tuple(taken), others)
 
 
 def decision_record(
@@ -202,6 +212,7 @@ def decision_record(
             "bad": list(pending.bad),
             "open": list(pending.open),
             "taken": list(pending.taken),
+            **({"seen": written(pending.others)} if pending.others else {}),
         },
         "policy": settings.policy,
         "multipliers_hash": settings.multipliers_hash,

@@ -3,8 +3,8 @@
 The pulls of pending allocations count as made: they have used their slots, and count in the stage
 and in ties by pulls. Their outcomes are averaged over, given the recorded ones:
 
-    an arm's own index   policies with a table of indices: each arm's index is averaged over its
-                         own pending outcomes, sum_j P(j of o good) I_t(good + j, bad + o - j)
+    an arm's own index   policies with an index of single arms: each index is averaged over the
+                         arm's pending outcomes, sum_j P(j of o good) I_t(good + j, bad + o - j)
     all arms together    policies that weigh all arms at once (`Policy.weigh`): the same average
                          over the pending outcomes of all arms, exact up to 256 combinations, else
                          over as many draws (16 where each combination takes a dual)
@@ -31,15 +31,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..policies import Policy
-from ..problem import DEFAULT_TIES, Problem, TieRule, break_tie, tie_tolerance, tied_arms
+from ..problem import (
+    DEFAULT_TIES,
+    Problem,
+    Stats,
+    TieRule,
+    break_tie,
+    tie_tolerance,
+    tied_arms,
+)
 from . import explanation
 from .errors import Conflict
 from .pending import (
+    MOST_AHEAD,
     Floats,
     PendingState,
+    drawn_ahead,
     drawn_state,
     expected_rewards,
-    pending_probabilities,
     ways,
 )
 
@@ -145,8 +154,9 @@ def _inputs(problem: Problem, pending: PendingState, rng: np.random.Generator | 
 
 
 def _choice(policy: Policy, inputs: _Inputs) -> _Choice:
-    if policy.has_table:
-        return _largest(policy, inputs, _averages(policy, inputs))
+    if policy.has_own_index:
+        values, draws = _averages(policy, inputs)
+        return _largest(policy, inputs, values, draws=draws)
     at_deployment = inputs.stage >= inputs.problem.horizon
     if inputs.problem.repeat and at_deployment:
         return _largest(policy, inputs, inputs.rewards)
@@ -174,26 +184,26 @@ def _drawn(policy: Policy, inputs: _Inputs) -> _Choice:
 # -- an arm's own index -------------------------------------------------------------------------
 
 
-def _averages(policy: Policy, inputs: _Inputs) -> Floats:
-    """Each arm's index averaged over its own pending outcomes, (arms,)."""
+def _averages(policy: Policy, inputs: _Inputs) -> tuple[Floats, int]:
+    """Each arm's index averaged over its own pending outcomes, (arms,), or over so many draws."""
     problem, known = inputs.problem, inputs.pending
-    states = zip(problem.group_of_arm.tolist(), known.good, known.bad, known.open, strict=True)
-    index = inputs.rewards.copy()
-    found: dict[tuple[int, int, int, int], float] = {}  # equal arms in equal states: once
+    states = zip(problem.group_of_arm.tolist(), known.stats, known.open, strict=True)
+    index, draws = inputs.rewards.copy(), 0
+    found: dict[tuple[int, Stats, int], float] = {}  # equal arms in equal states: once
     for arm, state in enumerate(states):
-        group, good, bad, waiting = state
-        if good + bad + waiting > inputs.stage:
+        if known.pulls[arm] > inputs.stage:
             continue  # more pulls than stages: no table has it
         if state not in found:
-            prior = problem.groups[group]
-            chances = pending_probabilities(prior.alpha + good, prior.beta + bad, waiting)
-            each = [
-                policy.index_of(inputs.stage, group, good + j, bad + waiting - j)
-                for j in range(waiting + 1)
-            ]
-            found[state] = float(chances @ np.array(each))
+            group, stats, waiting = state
+            kind = problem.groups[group].kind
+            ahead = kind.ahead(stats, waiting, MOST_AHEAD)
+            if ahead is None:
+                draws = policy.most_ways
+                ahead = drawn_ahead(kind, stats, waiting, inputs.rng, draws)
+            each = policy.indices_of(inputs.stage, arm, ahead[1])
+            found[state] = float(ahead[0] @ each)
         index[arm] = found[state]
-    return index
+    return index, draws
 
 
 # -- the largest value --------------------------------------------------------------------------

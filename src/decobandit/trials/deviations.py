@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from ..problem import Outcome
 from .events import Event
 from .ledger import BATCH_KINDS, TURNS
 
@@ -24,9 +25,9 @@ class Correction:
         Of the allocation or batch, from 1.
     arm : str
         Name of the arm.
-    before : int | str
+    before : int | float | str
         The outcome that was replaced: 1 is good, 0 is bad; of a batch, good/pulls.
-    after : int | str
+    after : int | float | str
         What replaced it.
     by : str
         Who did so.
@@ -46,8 +47,8 @@ class Correction:
     allocation: str
     number: int
     arm: str
-    before: int | str
-    after: int | str
+    before: Outcome
+    after: Outcome
     by: str
     at: str
     reason: str
@@ -122,7 +123,7 @@ class _Slot:
     arm: str
     asked_at: str
     told_at: str | None = None
-    outcome: int = 0
+    outcome: Outcome = 0
     cancelled: bool = False
     counts: dict[str, tuple[int, int]] = field(default_factory=dict)  # good/pulls, of a batch
     pending: int = 0  # pulls of a batch

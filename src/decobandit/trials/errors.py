@@ -20,6 +20,10 @@ class Conflict(TrialError):
     """The request contradicts what is on record."""
 
 
+class BadOutcome(TrialError):
+    """What was told is no outcome of the arm."""
+
+
 class NoFreeSlot(Conflict):
     """The horizon is a hard limit: every slot is pending or has an outcome."""
 

@@ -33,6 +33,9 @@ def export_parts(
     """A trial without its events: everything that follows from them, and a checksum."""
     status = replace(status_of(ledger, decider), version=version).to_dict()
     batches = {"batches": [batch.to_dict() for batch in ledger.batches.values()]}
+    if ledger.problem.is_binary:  # as before there were other outcomes
+        for arm in status["arms"]:
+            del arm["seen"], arm["posterior"]
     left_out: tuple[str, ...] = () if ledger.settings.rules else RULE_FIELDS
     if not (ledger.batches or ledger.problem.repeat):  # as before there were batches
         batches, left_out = {}, left_out + BATCH_FIELDS

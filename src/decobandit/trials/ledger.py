@@ -12,12 +12,13 @@ from collections.abc import Iterable
 from copy import copy
 from typing import Any, Literal
 
-from ..problem import Problem
+from ..problem import Kind, Problem
 from .allocations import Allocation, moved
 from .batches import Batch, batch_moved, new_batch
 from .codes import codes_of
 from .errors import Damaged
 from .events import GENESIS, Event
+from .kind_records import check_order, kinds_of
 from .limits import TrialLimits, limits_of
 from .request_records import ASKS, Answered, Cancellation, Refusal, Request
 from .settings import TrialSettings
@@ -49,8 +50,10 @@ class Ledger:
         self.since: dict[str, str] = {}  # when each pending allocation was made, the oldest first
         self.used = 0  # slots, pending or with an outcome
         self._positions: dict[str, int] = {}
+        self._kinds: list[Kind] = []  # of every arm
         self.good: list[int] = []  # recorded outcomes of every arm
         self.bad: list[int] = []
+        self.other: list[int] = []  # those of arms with other outcomes than good or bad
         self.open: list[int] = []  # pending allocations of every arm
         self.lost: list[int] = []  # pulls of batches that used their stage and have no outcome
         # counts at each look of the rules, as they were when its outcomes had been recorded
@@ -85,7 +88,7 @@ class Ledger:
     @property
     def told(self) -> int:
         """Slots with an outcome."""
-        return sum(self.good) + sum(self.bad)
+        return sum(self.good) + sum(self.bad) + sum(self.other)
 
     @property
     def finished(self) -> bool:
@@ -110,6 +113,10 @@ class Ledger:
         """Where an arm stands in the problem."""
         return self._positions[arm]
 
+    def kind(self, arm: str) -> Kind:
+        """What outcomes an arm has."""
+        return self._kinds[self._positions[arm]]
+
     def in_use(self) -> list[Allocation]:
         """Allocations that hold a slot, in the order of the asks."""
         return [slot for slot in self.allocations.values() if slot.state != "cancelled"]
@@ -126,7 +133,7 @@ class Ledger:
         later.answered, later.refusals = dict(self.answered), dict(self.refusals)
         later.since = dict(self.since)
         later.good, later.bad, later.open = list(self.good), list(self.bad), list(self.open)
-        later.lost = list(self.lost)
+        later.lost, later.other = list(self.lost), list(self.other)
         later.subjects, later.cancellations = dict(self.subjects), list(self.cancellations)
         for event in events:
             later.advance(event)
@@ -183,8 +190,9 @@ class Ledger:
         self.name, self.created_at = event.data["name"], event.at
         self.settings = TrialSettings.from_dict(event.data["plan"])
         self._positions = {arm.name: k for k, arm in enumerate(self.problem.arms)}
-        empty = ([0] * len(self._positions) for _ in range(4))
-        self.good, self.bad, self.open, self.lost = empty
+        self._kinds = kinds_of(self.problem)
+        empty = ([0] * len(self._positions) for _ in range(5))
+        self.good, self.bad, self.other, self.open, self.lost = empty
         self.limits = limits_of(event.data.get("limits"))
         self.codes = codes_of(event.data.get("codes"), list(self._positions), event.hash)
 
@@ -207,7 +215,10 @@ class Ledger:
         else:
             before = self.allocations[name]
             self._count(before, -1)
-            slot = moved(before, kind, data.get("outcome"), data.get("reason"))
+            outcome, arm = data.get("outcome"), self.kind(before.arm)
+            slot = moved(before, kind, outcome, arm, data.get("reason"))
+            if outcome is not None:
+                check_order(arm, self.allocations.values(), before, outcome)
             self._count(slot, +1)
             if kind == "cancelled":
                 if not self.may_cancel(1):
@@ -284,7 +295,10 @@ class Ledger:
     def _count(self, slot: Allocation, by: int) -> None:
         if slot.state == "cancelled":
             return
-        arm = self._positions[slot.arm]
-        counts = self.open if slot.state == "open" else self.good if slot.outcome else self.bad
-        counts[arm] += by
+        counts = self.good if slot.outcome else self.bad
+        if slot.state == "open":
+            counts = self.open
+        elif not self.kind(slot.arm).counts_good:
+            counts = self.other
+        counts[self._positions[slot.arm]] += by
         self.used += by

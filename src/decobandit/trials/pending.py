@@ -1,10 +1,8 @@
 """What is known while outcomes are pending, and the distribution of the pending ones.
 
-Given its posterior Beta(a, b), the good ones among o pending outcomes of an arm are beta-binomial:
-
-    P(j of o good) = C(o, j) B(a + j, b + o - j) / B(a, b)
-
-in any order, and independently of those of other arms.
+Given what is known of an arm, its kind says what may be known after so many more outcomes
+(`Kind.ahead`): of good and bad ones the good among them are beta-binomial. The order of recorded
+outcomes does not matter, and arms are independent.
 """
 
 from __future__ import annotations
@@ -13,15 +11,16 @@ import itertools
 import math
 import operator
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from ..problem import Problem, State
+from ..problem import Kind, Problem, Seen, State, Stats
+from .kind_records import kinds_of
 
 Floats = npt.NDArray[np.float64]
+MOST_AHEAD = 100_000  # states of an arm after its pending outcomes that are looked at
 
 
 @dataclass(frozen=True)
@@ -36,6 +35,7 @@ class PendingState:
     open: tuple[int, ...]
     stage: int  # from 0: slots in use // pulls per stage
     taken: tuple[int, ...] = ()  # arms allocated in the stage under way, by position
+    others: tuple[Seen | None, ...] = ()  # of arms with other outcomes than good or bad
 
     def __post_init__(self) -> None:
         for counts in ("good", "bad", "open", "taken"):
@@ -48,7 +48,20 @@ class PendingState:
     @property
     def pulls(self) -> tuple[int, ...]:
         """Of each arm, pending ones included."""
-        return tuple(map(sum, zip(self.good, self.bad, self.open, strict=True)))
+        found = tuple(map(sum, zip(self.good, self.bad, self.open, strict=True)))
+        if not self.others:
+            return found
+        return tuple(
+            n if other is None else n + other.pulls
+            for n, other in zip(found, self.others, strict=True)
+        )
+
+    @property
+    def stats(self) -> list[Stats]:
+        """Of each arm, as its kind has them."""
+        others = self.others or (None,) * len(self.good)
+        known = zip(self.good, self.bad, others, strict=True)
+        return [(good, bad) if other is None else other.stats for good, bad, other in known]
 
     @property
     def overdrawn(self) -> bool:
@@ -70,45 +83,49 @@ class PendingState:
             raise ValueError(f"pending state: must have {m} pulls for each stage that is complete")
 
 
-def pending_probabilities(a: float, b: float, count: int) -> Floats:
-    """Probabilities of j = 0..count good ones among the pending outcomes, given Beta(a, b)."""
-    if count == 0:
-        return np.ones(1)
-    j = np.arange(count)
-    # each from the one before: sums of logarithms neither underflow nor cancel
-    ratios = (count - j) * (a + j) / ((j + 1.0) * (b + count - 1.0 - j))
-    logs = np.concatenate([[0.0], np.cumsum(np.log(ratios))])
-    chances = np.exp(logs - logs.max())
-    return np.asarray(chances / chances.sum(), dtype=np.float64)
+def posterior_means(problem: Problem, pending: PendingState) -> Floats:
+    """Expected value of the next outcome of every arm, (arms,).
 
-
-def posteriors(problem: Problem, pending: PendingState) -> Iterator[tuple[float, float]]:
-    """Beta(a, b) of every arm given the recorded outcomes."""
-    for arm, good, bad in zip(problem.arms, pending.good, pending.bad, strict=True):
-        yield arm.beta.good + good, arm.beta.bad + bad
+    Pending outcomes do not change its expectation, for it is a martingale; but of own states.
+    """
+    stats, found = pending.stats, np.empty(problem.number_of_arms)
+    for group in problem.groups:
+        own = list(group.members)
+        found[own] = group.kind.mean(np.array([stats[arm] for arm in own], dtype=float))
+        for arm in own if group.kind.ordered else ():
+            ahead = group.kind.ahead(stats[arm], pending.open[arm], MOST_AHEAD)
+            if ahead is not None:
+                found[arm] = ahead[0] @ group.kind.mean(ahead[1])
+    return found
 
 
 def expected_rewards(problem: Problem, pending: PendingState) -> Floats:
-    """Of a pull of every arm now, (arms,).
-
-    The posterior mean is a martingale: pending outcomes do not change its expectation.
-    """
+    """Of a pull of every arm now, (arms,)."""
     stage, groups = pending.stage, [problem.groups[k] for k in problem.group_of_arm]
-    bad = np.array([group.reward_bad[stage] for group in groups])
-    spread = np.array([group.reward_good[stage] for group in groups]) - bad
-    mean = np.array([a / (a + b) for a, b in posteriors(problem, pending)])
-    return np.asarray(bad + spread * mean)
+    base = np.array([group.reward_base[stage] for group in groups])
+    factor = np.array([group.reward_factor[stage] for group in groups])
+    return np.asarray(base + factor * posterior_means(problem, pending))
 
 
 def drawn_state(problem: Problem, pending: PendingState, rng: np.random.Generator | None) -> State:
     """The state with the pending outcomes drawn; nothing is drawn where none is pending."""
-    better = [0] * len(pending.open)
-    for arm, (a, b) in enumerate(posteriors(problem, pending)):
+    stats = pending.stats
+    for arm, kind in enumerate(kinds_of(problem)):
         if pending.open[arm]:
             if rng is None:
                 raise ValueError("pending outcomes are drawn: pass a random generator as rng")
-            better[arm] = int(rng.binomial(pending.open[arm], rng.beta(a, b)))
-    return _state(pending, better)
+            stats[arm] = kind.drawn_ahead(stats[arm], pending.open[arm], rng)
+    return State.of_stats(problem, stats)
+
+
+def drawn_ahead(
+    kind: Kind, stats: Stats, count: int, rng: np.random.Generator | None, draws: int
+) -> tuple[Floats, Floats]:
+    """What may be known of an arm after so many more outcomes, as `Kind.ahead` has it: drawn."""
+    if rng is None:
+        raise ValueError("pending outcomes are drawn: pass a random generator as rng")
+    states = np.array([kind.drawn_ahead(stats, count, rng) for _ in range(draws)], dtype=float)
+    return np.full(draws, 1.0 / draws), states
 
 
 def ways(
@@ -121,24 +138,26 @@ def ways(
 
     All of them up to `most`; beyond, as many draws.
     """
-    if math.prod(count + 1 for count in pending.open) > most:
+    each = _each_ahead(problem, pending, most)
+    if each is None:
         drawn = Counter(drawn_state(problem, pending, rng) for _ in range(most))
         return [(state, number / most) for state, number in drawn.items()], True
-    chances = [
-        pending_probabilities(a, b, count)
-        for (a, b), count in zip(posteriors(problem, pending), pending.open, strict=True)
-    ]
     found = []
-    for better in itertools.product(*(range(count + 1) for count in pending.open)):
-        weight = math.prod(float(own[j]) for own, j in zip(chances, better, strict=True))
-        found.append((_state(pending, better), weight))
+    for together in itertools.product(*(zip(*own, strict=True) for own in each)):
+        weight = math.prod(float(chance) for chance, _ in together)
+        found.append((State.of_stats(problem, [stats for _, stats in together]), weight))
     return found, False
 
 
-def _state(pending: PendingState, better: tuple[int, ...] | list[int]) -> State:
-    """With so many good ones among the pending outcomes of each arm."""
-    worse = map(operator.sub, pending.open, better)
-    return State(
-        good=tuple(map(operator.add, pending.good, better)),
-        bad=tuple(map(operator.add, pending.bad, worse)),
-    )
+def _each_ahead(
+    problem: Problem, pending: PendingState, most: int
+) -> list[tuple[list[float], list[Stats]]] | None:
+    """Of every arm what its pending outcomes may lead to; None where that is too many together."""
+    found, number = list[tuple[list[float], list[Stats]]](), 1
+    for kind, stats, count in zip(kinds_of(problem), pending.stats, pending.open, strict=True):
+        own = kind.ahead(stats, count, most) if count else (np.ones(1), np.array([stats]))
+        number *= most + 1 if own is None else len(own[0])
+        if own is None or number > most:
+            return None
+        found.append((own[0].tolist(), [tuple(each) for each in own[1].tolist()]))
+    return found

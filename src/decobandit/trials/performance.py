@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..bounds import Episode, retrace
+from .allocations import Allocation
 from .decider import Decider, pending_state
 from .errors import TrialError
 from .ledger import Ledger
@@ -14,11 +15,14 @@ History = list[tuple[int | str, bool | int | None]]  # arm, outcome
 def earned(ledger: Ledger) -> float:
     groups, of_arm = ledger.problem.groups, ledger.problem.group_of_arm
     total = 0.0
+    told: dict[str, list[Allocation]] = {}
     for slot in ledger.allocations.values():
-        if slot.state == "told":
-            group = groups[of_arm[ledger.position(slot.arm)]]
-            rewards = group.reward_good if slot.outcome else group.reward_bad
-            total += float(rewards[slot.stage])
+        if slot.outcome is not None:
+            told.setdefault(slot.arm, []).append(slot)
+    for arm, slots in told.items():
+        group = groups[of_arm[ledger.position(arm)]]
+        values = group.kind.values_of([slot.outcome for slot in slots if slot.outcome is not None])
+        total += float(group.earned([slot.stage for slot in slots], values).sum())
     for batch in ledger.batches.values():
         for k, one in zip(of_arm, batch.arms, strict=True):
             earned_good = float(groups[k].reward_good[batch.stage])
@@ -65,7 +69,8 @@ def episode_of(ledger: Ledger, decider: Decider) -> Episode:
 
 def has_episode(settings: TrialSettings) -> bool:
     """Whether outcomes can be compared with prices."""
-    return settings.solution is not None and not settings.problem.repeat
+    served = settings.problem.is_binary and not settings.problem.repeat
+    return settings.solution is not None and served
 
 
 def _history(ledger: Ledger) -> History:
@@ -82,7 +87,7 @@ def _history(ledger: Ledger) -> History:
             if len(arms) < m or any(slot.state != "told" for slot in stage):
                 break
             told += stage
-    return [(ledger.position(slot.arm), slot.outcome) for slot in told]
+    return [(ledger.position(slot.arm), bool(slot.outcome)) for slot in told]
 
 
 def _batch_history(ledger: Ledger) -> History:

@@ -7,13 +7,15 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from ..problem import Kind, Outcome
 from .allocations import Allocation, moved
 from .asking import Asking, Decided
 from .batch_requests import refuse_batched
 from .changes import Change
 from .decider import Decider, decision_record, pending_state
 from .decisions import Decision
-from .errors import Conflict, NotFound
+from .errors import BadOutcome, Conflict, NotFound
+from .kind_records import EarlierPending, check_order
 from .ledger import Ledger
 from .request_records import Request
 from .requests import (
@@ -26,8 +28,6 @@ from .requests import (
     reason_of,
     subject_of,
 )
-
-Outcome = int | bool  # 1 or True is good, 0 or False is bad
 
 
 class Recording(Asking):
@@ -60,14 +60,14 @@ class Recording(Asking):
     def tell(
         self, allocation_id: str, outcome: Outcome, *, key: str | None = None, by: str = "library"
     ) -> Allocation:
-        """Record an outcome: 1 is good, 0 is bad."""
+        """Record an outcome: 1 is good, 0 is bad; others as the kind of the arm has them."""
         return self.telling(allocation_id, outcome, key=key, by=by).made()
 
     def telling(
         self, allocation_id: str, outcome: Outcome, *, key: str | None, by: str
     ) -> Change[Allocation]:
         """An outcome that is not recorded yet."""
-        request = Request("told", allocation_id, outcome_of(outcome))
+        request = Request("told", allocation_id, outcome_of(outcome, self._kind(allocation_id)))
         return self._moving(request, self._move, key, by)
 
     def cancel(
@@ -88,8 +88,28 @@ class Recording(Asking):
     ) -> Allocation:
         """Replace a recorded outcome, and say why; the old one stays in the log."""
         why = reason_of(reason)
-        request = Request("corrected", allocation_id, outcome_of(outcome), reason=why)
+        read = outcome_of(outcome, self._kind(allocation_id))
+        request = Request("corrected", allocation_id, read, reason=why)
         return self._moving(request, self._move, key, by).made()
+
+    def typed(self, allocation_id: str, text: str) -> Outcome:
+        """An outcome of an allocation from what people type."""
+        kind = self._kind(allocation_id)
+        try:
+            return kind.typed(text)
+        except ValueError as error:
+            raise BadOutcome(str(error)) from None
+
+    def _kind(self, allocation_id: str) -> Kind:
+        """What outcomes the arm of an allocation has."""
+        problem = self.settings.problem
+        if problem.is_binary:  # as all arms have: the trial need not be read
+            return problem.groups[0].kind
+        ledger = self._ledger()
+        slot = ledger.allocations.get(allocation_id)
+        if slot is None:
+            raise NotFound("no such allocation in this trial")
+        return ledger.kind(slot.arm)
 
     def _write_ask(
         self,
@@ -129,9 +149,11 @@ class Recording(Asking):
         if on_record(slot, request):
             return slot
         try:
-            moved(slot, request.kind, request.outcome)
+            moved(slot, request.kind, request.outcome, ledger.kind(slot.arm))
         except ValueError:
             return self._refuse(connection, ledger, request, key, by, contradiction(slot, request))
+        if request.outcome is not None:
+            _check_order(ledger, slot, request.outcome)
         if request.kind == "cancelled":
             check_cancel(ledger)
         data: dict[str, Any] = {"allocation": slot.id, **request.said()}
@@ -139,3 +161,12 @@ class Recording(Asking):
             data["outcome"] = request.outcome
         later = self._event_log.append(connection, ledger, request.kind, data, by=by, key=key)
         return later.allocations[slot.id]
+
+
+def _check_order(ledger: Ledger, slot: Allocation, outcome: Outcome) -> None:
+    try:
+        check_order(ledger.kind(slot.arm), ledger.allocations.values(), slot, outcome)
+    except EarlierPending as error:
+        raise BadOutcome(str(error)) from None
+    except ValueError:  # its text names the state, which blinded people are not to read
+        raise BadOutcome("the outcome cannot follow those on record of this arm") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from markupsafe import Markup
 
@@ -26,13 +26,16 @@ from ..figures.svg_figures import (
 )
 from ..problem import Rules
 from .arm_results import ArmResult
+from .deviations import Correction
 from .report import TrialReport
 from .report_numbers import digits, interval, percent, probability
+from .report_words import MEANS, RATES, how_to_read, scale
 
 MAX_DRAWN = 40  # arms in a figure of intervals: those with the most pulls
 MAX_COLOURS = 8  # arms in a figure of shares; the others are one
 MAX_LINES = 100  # of a list of deviations
 OBSERVED = ["Arm", "Good / recorded", "Pending", "Rate", "95% exact", "95% Wilson"]
+SEEN = ["Arm", "On record", "Pending", "Mean", "95% exact", "95% Wilson"]
 POSTERIOR = ["Arm", "Posterior mean", "95% credible", "P(best)", "P(better than control)"]
 
 
@@ -135,48 +138,47 @@ def results(report: TrialReport) -> list[Markup]:
     drawn = _drawn(report.arms)
     rows = [
         Interval(
-            arm.name, arm.posterior_mean, *arm.credible_interval, other=arm.rate,
-            colour=solid(position),
+            arm.name, arm.posterior_mean, *(arm.credible_interval or (arm.posterior_mean,) * 2),
+            other=arm.rate, colour=solid(position),
         )
         for position, arm in drawn
     ]  # fmt: skip
-    label = "Posterior mean and 95% credible interval of the success probability of each arm"
+    binary = all(arm.good is not None for arm in report.arms)
+    what = "success probability" if binary else "mean outcome"
+    label = f"Posterior mean and 95% credible interval of the {what} of each arm"
     left_out = len(report.arms) - len(drawn)
     caption = (
         "Filled points: posterior mean, with the 95% credible interval. Open points: observed rate."
         + (f" The {len(drawn)} arms with the most outcomes." if left_out else "")
     )
     return [
-        table(OBSERVED, map(_observed, report.arms), words=["Arm"], caption="Observed"),
+        table(
+            OBSERVED if binary else SEEN,
+            map(_observed, report.arms),
+            words=["Arm"],
+            caption="Observed",
+        ),
         table(
             POSTERIOR,
             (_posterior(arm, report.control) for arm in report.arms),
             words=["Arm"],
             caption="Posterior",
         ),
-        drawing(
-            interval_figure(rows, label=label, axis="success probability", x=(0.0, 1.0)), caption
-        ),
-        paragraph(
-            f"Control: {report.control}. Rate: good outcomes per recorded one, with 95% "
-            "confidence intervals by Clopper and Pearson (exact) and by Wilson, both as if "
-            "the number of pulls had been fixed beforehand; with allocation that adapts to "
-            "outcomes, rates tend to be too low and these intervals are approximate. "
-            "Posterior mean and credible interval (equal tails) do not depend on how arms "
-            "were chosen. P(best): posterior probability that the expected reward of the arm "
-            "is the largest; P(better than control): that it exceeds the control's. Both by "
-            "numerical integration of the independent beta posteriors. Pending outcomes are "
-            "not counted.",
-            soft=True,
-        ),
+        drawing(interval_figure(rows, label=label, axis=what, x=scale(rows, binary)), caption),
+        paragraph(how_to_read(report.control, RATES if binary else MEANS), soft=True),
     ]
 
 
 def _observed(arm: ArmResult) -> list[str]:
     return [
-        arm.name, f"{arm.good} / {arm.pulls}", str(arm.pending or ""), digits(arm.rate, 3),
+        arm.name, observed(arm), str(arm.pending or ""), digits(arm.rate, 3),
         interval(arm.exact_interval), interval(arm.wilson_interval),
     ]  # fmt: skip
+
+
+def observed(arm: ArmResult) -> str:
+    """What is on record of an arm."""
+    return arm.seen if arm.good is None else f"{arm.good} / {arm.pulls}"
 
 
 def _posterior(arm: ArmResult, control: str) -> list[str]:
@@ -236,9 +238,10 @@ def _deviations(report: TrialReport) -> list[Markup]:
             )
         )  # fmt: skip
     if report.corrections:
+        counted = {arm.name for arm in report.arms if arm.good is not None}
         rows = [
             [
-                str(each.number), each.arm, f"{_outcome(each.before)} to {_outcome(each.after)}",
+                str(each.number), each.arm, _change(each, counted),
                 each.by, _at(each.at), each.reason,
             ]
             for each in report.corrections[-MAX_LINES:]
@@ -298,9 +301,8 @@ def _settings(report: TrialReport) -> list[Markup]:
         pairs.append(("Deployment at the end", f"worth {report.deploy:g} pulls"))
     rows = [
         [
-            arm.name, f"Beta({arm.prior_good:g}, {arm.prior_bad:g})",
-            digits(arm.prior_good / arm.effective_sample_size, 3),
-            f"{arm.effective_sample_size:g}",
+            arm.name, arm.prior, digits(arm.prior_mean, 3),
+            "–" if arm.effective_sample_size is None else f"{arm.effective_sample_size:g}",
         ]
         for arm in report.arms
     ]  # fmt: skip
@@ -309,7 +311,7 @@ def _settings(report: TrialReport) -> list[Markup]:
         *_rules(report),
         table(
             ["Arm", "Prior", "Prior mean", "Effective sample size"], rows, words=["Arm", "Prior"],
-            caption="Priors of the success probabilities",
+            caption="Priors",
         ),
         paragraph(
             "Effective sample size: the outcomes that the prior is worth, the sum of its "
@@ -354,10 +356,12 @@ def _audit(report: TrialReport) -> list[Markup]:
 # -- words ------------------------------------------------------------------------------------
 
 
-def _outcome(outcome: int | str) -> str:
-    if isinstance(outcome, str):
-        return outcome
-    return "good" if outcome else "bad"
+def _change(correction: Correction, counted: Collection[str]) -> str:
+    """What an outcome was and is; counted: arms with good and bad outcomes."""
+    before, after = correction.before, correction.after
+    if correction.arm in counted and not isinstance(before, str):
+        before, after = ("good" if outcome else "bad" for outcome in (before, after))
+    return f"{before} to {after}"
 
 
 def _at(at: str) -> str:

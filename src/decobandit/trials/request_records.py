@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..problem import Outcome
 from .batches import Batch, Counts, counts_from, counts_tree
 
 _SAID = ("subject", "note", "reason", "max_open", "max_cancelled")
@@ -18,7 +19,7 @@ class Request:
 
     kind: str
     allocation: str | None = None
-    outcome: int | None = None
+    outcome: Outcome | None = None
     subject: str | None = None
     note: str | None = None
     reason: str | None = None

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
-from ..problem import is_name
+from ..problem import Kind, Outcome, is_name
 from .allocations import Allocation
-from .errors import Closed, LimitReached, NoFreeSlot, TrialError
+from .errors import BadOutcome, Closed, LimitReached, NoFreeSlot, TrialError
 from .ledger import Ledger
 from .request_records import Request
 
@@ -17,13 +15,12 @@ MAX_SUBJECT = 100
 MAX_TEXT = 500  # of a note or a reason
 
 
-def outcome_of(value: object) -> int:
-    """1 or 0; other values are refused."""
-    if isinstance(value, bool | np.bool_):
-        return int(value)
-    if isinstance(value, int | np.integer) and value in (0, 1):
-        return int(value)
-    raise TrialError(f"outcome: {value!r}; must be 1 (good) or 0 (bad)")
+def outcome_of(value: object, kind: Kind) -> Outcome:
+    """An outcome of an arm of this kind, as the log has it; other values are refused."""
+    try:
+        return kind.plain(value)
+    except ValueError as error:
+        raise BadOutcome(str(error)) from None
 
 
 def check_key(key: str | None) -> None:

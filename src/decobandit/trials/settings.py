@@ -12,9 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from typing import Any
 
-from ..arm import BatchRelaxation
+import numpy as np
+
+from ..arm import POINTS, BatchRelaxation
 from ..policies import (
     DEFAULT_POLICY,
     Context,
@@ -31,7 +34,6 @@ from ..problem import (
     TieRule,
     problem_from_dict,
     problem_to_dict,
-    refuse_kinds,
     tie_rule,
 )
 from ..support import Floats, Once
@@ -40,6 +42,7 @@ from .events import canonical, digest
 
 BOUND_TOLERANCE = 1e-9  # relative, of a bound that is computed again
 MAX_ARMS = 1000  # every decision is stored with the numbers of every arm
+QUICK_ROW_STATES = 2e7  # the same of arms of other kinds
 QUICK_STATES = 2e8  # states of a pass over all stages, up to which a dual takes a few seconds
 OF_BATCHES = 10.0  # of single pulls that a state of a batch takes as long as
 NO_BOUND = "no bound: the dual was not solved for this trial"
@@ -176,7 +179,7 @@ def settings_from(
             "because every decision is stored with the numbers of every arm"
         )
     check_policies([policy])
-    refuse_kinds(context.problem, "trials")
+    _refuse_shared(problem)
     if context.given is not None:
         check_bound(context.given)
     context = replace(context, solver=partial(_to_the_end, context.solver))
@@ -191,8 +194,19 @@ def settings_from(
     return TrialSettings(solution, policy, context.ties, seed, made.record(), problem, rules)
 
 
+def _refuse_shared(problem: Problem) -> None:
+    """`TrialError` where outcomes of a batch could not be recorded."""
+    if problem.repeat and not problem.is_binary:
+        raise TrialError(
+            "repeat: batches of a trial are recorded as counts of good and bad outcomes; arms with "
+            "other outcomes are allocated one by one"
+        )
+
+
 def _check_rules(rules: Rules, policy: Policy) -> None:
     """`TrialError` where a trial could not obey them."""
+    if not policy.problem.is_binary:
+        raise TrialError("rules of a design: trials obey them with good and bad outcomes so far")
     try:
         ruled = RuledPolicy(policy, rules)
         if rules.stop.any:
@@ -212,6 +226,15 @@ def _to_the_end(
 
 def is_quick(problem: Problem) -> bool:
     """Whether the dual is solved within seconds."""
+    if not problem.is_binary:
+        sizes = np.array(
+            [
+                [min(group.kind.states(n), POINTS if not group.kind.finite else inf)
+                 for n in range(problem.stages)]
+                for group in problem.groups
+            ]
+        )  # fmt: skip
+        return bool(np.cumsum(sizes, axis=1).sum() <= QUICK_ROW_STATES)
     units = OF_BATCHES * problem.units if problem.repeat else 1.0
     states = len(problem.groups) * problem.stages * problem.most_pulls**2 * units / 6
     return states <= QUICK_STATES
@@ -223,7 +246,7 @@ def check_bound(solution: DualSolution) -> None:
     if problem.repeat:  # on the states that it was solved with
         bound = BatchRelaxation(problem, prices, grid=solution.grid).value()
     else:
-        bound = dual_value(problem, prices).value
+        bound = dual_value(problem, prices, grid=solution.grid or None).value
     if abs(bound - solution.upper_bound) > BOUND_TOLERANCE * max(1.0, abs(bound)):
         raise TrialError(
             f"the solution claims the bound {solution.upper_bound}, its prices prove {bound}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._version import __version__
+from ..policies import known_of_arm
 from .allocations import Allocation
 from .allotments import Allotment
 from .batches import Batch
@@ -16,6 +17,7 @@ from .errors import Conflict, Stopped
 from .ledger import Ledger
 from .limits import TrialLimits
 from .performance import bound_from_here, earned, loss_so_far
+from .recorded_state import recorded_state
 from .standing import Standing
 from .verdicts import verdict_of
 
@@ -87,15 +89,15 @@ class ArmStatus:
     ----------
     name : str
         Its name.
-    good : int
-        Good outcomes recorded.
-    bad : int
+    good : int | None
+        Good outcomes recorded; null where outcomes are not good or bad.
+    bad : int | None
         Bad outcomes recorded.
     open : int
         Pending allocations.
-    posterior_good : float
+    posterior_good : float | None
         Posterior pseudo-count of good outcomes.
-    posterior_bad : float
+    posterior_bad : float | None
         Posterior pseudo-count of bad outcomes.
     expected_reward : float | None
         Of the next pull; null where there is none.
@@ -105,6 +107,10 @@ class ArmStatus:
         By which the policy compares arms; for DeCo, the sum of the two.
     code : str
         What blinded people see instead of its name.
+    seen : str | None
+        What is on record of other outcomes than good or bad, as states are written.
+    posterior : str | None
+        What is known of such an arm.
 
     Examples
     --------
@@ -113,15 +119,17 @@ class ArmStatus:
     """
 
     name: str
-    good: int
-    bad: int
+    good: int | None
+    bad: int | None
     open: int
-    posterior_good: float
-    posterior_bad: float
+    posterior_good: float | None
+    posterior_bad: float | None
     expected_reward: float | None
     value_of_information: float | None
     index: float | None
     code: str
+    seen: str | None = None
+    posterior: str | None = None
 
 
 @dataclass(frozen=True)
@@ -262,14 +270,12 @@ def _arms(ledger: Ledger, decision: Decision | Allotment | None) -> tuple[ArmSta
         values: tuple[float, ...] | None = getattr(decision, name, None)
         return None if values is None else values[k]
 
+    state = recorded_state(ledger)
     return tuple(
         ArmStatus(
             name=arm.name,
-            good=ledger.good[k],
-            bad=ledger.bad[k],
+            **known_of_arm(ledger.problem, state, k),
             open=ledger.open[k],
-            posterior_good=arm.beta.good + ledger.good[k],
-            posterior_bad=arm.beta.bad + ledger.bad[k],
             expected_reward=term("expected_reward", k),
             value_of_information=term("value_of_information", k),
             index=term("index", k),

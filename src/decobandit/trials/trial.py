@@ -13,7 +13,7 @@ from typing import Any
 
 from ..bounds import Episode
 from ..prices import DualSolution
-from ..problem import Problem
+from ..problem import Kind, Problem
 from ..support import Once, Tables, Tabular
 from .allocations import Allocation
 from .batch_requests import Batches
@@ -24,6 +24,7 @@ from .event_log import event_log_of
 from .events import Event
 from .export import export_parts, export_text, exported_event, outcomes_text
 from .export_tables import arm_columns, event_columns, outcome_columns
+from .kind_records import kinds_of
 from .ledger import Ledger
 from .performance import episode_of
 from .recording import Recording
@@ -76,6 +77,16 @@ class Trial(Recording, Batches, Tabular):
     def codes(self) -> dict[str, str]:
         """The code of every arm by its name: what blinded people see."""
         return dict(self._codes)
+
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        """What outcomes every arm has, by its name."""
+        names = (arm.name for arm in self.problem.arms)
+        return dict(zip(names, kinds_of(self.problem), strict=True))
+
+    def named(self, slot: Allocation) -> str:
+        """The outcome of an allocation, for people; nothing where it has none."""
+        return "" if slot.outcome is None else self.kinds[slot.arm].named(slot.outcome)
 
     @property
     def policy(self) -> str:

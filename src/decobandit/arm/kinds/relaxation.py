@@ -74,6 +74,21 @@ class RowRelaxation:
         """Index of the states of a group at a stage."""
         return self._index[group][stage]
 
+    def values_of(self, stage: int, group: int, stats: Floats) -> Floats:
+        """V of arms after equally many pulls, (J, width) -> (J,): what their indices have above.
+
+        V_t = V_{t+1} + (I_t - mu_t)^+ in every state.
+        """
+        rows, kind = self.rows[group], self.problem.groups[group].kind
+        pulls = kind.pulls(stats)
+        n = int(pulls[0])
+        own = slice(int(rows.start[n]), int(rows.start[n + 1]))
+        values = np.zeros(int(rows.start[n + 1]))
+        values[own] = self.rewards[group].last(rows)[own]
+        for t in range(max(stage, n), self.problem.stages):
+            values[own] += np.maximum(self.table(t, group)[own] - self.prices[t], 0.0)
+        return between(values, rows, pulls, rows.locate(stats))
+
     def index(self, stage: int, group: int, stats: Floats) -> Floats:
         """Index of arms of a group with these statistics, (..., width) -> (...)."""
         rows, kind = self.rows[group], self.problem.groups[group].kind

@@ -8,6 +8,7 @@ Notations
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from .grouped import GroupedStats
 
 class KindPolicy(IndexPolicy):
     """Pulls the arms of largest value; at a deployment, of largest expected reward."""
+
+    by_arm: ClassVar[bool] = False  # whether the value of an arm depends on its own state alone
 
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
         if problem.repeat:
@@ -106,6 +109,18 @@ class KindPolicy(IndexPolicy):
         stats = [own[None, :] for own in state.stats(self.problem)]
         found: Floats = self.values_at(stage, stats)[0]
         return found
+
+    def indices_of(self, stage: int, arm: int, stats: Floats) -> Floats:
+        every = [
+            np.tile(np.array(g.kind.fresh(), dtype=float), (len(stats), 1)) for g in self.groups
+        ]
+        every[arm] = stats
+        found: Floats = self.values_at(stage, every)[:, arm]
+        return found
+
+    @property
+    def has_own_index(self) -> bool:
+        return self.by_arm
 
     @property
     def has_table(self) -> bool:

@@ -20,6 +20,7 @@ class KindDecoPolicy(FixedPricePolicy, KindPolicy):
 
     name = "deco"
     splits_index = True
+    by_arm = True
     relaxation: RowRelaxation
 
     def __init__(
@@ -37,6 +38,7 @@ class KindGittinsPolicy(KindPolicy):
 
     name = "fh-gittins"
     cost = "decision"
+    by_arm = True
 
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
         super().__init__(problem, ties=ties)
@@ -59,6 +61,7 @@ class KindGreedyPolicy(KindPolicy):
     """The largest expected reward."""
 
     name = "greedy"
+    by_arm = True
 
     def values_of(self, stage: int, group: int, stats: Floats) -> Floats:
         own = self.problem.groups[group]
@@ -69,6 +72,7 @@ class KindEqualPolicy(KindPolicy):
     """The arm with the fewest pulls."""
 
     name = "equal"
+    by_arm = True
 
     def values(
         self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None
@@ -113,6 +117,7 @@ class KindQuantilePolicy(KindPolicy):
     """The largest upper quantile of the mean, at 1 - 1 / (t + 1)."""
 
     name = "bayes-ucb"
+    by_arm = True
 
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
         super().__init__(problem, ties=ties)

@@ -9,6 +9,8 @@ kind in `arm/kinds/`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from math import inf
 from typing import ClassVar
 
 import numpy as np
@@ -16,6 +18,7 @@ import numpy as np
 from ...support import Floats
 
 Stats = tuple[float, ...]
+Outcome = int | float | str  # as logs and files have one
 
 
 class Kind(ABC):
@@ -23,6 +26,10 @@ class Kind(ABC):
 
     word: ClassVar[str]  # as in "normal arms"
     finite: ClassVar[bool]  # whether there are finitely many states after some pulls
+    ordered: ClassVar[bool] = False  # whether the order of outcomes matters
+    counts_good: ClassVar[bool] = False  # whether outcomes are good or bad
+    whole: ClassVar[bool] = False  # whether outcomes are whole numbers, zero or more
+    has_law: ClassVar[bool] = True  # whether the arm's mean has `quantile` and `cdf`
 
     @property
     @abstractmethod
@@ -35,6 +42,10 @@ class Kind(ABC):
         stats = np.array(self.fresh(), dtype=float)
         mean, away = float(self.mean(stats)), 3.0 * float(self.sd(stats))
         return mean - away, mean + away
+
+    def states(self, pulls: int) -> float:
+        """How many states an arm may be in after so many pulls."""
+        return inf
 
     @abstractmethod
     def fresh(self) -> Stats:
@@ -56,9 +67,13 @@ class Kind(ABC):
     def excess(self, stats: Floats, c: Floats) -> Floats:
         """E(mean after one more pull - c)^+, (...)."""
 
-    def quantile(self, stats: Floats, level: float) -> Floats:
+    def quantile(self, stats: Floats, level: float | Floats) -> Floats:
         """Of what is known of the arm's mean, (...)."""
         raise ValueError(f"{self.word} arms: no formula for quantiles of their mean")
+
+    def cdf(self, stats: Floats, x: Floats) -> Floats:
+        """Chance that the arm's mean is at most x, (...)."""
+        raise ValueError(f"{self.word} arms: no formula for the law of their mean")
 
     @abstractmethod
     def after(self, stats: Floats, outcome: Floats) -> Floats:
@@ -115,7 +130,85 @@ class Kind(ABC):
     def read_outcome(self, text: object, stats: Stats) -> float:
         """An outcome of an arm in this state, as people give it; a ValueError where it is none."""
 
+    # -- outcomes that are recorded one by one ------------------------------------------------
+
+    @abstractmethod
+    def plain(self, given: object) -> Outcome:
+        """An outcome as logs have it, whatever the state; a ValueError where it is none."""
+
+    def typed(self, text: str) -> Outcome:
+        """The same from what people type."""
+        return int(self.read_outcome(text, self.fresh()))
+
+    def named(self, outcome: Outcome) -> str:
+        """A recorded outcome, for people."""
+        return str(outcome)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """Names of all outcomes; none where they are numbers."""
+        return ()
+
+    def traced(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
+        """Recorded outcomes as numbers, (n,), and the statistics before each and after all.
+
+        A ValueError where one of them cannot be one of the arm in its state.
+        """
+        stats, found = [self.fresh()], []
+        for outcome in outcomes:
+            found.append(self.read_outcome(outcome, stats[-1]))
+            after = self.after(np.array(stats[-1], dtype=float), np.array(found[-1]))
+            stats.append(tuple(after.tolist()))
+        return np.array(found), np.array(stats, dtype=float)
+
+    def known(self, outcomes: Sequence[Outcome]) -> Stats:
+        """Statistics after recorded outcomes."""
+        return tuple(self.traced(outcomes)[1][-1].tolist())
+
+    def values_of(self, outcomes: Sequence[Outcome]) -> Floats:
+        """What recorded outcomes count, before the factor of a stage, (n,)."""
+        read, stats = self.traced(outcomes)
+        return self.value(stats[:-1], read)
+
+    # -- outcomes that are pending ------------------------------------------------------------
+
+    def ahead(self, stats: Stats, count: int, most: int) -> tuple[Floats, Floats] | None:
+        """Chances (J,) of what may be known after so many more outcomes, (J, width).
+
+        Where that is infinite, a quadrature; None where there are more than `most` possibilities.
+        """
+        found = {stats: 1.0}
+        for _ in range(count):
+            later: dict[Stats, float] = {}
+            for own, chance in found.items():
+                for p, after in self.following(own):
+                    later[after] = later.get(after, 0.0) + chance * p
+            if len(later) > most:
+                return None
+            found = later
+        return np.array(list(found.values())), np.array(list(found), dtype=float)
+
+    def drawn_ahead(self, stats: Stats, count: int, rng: np.random.Generator) -> Stats:
+        """Statistics after so many more outcomes, drawn."""
+        own = np.array(stats, dtype=float)
+        parameters = self.draw(own, rng)
+        for _ in range(count):
+            own = self.after(own, self.outcome(parameters, own, rng))
+        return tuple(own.tolist())
+
+    # -- for reports --------------------------------------------------------------------------
+
+    @property
+    def prior_pulls(self) -> float | None:
+        """How many pulls the prior is worth; None where it is no such number."""
+        return None
+
 
 def whole(number: float) -> str:
     """A number as short as it can be read again."""
     return str(int(number)) if number == int(number) else repr(float(number))
+
+
+def is_whole(given: object) -> bool:
+    """Whether a value is a whole number, and no truth value."""
+    return isinstance(given, int | np.integer) and not isinstance(given, bool)

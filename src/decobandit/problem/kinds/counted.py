@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import comb
 
 import numpy as np
 
 from ...support import Floats, shown
-from .base import Kind, Stats
+from .base import Kind, Outcome, Stats, is_whole
 
 _GOOD_OF_PULLS = re.compile(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*")
 _COUNTS = re.compile(r"\s*[0-9]{1,9}(\s*\+\s*[0-9]{1,9})*\s*")
-_OUTCOMES = {"good": 1.0, "1": 1.0, "bad": 0.0, "0": 0.0}
+_OUTCOMES = {
+    **dict.fromkeys(("good", "1", "true", "success", "yes"), 1.0),
+    **dict.fromkeys(("bad", "0", "false", "failure", "no"), 0.0),
+}
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,11 @@ class Binary(Kind):
 
     word = "good-or-bad"
     finite = True
+    counts_good = True
     width = 2
+
+    def states(self, pulls: int) -> float:
+        return pulls + 1.0
 
     def fresh(self) -> Stats:
         return (0, 0)
@@ -33,7 +42,8 @@ class Binary(Kind):
         return np.asarray(stats[..., 0] + stats[..., 1])
 
     def mean(self, stats: Floats) -> Floats:
-        return np.asarray((self.good + stats[..., 0]) / (self.good + self.bad + self.pulls(stats)))
+        a, b = self.good + stats[..., 0], self.bad + stats[..., 1]
+        return np.asarray(a / (a + b))
 
     def sd(self, stats: Floats) -> Floats:
         p, weight = self.mean(stats), self.good + self.bad + self.pulls(stats)
@@ -44,10 +54,16 @@ class Binary(Kind):
         up, down = ((weight * p + x) / (weight + 1.0) - c for x in (1.0, 0.0))
         return np.asarray(p * np.maximum(up, 0.0) + (1.0 - p) * np.maximum(down, 0.0))
 
-    def quantile(self, stats: Floats, level: float) -> Floats:
+    def quantile(self, stats: Floats, level: float | Floats) -> Floats:
         from scipy.special import betaincinv  # late: scipy takes half a second to load
 
         return np.asarray(betaincinv(self.good + stats[..., 0], self.bad + stats[..., 1], level))
+
+    def cdf(self, stats: Floats, x: Floats) -> Floats:
+        from scipy.special import betainc
+
+        a, b = self.good + stats[..., 0], self.bad + stats[..., 1]
+        return np.asarray(betainc(a, b, np.clip(x, 0.0, 1.0)))
 
     def after(self, stats: Floats, outcome: Floats) -> Floats:
         found = np.array(stats, dtype=float)
@@ -97,6 +113,54 @@ class Binary(Kind):
             raise ValueError(f"outcome {text!r}; must be good, bad, 1 or 0")
         return found
 
+    def plain(self, given: object) -> Outcome:
+        if given in ("good", "bad"):
+            return int(given == "good")
+        if not isinstance(given, bool | np.bool_ | int | np.integer) or given not in (0, 1):
+            raise ValueError(f"outcome {given!r}; must be good, bad, 1 or 0")
+        return int(given)
+
+    def named(self, outcome: Outcome) -> str:
+        return "good" if outcome else "bad"
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        return ("good", "bad")
+
+    def traced(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
+        read = np.array([self.read_outcome(each, ()) for each in outcomes]).reshape(-1)
+        counts = np.cumsum(np.stack([read, 1.0 - read], axis=1), axis=0)
+        return read, np.concatenate([np.zeros((1, 2)), counts])
+
+    def ahead(self, stats: Stats, count: int, most: int) -> tuple[Floats, Floats] | None:
+        if count >= most:
+            return None
+        good, bad = stats
+        j = np.arange(count + 1.0)
+        states = np.stack([good + j, bad + count - j], axis=1)
+        return beta_binomial(self.good + good, self.bad + bad, count), states
+
+    def drawn_ahead(self, stats: Stats, count: int, rng: np.random.Generator) -> Stats:
+        good, bad = stats
+        better = int(rng.binomial(count, rng.beta(self.good + good, self.bad + bad)))
+        return (good + better, bad + count - better)
+
+    @property
+    def prior_pulls(self) -> float:
+        return self.good + self.bad
+
+
+def beta_binomial(a: float, b: float, count: int) -> Floats:
+    """Probabilities of j = 0..count good ones among `count` outcomes, given Beta(a, b)."""
+    if count == 0:
+        return np.ones(1)
+    j = np.arange(count)
+    # each from the one before: sums of logarithms neither underflow nor cancel
+    ratios = (count - j) * (a + j) / ((j + 1.0) * (b + count - 1.0 - j))
+    logs = np.concatenate([[0.0], np.cumsum(np.log(ratios))])
+    chances = np.exp(logs - logs.max())
+    return np.asarray(chances / chances.sum(), dtype=np.float64)
+
 
 @dataclass(frozen=True)
 class Classes(Kind):
@@ -107,10 +171,14 @@ class Classes(Kind):
 
     word = "categorical"
     finite = True
+    has_law = False
 
     @property
     def width(self) -> int:
         return len(self.counts)
+
+    def states(self, pulls: int) -> float:
+        return float(comb(pulls + self.width - 1, self.width - 1))
 
     def fresh(self) -> Stats:
         return (0,) * self.width
@@ -203,3 +271,19 @@ class Classes(Kind):
                 f"outcome {shown(text)}; must be the number of a class, 0 to {self.width - 1}"
             )
         return float(outcome)
+
+    def plain(self, given: object) -> Outcome:
+        return int(self.read_outcome(given if is_whole(given) else shown(given), ()))
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        return tuple(map(str, range(self.width)))
+
+    def traced(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
+        read = np.array([self.read_outcome(each, ()) for each in outcomes]).reshape(-1)
+        counts = np.cumsum(read[:, None] == np.arange(self.width), axis=0)
+        return read, np.concatenate([np.zeros((1, self.width)), counts])
+
+    @property
+    def prior_pulls(self) -> float:
+        return sum(self.counts)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...support import Floats, shown
 from ..priors import States
-from .base import Kind, Stats
+from .base import Kind, Outcome, Stats
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,17 @@ class Own(Kind):
 
     word = "own"
     finite = True
+    ordered = True
+    has_law = False
     width = 2
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The states."""
         return tuple(self.table.states)
+
+    def states(self, pulls: int) -> float:
+        return float(len(self.names))
 
     @cached_property
     def means(self) -> Floats:
@@ -123,3 +128,16 @@ class Own(Kind):
             said = f"must be {' or '.join(names)} in state {self.names[int(stats[1])]}"
             raise ValueError(f"outcome {shown(text)}; {said}")
         return float(names.index(str(text)))
+
+    def plain(self, given: object) -> Outcome:
+        if given not in self.choices:
+            raise ValueError(f"outcome {shown(given)}; must be {' or '.join(self.choices)}")
+        return str(given)
+
+    def typed(self, text: str) -> Outcome:
+        return self.plain(text)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        names = {name: None for state in self.table.states.values() for name in state.next}
+        return tuple(names)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ...support import Floats, shown
-from .base import Kind, Stats, whole
+from .base import Kind, Outcome, Stats, is_whole, whole
+
+NODES = 16  # of a quadrature over pending outcomes
+FAINT = 1e-12  # chance of all counts that are left out
 
 
 class Summed(Kind):
@@ -61,6 +65,11 @@ class Summed(Kind):
         if pulls == 0 and total != 0:
             raise ValueError(f"{self.write(stats)}; without pulls the sum is 0")
 
+    def traced(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
+        read = np.array([self.read_outcome(each, ()) for each in outcomes]).reshape(-1)
+        sums = np.concatenate([[0.0], np.cumsum(read)])
+        return read, np.stack([np.arange(len(sums), dtype=float), sums], axis=1)
+
 
 @dataclass(frozen=True)
 class Measured(Summed):
@@ -96,10 +105,15 @@ class Measured(Summed):
         z = (c - self.mean(stats)) / sd
         return np.asarray(sd * (np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi) - z * ndtr(-z)))
 
-    def quantile(self, stats: Floats, level: float) -> Floats:
+    def quantile(self, stats: Floats, level: float | Floats) -> Floats:
         from scipy.special import ndtri
 
-        return np.asarray(self.mean(stats) + float(ndtri(level)) * self.sd(stats))
+        return np.asarray(self.mean(stats) + ndtri(level) * self.sd(stats))
+
+    def cdf(self, stats: Floats, x: Floats) -> Floats:
+        from scipy.special import ndtr
+
+        return np.asarray(ndtr((x - self.mean(stats)) / self.sd(stats)))
 
     def draw(self, stats: Floats, rng: np.random.Generator) -> Floats:
         return np.asarray(rng.normal(self.mean(stats), self.sd(stats)))[..., None]
@@ -123,6 +137,30 @@ class Measured(Summed):
             raise ValueError(f"outcome {shown(text)}; must be a finite number")
         return outcome
 
+    def plain(self, given: object) -> Outcome:
+        number = isinstance(given, float | np.floating) or is_whole(given)
+        return self.read_outcome(given if number else shown(given), ())
+
+    def typed(self, text: str) -> Outcome:
+        return self.read_outcome(text, ())
+
+    def ahead(self, stats: Stats, count: int, most: int) -> tuple[Floats, Floats] | None:
+        """By Gauss and Hermite: the sum of the outcomes is normal."""
+        if count == 0:
+            return np.ones(1), np.array([stats], dtype=float)
+        if most < NODES:
+            return None
+        nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+        known = np.array(stats, dtype=float)
+        spread = math.sqrt(count * self.noise_sd**2 + (count * float(self.sd(known))) ** 2)
+        sums = stats[1] + count * float(self.mean(known)) + spread * nodes
+        states = np.stack([np.full(NODES, stats[0] + count), sums], axis=1)
+        return np.asarray(weights / weights.sum()), states
+
+    @property
+    def prior_pulls(self) -> float:
+        return self.pulls_of_prior
+
 
 @dataclass(frozen=True)
 class Counted(Summed):
@@ -132,6 +170,7 @@ class Counted(Summed):
     rate: float
 
     word = "count"
+    whole = True
 
     def mean(self, stats: Floats) -> Floats:
         return np.asarray((self.shape + stats[..., 1]) / (self.rate + stats[..., 0]))
@@ -153,7 +192,13 @@ class Counted(Summed):
             np.maximum(np.where(k <= 0.0, r / weight - k, beyond), 0.0) / (weight + 1.0)
         )
 
-    def quantile(self, stats: Floats, level: float) -> Floats:
+    def cdf(self, stats: Floats, x: Floats) -> Floats:
+        from scipy.special import gammainc
+
+        above = np.maximum(x, 0.0) * (self.rate + stats[..., 0])
+        return np.asarray(gammainc(self.shape + stats[..., 1], above))
+
+    def quantile(self, stats: Floats, level: float | Floats) -> Floats:
         from scipy.special import gammaincinv
 
         return np.asarray(
@@ -183,3 +228,26 @@ class Counted(Summed):
         if outcome < 0:
             raise ValueError(f"outcome {shown(text)}; must be a whole number, zero or more")
         return float(outcome)
+
+    def plain(self, given: object) -> Outcome:
+        return int(self.read_outcome(given if is_whole(given) else shown(given), ()))
+
+    def ahead(self, stats: Stats, count: int, most: int) -> tuple[Floats, Floats] | None:
+        """The sum of the counts is negative binomial; faint tails are left out."""
+        from scipy.stats import nbinom
+
+        if count == 0:
+            return np.ones(1), np.array([stats], dtype=float)
+        r, weight = self.shape + stats[1], self.rate + stats[0]
+        law = nbinom(r, weight / (weight + count))
+        first, last = law.ppf([FAINT / 2.0, 1.0 - FAINT / 2.0])
+        if not last - first < most:
+            return None
+        sums = np.arange(first, last + 1.0)
+        chances = law.pmf(sums)
+        states = np.stack([np.full(sums.size, stats[0] + count), stats[1] + sums], axis=1)
+        return np.asarray(chances / chances.sum()), states
+
+    @property
+    def prior_pulls(self) -> float:
+        return self.rate

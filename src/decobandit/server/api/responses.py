@@ -140,9 +140,7 @@ class UnmaskedOut(Out):
 # -- full ---------------------------------------------------------------------------------------
 
 SummaryOut = model_of(Summary, "SummaryOut", base=BlindTrial)
-AllocationOut = model_of(
-    Allocation, "AllocationOut", base=BlindAllocation, types={"outcome": Literal[0, 1] | None}
-)
+AllocationOut = model_of(Allocation, "AllocationOut", base=BlindAllocation)
 BatchArmOut = model_of(BatchArm, "BatchArmOut")
 BatchOut = model_of(Batch, "BatchOut", types={"arms": list[BatchArmOut]})  # type: ignore[valid-type]
 ArmOut = model_of(ArmStatus, "ArmOut")

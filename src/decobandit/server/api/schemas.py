@@ -16,6 +16,7 @@ from ...trials.settings import MAX_ARMS
 from ..tokens import DEFAULT_DAYS, MAX_DAYS, NAME_PATTERN, Role
 
 MAX_ROWS = 100_000  # of one request
+MAX_NUMBER = 2**53  # of a count that is an outcome
 KEY_PATTERN = r"^[ -~]{1,100}$"
 Ties = Literal["least-pulled", "most-pulled", "first", "last", "random"]
 
@@ -26,6 +27,7 @@ class In(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
 
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 _OUTCOMES: dict[object, int] = {"good": 1, "bad": 0}
 
 
@@ -38,10 +40,17 @@ def _outcome(value: object) -> object:
     raise PydanticCustomError("outcome", "must be 0 or 1, true or false, or a name of these")
 
 
-Outcome = Annotated[
+GoodOrBad = Annotated[
     Literal[0, 1],
     BeforeValidator(_outcome, json_schema_input_type=Literal[0, 1, True, False, "good", "bad"]),
 ]
+# what it may be depends on the arm: the trial checks it
+Outcome = (
+    bool
+    | Annotated[int, Field(ge=-MAX_NUMBER, le=MAX_NUMBER)]
+    | Annotated[float, Field(allow_inf_nan=False)]
+    | Name
+)
 Key = Annotated[
     str | None,
     Field(
@@ -49,7 +58,6 @@ Key = Annotated[
         description="Makes the request safe to repeat: the same key gives the same answer.",
     ),
 ]
-Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 Reason = Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
 
 
@@ -111,7 +119,10 @@ class AskIn(Keyed):
 class OutcomeIn(Keyed):
     """The outcome of an allocation."""
 
-    outcome: Outcome = Field(description="1, true or good; 0, false or bad.")
+    outcome: Outcome = Field(
+        description="1, true or good; 0, false or bad; of arms with other outcomes the number of a "
+        "class, a number, a count, or a name."
+    )
 
 
 class MaybeReasonIn(Keyed):
@@ -143,7 +154,7 @@ class RowIn(In):
     """The outcome of one pull."""
 
     arm: Name = Field(description="Name of the arm; to an operator, its code.")
-    outcome: Outcome = Field(description="1, true or good; 0, false or bad.")
+    outcome: GoodOrBad = Field(description="1, true or good; 0, false or bad.")
 
 
 Counts = Annotated[

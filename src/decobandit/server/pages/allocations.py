@@ -44,6 +44,7 @@ def allocations(
         state=state or "",
         find=find,
         numbers=numbers,
+        kinds={made: ledger.kind(slot.arm) for made, slot in ledger.allocations.items()},
         since=ledger.since,
         stale=set(stale_ids(ledger.since, settings.limits.stale_after)),
     )

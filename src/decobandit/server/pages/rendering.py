@@ -15,11 +15,10 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from scipy.special import betaincinv
 from starlette.exceptions import HTTPException
 
 from ..._version import __version__
-from ...trials import ArmStatus, TrialError
+from ...trials import TrialError
 from ..auth import access_of
 from ..errors import ApiError, trial_error
 from ..principal import is_blinded
@@ -50,14 +49,7 @@ def _digits(number: float, places: int) -> str:
     return f"{round(number, places) + 0.0:.{places}f}"
 
 
-def _posterior(arm: ArmStatus) -> tuple[float, float, float]:
-    """Posterior mean of the success probability, and its central 95% credible interval."""
-    a, b = arm.posterior_good, arm.posterior_bad
-    low, high = betaincinv(a, b, [0.025, 0.975]).tolist()
-    return a / (a + b), low, high
-
-
-templates.filters |= {"digits": _digits, "posterior": _posterior}
+templates.filters |= {"digits": _digits}
 
 
 class Form:

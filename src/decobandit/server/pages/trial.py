@@ -14,15 +14,17 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
+from ...problem import Kind, Outcome
 from ...trials import Allocation, Damaged, Event, Replay, Trial, open_trial
+from ...trials.arm_results import posteriors_of
 from ...trials.ledger import Ledger
 from ...trials.log_pages import ledger_of, matching, numbers_of
 from ...trials.performance import has_episode
 from ...trials.replay import replayed
+from ...trials.requests import MAX_KEY
 from ...trials.staleness import stale_ids
 from ...trials.verification import check_trial
 from ..auth import EVERYBODY, allow
-from ..errors import ApiError
 from ..long_work import LongWork
 from ..middleware.security_headers import INLINE_STYLES
 from ..principal import Principal
@@ -40,7 +42,6 @@ PLOTLY = "plotly.min.js"
 LATEST_OUTCOMES = 5  # that can be corrected where the trial is run; others on their own page
 MAX_WAITING = 10  # pending allocations where the trial is run, the oldest first, page by page
 EVENTS_PER_PAGE = 100
-OUTCOMES = {"good": 1, "bad": 0}
 
 router = APIRouter(prefix="/trials/{trial}", route_class=PageRoute, include_in_schema=False)
 _expected_losses = ExpectedLosses()
@@ -85,6 +86,9 @@ def run(
     start = (min(number, pages) - 1) * MAX_WAITING
     recent = [slot for slot in reversed(slots.values()) if slot.state == "told"][:LATEST_OUTCOMES]
     before = None if done not in slots else _shown_to(caller, slots[done], trial)
+    kinds, outcome = _kinds(ledger), ""
+    if before is not None and before.outcome is not None:
+        outcome = _outcome(kinds[done], before.outcome)
     ended = full.finished or full.stopped is not None
     over = (ended or full.state != "running") and not caller.blinded
     return page(
@@ -108,7 +112,8 @@ def run(
             made: ledger.since[made]
             for made in stale_ids(ledger.since, request.app.state.limits.stale_after)
         },
-        said=_said(before, numbers.get(done, ""), blinded=caller.blinded),
+        kinds=kinds,
+        said=_said(before, numbers.get(done, ""), outcome, blinded=caller.blinded),
         status=None if caller.blinded else full,
         told=[] if caller.blinded else recent,
     )
@@ -132,7 +137,7 @@ def saw(request: Request, trial: Trial) -> None:
     request.state.recorder.saw(request.state.principal, trial, what)
 
 
-def _said(slot: Allocation | None, number: int | str, *, blinded: bool) -> str:
+def _said(slot: Allocation | None, number: int | str, outcome: str, *, blinded: bool) -> str:
     """Confirms the last action; blinded: without the outcome, which may not be their own."""
     if slot is None or slot.state == "open":
         return ""
@@ -140,8 +145,12 @@ def _said(slot: Allocation | None, number: int | str, *, blinded: bool) -> str:
         return f"Allocation cancelled: {slot.arm}, allocation {number}."
     if blinded:
         return f"Outcome recorded for {slot.arm}, allocation {number}."
-    outcome = "good" if slot.outcome else "bad"
-    return f"Recorded: {outcome} outcome for {slot.arm}, allocation {number}."
+    return f"Recorded: {outcome} for {slot.arm}, allocation {number}."
+
+
+def _kinds(ledger: Ledger) -> dict[str, Kind]:
+    """What outcomes allocations may have, by id."""
+    return {made: ledger.kind(slot.arm) for made, slot in ledger.allocations.items()}
 
 
 @router.post("/ask")
@@ -160,7 +169,8 @@ def ask(request: Request, trial: Opened, form: Sent) -> Response:
 def tell(request: Request, trial: Opened, allocation: AllocationId, form: Sent) -> Response:
     """Record an outcome."""
     by = request.state.principal.name
-    slot = trial.tell(allocation, _outcome(form.one("outcome")), key=_key(form.key, form), by=by)
+    outcome = trial.typed(allocation, form.one("outcome"))
+    slot = trial.tell(allocation, outcome, key=_key(form.key, form), by=by)
     return go(f"/trials/{trial.id}?done={quote(slot.id)}")
 
 
@@ -178,21 +188,20 @@ def cancel(request: Request, trial: Opened, allocation: AllocationId, form: Sent
 def correct(request: Request, trial: Opened, allocation: AllocationId, form: Sent) -> Response:
     """Replace a recorded outcome."""
     slot = trial.correct(
-        allocation, _outcome(form.one("outcome")), reason=form.reason, key=_key(form.key, form),
-        by=request.state.principal.name,
+        allocation, trial.typed(allocation, form.one("outcome")), reason=form.reason,
+        key=_key(form.key, form), by=request.state.principal.name,
     )  # fmt: skip
     return go(f"/trials/{trial.id}?done={quote(slot.id)}")
 
 
-def _outcome(text: str) -> int:
-    if text not in OUTCOMES:
-        raise ApiError(422, "invalid", "the outcome must be good or bad")
-    return OUTCOMES[text]
+def _outcome(kind: Kind, outcome: Outcome) -> str:
+    named = kind.named(outcome)
+    return f"{named} outcome" if kind.counts_good else f"outcome {named}"
 
 
 def _key(key: str | None, form: Any) -> str | None:
-    """A form has two buttons: the other outcome is another request, with another key."""
-    return None if key is None else f"{key}-{form.one('outcome')}"
+    """A form may give any outcome: another one is another request, with another key."""
+    return None if key is None else f"{key}-{form.one('outcome')}"[:MAX_KEY]
 
 
 # -- why ----------------------------------------------------------------------------------------
@@ -210,12 +219,15 @@ def _plotly_address() -> str:
 def why(request: Request, trial: Opened) -> Response:
     """The numbers that the next decision comes from, and the bounds."""
     saw(request, trial)
-    status = trial.status()
+    ledger = ledger_of(trial.store, trial.id)
+    status = trial.status_at(ledger)
     answer = page(
         request,
         "why.html.j2",
         trial=trial,
         status=status,
+        binary=trial.problem.is_binary,
+        posteriors=posteriors_of(ledger),
         what=describe_decision(status) if status.next_arm else "",
         stages=trial.episode().stages if has_episode(trial.settings) else 0,
         plotly=_plotly_address(),
@@ -302,7 +314,7 @@ def _audited(request: Request, log: _Log, check: str, replay: Replay | None) -> 
         request,
         "audit.html.j2",
         trial=trial,
-        rows=_rows(log.shown, {slot.id: slot.arm for slot in log.ledger.allocations.values()}),
+        rows=_rows(log.shown, log.ledger),
         cancellations=trial.cancellations(),
         pages=log.pages,
         number=log.number,
@@ -317,15 +329,15 @@ def _damaged(request: Request, trial: str) -> Response:
     return page(request, "damaged.html.j2", verified=verified)
 
 
-def _rows(shown: Sequence[Event], arms: dict[str, str]) -> list[tuple[Event, str, str]]:
-    """Events with a summary and their body; `arms`: by allocation."""
+def _rows(shown: Sequence[Event], ledger: Ledger) -> list[tuple[Event, str, str]]:
+    """Events with a summary and their body."""
     return [
-        (event, _summary(event, arms), json.dumps(event.to_dict(), indent=1, ensure_ascii=False))
+        (event, _summary(event, ledger), json.dumps(event.to_dict(), indent=1, ensure_ascii=False))
         for event in shown
     ]
 
 
-def _summary(event: Event, arms: dict[str, str]) -> str:
+def _summary(event: Event, ledger: Ledger) -> str:
     data = event.data
     if event.kind == "asked":
         return " for ".join(str(data[name]) for name in ("arm", "subject") if name in data)
@@ -337,9 +349,10 @@ def _summary(event: Event, arms: dict[str, str]) -> str:
         return ", ".join(f"{arm} {pulls}" for arm, pulls in data["counts"].items() if pulls)
     if "counts" in data:
         return ", ".join(f"{arm} {good}/{n}" for arm, (good, n) in data["counts"].items())
-    arm, reason = arms.get(data.get("allocation", ""), ""), data.get("reason", "")
-    if "outcome" in data:
-        arm = f"{arm}: {'good' if data['outcome'] else 'bad'}"
+    slot, reason = ledger.allocations.get(data.get("allocation", "")), data.get("reason", "")
+    arm = "" if slot is None else slot.arm
+    if slot is not None and "outcome" in data:
+        arm = f"{arm}: {ledger.kind(slot.arm).named(data['outcome'])}"
     return f"{arm} ({reason})" if arm and reason else arm or str(reason)
 
 

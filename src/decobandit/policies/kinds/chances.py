@@ -1,0 +1,178 @@
+"""Posterior probabilities that compare arms of any kind: best, better than control, all alike.
+
+With X_k = base_k + factor_k m_k, the mean reward of arm k, and F_k its distribution function,
+
+    P(X_k is the largest)     = integral of prod_{j != k} F_j(x) dF_k(x)
+    P(X_k > X_c + margin)     = integral of F_c(x - margin) dF_k(x)
+    P(all within the margin)  = sum_k integral of prod_{j != k} (F_j(x + margin) - F_j(x)) dF_k(x)
+
+by the trapezoidal rule between quantiles of all arms, so that each is resolved where it is steep:
+to about 1e-4. Where the mean of an arm has no formula (classes), by draws: the seed is fixed.
+
+Notations
+    E, K, M   states, arms, points of the rule
+    stats     (E, width) of each of the K arms, as its kind has them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ...problem import Problem
+from ...support import Floats
+
+Flags = npt.NDArray[np.bool_]
+
+LEVELS = 128  # quantiles of every arm
+FAR = 7.5  # standard deviations to which they reach, of a normal law
+SEED = 20_160
+CHUNK = 4_000_000  # numbers at a time
+
+
+class KindChances:
+    """Compares the arms of a problem by what is known of their mean rewards.
+
+    Parameters
+    ----------
+    problem : Problem
+        Whose arms are compared.
+    margin : float
+        By which an arm has to be better than another, or within which arms are alike.
+    rewards : bool
+        Whether means count as stages reward them on average; otherwise as they are.
+    draws : int
+        Of the posteriors, where quadrature does not serve all arms.
+    """
+
+    def __init__(
+        self, problem: Problem, margin: float = 0.0, *, rewards: bool = False, draws: int = 2000
+    ) -> None:
+        self.margin, self.draws = margin, draws
+        self.groups = [problem.groups[k] for k in problem.group_of_arm]
+        stages = slice(0, problem.horizon)
+        ones, none = np.ones(len(self.groups)), np.zeros(len(self.groups))
+        self._base, self._factor = none, ones
+        if rewards:
+            self._base = np.array([group.reward_base[stages].mean() for group in self.groups])
+            self._factor = np.array([group.reward_factor[stages].mean() for group in self.groups])
+        self.by_law = all(g.kind.has_law for g in self.groups) and bool(np.all(self._factor))
+
+    def best(self, stats: Sequence[Floats], allowed: Flags | None = None) -> Floats:
+        """P(best) of every arm among those allowed, (E, K); 0 for the others."""
+        found = np.zeros((len(stats[0]), len(stats)))
+        for rows, own in self._chunks(stats):
+            open_ = _flags(allowed, rows, found)
+            part = self._best_by_law(own, open_) if self.by_law else self._best_drawn(own, open_)
+            found[rows] = part
+        return found
+
+    def better(self, stats: Sequence[Floats], control: int, allowed: Flags | None = None) -> Floats:
+        """P(better than control by the margin), (E, K); 0 for control and arms not allowed."""
+        found = np.zeros((len(stats[0]), len(stats)))
+        for rows, own in self._chunks(stats):
+            open_ = _flags(allowed, rows, found).copy()
+            open_[:, control] = False
+            if self.by_law:
+                part = self._better_by_law(own, control)
+            else:
+                x = self._drawn(own)
+                part = (x > x[:, :, [control]] + self.margin).mean(axis=1)
+            found[rows] = np.where(open_, part, 0.0)
+        return found
+
+    def alike(self, stats: Sequence[Floats], allowed: Flags | None = None) -> Floats:
+        """P(all arms allowed differ by less than the margin), (E,)."""
+        found = np.zeros((len(stats[0]), len(stats)))
+        for rows, own in self._chunks(stats):
+            open_ = _flags(allowed, rows, found)
+            if self.by_law:
+                found[rows, 0] = self._alike_by_law(own, open_)
+            else:
+                x, shut = self._drawn(own), ~open_[:, None, :]
+                low = np.where(shut, np.inf, x).min(axis=2)
+                high = np.where(shut, -np.inf, x).max(axis=2)
+                found[rows, 0] = (high - low < self.margin).mean(axis=1)
+        return found[:, 0]
+
+    def _chunks(self, stats: Sequence[Floats]) -> Iterator[tuple[slice, list[Floats]]]:
+        per_state = len(stats) * max(LEVELS * len(stats), self.draws)
+        size = max(1, CHUNK // per_state)
+        for begin in range(0, len(stats[0]), size):
+            rows = slice(begin, begin + size)
+            yield rows, [own[rows] for own in stats]
+
+    # -- by draws -----------------------------------------------------------------------------
+
+    def _drawn(self, stats: Sequence[Floats]) -> Floats:
+        """Mean rewards drawn from what is known, (E, draws, K)."""
+        rng = np.random.default_rng(SEED)
+        found = np.empty((len(stats[0]), self.draws, len(stats)))
+        for k, (group, own) in enumerate(zip(self.groups, stats, strict=True)):
+            many = np.broadcast_to(own[:, None, :], (len(own), self.draws, own.shape[1]))
+            found[:, :, k] = group.kind.true_mean(group.kind.draw(many, rng))
+        return self._base + self._factor * found
+
+    def _best_drawn(self, stats: Sequence[Floats], allowed: Flags) -> Floats:
+        x = np.where(allowed[:, None, :], self._drawn(stats), -np.inf)
+        first = x == x.max(axis=2, keepdims=True)  # of equal ones each has its part
+        return np.asarray((first / first.sum(axis=2, keepdims=True)).mean(axis=1))
+
+    # -- by quadrature ------------------------------------------------------------------------
+
+    def _points(self, stats: Sequence[Floats], shifts: Sequence[float]) -> Floats:
+        """Quantiles of all arms, moved by each of the shifts, ascending, (E, M)."""
+        from scipy.special import ndtr
+
+        levels = ndtr(np.linspace(-FAR, FAR, LEVELS))
+        found = []
+        for k, (group, own) in enumerate(zip(self.groups, stats, strict=True)):
+            up = self._factor[k] > 0.0
+            each = group.kind.quantile(own[:, None, :], levels if up else levels[::-1])
+            found += [self._base[k] + self._factor[k] * each + shift for shift in shifts]
+        return np.sort(np.concatenate(found, axis=1), axis=1)
+
+    def _below(self, stats: Sequence[Floats], k: int, x: Floats) -> Floats:
+        """F_k at points x (E, M)."""
+        m = (x - self._base[k]) / self._factor[k]
+        found = self.groups[k].kind.cdf(stats[k][:, None, :], m)
+        return found if self._factor[k] > 0.0 else np.asarray(1.0 - found)
+
+    def _best_by_law(self, stats: Sequence[Floats], allowed: Flags) -> Floats:
+        x, K = self._points(stats, [0.0]), len(stats)
+        below = np.stack([self._below(stats, k, x) for k in range(K)])  # (K, E, M)
+        held = np.where(allowed.T[:, :, None], below, 1.0)
+        found = np.empty((x.shape[0], K))
+        for k in range(K):
+            others = np.prod(np.delete(held, k, axis=0), axis=0)
+            found[:, k] = np.where(allowed[:, k], _integral(others, below[k]), 0.0)
+        return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+    def _better_by_law(self, stats: Sequence[Floats], control: int) -> Floats:
+        x = self._points(stats, [0.0, self.margin] if self.margin else [0.0])
+        rival = self._below(stats, control, x - self.margin)
+        each = [_integral(rival, self._below(stats, k, x)) for k in range(len(stats))]
+        return np.stack(each, axis=1)
+
+    def _alike_by_law(self, stats: Sequence[Floats], allowed: Flags) -> Floats:
+        x, K = self._points(stats, [0.0, -self.margin]), len(stats)
+        below = np.stack([self._below(stats, k, x) for k in range(K)])
+        within = np.stack([self._below(stats, k, x + self.margin) for k in range(K)]) - below
+        within = np.where(allowed.T[:, :, None], within, 1.0)
+        found = np.zeros(x.shape[0])
+        for k in range(K):
+            others = np.prod(np.delete(within, k, axis=0), axis=0)
+            found += np.where(allowed[:, k], _integral(others, below[k]), 0.0)
+        return found
+
+
+def _flags(allowed: Flags | None, rows: slice, like: Floats) -> Flags:
+    return np.ones(like[rows].shape, np.bool_) if allowed is None else allowed[rows]
+
+
+def _integral(values: Floats, below: Floats) -> Floats:
+    """Of values over a distribution function, both (E, M)."""
+    middle = 0.5 * (values[:, 1:] + values[:, :-1])
+    return np.asarray((middle * np.diff(below, axis=1)).sum(axis=1))

@@ -1,0 +1,77 @@
+"""Trials of other outcomes than good or bad over HTTP: the API, and forms that fit the kind."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from decobandit.problem import Arm, Categorical, Gamma, Normal, Payoff, Problem
+from decobandit.trials import Trial, create_trial
+from helpers.page_browser import Browser
+from helpers.web_client import Site
+
+ARMS = [
+    Arm(name="grades", prior=Categorical([1, 1, 1]), reward=Payoff(values=[0, 1, 3])),
+    Arm(name="lab", prior=Normal(0, 1), noise_sd=1),
+    Arm(name="events", prior=Gamma(1, 1)),
+]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    made = Site(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def trial(site: Site) -> Trial:
+    problem = Problem(arms=ARMS, horizon=9)
+    return create_trial(problem, policy="equal", name="kinds", db=site.store)
+
+
+def test_outcomes_of_the_kind_are_recorded_and_others_are_refused(site: Site, trial: Trial) -> None:
+    slots = {slot.arm: slot.id for slot in [trial.ask() for _ in range(3)]}
+    path = "/trials/kinds/allocations"
+    for arm, wrong, right in (("grades", 3, 2), ("lab", "x", -1.5), ("events", 0.5, 7)):
+        bad = site.post(f"{path}/{slots[arm]}/tell", {"outcome": wrong})
+        assert (bad.status, bad.code) == (422, "invalid")
+        assert "must be" in bad.json["error"]["message"]
+        got = site.post(f"{path}/{slots[arm]}/tell", {"outcome": right})
+        assert (got.status, got.json["outcome"]) == (200, right)
+    changed = {"outcome": 2.5, "reason": "misread"}
+    assert site.post(f"{path}/{slots['lab']}/correct", changed).json["outcome"] == 2.5
+    arms = site.get("/trials/kinds").json["arms"]
+    assert [arm["seen"] for arm in arms] == ["0+0+1", "2.5/1", "7/1"]
+    assert site.get("/trials/kinds/report").json["arms"][1]["rate"] == 2.5
+    assert site.get("/trials/kinds/replay").json["ok"]
+
+
+def test_the_field_of_a_form_fits_the_kind(trial: Trial, site: Site) -> None:
+    browser = Browser(site, "admin")
+    wanted = {
+        "grades": '<option value="2">2</option>',
+        "lab": 'placeholder="Outcome" step="any"',
+        "events": 'placeholder="Outcome" min="0" step="1"',
+    }
+    told = {"grades": "2", "lab": "-0.5", "events": "3"}
+    for _ in ARMS:
+        slot = trial.ask()
+        assert wanted[slot.arm] in browser.get(f"/trials/{trial.id}?now={slot.id}").text
+        here = f"/trials/{trial.id}/allocations/{slot.id}/tell"
+        assert browser.post(here, data={"key": slot.id, "outcome": "x"}).status_code == 422
+        sent = {"key": slot.id, "outcome": told[slot.arm]}
+        assert browser.post(here, data=sent).status_code == 303
+        text = browser.get(f"/trials/{trial.id}?done={slot.id}").text
+        assert f"Recorded: outcome {trial.kinds[slot.arm].named(_last(trial))} for" in text
+    for page in ("", "/why", "/allocations", "/audit", "/results", "/report", "/why.json"):
+        got = browser.get(f"/trials/{trial.id}{page}")
+        assert got.status_code == 200
+    assert "-0.5/1" in browser.get(f"/trials/{trial.id}/why").text
+    assert "lab: -0.5" in browser.get(f"/trials/{trial.id}/audit").text
+
+
+def _last(trial: Trial) -> float:
+    outcome = trial.allocations()[-1].outcome
+    assert isinstance(outcome, int | float)
+    return outcome
