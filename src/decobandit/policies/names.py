@@ -100,6 +100,10 @@ POLICIES: dict[str, Entry] = {
     "top-two": _only_batches(
         f"{_BATCHES}.chances:TopTwoPolicy", "top-two Thompson sampling in batches"
     ),
+    "flgi": _only_batches(
+        f"{_BATCHES}.forward_gittins:ForwardGittinsPolicy",
+        "forward-looking Gittins index in batches",
+    ),
     "rho": _only_batches(f"{_BATCHES}.rho:RhoPolicy", "residual horizon optimisation in batches"),
     "ids": Entry(f"{_HERE}.ids:IdsPolicy", "information-directed sampling"),
     "v-ids": Entry(f"{_HERE}.v_ids:VarianceIdsPolicy", "variance-based IDS"),
