@@ -1,4 +1,4 @@
-"""The numbers printed in the paper, and those of others on batches."""
+"""The numbers printed in the paper, and those of others on batches and on designs."""
 
 from __future__ import annotations
 
@@ -34,11 +34,24 @@ class PublishedBatches:
 
 
 @dataclass(frozen=True)
+class PublishedDesign:
+    """A number of a design; `error` is its standard error, 0 where it is exact to `within`."""
+
+    case: str
+    source: str
+    quantity: str
+    value: float
+    error: float = 0.0
+    within: float = 0.0
+
+
+@dataclass(frozen=True)
 class Published:
     """The file published.toml."""
 
     table1: tuple[PublishedRow, ...]
     batches: tuple[PublishedBatches, ...]
+    designs: tuple[PublishedDesign, ...]
     claims: dict[str, str]
 
 
@@ -50,6 +63,11 @@ def table1() -> tuple[PublishedRow, ...]:
 def batches() -> tuple[PublishedBatches, ...]:
     """The four cells of batches."""
     return _published().batches
+
+
+def designs() -> tuple[PublishedDesign, ...]:
+    """Numbers of designs, case by case."""
+    return _published().designs
 
 
 def claims() -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment
 
 from .._version import __version__
+from . import designs
 from .batches import Row as BatchRow
 from .claims import Verdict
 from .table1 import Row
@@ -109,6 +110,17 @@ def batches_section(rows: Sequence[BatchRow]) -> Section:
         ("Batches of 100 pulls; published by Che and Namkoong, arXiv 2303.11582.",),
         ("prior", "arms", "batches", "policy", "published", "ours", "no policy has less"),
         lines,
+    )
+
+
+def designs_section(found: designs.Reproduced) -> Section:
+    """Operating characteristics beside published numbers."""
+    return Section(
+        "Designs: operating characteristics",
+        (designs.said_of_time(found.timed), *designs.NOTES),
+        designs.HEADER,
+        [designs.cells(row) for row in found.rows],
+        words=True,
     )
 
 

@@ -9,15 +9,23 @@ from typing import TYPE_CHECKING
 from ..figures import save_figure
 from ..studies import csv_text
 from ..support import Progress, Report, obeys_workers, silent, write_whole
-from . import batches, claims, figure2, figure3, figure4, published, table1
+from . import batches, claims, designs, figure2, figure3, figure4, published, table1
 from .claims import Verdict
-from .report import ReportPage, Section, batches_section, claims_section, embedded, table1_section
+from .report import (
+    ReportPage,
+    Section,
+    batches_section,
+    claims_section,
+    designs_section,
+    embedded,
+    table1_section,
+)
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
     from matplotlib.figure import Figure
 
-PARTS = ("table1", "figure2", "figure3", "figure4", "batches")
+PARTS = ("table1", "figure2", "figure3", "figure4", "batches", "designs")
 
 
 @obeys_workers
@@ -47,13 +55,7 @@ def reproduce(
 
 
 def _table1(scale: str, folder: Path, progress: Report) -> tuple[list[Section], list[Verdict]]:
-    total, done = len(published.table1()), 0
-
-    def told(line: str) -> None:
-        nonlocal done
-        done += 1
-        progress(Progress("table1", done, total))
-
+    told = _counter("table1", len(published.table1()), progress)
     kept = folder / "cells" / f"table1-{scale}"
     rows = table1.run(quick=scale == "quick", folder=kept, report=told)
     write_whole(folder / "table1.csv", table1.to_csv(rows))
@@ -93,18 +95,21 @@ def _figure4(scale: str, folder: Path, progress: Report) -> tuple[list[Section],
 
 
 def _batches(scale: str, folder: Path, progress: Report) -> tuple[list[Section], list[Verdict]]:
-    total, done = len(batches.cells(scale)), 0
-
-    def told(line: str) -> None:
-        nonlocal done
-        done += 1
-        progress(Progress("batches", done, total))
-
+    told = _counter("batches", len(batches.cells(scale)), progress)
     rows = batches.run(scale, _cells("batches", scale, folder), told)
     write_whole(folder / "batches.csv", batches.to_csv(rows))
     text = batches.to_markdown(rows, command=f"deco reproduce batches --scale {scale}")
     write_whole(folder / "batches.md", text)
     return [batches_section(rows)], []
+
+
+def _designs(scale: str, folder: Path, progress: Report) -> tuple[list[Section], list[Verdict]]:
+    told = _counter("designs", designs.CASES, progress)
+    found = designs.run(scale, _cells("designs", scale, folder), told)
+    write_whole(folder / "designs.csv", designs.to_csv(found))
+    text = designs.to_markdown(found, command=f"deco reproduce designs --scale {scale}")
+    write_whole(folder / "designs.md", text)
+    return [designs_section(found)], []
 
 
 _DO: dict[str, Callable[[str, Path, Report], tuple[list[Section], list[Verdict]]]] = {
@@ -113,7 +118,20 @@ _DO: dict[str, Callable[[str, Path, Report], tuple[list[Section], list[Verdict]]
     "figure3": _figure3,
     "figure4": _figure4,
     "batches": _batches,
+    "designs": _designs,
 }
+
+
+def _counter(part: str, total: int, progress: Report) -> Callable[[str], None]:
+    """Tells how many of the cells of a part are done."""
+    done = 0
+
+    def told(line: str) -> None:
+        nonlocal done
+        done += 1
+        progress(Progress(part, done, total))
+
+    return told
 
 
 def _cells(part: str, scale: str, folder: Path) -> Path:

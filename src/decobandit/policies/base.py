@@ -33,6 +33,7 @@ from .allotting import Counts, ask_each, from_table, largest_arms, once_each
 from .chances import Asked, chances_by_asking, chances_by_table, restricted
 from .context import Context
 from .names import batch_policies, kind_policies
+from .posterior_chances import PosteriorChances
 from .records import Allotments, ArmIndex, Cost, Distribution, Ways, Weighed
 
 if TYPE_CHECKING:
@@ -204,6 +205,10 @@ class Policy(ABC):
             drawn = self.allot_many(stage, asked.pulls, asked.good, rng)
             return restricted(drawn / drawn.sum(axis=1, keepdims=True), asked.allowed)
         return chances_by_asking(lambda state: self.allotments(stage, state), asked)
+
+    def posteriors_by(self, margin: float) -> PosteriorChances:
+        """What looks compare arms by; a policy may have its own chances from the same rows."""
+        return PosteriorChances(self.problem, margin)
 
     # -- how it is made -----------------------------------------------------------------------
 

@@ -25,6 +25,14 @@ class ByChanceOfBest(Policy):
         """P(best) of many states, where arms differ in their success probability only."""
         return comparable_posteriors(self.as_compared())
 
+    def posteriors_by(self, margin: float) -> PosteriorChances:
+        """The posteriors of decisions too, so that each state is put on a grid once."""
+        if self.posteriors is None:
+            return super().posteriors_by(margin)
+        if self.posteriors.margin != margin:
+            self.posteriors = PosteriorChances(self.problem, margin)
+        return self.posteriors
+
     def chances_many(
         self, stage: int, asked: Asked, rng: np.random.Generator | None = None
     ) -> Floats:

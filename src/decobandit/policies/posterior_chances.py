@@ -39,7 +39,7 @@ WIDTH = 2.5  # of a panel, in standard deviations of the sharpest posterior
 GRADED = 30  # panels by which the ends are refined, each a third of the one before
 CHUNK = 50_000  # joint states at a time: bounds the memory of rows
 THREAD_STATES = 2_000  # that are worth a thread
-MOST_NODES = 10_000_000  # of rows that are kept, in 320 MB at most
+MOST_NODES = 3_000_000  # of rows that are kept, in 96 MB at most; more are slower
 
 
 class PosteriorChances:

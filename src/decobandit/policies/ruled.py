@@ -189,7 +189,7 @@ class RuledPolicy(Policy):
     @cached_property
     def posteriors(self) -> PosteriorChances:
         """Compares arms by the margin of the rules."""
-        return PosteriorChances(self.problem, self.rules.margin)
+        return self.inner.posteriors_by(self.rules.margin)
 
     def statistic(self, pulls: Counts, good: Counts, allowed: Allowed) -> Floats:
         """P(better than control by the margin), or without a control arm P(best); (E, K)."""

@@ -193,16 +193,24 @@ def _best_of(rows, place, a, value):
 
 @compiled
 def best(grid, rows, place, chance):
-    """P(arm best) of the arms that are not left out, (E, K); 0 for the others."""
+    """P(arm best) of the arms that are not left out, (E, K); 0 for the others.
+
+    They add up to 1: the arm whose window ends last, mostly the likeliest one, has what is left.
+    """
     E, K = place.shape
     value = np.empty(grid.integral.shape[0])
     for e in range(E):
-        total = 0.0
+        rest, top, left = -1, -1, 1.0
         for a in range(K):
-            chance[e, a] = 0.0 if place[e, a] < 0 else _best_of(rows, place[e], a, value)
-            total += chance[e, a]
-        for a in range(K):  # rounding aside they add up to 1
-            chance[e, a] /= total
+            chance[e, a] = 0.0
+            if place[e, a] >= 0 and rows.last[place[e, a]] > top:
+                rest, top = a, rows.last[place[e, a]]
+        for a in range(K):
+            if a != rest and place[e, a] >= 0:
+                chance[e, a] = min(_best_of(rows, place[e], a, value), left)
+                left -= chance[e, a]
+        if rest >= 0:
+            chance[e, rest] = left
 
 
 @compiled(fastmath=QUICK)

@@ -1,0 +1,253 @@
+"""Designs beside published numbers: BinaryBandit.jl, Whittle's index, adaptr, FLGI."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from math import hypot
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from .._version import __version__
+from ..designs import Characteristics, operating_characteristics
+from ..joint import optimum
+from ..problem import Arm, Beta, Design, Looks, Problem, Scenario, Stop
+from ..studies import csv_text
+from .kept_files import kept
+from .published import PublishedDesign, designs
+
+DRAWS = {"quick": 2000, "paper": 10_000}
+ADAPTR_SECONDS = 33.1  # for 1,000 trials, on two cores, by its README
+ERRORS = 3.0  # that simulated numbers may be apart
+TWO_ARMS = (0.3, 0.5)
+NEOSPHERE = (0.29, 0.458, 0.168, 0.24)
+BLOCK, PULLS = 9, 417
+PRIOR = 2.0  # Beta(2, 2): pulls are counted with 4 more for every arm
+
+
+@dataclass(frozen=True)
+class Row:
+    """A published number and ours; errors are 0 where numbers are exact."""
+
+    case: str
+    quantity: str
+    source: str
+    published: float
+    published_error: float
+    ours: float
+    ours_error: float
+    agrees: bool
+
+
+@dataclass(frozen=True)
+class Timed:
+    """CPU seconds for 1,000 trials of adaptr's example, beside the seconds that it prints."""
+
+    published: float
+    ours: float
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the numbers are computed from."""
+
+    draws: int
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """All of them."""
+
+    rows: tuple[Row, ...]
+    timed: Timed
+
+
+Number = tuple[float, float]  # and its standard error
+
+
+def run(
+    scale: str, folder: Path | None = None, report: Callable[[str], None] = lambda line: None
+) -> Reproduced:
+    """All cases; finished ones in `folder` are read again from there."""
+    settings = Settings(DRAWS[scale])
+    rows: list[Row] = []
+    for name, (case, compute) in _CASES.items():
+        own = [each for each in designs() if each.case == case]
+        numbers = partial(compute, settings.draws)
+        found = kept(folder, name, settings, TypeAdapter(list[Number]), numbers)
+        rows += [_row(each, number) for each, number in zip(own, found, strict=True)]
+        report(f"{name} done")
+    seconds = partial(_timed, settings.draws)
+    timed = kept(folder, "adaptr-seconds", settings, TypeAdapter(Timed), seconds)
+    return Reproduced(tuple(rows), timed)
+
+
+def _row(known: PublishedDesign, ours: Number) -> Row:
+    value, error = ours
+    room = known.within + ERRORS * hypot(known.error, error)
+    return Row(
+        known.case, known.quantity, known.source, known.value, known.error, value, error,
+        abs(value - known.value) <= room,
+    )  # fmt: skip
+
+
+# -- the cases ----------------------------------------------------------------------------------
+
+
+def _policy(problem: Problem, design: Design) -> Characteristics:
+    """The only policy in the only scenario; ties by halves."""
+    return operating_characteristics(problem, design, ties="random").scenarios[0].policies[0]
+
+
+def _truth(*truth: float) -> tuple[Scenario, ...]:
+    return (Scenario(name="truth", truth=truth),)
+
+
+def _sixty(draws: int) -> list[Number]:
+    problem = Problem.uniform(arms=2, horizon=60)
+    best = _policy(problem, Design(policies=("optimal",), scenarios=_truth(*TWO_ARMS)))
+    return [(optimum(problem).value, 0.0), (best.good, 0.0), (best.good_sd**2, 0.0)]
+
+
+def _whittle(draws: int) -> list[Number]:
+    problem = Problem.uniform(arms=2, horizon=148)
+    truth = _truth(*TWO_ARMS)
+    index = _policy(problem, Design(policies=("fh-gittins",), scenarios=truth))
+    even = _policy(problem, Design(policies=("equal",), floor=0.5, scenarios=truth))
+    share = _counted(index.pulls[1], problem.horizon, 2, 2.0)
+    numbers = (index.good, index.good_sd, share, even.good, even.good_sd)
+    return [(number, 0.0) for number in numbers]
+
+
+def _adaptr(draws: int) -> list[Number]:
+    found = _adaptr_trials(draws)
+    numbers = [(found.size, float(found.size_sd) / draws**0.5)]
+    for reason in ("superiority", "equivalence"):
+        p = found.stopped_by[reason]
+        numbers.append((p, (p * (1.0 - p) / draws) ** 0.5))
+    return numbers
+
+
+def _adaptr_trials(draws: int) -> Characteristics:
+    """Its example: 300 of 2,000 first, then looks at every 100, outcomes of the last 100 out."""
+    problem = Problem.uniform(arms=3, horizon=20, pulls_per_stage=100, repeat=True)
+    design = Design(
+        policies=("thompson",),
+        burn_in=133,
+        floor=0.2,
+        delay=1,
+        looks=Looks(first=300, every=100),
+        stop=Stop(superiority=0.9814318, inferiority=0.0185682, equivalence=0.9),
+        margin=0.05,
+        draws=draws,
+        scenarios=_truth(0.75, 0.75, 0.75),
+    )
+    return _policy(problem, design)
+
+
+def _timed(draws: int) -> Timed:
+    _adaptr_trials(20)  # compiles
+    began = time.process_time()
+    _adaptr_trials(draws)
+    return Timed(ADAPTR_SECONDS, 1000.0 / draws * (time.process_time() - began))
+
+
+def _flgi(draws: int) -> list[Number]:
+    """417 pulls are 46 blocks and three pulls: a third of the way to 47 blocks."""
+    few, many = _blocks(46, draws), _blocks(47, draws)
+    numbers = []
+    for one, more in zip(few, many, strict=True):
+        good = one.good + (more.good - one.good) / 3.0
+        numbers.append((good, one.good_sd / draws**0.5))
+    best, more = few[0], many[0]
+    deviation = best.good_sd + (more.good_sd - best.good_sd) / 3.0
+    pulls = best.pulls[1] + (more.pulls[1] - best.pulls[1]) / 3.0
+    share = _counted(pulls, PULLS, 4, 2.0 * PRIOR)
+    return [
+        numbers[0],
+        (deviation, deviation / (2.0 * draws) ** 0.5),
+        (share, best.pulls_sd[1] / (PULLS + 8.0 * PRIOR) / draws**0.5),
+        numbers[1],
+    ]
+
+
+def _blocks(number: int, draws: int) -> list[Characteristics]:
+    """At the rates of the trial, and where all arms are like the first."""
+    arms = tuple(Arm(name=f"arm-{k + 1}", prior=Beta(PRIOR, PRIOR)) for k in range(4))
+    problem = Problem(arms=arms, horizon=number, pulls_per_stage=BLOCK, repeat=True)
+    null = Scenario(name="null", truth=(NEOSPHERE[0],) * 4)
+    design = Design(policies=("flgi",), draws=draws, scenarios=(*_truth(*NEOSPHERE), null))
+    found = operating_characteristics(problem, design, ties="random")
+    return [each.policies[0] for each in found.scenarios]
+
+
+def _counted(pulls: float, size: int, arms: int, each: float) -> float:
+    """The share of an arm where the prior's observations, `each` of every arm, are counted."""
+    return (pulls + each) / (size + each * arms)
+
+
+# by the name of their file: what published.toml calls it, and its numbers in the order there
+_CASES: dict[str, tuple[str, Callable[[int], list[Number]]]] = {
+    "binary-bandit": ("two arms, 60 pulls, uniform priors", _sixty),
+    "whittle": ("two arms, 148 pulls, at (0.3, 0.5)", _whittle),
+    "adaptr": ("example of adaptr, 3 arms", _adaptr),
+    "flgi": ("forward-looking Gittins index, 4 arms, 417 pulls in blocks of 9", _flgi),
+}
+CASES = len(_CASES)
+
+
+# -- what is written ----------------------------------------------------------------------------
+
+NOTES = (
+    f"Exact numbers agree to 1e-9, simulated ones within {ERRORS:g} standard errors of both. "
+    "Errors of published numbers that are printed without one are those of 10,000 trials (Whittle "
+    "index) and of 1,000 (forward-looking index).",
+    "Two arms, 148 pulls: ours are exact, ties by halves, and agree to 1e-10 with a recursion of "
+    "its own whose indices are exact to 1e-15: 70.66689 good outcomes, sd 8.18574, share .88740. "
+    "Errors of the indices show in the mean: rounded to three digits they give 70.66718. The "
+    "published share counts the two observations of every uniform prior as pulls; so does ours.",
+    "Forward-looking Gittins index: discounted by .99, priors Beta(2, 2); the published share "
+    "counts their four observations of every arm as pulls, and so does ours. 417 pulls are 46 "
+    "blocks of 9 and three pulls more: a third of the way from 46 to 47 blocks.",
+    "Not here: designs with normal outcomes (Williamson and Villar 2020), which `deco design` does "
+    "not take.",
+)
+HEADER = ("case", "quantity", "published", "ours", "agrees")
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """A row as text, in the order of HEADER."""
+    shown = []
+    for value, error in ((row.published, row.published_error), (row.ours, row.ours_error)):
+        shown.append(f"{value:.12g}" if error == 0.0 else f"{value:.5g} ± {error:.2g}")
+    return (row.case, row.quantity, *shown, "yes" if row.agrees else "no")
+
+
+def said_of_time(timed: Timed) -> str:
+    """The ratio to adaptr's time."""
+    ratio = timed.published / timed.ours
+    return (
+        f"Of adaptr's example, 1,000 trials take {timed.ours:.2f} CPU s here, "
+        f"{timed.published:g} s on two cores by its README, on another machine: {ratio:.0f} times."
+    )
+
+
+def to_csv(found: Reproduced) -> str:
+    """The rows with all their digits."""
+    return csv_text(Row, found.rows)
+
+
+def to_markdown(found: Reproduced, *, command: str) -> str:
+    """The page."""
+    lines = [
+        "# Designs beside published numbers", "",
+        f"Written by `{command}` (decobandit {__version__}).", "",
+        f"| {' | '.join(HEADER)} |", "|:--|:--|--:|--:|:--|",
+        *(f"| {' | '.join(cells(row))} |" for row in found.rows), "",
+        said_of_time(found.timed), *(f"\n{note}" for note in NOTES), "", "Sources: "
+        + "; ".join(dict.fromkeys(f"{row.case}: {row.source}" for row in found.rows)) + ".",
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
