@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from decobandit import best_bound, load_problem
 from decobandit.cli.app import app
 from decobandit.designs import designing, reporting
-from helpers.program import DECO, PLAIN
+from helpers.program import DECO, PLAIN, deco_at_terminal, json_object
 
 FILE = """
 horizon = 16
@@ -186,6 +186,61 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
 
     monkeypatch.setattr(designing._Task, "policy", counted(False, play))
     monkeypatch.setattr(reporting, "best_bound", counted(True, bound))
+
+
+SLOW = """
+horizon = 140
+[[arms]]
+name = "arm"
+count = 2
+[design]
+policies = ["equal", "thompson"]
+[[design.scenarios]]
+name = "null"
+truth = [0.3, 0.3]
+[[design.scenarios]]
+name = "one works"
+truth = [0.3, 0.5]
+"""
+
+
+def test_a_signal_ends_a_design_with_what_is_finished(tmp_path: Path) -> None:
+    path = tmp_path / "slow.toml"
+    path.write_text(SLOW)
+    stopped = deco_at_terminal("design", path, "--json", interrupt_at="thompson")
+    tree = json_object(stopped.out)
+    assert (stopped.code, tree["interrupted"]) == (0, True)
+    assert "interrupted: these are the policies and scenarios that were finished" in stopped.err
+    assert "Traceback" not in stopped.err
+    for scenario in tree["scenarios"]:
+        (equal,) = scenario["policies"]
+        assert equal["good"] == pytest.approx(70 * sum(scenario["truth"]))  # 70 pulls of each arm
+
+
+def test_a_signal_before_anything_is_finished_ends_with_code_130(tmp_path: Path) -> None:
+    path = tmp_path / "slow.toml"
+    path.write_text(SLOW.replace('"equal", ', ""))
+    stopped = deco_at_terminal("design", path, interrupt_at="thompson")
+    assert (stopped.code, stopped.out) == (130, "")
+    assert stopped.err.rstrip().endswith("deco: interrupted")
+    assert "Traceback" not in stopped.err
+
+
+def test_scenarios_that_are_finished_are_kept(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends, seen = designing._Task.ends, [0]
+
+    def stopping(*args: Any) -> Any:
+        seen[0] += 1
+        if seen[0] == 4:  # the second scenario of the second policy
+            raise KeyboardInterrupt
+        return ends(*args)
+
+    monkeypatch.setattr(designing._Task, "ends", stopping)
+    result = CliRunner().invoke(app, ["design", str(file), "--json"])
+    tree = json.loads(result.stdout)
+    names = [[each["policy"] for each in one["policies"]] for one in tree["scenarios"]]
+    assert names == [["thompson", "equal"], ["thompson"]]
+    assert tree["interrupted"]
 
 
 def test_nothing_is_written_where_nothing_was_finished(

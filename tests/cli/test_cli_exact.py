@@ -6,7 +6,7 @@ import pytest
 
 from decobandit.cli.options import POLICY_NAMES
 from decobandit.policies import POLICIES
-from helpers.program import deco
+from helpers.program import deco, deco_at_terminal, json_object
 from helpers.reference import REFERENCE
 
 
@@ -145,3 +145,16 @@ def test_after_the_last_stage_the_arm_to_deploy_is_named(tmp_path: Path) -> None
     index = {arm["name"]: arm["index"] for arm in result["arms"]}
     assert index == pytest.approx({"a": 10 / 3, "b": 10 * 3 / 4})
     assert deco("recommend", file, "--state", "0/1,2/2").out.endswith("deploy: b\n")
+
+
+def test_a_signal_ends_an_evaluation_with_the_policies_that_are_finished() -> None:
+    stopped = deco_at_terminal(
+        "evaluate", "--arms", 2, "--horizon", 140, "--policy", "equal,thompson",
+        "--truth", "0.3,0.5", "--json", interrupt_at="thompson",
+    )  # fmt: skip
+    answer = json_object(stopped.out)
+    assert (stopped.code, answer["interrupted"]) == (0, True)
+    assert [each["policy"] for each in answer["policies"]] == ["equal"]
+    assert answer["policies"][0]["value"] == pytest.approx(70 * 0.8)
+    assert "interrupted: these are the policies that were finished" in stopped.err
+    assert "Traceback" not in stopped.err

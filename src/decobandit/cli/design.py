@@ -74,7 +74,7 @@ def design(
     for line in found.notes:
         say(line)
     if found.interrupted:
-        say("interrupted: these are the policies that were finished")
+        say("interrupted: these are the policies and scenarios that were finished")
     print_result(found, as_json, print_design)
 
 

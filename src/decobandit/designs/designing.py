@@ -133,21 +133,25 @@ def operating_characteristics(
     task = _Task(problem, design, exact, progress)
     found: dict[str, list[Characteristics]] = {each.name: [] for each in design.scenarios}
     levels, notes, interrupted = list[Calibrated](), list[str](), False
-    try:
-        for name in dict.fromkeys(names):
-            try:
-                level, rows = task.policy(context, name, calibrate_to)
-            except (ValueError, MemoryError) as error:
-                notes.append(f"{name} is left out: {error}")
-                continue
+    for name in dict.fromkeys(names):
+        rows: list[Characteristics] = []
+        try:
+            level, characteristics = task.policy(context, name, calibrate_to)
             levels += level
-            for scenario, row in zip(design.scenarios, rows, strict=True):
-                found[scenario.name].append(row)
-    except KeyboardInterrupt:
-        if not any(found.values()):
-            raise
-        interrupted = True
+            for row in characteristics:
+                rows.append(row)
+        except (ValueError, MemoryError) as error:
+            notes.append(f"{name} is left out: {error}")
+            continue
+        except KeyboardInterrupt:
+            interrupted = True
+        for scenario, row in zip(design.scenarios, rows, strict=False):
+            found[scenario.name].append(row)
+        if interrupted:
+            break
     if not any(found.values()):
+        if interrupted:
+            raise KeyboardInterrupt
         raise ValueError("; ".join(notes))
     return DesignResult(
         problem, design, ties, tuple(
@@ -190,8 +194,8 @@ class _Task:
 
     def policy(
         self, context: Context, name: str, alpha: float | None
-    ) -> tuple[list[Calibrated], list[Characteristics]]:
-        """Its threshold, where asked for, and its characteristics in all scenarios."""
+    ) -> tuple[list[Calibrated], Iterator[Characteristics]]:
+        """Its threshold, where asked for, and its characteristics, scenario by scenario."""
         (made,) = make_policies(context, [name])
         design, levels = self.design, list[Calibrated]()
         if alpha is not None:
@@ -203,7 +207,7 @@ class _Task:
 
             level, design = calibrate(design, nulls, alpha, ends)
             levels.append(level)
-        return levels, list(self.rows(RuledPolicy(made, design.rules), design))
+        return levels, self.rows(RuledPolicy(made, design.rules), design)
 
     def rows(self, ruled: RuledPolicy, design: Design) -> Iterator[Characteristics]:
         """Characteristics, scenario by scenario."""

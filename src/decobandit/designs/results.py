@@ -142,7 +142,7 @@ class DesignResult(Tabular):
     notes : tuple of str
         What was left out, and why.
     interrupted : bool
-        Whether only the policies that were finished are there.
+        Whether only what was finished is there: of the last policy, its first scenarios.
 
     Examples
     --------
