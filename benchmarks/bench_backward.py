@@ -6,8 +6,6 @@ States per second count all T(T+1)(T+2)/6 states, skipped or not, at the prices 
 from __future__ import annotations
 
 import ctypes
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +18,7 @@ from decobandit.arm.kernels.backward import sweep
 from decobandit.problem import Group
 from decobandit.problem.kernels.layout import slab_size
 
+from .c_sources import compiled, there_is_a_compiler
 from .rows import Row, best_times, times_better
 
 Floats = npt.NDArray[np.float64]
@@ -29,7 +28,6 @@ ARMS, HORIZON = 20, 500
 REPEATS = 15
 TARGET = 2.0  # G states/s
 C_LOOP, LEAST = "plain C loop, all states", 1.0
-SOURCE = Path(__file__).with_name("plain_backward.c")
 
 
 def run() -> list[Row]:
@@ -40,8 +38,8 @@ def run() -> list[Row]:
     billions = HORIZON * (HORIZON + 1) * (HORIZON + 2) / 6 / 1e9
     with tempfile.TemporaryDirectory() as folder:
         peers: dict[str, Backward] = {}
-        if shutil.which("cc") is not None:
-            peers[C_LOOP] = compiled(Path(folder))
+        if there_is_a_compiler():
+            peers[C_LOOP] = with_c(Path(folder))
         peers["NumPy, a stage at a time"] = with_numpy
         for name, peer in peers.items():
             if not np.isclose(peer(group, mu), ours(group, mu), rtol=1e-9):
@@ -88,12 +86,9 @@ def with_numpy(group: Group, mu: Floats) -> float:
     return float(V[0, 0])
 
 
-def compiled(folder: Path) -> Backward:
+def with_c(folder: Path) -> Backward:
     """The C loop, compiled for this very machine."""
-    library = folder / "plain_backward.so"
-    command = ["cc", "-O3", "-march=native", "-shared", "-fPIC", "-o", str(library), str(SOURCE)]
-    subprocess.run(command, check=True)
-    function = ctypes.CDLL(str(library)).backward
+    function = compiled("plain_backward", folder).backward
     function.restype = None
     array = np.ctypeslib.ndpointer(np.float64, flags="C_CONTIGUOUS")
     real = ctypes.c_double

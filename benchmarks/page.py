@@ -8,6 +8,7 @@ HEADINGS = {
     "answers": "Whole answers",
     "backward": "One arm, backward",
     "batches": "Batches",
+    "designs": "Designs",
     "dual": "The dual",
     "exact": "Exact values",
     "gittins": "Finite-horizon Gittins indices",

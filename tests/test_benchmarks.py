@@ -21,7 +21,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the benchmarks are not installed
 
 from benchmarks.__main__ import keep, table, tree  # noqa: E402
-from benchmarks.bench_backward import Backward, compiled, ours, with_numpy  # noqa: E402
+from benchmarks.bench_backward import Backward, ours, with_c, with_numpy  # noqa: E402
+from benchmarks.bench_designs import plain_design, two_arms  # noqa: E402
 from benchmarks.bench_dual import against_linear_program  # noqa: E402
 from benchmarks.bench_gittins import calibration, short_table  # noqa: E402
 from benchmarks.bench_growth import (  # noqa: E402
@@ -55,7 +56,19 @@ def test_backward_passes_give_the_value_of_an_arm(backward: Backward) -> None:
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_plain_c_loop_gives_the_value_of_an_arm(tmp_path: Path) -> None:
-    check_backward(compiled(tmp_path))
+    check_backward(with_c(tmp_path))
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_plain_c_program_has_the_published_values_of_a_design(tmp_path: Path) -> None:
+    # README of BinaryBandit.jl
+    published = [38.562343246635564, 27.667781619675154, 23.650456467947016]
+    assert plain_design(tmp_path)(60) == pytest.approx(published, abs=1e-9)
+
+
+def test_designs_beside_the_c_program_are_exact() -> None:
+    ours = two_arms("optimal", 2)  # the first pull by halves; then stay with the winner
+    assert ours.good == pytest.approx(0.8 / 2 + (0.3**2 + 0.7 * 0.5 + 0.5**2 + 0.5 * 0.3) / 2)
 
 
 @pytest.mark.parametrize("method", ["highs-ds", "highs-ipm"])

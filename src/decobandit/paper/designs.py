@@ -123,7 +123,7 @@ def _whittle(draws: int) -> list[Number]:
 
 
 def _adaptr(draws: int) -> list[Number]:
-    found = _adaptr_trials(draws)
+    found = adaptr_trials(draws)
     numbers = [(found.size, float(found.size_sd) / draws**0.5)]
     for reason in ("superiority", "equivalence"):
         p = found.stopped_by[reason]
@@ -131,7 +131,7 @@ def _adaptr(draws: int) -> list[Number]:
     return numbers
 
 
-def _adaptr_trials(draws: int) -> Characteristics:
+def adaptr_trials(draws: int) -> Characteristics:
     """Its example: 300 of 2,000 first, then looks at every 100, outcomes of the last 100 out."""
     problem = Problem.uniform(arms=3, horizon=20, pulls_per_stage=100, repeat=True)
     design = Design(
@@ -149,9 +149,9 @@ def _adaptr_trials(draws: int) -> Characteristics:
 
 
 def _timed(draws: int) -> Timed:
-    _adaptr_trials(20)  # compiles
+    adaptr_trials(20)  # compiles
     began = time.process_time()
-    _adaptr_trials(draws)
+    adaptr_trials(draws)
     return Timed(ADAPTR_SECONDS, 1000.0 / draws * (time.process_time() - began))
 
 
