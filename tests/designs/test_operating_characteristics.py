@@ -1,12 +1,14 @@
 """Operating characteristics: brute force, simulation against exact values, published numbers."""
 
+from functools import lru_cache
 from itertools import product
+from math import comb
 
 import numpy as np
 import pytest
 from scipy.stats import binom, fisher_exact
 
-from decobandit import Design, Problem, operating_characteristics
+from decobandit import Design, Problem, make_policy, operating_characteristics
 from decobandit.designs import Characteristics
 from decobandit.designs.final_tests import fisher_p_values
 from decobandit.policies.best_chances import best_chances
@@ -26,7 +28,12 @@ def scenario(*truth: float) -> dict[str, object]:
 
 def better(good: list[int], pulls: list[int]) -> float:
     """P(second arm better than the first), uniform priors."""
-    a, b = np.array(good) + 1.0, np.array(pulls) - np.array(good) + 1.0
+    return _better(*good, *pulls)
+
+
+@lru_cache
+def _better(g: int, h: int, n: int, k: int) -> float:
+    a, b = np.array([g, h]) + 1.0, np.array([n - g, k - h]) + 1.0
     return float(best_chances(a, b, np.zeros(2), np.ones(2))[1])
 
 
@@ -292,6 +299,100 @@ def test_delay_is_what_is_not_known_yet() -> None:
     assert late.pulls[1] == pytest.approx(6.0, abs=0.15)
     ((soon,),) = run(TWO, **settings)
     assert soon.pulls[1] > 8.0
+
+
+def all_sequences(
+    problem: Problem, truth: tuple[float, ...], delay: int, shares: object, stop: float
+) -> dict[str, float]:
+    """Every sequence of stages: looks from 2 known outcomes on at P(second better) >= stop.
+
+    shares(known pulls, known good, pending) gives pulls of the arms at a stage with their chances.
+    """
+    total = dict.fromkeys(["good", "size", "reject", "second"], 0.0)
+
+    def counts(history: list) -> tuple[list[int], list[int]]:
+        pulls, good = [0, 0], [0, 0]
+        for given, x in history:
+            for k in range(2):
+                pulls[k] += given[k]
+                good[k] += x[k]
+        return pulls, good
+
+    def end(weight: float, history: list, declared: bool) -> None:
+        pulls, good = counts(history)
+        total["good"] += weight * sum(good)
+        total["size"] += weight * sum(pulls)
+        total["second"] += weight * pulls[1]
+        total["reject"] += weight * declared
+
+    def go(weight: float, t: int, history: list) -> None:
+        pulls, good = counts(history[: max(0, t - delay)])
+        if t - delay > 0 and sum(pulls) >= 2 and better(good, pulls) >= stop:
+            return end(weight, history, True)
+        if t == problem.horizon + delay:
+            return end(weight, history, False)  # its last look was the test
+        if t >= problem.horizon:
+            return go(weight, t + 1, history)
+        given_all = counts(history)[0]
+        pending = [a - b for a, b in zip(given_all, pulls, strict=True)]
+        for given, chance in shares(t, pulls, good, pending):  # type: ignore[operator]
+            for x in product(*(range(n + 1) for n in given)):
+                likely = 1.0
+                for n, g, p in zip(given, x, truth, strict=True):
+                    likely *= comb(n, g) * p**g * (1.0 - p) ** (n - g)
+                go(weight * chance * likely, t + 1, [*history, (given, x)])
+
+    go(1.0, 0, [])
+    return total
+
+
+@pytest.mark.parametrize("delay", [0, 1, 2, 6])
+def test_a_delay_is_followed_through_all_sequences(delay: int) -> None:
+    problem, truth = Problem.uniform(arms=2, horizon=5), (0.3, 0.8)
+
+    def shares(t: int, pulls: list[int], good: list[int], pending: list[int]) -> list:
+        chance = min(max(better(good, pulls), 0.2), 0.8)  # Thompson sampling knows what is known
+        return [((1, 0), 1.0 - chance), ((0, 1), chance)]
+
+    wanted = all_sequences(problem, truth, delay, shares, 0.88)
+    ((found,),) = run(
+        problem, policies=["thompson"], control="arm-1", floor=0.2, delay=delay,
+        looks={"first": 2}, stop={"superiority": 0.88}, scenarios=[scenario(*truth)],
+    )  # fmt: skip
+    assert found.exact
+    assert found.good == pytest.approx(wanted["good"], abs=1e-9)
+    assert found.size == pytest.approx(wanted["size"], abs=1e-9)
+    assert found.reject == pytest.approx(wanted["reject"], abs=1e-9)
+    assert found.pulls[1] == pytest.approx(wanted["second"], abs=1e-9)
+
+
+@pytest.mark.parametrize("delay", [0, 1])
+def test_batches_are_followed_through_all_sequences(delay: int) -> None:
+    problem = Problem.uniform(arms=2, horizon=3, pulls_per_stage=4, unit=2, repeat=True)
+    truth, policy = (0.3, 0.8), make_policy(problem, "ucb1")
+
+    def shares(t: int, pulls: list[int], good: list[int], pending: list[int]) -> list:
+        (given,) = policy.allot_many(t, np.array([pulls]), np.array([good])).tolist()
+        return [(given, 1.0)]
+
+    wanted = all_sequences(problem, truth, delay, shares, 0.95)
+    ((found,),) = run(
+        problem, policies=["ucb1"], control="arm-1", delay=delay, looks={"first": 2},
+        stop={"superiority": 0.95}, scenarios=[scenario(*truth)],
+    )  # fmt: skip
+    assert found.exact
+    assert found.good == pytest.approx(wanted["good"], abs=1e-9)
+    assert found.size == pytest.approx(wanted["size"], abs=1e-9)
+    assert found.reject == pytest.approx(wanted["reject"], abs=1e-9)
+    assert found.pulls[1] == pytest.approx(wanted["second"], abs=1e-9)
+
+
+def test_what_is_too_large_to_be_followed_is_simulated() -> None:
+    settings = {"policies": ["equal"], "draws": 20, "scenarios": [scenario(0.3, 0.5)]}
+    for horizon, delay, exact in ((60, 5, True), (60, 8, False), (200, 1, False), (20, 3, True)):
+        problem = Problem.uniform(arms=2, horizon=horizon)
+        ((found,),) = run(problem, delay=delay, **settings)
+        assert found.exact == exact
 
 
 def test_equal_arms_have_no_best_one() -> None:

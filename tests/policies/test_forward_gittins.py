@@ -111,6 +111,15 @@ def test_units_of_several_pulls_go_to_one_arm() -> None:
     assert np.all(given.sum(axis=1) == 12)
 
 
+def test_an_arm_that_is_not_allowed_gets_nothing() -> None:
+    problem = Problem.uniform(arms=3, horizon=2, pulls_per_stage=6, repeat=True)
+    policy, none = make_policy(problem, "flgi"), np.zeros((200, 3), np.int64)
+    allowed = np.tile([True, False, True], (200, 1))
+    given = policy.share_units(0, none, none, np.random.default_rng(1), allowed)
+    assert np.all(given[:, 1] == 0)
+    assert np.all(given[:, [0, 2]].sum(axis=1) == 6)
+
+
 def test_what_it_does_not_serve_is_refused() -> None:
     changing = Problem(
         horizon=2, pulls_per_stage=3, repeat=True,

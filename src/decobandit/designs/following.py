@@ -1,12 +1,14 @@
 """Exact: all states that a ruled policy reaches under a truth, followed forward to their ends.
 
-Two arms by dense arrays (`evaluation/two_arms.py`); more arms by merging equal states.
+A state is what is known, and what is pending in the order in which it will be known. Two arms with
+one pull per stage and no delay by dense arrays (`evaluation/two_arms.py`); others by merging equal
+states.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import comb
+from dataclasses import dataclass, replace
+from math import comb, log2
 
 import numpy as np
 
@@ -19,108 +21,215 @@ from .endings import Endings, Flags
 # states of all stages that take seconds: by tables, by arrays of states, by asking one by one
 FAST_STATES, ARRAY_STATES, ASKED_STATES = 400_000_000, 30_000_000, 100_000
 NEGLIGIBLE = 1e-20  # probability of a state that is left out: of all together, below 1e-11
-MERGED_STATES = 3_000_000  # of three arms and more, which are sorted
+# of those that are sorted; a policy of two arms that does not draw reaches few of them
+MERGED_STATES, SURE_STATES = 3_000_000, 15_000_000
+CODE_BITS = 62.0  # of a state
 
 
 @dataclass(frozen=True, eq=False)
 class _Level:
-    """Distinct states of three arms or more at a stage."""
+    """Distinct states at a stage; L stages are pending."""
 
-    pulls: Ints  # (S, K)
+    pulls: Ints  # (S, K) known
     good: Ints  # (S, K)
     allowed: Flags  # (S, K)
+    pending: Ints  # (S, L, K) pulls of each arm, the oldest stage first
     weight: Floats  # (S,)
+
+    def rows(self, some: Ints | Flags) -> _Level:
+        """Some of the states, or some of them several times."""
+        return _Level(
+            self.pulls[some],
+            self.good[some],
+            self.allowed[some],
+            self.pending[some],
+            self.weight[some],
+        )
 
 
 def can_follow(policy: RuledPolicy) -> bool:
     """Whether the states are few enough, and the policy's probabilities known."""
-    problem, inner = policy.problem, policy.inner
-    if problem.pulls_per_stage > 1 or policy.rules.delay > 0 or not policy.has_distribution:
+    problem, inner, delay = policy.problem, policy.inner, policy.rules.delay
+    single = problem.pulls_per_stage == 1 and not problem.repeat
+    # a batch must be shared in one way
+    known = policy.has_distribution if single else not (policy.randomised or inner.draws_arms)
+    small = problem.n_arms == 2 or (single and delay == 0)
+    if not known or not small or _code_bits(problem, delay) > CODE_BITS:
         return False
     most = FAST_STATES if inner.has_table else ARRAY_STATES if inner.has_chances else ASKED_STATES
-    return states_of(problem) <= min(most, FAST_STATES if problem.n_arms == 2 else MERGED_STATES)
+    if not _is_dense(policy):
+        sure = problem.n_arms == 2 and not (policy.randomised or policy.ties == "random")
+        most = min(most, SURE_STATES if sure else MERGED_STATES)
+    return states_of(problem, delay) <= most
 
 
-def states_of(problem: Problem) -> int:
-    """Joint states of all stages, at most."""
-    if problem.n_arms == 2:
+def _is_dense(policy: RuledPolicy) -> bool:
+    problem = policy.problem
+    single = problem.pulls_per_stage == 1 and not problem.repeat
+    return problem.n_arms == 2 and single and policy.rules.delay == 0
+
+
+def states_of(problem: Problem, delay: int = 0) -> int:
+    """Joint states of all stages, at most: known outcomes, times the ways of what is pending."""
+    arms, pulls = problem.n_arms, problem.pulls_per_stage
+    if arms == 2 and pulls == 1 and delay == 0:
         return states_of_two_arms(problem.horizon)
-    return comb(problem.horizon - 1 + 2 * problem.n_arms, 2 * problem.n_arms)
+    units = problem.units if problem.repeat else 1
+    ways = comb(units + arms - 1, arms - 1) if problem.repeat else comb(arms, pulls)
+    total = 0
+    for t in range(problem.horizon):
+        known = pulls * max(t - delay, 0)
+        total += comb(known + 2 * arms - 1, 2 * arms - 1) * ways ** min(t, delay)
+        if total > FAST_STATES:
+            break
+    return total
+
+
+def _code_bits(problem: Problem, delay: int) -> float:
+    """Of the number that tells states apart."""
+    radix = log2(2 * _slab(problem)) * problem.n_arms
+    return radix + min(delay, problem.horizon) * problem.n_arms * log2(problem.pulls_per_stage + 1)
+
+
+def _slab(problem: Problem) -> int:
+    """States of one arm."""
+    most = problem.horizon * problem.pulls_per_stage
+    return (most + 1) * (most + 2) // 2
 
 
 def follow(policy: RuledPolicy, truth: Truth, progress: Report | None = None) -> Endings:
     """How trials end, with their exact probabilities."""
-    horizon, rules = policy.problem.horizon, policy.rules
-    level = _start(policy.problem.n_arms)
+    problem, rules = policy.problem, policy.rules
+    horizon, m = problem.horizon, problem.pulls_per_stage
+    level, dense = _start(problem.n_arms), _is_dense(policy)
     parts: list[Endings] = []
-    for t in range(horizon + 1):
-        if rules.looks_between(t - 1, t):
-            level = _look(policy, level, parts)
-        if t == horizon or len(level.pulls) == 0:
+    for t in range(horizon + rules.delay + 1):
+        known, before = (m * max(0, min(stage - rules.delay, horizon)) for stage in (t, t - 1))
+        if rules.looks_between(before, known):
+            level = _look(policy, level, truth, parts)
+        if len(level.pulls) == 0:
             break
-        none = np.zeros_like(level.pulls)
-        asked = Asked(level.pulls, level.good, none, level.allowed)
-        chances = policy.chances_many(t, asked)
-        level = _after(policy.problem, t, level, chances, truth)
+        if t >= horizon:
+            level = _revealed(problem, level, truth) if level.pending.shape[1] else level
+            continue
+        level = _dense(policy, t, level, truth) if dense else _pulled(policy, t, level, truth)
         if progress is not None:
-            note = f"{len(level.pulls):,} states"
-            progress(Progress(policy.name, t + 1, horizon, note))
-    parts.append(_ended(level, np.zeros(len(level.pulls), np.int8), None))
+            progress(Progress(policy.name, t + 1, horizon, f"{len(level.pulls):,} states"))
+    parts.append(_ended(level, truth, np.zeros(len(level.pulls), np.int8), None))
     return Endings.joined(parts)
 
 
 def _start(arms: int) -> _Level:
     none = np.zeros((1, arms), np.int64)
-    return _Level(none, none, np.ones((1, arms), np.bool_), np.ones(1))
+    pending = np.zeros((1, 0, arms), np.int64)
+    return _Level(none, none, np.ones((1, arms), np.bool_), pending, np.ones(1))
 
 
-def _look(policy: RuledPolicy, level: _Level, parts: list[Endings]) -> _Level:
+def _look(policy: RuledPolicy, level: _Level, truth: Truth, parts: list[Endings]) -> _Level:
     verdict = policy.look(level.pulls, level.good, level.allowed)
     over = verdict.reason > 0
-    judged = _Level(level.pulls, level.good, verdict.allowed, level.weight)
-    parts.append(_ended(_some(judged, over), verdict.reason[over], verdict.declared[over]))
-    return _some(judged, ~over)
+    judged = replace(level, allowed=verdict.allowed)
+    declared = verdict.declared[over]
+    parts.append(_ended(judged.rows(over), truth, verdict.reason[over], declared))
+    return judged.rows(~over)
 
 
-def _ended(level: _Level, reason: object, declared: Flags | None) -> Endings:
+def _ended(level: _Level, truth: Truth, reason: object, declared: Flags | None) -> Endings:
+    """Trials that are over; what is pending comes to be known."""
     none = np.zeros(level.allowed.shape, np.bool_) if declared is None else declared
-    code = np.asarray(reason, dtype=np.int8)
-    return Endings(level.pulls, level.good, level.allowed, none, code, level.weight)
+    code, late = np.asarray(reason, dtype=np.int8), level.pending.sum(axis=1)
+    rows, good, chance = _outcomes(late, truth)
+    return Endings(
+        (level.pulls + late)[rows], level.good[rows] + good, level.allowed[rows], none[rows],
+        code[rows], level.weight[rows] * chance,
+    )  # fmt: skip
 
 
-def _some(level: _Level, rows: Flags) -> _Level:
-    return _Level(level.pulls[rows], level.good[rows], level.allowed[rows], level.weight[rows])
+# -- one stage ----------------------------------------------------------------------------------
 
 
-def _after(problem: Problem, t: int, level: _Level, chances: Floats, truth: Truth) -> _Level:
-    if problem.n_arms == 2:  # arms are never dropped: with one left, a trial is over
-        now = TwoArmStates(t, level.pulls, level.good, level.weight[:, None])
-        later, _ = now.after(problem, np.ascontiguousarray(chances), truth, NEGLIGIBLE)
-        every = np.ones(later.pulls.shape, np.bool_)
-        return _Level(later.pulls, later.good, every, later.moments[:, 0])
-    return _merged(problem, level, chances, truth)
+def _dense(policy: RuledPolicy, t: int, level: _Level, truth: Truth) -> _Level:
+    """Two arms, of which none is ever dropped: with one left, a trial is over."""
+    asked = Asked(level.pulls, level.good, np.zeros_like(level.pulls), level.allowed)
+    chances = policy.chances_many(t, asked)
+    now = TwoArmStates(t, level.pulls, level.good, level.weight[:, None])
+    later, _ = now.after(policy.problem, np.ascontiguousarray(chances), truth, NEGLIGIBLE)
+    every = np.ones(later.pulls.shape, np.bool_)
+    pending = np.zeros((len(every), 0, 2), np.int64)
+    return _Level(later.pulls, later.good, every, pending, later.moments[:, 0])
 
 
-def _merged(problem: Problem, level: _Level, chances: Floats, truth: Truth) -> _Level:
-    """Every state after every pull and outcome; equal ones added up."""
-    parts = []
+def _pulled(policy: RuledPolicy, t: int, level: _Level, truth: Truth) -> _Level:
+    """A stage is pulled; then the oldest one that has waited for `delay` stages is known."""
+    problem = policy.problem
+    asked = Asked(level.pulls, level.good, level.pending.sum(axis=1), level.allowed)
+    if problem.pulls_per_stage == 1 and not problem.repeat:
+        chances = policy.chances_many(t, asked)
+        rows, arms = np.nonzero(chances > 0.0)
+        given, chance = np.eye(problem.n_arms, dtype=np.int64)[arms], chances[rows, arms]
+    else:
+        given, rows = np.asarray(policy.allot_asked(t, asked)), np.arange(len(level.pulls))
+        chance = np.ones(len(rows))
+    own = level.rows(rows)
+    pending = np.concatenate([own.pending, given[:, None, :]], axis=1)
+    after = replace(own, pending=pending, weight=own.weight * chance)
+    if pending.shape[1] <= policy.rules.delay:
+        return _merged(problem, after)
+    return _revealed(problem, after, truth)
+
+
+def _revealed(problem: Problem, level: _Level, truth: Truth) -> _Level:
+    """The oldest pending stage is known, with all its outcomes."""
+    first = level.pending[:, 0]
+    rows, good, chance = _outcomes(first, truth)
+    own = level.rows(rows)
+    known = _Level(
+        own.pulls + first[rows], own.good + good, own.allowed, own.pending[:, 1:],
+        own.weight * chance,
+    )  # fmt: skip
+    return _merged(problem, known)
+
+
+def _outcomes(pulls: Ints, truth: Truth) -> tuple[Ints, Ints, Floats]:
+    """All outcomes of these pulls, (S, K): of which row, good ones of each arm, probability."""
+    rows = np.arange(len(pulls))
+    good, chance = np.zeros(pulls.shape, np.int64), np.ones(len(pulls))
+    most = int(pulls.max(initial=0))
     for arm, p in enumerate(truth):
-        pulled = chances[:, arm] > 0.0
-        own, one = _some(level, pulled), np.eye(problem.n_arms, dtype=np.int64)[arm]
-        for x, likely in ((1, p), (0, 1.0 - p)):
-            if likely > 0.0:
-                after = own.weight * chances[pulled, arm] * likely
-                parts.append(_Level(own.pulls + one, own.good + x * one, own.allowed, after))
-    pulls = np.concatenate([part.pulls for part in parts])
-    good = np.concatenate([part.good for part in parts])
-    allowed = np.concatenate([part.allowed for part in parts])
-    weight = np.concatenate([part.weight for part in parts])
-    width = (problem.horizon + 1) * (problem.horizon + 2) // 2
-    code = np.zeros(len(pulls), np.int64)
-    for arm in range(problem.n_arms):
-        code = 2 * width * code + 2 * (pulls[:, arm] * (pulls[:, arm] + 1) // 2 + good[:, arm])
-        code += allowed[:, arm]
+        table = _binomials(most, p)
+        number = pulls[rows, arm] + 1
+        first = np.cumsum(number) - number
+        again = np.repeat(np.arange(len(rows)), number)
+        x = np.arange(len(again)) - first[again]
+        likely = table[number[again] - 1, x]
+        kept = likely > 0.0
+        again, x = again[kept], x[kept]
+        rows, good, chance = rows[again], good[again], chance[again] * likely[kept]
+        good[:, arm] = x
+    return rows, good, chance
+
+
+def _binomials(most: int, p: float) -> Floats:
+    """Probability of x good outcomes of n pulls, at [n, x]."""
+    table = np.zeros((most + 1, most + 1))
+    table[0, 0] = 1.0
+    for n in range(1, most + 1):
+        table[n] = (1.0 - p) * table[n - 1]
+        table[n, 1:] += p * table[n - 1, :-1]
+    return table
+
+
+def _merged(problem: Problem, level: _Level) -> _Level:
+    """Equal states added up."""
+    slab, arms, most = _slab(problem), problem.n_arms, problem.pulls_per_stage + 1
+    code = np.zeros(len(level.pulls), np.int64)
+    for arm in range(arms):
+        own = level.pulls[:, arm] * (level.pulls[:, arm] + 1) // 2 + level.good[:, arm]
+        code = 2 * slab * code + 2 * own + level.allowed[:, arm]
+    for stage in range(level.pending.shape[1]):
+        for arm in range(arms):
+            code = most * code + level.pending[:, stage, arm]
     _, first, place = np.unique(code, return_index=True, return_inverse=True)
     total = np.zeros(len(first))
-    np.add.at(total, place.reshape(-1), weight)
-    return _Level(pulls[first], good[first], allowed[first], total)
+    np.add.at(total, place.reshape(-1), level.weight)
+    return replace(level.rows(first), weight=total)

@@ -17,6 +17,7 @@ from ...arm.gittins_tables import MOST_PULLS, discounted_table
 from ...problem import DEFAULT_TIES, Problem, TieRule
 from ...support import Floats, Ints, Once
 from ..allotting import Counts
+from ..chances import Allowed
 from ..kernels.forward_units import forward_units
 from ..names import batch_policies
 from ..refusals import refuse_changing_rewards
@@ -43,14 +44,16 @@ class ForwardGittinsPolicy(BatchPolicy):
         self._index = Once(self._tables)
 
     def share_units(
-        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None
-    ) -> Ints:
+        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None,
+        allowed: Allowed | None = None,
+    ) -> Ints:  # fmt: skip
         assert rng is not None
         given = np.empty(pulls.shape, dtype=np.int64)
+        every = np.ones(pulls.shape, np.bool_) if allowed is None else allowed
         forward_units(
             self._index(), self.problem.group_of_arm, self.arms.alpha, self.arms.beta,
-            pulls.astype(np.int64), good.astype(np.int64), self.problem.unit, self.problem.units,
-            self.tolerance, rng, given,
+            pulls.astype(np.int64), good.astype(np.int64), every, self.problem.unit,
+            self.problem.units, self.tolerance, rng, given,
         )  # fmt: skip
         return given
 

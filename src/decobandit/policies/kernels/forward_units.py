@@ -5,6 +5,7 @@ Notations
     index (groups, states)   of a state (n, g) at n (n + 1) / 2 + g
     alpha, beta (K,)         priors
     pulls, good (E, K)       known outcomes
+    allowed (E, K)           arms that may be given some
     given (E, K)             units of every arm
 """
 
@@ -16,7 +17,7 @@ from ...support.kernels.compiled import compiled
 
 @compiled
 def forward_units(
-    index, group_of_arm, alpha, beta, pulls, good, unit, units, tolerance, rng, given
+    index, group_of_arm, alpha, beta, pulls, good, allowed, unit, units, tolerance, rng, given
 ):
     """For each unit a block is imagined, up to a position drawn evenly: given the arm there.
 
@@ -30,7 +31,8 @@ def forward_units(
             position = int(rng.random() * units)
             n[:], g[:] = pulls[e], good[e]
             for k in range(K):
-                score[k] = index[group_of_arm[k], n[k] * (n[k] + 1) // 2 + g[k]]
+                own = index[group_of_arm[k], n[k] * (n[k] + 1) // 2 + g[k]]
+                score[k] = own if allowed[e, k] else -np.inf
             arm = drawn(score, score.max() - tolerance, rng)
             for _ in range(position):
                 for _ in range(unit):
