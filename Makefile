@@ -6,6 +6,7 @@ WORKERS ?= 2
 
 VENV := .venv
 BIN := $(VENV)/bin
+PLAIN := $(VENV)/.plain
 READY := $(VENV)/.ready
 PIP_FLAGS := --quiet --disable-pip-version-check
 
@@ -17,7 +18,7 @@ help: ## list the targets
 
 setup: $(READY) ## make .venv and install the package in it, with its development tools
 
-demo: $(READY) ## solve a problem, print the tables, reproduce the paper at a small scale, all in demo/
+demo: $(PLAIN) ## solve a problem, print the tables, reproduce the paper at a small scale, all in demo/
 	$(BIN)/deco demo --out demo
 	$(BIN)/deco reproduce all --scale quick --out demo
 
@@ -57,12 +58,21 @@ clean: ## remove the environment, caches and everything that was generated
 
 # _version.py is listed because the installed metadata is a copy of it.
 # Some systems ship venv without ensurepip: there, the pip that exists puts one into .venv.
-$(READY): pyproject.toml src/decobandit/_version.py
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "Python 3.11 or later is needed: make PYTHON=/path/to/python3.11" >&2; exit 1; }
-	@echo "setting up $(VENV)"
-	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) 2>/dev/null || \
-	  { $(PYTHON) -m venv --clear --without-pip $(VENV) && \
-	    $(PYTHON) -m pip $(PIP_FLAGS) --python $(BIN)/python install pip; }
-	$(BIN)/python -m pip install $(PIP_FLAGS) --editable ".[dev]"
+define make_venv
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+  { echo "Python 3.11 or later is needed: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+@echo "setting up $(VENV)"
+@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) 2>/dev/null || \
+  { $(PYTHON) -m venv --clear --without-pip $(VENV) && \
+    $(PYTHON) -m pip $(PIP_FLAGS) --python $(BIN)/python install pip; }
+endef
+
+$(PLAIN): pyproject.toml src/decobandit/_version.py # the package and its figures
+	$(make_venv)
+	$(BIN)/python -m pip install $(PIP_FLAGS) --editable ".[plot]"
 	@touch $@
+
+$(READY): pyproject.toml src/decobandit/_version.py # and the development tools
+	$(make_venv)
+	$(BIN)/python -m pip install $(PIP_FLAGS) --editable ".[dev]"
+	@touch $(PLAIN) $@

@@ -7,6 +7,7 @@ seconds: others may use the machine.
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -43,10 +44,17 @@ def run() -> list[Row]:
 
 def answer(what: str, arguments: list[str], before: float, limit: float) -> Row:
     """Processor seconds of a program, the second time that it runs."""
-    for _ in range(2):
-        began = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(arguments, check=True, stdout=subprocess.DEVNULL)
-        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    ours = ended.ru_utime + ended.ru_stime - began.ru_utime - began.ru_stime
+    ours = cpu_seconds(arguments, times=2)
     target = f"at most {limit:g} CPU s"
     return Row(what, ours, "CPU s", "before", before, before / ours, target, ours <= limit)
+
+
+def cpu_seconds(arguments: list[str], *, times: int, **environment: str) -> float:
+    """Processor seconds of a program and its processes, the last time that it runs."""
+    for _ in range(times):
+        began = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(
+            arguments, check=True, stdout=subprocess.DEVNULL, env={**os.environ, **environment}
+        )
+        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return ended.ru_utime + ended.ru_stime - began.ru_utime - began.ru_stime

@@ -14,6 +14,7 @@ HEADINGS = {
     "gittins": "Finite-horizon Gittins indices",
     "growth": "Growth",
     "many_trials": "Many trials in one database",
+    "start": "The first minute",
     "simulation": "Simulation",
     "trials": "Trials",
 }

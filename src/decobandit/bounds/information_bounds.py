@@ -38,7 +38,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -63,6 +62,7 @@ from ..support import (
     Progress,
     Report,
     Rng,
+    Stopwatch,
     former_spellings,
     obeys_workers,
     pool,
@@ -152,7 +152,7 @@ def information_bound(
     refuse_kinds(problem, "information bound")
     seed = seed_of(rng)
     check_settings(draws, weight, pops)
-    began = time.perf_counter()
+    clock = Stopwatch()
     if solution is None:
         solution = solve(problem, tol=tol)
     check_solution(solution, problem)
@@ -173,7 +173,7 @@ def information_bound(
         scenarios=draws,
         seed=seed,
         stopped_early=float(np.mean(~found.proven)),
-        seconds=time.perf_counter() - began,
+        seconds=clock.seconds(),
     )
 
 

@@ -70,7 +70,7 @@ def print_solution(solution: DualSolution) -> None:
     if solution.grid:
         rows.append(("states per row, a grid", str(solution.grid)))
     rows.append(("backward passes", str(solution.oracle_calls)))
-    rows.append(("seconds", f"{solution.seconds:.2f}"))
+    rows.append(("seconds, without compiling", f"{solution.seconds:.2f}"))
     print_table(title_of(solution.problem), ["", "value"], rows, text=[""], min_width=50)
     if solution.grid:
         if solution.search_gap is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from ..problem import (
     read_tree,
     refuse_kinds,
 )
-from ..support import Report, obeys_workers
+from ..support import Report, Stopwatch, obeys_workers
 from .calibrating import calibrate
 from .characteristics import characterise
 from .endings import Endings
@@ -218,10 +217,10 @@ class _Task:
         self, ruled: RuledPolicy, test: FinalTest, scenario: Scenario, number: int
     ) -> Characteristics:
         """Characteristics in a scenario, whose random numbers are those of its number."""
-        began = time.perf_counter()
+        clock = Stopwatch()
         ends, exact = self.ends(ruled, scenario, number)
         tested = final_test(ruled, test, ends)
-        seconds = time.perf_counter() - began
+        seconds = clock.seconds()
         return characterise(ruled, scenario.truth, test, ends, tested, exact=exact, seconds=seconds)
 
     def ends(self, ruled: RuledPolicy, scenario: Scenario, number: int) -> tuple[Endings, bool]:

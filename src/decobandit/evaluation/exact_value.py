@@ -11,7 +11,6 @@ depend on the order of these arms. `kernels.reach` detects where they do (mostly
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +32,7 @@ from ..support import (
     Columns,
     Floats,
     Report,
+    Stopwatch,
     Tables,
     Tabular,
     columns_of,
@@ -82,7 +82,7 @@ class Evaluation(Tabular):
     merged : bool
         Whether exchangeable arms were merged.
     seconds : float
-        That the evaluation took.
+        That the evaluation took, without compiling kernels.
     truth : tuple of float or None
         True success probabilities.
     variance : float or None
@@ -231,7 +231,7 @@ def evaluate(
     """
     problem, policy = in_order(problem, policy, "evaluate")
     refuse_kinds(problem, "exact evaluation")
-    began = time.perf_counter()
+    clock = Stopwatch()
     known = None if truth is None else check_truth(truth, problem)
     made = make_policy(problem, policy, tol=tol, ties=ties, solution=solution)
     total = _followed(made, known, limit_states, progress, watch)
@@ -250,7 +250,7 @@ def evaluate(
         states=total.states,
         probability=total.probability,
         merged=total.merged,
-        seconds=time.perf_counter() - began,
+        seconds=clock.seconds(),
         truth=known,
         variance=total.variance,
         arm_pulls=None if known is None else arm_pulls,

@@ -7,7 +7,6 @@ the recursion.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from math import comb, floor, log10
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from ..problem import Problem, check_problem, refuse_batches
 from ..support import (
     Report,
+    Stopwatch,
     obeys_workers,
     renamed_keyword,
     silent,
@@ -55,7 +55,7 @@ class Optimum:
     bytes : int
         Memory that was set aside.
     seconds : float
-        That the computation took.
+        That the computation took, without compiling kernels.
     problem : Problem
         What was solved.
     tables : JointValues or None
@@ -165,13 +165,13 @@ def optimum(
     2.277778
     """
     check_problem(problem)
-    began = time.perf_counter()
+    clock = Stopwatch()
     if not problem.is_binary:
         refuse_batches(problem, "exact optimum of other outcomes than good or bad")
         value, states = kind_optimum(problem)
-        return Optimum(value, states, 0, time.perf_counter() - began, problem)
+        return Optimum(value, states, 0, clock.seconds(), problem)
     if problem.repeat:
-        return _of_batches(problem, keep, limit_bytes, progress or silent, began)
+        return _of_batches(problem, keep, limit_bytes, progress or silent, clock)
     counted = count(problem)
     dense = two_arms_alone(problem) and not keep
     limit = machine_limit() if limit_bytes is None else limit_bytes
@@ -190,14 +190,14 @@ def optimum(
         value=value + sum(fresh),
         states=sum(counted.states),
         bytes=needed,
-        seconds=time.perf_counter() - began,
+        seconds=clock.seconds(),
         problem=problem,
         tables=tables,
     )
 
 
 def _of_batches(
-    problem: Problem, keep: bool, limit_bytes: int | None, report: Report, began: float
+    problem: Problem, keep: bool, limit_bytes: int | None, report: Report, clock: Stopwatch
 ) -> Optimum:
     if keep:
         raise ValueError("keep: the values of joint states are not kept in batches")
@@ -218,7 +218,7 @@ def _of_batches(
             f"{_size(limit)}); {advice}"
         )
     value = sweep_batches(problem, report)
-    return Optimum(value, sum(states), needed, time.perf_counter() - began, problem)
+    return Optimum(value, sum(states), needed, clock.seconds(), problem)
 
 
 def two_arms_alone(problem: Problem) -> bool:

@@ -13,7 +13,6 @@ states share one price) a master problem mixes the flows found so far and propos
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from numbers import Real
 
@@ -22,7 +21,7 @@ import numpy.typing as npt
 
 from ..arm import price_array
 from ..problem import Problem, check_problem
-from ..support import Progress, Report, obeys_workers, renamed_keyword, worker_count
+from ..support import Progress, Report, Stopwatch, obeys_workers, renamed_keyword, worker_count
 from .batch_market import BatchMarket
 from .markets import Markets, markets_of
 from .search import HistoryLine, Search, minimise, rounds
@@ -164,7 +163,7 @@ def solve(
     check_problem(problem)
     _check_search(tol, max_calls)
     given = None if start is None else price_array(start, problem, name="start")
-    began = time.perf_counter()
+    clock = Stopwatch()
     history: list[HistoryLine] = []
 
     def note(line: HistoryLine) -> None:
@@ -198,7 +197,7 @@ def solve(
         grid=markets.points,
         search_gap=reached if markets.points else None,
         oracle_calls=search.calls,
-        seconds=time.perf_counter() - began,
+        seconds=clock.seconds(),
         interrupted=interrupted,
         history=tuple(history),
     )

@@ -43,7 +43,7 @@ class DualSolution(Tabular):
     oracle_calls : int
         Backward passes, those on coarser problems included.
     seconds : float
-        That the search took.
+        That the search took, without compiling kernels.
     interrupted : bool
         Whether it was ended from the keyboard.
     search_gap : float or None

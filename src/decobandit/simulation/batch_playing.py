@@ -11,7 +11,6 @@ whose expected sum over stages is the dual function at mu minus the value of the
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -23,7 +22,7 @@ from ..policies import Policy
 from ..policies.batches.base import distinct_states
 from ..policies.batches.deco import values_of_states
 from ..problem import Problem
-from ..support import Floats, Ints, Progress, Report, pool, worker_count
+from ..support import Floats, Ints, Progress, Report, Stopwatch, pool, worker_count
 from .draws import CHUNK, Chunk, World
 from .kernels.accounts import book_regret
 from .kernels.batch_outcomes import pull_batch
@@ -70,12 +69,12 @@ def play_batches(
     for wave in _waves(world):
         for stage in range(problem.stages):
             policy = next((each for each, until in players if stage < until), players[-1][0])
-            began = time.perf_counter()
+            clock = Stopwatch()
             given = _given(policy, stage, problem, wave, workers)
             if gap is not None:
                 _book_gap(gap, stage, given, wave, world, played)
             _book(stage, given, wave, world, played, workers)
-            played.seconds += time.perf_counter() - began
+            played.seconds += clock.seconds()
             steps += len(given)
             if progress is not None:
                 total = world.draws * world.per_draw * problem.stages

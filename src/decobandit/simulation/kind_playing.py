@@ -8,7 +8,6 @@ there both are the mean of the state.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,7 +17,7 @@ from ..policies import Policy
 from ..policies.kinds.base import KindPolicy
 from ..policies.kinds.grouped import GroupedStats
 from ..problem import Group, Problem
-from ..support import Floats, Ints, Progress, Report, pool, worker_count
+from ..support import Floats, Ints, Progress, Report, Stopwatch, pool, worker_count
 from .estimators import Missed, Sample, estimate
 from .pull_records import PullRecord
 from .results import PolicyResult
@@ -92,7 +91,7 @@ def play_kinds(
     if not isinstance(policy, KindPolicy):
         raise ValueError(f"policy {policy.name!r} does not serve arms of these kinds")
     record = PullRecord(world) if pulls else None
-    began = time.perf_counter()
+    clock = Stopwatch()
     done = 0
     total = world.draws * world.per_draw * world.problem.stages
 
@@ -116,7 +115,7 @@ def play_kinds(
     )  # fmt: skip
     return PolicyResult(
         policy=policy.name, estimates=estimate(sample), regret=None, curve=None, steps=total,
-        seconds=time.perf_counter() - began, preparation_seconds=0.0,
+        seconds=clock.seconds(), preparation_seconds=0.0,
         episodes=None if record is None else record.columns(weights),
     )  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +16,7 @@ from ..policies.kernels.episodes import NO_ACTION, Episodes, pull
 from ..policies.kernels.index_play import lay_out, play_indices
 from ..problem import TIE_SIGNS, Problem, State, tie_tolerance
 from ..problem.kernels.layout import slab_size
-from ..support import Progress, Report, pool, refuse_over, worker_count
+from ..support import Progress, Report, Stopwatch, pool, refuse_over, worker_count
 from .draws import CHUNK, Chunk, World
 from .kernels.accounts import book, book_gap, book_gap_stages, book_regret, lay_out_gap
 from .played import Played
@@ -154,15 +153,15 @@ def play(
             runs = [_begin(world, number) for number in wave]
             episodes = sum(len(run.episodes.pulls) for run in runs)
             for player, first, last in blocks:
-                began = time.perf_counter()
+                preparing = Stopwatch()
                 table = player.table(first, last)
                 terms = None if gap is None else gap_tables(gap, first, last)
                 block = _Block(world, player, first, last, table, terms)
                 block.run(_empty_run(runs[0]), played)  # kernels are loaded before the clock runs
-                ready = time.perf_counter()
+                played.preparation_seconds += preparing.seconds()
+                playing = Stopwatch()
                 threads.map(partial(block.run, played=played), runs)
-                played.preparation_seconds += ready - began
-                played.seconds += time.perf_counter() - ready
+                played.seconds += playing.seconds()
                 steps += episodes * (last - first)
                 if progress is not None:
                     total = world.draws * world.per_draw * per_episode

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from .table_files import read_rows as read_rows
     from .table_files import write_parquet as write_parquet
     from .table_files import write_table as write_table
+    from .timing import Stopwatch as Stopwatch
     from .validation import Naming as Naming
     from .validation import Place as Place
     from .validation import dotted as dotted

@@ -12,6 +12,7 @@ moved to states of the next row, their mean kept:
 
 import numpy as np
 
+from ...support.kernels.arrays import copy
 from ...support.kernels.compiled import compiled
 from .batches import beta_binomial
 
@@ -134,7 +135,7 @@ def grid_weights(alpha, beta, unit, rows, start, good, first_knot, below, reach)
             begin, end = end, end + last - first + 1
             if end > weights.shape[0]:
                 more = np.zeros(end + weights.shape[0])
-                more[:begin] = weights[:begin]
+                copy(weights[:begin], more)
                 weights = more
             reach[s, 0], reach[s, 1] = first, begin
             y = good[start[i + 1] + first : start[i + 1] + last + 1]

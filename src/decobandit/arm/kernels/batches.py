@@ -19,6 +19,7 @@ import math
 
 import numpy as np
 
+from ...support.kernels.arrays import copy
 from ...support.kernels.compiled import compiled
 
 FAST = {"contract", "nsz"}
@@ -132,8 +133,7 @@ def stage_values(
     rows = units * stage
     after, before = np.empty(widest), np.empty(widest)
     for source in range(1 + part, rows + units + 1, parts):
-        size = start[source + 1] - start[source]
-        after[:size] = later[start[source] : start[source + 1]]
+        copy(later[start[source] : start[source + 1]], after)
         for a in range(1, min(units, source) + 1):
             row = source - a
             at = start[row]
@@ -231,7 +231,7 @@ def follow_stage(
                 under_way[left - 1, start[row + 1] + shift : start[row + 2]],
             )  # fmt: skip
             under_way[left, lo : hi + 1] = 0.0
-        mass[at:end] = under_way[0, at:end]
+        copy(under_way[0, at:end], mass[at:end])
         under_way[0, at:end] = 0.0
     return spent, reward
 

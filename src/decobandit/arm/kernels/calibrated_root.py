@@ -20,6 +20,7 @@ Notations, besides those of the package
 import numpy as np
 
 from ...problem.kernels.layout import row_start
+from ...support.kernels.arrays import copy
 from ...support.kernels.compiled import compiled
 from .backward import sweep
 from .indices import index_terms
@@ -36,7 +37,7 @@ def advantage(alpha, beta, good, bad, base, weight, terminal, c, tol, V):
     the arrays from stage t on. terminal: V after the last stage; V: work space, a slab.
     """
     T = good.shape[0]
-    V[:] = terminal
+    copy(terminal, V)
     prices = base + c * weight
     sweep(alpha, beta, good, bad, prices, V, T, 1)
     ell, delta = index_terms(alpha, beta, good[0], bad[0], 0, 0, V)

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...problem.kernels.layout import row_start
 from ...problem.kernels.worth import worth
+from ...support.kernels.arrays import copy
 from ...support.kernels.compiled import compiled
 from .backward import alive_rows, step_row
 
@@ -89,7 +90,7 @@ def follow(
     found = 0
     for j in range(surcharges.shape[0]):
         c = surcharges[j]
-        V[:] = terminal
+        copy(terminal, V)
         alive_rows(V, T, low, high)
         for t in range(T - 1, -1, -1):
             price = base[t] + c * weight[t]

@@ -26,6 +26,7 @@ where rows are exact.
 
 import numpy as np
 
+from ...support.kernels.arrays import copy
 from ...support.kernels.compiled import compiled
 from .batches import demand, hull_slopes
 from .laws import FAST, cuts, law_ahead, law_back, law_of, shift_of
@@ -199,8 +200,7 @@ def stage_worths(
     rows = most * stage
     after, before = np.empty(widest), np.empty(widest)
     for source in range(1 + part, rows + most + 1, parts):
-        size = start[source + 1] - start[source]
-        after[:size] = later[start[source] : start[source + 1]]
+        copy(later[start[source] : start[source + 1]], after)
         for a in range(1, min(most, source) + 1):
             row = source - a
             row_back(
@@ -262,7 +262,7 @@ def follow_stage(
                     under_way[left - 1, end : start[row + 2]],
                 )  # fmt: skip
                 moving[:] = 0.0
-        mass[low:end] = under_way[0, low:end]
+        copy(under_way[0, low:end], mass[low:end])
         under_way[0, low:end] = 0.0
     return spent, reward
 

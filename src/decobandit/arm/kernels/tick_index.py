@@ -14,6 +14,7 @@ import numpy as np
 
 from ...problem.kernels.layout import row_start
 from ...problem.kernels.worth import worth
+from ...support.kernels.arrays import copy
 from ...support.kernels.compiled import compiled
 from .backward import alive_rows, step_row
 from .calibrated_root import NOISE, advantage
@@ -53,7 +54,7 @@ def tick_table(alpha, beta, good, bad, base, weight, terminal, surcharges, tol, 
     table[:] = np.nan
     for j in range(surcharges.shape[0]):
         c = surcharges[j]
-        V[:] = terminal
+        copy(terminal, V)
         alive_rows(V, T, low, high)
         for t in range(T - 1, -1, -1):
             price = base[t] + c * weight[t]

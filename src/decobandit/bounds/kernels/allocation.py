@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...problem.kernels.layout import row_start
+from ...support.kernels.arrays import copy
 from ...support.kernels.compiled import compiled
 
 MOST_NODES = 1 << 20  # of one search; each takes 2 K + 40 bytes
@@ -118,10 +119,10 @@ def lower(gain, pulls, mu, W, steps=STEPS):
         stalled += 1
         if value < upper:
             upper, stalled = value, 0
-            best_nu[:] = nu
+            copy(nu, best_nu)
         if stalled == STALLED_STEPS:
             scale, stalled = scale / 2, 0
-            nu[:] = best_nu
+            copy(best_nu, nu)
             value = sweep_back(gain, nu, W) + np.sum(pulls * nu)
         if upper - least <= SAME_VALUE * max(1.0, abs(upper)):
             break

@@ -18,8 +18,9 @@ import numpy as np
 
 from ...problem.kernels.ties import NO_RANK, wins_tie
 from ...problem.kernels.worth import expected_reward
+from ...support.kernels.arrays import copy
 from ...support.kernels.compiled import compiled
-from .state_table import Codes, Floats, Ints, add, copy
+from .state_table import Codes, Floats, Ints, add
 
 
 class Places(NamedTuple):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...support.kernels.arrays import copy
 from ...support.kernels.compiled import compiled
 
 Floats = npt.NDArray[np.float64]
@@ -52,13 +53,6 @@ def find(level, row):
             break
         at = (at + 1) & mask
     return at
-
-
-@compiled
-def copy(source, target):
-    """target[:] = source, which takes the compiler far longer."""
-    for s in range(source.shape[0]):
-        target[s] = source[s]
 
 
 @compiled

@@ -209,7 +209,7 @@ def _fill_shape(arms, t, ranking, ladder, after, s, out, spare, place, p, gain):
     runs before. spare (rungs - 1, ...): values of the shapes on the rungs below the first.
     """
     rungs, depth = ladder.first.size, 0
-    place[0] = s, 0, 1
+    place[0, 0], place[0, 1], place[0, 2] = s, 0, 1
     out[:] = -np.inf
     while depth > 0 or place[0, 1] < ladder.pulls.shape[1]:
         row, c = ladder.first[depth] + place[depth, 0], place[depth, 1]
@@ -229,7 +229,7 @@ def _fill_shape(arms, t, ranking, ladder, after, s, out, spare, place, p, gain):
                 found = spare[depth, : ladder.size[below]]
                 if depth + 2 < rungs:
                     depth += 1
-                    place[depth] = target, 0, 1
+                    place[depth, 0], place[depth, 1], place[depth, 2] = target, 0, 1
                     found[:] = -np.inf
                     continue
                 _fill_last(arms, t + depth + 1, ranking, ladder.pulls[below], found, p, gain)

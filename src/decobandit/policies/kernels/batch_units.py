@@ -13,6 +13,7 @@ import numpy as np
 
 from ...arm.kernels.batches import share_out
 from ...problem.kernels.ties import tie_winner
+from ...support.kernels.arrays import copy
 from ...support.kernels.compiled import compiled
 
 
@@ -24,7 +25,7 @@ def share_each(values, where, first, last, given):
     best, choice = np.empty(units + 1), np.empty((K, units + 1), np.int64)
     for e in range(first, last):
         for k in range(K):
-            own[k] = values[where[e, k]]
+            copy(values[where[e, k]], own[k])
         share_out(own, units, best, choice, given[e])
 
 

@@ -21,6 +21,7 @@ import math
 
 import numpy as np
 
+from ...support.kernels.arrays import copy
 from ...support.kernels.compiled import compiled
 from .episodes import pull, uniform
 from .thompson import gamma, log_gamma
@@ -173,8 +174,9 @@ def play_bins(episodes, alpha, beta, cut, x, below, w, rng):
     a, b, rest = np.empty(K), np.empty(K), np.empty(cut.size)
     own_below, own_w = np.empty_like(below), np.empty_like(w)
     for e in range(E):
-        own_below[:], own_w[:] = below, w
         for k in range(K):
+            copy(below[k], own_below[k])
+            copy(w[k], own_w[k])
             n, g = episodes.pulls[e, k], episodes.good[e, k]
             recall(own_below, own_w, x, k, alpha[k], beta[k], n, g)
             a[k], b[k] = alpha[k] + g, beta[k] + (n - g)

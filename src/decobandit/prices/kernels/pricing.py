@@ -10,6 +10,7 @@ import numpy as np
 from ...arm.kernels.backward import alive_rows, rewarding, step_row
 from ...problem.kernels.layout import row_start
 from ...problem.kernels.worth import worth
+from ...support.kernels.arrays import copy
 from ...support.kernels.compiled import compiled
 
 
@@ -72,8 +73,8 @@ def begin(arms, V):
     groups, T = arms.reward_good.shape
     low = np.empty((groups, T + 1), np.int64)
     high = np.empty((groups, T + 1), np.int64)
-    V[:] = arms.terminal
     for k in range(groups):
+        copy(arms.terminal[k], V[k])
         alive_rows(V[k], T, low[k], high[k])
     return low, high, np.arange(T + 1.0)
 

@@ -12,9 +12,11 @@ from typing import Any, overload
 import numba
 import numpy as np
 from numba import njit
+from numba.core import event
 from numba.core.caching import CacheImpl
 
 from ..machine_code import PACKAGE, Decorator, Kernel, code_root, content_of_kernels, use_folder
+from ..timing import COMPILING
 
 CONTENT = content_of_kernels((numba.__version__, np.__version__))
 ROOT = code_root(getattr(numba.config, "CACHE_DIR", ""))
@@ -62,6 +64,21 @@ def _is_kernel(function: Any) -> bool:
 
 _locators: list[Any] = CacheImpl._locator_classes
 _locators.insert(0, KernelLocator)
+
+
+class CompilingListener(event.Listener):
+    """Tells the clock when kernels are compiled."""
+
+    def on_start(self, event: Any) -> None:
+        """A kernel, or one that it calls, begins to be compiled."""
+        COMPILING.begin()
+
+    def on_end(self, event: Any) -> None:
+        """It is compiled, or could not be."""
+        COMPILING.end()
+
+
+event.register("numba:compile", CompilingListener())  # type: ignore[no-untyped-call]
 
 
 @overload
