@@ -43,8 +43,8 @@ def test_the_answer_is_what_deco_design_prints(
     site: Site, tmp_path: Path, alpha: float | None
 ) -> None:
     file = tmp_path / "trial.json"
-    # a delay: simulated, so that there are standard errors
-    tree = changed(delay=2, policies=["thompson", "equal"])
+    # long, with a delay: simulated, so that there are standard errors
+    tree = changed(delay=6, draws=200, policies=["thompson", "equal"]) | {"horizon": 70}
     file.write_text(json.dumps(tree))
     more = [] if alpha is None else ["--calibrate", str(alpha)]
     printed = CliRunner().invoke(app, ["design", str(file), "--json", *more])
