@@ -15,13 +15,15 @@ from ...problem.kernels.two_arms import slab_starts
 from ...support.kernels.compiled import compiled
 
 
-@compiled
-def add_moments(target, moments, share, reward):
-    """Add a share of a state's moments, with `reward` on top."""
-    target[0] += share * moments[0]
-    if moments.shape[0] == 3:
-        target[1] += share * (moments[1] + reward * moments[0])
-        target[2] += share * (moments[2] + reward * (2.0 * moments[1] + reward * moments[0]))
+@compiled(inline="always")
+def _add_moments(dense, i, moments, s, share, reward):
+    """Add a share of the moments of state s to those at i, with `reward` on top."""
+    w = moments[s, 0]
+    dense[i, 0] += share * w
+    if moments.shape[1] == 3:
+        first, second = moments[s, 1], moments[s, 2]
+        dense[i, 1] += share * (first + reward * w)
+        dense[i, 2] += share * (second + reward * (2.0 * first + reward * w))
 
 
 @compiled
@@ -43,7 +45,7 @@ def spread(t, pulls, good, moments, chance, p, reward_good, reward_bad, dense):
                     continue
                 h1, h2 = (g1 + x, g2) if a == 0 else (g1, g2 + x)
                 reward = reward_good[a] if x else reward_bad[a]
-                add_moments(dense[start[m1] + h1 * width + h2], moments[s], likely, reward)
+                _add_moments(dense, start[m1] + h1 * width + h2, moments, s, likely, reward)
                 earned += likely * moments[s, 0] * reward
     return earned
 
