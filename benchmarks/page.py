@@ -13,6 +13,7 @@ HEADINGS = {
     "exact": "Exact values",
     "gittins": "Finite-horizon Gittins indices",
     "growth": "Growth",
+    "kinds": "Other outcomes",
     "many_trials": "Many trials in one database",
     "start": "The first minute",
     "simulation": "Simulation",

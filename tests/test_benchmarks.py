@@ -261,3 +261,12 @@ def test_page_shows_every_row_and_names_what_was_missed(tmp_path: Path) -> None:
 def test_every_benchmark_has_a_heading() -> None:
     names = {file.stem.removeprefix("bench_") for file in (ROOT / "benchmarks").glob("bench_*.py")}
     assert names == set(HEADINGS)
+
+
+def test_other_outcomes_are_measured_small() -> None:
+    from benchmarks.bench_kinds import classes, different_normal_arms, duals
+
+    for problem in (different_normal_arms(2, 4), classes(2, 4)):
+        seconds, gap = duals(problem, 10.0)
+        assert seconds.ours > 0.0
+        assert gap.met

@@ -24,6 +24,7 @@ from scipy import stats
 from decobandit import Policy, State, make_policy, optimum, simulate
 from decobandit.studies import load_study, run_study
 from decobandit.trials import verify_export
+from helpers import kind_examples
 
 FOLDER = Path(__file__).parents[1] / "examples"
 FILES = sorted(path.stem for path in FOLDER.glob("*.py"))
@@ -286,9 +287,13 @@ CHECKS: dict[str, Callable[[Names], None]] = {
     "plot_clinical_trial": check_clinical_trial,
     "plot_dask_cluster": check_dask_cluster,
     "plot_deployment": check_deployment,
+    "plot_event_counts": kind_examples.check_event_counts,
     "plot_hourly_batches": check_hourly_batches,
     "plot_live_trial": check_live_trial,
+    "plot_measurements": kind_examples.check_measurements,
+    "plot_ordinal_endpoint": kind_examples.check_ordinal_endpoint,
     "plot_other_outcomes": check_other_outcomes,
+    "plot_own_arm": kind_examples.check_own_arm,
     "plot_reading_the_gap": check_reading_the_gap,
     "plot_seasons": check_seasons,
     "plot_three_arm_design": check_three_arm_design,

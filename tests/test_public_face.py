@@ -338,7 +338,7 @@ def test_functions_take_the_problem_first_and_settings_by_keyword() -> None:
     subjects = {
         "best_bound", "choose_path", "count_states", "dual_value", "evaluate", "fh_gittins",
         "follow", "gap", "information_bound", "make_policy", "optimum", "read_outcomes",
-        "recommend", "retrace", "save_problem", "simulate", "solve",
+        "recommend", "retrace", "save_problem", "simulate", "solve", "with_history",
     }  # fmt: skip
     asked = {"problem", "policy", "policies", "prices", "state", "history", "path", "data"}
     for name in subjects:

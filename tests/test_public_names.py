@@ -81,6 +81,7 @@ NAMES = [
     "simulate",
     "solve",
     "terminal_table",
+    "with_history",
 ]
 
 

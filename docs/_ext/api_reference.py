@@ -28,7 +28,7 @@ THEMES = {
         "Problems and states",
         "What is to be decided, and what has been observed: [Model a problem](/guide/problem.md).",
         "Problem Arm Beta Categorical Normal Gamma States OwnState Reward Payoff Terminal "
-        "terminal_table State",
+        "terminal_table with_history State",
     ),
     "dual": Theme(
         "Prices and bounds",

@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from .problem import read_outcomes as read_outcomes
     from .problem import save_problem as save_problem
     from .problem import terminal_table as terminal_table
+    from .problem import with_history as with_history
     from .simulation import PolicyResult as PolicyResult
     from .simulation import Simulation as Simulation
     from .simulation import simulate as simulate

@@ -118,6 +118,16 @@ def test_the_exact_index_of_two_classes_is_that_of_good_and_bad() -> None:
     )
 
 
+@pytest.mark.parametrize(("total", "pulls"), [(40.0, 1), (-30.0, 3)])
+def test_indices_grow_with_the_mean_beyond_the_grid(total: float, pulls: int) -> None:
+    """Far away DeCo has nothing to learn; Gittins indices of normal arms move with the mean."""
+    mean = (0.2 + total) / (1.0 + pulls)
+    far, middle = f"{total}/{pulls},0/0", f"{0.2 * pulls}/{pulls},0/0"
+    assert index(make_policy(NORMAL, "deco"), far)[0] == pytest.approx(mean, rel=1e-6)
+    gittins = make_policy(NORMAL, "fh-gittins")
+    assert index(gittins, far)[0] - mean == pytest.approx(index(gittins, middle)[0] - 0.2, abs=0.02)
+
+
 def test_the_last_pull_of_a_normal_arm_is_worth_its_mean() -> None:
     assert index_of_first(NORMAL, "fh-gittins", 9, "1.5/2") == pytest.approx(1.7 / 3, abs=1e-6)
     (deco,) = indices_of_arm(Context(NORMAL), ["deco"], stage=9, state="1.5/2")

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from .kinds.gittins import RowGittins as RowGittins
     from .kinds.makers import arm_rows as arm_rows
     from .kinds.relaxation import RowRelaxation as RowRelaxation
-    from .kinds.relaxation import between as between
     from .kinds.rewards import RowRewards as RowRewards
     from .kinds.rows import COARSEST as COARSEST
     from .kinds.rows import FINEST as FINEST

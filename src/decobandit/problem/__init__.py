@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .fields import is_name as is_name
     from .fields import whole_number as whole_number
     from .groups import Group as Group
+    from .history import with_history as with_history
     from .kernels.arms import Arms as Arms
     from .kinds.base import Kind as Kind
     from .kinds.base import Outcome as Outcome

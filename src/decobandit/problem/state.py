@@ -177,12 +177,8 @@ class State:
 
     def check(self, problem: Problem) -> None:
         """Raise a ValueError unless this state can occur in `problem`."""
-        check_problem(problem)
-        arms, m = problem.number_of_arms, problem.pulls_per_stage
-        if len(self.good) != arms:
-            raise ValueError(f"{len(self.good)} arms; must be {arms}, as in the problem")
-        self._check_counts()
-        self._check_kinds(problem)
+        self.check_outcomes(problem)
+        m = problem.pulls_per_stage
         if self.total > problem.horizon * m:
             raise ValueError(
                 f"{self.total} pulls in all; must be at most {problem.horizon * m}: "
@@ -197,6 +193,15 @@ class State:
                     f"arm {number}: {pulls} pulls in {stage} stages; "
                     "an arm is pulled at most once per stage"
                 )
+
+    def check_outcomes(self, problem: Problem) -> None:
+        """Raise a ValueError unless these are outcomes of the arms of `problem`, however many."""
+        check_problem(problem)
+        arms = problem.number_of_arms
+        if len(self.good) != arms:
+            raise ValueError(f"{len(self.good)} arms; must be {arms}, as in the problem")
+        self._check_counts()
+        self._check_kinds(problem)
 
     def _check_kinds(self, problem: Problem) -> None:
         if problem.is_binary and not self.others:

@@ -271,13 +271,16 @@ def follow_stage(
 def look_up(table, start, pulls, place, found):
     """found[i]: a table over states at the number place[i] of the row of pulls[i] pulls.
 
-    Between two states on their chord, beyond the ends that of the end.
+    Between two states on their chord, beyond the ends that of the end. Returns how many are beyond.
     """
+    outside = 0
     for i in range(pulls.shape[0]):
         n = int(pulls[i])
         low, last = start[n], start[n + 1] - 1 - start[n]
         x = min(max(place[i], 0.0), float(last))
+        outside += x != place[i]
         k = min(int(x), max(last - 1, 0))
         here = table[low + k]
         part = x - k
         found[i] = here if part == 0.0 else here + part * (table[low + k + 1] - here)
+    return outside

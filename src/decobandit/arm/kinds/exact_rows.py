@@ -47,7 +47,7 @@ class Compositions:
 
     def rank(self, counts: Ints) -> Ints:
         """Number of each of the compositions (..., L) among those of as many pulls."""
-        left = counts.sum(axis=-1)
+        left = np.asarray(sum(counts[..., i] for i in range(self.classes)))
         found = np.zeros(counts.shape[:-1], dtype=np.int64)
         for i in range(self.classes - 1):
             ways = self._ways[self.classes - 1 - i]

@@ -17,7 +17,7 @@ from ...support import Floats
 from ..kernels.batches import raise_values
 from ..kernels.rows import stage_worths
 from .makers import arm_rows
-from .relaxation import between
+from .relaxation import index_at
 from .rewards import RowRewards
 from .rows import ArmRows
 
@@ -59,12 +59,11 @@ class RowGittins:
 
     def root(self, stage: int, stats: Floats) -> float:
         """Index of one arm, (width,): the largest price at which the advantage crosses zero."""
-        kind, place = self._rewards.group.kind, self.rows.locate(stats[None])
-        pulls = kind.pulls(stats[None])
+        kind, factor = self._rewards.group.kind, float(self._rewards.factor[stage])
 
         def advantage(price: float) -> float:
             table = self._advantages(price, stage)[0]
-            return float(between(table, self.rows, pulls, place)[0])
+            return float(index_at(table, self.rows, kind, factor, stats[None])[0])
 
         prices = np.linspace(*self._ends, SCANNED)[::-1]
         i = next((i for i, price in enumerate(prices) if advantage(float(price)) > 0.0), 0)
@@ -92,8 +91,8 @@ class RowGittins:
 
     def index(self, stage: int, stats: Floats) -> Floats:
         """Index of arms with these statistics, (..., width) -> (...)."""
-        kind = self._rewards.group.kind
-        return between(self.table(stage), self.rows, kind.pulls(stats), self.rows.locate(stats))
+        kind, factor = self._rewards.group.kind, float(self._rewards.factor[stage])
+        return index_at(self.table(stage), self.rows, kind, factor, stats)
 
     def table(self, stage: int) -> Floats:
         """Index of the states at a stage before any deployment."""

@@ -1,7 +1,7 @@
 """One-arm problems of arms of any kind at given prices: values, indices of states, their terms.
 
 The counterpart of `Relaxation`, on states in rows. Between two points of a grid an index is that on
-their chord, beyond its ends that of the end.
+their chord; beyond its ends it changes as the reward of a pull does.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ...problem import Problem, check_problem
+from ...problem import Kind, Problem, check_problem
 from ...support import Floats, refuse_over
 from ..kernels.batches import raise_values
 from ..kernels.rows import look_up, stage_worths
@@ -19,11 +19,26 @@ from .rewards import RowRewards
 from .rows import ArmRows
 
 
-def between(table: Floats, rows: ArmRows, pulls: Floats, place: Floats) -> Floats:
-    """A table over states at numbers `place` in the rows of so many pulls, all (...)."""
+def between(table: Floats, rows: ArmRows, pulls: Floats, place: Floats) -> tuple[Floats, int]:
+    """A table over states at numbers `place` in the rows of so many pulls, all (...).
+
+    And how many of them are beyond the ends of their rows.
+    """
     found = np.empty(place.size)
-    look_up(table, rows.start, np.ravel(pulls), np.ravel(place), found)
-    return found.reshape(place.shape)
+    outside = look_up(table, rows.start, np.ravel(pulls), np.ravel(place), found)
+    return found.reshape(place.shape), int(outside)
+
+
+def index_at(table: Floats, rows: ArmRows, kind: Kind, factor: float, stats: Floats) -> Floats:
+    """Index of arms with these statistics, (..., width) -> (...), from that of all states.
+
+    factor: what a pull earns more where the mean is larger by one.
+    """
+    pulls, place = kind.pulls(stats), rows.locate(stats)
+    found, outside = between(table, rows, pulls, place)
+    if outside:
+        found += factor * (kind.mean(stats) - between(rows.mean, rows, pulls, place)[0])
+    return found
 
 
 class RowRelaxation:
@@ -87,9 +102,10 @@ class RowRelaxation:
         values[own] = self.rewards[group].last(rows)[own]
         for t in range(max(stage, n), self.problem.stages):
             values[own] += np.maximum(self.table(t, group)[own] - self.prices[t], 0.0)
-        return between(values, rows, pulls, rows.locate(stats))
+        return between(values, rows, pulls, rows.locate(stats))[0]
 
     def index(self, stage: int, group: int, stats: Floats) -> Floats:
         """Index of arms of a group with these statistics, (..., width) -> (...)."""
-        rows, kind = self.rows[group], self.problem.groups[group].kind
-        return between(self.table(stage, group), rows, kind.pulls(stats), rows.locate(stats))
+        own = self.problem.groups[group]
+        factor = float(own.reward_factor[stage])
+        return index_at(self.table(stage, group), self.rows[group], own.kind, factor, stats)

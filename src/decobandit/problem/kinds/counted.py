@@ -184,7 +184,8 @@ class Classes(Kind):
         return (0,) * self.width
 
     def pulls(self, stats: Floats) -> Floats:
-        return np.asarray(stats.sum(axis=-1))
+        # classes are few: column by column is faster than along rows
+        return np.asarray(sum(stats[..., j] for j in range(1, self.width)) + stats[..., 0])
 
     def chances(self, stats: Floats) -> Floats:
         """Of each class for the next outcome, (..., L)."""

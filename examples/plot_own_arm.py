@@ -1,0 +1,79 @@
+"""
+An arm of your own: advertisements that wear out, or catch on
+=============================================================
+
+Three advertisements for thirty days. The loud one wears out with use. The odd one catches on: it
+earns little at first, and more later. The plain one is always the same. What a day earns is known
+in every state; what is not known is when an advertisement goes from one state to the next. Any arm
+with few states can be written down like this: a name, the reward, and where a pull leads with what
+chance.
+"""
+
+import numpy as np
+from matplotlib import pyplot as plt
+
+from decobandit import Arm, OwnState, Problem, State, States, make_policy, optimum, simulate, solve
+
+
+def changing(name: str, rewards: list[float], chance: float) -> Arm:
+    """An advertisement that goes from step to step, with the same chance every day it is shown."""
+    states, last = {}, len(rewards) - 1
+    for step, reward in enumerate(rewards):
+        further = {"same": (1 - chance, f"step-{step}"), "next": (chance, f"step-{step + 1}")}
+        stays = {"same": (1.0, f"step-{step}")}
+        states[f"step-{step}"] = OwnState(mean=reward, next=further if step < last else stays)
+    return Arm(name=name, prior=States(first="step-0", states=states))
+
+
+problem = Problem(
+    horizon=30,
+    arms=[
+        changing("odd", [0.2, 0.4, 1.0], 0.3),
+        changing("loud", [1.4, 0.9, 0.1], 0.4),
+        changing("plain", [0.6], 1.0),
+    ],
+)
+
+# %%
+# The optimum is exact here, and DeCo can be compared with it
+# -----------------------------------------------------------
+
+solution, best = solve(problem), optimum(problem).value
+print(f"bound {solution.upper_bound:.4f}, optimum {best:.4f}")
+NAMES = ["deco", "fh-gittins", "greedy", "equal"]
+simulation = simulate(problem, NAMES, draws=4000, solution=solution, rng=6)
+values = {each.policy: each.value for each in simulation.results}
+errors = {each.policy: each.value_se for each in simulation.results}
+for name in NAMES:
+    print(f"{name:11} {values[name]:.3f} +- {errors[name]:.3f}")
+
+# %%
+# Indices
+# -------
+# What an advertisement is worth today depends on its state and on the days left: a pull changes the
+# state for all days to come.
+
+deco = make_policy(problem, "deco", solution=solution)
+days = np.arange(30)
+figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4), layout="constrained")
+for arm, step in [(0, 0), (0, 1), (1, 0), (1, 1)]:
+    own = ["step-0/0"] * 3
+    own[arm] = f"step-{step}/{step}"
+    seen = State.parse(",".join(own), problem)
+    index = [deco.indices(day, seen)[arm] for day in days[step:]]
+    left.plot(days[step:], index, label=f"{problem.arms[arm].name}, step {step}")
+left.plot(days, solution.prices, color="0.3", linestyle="dashed", label="price of a day")
+left.set_xlabel("day")
+left.set_ylabel("index of DeCo")
+left.legend()
+right.barh(NAMES[::-1], [values[name] for name in NAMES[::-1]], color="#8172b3")
+right.axvline(best, color="0.3", linestyle="dashed", label="exact optimum")
+right.set_xlabel("expected reward of 30 days")
+right.set_xlim(0.8 * min(values.values()), None)
+right.legend(loc="lower right")
+
+# %%
+# What to try next
+# ----------------
+# - States are written in problem files, too: see the guide, *Outcomes that are not good or bad*.
+# - Mix it with arms that are learnt: ``Arm(name="new", prior=Normal(0.6, 0.2), noise_sd=1)``.

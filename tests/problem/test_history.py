@@ -1,0 +1,72 @@
+"""Priors from earlier outcomes, by the conjugate formulas; whole ones are posteriors."""
+
+import numpy as np
+import pytest
+
+from decobandit import (
+    Arm,
+    Beta,
+    Categorical,
+    Gamma,
+    Normal,
+    OwnState,
+    Payoff,
+    Problem,
+    State,
+    States,
+    with_history,
+)  # fmt: skip
+from decobandit.problem import kind_of
+
+PROBLEM = Problem(
+    horizon=4,
+    arms=[
+        Arm(name="b", prior=Beta(1, 2)),
+        Arm(name="c", prior=Categorical([1, 1, 2]), reward=Payoff(values=[0, 1, 3])),
+        Arm(name="n", prior=Normal(1, 2), noise_sd=4),
+        Arm(name="g", prior=Gamma(3, 1)),
+    ],
+)
+SEEN = State.parse("30/40,10+20+30,50/20,12/8", PROBLEM)  # far more than four stages
+
+
+def test_each_earlier_outcome_counts_its_discount() -> None:
+    b, c, n, g = (arm.prior for arm in with_history(PROBLEM, SEEN, discount=0.1).arms)
+    assert b == Beta(4, 3)
+    assert c == Categorical([2, 3, 5])
+    # precisions add up: 1/4 of the prior, two outcomes of precision 1/16
+    assert n.sd == pytest.approx((1 / 4 + 2 / 16) ** -0.5)
+    assert n.mean == pytest.approx((1 / 4 + 5 / 16) / (1 / 4 + 2 / 16))
+    assert g.shape == pytest.approx(4.2)
+    assert g.rate == pytest.approx(1.8)
+
+
+def test_without_a_discount_the_prior_is_the_posterior() -> None:
+    later = with_history(PROBLEM, SEEN)
+    known = zip(PROBLEM.arms, later.arms, SEEN.stats(PROBLEM), strict=True)
+    for before, after, stats in known:
+        fresh = np.array(kind_of(after).fresh(), dtype=float)
+        assert kind_of(after).mean(fresh) == pytest.approx(kind_of(before).mean(stats))
+        assert kind_of(after).sd(fresh) == pytest.approx(kind_of(before).sd(stats))
+        assert (before.name, before.reward, before.noise_sd) == (
+            after.name, after.reward, after.noise_sd,
+        )  # fmt: skip
+
+
+def test_nothing_counts_at_a_discount_of_zero() -> None:
+    assert with_history(PROBLEM, SEEN, discount=0) == PROBLEM
+
+
+@pytest.mark.parametrize("discount", [-0.1, 1.5, float("nan"), True, "much"])
+def test_discounts_are_from_zero_to_one(discount: object) -> None:
+    with pytest.raises(ValueError, match=r"discount: .* must be 0 to 1"):
+        with_history(PROBLEM, SEEN, discount=discount)  # type: ignore[arg-type]
+
+
+def test_histories_are_those_of_the_arms() -> None:
+    with pytest.raises(ValueError, match="2 arms; must be 4"):
+        with_history(PROBLEM, State.parse("1/1,0/0"))
+    own = States(first="a", states={"a": OwnState(mean=1.0, next={"on": (1.0, "a")})})
+    problem = Problem(horizon=3, arms=[Arm(name="own", prior=own)])
+    with pytest.raises(ValueError, match="own: an arm of own states has no prior"):
+        with_history(problem, State.parse("a/2", problem))
