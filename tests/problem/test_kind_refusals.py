@@ -9,14 +9,11 @@ from decobandit import (
     Normal,
     Problem,
     best_bound,
-    evaluate,
     follow,
-    gap,
     information_bound,
     save_problem,
     solve,
 )  # fmt: skip
-from decobandit.designs import forecast
 from decobandit.prices import demand
 from helpers.program import deco
 
@@ -26,11 +23,8 @@ PROBLEM = Problem.uniform(arms=2, horizon=4, prior=Normal(0, 1), noise_sd=1)
 @pytest.mark.parametrize(
     "use",
     [
-        lambda problem: evaluate(problem, "greedy"),
-        lambda problem: gap(problem, "greedy"),
         lambda problem: follow(problem, "greedy"),
         information_bound,
-        forecast,
         lambda problem: demand(solve(problem)),
     ],
 )

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from decobandit.problem import Arm, Categorical, Gamma, Normal, Payoff, Problem
-from decobandit.trials import Trial, create_trial
+from decobandit import solve
+from decobandit.problem import Arm, Categorical, Gamma, Normal, Payoff, Problem, format_problem
+from decobandit.trials import Trial, create_trial, open_trial
 from helpers.page_browser import Browser
 from helpers.web_client import Site
 
@@ -69,6 +70,21 @@ def test_the_field_of_a_form_fits_the_kind(trial: Trial, site: Site) -> None:
         assert got.status_code == 200
     assert "-0.5/1" in browser.get(f"/trials/{trial.id}/why").text
     assert "lab: -0.5" in browser.get(f"/trials/{trial.id}/audit").text
+
+
+def test_the_plan_page_forecasts_a_file_with_other_outcomes(site: Site) -> None:
+    browser, problem = Browser(site, "admin"), Problem(arms=ARMS, horizon=6)
+    sent = {
+        "name": "planned", "horizon": "", "pulls": "", "policy": "deco",
+        "file": format_problem(problem, format="toml"), "arm": [], "good": [], "bad": [],
+    }  # fmt: skip
+    found = browser.post("/plan", data=sent)
+    assert found.status_code == 200
+    expected = solve(problem).upper_bound
+    assert f"{expected:.3f}" in found.text
+    assert "load_problem" in found.text
+    assert browser.post("/trials", data=sent).status_code == 303
+    assert open_trial("planned", db=site.store).problem == problem
 
 
 def _last(trial: Trial) -> float:

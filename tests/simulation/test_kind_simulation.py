@@ -93,7 +93,7 @@ def test_the_same_seed_gives_the_same_numbers_whatever_the_workers() -> None:
 
 def test_what_is_not_served_yet_is_refused() -> None:
     problem = Problem.uniform(arms=2, horizon=3, prior=Normal(0, 1), noise_sd=1)
-    with pytest.raises(ValueError, match="truth: not yet for other outcomes than good or bad"):
-        simulate(problem, "greedy", truth=[0.1, 0.2])
+    with pytest.raises(ValueError, match="true_horizon: not yet for other outcomes than good"):
+        simulate(problem, "greedy", true_horizon=5)
     with pytest.raises(ValueError, match="normal arms have infinitely many states"):
         optimum(problem)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .episode_record import Episode as Episode
     from .episodes import follow as follow
     from .episodes import retrace as retrace
-    from .gaps import Gap as Gap
+    from .gap_record import Gap as Gap
     from .gaps import check_method as check_method
     from .gaps import gap as gap
     from .information_bounds import check_settings as check_settings

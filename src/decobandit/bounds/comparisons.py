@@ -13,14 +13,15 @@ from typing import Any, Unpack
 from ..evaluation import Evaluation, evaluate
 from ..policies import Context, make_policies
 from ..prices import DualSolution
-from ..problem import check_truth
+from ..problem import check_truth, truth_of
 from ..simulation import Sampling, Simulation, Sizes, check_sampling, simulate
 from ..support import Report, Rng, Tables, Tabular, columns_of, seed_of
 from .best_bounds import BestBound, best_bound, check_bound_draws, with_joint
 from .bound_results import InformationBound
 from .episode_record import Episode
 from .episodes import follow
-from .gaps import Gap, check_method, gap
+from .gap_record import Gap
+from .gaps import check_method, gap
 from .information_bounds import check_settings, information_bound
 from .joint_bounds import joint_bound
 
@@ -112,19 +113,20 @@ def compare_exactly(
     """
     problem = context.problem
     check_bound_draws(bound_draws)
-    known = None if truth is None else check_truth(truth, problem)
+    if truth is not None:
+        truth_of(truth, problem)  # refuses what cannot be
     made = make_policies(context, policies)
     solution = context.solution
     results, interrupted = list[Evaluation](), False
     try:
         for each in made:
-            results.append(evaluate(problem, each, truth=known, progress=progress))
+            results.append(evaluate(problem, each, truth=truth, progress=progress))
     except KeyboardInterrupt:
         if not results:
             raise
         interrupted = True
     bound = None
-    if known is None and not interrupted:
+    if truth is None and not interrupted:
         bound = best_bound(problem, solution=solution, draws=bound_draws)
     return ExactComparison(solution, tuple(results), bound, interrupted)
 

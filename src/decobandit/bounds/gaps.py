@@ -16,19 +16,15 @@ distribution of each arm's own state, and of the states in which it is pulled. S
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .._version import __version__
 from ..arm import BatchRelaxation, Relaxation
 from ..evaluation import Occupied, TooManyStates, evaluate
 from ..policies import DEFAULT_POLICY, Context, Policy, in_order, make_policies
 from ..prices import DualSolution
-from ..problem import DEFAULT_TIES, Problem, TieRule, refuse_kinds, tie_rule
+from ..problem import DEFAULT_TIES, Problem, TieRule, tie_rule
 from ..simulation import (
     Dual,
     Estimate,
@@ -41,166 +37,18 @@ from ..simulation import (
     play_batches,
 )  # fmt: skip
 from ..support import (
-    Columns,
     Report,
     Rng,
-    Tables,
-    Tabular,
-    columns_of,
-    former_attribute,
     former_spellings,
     obeys_workers,
     seed_of,
 )
+from .gap_record import Gap, StageGap, gap_of
+from .kind_gaps import gap_of_kinds
 
 Floats = npt.NDArray[np.float64]
 EXACT_STATES = 2_000_000
 ASKED_STATES = 4_000  # if the policy has to be called in each, a millisecond or more
-
-
-@dataclass(frozen=True)
-class StageGap:
-    """Expected loss at one stage; errors are 0 where it is exact."""
-
-    stage: int
-    shortfall: float
-    congestion: float
-    shortfall_se: float = 0.0
-    congestion_se: float = 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class Gap(Tabular):
-    """What a policy earns less than the upper bound, and where.
-
-    Tables of `to_frame`: `stages`; `arms`, where the gap is exact.
-
-    Attributes
-    ----------
-    policy : str
-        Its name.
-    upper_bound : float
-        On what any policy earns: the dual function at the prices.
-    value, value_se : float
-        What the policy earns, and the standard error of it; 0 where it is exact.
-    shortfall : float
-        Expected loss by pulled arms that were not worth the price.
-    congestion : float
-        Expected loss by arms worth the price that were not pulled.
-    stages : tuple of StageGap
-        Shortfall, congestion and their errors, stage by stage, as files and tables show them.
-    by_arm : array or None
-        (arms, 2) shortfall and congestion by arm, where the gap is exact; equal arms share theirs.
-    method : str
-        "exact" or "simulated".
-    settings : dict
-        Draws and seed of a simulation.
-
-    Examples
-    --------
-    >>> from decobandit import Problem, gap
-    >>> found = gap(Problem.uniform(arms=2, horizon=4), "greedy")
-    >>> found.shortfall_by_stage.shape
-    (4,)
-    >>> round(float(found.running_loss[-1] - found.gap), 9)
-    0.0
-    """
-
-    policy: str
-    upper_bound: float
-    value: float
-    value_se: float
-    shortfall: float
-    congestion: float
-    stages: tuple[StageGap, ...]
-    by_arm: Floats | None
-    method: str
-    settings: dict[str, Any]
-
-    running = former_attribute("running", "running_loss")
-
-    @property
-    def gap(self) -> float:
-        """Upper bound minus value."""
-        return self.upper_bound - self.value
-
-    @property
-    def gap_se(self) -> float:
-        """Standard error of the gap, which is that of the value, for the bound is exact."""
-        return self.value_se
-
-    @cached_property
-    def shortfall_by_stage(self) -> Floats:
-        """Expected shortfall of each stage, (stages,)."""
-        return self._by_stage("shortfall")
-
-    @cached_property
-    def shortfall_by_stage_se(self) -> Floats:
-        """Its standard errors, (stages,)."""
-        return self._by_stage("shortfall_se")
-
-    @cached_property
-    def congestion_by_stage(self) -> Floats:
-        """Expected congestion of each stage, (stages,)."""
-        return self._by_stage("congestion")
-
-    @cached_property
-    def congestion_by_stage_se(self) -> Floats:
-        """Its standard errors, (stages,)."""
-        return self._by_stage("congestion_se")
-
-    @cached_property
-    def running_loss(self) -> Floats:
-        """Expected shortfall and congestion up to and including each stage, (stages,)."""
-        return np.cumsum(self.shortfall_by_stage + self.congestion_by_stage)
-
-    def _by_stage(self, name: str) -> Floats:
-        found = np.array([getattr(each, name) for each in self.stages])
-        found.flags.writeable = False
-        return found
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            "policy": self.policy,
-            "upper_bound": self.upper_bound,
-            "value": self.value,
-            "value_se": self.value_se,
-            "gap": self.gap,
-            "shortfall": self.shortfall,
-            "congestion": self.congestion,
-            "method": self.method,
-            "version": __version__,
-            **self.settings,
-            "by_arm": None if self.by_arm is None else self.by_arm.tolist(),
-            "stages": [vars(each) for each in self.stages],
-        }
-
-    def tables(self) -> Tables:
-        """Columns by the name of the table."""
-        return {"stages": self._stages, "arms": self._arms}
-
-    def _stages(self) -> Columns:
-        running = zip(self.stages, self.running_loss.tolist(), strict=True)
-        return columns_of(
-            {"policy": self.policy, **vars(each), "running_loss": loss} for each, loss in running
-        )
-
-    def _arms(self) -> Columns:
-        if self.by_arm is None:
-            raise ValueError("arms: only of an exact gap; gap(..., method='exact')")
-        shortfall, congestion = self.by_arm.T
-        arms = len(shortfall)
-        return {
-            "policy": [self.policy] * arms, "arm": range(arms), "shortfall": shortfall,
-            "congestion": congestion,
-        }  # fmt: skip
-
-    def __repr__(self) -> str:
-        return (
-            f"Gap({self.policy}, {self.method}: upper bound {self.upper_bound:.6f} - value "
-            f"{self.value:.6f} = shortfall {self.shortfall:.6f} + congestion {self.congestion:.6f})"
-        )
 
 
 @former_spellings(threads="workers", seed="rng")
@@ -253,13 +101,15 @@ def gap(
     True
     """
     problem, policy = in_order(problem, policy, "gap")
-    refuse_kinds(problem, "gap")
     check_method(method)
     seed = seed_of(rng)
     check_sizes(draws, per_draw)
     context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
     (policy,) = make_policies(context, [policy])
     solution = context.solution
+    if not problem.is_binary:
+        sizes = {"draws": draws, "per_draw": per_draw, "seed": seed}
+        return gap_of_kinds(policy, solution, method, sizes, workers, progress)
     world = World(problem, draws=draws, per_draw=per_draw, seed=seed)
     if problem.repeat:
         return _of_batches(policy, solution, method, world, workers, progress)
@@ -315,18 +165,8 @@ def _exact(policy: Policy, relaxation: Relaxation, progress: Report | None) -> G
     limit = EXACT_STATES if policy.has_table else ASKED_STATES
     found = evaluate(problem, policy, limit_states=limit, progress=progress, watch=watch)
     ordered = tuple(stages[t] for t in range(problem.stages))
-    return Gap(
-        policy=found.policy,
-        upper_bound=relaxation.value(),
-        value=found.value,
-        value_se=0.0,
-        shortfall=math.fsum(each.shortfall for each in ordered),
-        congestion=math.fsum(each.congestion for each in ordered),
-        stages=ordered,
-        by_arm=arms,
-        method="exact",
-        settings={},
-    )
+    exact = Estimate(found.value, 0.0)
+    return gap_of(found.policy, relaxation.value(), exact, ordered, by_arm=arms)
 
 
 def _simulated(policy: Policy, relaxation: Dual, world: World, played: Played) -> Gap:
@@ -335,21 +175,12 @@ def _simulated(policy: Policy, relaxation: Dual, world: World, played: Played) -
     terms = [[_mean(sums[t, i], world.draws) for i in range(2)] for t in range(len(sums))]
     # the estimate that the terms add up to; `simulate` has more accurate ones
     value = estimate(played.sample(world, relaxation)).by_method["gap"]
-    return Gap(
-        policy=policy.name,
-        upper_bound=relaxation.value(),
-        value=value.value,
-        value_se=value.value_se,
-        shortfall=math.fsum(short.value for short, _ in terms),
-        congestion=math.fsum(crowd.value for _, crowd in terms),
-        stages=tuple(
-            StageGap(t, short.value, crowd.value, short.value_se, crowd.value_se)
-            for t, (short, crowd) in enumerate(terms)
-        ),
-        by_arm=None,
-        method="simulated",
-        settings={"draws": world.draws, "per_draw": world.per_draw, "seed": world.seed},
-    )
+    stages = [
+        StageGap(t, short.value, crowd.value, short.value_se, crowd.value_se)
+        for t, (short, crowd) in enumerate(terms)
+    ]
+    settings = {"draws": world.draws, "per_draw": world.per_draw, "seed": world.seed}
+    return gap_of(policy.name, relaxation.value(), value, stages, settings=settings)
 
 
 def _mean(sums: Floats, draws: int) -> Estimate:

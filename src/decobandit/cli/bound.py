@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .options import AsJson, Seed, Tolerance
-from .output import fixed, print_result, title_of
+from .output import fixed, print_result, said_of, title_of
 from .problem_options import context_of, takes_problem
 from .tables import print_table
 
 if TYPE_CHECKING:
-    from ..bounds import InformationBound
+    from ..bounds import BestBound, InformationBound
     from ..problem import Problem
 
 
@@ -29,14 +29,24 @@ def bound(
     as_json: AsJson = False,
 ) -> None:
     """Bound what any policy can earn, also where arms are few and the dual's bound is loose."""
-    from ..bounds import bounds_at_prices
+    from ..bounds import best_bound, bounds_at_prices
     from ..support import show_progress
 
+    if not problem.is_binary:
+        with show_progress() as report:
+            found = best_bound(problem, tol=tol, draws=0, progress=report)
+        print_result(found, as_json, _print_from_prices)
+        return
     with show_progress() as report:
         result = bounds_at_prices(
             context_of(problem, tol), draws=draws, rng=seed, weight=weight, progress=report
         )
     print_result(result, as_json, print_bounds)
+
+
+def _print_from_prices(found: BestBound) -> None:
+    print(said_of(found))
+    print("information bound: none; its scenarios are of good and bad outcomes")
 
 
 def print_bounds(result: InformationBound) -> None:

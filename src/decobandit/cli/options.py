@@ -48,8 +48,16 @@ def numbers(text: str, option: str) -> tuple[float, ...]:
         raise ValueError(f"{option}: {text!r}; must be numbers separated by commas") from None
 
 
-def _truth(text: str) -> tuple[float, ...]:
-    return numbers(text, "--truth")
+def _truth(text: str) -> tuple[float | str, ...]:
+    """Numbers; what is none is left to the kind of the arm."""
+    return tuple(map(_number_or_text, text.split(",")))
+
+
+def _number_or_text(word: str) -> float | str:
+    try:
+        return float(word)
+    except ValueError:
+        return word.strip()
 
 
 def _beta(text: str) -> Beta:
@@ -86,7 +94,7 @@ Ties = Annotated[
 ]
 Truth = Annotated[
     Numbers | None,
-    read_by(_truth, "P,...", "True success probability of every arm, in place of draws."),
+    read_by(_truth, "P,...", "Truth of every arm in place of draws: P, .2+.8, mean, rate."),
 ]
 TruthPrior = Annotated[
     Beta | None,

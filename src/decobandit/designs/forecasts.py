@@ -25,7 +25,7 @@ from ..policies import (
     make_policies,
     policy_class,
 )
-from ..problem import Arm, Problem, Reward, format_problem, refuse_kinds
+from ..problem import Arm, Problem, Reward, format_problem
 from ..simulation import Simulation, simulate
 from ..support import Tables, Tabular, columns_of
 
@@ -119,7 +119,6 @@ def forecast(
     parameters, where values are simulated; as many as take a second by default.
     """
     context = Context(problem, tol=tol, path_states=PATH_STATES)
-    refuse_kinds(problem, "forecasts")
     wanted = None if chosen is None else canonical_name(chosen)
     asked = [*([] if wanted is None else [wanted]), *map(canonical_name, policies)]
     names = [*dict.fromkeys(name for name in asked if name != BASELINE), BASELINE]
@@ -243,6 +242,8 @@ def as_json(problem: Problem) -> str:
 
 def as_python(problem: Problem, policy: str = DEFAULT_POLICY, name: str | None = None) -> str:
     """Code that starts the same trial and asks for its first arm."""
+    if not problem.is_binary:  # the file says it all
+        return _from_file(policy, name)
     extra = [name for name in ("Reward", "Terminal") if _needs(problem, name)]
     settings = [f"horizon={problem.horizon}", f"pulls_per_stage={problem.pulls_per_stage}"]
     if problem.terminal is not None:
@@ -264,6 +265,21 @@ def as_python(problem: Problem, policy: str = DEFAULT_POLICY, name: str | None =
         "# trial.tell(allocation.id, 1)  # 1 is a good outcome, 0 a bad one",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _from_file(policy: str, name: str | None) -> str:
+    named = "" if name is None else f", name={name!r}"
+    return "\n".join(
+        [
+            "from decobandit import load_problem",
+            "from decobandit.trials import create_trial",
+            "",
+            'problem = load_problem("trial.toml")',
+            f"trial = create_trial(problem, policy={policy!r}{named})",
+            "print(trial.ask().arm)",
+            "",
+        ]
+    )
 
 
 def _needs(problem: Problem, name: str) -> bool:

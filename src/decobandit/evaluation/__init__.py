@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from .exact_value import Occupied as Occupied
     from .exact_value import TooManyStates as TooManyStates
     from .exact_value import evaluate as evaluate
+    from .kind_forward import KindLevel as KindLevel
+    from .kind_forward import watched_arms as watched_arms
     from .two_arms import TwoArmStates as TwoArmStates
     from .two_arms import states_ahead as states_ahead
     from .two_arms import states_of_two_arms as states_of_two_arms

@@ -23,10 +23,11 @@ from ..problem import (
     DEFAULT_TIES,
     Problem,
     TieRule,
-    Truth,
     best_mean_reward,
-    check_truth,
-    refuse_kinds,
+    best_true_reward,
+    plain_truth,
+    true_means,
+    truth_of,
 )
 from ..support import (
     Columns,
@@ -41,6 +42,7 @@ from ..support import (
 )
 from .batch_forward import evaluate_batches
 from .forward import Forward, Occupied, TooManyStates, Total, Watch
+from .kind_forward import KindForward, KindWatch, refuse_infinite
 from .two_arms import follow_two_arms, serves_two_arms
 
 __all__ = [
@@ -83,8 +85,8 @@ class Evaluation(Tabular):
         Whether exchangeable arms were merged.
     seconds : float
         That the evaluation took, without compiling kernels.
-    truth : tuple of float or None
-        True success probabilities.
+    truth : tuple or None
+        True success probabilities, or what stands for them of arms of other kinds.
     variance : float or None
         Of the total reward.
     arm_pulls : tuple of float or None
@@ -111,7 +113,7 @@ class Evaluation(Tabular):
     probability: float
     merged: bool
     seconds: float
-    truth: Truth | None = None
+    truth: tuple[Any, ...] | None = None
     variance: float | None = None
     arm_pulls: tuple[float, ...] | None = None
     best_arm_probability: float | None = None
@@ -128,9 +130,11 @@ class Evaluation(Tabular):
         """Plain values; without those that need the truth where it is not given."""
         known = {k: v for k, v in self.__dict__.items() if v is not None or k == "regret"}
         plain = {
-            k: np.asarray(v).tolist() if isinstance(v, tuple | np.ndarray) else v
+            k: np.asarray(v).tolist() if isinstance(v, tuple | np.ndarray) and k != "truth" else v
             for k, v in known.items()
         }
+        if self.truth is not None:
+            plain["truth"] = [list(x) if isinstance(x, tuple) else x for x in self.truth]
         if self.null:
             plain["best_arm_probability"] = None
         return plain | {"standard_error": 0.0, "method": "exact"}
@@ -173,14 +177,14 @@ def evaluate(
     problem: Problem,
     policy: Policy | str = DEFAULT_POLICY,
     *,
-    truth: Sequence[float] | None = None,
+    truth: Sequence[Any] | None = None,
     tol: float = 1e-4,
     ties: TieRule = DEFAULT_TIES,
     solution: DualSolution | None = None,
     limit_states: int = LIMIT_STATES,
     workers: int | None = None,
     progress: Report | None = None,
-    watch: Watch | None = None,
+    watch: Watch | KindWatch | None = None,
 ) -> Evaluation:
     """The exact value of a policy.
 
@@ -194,8 +198,9 @@ def evaluate(
         What is played.
     policy : Policy or str
         A policy made for this problem, or a name (`make_policy`).
-    truth : sequence of float, optional
-        True success probabilities (arms,); over the prior where they are not given.
+    truth : sequence, optional
+        The truth of every arm: its success probability, chances of its classes, "-" for own states;
+        over the prior where it is not given.
     tol, ties, solution
         As in `make_policy`, where the policy is given by its name.
     limit_states : int
@@ -230,13 +235,14 @@ def evaluate(
     2.277778
     """
     problem, policy = in_order(problem, policy, "evaluate")
-    refuse_kinds(problem, "exact evaluation")
     clock = Stopwatch()
-    known = None if truth is None else check_truth(truth, problem)
+    if not problem.is_binary:
+        refuse_infinite(problem)
+    known = None if truth is None else truth_of(truth, problem)
     made = make_policy(problem, policy, tol=tol, ties=ties, solution=solution)
     total = _followed(made, known, limit_states, progress, watch)
     value = float(total.rewards.sum()) + total.last_reward
-    best = best_mean_reward(problem, known)
+    best = _best_reward(problem, known)
     rewards = total.rewards.copy()
     rewards.flags.writeable = False
     arm_pulls = tuple(total.pulls.tolist())
@@ -251,16 +257,32 @@ def evaluate(
         probability=total.probability,
         merged=total.merged,
         seconds=clock.seconds(),
-        truth=known,
+        truth=_plain(problem, known),
         variance=total.variance,
         arm_pulls=None if known is None else arm_pulls,
         best_arm_probability=total.best_arm,
     )
 
 
-def _followed(
-    policy: Policy, truth: Truth | None, limit: int, progress: Report | None, watch: Watch | None
-) -> Total:
+def _plain(problem: Problem, truth: Any) -> tuple[Any, ...] | None:
+    if truth is None or problem.is_binary:
+        return truth  # type: ignore[no-any-return]
+    return tuple(tuple(x) if isinstance(x, list) else x for x in plain_truth(truth))
+
+
+def _best_reward(problem: Problem, truth: Any) -> float | None:
+    """Of always pulling the best arms; of other outcomes only where they are known."""
+    if problem.is_binary:
+        return best_mean_reward(problem, truth)
+    means = None if truth is None else true_means(problem, truth)
+    return None if means is None else best_true_reward(problem, means)
+
+
+def _followed(policy: Policy, truth: Any, limit: int, progress: Report | None, watch: Any) -> Total:
+    if not policy.problem.is_binary:
+        if policy.randomised:
+            _refuse_unknown_chances(policy)
+        return KindForward(policy, truth, limit, progress, watch).run()
     if policy.problem.repeat:
         _refuse_watch(watch)
         return evaluate_batches(policy, truth, limit, progress)

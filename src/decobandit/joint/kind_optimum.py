@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from itertools import combinations, product
-from math import prod
+from math import inf, prod
 
 import numpy as np
 
@@ -20,8 +20,46 @@ ArmState = tuple[int, Stats]  # group, statistics
 Joint = tuple[ArmState, ...]  # sorted
 
 
+def joint_kind_states(problem: Problem) -> float:
+    """Joint states of all stages, exchangeable arms in any order: an upper bound, none is made.
+
+    f[j, n]: ways in which j arms of a group share n pulls; i arms of the s states after r pulls
+    are C(s + i - 1, i) multisets.
+    """
+    if not all(group.kind.finite for group in problem.groups):
+        return inf
+    most = problem.horizon * problem.pulls_per_stage
+    together = np.eye(1, most + 1)[0]
+    for group in problem.groups:
+        f = np.zeros((group.count + 1, most + 1))
+        f[0, 0] = 1.0
+        for r in range(most + 1):
+            states, later = group.kind.states(r), f.copy()
+            ways = 1.0
+            for i in range(1, group.count + 1):
+                if i * r > most or ways == inf:
+                    break
+                ways *= (states + i - 1.0) / i
+                later[i:, i * r :] += ways * f[: group.count + 1 - i, : most + 1 - i * r]
+            f = later
+        together = np.convolve(together, f[group.count])[: most + 1]
+    return float(together[:: problem.pulls_per_stage].sum())
+
+
 def kind_optimum(problem: Problem) -> tuple[float, int]:
     """The optimum, and the number of joint states; a ValueError where they are too many."""
+    for group in problem.groups:
+        if not group.kind.finite:
+            raise ValueError(
+                f"exact optimum: {group.kind.word} arms have infinitely many states; use 'deco "
+                "solve' for a bound"
+            )
+    foretold = joint_kind_states(problem)
+    if foretold > MOST_STATES:
+        raise ValueError(
+            f"exact optimum needs {foretold:.2g} states of all arms together (limit "
+            f"{MOST_STATES:,}); use 'deco solve' for a bound"
+        )
     start: Joint = tuple(
         sorted((int(k), problem.groups[k].kind.fresh()) for k in problem.group_of_arm)
     )
@@ -33,11 +71,6 @@ def kind_optimum(problem: Problem) -> tuple[float, int]:
             for pulled in _choices(joint, m):
                 for _, after in _after(problem, joint, pulled):
                     reached[after] = 0.0
-            if len(reached) + sum(map(len, levels)) > MOST_STATES:
-                raise ValueError(
-                    f"exact optimum needs more than {MOST_STATES:,} states of all arms together; "
-                    "use 'deco solve' for a bound"
-                )
         levels.append(reached)
     for joint in levels[-1]:
         levels[-1][joint] = _last(problem, joint)

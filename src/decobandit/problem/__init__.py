@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .arm_model import terminal_table as terminal_table
     from .best_arm import best_mean_moments as best_mean_moments
     from .best_arm import best_mean_reward as best_mean_reward
+    from .best_arm import best_true_reward as best_true_reward
     from .best_arm import share_of_best as share_of_best
     from .design_model import Design as Design
     from .design_model import FinalTest as FinalTest
@@ -92,8 +93,14 @@ if TYPE_CHECKING:
     from .ties import break_tie as break_tie
     from .ties import tie_tolerance as tie_tolerance
     from .ties import tied_arms as tied_arms
+    from .truth import KindTruth as KindTruth
     from .truth import Truth as Truth
+    from .truth import check_kind_truth as check_kind_truth
     from .truth import check_truth as check_truth
+    from .truth import plain_truth as plain_truth
+    from .truth import true_means as true_means
     from .truth import true_problem as true_problem
+    from .truth import truth_of as truth_of
+    from .truth import truth_text as truth_text
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -51,6 +51,18 @@ def best_mean_reward(problem: Problem, truth: Sequence[float] | None = None) -> 
     return float(sum(times[t] * sums(good[:, t], bad[:, t], m) for t, m in enumerate(pulls)))
 
 
+def best_true_reward(problem: Problem, means: Sequence[float]) -> float | None:
+    """Reward of pulling the arms of largest mean at every stage, arms of any kind at true means."""
+    if any(group.terminal is not None for group in problem.groups):
+        return None
+    groups = [problem.groups[k] for k in problem.group_of_arm]
+    base = np.array([group.reward_base for group in groups])
+    factor = np.array([group.reward_factor for group in groups])
+    each = np.sort(base + factor * np.array(means)[:, None], axis=0)[::-1]
+    pulls = problem.pulls.astype(int)
+    return float(sum(each[:m, t].sum() for t, m in enumerate(pulls)))
+
+
 def share_of_best(arms: Sequence[tuple[Floats, float, int]]) -> Floats:
     """Of the arms that look best, the part that are best: those of the largest true probability.
 

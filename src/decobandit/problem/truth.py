@@ -3,13 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from ..support import shown
 from .arm_model import Beta
 from .fields import MAX_HORIZON
+from .kinds.base import Stats
 from .model import Problem
 
 Truth = tuple[float, ...]  # (arms,)
+KindTruth = tuple[Stats, ...]  # (arms,) parameters, as the kind of each arm has them
+Given = Sequence[float | Sequence[float] | str]  # as people give the truth of all arms
+
+
+def check_kind_truth(truth: Given, problem: Problem) -> KindTruth:
+    """True parameters of arms of any kind; refuses what cannot be."""
+    if isinstance(truth, str) or not isinstance(truth, Sequence):
+        raise ValueError(f"truth: {shown(truth)} is not allowed; must be a list, one per arm")
+    if len(truth) != problem.n_arms:
+        raise ValueError(f"truth: {len(truth)} given; must be {problem.n_arms}, one per arm")
+    found = []
+    for arm, group, given in zip(problem.arms, problem.group_of_arm, truth, strict=True):
+        try:
+            found.append(problem.groups[group].kind.read_truth(given))
+        except ValueError as error:
+            raise ValueError(f"truth of {arm.name}: {error}") from None
+    return tuple(found)
+
+
+def truth_of(truth: Given, problem: Problem) -> Any:
+    """As recursions take it: success probabilities, or parameters of arms of any kind."""
+    if problem.is_binary:
+        return check_truth(truth, problem)  # type: ignore[arg-type]
+    return check_kind_truth(truth, problem)
+
+
+def plain_truth(truth: KindTruth) -> list[float | list[float] | None]:
+    """As files have it: a number, chances of classes, nothing of own states."""
+    return [own[0] if len(own) == 1 else list(own) or None for own in truth]
+
+
+def truth_text(own: float | Sequence[float] | None) -> str:
+    """The truth of one arm, as `--truth` reads it."""
+    if isinstance(own, Sequence):
+        return "+".join(f"{p:g}" for p in own)
+    return "-" if own is None else f"{own:g}"
+
+
+def true_means(problem: Problem, truth: KindTruth) -> list[float] | None:
+    """Expected outcome of every arm; None where there are own states."""
+    if not all(truth):
+        return None
+    kinds = [problem.groups[k].kind for k in problem.group_of_arm]
+    pairs = zip(kinds, truth, strict=True)
+    return [float(kind.true_mean(np.array(own))) for kind, own in pairs]
 
 
 def check_truth(truth: Sequence[float], problem: Problem) -> Truth:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from .estimators import estimate as estimate
     from .estimators import mean_estimate as mean_estimate
     from .estimators import regression as regression
+    from .kind_playing import KindWorld as KindWorld
+    from .kind_playing import play_kinds as play_kinds
     from .played import Dual as Dual
     from .played import Played as Played
     from .playing import Player as Player

@@ -8,29 +8,42 @@ there both are the mean of the state.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from ..policies import Policy
 from ..policies.kinds.base import KindPolicy
 from ..policies.kinds.grouped import GroupedStats
-from ..problem import Group, Problem
+from ..problem import Group, KindTruth, Problem, best_true_reward, true_means
 from ..support import Floats, Ints, Progress, Report, Stopwatch, pool, worker_count
 from .estimators import Missed, Sample, estimate
 from .pull_records import PullRecord
 from .results import PolicyResult
 
 CHUNK = 4096  # episodes
+# number of the first episode, stage, statistics, pulls (E, K)
+Watched = Callable[[int, int, Sequence[Floats], Ints], None]
 USUAL = 6.0  # deviations between rewards of two episodes, where outcomes are not bounded
 
 
 class KindWorld:
     """Draws of the parameters of arms of any kind, and streams of their outcomes."""
 
-    def __init__(self, problem: Problem, *, draws: int, per_draw: int, seed: int) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        draws: int,
+        per_draw: int,
+        seed: int,
+        truth: KindTruth | None = None,
+    ) -> None:
+        """truth: parameters of every arm, where they are not drawn."""
         self.problem, self.draws, self.per_draw = problem, draws, per_draw
+        self.truth, self.seed = truth, seed
         self.chunk_draws = max(1, CHUNK // per_draw)
         self._seeds = np.random.SeedSequence(seed).spawn(-(-draws // self.chunk_draws))
 
@@ -52,13 +65,20 @@ class KindWorld:
         for group in self.problem.groups:
             kind, M = group.kind, group.count
             first = np.tile(np.array(kind.fresh(), dtype=float), (size, M, 1))
-            drawn = np.repeat(kind.draw(first, rng), self.per_draw, axis=0)  # (E, M, parameters)
+            true = self._true(group, size) if self.truth else kind.draw(first, rng)
+            drawn = np.repeat(true, self.per_draw, axis=0)  # (E, M, parameters)
             flat = drawn.reshape(len(drawn) * M, -1)
             stream = kind.stream(flat, self.problem.most_pulls, rng)
             streams.append(stream.reshape(len(drawn), M, -1))
             means.append(None if drawn.shape[-1] == 0 else kind.true_mean(drawn))
         stats = GroupedStats.fresh(self.problem, size * self.per_draw)
         return KindChunk(stats, streams, means, np.random.default_rng(policy))
+
+    def _true(self, group: Group, size: int) -> Floats:
+        """The true parameters of a group's arms, (size, members, parameters)."""
+        assert self.truth is not None
+        own = np.array([self.truth[arm] for arm in group.members], dtype=float)
+        return np.broadcast_to(own, (size, *own.shape))
 
     @property
     def range(self) -> float:
@@ -67,6 +87,24 @@ class KindWorld:
             [g.reward_base + g.reward_factor * x for g in self.problem.groups for x in g.kind.usual]
         )
         return float(self.problem.pulls @ (ends.max(axis=0) - ends.min(axis=0)))
+
+    # -- what is known of the parameters ------------------------------------------------------
+
+    @cached_property
+    def expected_best(self) -> float | None:
+        """Reward of always pulling the best arms, where the truth is known."""
+        means = None if self.truth is None else true_means(self.problem, self.truth)
+        return None if means is None else best_true_reward(self.problem, means)
+
+    def controls_of(self, chunk: KindChunk) -> Floats:
+        """How far the means of each group were drawn from those of the priors, (draws, groups)."""
+        found = []
+        for group, own in zip(self.problem.groups, chunk.means, strict=True):
+            if own is not None and self.truth is None:
+                prior = float(group.kind.mean(np.array(group.kind.fresh(), dtype=float)))
+                found.append((own[:: self.per_draw] - prior).sum(axis=1))
+        draws = len(chunk.stats[0]) // self.per_draw
+        return np.stack(found, axis=1) if found else np.empty((draws, 0))
 
 
 @dataclass(eq=False)
@@ -86,8 +124,9 @@ def play_kinds(
     progress: Report | None,
     *,
     pulls: bool = False,
+    watch: Watched | None = None,
 ) -> PolicyResult:
-    """Play all draws with one policy; `pulls`: keep every one."""
+    """Play all draws with one policy; `pulls`: keep every one; `watch`: sees all stages."""
     if not isinstance(policy, KindPolicy):
         raise ValueError(f"policy {policy.name!r} does not serve arms of these kinds")
     record = PullRecord(world) if pulls else None
@@ -95,35 +134,39 @@ def play_kinds(
     done = 0
     total = world.draws * world.per_draw * world.problem.stages
 
-    def part(number: int) -> tuple[Floats, Floats]:
+    def part(number: int) -> tuple[Floats, ...]:
         nonlocal done
         first = number * world.chunk_draws * world.per_draw
-        found = _played(policy, world, world.chunk(number), first, record)
+        found = _played(policy, world, world.chunk(number), first, record, watch)
         done += found[0].size * world.per_draw * world.problem.stages
         if progress is not None:
             progress(Progress(policy.name, min(done, total), total))
         return found
 
     with pool(worker_count(workers, most=world.number_of_chunks)) as threads:
-        parts: Sequence[tuple[Floats, Floats]] = threads.map(part, range(world.number_of_chunks))
-    reward, mean = (np.concatenate([each[i] for each in parts]) for i in (0, 1))
-    weights = np.ones(world.draws)
+        parts: Sequence[tuple[Floats, ...]] = threads.map(part, range(world.number_of_chunks))
+    reward, mean, controls = (np.concatenate([each[i] for each in parts]) for i in range(3))
+    weights, best = np.ones(world.draws), world.expected_best
     sample = Sample(
-        reward=reward, mean_reward=mean, best=None, expected_best=None, gap=None, upper_bound=None,
-        controls=np.empty((world.draws, 0)), weights=weights,
-        missed=Missed(world.range, world.range),
+        reward=reward, mean_reward=mean, best=None if best is None else np.full(world.draws, best),
+        expected_best=best, gap=None, upper_bound=None, controls=controls,
+        weights=weights, missed=Missed(world.range, world.range),
     )  # fmt: skip
+    found = estimate(sample)
+    regret = None if best is None else best - found.best.value
     return PolicyResult(
-        policy=policy.name, estimates=estimate(sample), regret=None, curve=None, steps=total,
+        policy=policy.name, estimates=found, regret=regret, curve=None, steps=total,
         seconds=clock.seconds(), preparation_seconds=0.0,
         episodes=None if record is None else record.columns(weights),
     )  # fmt: skip
 
 
 def _played(
-    policy: KindPolicy, world: KindWorld, chunk: KindChunk, first: int, record: PullRecord | None
-) -> tuple[Floats, Floats]:
-    """Rewards of each draw, by outcomes and by true means, averaged over its episodes.
+    policy: KindPolicy, world: KindWorld, chunk: KindChunk, first: int, record: PullRecord | None,
+    watch: Watched | None,
+) -> tuple[Floats, ...]:  # fmt: skip
+    """Rewards of each draw, by outcomes and by true means, averaged over its episodes; and
+    controls.
 
     `first`: number of the first episode.
     """
@@ -133,6 +176,8 @@ def _played(
     earned, expected = np.zeros(E), np.zeros(E)
     for stage in range(problem.stages):
         given = policy.choose_many(stage, chunk.stats, pulls, chunk.rng)
+        if watch is not None:
+            watch(first, stage, chunk.stats, given)
         for k, group in enumerate(problem.groups):
             arms = np.array(group.members)
             e, which = np.nonzero(given if len(problem.groups) == 1 else given[:, arms])
@@ -149,7 +194,8 @@ def _played(
                         reward=base + factor * got, truth=mean,
                     )  # fmt: skip
     share = (-1, world.per_draw)
-    return earned.reshape(share).mean(axis=1), expected.reshape(share).mean(axis=1)
+    each = earned.reshape(share).mean(axis=1), expected.reshape(share).mean(axis=1)
+    return *each, world.controls_of(chunk)
 
 
 def _pulled(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._version import __version__
-from ..problem import Problem
+from ..problem import Problem, truth_text
 from ..support import (
     Column,
     Columns,
@@ -179,7 +179,7 @@ class Simulation(Tabular):
         settings = self.settings
         parts = [f"draws: {settings['draws']}, episodes per draw: {settings['per_draw']}"]
         if settings["truth"] is not None:
-            parts.append(f"truth {', '.join(f'{p:g}' for p in settings['truth'][:8])}")
+            parts.append(f"truth {', '.join(map(truth_text, settings['truth'][:8]))}")
         prior = settings["truth_prior"]
         if isinstance(prior, dict):
             parts.append(f"truth from Beta(good={prior['good']:g}, bad={prior['bad']:g})")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
-from ..problem import Beta, Problem, Truth, check_truth, true_problem
+from ..problem import Beta, Problem, Truth, check_kind_truth, check_truth, true_problem
 from ..support import Rng, seed_of, shown
 
 MOST_EPISODES = 10_000_000
@@ -23,7 +23,7 @@ class Sizes(TypedDict, total=False):
 class Sampling(Sizes, total=False):
     """What is drawn, too: keywords of `simulate`."""
 
-    truth: Sequence[float] | None
+    truth: Sequence[Any] | None
     truth_prior: Beta | Sequence[Beta] | None
     true_horizon: int | None
     keep_episodes: bool
@@ -50,9 +50,11 @@ def check_sampling(problem: Problem, **sampling: Unpack[Sampling]) -> tuple[Prob
     seed_of(sampling.get("rng", 0))
     truth, prior = sampling.get("truth"), sampling.get("truth_prior")
     if not problem.is_binary:
-        for name in ("truth", "truth_prior", "true_horizon"):
+        for name in ("truth_prior", "true_horizon"):
             if sampling.get(name) is not None:
                 raise ValueError(f"{name}: not yet for other outcomes than good or bad")
+        if truth is not None:
+            check_kind_truth(truth, problem)
         return problem, None
     actual = true_problem(problem, prior, sampling.get("true_horizon"))
     known = None if truth is None else check_truth(truth, problem)

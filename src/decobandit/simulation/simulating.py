@@ -28,7 +28,9 @@ from ..problem import (
     Beta,
     Problem,
     TieRule,
+    check_kind_truth,
     check_problem,
+    plain_truth,
     tie_rule,
 )
 from ..support import (
@@ -66,7 +68,7 @@ def simulate(
     tol: float = 1e-4,
     ties: TieRule = DEFAULT_TIES,
     solution: DualSolution | None = None,
-    truth: Sequence[float] | None = None,
+    truth: Sequence[Any] | None = None,
     truth_prior: Beta | Sequence[Beta] | None = None,
     true_horizon: int | None = None,
     afterwards: Sequence[Policy] | None = None,
@@ -95,8 +97,9 @@ def simulate(
         As in `make_policy`, for policies that are given by name.
     solution : DualSolution, optional
         Whose prices the gap terms are taken from, and policies made from; solved here otherwise.
-    truth : sequence of float, optional
-        Fixed success probabilities instead of draws.
+    truth : sequence, optional
+        Fixed success probabilities instead of draws; of arms of other kinds chances of classes,
+        means, rates, "-" for own states.
     truth_prior : Beta or sequence of Beta, optional
         Where the parameters really come from.
     true_horizon : int, optional
@@ -136,7 +139,8 @@ def simulate(
             problem, draws=draws, per_draw=per_draw, truth=truth, truth_prior=truth_prior,
             true_horizon=true_horizon,
         )  # fmt: skip
-        kinds = KindWorld(problem, draws=draws, per_draw=per_draw, seed=seed)
+        true = None if truth is None else check_kind_truth(truth, problem)
+        kinds = KindWorld(problem, draws=draws, per_draw=per_draw, seed=seed, truth=true)
         return _simulated_kinds(context, wanted, kinds, seed, workers, progress, keep_episodes)
     actual, known = check_sampling(
         problem, draws=draws, per_draw=per_draw, rng=seed, truth=truth, truth_prior=truth_prior,
@@ -180,16 +184,18 @@ def _simulated_kinds(
     progress: Report | None,
     keep: bool,
 ) -> Simulation:
-    """The same for arms of any kind. No regret: the mean of the best arm has no formula here."""
+    """The same for arms of any kind."""
     made = _made(context, policies)
     results = _in_turn(
         made, lambda policy: play_kinds(policy, world, workers, progress, pulls=keep)
     )
     settings = {
-        "draws": world.draws, "per_draw": world.per_draw, "seed": seed, "truth": None,
+        "draws": world.draws, "per_draw": world.per_draw, "seed": seed,
+        "truth": None if world.truth is None else plain_truth(world.truth),
         "truth_prior": None, "true_horizon": context.problem.horizon,
     }  # fmt: skip
-    bound = context.solution.upper_bound if context.solved else None
+    believed = world.truth is None
+    bound = context.solution.upper_bound if context.solved and believed else None
     return Simulation(context.problem, results, settings, bound, len(results) < len(made))
 
 

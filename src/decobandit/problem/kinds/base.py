@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from math import inf
+from math import inf, nan
 from typing import ClassVar
 
 import numpy as np
@@ -91,8 +91,11 @@ class Kind(ABC):
     def outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
         """One outcome each, drawn at given parameters, (...)."""
 
-    def following(self, stats: Stats) -> list[tuple[float, Stats]]:
-        """Chances of the outcomes of a pull, and the statistics after them, where finitely many."""
+    def following(self, stats: Stats, parameters: Stats | None = None) -> list[tuple[float, Stats]]:
+        """Chances of the outcomes of a pull, and the statistics after them, where finitely many.
+
+        Given what is known, or at given parameters.
+        """
         raise ValueError(f"{self.word} arms have infinitely many states")
 
     def stream(self, parameters: Floats, pulls: int, rng: np.random.Generator) -> Floats:
@@ -129,6 +132,10 @@ class Kind(ABC):
     @abstractmethod
     def read_outcome(self, text: object, stats: Stats) -> float:
         """An outcome of an arm in this state, as people give it; a ValueError where it is none."""
+
+    @abstractmethod
+    def read_truth(self, given: object) -> Stats:
+        """Parameters as people give the truth of an arm; a ValueError where they are none."""
 
     # -- outcomes that are recorded one by one ------------------------------------------------
 
@@ -207,6 +214,14 @@ class Kind(ABC):
 def whole(number: float) -> str:
     """A number as short as it can be read again."""
     return str(int(number)) if number == int(number) else repr(float(number))
+
+
+def number_of(given: object) -> float:
+    """A number, or text that is one; nan where it is none."""
+    try:
+        return nan if isinstance(given, bool) else float(str(given))
+    except ValueError:
+        return nan
 
 
 def is_whole(given: object) -> bool:

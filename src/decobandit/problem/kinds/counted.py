@@ -10,7 +10,7 @@ from math import comb
 import numpy as np
 
 from ...support import Floats, shown
-from .base import Kind, Outcome, Stats, is_whole
+from .base import Kind, Outcome, Stats, is_whole, number_of
 
 _GOOD_OF_PULLS = re.compile(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*")
 _COUNTS = re.compile(r"\s*[0-9]{1,9}(\s*\+\s*[0-9]{1,9})*\s*")
@@ -80,10 +80,17 @@ class Binary(Kind):
     def outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
         return np.asarray(rng.random(parameters.shape[:-1]) < parameters[..., 0], dtype=float)
 
-    def following(self, stats: Stats) -> list[tuple[float, Stats]]:
+    def following(self, stats: Stats, parameters: Stats | None = None) -> list[tuple[float, Stats]]:
         good, bad = stats
         p = (self.good + good) / (self.good + self.bad + good + bad)
-        return [(p, (good + 1, bad)), (1.0 - p, (good, bad + 1))]
+        p = p if parameters is None else parameters[0]
+        return [(1.0 - p, (good, bad + 1)), (p, (good + 1, bad))]
+
+    def read_truth(self, given: object) -> Stats:
+        p = number_of(given)
+        if not 0.0 <= p <= 1.0:
+            raise ValueError(f"{shown(given)} is not allowed; must be between 0 and 1")
+        return (p,)
 
     def value(self, stats: Floats, outcome: Floats) -> Floats:
         return outcome
@@ -234,8 +241,17 @@ class Classes(Kind):
             picked += u >= below
         return picked
 
-    def following(self, stats: Stats) -> list[tuple[float, Stats]]:
-        chances = self.chances(np.array(stats, dtype=float))
+    def read_truth(self, given: object) -> Stats:
+        parts = given.split("+") if isinstance(given, str) else given
+        chances = tuple(map(number_of, parts)) if isinstance(parts, list | tuple) else ()
+        if len(chances) != self.width or not min(chances) >= 0.0 or abs(sum(chances) - 1) > 1e-9:
+            raise ValueError(
+                f"{shown(given)} is not allowed; must be {self.width} chances that sum to 1"
+            )
+        return chances
+
+    def following(self, stats: Stats, parameters: Stats | None = None) -> list[tuple[float, Stats]]:
+        chances = self.chances(np.array(stats, dtype=float)) if parameters is None else parameters
         return [
             (float(chance), tuple(n + (i == j) for i, n in enumerate(stats)))
             for j, chance in enumerate(chances)

@@ -93,7 +93,14 @@ class Own(Kind):
         picked = (rng.random((*below.shape[:-1], 1)) >= below).sum(axis=-1)
         return np.asarray(picked, dtype=float)
 
-    def following(self, stats: Stats) -> list[tuple[float, Stats]]:
+    def read_truth(self, given: object) -> Stats:
+        if given not in ("-", None):
+            raise ValueError(
+                f'{shown(given)} is not allowed; must be "-": own states have no parameters'
+            )
+        return ()
+
+    def following(self, stats: Stats, parameters: Stats | None = None) -> list[tuple[float, Stats]]:
         return [(chance, (stats[0] + 1, to)) for chance, to in self.links(int(stats[1]))]
 
     def stream(self, parameters: Floats, pulls: int, rng: np.random.Generator) -> Floats:

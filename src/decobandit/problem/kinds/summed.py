@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...support import Floats, shown
-from .base import Kind, Outcome, Stats, is_whole, whole
+from .base import Kind, Outcome, Stats, is_whole, number_of, whole
 
 NODES = 16  # of a quadrature over pending outcomes
 FAINT = 1e-12  # chance of all counts that are left out
@@ -137,6 +137,12 @@ class Measured(Summed):
             raise ValueError(f"outcome {shown(text)}; must be a finite number")
         return outcome
 
+    def read_truth(self, given: object) -> Stats:
+        mean = number_of(given)
+        if not math.isfinite(mean):
+            raise ValueError(f"{shown(given)} is not allowed; must be a finite number, the mean")
+        return (mean,)
+
     def plain(self, given: object) -> Outcome:
         number = isinstance(given, float | np.floating) or is_whole(given)
         return self.read_outcome(given if number else shown(given), ())
@@ -228,6 +234,12 @@ class Counted(Summed):
         if outcome < 0:
             raise ValueError(f"outcome {shown(text)}; must be a whole number, zero or more")
         return float(outcome)
+
+    def read_truth(self, given: object) -> Stats:
+        rate = number_of(given)
+        if not 0.0 <= rate < math.inf:
+            raise ValueError(f"{shown(given)} is not allowed; must be a rate, zero or more")
+        return (rate,)
 
     def plain(self, given: object) -> Outcome:
         return int(self.read_outcome(given if is_whole(given) else shown(given), ()))

@@ -1,0 +1,269 @@
+"""Exact values, gaps and truths of arms with finitely many states, by recursions of their own."""
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from decobandit import evaluate, gap, make_policy, optimum, simulate, solve
+from decobandit.joint import joint_kind_states
+from decobandit.problem import (
+    Arm,
+    Beta,
+    Categorical,
+    Gamma,
+    Normal,
+    Payoff,
+    Problem,
+    Reward,
+    State,
+    States,
+    Terminal,
+)
+
+MACHINE = States(
+    first="new",
+    states={
+        "new": {"mean": 1.2, "next": {"fine": (0.75, "new"), "worn": (0.25, "old")}},
+        "old": {"mean": 0.25, "next": {"fine": (0.5, "old"), "mended": (0.5, "new")}},
+    },
+)
+GRADES = Arm(name="grades", prior=Categorical([1, 2, 1]), reward=Payoff(values=[0, 1, 3]))
+OTHER = Arm(name="other", prior=Categorical([2, 1]), reward=Payoff(values=[0.5, 2]))
+CURE = Arm(name="cure", prior=Beta(1.5, 1), reward=Reward(good=2, bad=-0.5))
+OWN = Arm(name="machine", prior=MACHINE)
+MIXED = Problem(arms=[GRADES, CURE, OWN], horizon=4)
+DEPLOYED = Problem(arms=[GRADES, OTHER], horizon=3, terminal=Terminal(deploy=4))
+SEVERAL = Problem(arms=[GRADES, CURE, OTHER], horizon=3, pulls_per_stage=2)
+EQUAL = Problem(arms=[GRADES, GRADES.model_copy(update={"name": "b"}), CURE], horizon=4)
+PROBLEMS = {"mixed": MIXED, "deployed": DEPLOYED, "several": SEVERAL, "equal": EQUAL}
+TRUTH: list[Any] = [[0.2, 0.5, 0.3], 0.4, "-"]
+
+
+def chances_of(problem: Problem, arm: int, seen: tuple[Any, ...], truth: Any) -> list[Any]:
+    """Outcomes with chances and rewards, from the file's own words; nothing of the package's."""
+    own = problem.arms[arm]
+    if isinstance(own.prior, States):
+        state = own.prior.first
+        for name in seen:
+            state = own.prior.states[state].next[name][1]
+        found = own.prior.states[state]
+        return [(p, name, found.mean) for name, (p, _) in found.next.items()]
+    if isinstance(own.prior, Beta):
+        p = (own.prior.good + sum(seen)) / (own.prior.good + own.prior.bad + len(seen))
+        p = p if truth is None else truth
+        assert isinstance(own.reward, Reward)
+        return [(1 - p, 0, own.reward.bad), (p, 1, own.reward.good)]
+    assert isinstance(own.prior, Categorical)
+    assert isinstance(own.reward, Payoff)
+    assert own.reward.values is not None
+    weights = [a + seen.count(j) for j, a in enumerate(own.prior.counts)]
+    shares = truth if truth is not None else [w / sum(weights) for w in weights]
+    return [(p, j, own.reward.values[j]) for j, p in enumerate(shares)]
+
+
+def mean_of(problem: Problem, arm: int, seen: tuple[Any, ...], truth: Any) -> float:
+    return sum(p * reward for p, _, reward in chances_of(problem, arm, seen, truth))
+
+
+def state_of(problem: Problem, seen: tuple[tuple[Any, ...], ...]) -> State:
+    words = []
+    for arm, own in zip(problem.arms, seen, strict=True):
+        if isinstance(arm.prior, Categorical):
+            words.append("+".join(str(own.count(j)) for j in range(len(arm.prior.counts))))
+        elif isinstance(arm.prior, Beta):
+            words.append(f"{sum(own)}/{len(own)}")
+        else:
+            assert isinstance(arm.prior, States)
+            state = arm.prior.first
+            for name in own:
+                state = arm.prior.states[state].next[name][1]
+            words.append(f"{state}/{len(own)}")
+    return State.parse(",".join(words), problem)
+
+
+def by_histories(problem: Problem, policy: str, truth: list[Any] | None) -> tuple[float, float]:
+    """Mean and second moment of the reward over all histories, one by one."""
+    made, known = make_policy(problem, policy), truth or [None] * problem.n_arms
+    known = [None if each == "-" else each for each in known]
+
+    def after(t: int, seen: tuple[tuple[Any, ...], ...], reward: float) -> tuple[float, float]:
+        if t == problem.horizon and problem.terminal is None:
+            return reward, reward**2
+        arms = made.select(t, state_of(problem, seen))
+        if t == problem.horizon:
+            assert problem.terminal is not None
+            kept = reward + problem.terminal.deploy * mean_of(
+                problem, arms[0], seen[arms[0]], known[arms[0]]
+            )
+            return kept, kept**2
+        first, second = 0.0, 0.0
+        for outcomes in product(*(chances_of(problem, a, seen[a], known[a]) for a in arms)):
+            later, chance = list(seen), math.prod(p for p, _, _ in outcomes)
+            for a, (_, outcome, _) in zip(arms, outcomes, strict=True):
+                later[a] = (*seen[a], outcome)
+            own = after(t + 1, tuple(later), reward + sum(r for _, _, r in outcomes))
+            first, second = first + chance * own[0], second + chance * own[1]
+        return first, second
+
+    return after(0, ((),) * problem.n_arms, 0.0)
+
+
+@pytest.mark.parametrize("policy", ["deco", "fh-gittins", "greedy", "equal"])
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_value_is_that_of_all_histories(name: str, policy: str) -> None:
+    problem = PROBLEMS[name]
+    found = evaluate(problem, policy)
+    assert found.value == pytest.approx(by_histories(problem, policy, None)[0], abs=1e-10)
+    assert found.probability == pytest.approx(1.0)
+    assert sum(found.group_pulls) == pytest.approx(problem.horizon * problem.pulls_per_stage)
+
+
+@pytest.mark.parametrize("policy", ["fh-gittins", "greedy"])
+def test_value_and_variance_at_a_truth_are_those_of_all_histories(policy: str) -> None:
+    found = evaluate(MIXED, policy, truth=TRUTH)
+    first, second = by_histories(MIXED, policy, TRUTH)
+    assert found.value == pytest.approx(first, abs=1e-10)
+    assert found.variance == pytest.approx(second - first**2, abs=1e-10)
+    assert found.regret is None  # own states: no arm is best
+    assert found.to_dict()["truth"] == [[0.2, 0.5, 0.3], 0.4, None]
+
+
+def test_regret_at_a_truth_and_the_chance_of_the_best_arm() -> None:
+    problem = Problem(arms=[GRADES, OTHER], horizon=3)
+    found = evaluate(problem, "greedy", truth=[[0, 1, 0], [1, 0]])  # worth 1 and 0.5, certainly
+    # grades is expected to be worth 1.25, other 1: grades first, then 1.2, 1.167
+    assert found.value == pytest.approx(3.0)
+    assert found.regret == pytest.approx(0.0)
+    assert found.best_arm_probability == pytest.approx(1.0)
+
+
+def test_random_ties_are_followed_by_their_shares() -> None:
+    problem = Problem(arms=[OTHER, OTHER.model_copy(update={"name": "b"})], horizon=2)
+    means = {ties: evaluate(problem, "greedy", ties=ties).value for ties in ("first", "random")}
+    assert means["first"] == pytest.approx(means["random"])  # equal arms: who is first is the same
+    at = evaluate(problem, "greedy", ties="random", truth=[[1, 0], [0, 1]])
+    # half begin with the bad one, whose mean falls to 0.875 < 1: then the other; half earn 2 + 2
+    assert at.value == pytest.approx(0.5 * (0.5 + 2) + 0.5 * 4)
+
+
+@pytest.mark.parametrize("name", ["mixed", "deployed", "equal"])
+def test_optimum_is_above_every_policy_and_below_the_bound(name: str) -> None:
+    best = optimum(PROBLEMS[name]).value
+    assert evaluate(PROBLEMS[name], "deco").value <= best + 1e-9
+    assert best <= solve(PROBLEMS[name]).upper_bound + 1e-9
+
+
+@pytest.mark.parametrize("policy", ["deco", "fh-gittins", "equal"])
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_gap_is_the_sum_of_losses_by_stage(name: str, policy: str) -> None:
+    problem = PROBLEMS[name]
+    prices = solve(problem, tol=0.05)
+    found = gap(problem, policy, solution=prices)
+    assert found.method == "exact"
+    assert found.value == pytest.approx(evaluate(problem, policy, solution=prices).value, abs=1e-12)
+    assert found.shortfall + found.congestion == pytest.approx(found.gap, abs=1e-9)
+    assert found.running_loss[-1] == pytest.approx(found.gap, abs=1e-9)
+    assert found.by_arm is not None
+    assert found.by_arm.sum() == pytest.approx(found.gap, abs=1e-9)
+
+
+def test_simulated_gap_agrees_with_the_exact_one() -> None:
+    prices = solve(MIXED)
+    exact = gap(MIXED, "greedy", solution=prices)
+    drawn = gap(MIXED, "greedy", solution=prices, method="simulated", draws=2000, per_draw=2)
+    assert drawn.method == "simulated"
+    assert drawn.value == pytest.approx(exact.value, abs=4 * drawn.value_se)
+    for t in range(MIXED.horizon):
+        error = 4 * drawn.congestion_by_stage_se[t] + 1e-9
+        assert drawn.congestion_by_stage[t] == pytest.approx(
+            exact.congestion_by_stage[t], abs=error
+        )
+    assert drawn.shortfall + drawn.congestion == pytest.approx(drawn.gap, abs=1e-9)
+
+
+def test_gap_of_measurements_and_counts_is_simulated() -> None:
+    arms = [Arm(name="lab", prior=Normal(1, 1), noise_sd=1), Arm(name="n", prior=Gamma(2, 2))]
+    found = gap(Problem(arms=arms, horizon=6), "greedy", draws=3000, per_draw=1)
+    assert found.method == "simulated"
+    # on a grid up to what that adds to the bound, and the errors of both
+    assert found.shortfall + found.congestion == pytest.approx(
+        found.gap, abs=4 * found.value_se + 2e-3
+    )
+    with pytest.raises(ValueError, match="normal arms have infinitely many states; simulate"):
+        gap(Problem(arms=arms, horizon=6), "greedy", method="exact")
+    with pytest.raises(ValueError, match="exact evaluation: normal arms have infinitely many"):
+        evaluate(Problem(arms=arms, horizon=6), "greedy")
+
+
+def test_policies_that_draw_are_refused_and_sizes_foretold() -> None:
+    with pytest.raises(ValueError, match="does not tell their distribution"):
+        evaluate(Problem(arms=[GRADES, OTHER], horizon=3), "thompson")
+    with pytest.raises(ValueError, match="more than 5 states"):
+        evaluate(MIXED, "equal", limit_states=5)
+    large = Problem(arms=[GRADES, OTHER, CURE], horizon=40)
+    with pytest.raises(ValueError, match=r"needs \d.*e\+0\d states of all arms together"):
+        optimum(large)
+
+
+def test_foretold_states_are_those_that_are_listed() -> None:
+    problem = Problem(arms=[GRADES, GRADES.model_copy(update={"name": "b"})], horizon=3)
+    listed = set()
+    for n in range(4):
+        for k in range(n + 1):
+            for a, b in product(_compositions(k, 3), _compositions(n - k, 3)):
+                listed.add(tuple(sorted([a, b])))
+    assert joint_kind_states(problem) == len(listed)
+    assert joint_kind_states(problem) == optimum(problem).states
+    assert (
+        joint_kind_states(Problem(arms=[GRADES, OTHER, CURE], horizon=4))
+        == optimum(Problem(arms=[GRADES, OTHER, CURE], horizon=4)).states
+    )
+
+
+def _compositions(n: int, parts: int) -> list[tuple[int, ...]]:
+    return [c for c in product(range(n + 1), repeat=parts) if sum(c) == n]
+
+
+# -- truth in simulations -----------------------------------------------------------------------
+
+
+def test_simulation_at_a_truth_agrees_with_the_exact_value() -> None:
+    exact = evaluate(MIXED, "greedy", truth=TRUTH)
+    drawn = simulate(MIXED, "greedy", truth=TRUTH, draws=4000, per_draw=1).results[0]
+    assert drawn.value == pytest.approx(exact.value, abs=4 * drawn.value_se)
+    plain = drawn.estimates.by_method["plain"].value_se
+    assert plain == pytest.approx(math.sqrt((exact.variance or 0) / 4000), rel=0.05)
+
+
+def test_truth_of_means_and_rates() -> None:
+    arms = [Arm(name="lab", prior=Normal(0, 1), noise_sd=1), Arm(name="n", prior=Gamma(2, 2))]
+    problem = Problem(arms=arms, horizon=10)
+    found = simulate(problem, ["equal", "greedy"], truth=[0.5, 2.0], draws=2000, per_draw=1)
+    equal, greedy = found.results
+    assert equal.value == pytest.approx(5 * 0.5 + 5 * 2.0, abs=4 * equal.value_se)
+    assert equal.estimates.by_method["expected"].value == pytest.approx(12.5)  # by the true means
+    assert equal.regret == pytest.approx(20.0 - equal.value)
+    assert greedy.regret == pytest.approx(0.0, abs=1e-9)  # the better one looks better throughout
+    assert found.settings["truth"] == [0.5, 2.0]
+    for truth, said in (
+        ([0.5], "1 given; must be 2"), ([0.5, -1], "truth of n: .* zero or more"),
+        (["x", 1], "truth of lab: .* must be a finite number"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=said):
+            simulate(problem, "equal", truth=truth)
+    with pytest.raises(ValueError, match="must be 3 chances that sum to 1"):
+        evaluate(Problem(arms=[GRADES], horizon=1), "greedy", truth=[[0.5, 0.5]])
+
+
+def test_controls_leave_the_value_where_it_is_and_narrow_its_error() -> None:
+    problem = Problem(arms=[GRADES, OTHER], horizon=6)
+    exact = evaluate(problem, "greedy").value
+    found = simulate(problem, "greedy", draws=3000, per_draw=2).results[0]
+    plain = found.estimates.by_method["plain"]
+    fitted = found.estimates.by_method["regression"]
+    assert fitted.value == pytest.approx(exact, abs=4 * fitted.value_se)
+    assert fitted.value_se < 0.7 * plain.value_se
+    assert np.isfinite(fitted.value_se)
