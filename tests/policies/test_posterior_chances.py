@@ -94,3 +94,19 @@ def test_an_arm_that_is_left_out_is_not_compared() -> None:
 def test_priors_that_are_too_small_are_refused_in_a_line() -> None:
     with pytest.raises(ValueError, match=r"must be at least 0\.25"):
         PosteriorChances(problem_of([(0.1, 1.0), (1.0, 1.0)], 10))
+
+
+def test_what_was_asked_before_is_the_same_when_it_is_asked_again() -> None:
+    problem = problem_of(PRIORS[1], 40)
+    chances, (pulls, good) = PosteriorChances(problem), states(8, 40, 3)
+    allowed = np.ones(pulls.shape, np.bool_)
+    first = chances.best(pulls, good, allowed)
+    # some again in another order, one with an arm left out, one state that is new
+    order = np.array([5, 3, 3, 0, 11])
+    allowed[11, 2] = False
+    n, g, left = pulls[order], good[order].copy(), allowed[order]
+    g[1, 0] = n[1, 0] - g[1, 0]
+    again = chances.best(n, g, left)
+    assert again[[0, 2, 3]] == pytest.approx(first[[5, 3, 0]], abs=0)
+    assert again == pytest.approx(PosteriorChances(problem).best(n, g, left), abs=1e-12)
+    assert again[4, 2] == 0.0

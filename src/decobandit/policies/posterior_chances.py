@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from ..problem import Problem
 from ..support import Floats, pool, worker_count
+from .answers import Answers
 from .kernels.posteriors import (
     Grid,
     Rows,
@@ -63,6 +64,8 @@ class PosteriorChances:
         self.margin = margin
         self._lock = Lock()
         self._clear()
+        none = np.zeros((0, self.alpha.size), np.int64)
+        self._last_best = Answers(none, np.zeros(none.shape))
         self.total = problem.horizon * problem.pulls_per_stage
         least = min(self.alpha.min(), self.beta.min())
         if least < LEAST_PRIOR:
@@ -77,7 +80,15 @@ class PosteriorChances:
         def chances(rows: Rows, place: Ints, found: Floats) -> None:
             best(self.grid, rows, place, found)
 
-        return self._by_chunk(chances, pulls, good, allowed, pulls.shape)
+        every = np.ones(pulls.shape, np.bool_) if allowed is None else allowed
+        codes = np.where(every, self._codes_of(pulls, good), -1)
+        found = np.zeros(pulls.shape)
+        new = self._last_best.recall(codes, found)
+        some = pulls[new], good[new], every[new]
+        found[new] = self._by_chunk(chances, *some, (len(some[0]), pulls.shape[1]))
+        if len(codes) <= CHUNK:
+            self._last_best = Answers(codes, found.copy())
+        return found
 
     def better(
         self, pulls: Counts, good: Counts, control: int, allowed: Flags | None = None
@@ -126,9 +137,7 @@ class PosteriorChances:
 
     def _places(self, pulls: Counts, good: Counts) -> Ints:
         """Rows of all arms in all states, (states, arms); those that are new are filled."""
-        n = pulls.astype(np.int64)
-        # equal arms have equal rows; a code is a state of a prior
-        codes = (n * (n + 1) // 2 + good) * len(self.priors) + self.prior_of_arm
+        codes = self._codes_of(pulls, good)
         place = self._found(codes)
         if np.any(place < 0):
             if self._used > MOST_NODES:  # begin anew
@@ -137,6 +146,11 @@ class PosteriorChances:
             self._add(np.unique(codes[place < 0]))
             place = self._found(codes)
         return place
+
+    def _codes_of(self, pulls: Counts, good: Counts) -> Ints:
+        """A code is a state of a prior: equal arms have equal rows."""
+        n = pulls.astype(np.int64)
+        return (n * (n + 1) // 2 + good) * len(self.priors) + self.prior_of_arm
 
     def _found(self, codes: Ints) -> Ints:
         """The row of each code; -1 where there is none."""
