@@ -47,7 +47,7 @@ seed = 7
 name = "nothing works"
 truth = [0.3, 0.3, 0.3]
 [[design.scenarios]]
-name = "one works / well"
+name = "one works | well"
 truth = [0.3, 0.7, 0.3]
 """
 STUDY = """
@@ -128,7 +128,7 @@ def test_what_the_study_says_comes_before_what_its_files_say(file: Path) -> None
     }
     assert rules == {("trial", 2, 0.0), ("floor", 2, 0.2)}
     assert {(cell.draws, cell.per_draw) for cell in cells} == {(30, 1)}
-    assert cells[2].scenario == CellScenario("one works / well", (0.3, 0.7, 0.3), 1)
+    assert cells[2].scenario == CellScenario("one works | well", (0.3, 0.7, 0.3), 1)
 
 
 def test_cells_come_back_from_their_files_and_from_workers(made: Path) -> None:
@@ -150,13 +150,14 @@ def test_tables_have_the_characteristics_and_read_back_exactly(made: Path, tmp_p
     assert head == "| good outcomes | `thompson` | `equal` | `greedy` |"
     assert len(lines) == 5
     thompson = table[0]
+    assert lines[1].startswith("| trial: one works \\| well | ")
     assert f"| trial: nothing works | {thompson.value:.3f} ± {thompson.value_se:.3f}" in lines[0]
 
 
 def test_show_prints_a_table_for_every_scenario(made: Path, tmp_path: Path) -> None:
     shown = deco("study", "show", made / "study", "--out", tmp_path / "good.png")
     assert (shown.code, (tmp_path / "good.png").read_bytes()[:4]) == (0, b"\x89PNG")
-    assert "floor: one works / well: 0.3, 0.7, 0.3" in shown.out
+    assert "floor: one works | well: 0.3, 0.7, 0.3" in shown.out
     for row in designed(made / "study"):
         assert f"{row.reject:.4f}" in shown.out
     assert "9 cells, 0 missing" in shown.out

@@ -175,5 +175,6 @@ def save_markdown(rows: Sequence[Row], path: Path) -> None:
     for line in grid.lines:
         found = [grid.found.get((line, policy)) for policy in grid.policies]
         shown = [f"{each.value:.3f} ± {each.error:.3f}" if each else "" for each in found]
-        lines.append(f"| {line} | " + " | ".join(shown) + " |")
+        name = line.replace("|", "\\|")  # scenarios have any name
+        lines.append(f"| {name} | " + " | ".join(shown) + " |")
     write_whole(path, ("\n".join(lines) + "\n").encode())
