@@ -7,8 +7,10 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def trial_of_examples(request: pytest.FixtureRequest) -> Iterator[None]:
-    """`trial` in the examples of `decobandit.trials`: one that was just created."""
+def trial_of_examples(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """A folder for the files of an example, and `trial`: one that was just created there."""
     example = isinstance(request.node, pytest.DoctestItem)
     if not example and "doctest_namespace" not in request.fixturenames:
         yield
@@ -19,6 +21,7 @@ def trial_of_examples(request: pytest.FixtureRequest) -> Iterator[None]:
 
     problem = Problem.uniform(arms=2, horizon=5)
     folder = request.getfixturevalue("tmp_path")
+    monkeypatch.chdir(folder)
     trial = create_trial(problem, name="pilot", db=folder / "trials.db", seed=1)
     with trial.store:
         namespace["trial"] = trial

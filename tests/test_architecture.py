@@ -22,7 +22,7 @@ LAYERS = [
     {"prices"},
     {"policies"},
     {"evaluation", "simulation"},
-    {"bounds", "tuning"},
+    {"bounds"},
     {"designs"},
     {"figures", "studies"},
     {"paper", "trials"},

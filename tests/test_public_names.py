@@ -118,7 +118,7 @@ def test_the_workbench_still_works_with_a_warning() -> None:
     ) as caught:
         found = decobandit.Workbench
     assert caught[0].filename == __file__
-    assert found is importlib.import_module("decobandit.tuning").Workbench
+    assert found is importlib.import_module("decobandit.policies").Workbench
 
 
 def modules_after(statement: str) -> set[str]:

@@ -42,12 +42,14 @@ if TYPE_CHECKING:
     from .joint import count_states as count_states
     from .joint import optimum as optimum
     from .policies import CalibratedPolicy as CalibratedPolicy
+    from .policies import ChosenPath as ChosenPath
     from .policies import DecoPolicy as DecoPolicy
     from .policies import IndexPolicy as IndexPolicy
     from .policies import OptimalPolicy as OptimalPolicy
     from .policies import Policy as Policy
     from .policies import Recommendation as Recommendation
     from .policies import RollingDecoPolicy as RollingDecoPolicy
+    from .policies import choose_path as choose_path
     from .policies import fh_gittins as fh_gittins
     from .policies import load_policy as load_policy
     from .policies import make_policy as make_policy
@@ -89,12 +91,10 @@ if TYPE_CHECKING:
     from .support import Progress as Progress
     from .support import Tabular as Tabular
     from .support import show_progress as show_progress
-    from .tuning import ChosenPath as ChosenPath
-    from .tuning import choose_path as choose_path
 
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     __file__,
     deprecated={"Path": "Episode", "Workbench": "make_policy"},
-    former={"Workbench": ".tuning"},
+    former={"Workbench": ".policies"},
 )

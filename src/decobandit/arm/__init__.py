@@ -1,6 +1,12 @@
 """One arm alone at given prices: values, index, calibrated index, Gittins tables.
 
 Imports `problem` and what is below it.
+
+Single pulls: `relaxation.py`. Batches: states `batch_states.py`, values `batch_relaxation.py`; on a
+grid of states `batch_sizes.py` (when), `batch_grids.py` (which, and why bounds hold). Other kinds
+of outcomes: states in rows `kinds/rows.py`, made by `kinds/makers.py`, one pull
+of normal arms `kernels/laws.py`. Calibrated indices:
+`calibration.py`, with ticks `tick_calibration.py`, against the paths of `price_paths.py`.
 """
 
 from typing import TYPE_CHECKING

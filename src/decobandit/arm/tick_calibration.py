@@ -12,9 +12,9 @@ from ..problem import Problem
 from ..support import Cache, Floats, pool, worker_count
 from .calibration import ACCURACY, CHUNKS, Calibration, Key
 from .kernels.calibrated_root import NOISE, advantage
-from .kernels.calibrated_sweep import follow, stage_start
+from .kernels.calibrated_sweep import crossing, follow, stage_start
 from .kernels.gittins import flat_index
-from .kernels.tick_index import crossing, tick_index, tick_table
+from .kernels.tick_index import tick_index, tick_table
 from .price_paths import PricePath, reward_scale
 
 MOST_STAGES = 400  # of tables of arms for which all states have to be looked at

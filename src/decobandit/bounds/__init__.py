@@ -1,6 +1,10 @@
 """Upper bounds on every policy; the gap of a policy, by stage; one episode with indices and prices.
 
 Imports `evaluation`, `simulation` and what is below them.
+
+The least bound and its errors: `best_bounds.py`; the information bound and its scenarios:
+`information_bounds.py`; the joint bound: `joint_bounds.py`; policies compared with a bound:
+`comparisons.py`.
 """
 
 from typing import TYPE_CHECKING

@@ -117,8 +117,6 @@ def information_bound(
         What is bounded.
     solution : DualSolution, optional
         Whose prices the penalties are taken at; the dual is solved here by default, to `tol`.
-    tol : float
-        Relative gap of the prices, where the dual is solved here.
     draws : int
         Scenarios.
     rng : int or numpy.random.Generator, optional
@@ -127,10 +125,8 @@ def information_bound(
         Of the penalty, 0 to 1; chosen here by default.
     pops : int
         Nodes after which the search of a scenario is stopped, for a bound that is valid but larger.
-    workers : int, optional
-        Threads that share the work; all processors by default.
-    progress : callable, optional
-        Told how far the computation is.
+    tol, workers, progress
+        As in `solve`.
 
     Returns
     -------

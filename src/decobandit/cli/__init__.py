@@ -1,4 +1,8 @@
-"""The `deco` program. Commands parse, call one function, print; they import late to start fast."""
+"""The `deco` program. Commands parse, call one function, print; they import late to start fast.
+
+Options of every problem `problem_options.py`, of every policy `policy_options.py`, others
+`options.py`; tables `tables.py`.
+"""
 
 import sys
 

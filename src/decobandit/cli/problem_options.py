@@ -31,14 +31,14 @@ Arms = Annotated[
 Horizon = Annotated[
     int | None, typer.Option("--horizon", metavar="T", help="Number of stages, with --arms.")
 ]
-PriorGood = Annotated[
-    float | None,
-    typer.Option(show_default="1", help="Prior weight of good outcomes, with --arms."),
-]
-PriorBad = Annotated[
-    float | None,
-    typer.Option(show_default="1", help="Prior weight of bad outcomes, with --arms."),
-]
+
+
+def _of_every_arm(default: str | None, what: str) -> Any:
+    return typer.Option(show_default=default or False, help=f"{what}, with --arms.")
+
+
+PriorGood = Annotated[float | None, _of_every_arm("1", "Prior weight of good outcomes")]
+PriorBad = Annotated[float | None, _of_every_arm("1", "Prior weight of bad outcomes")]
 Batch = Annotated[
     int | None,
     typer.Option("--batch", metavar="M", help="Pulls of each stage, shared freely among arms."),
@@ -48,17 +48,10 @@ Unit = Annotated[
     typer.Option("--unit", metavar="U", help="Pulls that go to one arm together, with --batch."),
 ]
 Deploy = Annotated[
-    float | None,
-    typer.Option(help="Worth of the deployment at the end, in good outcomes, with --arms."),
+    float | None, _of_every_arm(None, "Worth of the deployment at the end, in good outcomes")
 ]
-RewardGood = Annotated[
-    float | None,
-    typer.Option(show_default="1", help="Reward of a good outcome, with --arms."),
-]
-RewardBad = Annotated[
-    float | None,
-    typer.Option(show_default="0", help="Reward of a bad outcome, with --arms."),
-]
+RewardGood = Annotated[float | None, _of_every_arm("1", "Reward of a good outcome")]
+RewardBad = Annotated[float | None, _of_every_arm("0", "Reward of a bad outcome")]
 _OPTION_OF_FIELD: dict[Place, str] = {
     ("arms",): "--arms",
     ("horizon",): "--horizon",

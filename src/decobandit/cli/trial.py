@@ -52,6 +52,11 @@ Outcome = Annotated[
 ]
 
 
+def _limit(least: int, text: str) -> Any:
+    default = f"half the slots, at least {least}"
+    return typer.Option(metavar="N", show_default=default, help=text)
+
+
 @trial.command()
 @takes_policies(DEFAULT_POLICY, several=False, saved="prices")
 def new(
@@ -62,20 +67,10 @@ def new(
         typer.Option(min=0, show_default="drawn, and kept", help="For policies that draw."),
     ] = None,
     max_open: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            show_default="half the slots, at least 50",
-            help="Allocations that may be pending at the same time.",
-        ),
+        int | None, _limit(50, "Allocations that may be pending at the same time.")
     ] = None,
     max_cancelled: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            show_default="half the slots, at least 20",
-            help="Allocations that may be cancelled in all.",
-        ),
+        int | None, _limit(20, "Allocations that may be cancelled in all.")
     ] = None,
     bound: Annotated[
         bool | None,

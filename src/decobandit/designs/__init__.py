@@ -1,6 +1,10 @@
 """What to expect of a design before it starts: forecasts, operating characteristics.
 
 Imports `bounds` and what is below it.
+
+`designing.py` follows a design exactly (`following.py`) or simulates it (`playing.py`);
+`characteristics.py` computes from the ends of trials, `final_tests.py` tests, `calibrating.py` sets
+thresholds. For a report: `reporting.py`, other priors `prior_variants.py`.
 """
 
 from typing import TYPE_CHECKING

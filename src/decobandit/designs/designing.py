@@ -52,15 +52,11 @@ def load_design(path: str | Path) -> tuple[Problem, Design]:
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
     >>> from decobandit import load_design
     >>> lines = ["horizon = 20", "[[arms]]", 'name = "a"', "count = 2", "[design]", "burn_in = 2"]
-    >>> with TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "two.toml"
-    ...     with path.open("w") as file:
-    ...         written = file.write("\\n".join(lines))
-    ...     load_design(path)[1].burn_in
+    >>> with open("two.toml", "w") as file:
+    ...     print(*lines, sep="\\n", file=file)
+    >>> load_design("two.toml")[1].burn_in
     2
     """
     problem, design = designed_from_dict(read_tree(path), source=str(path))

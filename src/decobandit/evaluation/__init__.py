@@ -1,5 +1,8 @@
 """The exact value of a policy.
 
+States are enumerated in `forward.py`, of two arms in `two_arms.py`, in batches in
+`batch_forward.py`.
+
 Imports `policies` and what is below it.
 """
 

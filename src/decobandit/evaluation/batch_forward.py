@@ -18,10 +18,10 @@ from math import prod
 import numpy as np
 
 from ..joint import Batches, Shape
-from ..policies import Policy
+from ..policies import Policy, TooManyStates
 from ..problem import State, Truth, share_of_best
 from ..support import Floats, Ints, Progress, Report
-from .forward import TooManyStates, Total
+from .forward import Total
 
 Moments = Floats  # (columns, axes of the arms): probability; at a truth, first and second moment
 

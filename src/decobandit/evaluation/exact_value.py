@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..policies import DEFAULT_POLICY, Policy, in_order, make_policy
+from ..policies import DEFAULT_POLICY, Policy, TooManyStates, in_order, make_policy
 from ..prices import DualSolution
 from ..problem import (
     DEFAULT_TIES,
@@ -41,7 +41,7 @@ from ..support import (
     obeys_workers,
 )
 from .batch_forward import evaluate_batches
-from .forward import Forward, Occupied, TooManyStates, Total, Watch
+from .forward import Forward, Occupied, Total, Watch
 from .kind_forward import KindForward, KindWatch, refuse_infinite
 from .two_arms import follow_two_arms, serves_two_arms
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..policies import Distribution, Policy
+from ..policies import Distribution, Policy, TooManyStates
 from ..problem import TIE_SIGNS, Problem, State, TieRule, Truth, share_of_best, tie_tolerance
 from ..problem.kernels.layout import slab_size
 from ..support import Progress, Report, available_bytes
@@ -23,15 +23,6 @@ from .kernels.state_table import Codes, Level, empty_level
 Floats = npt.NDArray[np.float64]
 MEMORY_SHARE = 0.25  # of the available memory, for the states of two stages
 CHUNK = 2_000  # states between two reports
-
-
-class TooManyStates(ValueError):
-    """The policy reaches more states than allowed.
-
-    See Also
-    --------
-    evaluate : its `limit_states` says how many.
-    """
 
 
 # level, first state, one after the last, places, stage, level after, states in it, limit, pulls

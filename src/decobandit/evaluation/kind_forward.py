@@ -16,7 +16,7 @@ from itertools import permutations, product
 import numpy as np
 
 from ..joint import joint_kind_states
-from ..policies import Policy
+from ..policies import Policy, TooManyStates
 from ..policies.kinds.base import KindPolicy
 from ..problem import (
     Group,
@@ -28,7 +28,7 @@ from ..problem import (
     tie_tolerance,
 )
 from ..support import Floats, Ints, Progress, Report
-from .forward import TooManyStates, Total
+from .forward import Total
 
 LIMIT_KIND_STATES = 200_000
 Joint = tuple[Stats, ...]  # of every arm

@@ -19,10 +19,10 @@ from ..arm import PricePath
 from ..evaluation import evaluate
 from ..joint import TooLarge, count_states, optimum
 from ..policies import Context, make_policies
+from ..policies.tuning.path_search import MOST_STATES
 from ..problem import Problem
 from ..simulation import simulate
 from ..studies import csv_text
-from ..tuning import MOST_STATES
 from .kept_files import kept
 from .published import PublishedRow, table1
 

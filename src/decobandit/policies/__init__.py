@@ -1,5 +1,9 @@
 """Policies, which choose the next arm: the protocol, one file per policy, the catalogue of names.
 
+In `batches/` they share the pulls of a stage among arms, in `kinds/` they are for other outcomes
+than good or bad, in `tuning/` the price path of `deco-calibrated` is chosen. Names are looked up in
+`catalogue.py`; pulls of many states at once: `allotting.py`.
+
 Imports `prices`, `joint` and what is below them.
 """
 
@@ -10,8 +14,8 @@ from ..support.lazy import lazy_names
 if TYPE_CHECKING:
     from .arm_indices import NamedIndex as NamedIndex
     from .arm_indices import indices_of_arm as indices_of_arm
+    from .asked_states import next_stage as next_stage
     from .base import Policy as Policy
-    from .base import next_stage as next_stage
     from .bayes_ucb import BayesUcbPolicy as BayesUcbPolicy
     from .calibrated import CalibratedPolicy as CalibratedPolicy
     from .calibrated import FhGittinsPolicy as FhGittinsPolicy
@@ -57,12 +61,16 @@ if TYPE_CHECKING:
     from .records import Cost as Cost
     from .records import Distribution as Distribution
     from .records import Weighed as Weighed
+    from .refusals import TooManyStates as TooManyStates
     from .rolling import RollingDecoPolicy as RollingDecoPolicy
     from .ruled import REASONS as REASONS
     from .ruled import RuledPolicy as RuledPolicy
     from .ruled import Verdict as Verdict
     from .table import TablePolicy as TablePolicy
     from .thompson import ThompsonPolicy as ThompsonPolicy
+    from .tuning.path_search import ChosenPath as ChosenPath
+    from .tuning.path_search import choose_path as choose_path
+    from .tuning.workbench import Workbench as Workbench
     from .ucb1 import Ucb1Policy as Ucb1Policy
     from .ucb_tuned import UcbTunedPolicy as UcbTunedPolicy
     from .v_ids import VarianceIdsPolicy as VarianceIdsPolicy

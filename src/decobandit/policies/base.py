@@ -12,7 +12,7 @@ where a policy has it:
     allot_many      pulls of every arm in many states at once: designs, simulated batches
 
 Problems with `repeat` ask for pulls of every arm instead of arms (`allot`); a policy serves them
-by `in_batches`.
+by `in_batches`, or names the one that does (`batch_place`).
 
 `make` creates the policy for a problem when it is given by name. To add a policy:
 docs/adding-a-policy.md.
@@ -28,8 +28,9 @@ import numpy as np
 
 from ..problem import DEFAULT_TIES, Problem, State, Stats, TieRule, tie_tolerance
 from ..problem.kernels.layout import slab_size
-from ..support import Floats, Ints, shown, warn_deprecated
+from ..support import Floats, Ints, found_at, warn_deprecated
 from .allotting import Counts, ask_each, from_table, largest_arms, once_each
+from .asked_states import checked_state, next_stage
 from .chances import Asked, chances_by_asking, chances_by_table, restricted
 from .context import Context
 from .names import batch_policies, kind_policies
@@ -67,6 +68,9 @@ class Policy(ABC):
         Whether it compares the index with the prices that it was made from.
     serves_batches : bool
         Whether it can be made for problems with `repeat` itself.
+    batch_place, kind_place : str
+        `package.module:Class` of the policy that stands for it under its name, in problems with
+        `repeat` and for other outcomes than good or bad; empty where there is none.
 
     Examples
     --------
@@ -93,6 +97,8 @@ class Policy(ABC):
     splits_index: bool = False
     at_fixed_prices: bool = False
     serves_batches: bool = False
+    batch_place: str = ""
+    kind_place: str = ""
 
     # -- what a policy must have --------------------------------------------------------------
 
@@ -129,7 +135,7 @@ class Policy(ABC):
             warn_deprecated("choose(stage, state, rng)", "choose(state, rng=...)")
             stage, state, *rest = where
             return self.select(stage, state, rest[0] if rest else rng)
-        state = _checked_state(where[0] if len(where) == 1 else None, self.problem)
+        state = checked_state(where[0] if len(where) == 1 else None, self.problem)
         return self.select(next_stage(self.problem, state), state, rng)
 
     # -- pulls of every arm -------------------------------------------------------------------
@@ -159,7 +165,7 @@ class Policy(ABC):
         >>> make_policy(problem, "greedy").allocate(State.parse("2/5,4/5"))
         (0, 10)
         """
-        _checked_state(state, self.problem)
+        checked_state(state, self.problem)
         return self.allot(next_stage(self.problem, state), state, rng)
 
     def allot(
@@ -222,18 +228,22 @@ class Policy(ABC):
         """The policy for a problem with `repeat`, or what stands for it there under its name."""
         if cls.serves_batches:
             return cls.make(context)
-        raise ValueError(
-            f"policy {cls.name!r} chooses arms for single pulls, and does not share a batch among "
-            f"them; use {batch_policies()}"
-        )
+        refusal = "chooses arms for single pulls, and does not share a batch among them"
+        return cls._stand_in(cls.batch_place, context, f"{refusal}; use {batch_policies()}")
 
     @classmethod
     def for_kinds(cls, context: Context) -> Policy:
         """The policy for arms whose outcomes are not all good or bad, under its name."""
-        raise ValueError(
-            f"policy {cls.name!r} is for good and bad outcomes; for other kinds of outcomes use "
-            f"{kind_policies()}"
-        )
+        refusal = "is for good and bad outcomes; for other kinds of outcomes use"
+        return cls._stand_in(cls.kind_place, context, f"{refusal} {kind_policies()}")
+
+    @classmethod
+    def _stand_in(cls, place: str, context: Context, refusal: str) -> Policy:
+        """The policy at `place`, which has this one's name; a ValueError where there is none."""
+        if not place:
+            raise ValueError(f"policy {cls.name!r} {refusal}")
+        other: type[Policy] = found_at(place)
+        return other.make(context)
 
     @classmethod
     def successor(cls, context: Context, planned: int) -> Policy:
@@ -359,35 +369,3 @@ class Policy(ABC):
         outcomes and asks.
         """
         return None
-
-
-# -- checks -------------------------------------------------------------------------------------
-
-
-def _checked_state(state: object, problem: Problem) -> State:
-    """The state; an error where it is something else, or cannot be one of the problem."""
-    if not isinstance(state, State):
-        raise TypeError(f"state: {shown(state)} is not a decobandit.State; State.parse reads text")
-    state.check(problem)
-    return state
-
-
-def next_stage(problem: Problem, state: State) -> int:
-    """The stage that a state is before; a ValueError where nothing is left to pull."""
-    stage = state.stage(problem.pulls_per_stage)
-    if stage >= problem.stages:
-        raise ValueError(f"all {problem.horizon} stages have been played; nothing is left to pull")
-    return stage
-
-
-def check_turn(problem: Problem, stage: int, state: State) -> None:
-    """A ValueError unless a policy can be asked for the arms of this stage in this state."""
-    if not 0 <= stage < problem.stages:
-        raise ValueError(f"stage: {stage} is not allowed; must be 0..{problem.stages - 1}")
-    if len(state.pulls) != problem.number_of_arms:
-        raise ValueError(
-            f"state: {len(state.pulls)} arms; the problem has {problem.number_of_arms}"
-        )
-    most = stage * (problem.pulls_per_stage if problem.repeat else 1)
-    if max(state.pulls) > most:
-        raise ValueError(f"state: {max(state.pulls)} pulls of one arm by stage {stage}")

@@ -17,8 +17,6 @@ import math
 import numpy as np
 
 from ..problem import DEFAULT_TIES, Problem, TieRule
-from .base import Policy
-from .context import Context
 from .curve import Solve
 from .kernels.beta import upper_quantiles
 from .table import Floats, PosteriorPolicy
@@ -30,12 +28,7 @@ class BayesUcbPolicy(PosteriorPolicy):
     """Pulls the largest upper quantile."""
 
     name = "bayes-ucb"
-
-    @classmethod
-    def for_kinds(cls, context: Context) -> Policy:
-        from .kinds.rules import KindQuantilePolicy
-
-        return KindQuantilePolicy.make(context)
+    kind_place = "decobandit.policies.kinds.rules:KindQuantilePolicy"
 
     def __init__(self, problem: Problem, *, c: float = 0.0, ties: TieRule = DEFAULT_TIES) -> None:
         if not 0.0 <= c < math.inf:

@@ -2,7 +2,7 @@
 
 `FhGittinsPolicy` calibrates against a flat price: the finite-horizon Gittins index (Kaufmann 2018;
 Nino-Mora 2011). `CalibratedPolicy` calibrates against any price path of the family in
-`arm.PricePath`, which contains the flat one; `tuning` chooses one.
+`arm.PricePath`, which contains the flat one; `tuning/` chooses one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 from ..arm import PricePath, calibrated
 from ..problem import DEFAULT_TIES, Problem, State, TieRule
 from ..support import Floats
-from .base import Policy
 from .context import Context
 from .index_policy import IndexPolicy
 from .records import ArmIndex
@@ -98,12 +97,7 @@ class FhGittinsPolicy(CalibratedPolicy):
     """The finite-horizon Gittins index; with rewards that change over the stages, its extension."""
 
     name = "fh-gittins"
-
-    @classmethod
-    def for_kinds(cls, context: Context) -> Policy:
-        from .kinds.rules import KindGittinsPolicy
-
-        return KindGittinsPolicy.make(context)
+    kind_place = "decobandit.policies.kinds.rules:KindGittinsPolicy"
 
 
 def fh_gittins(problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> CalibratedPolicy:

@@ -49,14 +49,10 @@ class DecoPolicy(FixedPricePolicy, IndexPolicy):
     """
 
     name = "deco"
+    kind_place = "decobandit.policies.kinds.rules:KindDecoPolicy"
+    batch_place = "decobandit.policies.batches.deco:BatchDecoPolicy"
     splits_index = True
     relaxation: Relaxation
-
-    @classmethod
-    def for_kinds(cls, context: Context) -> Policy:
-        from .kinds.rules import KindDecoPolicy
-
-        return KindDecoPolicy.make(context)
 
     def __init__(
         self,
@@ -70,13 +66,6 @@ class DecoPolicy(FixedPricePolicy, IndexPolicy):
         self.relaxation = Relaxation(problem, prices)
         self._source = self.relaxation if cones is None else cones
         self._groups = problem.group_of_arm
-
-    @classmethod
-    def in_batches(cls, context: Context) -> Policy:
-        """Units by a knapsack: `batches/deco.py`."""
-        from .batches.deco import BatchDecoPolicy
-
-        return BatchDecoPolicy.make(context)
 
     @classmethod
     def successor(cls, context: Context, planned: int) -> Policy:

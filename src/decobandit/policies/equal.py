@@ -9,8 +9,6 @@ any problem.
 from __future__ import annotations
 
 from ..problem import Group
-from .base import Policy
-from .context import Context
 from .table import Floats, TablePolicy
 
 
@@ -18,12 +16,7 @@ class EqualPolicy(TablePolicy):
     """Round robin."""
 
     name = "equal"
-
-    @classmethod
-    def for_kinds(cls, context: Context) -> Policy:
-        from .kinds.rules import KindEqualPolicy
-
-        return KindEqualPolicy.make(context)
+    kind_place = "decobandit.policies.kinds.rules:KindEqualPolicy"
 
     def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats:
         # in units of the rewards, as ties are: one pull more must not count as a tie

@@ -9,8 +9,6 @@ problem.
 from __future__ import annotations
 
 from ..problem import Group
-from .base import Policy
-from .context import Context
 from .table import Floats, TablePolicy, expected_reward
 
 
@@ -18,12 +16,7 @@ class GreedyPolicy(TablePolicy):
     """Pulls the largest posterior mean reward."""
 
     name = "greedy"
-
-    @classmethod
-    def for_kinds(cls, context: Context) -> Policy:
-        from .kinds.rules import KindGreedyPolicy
-
-        return KindGreedyPolicy.make(context)
+    kind_place = "decobandit.policies.kinds.rules:KindGreedyPolicy"
 
     def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats:
         return expected_reward(group, stage, n, g)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..problem import Problem, State
-from .base import check_turn
+from .asked_states import check_turn
 from .kernels.episodes import Episodes
 from .kernels.information import decide, fill_row, make_grid, make_rows, make_scratch, play
 from .randomised import RandomisedPolicy

@@ -21,7 +21,8 @@ from ..problem import (
     tied_arms,
 )
 from ..support import Floats
-from .base import Policy, check_turn
+from .asked_states import check_turn
+from .base import Policy
 from .context import Context
 from .records import Allotments, Ways, Weighed
 

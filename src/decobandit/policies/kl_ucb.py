@@ -16,8 +16,6 @@ import math
 import numpy as np
 
 from ..problem import DEFAULT_TIES, Group, Problem, TieRule
-from .base import Policy
-from .context import Context
 from .curve import Curve, solved
 from .kernels.kl_bound import kl_upper_bounds
 from .table import BoundPolicy, Floats
@@ -27,12 +25,7 @@ class KlUcbPolicy(BoundPolicy):
     """Pulls the largest Kullback-Leibler bound."""
 
     name = "kl-ucb"
-
-    @classmethod
-    def for_kinds(cls, context: Context) -> Policy:
-        from .kinds.bounds import KindKlUcbPolicy
-
-        return KindKlUcbPolicy.make(context)
+    kind_place = "decobandit.policies.kinds.bounds:KindKlUcbPolicy"
 
     def __init__(self, problem: Problem, *, c: float = 0.0, ties: TieRule = DEFAULT_TIES) -> None:
         super().__init__(problem, ties=ties)

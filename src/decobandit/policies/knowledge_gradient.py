@@ -15,8 +15,6 @@ from __future__ import annotations
 import numpy as np
 
 from ..problem import DEFAULT_TIES, TIE_SIGNS, Problem, State, TieRule
-from .base import Policy
-from .context import Context
 from .index_policy import IndexPolicy
 from .kernels.episodes import Episodes
 from .kernels.knowledge_gradient import fill_indices, play
@@ -29,13 +27,9 @@ class KnowledgeGradientPolicy(IndexPolicy):
     """Pulls the arm of the largest reward and knowledge gradient together."""
 
     name = "knowledge-gradient"
+    kind_place = "decobandit.policies.kinds.rules:KindGradientPolicy"
+    batch_place = "decobandit.policies.batches.knowledge_gradient:BatchKnowledgeGradientPolicy"
     cost = "decision"
-
-    @classmethod
-    def for_kinds(cls, context: Context) -> Policy:
-        from .kinds.rules import KindGradientPolicy
-
-        return KindGradientPolicy.make(context)
 
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
         refuse_several_pulls(problem, self.name)
@@ -43,12 +37,6 @@ class KnowledgeGradientPolicy(IndexPolicy):
         super().__init__(problem, ties=ties)
         self.arms = ArmArrays(problem)
         self.deploy = 0.0 if problem.terminal is None else problem.terminal.deploy
-
-    @classmethod
-    def in_batches(cls, context: Context) -> Policy:
-        from .batches.knowledge_gradient import BatchKnowledgeGradientPolicy
-
-        return BatchKnowledgeGradientPolicy.make(context)
 
     def indices(self, stage: int, state: State) -> Floats:
         if stage >= self.problem.horizon:

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from .base import Policy
-from .context import Context
 from .table import BoundPolicy, Floats
 
 
@@ -20,12 +18,7 @@ class MossPolicy(BoundPolicy):
     """Pulls the largest minimax-optimal bound."""
 
     name = "moss"
-
-    @classmethod
-    def for_kinds(cls, context: Context) -> Policy:
-        from .kinds.bounds import KindMossPolicy
-
-        return KindMossPolicy.make(context)
+    kind_place = "decobandit.policies.kinds.bounds:KindMossPolicy"
 
     def upper_bound(self, stage: int, n: Floats, g: Floats) -> Floats:
         problem = self.problem

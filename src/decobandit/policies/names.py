@@ -26,6 +26,7 @@ class Entry:
 _HERE = "decobandit.policies"
 _BATCHES = "decobandit.policies.batches"
 _only_batches = partial(Entry, batches=True, single=False)
+_everywhere = partial(Entry, general=True, batches=True, kinds=True)
 POLICIES: dict[str, Entry] = {
     "deco": Entry(
         f"{_HERE}.deco:DecoPolicy",
@@ -34,7 +35,7 @@ POLICIES: dict[str, Entry] = {
         kinds=True,
     ),
     "deco-calibrated": Entry(
-        "decobandit.tuning.tuned:TunedPolicy",
+        f"{_HERE}.tuning.tuned:TunedPolicy",
         "index calibrated against a price path that is tuned",
         batches=True,
         kinds=True,
@@ -47,13 +48,7 @@ POLICIES: dict[str, Entry] = {
         f"{_HERE}.calibrated:FhGittinsPolicy", "finite-horizon Gittins index", kinds=True
     ),
     "optimal": Entry(f"{_HERE}.optimal:OptimalPolicy", "exact dynamic programming; small problems"),
-    "greedy": Entry(
-        f"{_HERE}.greedy:GreedyPolicy",
-        "largest expected reward",
-        general=True,
-        batches=True,
-        kinds=True,
-    ),
+    "greedy": _everywhere(f"{_HERE}.greedy:GreedyPolicy", "largest expected reward"),
     "equal": Entry(f"{_HERE}.equal:EqualPolicy", "equal allocation", batches=True, kinds=True),
     "explore-then-commit": Entry(
         f"{_HERE}.explore_then_commit:ExploreThenCommitPolicy",
@@ -79,21 +74,9 @@ POLICIES: dict[str, Entry] = {
         batches=True,
         kinds=True,
     ),
-    "bayes-ucb": Entry(
-        f"{_HERE}.bayes_ucb:BayesUcbPolicy",
-        "posterior quantile",
-        general=True,
-        batches=True,
-        kinds=True,
-    ),
+    "bayes-ucb": _everywhere(f"{_HERE}.bayes_ucb:BayesUcbPolicy", "posterior quantile"),
     "ogi": Entry(f"{_HERE}.ogi:OgiPolicy", "optimistic Gittins index", batches=True),
-    "thompson": Entry(
-        f"{_HERE}.thompson:ThompsonPolicy",
-        "Thompson sampling",
-        general=True,
-        batches=True,
-        kinds=True,
-    ),
+    "thompson": _everywhere(f"{_HERE}.thompson:ThompsonPolicy", "Thompson sampling"),
     "thompson-shares": _only_batches(
         f"{_BATCHES}.chances:ThompsonSharesPolicy", "Thompson sampling in batches, multinomial"
     ),

@@ -22,10 +22,6 @@ def save_policy(policy: DecoPolicy, solution: DualSolution, path: str | Path) ->
     path : str or Path
         The name ends in .json.
 
-    Returns
-    -------
-    None
-
     Raises
     ------
     ValueError
@@ -35,13 +31,10 @@ def save_policy(policy: DecoPolicy, solution: DualSolution, path: str | Path) ->
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
     >>> from decobandit import Problem, State, deco, load_policy, save_policy, solve
     >>> solution = solve(Problem.uniform(arms=3, horizon=10))
-    >>> with TemporaryDirectory() as folder:
-    ...     save_policy(deco(solution, ties="first"), solution, Path(folder) / "policy.json")
-    ...     load_policy(Path(folder) / "policy.json").choose(State.parse("0/1,0/0,0/0"))
+    >>> save_policy(deco(solution, ties="first"), solution, "policy.json")
+    >>> load_policy("policy.json").choose(State.parse("0/1,0/0,0/0"))
     (1,)
     """
     if policy.problem != solution.problem or not np.array_equal(policy.prices, solution.prices):
@@ -64,7 +57,7 @@ def load_policy(path: str | Path) -> DecoPolicy:
     Raises
     ------
     ProblemError
-        If the file cannot be read or is not a policy; with its name and the key.
+        As in `load_solution`.
 
     Examples
     --------

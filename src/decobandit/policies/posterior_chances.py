@@ -17,17 +17,8 @@ import numpy.typing as npt
 from ..problem import Problem
 from ..support import Floats, pool, worker_count
 from .answers import Answers
-from .kernels.posteriors import (
-    Grid,
-    Rows,
-    alike,
-    best,
-    better,
-    fill,
-    fill_moved,
-    moved_windows,
-    windows,
-)
+from .kernels import posteriors
+from .kernels.posteriors import Grid, Rows
 
 Ints = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.integer]
@@ -78,7 +69,7 @@ class PosteriorChances:
         """P(best) of every arm among those allowed, (states, arms); 0 for the others."""
 
         def chances(rows: Rows, place: Ints, found: Floats) -> None:
-            best(self.grid, rows, place, found)
+            posteriors.best(self.grid, rows, place, found)
 
         every = np.ones(pulls.shape, np.bool_) if allowed is None else allowed
         codes = np.where(every, self._codes_of(pulls, good), -1)
@@ -99,7 +90,7 @@ class PosteriorChances:
             allowed[:, control] = True
 
         def chances(rows: Rows, place: Ints, found: Floats) -> None:
-            better(self.grid, rows, place, control, found)
+            posteriors.better(self.grid, rows, place, control, found)
 
         return self._by_chunk(chances, pulls, good, allowed, pulls.shape)
 
@@ -107,7 +98,7 @@ class PosteriorChances:
         """P(all arms allowed differ by less than the margin), (states,)."""
 
         def chances(rows: Rows, place: Ints, found: Floats) -> None:
-            alike(self.grid, rows, place, found)
+            posteriors.alike(self.grid, rows, place, found)
 
         return self._by_chunk(chances, pulls, good, allowed, pulls.shape[:1])
 
@@ -176,8 +167,8 @@ class PosteriorChances:
         a, b = self.priors[prior, 0] + good, self.priors[prior, 1] + (n - good)
         log_beta, begin = betaln(a, b), self._codes.size
         first, last, moved_first, moved_last = np.empty((4, a.size), np.int64)
-        windows(self.grid, a, b, log_beta, first, last)
-        moved_windows(self.grid, first, last, moved_first, moved_last)
+        posteriors.windows(self.grid, a, b, log_beta, first, last)
+        posteriors.moved_windows(self.grid, first, last, moved_first, moved_last)
         own, moved = (last - first) * NODES, (moved_last - moved_first) * NODES
         start = self._used + np.cumsum(own) - own
         moved_start = self._moved_used + np.cumsum(moved) - moved
@@ -191,8 +182,8 @@ class PosteriorChances:
             _room(old.moved, moved_used, self._moved_used),
             _room(old.between, moved_used, self._moved_used),
         )  # fmt: skip
-        fill(self.grid, a, b, log_beta, rows, begin)
-        fill_moved(self.grid, rows, begin, begin + a.size)
+        posteriors.fill(self.grid, a, b, log_beta, rows, begin)
+        posteriors.fill_moved(self.grid, rows, begin, begin + a.size)
         joined = np.append(self._codes, codes)
         order = np.argsort(joined)
         self._codes, self._number = (

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from ..problem import Problem, State, break_tie, tie_tolerance, tied_arms
 from .allotting import Counts
-from .base import Policy, check_turn
+from .asked_states import check_turn
+from .base import Policy
 
 Floats = npt.NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""Errors for problems that a policy does not support; each names policies that do."""
+"""Errors for problems that a policy does not support; most name policies that do."""
 
 from __future__ import annotations
 
@@ -6,6 +6,15 @@ import numpy as np
 
 from ..problem import Problem
 from .names import general_policies
+
+
+class TooManyStates(ValueError):
+    """The policy reaches more states than allowed.
+
+    See Also
+    --------
+    evaluate : its `limit_states` says how many.
+    """
 
 
 def refuse_several_pulls(problem: Problem, policy: str) -> None:

@@ -23,7 +23,8 @@ import numpy.typing as npt
 from ..problem import Rules, State
 from ..support import Floats, Ints
 from .allotting import Counts
-from .base import Policy, check_turn
+from .asked_states import check_turn
+from .base import Policy
 from .chances import Allowed, Asked, drawn_arms, with_floor
 from .posterior_chances import PosteriorChances
 from .records import Distribution

@@ -17,10 +17,9 @@ import numpy as np
 from ..problem import State
 from ..support import Ints
 from .allotting import Counts, largest_arms
-from .base import Policy, check_turn
+from .asked_states import check_turn
 from .best_arm import ByChanceOfBest
 from .best_chances import best_chances
-from .context import Context
 from .draw_bins import Bins, bins
 from .kernels.episodes import Episodes
 from .kernels.thompson import LARGE_COUNTS, SURE_KEY, key, play
@@ -37,18 +36,8 @@ class ThompsonPolicy(ByChanceOfBest, RandomisedPolicy):
     """Pulls the arms of the largest drawn mean rewards."""
 
     name = "thompson"
-
-    @classmethod
-    def for_kinds(cls, context: Context) -> Policy:
-        from .kinds.rules import KindThompsonPolicy
-
-        return KindThompsonPolicy.make(context)
-
-    @classmethod
-    def in_batches(cls, context: Context) -> Policy:
-        from .batches.thompson import BatchThompsonPolicy
-
-        return BatchThompsonPolicy.make(context)
+    kind_place = "decobandit.policies.kinds.rules:KindThompsonPolicy"
+    batch_place = "decobandit.policies.batches.thompson:BatchThompsonPolicy"
 
     def allot_many(
         self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None = None

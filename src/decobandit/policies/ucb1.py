@@ -3,16 +3,13 @@
     g/n + sqrt(2 log t / n)        t pulls so far; arms never pulled first
 
 Auer, Cesa-Bianchi and Fischer, Finite-time analysis of the multiarmed bandit problem, Machine
-Learning 47, 2002, figure 1. With several pulls per stage, t counts stages, in
-batches pulls.
+Learning 47, 2002, figure 1. With several pulls per stage, t counts stages, in batches pulls.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from .base import Policy
-from .context import Context
 from .table import BoundPolicy, Floats
 
 
@@ -20,12 +17,7 @@ class Ucb1Policy(BoundPolicy):
     """Pulls the largest Hoeffding bound."""
 
     name = "ucb1"
-
-    @classmethod
-    def for_kinds(cls, context: Context) -> Policy:
-        from .kinds.bounds import KindUcb1Policy
-
-        return KindUcb1Policy.make(context)
+    kind_place = "decobandit.policies.kinds.bounds:KindUcb1Policy"
 
     def upper_bound(self, stage: int, n: Floats, g: Floats) -> Floats:
         return np.asarray(g / n + np.sqrt(2.0 * self.log_clock(stage) / n), dtype=np.float64)

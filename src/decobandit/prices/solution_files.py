@@ -49,10 +49,6 @@ def save_solution(
     ties : TieRule
         How a policy made from the file breaks ties.
 
-    Returns
-    -------
-    None
-
     Raises
     ------
     ProblemError
@@ -60,13 +56,10 @@ def save_solution(
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
     >>> from decobandit import Problem, load_solution, save_solution, solve
     >>> solution = solve(Problem.uniform(arms=3, horizon=10))
-    >>> with TemporaryDirectory() as folder:
-    ...     save_solution(solution, Path(folder) / "solution.json")
-    ...     load_solution(Path(folder) / "solution.json").upper_bound == solution.upper_bound
+    >>> save_solution(solution, "solution.json")
+    >>> load_solution("solution.json").upper_bound == solution.upper_bound
     True
     """
     if not isinstance(solution, DualSolution):
@@ -99,11 +92,9 @@ def load_solution(path: str | Path) -> DualSolution:
 
     Examples
     --------
-    >>> from tempfile import TemporaryDirectory
     >>> from decobandit import Problem, load_solution, save_solution, solve
-    >>> with TemporaryDirectory() as folder:
-    ...     save_solution(solve(Problem.uniform(arms=3, horizon=10)), f"{folder}/a.json")
-    ...     load_solution(f"{folder}/a.json").problem.horizon
+    >>> save_solution(solve(Problem.uniform(arms=3, horizon=10)), "a.json")
+    >>> load_solution("a.json").problem.horizon
     10
     """
     return read_solution(path)[0]

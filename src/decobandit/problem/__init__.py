@@ -1,6 +1,11 @@
 """The decision problem: arms, priors, rewards, horizon; observed outcomes; their files.
 
 Imports `support`.
+
+What it may contain: `model.py`, `arm_model.py`, `priors.py`, `design_model.py`; allowed values
+`fields.py`. As tables and text: `problem_tables.py`, `problem_files.py`. Kinds of outcomes:
+`kinds/`. Outcomes: `state.py`, from data `outcomes.py`; priors from earlier ones: `history.py`.
+Ties: `ties.py`, names `tie_rules.py`.
 """
 
 from typing import TYPE_CHECKING

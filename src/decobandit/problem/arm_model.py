@@ -24,11 +24,6 @@ class Beta(Frozen):
     good, bad : float
         Pseudo-counts, 1e-12 or more. `Beta(1, 1)` is the uniform prior.
 
-    Raises
-    ------
-    InvalidProblem
-        If a count is too small, or not a number.
-
     Examples
     --------
     >>> from decobandit import Beta
@@ -56,11 +51,6 @@ class Reward(Frozen):
     good, bad : float or sequence of float
         Reward of a good outcome (default 1) and of a bad one (default 0).
 
-    Raises
-    ------
-    InvalidProblem
-        If a reward is not a finite number.
-
     Examples
     --------
     >>> from decobandit import Reward
@@ -83,11 +73,6 @@ class Payoff(Frozen):
         Of classes: the value of each. Other outcomes are numbers, their own value.
     factor : float or sequence of float
         What the value of an outcome is multiplied by: one number, or one per stage.
-
-    Raises
-    ------
-    InvalidProblem
-        If a number is not finite.
 
     Examples
     --------
@@ -143,11 +128,6 @@ class Arm(Frozen):
         Of normal outcomes, and needed there: their standard deviation around the arm's mean.
     terminal : table, optional
         Last rewards by the final state of the arm; see `terminal_table`.
-
-    Raises
-    ------
-    InvalidProblem
-        If a value is not allowed.
 
     Examples
     --------

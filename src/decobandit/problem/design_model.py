@@ -241,11 +241,6 @@ class Design(Rules):
     question : str
         What the trial is to find out, for the report.
 
-    Raises
-    ------
-    InvalidProblem
-        If a value is not allowed.
-
     Examples
     --------
     >>> from decobandit import Design

@@ -41,11 +41,6 @@ class Terminal(Frozen):
     deploy : float
         How many pulls the deployment is worth; 0 for none.
 
-    Raises
-    ------
-    InvalidProblem
-        If it is negative or not finite.
-
     Examples
     --------
     >>> from decobandit import Arm, Problem, Terminal
@@ -172,11 +167,6 @@ class Problem(ProblemFields):
         Returns
         -------
         Problem
-
-        Raises
-        ------
-        InvalidProblem
-            If a number is too small or too large.
 
         Examples
         --------

@@ -29,11 +29,6 @@ class Categorical(Frozen):
     counts : sequence of float
         Pseudo-counts, 1e-12 or more, one per class, at least two.
 
-    Raises
-    ------
-    InvalidProblem
-        If a count is too small, or there are too few or too many.
-
     Examples
     --------
     >>> from decobandit import Arm, Categorical, Payoff
@@ -65,11 +60,6 @@ class Normal(Frozen):
     mean, sd : float
         Of the arm's mean; the standard deviation is positive.
 
-    Raises
-    ------
-    InvalidProblem
-        If a number is not finite, or the standard deviation is not positive.
-
     Examples
     --------
     >>> from decobandit import Arm, Normal
@@ -93,11 +83,6 @@ class Gamma(Frozen):
     ----------
     shape, rate : float
         The expected count of a pull is shape / rate; both 1e-12 or more.
-
-    Raises
-    ------
-    InvalidProblem
-        If a number is too small.
 
     Examples
     --------
@@ -124,11 +109,6 @@ class OwnState(Frozen):
         Expected reward of a pull.
     next : mapping
         By the name of an outcome: its chance, and the state that follows. Chances sum to 1.
-
-    Raises
-    ------
-    InvalidProblem
-        If chances are not positive or do not sum to 1.
 
     Examples
     --------
@@ -159,11 +139,6 @@ class States(Frozen):
         The state of an arm that has not been pulled.
     states : mapping
         By name, an `OwnState` or a table of `mean` and `next`.
-
-    Raises
-    ------
-    InvalidProblem
-        If a state is named that is not there.
 
     Examples
     --------

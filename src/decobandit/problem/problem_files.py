@@ -43,13 +43,10 @@ def load_problem(path: str | Path) -> Problem:
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
     >>> from decobandit import load_problem
-    >>> with TemporaryDirectory() as folder:
-    ...     with open(Path(folder) / "two.toml", "w") as file:
-    ...         print("horizon = 20", "[[arms]]", 'name = "a"', "count = 2", sep="\\n", file=file)
-    ...     [arm.name for arm in load_problem(Path(folder) / "two.toml").arms]
+    >>> with open("two.toml", "w") as file:
+    ...     print("horizon = 20", "[[arms]]", 'name = "a"', "count = 2", sep="\\n", file=file)
+    >>> [arm.name for arm in load_problem("two.toml").arms]
     ['a-1', 'a-2']
     """
     return problem_from_dict(read_tree(path), source=str(path))
@@ -118,10 +115,6 @@ def save_problem(problem: Problem, path: str | Path) -> None:
     path : str or Path
         A .toml or .json file. It appears whole or not at all.
 
-    Returns
-    -------
-    None
-
     Raises
     ------
     ProblemError
@@ -129,13 +122,10 @@ def save_problem(problem: Problem, path: str | Path) -> None:
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
     >>> from decobandit import Problem, load_problem, save_problem
     >>> problem = Problem.uniform(arms=3, horizon=20)
-    >>> with TemporaryDirectory() as folder:
-    ...     save_problem(problem, Path(folder) / "three.toml")
-    ...     load_problem(Path(folder) / "three.toml") == problem
+    >>> save_problem(problem, "three.toml")
+    >>> load_problem("three.toml") == problem
     True
     """
     check_problem(problem)

@@ -1,6 +1,10 @@
 """The value of policies by simulation on common draws.
 
 Imports `policies` and what is below it; not `evaluation`.
+
+Draws: `draws.py`, weighted where priors are nearly certain `proposals.py`. Batches:
+`batch_playing.py`; other kinds `kind_playing.py`; sums over episodes `played.py`. Standard errors:
+`estimators.py`. Policies side by side, averaged over seeds: `policy_grids.py`.
 """
 
 from typing import TYPE_CHECKING

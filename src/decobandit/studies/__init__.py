@@ -1,6 +1,9 @@
 """Grids of simulations and of designs in files, computed here or on a Dask cluster.
 
 Imports `designs` and what is below it.
+
+What a study may contain: `study_files.py`; a cell and its result `records.py`, their files
+`cell_files.py`, columns of tables `study_tables.py`.
 """
 
 from typing import TYPE_CHECKING

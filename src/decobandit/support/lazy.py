@@ -55,6 +55,12 @@ def lazy_names(
     return load, lambda: names, names
 
 
+def found_at(place: str) -> Any:
+    """What `package.module:name` names; imported when it is asked for."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
 def _listed(source: str) -> dict[str, str]:
     """Relative module of every name that is imported for type checkers."""
     blocks = (

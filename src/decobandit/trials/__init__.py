@@ -8,8 +8,11 @@ Reading order: `opening.py` and `trial.py` (what can be asked of a trial), `deci
 `decisions.py` (which arm is next), `events.py` and `ledger.py` (the log, and the state that follows
 from it), `event_log.py` and `database.py` (how it is stored), `verification.py`, `replay.py`,
 `export_check.py` and `checkpoints.py` (how it is checked), `lifecycle.py` and `limits.py` (closing
-a trial, limits), `people.py` (the log of people), `report.py` and `report_text.py` (the report). In
-the examples of this room, `trial` is one that was just created, with 2 arms and 5 stages.
+a trial, limits), `people.py` (the log of people), `report.py` and `report_text.py` (the report). Of
+its own: `pending.py` (while outcomes are pending), `batches.py`, `codes.py` (of arms, for blinded
+people), `damage.py`, `staleness.py`, `names.py`, `verdicts.py` (looks and the test at the end),
+`summaries.py` and `log_pages.py` (lists). In the examples of this room, `trial` is one that was
+just created, with 2 arms and 5 stages.
 """
 
 from .allocations import Allocation

@@ -257,9 +257,8 @@ def open_store(db: StoreLike = None, *, existing: bool = False) -> Store:
 
     Examples
     --------
-    >>> from tempfile import TemporaryDirectory
     >>> from decobandit.trials import list_trials, open_store
-    >>> with TemporaryDirectory() as folder, open_store(f"{folder}/trials.db") as store:
+    >>> with open_store("empty.db") as store:
     ...     list_trials(db=store)
     []
     """

@@ -72,10 +72,9 @@ def create_trial(
 
     Examples
     --------
-    >>> from tempfile import TemporaryDirectory
     >>> from decobandit import Problem
     >>> from decobandit.trials import create_trial, open_store
-    >>> with TemporaryDirectory() as folder, open_store(f"{folder}/trials.db") as store:
+    >>> with open_store("new.db") as store:
     ...     trial = create_trial(Problem.uniform(arms=2, horizon=5), name="pilot", db=store)
     ...     trial.ask().stage
     0

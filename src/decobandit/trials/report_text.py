@@ -7,16 +7,7 @@ from collections.abc import Collection, Sequence
 
 from markupsafe import Markup
 
-from ..figures.report_page import (
-    bullets,
-    commands,
-    drawing,
-    facts,
-    paragraph,
-    report_page,
-    section,
-    table,
-)
+from ..figures import report_page as html
 from ..figures.rule_facts import rule_facts, stopping
 from ..figures.svg_figures import (
     Interval,
@@ -48,15 +39,15 @@ def trial_page(report: TrialReport) -> str:
     >>> "<script" in trial_page(trial.report())
     False
     """
-    return report_page(
+    return html.report_page(
         f"Report of the trial {report.name}",
         [
-            section("Summary", *_summary(report)),
-            section("Results by arm", *results(report)),
-            section("Allocation over time", *shares(report), whole=True),
-            section("Deviations", *_deviations(report)),
-            section("Design and settings", *_settings(report)),
-            section("State of the log", *_audit(report)),
+            html.section("Summary", *_summary(report)),
+            html.section("Results by arm", *results(report)),
+            html.section("Allocation over time", *shares(report), whole=True),
+            html.section("Deviations", *_deviations(report)),
+            html.section("Design and settings", *_settings(report)),
+            html.section("State of the log", *_audit(report)),
         ],
         about=f"{report.policy}, {len(report.arms)} arms, {report.slots} allocations planned. "
         f"Made {_time(report.reported_at)}.",
@@ -88,15 +79,15 @@ def declared(report: TrialReport) -> str:
 
 
 def _summary(report: TrialReport) -> list[Markup]:
-    parts = [paragraph(state_of(report) + _leading(report))]
+    parts = [html.paragraph(state_of(report) + _leading(report))]
     if report.declared is not None:
-        parts.append(paragraph(declared(report)))
+        parts.append(html.paragraph(declared(report)))
     if report.dropped:
-        parts.append(paragraph(f"Dropped at looks: {', '.join(report.dropped)}."))
+        parts.append(html.paragraph(f"Dropped at looks: {', '.join(report.dropped)}."))
     if report.deployment is not None:
-        parts.append(paragraph(f"Arm to deploy after the trial: {report.deployment}."))
+        parts.append(html.paragraph(f"Arm to deploy after the trial: {report.deployment}."))
     parts.append(
-        facts(
+        html.facts(
             [
                 ("Outcomes recorded", f"{report.told} of {report.slots}"),
                 ("Pending", report.pending),
@@ -114,7 +105,7 @@ def _summary(report: TrialReport) -> list[Markup]:
     )
     if report.upper_bound is None:
         about = "No bound: the dual was not solved for this trial, whose policy needs no prices."
-    parts.append(paragraph(about, soft=True))
+    parts.append(html.paragraph(about, soft=True))
     return parts
 
 
@@ -152,20 +143,20 @@ def results(report: TrialReport) -> list[Markup]:
         + (f" The {len(drawn)} arms with the most outcomes." if left_out else "")
     )
     return [
-        table(
+        html.table(
             OBSERVED if binary else SEEN,
             map(_observed, report.arms),
             words=["Arm"],
             caption="Observed",
         ),
-        table(
+        html.table(
             POSTERIOR,
             (_posterior(arm, report.control) for arm in report.arms),
             words=["Arm"],
             caption="Posterior",
         ),
-        drawing(interval_figure(rows, label=label, axis=what, x=scale(rows, binary)), caption),
-        paragraph(how_to_read(report.control, RATES if binary else MEANS), soft=True),
+        html.drawing(interval_figure(rows, label=label, axis=what, x=scale(rows, binary)), caption),
+        html.paragraph(how_to_read(report.control, RATES if binary else MEANS), soft=True),
     ]
 
 
@@ -202,7 +193,7 @@ def _drawn(arms: Sequence[ArmResult]) -> list[tuple[int, ArmResult]]:
 def shares(report: TrialReport) -> list[Markup]:
     """Figure of the shares of arms over time."""
     if not report.shares:
-        return [paragraph("No allocation has been made yet.")]
+        return [html.paragraph("No allocation has been made yet.")]
     arms = report.arms
     order = sorted(range(len(arms)), key=lambda k: -arms[k].allocated)
     kept = sorted(order[:MAX_COLOURS]) if len(arms) > MAX_COLOURS else list(range(len(arms)))
@@ -213,11 +204,11 @@ def shares(report: TrialReport) -> list[Markup]:
         blocks = [(first, last, [*some, 1.0 - sum(some)]) for first, last, some in blocks]
     counts = ", ".join(f"{arms[k].name} {arms[k].allocated}" for k in kept)
     return [
-        drawing(
+        html.drawing(
             share_figure(names, blocks, label="Share of each arm in consecutive allocations"),
             "Share of each arm in blocks of consecutive allocations, cancelled ones not counted.",
         ),
-        paragraph(f"Allocations by arm: {counts}."),
+        html.paragraph(f"Allocations by arm: {counts}."),
     ]
 
 
@@ -225,14 +216,14 @@ def shares(report: TrialReport) -> list[Markup]:
 
 
 def _deviations(report: TrialReport) -> list[Markup]:
-    parts = [paragraph(_deviation_line(report))]
+    parts = [html.paragraph(_deviation_line(report))]
     if report.cancellations:
         rows = [
             [each.arm, each.by, str(each.count), "; ".join(each.reasons) or "none on record"]
             for each in report.cancellations
         ]
         parts.append(
-            table(
+            html.table(
                 ["Arm", "By", "Cancelled", "Reasons"], rows, words=["Arm", "By", "Reasons"],
                 caption="Cancelled allocations",
             )
@@ -247,7 +238,7 @@ def _deviations(report: TrialReport) -> list[Markup]:
             for each in report.corrections[-MAX_LINES:]
         ]  # fmt: skip
         titles = ["Allocation", "Arm", "Outcome", "By", "At (UTC)", "Reason"]
-        parts.append(table(titles, rows, words=titles[1:], caption="Corrected outcomes"))
+        parts.append(html.table(titles, rows, words=titles[1:], caption="Corrected outcomes"))
     if report.late:
         rows = [
             [
@@ -257,16 +248,16 @@ def _deviations(report: TrialReport) -> list[Markup]:
             for each in report.late[-MAX_LINES:]
         ]  # fmt: skip
         titles = ["Allocation", "Arm", "Allocated (UTC)", "Recorded (UTC)", "Hours"]
-        parts.append(table(titles, rows, words=titles[1:4], caption="Late outcomes"))
+        parts.append(html.table(titles, rows, words=titles[1:4], caption="Late outcomes"))
     if report.changes:
         rows = [
             [each.kind, each.by, _at(each.at), each.reason] for each in report.changes[-MAX_LINES:]
         ]
         titles = ["Change", "By", "At (UTC)", "Reason"]
-        parts.append(table(titles, rows, words=titles, caption="Changes of the trial"))
+        parts.append(html.table(titles, rows, words=titles, caption="Changes of the trial"))
     longest = max(len(report.corrections), len(report.late), len(report.changes))
     if longest > MAX_LINES:
-        parts.append(paragraph(f"Lists show the latest {MAX_LINES} entries.", soft=True))
+        parts.append(html.paragraph(f"Lists show the latest {MAX_LINES} entries.", soft=True))
     return parts
 
 
@@ -307,13 +298,13 @@ def _settings(report: TrialReport) -> list[Markup]:
         for arm in report.arms
     ]  # fmt: skip
     return [
-        facts(pairs),
+        html.facts(pairs),
         *_rules(report),
-        table(
+        html.table(
             ["Arm", "Prior", "Prior mean", "Effective sample size"], rows, words=["Arm", "Prior"],
             caption="Priors",
         ),
-        paragraph(
+        html.paragraph(
             "Effective sample size: the outcomes that the prior is worth, the sum of its "
             f"pseudo-counts. Upper bound on the expected total reward of any policy at the start: "
             f"{digits(report.upper_bound, 3)}; loss so far, shortfall and congestion against the "
@@ -328,21 +319,21 @@ def _rules(report: TrialReport) -> list[Markup]:
         return []
     rules = Rules(**report.rules)
     said = "Rules of the design, which the trial obeys. Outcomes take as long as they take."
-    return [paragraph(said), facts(rule_facts(rules)), stopping(rules)]
+    return [html.paragraph(said), html.facts(rule_facts(rules)), stopping(rules)]
 
 
 def _audit(report: TrialReport) -> list[Markup]:
     audit, name = report.audit, shlex.quote(report.name)
     state = "is as it was written" if audit.ok else "is NOT as it was written"
     return [
-        paragraph(
+        html.paragraph(
             f"The log of {audit.events} events {state}: every hash and link, and the head, were "
             "checked when this report was made."
         ),
-        bullets([*audit.problems, *(f"remark: {each}" for each in audit.remarks)]),
-        paragraph(f"Head: {audit.head}"),
-        paragraph("To check it again, and to make this report again:", soft=True),
-        commands(
+        html.bullets([*audit.problems, *(f"remark: {each}" for each in audit.remarks)]),
+        html.paragraph(f"Head: {audit.head}"),
+        html.paragraph("To check it again, and to make this report again:", soft=True),
+        html.commands(
             [
                 f"deco trial verify {name} --head {audit.head}",
                 f"deco trial replay {name}",

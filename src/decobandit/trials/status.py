@@ -206,14 +206,9 @@ def status_of(ledger: Ledger, decider: Decider) -> Status:
     names = [arm.name for arm in problem.arms]
     keep = finished and problem.terminal is not None
     return Status(
-        trial=ledger.trial,
-        name=ledger.name,
-        policy=settings.policy,
-        horizon=problem.horizon,
+        trial=ledger.trial, name=ledger.name, policy=settings.policy, horizon=problem.horizon,
         pulls_per_stage=problem.pulls_per_stage,
-        slots=ledger.slots,
-        allocated=ledger.used,
-        told=ledger.told,
+        slots=ledger.slots, allocated=ledger.used, told=ledger.told,
         open=tuple(slot for slot in ledger.allocations.values() if slot.state == "open"),
         remaining=ledger.slots - ledger.used,
         stage=ledger.stage,
@@ -227,20 +222,13 @@ def status_of(ledger: Ledger, decider: Decider) -> Status:
         upper_bound=settings.upper_bound,
         bound_from_here=bound_from_here(ledger, decider),
         loss_so_far=loss_so_far(ledger, decider),
-        rules=settings.plain_rules,
-        stopped=verdict.stopped,
-        dropped=verdict.dropped,
-        created_at=ledger.created_at,
-        version=__version__,
-        seed=settings.seed,
-        head=ledger.head,
-        state=ledger.state,
-        limits=ledger.limits,
-        cancelled=ledger.cancelled,
+        rules=settings.plain_rules, stopped=verdict.stopped, dropped=verdict.dropped,
+        created_at=ledger.created_at, version=__version__, seed=settings.seed, head=ledger.head,
+        state=ledger.state, limits=ledger.limits, cancelled=ledger.cancelled,
         cancellations=counted(ledger.cancellations),
         batches=tuple(batch for batch in ledger.batches.values() if batch.state == "open"),
         next_batch=None if allotment is None else dict(zip(names, allotment.counts, strict=True)),
-    )
+    )  # fmt: skip
 
 
 def _asks_are_served(ledger: Ledger) -> bool:

@@ -171,18 +171,30 @@ def largest_root(alpha, beta, good, bad, base, weight, terminal, grid, least, to
 @compiled
 def stage_largest_roots(alpha, beta, good, bad, base, weight, terminal, t, grid, least, tol, out):
     """`largest_root` of every state of stage t; out (slab of t)."""
-    T = good.shape[0]
-    size = row_start(T - t + 1)
-    V, final = np.empty(size), np.zeros(size)
+    V, final = rooms(good.shape[0] - t)
+    for i, n, g in states_of(t, terminal, good.shape[0] - t, final):
+        out[i] = largest_root(
+            alpha + g, beta + n - g, good[t:], bad[t:], base[t:], weight[t:], final, grid, least,
+            tol, V,
+        )  # fmt: skip
+
+
+@compiled
+def rooms(pulls):
+    """Work space for the values of the states within `pulls` pulls, and their terminal rewards."""
+    size = row_start(pulls + 1)
+    return np.empty(size), np.zeros(size)
+
+
+@compiled
+def states_of(t, terminal, pulls, final):
+    """Position and counts of every state of stage t; `final` is then its `terminal_from`."""
     some = terminal.any()
     for n in range(t + 1):
         for g in range(n + 1):
             if some:
-                terminal_from(terminal, n, g, T - t, final)
-            out[row_start(n) + g] = largest_root(
-                alpha + g, beta + n - g, good[t:], bad[t:], base[t:], weight[t:], final, grid,
-                least, tol, V,
-            )  # fmt: skip
+                terminal_from(terminal, n, g, pulls, final)
+            yield row_start(n) + g, n, g
 
 
 @compiled
@@ -196,16 +208,9 @@ def terminal_from(terminal, n, g, pulls, part):
 @compiled
 def stage_roots(alpha, beta, good, bad, base, weight, terminal, t, guess, step, tol, out):
     """Calibrated index of every state of stage t, exactly; guess, out (slab of t)."""
-    T = good.shape[0]
-    size = row_start(T - t + 1)
-    V, final = np.empty(size), np.zeros(size)
-    some = terminal.any()
-    for n in range(t + 1):
-        for g in range(n + 1):
-            if some:
-                terminal_from(terminal, n, g, T - t, final)
-            i = row_start(n) + g
-            out[i] = bracketed_root(
-                alpha + g, beta + n - g, good[t:], bad[t:], base[t:], weight[t:], final,
-                guess[i], step, tol, V,
-            )  # fmt: skip
+    V, final = rooms(good.shape[0] - t)
+    for i, n, g in states_of(t, terminal, good.shape[0] - t, final):
+        out[i] = bracketed_root(
+            alpha + g, beta + n - g, good[t:], bad[t:], base[t:], weight[t:], final, guess[i],
+            step, tol, V,
+        )  # fmt: skip

@@ -29,6 +29,26 @@ def stage_start(t):
 
 
 @compiled
+def crossing(c, c_before, gain, before):
+    """Where the line through two advantages, gain > 0 >= before, is zero."""
+    return c + (c_before - c) * gain / (gain - before)
+
+
+@compiled
+def room_of(T, terminal):
+    """Work space of a sweep over all stages: V, and low, high and ramp of `step_row`."""
+    low, high = np.empty(T + 1, np.int64), np.empty(T + 1, np.int64)
+    return np.empty(terminal.shape[0]), low, high, np.arange(T + 1.0)
+
+
+@compiled
+def start_sweep(terminal, T, V, low, high):
+    """V after the last stage, and its rows."""
+    copy(terminal, V)
+    alive_rows(V, T, low, high)
+
+
+@compiled
 def _advantage(alpha, inverse, bad, spread, price, g, own, following, flat):
     gain = worth(
         (alpha + g) * inverse, bad - price, spread, 0.0, following[g], following[g + 1]
@@ -54,7 +74,7 @@ def _advance(alpha, beta, bad, spread, price, n, V, flat, least, c, c_before, ed
         if gain <= 0.0:
             break
         if known < window and before[known] <= 0.0:
-            table[g] = c + (c_before - c) * gain / (gain - before[known])
+            table[g] = crossing(c, c_before, gain, before[known])
         else:
             table[g] = 0.5 * (c + c_before)
         known += 1
@@ -81,20 +101,16 @@ def follow(
     edge = np.empty(rows, np.int64)
     before = np.ones((rows, window))
     nowhere = np.empty(T + 1)
-    low, high = np.empty(T + 1, np.int64), np.empty(T + 1, np.int64)
-    ramp = np.arange(T + 1.0)
-    V = np.empty(terminal.shape[0])
+    V, low, high, ramp = room_of(T, terminal)
     for t in range(T):
         for n in range(t + 1):
             edge[row_start(t) + n] = n + 1
     found = 0
     for j in range(surcharges.shape[0]):
         c = surcharges[j]
-        copy(terminal, V)
-        alive_rows(V, T, low, high)
+        start_sweep(terminal, T, V, low, high)
         for t in range(T - 1, -1, -1):
-            price = base[t] + c * weight[t]
-            spread = good[t] - bad[t]
+            price, spread = base[t] + c * weight[t], good[t] - bad[t]
             start = stage_start(t)
             for n in range(t + 1):
                 row = row_start(t) + n

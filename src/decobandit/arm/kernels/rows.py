@@ -197,9 +197,8 @@ def stage_worths(
     Rows that arms end in are shared among `parts` calls.
     """
     most = units * unit
-    rows = most * stage
     after, before = np.empty(widest), np.empty(widest)
-    for source in range(1 + part, rows + most + 1, parts):
+    for source in range(1 + part, most * (stage + 1) + 1, parts):
         copy(later[start[source] : start[source + 1]], after)
         for a in range(1, min(most, source) + 1):
             row = source - a
@@ -212,7 +211,7 @@ def stage_worths(
             low = start[row]
             for k in range(start[row + 1] - low):
                 after[k] += base + factor * mean[low + k]
-                if row <= rows and a % unit == 0:
+                if row <= most * stage and a % unit == 0:
                     worth[low + k, a // unit - 1] = after[k]
 
 

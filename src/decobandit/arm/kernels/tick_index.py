@@ -14,17 +14,10 @@ import numpy as np
 
 from ...problem.kernels.layout import row_start
 from ...problem.kernels.worth import worth
-from ...support.kernels.arrays import copy
 from ...support.kernels.compiled import compiled
-from .backward import alive_rows, step_row
+from .backward import step_row
 from .calibrated_root import NOISE, advantage
-from .calibrated_sweep import stage_start
-
-
-@compiled
-def crossing(c, c_before, gain, before):
-    """Where the line through two advantages, gain > 0 >= before, is zero."""
-    return c + (c_before - c) * gain / (gain - before)
+from .calibrated_sweep import crossing, room_of, stage_start, start_sweep
 
 
 @compiled
@@ -48,17 +41,14 @@ def tick_table(alpha, beta, good, bad, base, weight, terminal, surcharges, tol, 
     `follow` is not made for.
     """
     T = good.shape[0]
-    low, high = np.empty(T + 1, np.int64), np.empty(T + 1, np.int64)
-    ramp = np.arange(T + 1.0)
-    V, before = np.empty(terminal.shape[0]), np.zeros(table.shape[0])
+    V, low, high, ramp = room_of(T, terminal)
+    before = np.zeros(table.shape[0])
     table[:] = np.nan
     for j in range(surcharges.shape[0]):
         c = surcharges[j]
-        copy(terminal, V)
-        alive_rows(V, T, low, high)
+        start_sweep(terminal, T, V, low, high)
         for t in range(T - 1, -1, -1):
-            price = base[t] + c * weight[t]
-            spread = good[t] - bad[t]
+            price, spread = base[t] + c * weight[t], good[t] - bad[t]
             for n in range(t + 1):
                 own, following = V[row_start(n) :], V[row_start(n + 1) :]
                 here = stage_start(t) + row_start(n)

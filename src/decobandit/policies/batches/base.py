@@ -25,7 +25,8 @@ from ...problem import (
 )
 from ...support import Floats, Ints, pool, worker_count
 from ..allotting import Counts, largest_arms
-from ..base import Policy, check_turn
+from ..asked_states import check_turn
+from ..base import Policy
 from ..chances import Allowed, Asked
 from ..context import Context
 from ..names import general_policies

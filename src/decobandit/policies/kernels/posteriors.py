@@ -155,40 +155,40 @@ def fill_moved(grid, rows, begin, end):
             at += 1
 
 
-# -- one panel of Q nodes -----------------------------------------------------------------------
+# -- chances ------------------------------------------------------------------------------------
 
 
 @compiled(inline="always")
-def _times_below(rows, u, k, value):
-    """Multiply by F of row u at the nodes of panel k, which is not below its window."""
-    if k < rows.last[u]:
-        Q = value.shape[0]
+def _chance_of(rows, place, a, begin, end, factor, start, first, value):
+    """The integral, over panels begin..end-1, of f_a times a factor of every other arm.
+
+    factor, start, first: at the nodes of windows that begin at or before `begin`; from the last
+    panel of an arm on its factor is 1.
+    """
+    Q, u, total = value.shape[0], place[a], 0.0
+    for k in range(begin, end):
         at = rows.start[u] + (k - rows.first[u]) * Q
         for i in range(Q):
-            value[i] *= rows.below[at + i]
-
-
-# -- chances ------------------------------------------------------------------------------------
+            value[i] = rows.mass[at + i]
+        for b in range(place.shape[0]):
+            v = place[b]
+            if b != a and v >= 0 and k < rows.last[v]:
+                other = start[v] + (k - first[v]) * Q
+                for i in range(Q):
+                    value[i] *= factor[other + i]
+        for i in range(Q):
+            total += value[i]
+    return total
 
 
 @compiled(fastmath=QUICK)
 def _best_of(rows, place, a, value):
     """P(arm a best) in one joint state, place (K,)."""
-    Q, u, total = value.shape[0], place[a], 0.0
-    begin = rows.first[u]
+    begin, end = rows.first[place[a]], rows.last[place[a]]
     for b in range(place.shape[0]):  # below the window of another arm there is no chance
         if place[b] >= 0:
             begin = max(begin, rows.first[place[b]])
-    for k in range(begin, rows.last[u]):
-        at = rows.start[u] + (k - rows.first[u]) * Q
-        for i in range(Q):
-            value[i] = rows.mass[at + i]
-        for b in range(place.shape[0]):
-            if b != a and place[b] >= 0:
-                _times_below(rows, place[b], k, value)
-        for i in range(Q):
-            total += value[i]
-    return total
+    return _chance_of(rows, place, a, begin, end, rows.below, rows.start, rows.first, value)
 
 
 @compiled
@@ -240,24 +240,13 @@ def better(grid, rows, place, control, chance):
 @compiled(fastmath=QUICK)
 def _least_of(rows, place, a, value):
     """P(arm a least, all others within the margin above it) in one joint state, place (K,)."""
-    Q, u, total = value.shape[0], place[a], 0.0
-    begin, end = rows.first[u], rows.last[u]
+    begin, end = rows.first[place[a]], rows.last[place[a]]
     for b in range(place.shape[0]):
         if place[b] >= 0:
             begin, end = max(begin, rows.moved_first[place[b]]), min(end, rows.last[place[b]])
-    for k in range(begin, end):
-        at = rows.start[u] + (k - rows.first[u]) * Q
-        for i in range(Q):
-            value[i] = rows.mass[at + i]
-        for b in range(place.shape[0]):
-            v = place[b]
-            if b != a and v >= 0:
-                other = rows.moved_start[v] + (k - rows.moved_first[v]) * Q
-                for i in range(Q):
-                    value[i] *= rows.between[other + i]
-        for i in range(Q):
-            total += value[i]
-    return total
+    return _chance_of(
+        rows, place, a, begin, end, rows.between, rows.moved_start, rows.moved_first, value
+    )
 
 
 @compiled

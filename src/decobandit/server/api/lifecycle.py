@@ -1,6 +1,11 @@
-"""Routes that close, reopen, archive and limit a trial, and that unmask an allocation."""
+"""Routes that limit, close, reopen and archive a trial, and that unmask an allocation."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import Body
 
 from ...trials import Summary
 from ..auth import Caller, allow
@@ -13,35 +18,18 @@ from .record_models import Out
 _TRIAL = "/trials/{trial}"
 
 
+MaybeReason = Annotated[sent.MaybeReasonIn | None, Body()]
+
+
 def _summary(found: Summary) -> Out:
     return out.SummaryOut.model_validate(found.to_dict())
 
 
-@router.post(f"{_TRIAL}/close", response_model=out.SummaryOut)
-@allow("admin")
-def trial_close(
-    caller: Caller, trial: Opened, body: sent.MaybeReasonIn | None = None, key: Key = None
+def _changed(
+    change: Callable[..., Summary], body: sent.MaybeReasonIn | None, key: Key, caller: Caller
 ) -> Out:
-    """Make no more allocations; outcomes of pending ones can still be recorded."""
     said = body or sent.MaybeReasonIn()
-    return _summary(trial.close(reason=said.reason, key=key_of(key, said), by=caller.name))
-
-
-@router.post(f"{_TRIAL}/reopen", response_model=out.SummaryOut)
-@allow("admin")
-def trial_reopen(caller: Caller, trial: Opened, body: sent.ReasonIn, key: Key = None) -> Out:
-    """Make allocations again, and say why; an archived trial is listed again."""
-    return _summary(trial.reopen(reason=body.reason, key=key_of(key, body), by=caller.name))
-
-
-@router.post(f"{_TRIAL}/archive", response_model=out.SummaryOut)
-@allow("admin")
-def trial_archive(
-    caller: Caller, trial: Opened, body: sent.MaybeReasonIn | None = None, key: Key = None
-) -> Out:
-    """Close a trial and hide it from lists."""
-    said = body or sent.MaybeReasonIn()
-    return _summary(trial.archive(reason=said.reason, key=key_of(key, said), by=caller.name))
+    return _summary(change(reason=said.reason, key=key_of(key, said), by=caller.name))
 
 
 @router.post(f"{_TRIAL}/limits", response_model=out.SummaryOut)
@@ -56,6 +44,27 @@ def trial_limits(caller: Caller, trial: Opened, body: sent.LimitsIn, key: Key = 
         by=caller.name,
     )
     return _summary(changed)
+
+
+@router.post(f"{_TRIAL}/close", response_model=out.SummaryOut)
+@allow("admin")
+def trial_close(caller: Caller, trial: Opened, body: MaybeReason = None, key: Key = None) -> Out:
+    """Make no more allocations; outcomes of pending ones can still be recorded."""
+    return _changed(trial.close, body, key, caller)
+
+
+@router.post(f"{_TRIAL}/reopen", response_model=out.SummaryOut)
+@allow("admin")
+def trial_reopen(caller: Caller, trial: Opened, body: sent.ReasonIn, key: Key = None) -> Out:
+    """Make allocations again, and say why; an archived trial is listed again."""
+    return _summary(trial.reopen(reason=body.reason, key=key_of(key, body), by=caller.name))
+
+
+@router.post(f"{_TRIAL}/archive", response_model=out.SummaryOut)
+@allow("admin")
+def trial_archive(caller: Caller, trial: Opened, body: MaybeReason = None, key: Key = None) -> Out:
+    """Close a trial and hide it from lists."""
+    return _changed(trial.archive, body, key, caller)
 
 
 @router.post(_TRIAL + "/allocations/{allocation}/unmask", response_model=out.UnmaskedOut)

@@ -153,6 +153,10 @@ def _kinds(ledger: Ledger) -> dict[str, Kind]:
     return {made: ledger.kind(slot.arm) for made, slot in ledger.allocations.items()}
 
 
+def _done(trial: Trial, slot: Allocation) -> Response:
+    return go(f"/trials/{trial.id}?done={quote(slot.id)}")
+
+
 @router.post("/ask")
 @allow("admin", "operator")
 def ask(request: Request, trial: Opened, form: Sent) -> Response:
@@ -171,7 +175,7 @@ def tell(request: Request, trial: Opened, allocation: AllocationId, form: Sent) 
     by = request.state.principal.name
     outcome = trial.typed(allocation, form.one("outcome"))
     slot = trial.tell(allocation, outcome, key=_key(form.key, form), by=by)
-    return go(f"/trials/{trial.id}?done={quote(slot.id)}")
+    return _done(trial, slot)
 
 
 @router.post("/allocations/{allocation}/cancel")
@@ -180,7 +184,7 @@ def cancel(request: Request, trial: Opened, allocation: AllocationId, form: Sent
     """Cancel an allocation."""
     by = request.state.principal.name
     slot = trial.cancel(allocation, reason=form.reason, key=form.key, by=by)
-    return go(f"/trials/{trial.id}?done={quote(slot.id)}")
+    return _done(trial, slot)
 
 
 @router.post("/allocations/{allocation}/correct")
@@ -191,7 +195,7 @@ def correct(request: Request, trial: Opened, allocation: AllocationId, form: Sen
         allocation, trial.typed(allocation, form.one("outcome")), reason=form.reason,
         key=_key(form.key, form), by=request.state.principal.name,
     )  # fmt: skip
-    return go(f"/trials/{trial.id}?done={quote(slot.id)}")
+    return _done(trial, slot)
 
 
 def _outcome(kind: Kind, outcome: Outcome) -> str:

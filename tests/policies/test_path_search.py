@@ -16,11 +16,16 @@ from decobandit.policies import (
     make_policies,
     make_policy,
 )
+from decobandit.policies.tuning import path_search
+from decobandit.policies.tuning.path_search import (
+    DEFAULT,
+    choose_path,
+    default_path,
+    ticked_path,
+)
 from decobandit.prices import solve
 from decobandit.problem import Arm, Beta, Problem, Reward, Terminal
 from decobandit.trials import create_trial, open_trial
-from decobandit.tuning import path_search
-from decobandit.tuning.path_search import DEFAULT, choose_path, default_path, ticked_path
 from helpers.examples import seasonal
 from helpers.values import evaluated
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Self
 
-from ..arm import PricePath
-from ..policies import ArmIndex, KnowledgeGradientPolicy, Policy
-from ..policies.batches.repriced import RepricedDecoPolicy
-from ..policies.calibrated import CalibratedPolicy
-from ..policies.context import Context
+from ...arm import PricePath
+from ..base import Policy
+from ..batches.repriced import RepricedDecoPolicy
+from ..calibrated import CalibratedPolicy
+from ..context import Context
+from ..knowledge_gradient import KnowledgeGradientPolicy
+from ..records import ArmIndex
 from .path_search import MOST_STATES, choose_path, default_path, needs_prices
 
 GRADIENT = "gradient"  # key of a record that says that the knowledge gradient earns more
@@ -19,6 +21,9 @@ class TunedPolicy(CalibratedPolicy):
     """Calibrated against the path that `choose_path` finds, or one that was found before."""
 
     name = "deco-calibrated"
+    # in batches no price path does better than prices taken anew; other kinds: a flat path
+    batch_place = f"{__name__}:TunedBatchPolicy"
+    kind_place = "decobandit.policies.kinds.rules:KindCalibratedPolicy"
 
     @classmethod
     def make(cls, context: Context) -> Policy:  # type: ignore[override]
@@ -38,18 +43,6 @@ class TunedPolicy(CalibratedPolicy):
             context.problem, path, context.solution.prices if path.theta else None, ties=ties
         )
         return TunedGradientPolicy.beside(made) if gradient else made
-
-    @classmethod
-    def in_batches(cls, context: Context) -> Policy:
-        """In batches no price path does better than prices taken anew: `deco-repriced`."""
-        return TunedBatchPolicy.make(context)
-
-    @classmethod
-    def for_kinds(cls, context: Context) -> Policy:
-        """Against a flat price path: nothing is tuned."""
-        from ..policies.kinds.rules import KindCalibratedPolicy
-
-        return KindCalibratedPolicy.make(context)
 
     @classmethod
     def successor(cls, context: Context, planned: int) -> TunedPolicy:

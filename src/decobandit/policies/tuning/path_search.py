@@ -23,13 +23,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from ..arm import PricePath, price_array
-from ..evaluation import TooManyStates, evaluate
-from ..policies import CalibratedPolicy, KnowledgeGradientPolicy, Policy
-from ..prices import DualSolution, check_solution, solve
-from ..problem import DEFAULT_TIES, Problem, TieRule, check_problem, true_problem
-from ..simulation import simulate
-from ..support import former_spellings, obeys_workers
+from ...arm import PricePath, price_array
+from ...prices import DualSolution, check_solution, solve
+from ...problem import DEFAULT_TIES, Problem, TieRule, check_problem, true_problem
+from ...support import former_spellings, obeys_workers
+from ..base import Policy
+from ..calibrated import CalibratedPolicy
+from ..knowledge_gradient import KnowledgeGradientPolicy
+from ..refusals import TooManyStates
+from .judges import exact_value, on_common_draws
 
 Floats = npt.NDArray[np.float64]
 DEFAULT = (0.9, 0.2)  # premium and tick, both over sqrt(T)
@@ -181,7 +183,7 @@ def choose_path(
     value, gradient = found[best], False
     if rival := _gradient(problem, ties):
         try:
-            gradient = evaluate(problem, rival, limit_states=ASKED_STATES).value > value
+            gradient = exact_value(rival, ASKED_STATES).value > value
         except TooManyStates:
             gradient = _earns_more(rival, CalibratedPolicy(problem, best, at, ties=ties))
     return ChosenPath(best, value, len(found), "exact", gradient)
@@ -196,7 +198,7 @@ def _exact_values(
     found, states = dict[PricePath, float](), 0
     for path in candidates:
         policy = CalibratedPolicy(problem, path, prices, ties=ties)
-        result = evaluate(problem, policy, limit_states=limit)
+        result = exact_value(policy, limit)
         found[path] = result.value
         states += result.states
         if states > MOST_STATES_IN_ALL:
@@ -216,9 +218,7 @@ def _gradient(problem: Problem, ties: TieRule) -> KnowledgeGradientPolicy | None
 
 def _earns_more(rival: Policy, policy: Policy) -> bool:
     """Whether it does, on common draws."""
-    found = simulate(policy.problem, [policy, rival], draws=DRAWS, per_draw=PER_DRAW)
-    if found.interrupted:
-        raise KeyboardInterrupt
+    found = on_common_draws([policy, rival], DRAWS, PER_DRAW)
     return found.difference(rival.name, policy.name).value > 0.0
 
 
@@ -236,11 +236,9 @@ def _simulated(problem: Problem, ties: TieRule) -> ChosenPath:
         ]
         rival = _gradient(short, ties)
         rivals = [] if rival is None else [rival]
-        found = simulate(short, [*policies, *rivals], draws=DRAWS, per_draw=PER_DRAW)
+        found = on_common_draws([*policies, *rivals], DRAWS, PER_DRAW)
     except ValueError:  # rewards that do not define a shorter problem, or have no tables
         return default
-    if found.interrupted:
-        raise KeyboardInterrupt
     first, flat = (policy.name for policy in policies)
     gain = found.difference(flat, first)
     better = gain.value > ERRORS * gain.value_se

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..policies import Context, Policy, check_policies, make_policies, make_successor
-from ..prices import DualSolution
-from ..problem import DEFAULT_TIES, Problem, TieRule
-from ..support import Once, warn_deprecated
+from ...prices import DualSolution
+from ...problem import DEFAULT_TIES, Problem, TieRule
+from ...support import Once, warn_deprecated
+from ..base import Policy
+from ..catalogue import check_policies, make_policies, make_successor
+from ..context import Context
 from .path_search import MOST_STATES, ChosenPath, choose_path
 
 
