@@ -13,7 +13,10 @@ from .options import Workers
 from .output import say
 
 # typer takes several values of an enumeration, not of a Literal
-Part = StrEnum("Part", ["table1", "figure2", "figure3", "figure4", "batches", "designs", "all"])
+Part = StrEnum(
+    "Part",
+    ["table1", "figure2", "figure3", "figure4", "batches", "designs", "published", "all"],
+)
 PARTS = [part.value for part in Part if part != "all"]
 INTERRUPTED = 130
 

@@ -1,4 +1,4 @@
-"""The numbers printed in the paper, and those of others on batches and on designs."""
+"""The numbers printed in the paper, and those of others on batches, designs and values."""
 
 from __future__ import annotations
 
@@ -46,12 +46,23 @@ class PublishedDesign:
 
 
 @dataclass(frozen=True)
+class PublishedValues:
+    """Total reward of policies with uniform priors; `error` is the standard error of each."""
+
+    horizon: int
+    arms: int
+    error: float
+    policies: dict[str, float]
+
+
+@dataclass(frozen=True)
 class Published:
     """The file published.toml."""
 
     table1: tuple[PublishedRow, ...]
     batches: tuple[PublishedBatches, ...]
     designs: tuple[PublishedDesign, ...]
+    values: tuple[PublishedValues, ...]
     claims: dict[str, str]
 
 
@@ -68,6 +79,11 @@ def batches() -> tuple[PublishedBatches, ...]:
 def designs() -> tuple[PublishedDesign, ...]:
     """Numbers of designs, case by case."""
     return _published().designs
+
+
+def values() -> tuple[PublishedValues, ...]:
+    """The six cells of values."""
+    return _published().values
 
 
 def claims() -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment
 
 from .._version import __version__
-from . import designs
+from . import designs, values
 from .batches import Row as BatchRow
 from .claims import Verdict
 from .table1 import Row
@@ -121,6 +121,16 @@ def designs_section(found: designs.Reproduced) -> Section:
         designs.HEADER,
         [designs.cells(row) for row in found.rows],
         words=True,
+    )
+
+
+def values_section(rows: Sequence[values.Row]) -> Section:
+    """Values of policies beside published ones."""
+    return Section(
+        "Values of policies",
+        (values.SOURCE, *values.NOTES),
+        values.HEADER,
+        [values.texts(row) for row in rows],
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..figures import save_figure
 from ..studies import csv_text
 from ..support import Progress, Report, obeys_workers, silent, write_whole
-from . import batches, claims, designs, figure2, figure3, figure4, published, table1
+from . import batches, claims, designs, figure2, figure3, figure4, published, table1, values
 from .claims import Verdict
 from .report import (
     ReportPage,
@@ -19,13 +19,14 @@ from .report import (
     designs_section,
     embedded,
     table1_section,
+    values_section,
 )
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
     from matplotlib.figure import Figure
 
-PARTS = ("table1", "figure2", "figure3", "figure4", "batches", "designs")
+PARTS = ("table1", "figure2", "figure3", "figure4", "batches", "designs", "published")
 
 
 @obeys_workers
@@ -112,6 +113,15 @@ def _designs(scale: str, folder: Path, progress: Report) -> tuple[list[Section],
     return [designs_section(found)], []
 
 
+def _published(scale: str, folder: Path, progress: Report) -> tuple[list[Section], list[Verdict]]:
+    told = _counter("published", len(values.cells(scale)), progress)
+    rows = values.run(scale, _cells("published", scale, folder), told)
+    write_whole(folder / "published.csv", values.to_csv(rows))
+    text = values.to_markdown(rows, command=f"deco reproduce published --scale {scale}")
+    write_whole(folder / "published.md", text)
+    return [values_section(rows)], []
+
+
 _DO: dict[str, Callable[[str, Path, Report], tuple[list[Section], list[Verdict]]]] = {
     "table1": _table1,
     "figure2": _figure2,
@@ -119,6 +129,7 @@ _DO: dict[str, Callable[[str, Path, Report], tuple[list[Section], list[Verdict]]
     "figure4": _figure4,
     "batches": _batches,
     "designs": _designs,
+    "published": _published,
 }
 
 

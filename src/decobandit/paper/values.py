@@ -1,0 +1,173 @@
+"""Values of policies published by others: uniform priors, 5, 10 and 50 arms, 100 and 500 pulls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import hypot
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from .._version import __version__
+from ..problem import Problem
+from ..simulation import simulate
+from ..studies import csv_text
+from .kept_files import kept
+from .published import PublishedValues, values
+
+LONGEST = {"quick": 100, "paper": 500}
+DRAWS = {"quick": 500, "paper": 4000}
+PER_DRAW, SEED = 5, 11
+# ours, and what its counterpart is called where it was published
+POLICIES = {
+    "deco-calibrated": None,
+    "fh-gittins": "gittins",
+    "deco": None,
+    "thompson": "thompson",
+    "ucb1": None,
+}
+# the published policies, as they are called here
+TITLES = {
+    "gittins": "Gittins",
+    "thompson": "Thompson",
+    "optimistic-thompson": "optimistic Thompson",
+    "ucb1": "UCB1",
+    "rl2": "RL2",
+    "snail": "SNAIL",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a cell is computed from."""
+
+    arms: int
+    horizon: int
+    draws: int
+    per_draw: int = PER_DRAW
+    seed: int = SEED
+
+
+@dataclass(frozen=True)
+class Row:
+    """One of our policies in one cell."""
+
+    horizon: int
+    arms: int
+    policy: str
+    value: float
+    value_se: float
+    published: float | None  # of the policy of the same name
+    published_error: float
+    best_published: float  # of all policies of the cell
+    best_published_policy: str
+
+    @property
+    def apart(self) -> float | None:
+        """Ours minus the published value, in standard errors of both."""
+        if self.published is None:
+            return None
+        return (self.value - self.published) / hypot(self.value_se, self.published_error)
+
+
+def cells(scale: str) -> list[PublishedValues]:
+    """Those that are computed at this scale."""
+    return [cell for cell in values() if cell.horizon <= LONGEST[scale]]
+
+
+def run(
+    scale: str, folder: Path | None = None, report: Callable[[str], None] = lambda line: None
+) -> list[Row]:
+    """All cells; those in `folder` are read again from there."""
+    rows: list[Row] = []
+    for cell in cells(scale):
+        name = f"{cell.arms}-arms-{cell.horizon}-pulls"
+        settings = Settings(cell.arms, cell.horizon, DRAWS[scale])
+        compute = partial(_rows, cell, settings)
+        rows += kept(folder, name, settings, TypeAdapter(list[Row]), compute)
+        report(f"{name} done")
+    return rows
+
+
+def _rows(cell: PublishedValues, settings: Settings) -> list[Row]:
+    problem = Problem.uniform(arms=settings.arms, horizon=settings.horizon)
+    found = simulate(
+        problem, list(POLICIES), draws=settings.draws, per_draw=settings.per_draw, rng=settings.seed
+    )
+    best = max(cell.policies, key=cell.policies.__getitem__)
+    return [
+        Row(
+            cell.horizon,
+            cell.arms,
+            result.policy,
+            result.value,
+            result.value_se,
+            cell.policies.get(POLICIES[result.policy] or ""),
+            cell.error,
+            cell.policies[best],
+            TITLES[best],
+        )
+        for result in found.results
+    ]
+
+
+# -- what is written ----------------------------------------------------------------------------
+
+SOURCE = (
+    "Published by Duan et al. 2016 (RL2, and the classical rules) and Mishra et al. 2018 (SNAIL), "
+    "over simulated problems with uniform priors; errors as printed there or derived from the "
+    "number of problems. RL2 and SNAIL are recurrent networks, trained for each cell."
+)
+NOTES = (
+    "The published Gittins rule is an approximation for a discounted problem; ours is the index "
+    "of the finite horizon. The published UCB1 earns far more than the rule of the textbook, which "
+    "is ours and has no parameter: another width is in it, so the two are not compared.",
+    f"±: one standard error, {PER_DRAW} episodes per draw, seed {SEED}.",
+)
+HEADER = ("pulls", "arms", "policy", "ours", "published", "apart, in errors", "best published")
+
+
+def texts(row: Row) -> tuple[str, ...]:
+    """A row as text, in the order of HEADER."""
+    known = "-" if row.published is None else f"{row.published:.1f} ± {row.published_error:g}"
+    apart = "-" if row.apart is None else f"{row.apart:+.1f}"
+    ours = f"{row.value:.2f} ± {row.value_se:.3f}"
+    best = f"{row.best_published:.1f}, {row.best_published_policy}"
+    return (str(row.horizon), str(row.arms), row.policy, ours, known, apart, best)
+
+
+def to_csv(rows: Sequence[Row]) -> str:
+    """The rows with all their digits."""
+    return csv_text(Row, rows)
+
+
+def to_markdown(rows: Sequence[Row], *, command: str) -> str:
+    """The page."""
+    lines = [
+        "# Values of policies beside published ones",
+        "",
+        f"Written by `{command}` (decobandit {__version__}). {SOURCE}",
+        "",
+        f"| {' | '.join(HEADER)} |",
+        "|--:|--:|:--|--:|--:|--:|:--|",
+        *(f"| {' | '.join(texts(row))} |" for row in rows),
+        *(f"\n{note}" for note in NOTES),
+        "",
+        "All published values of these cells:",
+        "",
+        f"| pulls | arms | {' | '.join(TITLES.values())} |",
+        f"|--:|--:|{len(TITLES) * '--:|'}",
+        *(_printed(cell) for cell in values() if _among(cell, rows)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _printed(cell: PublishedValues) -> str:
+    numbers = (f"{cell.policies[name]:.1f}" for name in TITLES)
+    return f"| {cell.horizon} | {cell.arms} | {' | '.join(numbers)} |"
+
+
+def _among(cell: PublishedValues, rows: Sequence[Row]) -> bool:
+    return any((row.horizon, row.arms) == (cell.horizon, cell.arms) for row in rows)
