@@ -1,17 +1,20 @@
 """Rules around policies: what they leave of a policy's choice, and when trials stop."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from decobandit import Problem, State, make_policy
+from decobandit import Arm, Beta, Problem, State, make_policy, solve
 from decobandit.policies import REASONS, Asked, RuledPolicy
+from decobandit.policies.batches.deco import BatchDecoPolicy
 from decobandit.policies.chances import with_floor
 from decobandit.problem import Looks, Rules, Stop
 
 THREE = Problem.uniform(arms=3, horizon=30)
 
 
-def asked(pulls: list[list[int]], good: list[list[int]], **more: np.ndarray) -> Asked:
+def asked(pulls: Any, good: Any, **more: np.ndarray) -> Asked:
     return Asked.of(np.array(pulls), np.array(good))._replace(**more)
 
 
@@ -162,3 +165,26 @@ def test_rules_that_make_no_sense_for_different_arms_are_refused(rules: Rules, s
     with pytest.raises(ValueError, match="where a stage pulls several different arms") as refused:
         RuledPolicy(make_policy(problem, "greedy"), rules)
     assert str(refused.value).startswith(said)
+
+
+@pytest.mark.parametrize("name", ["greedy", "bayes-ucb", "deco", "thompson-shares", "top-two"])
+def test_a_batch_among_some_arms_is_that_of_a_problem_with_these_arms(name: str) -> None:
+    # the arm left out would get most: a policy must not be asked first, and cut afterwards
+    arms = [Arm(name="best", prior=Beta(9, 1)), Arm(name="a"), Arm(name="b", prior=Beta(2, 3))]
+    settings: dict[str, Any] = {"horizon": 4, "pulls_per_stage": 12, "repeat": True, "unit": 2}
+    whole, part = Problem(arms=arms, **settings), Problem(arms=arms[1:], **settings)
+    prices = solve(whole).prices
+    policies = (
+        [BatchDecoPolicy(problem, prices) for problem in (whole, part)]
+        if name == "deco"
+        else [make_policy(problem, name) for problem in (whole, part)]
+    )
+    pulls, good = np.array([[4, 4, 4], [8, 2, 2]]), np.array([[4, 1, 2], [8, 2, 0]])
+    allowed = np.tile([False, True, True], (2, 1))
+    found = policies[0].chances_many(1, asked(pulls, good, allowed=allowed))
+    alone = policies[1].chances_many(1, asked(pulls[:, 1:], good[:, 1:]))
+    if name in ("thompson-shares", "top-two"):  # shares of all arms, scaled up to the rest
+        every = policies[0].chances_many(1, asked(pulls, good))[:, 1:]
+        alone = every / every.sum(axis=1, keepdims=True)
+    assert found[:, 0].tolist() == [0.0, 0.0]
+    assert found[:, 1:] == pytest.approx(alone, abs=1e-12)

@@ -14,6 +14,7 @@ from decobandit.cli.app import app
 from decobandit.problem.problem_files import parse_tree
 from decobandit.trials import open_trial
 from helpers.design_pages import FILE
+from helpers.page_browser import Browser
 from helpers.web_client import Site
 
 TREE: dict[str, Any] = parse_tree(FILE, "toml")
@@ -127,6 +128,31 @@ def test_a_trial_obeys_the_rules_that_were_sent(site: Site) -> None:
     exported = site.get("/trials/ruled/export").json
     assert exported["events"][0]["data"]["plan"]["rules"]["test"]["kind"] == "fisher"
     assert exported["status"]["stopped"] == "superiority"
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_pages_say_why_a_trial_has_stopped_but_not_to_operators(site: Site, batched: bool) -> None:
+    design = {"control": "control", "burn_in": 2, "stop": {"superiority": 0.9},
+              "looks": {"first": 4}}  # fmt: skip
+    more = {"pulls_per_stage": 4, "repeat": True, "horizon": 4} if batched else {}
+    body = {"name": "ruled", "policy": "greedy", "problem": TREE | more | {"design": design}}
+    assert site.post("/trials", body).status == 201
+    trial = open_trial("ruled", db=site.store)
+    if batched:
+        trial.tell_batch(trial.ask_batch().id, {"control": (0, 2), "new": (2, 2)})
+    else:
+        for slot in [trial.ask() for _ in range(4)]:
+            trial.tell(slot.id, int(slot.arm == "new"))
+    paths = [f"/trials/{trial.id}", *([f"/trials/{trial.id}/batches"] if batched else [])]
+    for path in paths:
+        said, blind = (Browser(site, role).get(path).text for role in ("viewer", "operator"))
+        assert "The rules have stopped the trial: superiority." in said
+        assert "The trial is over." in blind
+        assert "superiority" not in blind
+        assert "Allot the next" not in said
+        assert "Allocate the next" not in blind
+    assert "stopped the trial (superiority)" in Browser(site, "viewer").get(f"{paths[0]}/why").text
+    assert "Declared better than control: new." in Browser(site, "viewer").get(paths[0]).text
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from decobandit.problem import Arm, Beta, Problem, read_outcomes
+from decobandit.problem import Arm, Beta, Problem, Rules, Stop, read_outcomes
 from decobandit.problem.model import Terminal
 from decobandit.trials import (
     Conflict,
@@ -157,6 +157,33 @@ def test_nothing_that_follows_from_the_events_can_be_changed_with_the_checksum(t
             if place != ("checksum",) and not is_refused(forged):
                 unseen.add(place)
     assert unseen == set()
+
+
+def ruled(store: Any) -> Trial:
+    """Stopped by a look, which has dropped an arm, while a batch is pending."""
+    problem = Problem.uniform(arms=2, horizon=3, pulls_per_stage=8, repeat=True, unit=4)
+    rules = Rules(control="arm-1", floor=0.5, stop=Stop(inferiority=0.1))
+    trial = create_trial(
+        problem, policy="greedy", name="ruled", db=store, seed=3, bound=False, rules=rules
+    )
+    first, _ = trial.ask_batch(), trial.ask_batch()
+    trial.tell_batch(first.id, {"arm-1": (4, 4), "arm-2": (0, 4)})
+    assert trial.status().stopped == "inferiority"
+    return trial
+
+
+def test_rules_and_what_they_came_to_can_not_be_changed_with_the_checksum(tmp_path: Path) -> None:
+    with open_store(tmp_path / "t.db") as store:
+        tree = json.loads("".join(ruled(store).export_text()))
+    assert verify_export(tree).ok
+    assert replay_export(tree).ok
+    for key, other in (
+        ("rules", None), ("rules", tree["status"]["rules"] | {"floor": 0.4}),
+        ("stopped", None), ("stopped", "futility"), ("dropped", []), ("dropped", ["arm-1"]),
+    ):  # fmt: skip
+        forged = edited(tree, ("status", key), other)
+        forged["checksum"] = checksum(forged)
+        assert is_refused(forged)
 
 
 def test_no_key_can_be_added_or_taken_away(tree: Any) -> None:

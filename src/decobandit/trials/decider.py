@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..arm import BatchRelaxation, Cones, RowRelaxation
-from ..policies import Cost, RuledPolicy
+from ..policies import Cost
 from ..problem import beta_binomial
 from ..problem.kernels.layout import slab_size
 from ..support import Cache, Once, TooLargeError
@@ -21,7 +21,7 @@ from .errors import OutOfMemory
 from .kind_records import kinds_of, seen, written
 from .ledger import Ledger
 from .pending import MOST_AHEAD, PendingState, posterior_means
-from .ruled_decisions import allot_by_rules, decide_by_rules
+from .ruled_decisions import LiveRules, allot_by_rules, decide_by_rules
 from .settings import TrialSettings
 
 MAX_DECIDERS = 8  # the tables of one take up to hundreds of megabytes
@@ -44,7 +44,7 @@ class Decider:
         self._batch_values = Once(lambda: _batch_values(settings))
         self.policy = policy if cones is None or not use_cones else policy.live(cones)
         rules = settings.rules
-        self.ruled = None if rules is None else RuledPolicy(self.policy, rules)
+        self.ruled = None if rules is None else LiveRules(self.policy, rules)
         self._prepared_from = math.inf  # tables are made backwards, from the last stage
         self._lock = Lock()  # policies fill their tables as they are asked
 

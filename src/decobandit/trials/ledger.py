@@ -23,6 +23,7 @@ from .limits import TrialLimits, limits_of
 from .request_records import ASKS, Answered, Cancellation, Refusal, Request
 from .settings import TrialSettings
 
+CountsAtLooks = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]  # good and bad, by arm
 TrialState = Literal["running", "closed", "archived"]
 BATCH_KINDS = ("batch_asked", "batch_told", "batch_cancelled", "batch_corrected")
 # kinds of events that change the state of the trial, and the state after them
@@ -57,7 +58,7 @@ class Ledger:
         self.open: list[int] = []  # pending allocations of every arm
         self.lost: list[int] = []  # pulls of batches that used their stage and have no outcome
         # counts at each look of the rules, as they were when its outcomes had been recorded
-        self.looks: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
+        self.looks: CountsAtLooks = ()
         self._most_known = 0  # outcomes ever on record
         self.state: TrialState = "running"
         self.limits = TrialLimits()

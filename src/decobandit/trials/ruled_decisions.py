@@ -15,16 +15,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..policies import REASONS, Asked, RuledPolicy
+from ..policies import REASONS, Asked, Policy, RuledPolicy
+from ..policies.allotting import Counts
 from ..policies.chances import Allowed, drawn_arms
+from ..problem import Rules
+from ..support import Cache
 from . import explanation
 from .allotments import Allotment, allot, allotment_of, one_by_one, states_to_ask
 from .decisions import Decision, decide
 from .errors import Stopped
-from .ledger import Ledger
+from .ledger import CountsAtLooks, Ledger
 from .pending import Floats, PendingState
 
 Draws = Callable[[], np.random.Generator]
+MOST_LOOKED = 100  # states of trials whose looks are remembered
 
 
 @dataclass(frozen=True)
@@ -42,20 +46,35 @@ class Looked:
         return REASONS[self.reason]
 
 
-def looked(ruled: RuledPolicy, ledger: Ledger) -> Looked:
-    """All looks, in order."""
-    allowed = np.ones((1, len(ledger.good)), np.bool_)
-    for good, bad in ledger.looks:
-        known = np.array([good]) + np.array([bad])
-        verdict = ruled.look(known, np.array([good]), allowed)
-        allowed = verdict.allowed
-        if verdict.reason[0]:
-            return Looked(allowed, verdict.declared, int(verdict.reason[0]), int(known.sum()))
-    return Looked(allowed, np.zeros_like(allowed))
+class LiveRules(RuledPolicy):
+    """The rules of trials with the same settings; remembers what looks came to."""
+
+    def __init__(self, policy: Policy, rules: Rules) -> None:
+        super().__init__(policy, rules)
+        self._looked = Cache[CountsAtLooks, Looked](MOST_LOOKED)
+
+    def looked(self, ledger: Ledger) -> Looked:
+        """What all looks have come to, in order."""
+        looks = ledger.looks
+        begin = next((n for n in (len(looks), len(looks) - 1) if looks[:n] in self._looked), 0)
+        every = np.ones((1, self.problem.n_arms), np.bool_)
+        found = self._looked.get(looks[:begin]) or Looked(every, np.zeros_like(every))
+        for good, bad in looks[begin:]:
+            found = self._after(found, np.array([good]), np.array([bad]))
+        self._looked.put(looks, found)
+        return found
+
+    def _after(self, before: Looked, good: Counts, bad: Counts) -> Looked:
+        """After one look more; a trial that has stopped is not looked at again."""
+        if before.reason:
+            return before
+        verdict, outcomes = self.look(good + bad, good, before.allowed), int((good + bad).sum())
+        reason = int(verdict.reason[0])
+        return Looked(verdict.allowed, verdict.declared, reason, outcomes if reason else 0)
 
 
 def decide_by_rules(
-    ruled: RuledPolicy, ledger: Ledger, pending: PendingState, prices: Floats | None,
+    ruled: LiveRules, ledger: Ledger, pending: PendingState, prices: Floats | None,
     rng: np.random.Generator,
 ) -> Decision:  # fmt: skip
     """The next arm; `Stopped` where a look has stopped the trial."""
@@ -63,7 +82,7 @@ def decide_by_rules(
 
 
 def allot_by_rules(
-    ruled: RuledPolicy, ledger: Ledger, pending: PendingState, prices: Floats | None, draws: Draws
+    ruled: LiveRules, ledger: Ledger, pending: PendingState, prices: Floats | None, draws: Draws
 ) -> Allotment:
     """The whole next stage; `Stopped` likewise. `draws` as in `allot`."""
     found, problem = _going_on(ruled, ledger), ruled.problem
@@ -89,8 +108,8 @@ def allot_by_rules(
     return allotment_of(problem, pending, prices, counts, said)
 
 
-def _going_on(ruled: RuledPolicy, ledger: Ledger) -> Looked:
-    found = looked(ruled, ledger)
+def _going_on(ruled: LiveRules, ledger: Ledger) -> Looked:
+    found = ruled.looked(ledger)
     if found.stopped:
         raise Stopped(
             f"the trial was stopped by its rules ({found.stopped}) at the look after "
@@ -105,7 +124,7 @@ def _asked(found: Looked, pending: PendingState) -> Asked:
 
 
 def _decided(
-    ruled: RuledPolicy, found: Looked, pending: PendingState, prices: Floats | None,
+    ruled: LiveRules, found: Looked, pending: PendingState, prices: Floats | None,
     rng: np.random.Generator,
 ) -> Decision:  # fmt: skip
     asked = _asked(found, pending)
@@ -119,7 +138,7 @@ def _decided(
     return replace(decision, arm=arm, reason=f"{name}: {_why(ruled, found, pending, chances[0])}")
 
 
-def _why(ruled: RuledPolicy, found: Looked, pending: PendingState, chances: Floats) -> str:
+def _why(ruled: LiveRules, found: Looked, pending: PendingState, chances: Floats) -> str:
     """What the rules did: the burn-in, or shares that they have changed."""
     if ruled.burning(_asked(found, pending)).any():
         return f"burn-in, {ruled.rules.burn_in} pulls of every arm first"
@@ -130,7 +149,7 @@ def _why(ruled: RuledPolicy, found: Looked, pending: PendingState, chances: Floa
     return f"drawn by {ruled.name} and the rules ({shown}){more}"
 
 
-def dropped_arms(ruled: RuledPolicy, found: Looked) -> tuple[str, ...]:
+def dropped_arms(ruled: LiveRules, found: Looked) -> tuple[str, ...]:
     """Names of the arms that looks have dropped."""
     arms = zip(ruled.problem.arms, found.allowed[0], strict=True)
     return tuple(arm.name for arm, left in arms if not left)

@@ -11,7 +11,7 @@ from ..designs.final_tests import final_test
 from ..policies import RuledPolicy
 from .decider import Decider
 from .ledger import Ledger
-from .ruled_decisions import Looked, dropped_arms, looked
+from .ruled_decisions import Looked, dropped_arms
 
 
 @dataclass(frozen=True)
@@ -26,16 +26,16 @@ def verdict_of(ledger: Ledger, decider: Decider) -> Verdict:
     """What looks have come to so far."""
     if decider.ruled is None:
         return Verdict()
-    found = looked(decider.ruled, ledger)
+    found = decider.ruled.looked(ledger)
     return Verdict(found.stopped or None, dropped_arms(decider.ruled, found))
 
 
 def declared_arms(ledger: Ledger, decider: Decider) -> tuple[str, ...] | None:
     """Arms that the test at the end declares, as in `designs`; None before the end."""
-    ruled = decider.ruled
-    if ruled is None:
+    if decider.ruled is None:
         return None
-    found = looked(ruled, ledger)
+    ruled: RuledPolicy = decider.ruled
+    found = decider.ruled.looked(ledger)
     if sum(ledger.open) or not (ledger.finished or found.reason):
         return None
     if ruled.rules.final_test.kind == "conditional":  # follows all states: by tables of its own

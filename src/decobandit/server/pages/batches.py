@@ -33,6 +33,7 @@ def batches(
 ) -> Response:
     """Batches with pending outcomes, and all of them in the order in which they were made."""
     caller, ledger = request.state.principal, ledger_of(trial.store, trial.id)
+    full = trial.status_at(ledger)
     saw(request, trial)
     waiting = [batch for batch in ledger.batches.values() if batch.state == "open"]
     found = page_of_allocations(ledger.batches, after=after, limit=BATCHES_PER_PAGE)
@@ -42,9 +43,9 @@ def batches(
         trial=trial,
         state=ledger.state,
         free=ledger.used < ledger.slots,
-        finished=ledger.finished,
+        finished=full.finished or full.stopped is not None,
         single=bool(ledger.allocations),
-        status=None if caller.blinded else trial.status_at(ledger),
+        status=None if caller.blinded else full,
         waiting=[_shown_to(caller, batch, trial) for batch in waiting[:MAX_OPEN]],
         others=max(0, len(waiting) - MAX_OPEN),
         batches=[_shown_to(caller, batch, trial) for batch in found.items],

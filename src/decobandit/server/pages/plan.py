@@ -101,8 +101,9 @@ async def start(request: Request, form: Sent) -> Response:
         with refusals():
             try:
                 trial = await start_trial(
-                    request, problem, policy=draft.policy, name=draft.name, rules=rules
-                )
+                    request, problem, policy=draft.policy, name=draft.name, rules=rules,
+                    bound=True,  # the forecast has promised it
+                )  # fmt: skip
             except Conflict:
                 trial = await run_in_threadpool(_same, draft, problem, rules, state.store)
     except FormError as error:
