@@ -188,10 +188,10 @@ def _averages(policy: Policy, inputs: _Inputs) -> tuple[Floats, int]:
     """Each arm's index averaged over its own pending outcomes, (arms,), or over so many draws."""
     problem, known = inputs.problem, inputs.pending
     states = zip(problem.group_of_arm.tolist(), known.stats, known.open, strict=True)
-    index, draws = inputs.rewards.copy(), 0
+    index, draws, pulls = inputs.rewards.copy(), 0, known.pulls
     found: dict[tuple[int, Stats, int], float] = {}  # equal arms in equal states: once
     for arm, state in enumerate(states):
-        if known.pulls[arm] > inputs.stage:
+        if pulls[arm] > inputs.stage:
             continue  # more pulls than stages: no table has it
         if state not in found:
             group, stats, waiting = state

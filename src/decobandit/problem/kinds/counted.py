@@ -140,6 +140,8 @@ class Binary(Kind):
         return read, np.concatenate([np.zeros((1, 2)), counts])
 
     def ahead(self, stats: Stats, count: int, most: int) -> tuple[Floats, Floats] | None:
+        if count == 0:
+            return np.ones(1), np.array([stats], dtype=float)
         if count >= most:
             return None
         good, bad = stats
