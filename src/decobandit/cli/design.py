@@ -124,7 +124,9 @@ def print_design(found: DesignResult) -> None:
 
 
 def _print_scenario(found: DesignResult, scenario: ScenarioResult) -> None:
-    truth = ", ".join(f"{p:g}" for p in scenario.truth)
+    from ..problem import truth_text
+
+    truth = ", ".join(map(truth_text, scenario.truth))
     kind = "type I error" if scenario.null else "power"
     titles = [
         "policy", "good (sd)", "pulls", "best share", "select best", kind,

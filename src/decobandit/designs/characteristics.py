@@ -11,6 +11,7 @@ from ..problem import FinalTest, Truth, share_of_best
 from ..support import Floats
 from .endings import Endings
 from .final_tests import Tested
+from .kind_trials import posterior_means, rewards, totals, truth_values
 from .results import Characteristics, Errors, PerArm
 
 DROPPED = -np.inf  # posterior mean of an arm that is not chosen
@@ -27,13 +28,14 @@ def characterise(
 ) -> Characteristics:  # fmt: skip
     """All that is reported of a policy in a scenario."""
     w, size = ends.weight, ends.size
-    good, pulls = _moments(w, ends.good.sum(axis=1)), _moments(w, ends.pulls)
+    truth = truth_values(policy.problem, truth)
+    good, pulls = _moments(w, rewards(policy.problem, ends)), _moments(w, ends.pulls)
     length = _moments(w, size)
     stages = policy.problem.horizon * policy.problem.pulls_per_stage
     stopped = _moments(w, (ends.reason > 0) & (size < stages))
     reject, by_arm = _moments(w, tested.declared.any(axis=1)), _moments(w, tested.declared)
     share, chosen = _best(policy, truth, ends)
-    bias, bias_se, rmse, rmse_se = _estimates(truth, ends)
+    bias, bias_se, rmse, rmse_se = _estimates(truth, ends, totals(policy.problem, ends))
     trials = np.sqrt(len(w))
     errors: Errors = {
         "good": float(good.sd / trials),
@@ -97,12 +99,8 @@ def _best(
     best = np.array(truth) == max(truth)
     if best.all():
         return None, None
-    problem = policy.problem
-    means = []
-    for arm, k in enumerate(problem.group_of_arm):
-        group = problem.groups[k]
-        own = (group.alpha + ends.good[:, arm]) / (group.alpha + group.beta + ends.pulls[:, arm])
-        means.append((np.where(ends.allowed[:, arm], own, DROPPED), truth[arm], 1))
+    known = np.where(ends.allowed, posterior_means(policy.problem, ends), DROPPED)
+    means = [(known[:, arm], p, 1) for arm, p in enumerate(truth)]
     share = ends.pulls[:, best].sum(axis=1) / np.maximum(ends.size, 1)
     return _moments(ends.weight, share), _moments(ends.weight, share_of_best(means))
 
@@ -110,17 +108,17 @@ def _best(
 _Some = tuple[float | None, ...]
 
 
-def _estimates(truth: Truth, ends: Endings) -> tuple[_Some, _Some, _Some, _Some]:
+def _estimates(truth: Truth, ends: Endings, total: Floats) -> tuple[_Some, _Some, _Some, _Some]:
     """Bias and root mean squared error of observed rates, each with its error."""
     columns: list[tuple[float | None, float | None, float | None, float | None]] = []
     for arm, p in enumerate(truth):
         there = ends.pulls[:, arm] > 0
-        total = float(ends.weight[there].sum())
-        if total == 0.0:
+        mass = float(ends.weight[there].sum())
+        if mass == 0.0:
             columns.append((None, None, None, None))
             continue
-        off = ends.good[there, arm] / ends.pulls[there, arm] - p
-        w = ends.weight[there] / total
+        off = total[there, arm] / ends.pulls[there, arm] - p
+        w = ends.weight[there] / mass
         bias, square = _moments(w, off), _moments(w, off**2)
         trials = float(np.sqrt(there.sum()))
         rmse = float(np.sqrt(square.mean))

@@ -19,7 +19,6 @@ from ..problem import (
     check_problem,
     designed_from_dict,
     read_tree,
-    refuse_kinds,
 )
 from ..support import Report, Stopwatch, obeys_workers
 from .calibrating import calibrate
@@ -27,6 +26,7 @@ from .characteristics import characterise
 from .endings import Endings
 from .final_tests import final_test
 from .following import can_follow, follow
+from .kind_trials import truth_values
 from .playing import play
 from .results import Calibrated, Characteristics, DesignResult, ScenarioResult
 
@@ -119,7 +119,8 @@ def operating_characteristics(
     (8.0, True, 0.9708)
     """
     design.check(check_problem(problem))
-    refuse_kinds(problem, "designs")
+    if exact and not problem.is_binary:
+        raise ValueError("exact: designs of other outcomes than good or bad are simulated")
     if not design.scenarios:
         raise ProblemError("design.scenarios: required key is missing")
     names = design.policies or POLICIES
@@ -163,7 +164,6 @@ def characteristics_in(
 ) -> Characteristics:
     """What one policy does in one scenario: as in a design that has it at place `number`."""
     design.check(context.problem)
-    refuse_kinds(context.problem, "designs")
     (made,) = make_policies(context, [policy])
     task = _Task(context.problem, design, None, None)
     return task.row(RuledPolicy(made, design.rules), design.final_test, scenario, number)
@@ -171,11 +171,11 @@ def characteristics_in(
 
 def is_null(problem: Problem, design: Design, scenario: Scenario) -> bool:
     """Whether no arm is better than control by the margin; without a control arm: all are equal."""
-    control = design.control_of(problem)
+    control, means = design.control_of(problem), truth_values(problem, scenario.truth)
     if control is None:
-        return len({*scenario.truth}) == 1
-    most = scenario.truth[control] + max(design.margin, 0.0)
-    return all(p <= most for p in scenario.truth)
+        return len({*means}) == 1
+    most = means[control] + max(design.margin, 0.0)
+    return all(p <= most for p in means)
 
 
 @dataclass(frozen=True)

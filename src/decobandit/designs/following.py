@@ -50,6 +50,8 @@ class _Level:
 def can_follow(policy: RuledPolicy) -> bool:
     """Whether the states are few enough, and the policy's probabilities known."""
     problem, inner, delay = policy.problem, policy.inner, policy.rules.delay
+    if not problem.is_binary:
+        return False
     single = problem.pulls_per_stage == 1 and not problem.repeat
     # a batch must be shared in one way
     known = policy.has_distribution if single else not (policy.randomised or inner.draws_arms)

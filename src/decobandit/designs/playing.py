@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from ..policies import Asked, RuledPolicy
 from ..problem import Truth
 from ..support import Ints, Progress, Report
 from .endings import Endings, Flags
+from .kind_trials import drawn_statistics, widest
 
 ELEMENTS = 40_000_000  # outcomes that are drawn at a time
 
@@ -41,14 +43,17 @@ def play(
     """How `draws` trials end; `seed` is the same for all policies of a scenario."""
     problem = policy.problem
     most = problem.most_pulls if problem.repeat else problem.horizon
-    chunk = max(100, ELEMENTS // (problem.n_arms * (most + 1)))
+    width = 1 if problem.is_binary else widest(problem)
+    chunk = max(100, ELEMENTS // (width * problem.n_arms * (most + 1)))
     parts = []
     for number, begin in enumerate(range(0, draws, chunk)):
         size = min(chunk, draws - begin)
         streams = np.random.SeedSequence((*seed, number)).spawn(2)
         outcomes, choices = map(np.random.default_rng, streams)
-        counts = _counts(outcomes, size, truth, most)
-
+        if problem.is_binary:
+            counts: npt.NDArray[Any] = _counts(outcomes, size, truth, most)
+        else:
+            counts = drawn_statistics(outcomes, size, problem, truth, most)
         report = partial(_report, progress, policy, begin, size, draws)
         parts.append(_Chunk(policy, counts, choices).played(report))
     ends = Endings.joined(parts)
@@ -80,7 +85,7 @@ class _Chunk:
     """Some trials of one policy."""
 
     def __init__(
-        self, policy: RuledPolicy, counts: npt.NDArray[np.integer], rng: np.random.Generator
+        self, policy: RuledPolicy, counts: npt.NDArray[Any], rng: np.random.Generator
     ) -> None:
         self.policy, self.counts, self.rng = policy, counts, rng
         self.parts: list[Endings] = []
@@ -109,9 +114,11 @@ class _Chunk:
         self._end(trials, np.zeros(len(trials.number), np.int8), None)
         return Endings.joined(self.parts)
 
-    def _good(self, trials: _Trials, pulls: Ints) -> Ints:
+    def _good(self, trials: _Trials, pulls: Ints) -> Any:
+        """What is known after so many pulls: good outcomes, or statistics."""
         arms = np.arange(pulls.shape[1])
-        return self.counts[trials.number[:, None], arms, pulls].astype(np.int64)
+        found = self.counts[trials.number[:, None], arms, pulls]
+        return found.astype(np.int64) if self.policy.problem.is_binary else found
 
     def _pulled(self, trials: _Trials, stage: int, delay: int) -> _Trials:
         known, given = trials.given[0], trials.given[-1]

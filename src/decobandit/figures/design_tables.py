@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from ..designs.results import Characteristics, DesignResult, ScenarioResult
 from ..policies import BASELINE_POLICY
+from ..problem import truth_text
 from .report_page import drawing, paragraph, section, table
 from .svg_figures import Interval, interval_figure, solid
 
@@ -33,7 +34,7 @@ def _scenario_list(found: DesignResult) -> list[Markup]:
     """The success probabilities of all scenarios, and what was left out."""
     arms = [arm.name for arm in found.problem.arms]
     names = [each.name + (" (null)" if each.null else "") for each in found.scenarios]
-    truths = [[f"{p:g}" for p in each.truth] for each in found.scenarios]
+    truths = [[truth_text(p) for p in each.truth] for each in found.scenarios]
     notes = [paragraph(f"{note}.", soft=True) for note in found.notes]
     if found.interrupted:
         notes.append(paragraph("The computation was interrupted: some policies are missing."))

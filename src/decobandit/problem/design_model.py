@@ -6,7 +6,8 @@ and the test at the end. Scenarios, policies and draws are for planning: `design
 
 from collections.abc import Iterator
 from itertools import count
-from typing import Annotated, Literal, Self
+from math import isfinite
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -111,11 +112,33 @@ class FinalTest(Frozen):
         return given if given is not None else 0.975 if self.kind == "posterior" else 0.025
 
 
+def _true(value: object) -> float | tuple[float, ...]:
+    """The truth of an arm: a number, or chances of classes; the kind of the arm has its range."""
+    if isinstance(value, list | tuple):
+        return tuple(map(_true_number, value))
+    return _true_number(value)
+
+
+def _true_number(value: object) -> float:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not isfinite(float(str(value))):
+        refuse("must be a number, or a list of chances of classes", found=value)
+    return float(str(value))
+
+
+TrueValue = Annotated[
+    Any,
+    Checked(_true, {"anyOf": [{"type": "number"}, {"type": "array", "items": {"type": "number"}}]}),
+]
+
+
 class Scenario(Frozen):
-    """True success probabilities that may hold, one per arm."""
+    """A truth that may hold, one per arm."""
 
     name: Title = Field(description="What it is called.")
-    truth: tuple[Chance, ...] = Field(description="Success probability of every arm.")
+    truth: tuple[TrueValue, ...] = Field(
+        description="Success probability of every arm; mean, rate, chances of classes."
+    )
 
 
 class Rules(Frozen):
@@ -161,7 +184,7 @@ class Rules(Frozen):
 
     def _faults(self, problem: Problem) -> Iterator[Fault]:
         if not problem.is_binary:
-            yield (), "must stand with arms whose outcomes are good or bad", {}
+            yield from _of_kinds(self, problem)
         arms, pulls = problem.n_arms, problem.horizon * problem.pulls_per_stage
         names = [arm.name for arm in problem.arms]
         if self.control is not None and self.control not in names:
@@ -277,9 +300,37 @@ class Design(Rules):
             if len(scenario.truth) != problem.n_arms:
                 rule = f"must have {problem.n_arms} numbers: one per arm"
                 yield ("scenarios", i, "truth"), rule, scenario.truth
+            else:
+                yield from _false(problem, i, scenario)
             if scenario.name in names:
                 yield ("scenarios", i, "name"), "must differ from other scenarios", scenario.name
             names.add(scenario.name)
+
+
+def _of_kinds(rules: Rules, problem: Problem) -> Iterator[Fault]:
+    """What makes no sense of other outcomes than good or bad."""
+    if problem.repeat:
+        yield (), "must stand with single pulls, where outcomes are not good or bad", {}
+    if any(group.kind.ordered for group in problem.groups):
+        yield (), "must stand with arms of unknown means: own states have none to compare", {}
+    if rules.delay:
+        yield ("delay",), "must be 0 where outcomes are not good or bad", rules.delay
+    kind = rules.final_test.kind
+    if kind != "posterior":
+        rule = "must be posterior: the others are tests of good and bad outcomes"
+        yield ("test", "kind"), rule, kind
+
+
+def _false(problem: Problem, i: int, scenario: Scenario) -> Iterator[Fault]:
+    """What cannot be true of an arm."""
+    for k, (group, given) in enumerate(zip(problem.group_of_arm, scenario.truth, strict=True)):
+        kind = problem.groups[group].kind
+        try:
+            kind.read_truth(given)
+        except ValueError as error:
+            rule = str(error).partition("; ")[2]
+            rule = "must be a number from 0 to 1" if kind.counts_good else rule
+            yield ("scenarios", i, "truth", k), rule, given
 
 
 def _refused(place: tuple[str | int, ...], rule: str, found: object) -> None:

@@ -8,16 +8,18 @@ Notations
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...problem import DEFAULT_TIES, TIE_SIGNS, Problem, State, Stats, TieRule
 from ...support import Floats, Ints
-from ..allotting import largest_arms
+from ..allotting import Counts, largest_arms
+from ..chances import Asked
 from ..index_policy import IndexPolicy
 from ..kernels.largest import pull_largest
 from ..records import ArmIndex
+from .chances import KindPosteriors
 from .grouped import GroupedStats
 
 
@@ -109,6 +111,35 @@ class KindPolicy(IndexPolicy):
         stats = [own[None, :] for own in state.stats(self.problem)]
         found: Floats = self.values_at(stage, stats)[0]
         return found
+
+    def stats_of(self, known: Floats) -> list[Floats]:
+        """Statistics of every arm from those of all in one array, (E, K, widest)."""
+        return [known[:, k, : group.kind.width] for k, group in enumerate(self.groups)]
+
+    def allot_many(
+        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None = None
+    ) -> Ints:
+        """good: statistics of all arms, (E, K, widest)."""
+        known = self.stats_of(np.asarray(good, dtype=float))
+        return self.choose_many(stage, known, pulls.astype(np.int64), rng)
+
+    def chances_many(
+        self, stage: int, asked: Asked, rng: np.random.Generator | None = None
+    ) -> Floats:
+        """`asked.good`: statistics of all arms, (E, K, widest)."""
+        known = self.stats_of(np.asarray(asked.good, dtype=float))
+        values = np.where(asked.allowed, self.values_at(stage, known, rng), -np.inf)
+        if self.ties == "random":
+            near = values >= values.max(axis=1, keepdims=True) - self._tolerance
+            return np.asarray(near / near.sum(axis=1, keepdims=True))
+        given = np.zeros(asked.pulls.shape, dtype=np.int64)
+        pulls = np.ascontiguousarray(asked.pulls + asked.pending, dtype=np.int64)
+        pull_largest(values, pulls, 1, self._tolerance, *TIE_SIGNS[self.ties], given)
+        return given.astype(float)
+
+    def posteriors_by(self, margin: float) -> Any:
+        """Chances from statistics of all arms, (E, K, widest), in place of good outcomes."""
+        return KindPosteriors(self.problem, margin)
 
     def indices_of(self, stage: int, arm: int, stats: Floats) -> Floats:
         every = [

@@ -17,6 +17,7 @@ Notations
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -166,6 +167,29 @@ class KindChances:
             others = np.prod(np.delete(within, k, axis=0), axis=0)
             found += np.where(allowed[:, k], _integral(others, below[k]), 0.0)
         return found
+
+
+class KindPosteriors:
+    """The same from pulls and statistics of all arms in one array, (E, K, widest)."""
+
+    def __init__(self, problem: Problem, margin: float = 0.0) -> None:
+        self._chances = KindChances(problem, margin)
+        self._widths = [problem.groups[k].kind.width for k in problem.group_of_arm]
+
+    def _stats(self, known: Any) -> list[Floats]:
+        return [np.asarray(known[:, k, :w], dtype=float) for k, w in enumerate(self._widths)]
+
+    def best(self, pulls: Any, known: Any, allowed: Flags | None = None) -> Floats:
+        """P(best) of every arm among those allowed, (E, K)."""
+        return self._chances.best(self._stats(known), allowed)
+
+    def better(self, pulls: Any, known: Any, control: int, allowed: Flags | None = None) -> Floats:
+        """P(better than control by the margin), (E, K)."""
+        return self._chances.better(self._stats(known), control, allowed)
+
+    def alike(self, pulls: Any, known: Any, allowed: Flags | None = None) -> Floats:
+        """P(all arms allowed differ by less than the margin), (E,)."""
+        return self._chances.alike(self._stats(known), allowed)
 
 
 def _flags(allowed: Flags | None, rows: slice, like: Floats) -> Flags:

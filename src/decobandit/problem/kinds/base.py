@@ -113,6 +113,10 @@ class Kind(ABC):
     def value(self, stats: Floats, outcome: Floats) -> Floats:
         """What outcomes of arms in these states count, before the factor of a stage, (...)."""
 
+    def total(self, stats: Floats) -> Floats:
+        """What all outcomes so far count, (...)."""
+        raise ValueError(f"{self.word} arms: their states do not tell what outcomes counted")
+
     @abstractmethod
     def describe(self, stats: Stats) -> str:
         """What is known of the arm, for people."""

@@ -95,6 +95,9 @@ class Binary(Kind):
     def value(self, stats: Floats, outcome: Floats) -> Floats:
         return outcome
 
+    def total(self, stats: Floats) -> Floats:
+        return stats[..., 0]
+
     def describe(self, stats: Stats) -> str:
         return f"Beta({self.good + stats[0]:g}, {self.bad + stats[1]:g})"
 
@@ -261,6 +264,9 @@ class Classes(Kind):
 
     def value(self, stats: Floats, outcome: Floats) -> Floats:
         return np.asarray(np.array(self.values)[outcome.astype(np.int64)])
+
+    def total(self, stats: Floats) -> Floats:
+        return np.asarray(stats @ np.array(self.values))
 
     def describe(self, stats: Stats) -> str:
         known = (f"{a + n:g}" for a, n in zip(self.counts, stats, strict=True))

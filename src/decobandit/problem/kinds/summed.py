@@ -39,6 +39,9 @@ class Summed(Kind):
     def value(self, stats: Floats, outcome: Floats) -> Floats:
         return outcome
 
+    def total(self, stats: Floats) -> Floats:
+        return stats[..., 1]
+
     def write(self, stats: Stats) -> str:
         return f"{whole(stats[1])}/{int(stats[0])}"
 

@@ -1,0 +1,132 @@
+"""Designs of arms with other outcomes than good or bad, against closed forms."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from decobandit import Design, operating_characteristics
+from decobandit.designs import Characteristics
+from decobandit.problem import (
+    Arm,
+    Beta,
+    Categorical,
+    Gamma,
+    Normal,
+    Payoff,
+    Problem,
+    ProblemError,
+    States,
+)
+
+LAB = [Arm(name=name, prior=Normal(0, 1), noise_sd=1) for name in ("control", "new")]
+OWN_STATES = {"s": {"mean": 1, "next": {"x": (1.0, "s")}}}
+OWN = [Arm(name="a", prior=States(first="s", states=OWN_STATES))]
+DRAWS = 4000
+
+
+def found_in(problem: Problem, truth: list[Any], policy: str, **rules: Any) -> Characteristics:
+    scenario = {"name": "one", "truth": truth}
+    design = Design(policies=[policy], draws=DRAWS, scenarios=[scenario], **rules)
+    return operating_characteristics(problem, design).scenarios[0].policies[0]
+
+
+def test_power_of_a_posterior_test_of_normal_arms_is_the_closed_form() -> None:
+    """Posterior N(sum / (1 + n), 1 / (1 + n)) each: their difference is normal, too."""
+    n, apart = 20, 0.8
+    test = {"kind": "posterior", "threshold": 0.975}
+    found = found_in(
+        Problem(arms=LAB, horizon=2 * n), [0.0, apart], "equal", control="control", test=test
+    )
+    mean, sd = n * apart / (1 + n), np.sqrt(2 * n) / (1 + n)
+    least = stats.norm.ppf(0.975) * np.sqrt(2 / (1 + n))
+    power = stats.norm.sf(least, mean, sd)
+    assert found.errors is not None
+    assert found.reject == pytest.approx(power, abs=4 * found.errors["reject"])
+    assert found.good == pytest.approx(n * apart, abs=4 * found.errors["good"])
+    assert found.good_sd == pytest.approx(np.sqrt(2 * n), rel=0.06)
+    assert found.pulls == pytest.approx((n, n))
+    chosen = stats.norm.sf(0, mean, sd)
+    assert found.select_best == pytest.approx(chosen, abs=4 * found.errors["select_best"])
+    assert found.bias[1] == pytest.approx(0.0, abs=4 * found.errors["bias"][1])
+    assert found.rmse[1] == pytest.approx(1 / np.sqrt(n), rel=0.06)
+
+
+def test_counts_earn_their_rates_and_adaptive_policies_find_the_better_arm() -> None:
+    arms = [Arm(name=name, prior=Gamma(2, 1)) for name in ("a", "b", "c")]
+    problem = Problem(arms=arms, horizon=30)
+    equal = found_in(problem, [1.0, 2.0, 3.0], "equal")
+    assert equal.errors is not None
+    assert equal.good == pytest.approx(60.0, abs=4 * equal.errors["good"])
+    assert equal.good_sd == pytest.approx(np.sqrt(60.0), rel=0.06)
+    adaptive = found_in(problem, [1.0, 2.0, 3.0], "thompson")
+    assert adaptive.best_share is not None
+    assert adaptive.best_share > 0.5
+    assert adaptive.good > equal.good
+
+
+def test_classes_worth_0_and_1_are_a_design_of_good_and_bad_outcomes() -> None:
+    """Equal allocation: the number of good outcomes is binomial, and the test that of its count."""
+    worth = Payoff(values=[0, 1])
+    arms = [Arm(name=name, prior=Categorical([1, 1]), reward=worth) for name in ("a", "b")]
+    binary = [Arm(name=name, prior=Beta(1, 1)) for name in ("a", "b")]
+    test = {"kind": "posterior", "threshold": 0.9}
+    drawn = found_in(
+        Problem(arms=arms, horizon=40), [[0.7, 0.3], [0.4, 0.6]], "equal", control="a", test=test
+    )
+    exact = found_in(Problem(arms=binary, horizon=40), [0.3, 0.6], "equal", control="a", test=test)
+    assert exact.exact
+    assert not drawn.exact
+    assert drawn.errors is not None
+    assert drawn.good == pytest.approx(exact.good, abs=4 * drawn.errors["good"])
+    # posterior probabilities are of 2,000 draws: those near the threshold fall either way
+    assert drawn.reject == pytest.approx(exact.reject, abs=4 * drawn.errors["reject"] + 0.03)
+
+
+def test_looks_stop_trials_and_the_burn_in_is_kept() -> None:
+    problem = Problem(arms=LAB, horizon=40)
+    rules = {
+        "control": "control", "burn_in": 5, "looks": {"first": 20, "every": 10},
+        "stop": {"superiority": 0.975},
+    }  # fmt: skip
+    large = found_in(problem, [0.0, 3.0], "greedy", **rules)
+    assert large.stopped > 0.9
+    assert large.size < 30
+    assert large.pulls[0] >= 5
+    none = found_in(problem, [0.0, 0.0], "equal", **rules)
+    assert none.reject < 0.2
+    assert none.select_best is None  # all arms are equal
+
+
+def test_calibration_keeps_the_type_one_error() -> None:
+    design = Design(
+        policies=["equal"], draws=DRAWS, control="control",
+        test={"kind": "posterior", "threshold": 0.9},
+        scenarios=[{"name": "null", "truth": [0.0, 0.0]}],
+    )  # fmt: skip
+    found = operating_characteristics(Problem(arms=LAB, horizon=20), design, calibrate_to=0.05)
+    assert found.scenarios[0].null
+    assert found.scenarios[0].policies[0].reject <= 0.05
+    # closed form: the posterior difference has sd sqrt(2 n) / (1 + n), judged by sqrt(2 / (1 + n))
+    exact = stats.norm.cdf(stats.norm.ppf(0.95) * np.sqrt(10 / 11))
+    assert found.calibration[0].threshold == pytest.approx(exact, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("arms", "rules", "truth", "said"),
+    [
+        (LAB, {"test": {"kind": "fisher"}, "control": "control"}, [0, 0], "must be posterior"),
+        (LAB, {"delay": 2}, [0, 0], "design.delay: 2 is not allowed; must be 0"),
+        (LAB, {}, [0, [1, 2]], "must be a finite number, the mean"),
+        ([Arm(name="a", prior=Categorical([1, 1]), reward=Payoff(values=[0, 2]))], {}, [0.5],
+         "must be 2 chances that sum to 1"),
+        ([Arm(name="a", prior=Beta(1, 1)), LAB[0]], {}, [1.5, 0], "must be a number from 0 to 1"),
+        (OWN, {}, [1], "own states have none to compare"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused(
+    arms: list[Arm], rules: dict[str, Any], truth: list[Any], said: str
+) -> None:
+    with pytest.raises(ProblemError, match=said):
+        found_in(Problem(arms=arms, horizon=10), truth, "equal", **rules)
