@@ -26,7 +26,7 @@ LAYERS = [
     {"designs"},
     {"figures", "studies"},
     {"paper", "trials"},
-    {"server"},
+    {"client", "server"},
     {"__init__", "cli"},
 ]
 HEIGHT = {unit: height for height, layer in enumerate(LAYERS) for unit in layer}

@@ -16,6 +16,7 @@ import typer
 from starlette.routing import Route
 
 import decobandit
+import decobandit.client
 import decobandit.trials
 from decobandit.cli import main
 from decobandit.cli.app import app as program
@@ -81,7 +82,7 @@ def test_every_option_is_in_the_reference_with_its_meaning() -> None:
             assert str(word).replace("|", "\\|") in section
 
 
-@pytest.mark.parametrize("package", [decobandit, decobandit.trials])
+@pytest.mark.parametrize("package", [decobandit, decobandit.trials, decobandit.client])
 def test_every_public_name_is_in_the_reference(package: Any) -> None:
     themes = [t for t in api_reference.THEMES.values() if t.module == package.__name__]
     shown = "".join(map(api_reference.page, themes))
@@ -89,7 +90,7 @@ def test_every_public_name_is_in_the_reference(package: Any) -> None:
     assert sorted(names) == sorted(package.__all__)  # each once
 
 
-@pytest.mark.parametrize("package", [decobandit, decobandit.trials])
+@pytest.mark.parametrize("package", [decobandit, decobandit.trials, decobandit.client])
 def test_every_public_name_has_a_docstring(package: Any) -> None:
     silent = [name for name in package.__all__ if not getattr(package, name).__doc__]
     assert silent == []
@@ -122,7 +123,7 @@ def every_route(app: Any) -> Iterator[Route]:
 
 def test_the_parts_of_the_reference_are_linked() -> None:
     linked = (ROOT / "docs/reference/api.md").read_text(encoding="utf-8")
-    assert [f"generated/api/{name}" in linked for name in api_reference.THEMES] == [True] * 8
+    assert [f"generated/api/{name}" in linked for name in api_reference.THEMES] == [True] * 9
 
 
 # -- what is shown runs ---------------------------------------------------------------------------

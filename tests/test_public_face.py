@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import decobandit
+import decobandit.client
 import decobandit.policies
 import decobandit.trials
 from decobandit import (
@@ -56,6 +57,8 @@ def public() -> Iterator[tuple[str, object]]:
             yield f"decobandit.{name}", getattr(decobandit, name)
     for name in decobandit.trials.__all__:
         yield f"decobandit.trials.{name}", getattr(decobandit.trials, name)
+    for name in decobandit.client.__all__:
+        yield f"decobandit.client.{name}", getattr(decobandit.client, name)
     for name in FOR_POLICIES:
         yield f"decobandit.policies.{name}", getattr(decobandit.policies, name)
 

@@ -76,6 +76,12 @@ THEMES = {
         "NotFound Conflict NoFreeSlot Closed LimitReached StoreError Damaged",
         module="decobandit.trials",
     ),
+    "client": Theme(
+        "Client",
+        "Trials of a server: [The client](/server.md#the-client).",
+        "Client AsyncClient RemoteTrial Answer Refused Unreachable",
+        module="decobandit.client",
+    ),
 }
 
 
@@ -93,7 +99,7 @@ def _directive(module: str, name: str) -> list[str]:
         return [f".. auto{'function' if callable(found) else 'data'}:: {module}.{name}"]
     if issubclass(found, Exception):
         return [f".. autoexception:: {module}.{name}"]
-    own = any(base.__module__.startswith("decobandit.trials.") for base in found.__mro__[1:])
+    own = any(base.__module__.startswith(f"{module}.") for base in found.__mro__[1:])
     inherited = ["   :inherited-members:"] if own else []
     return [f".. autoclass:: {module}.{name}", "   :members:", *inherited]
 

@@ -13,9 +13,9 @@ INTRODUCTION = """\
 # REST API
 
 Written from the OpenAPI document of the server when this site is built; a running server gives it
-out at `/api/v1/openapi.json`. [The server](/server.md) says how to start it, who may do what, and
-what the limits are. Every request but those for health, live and ready needs
-`Authorization: Bearer TOKEN`.
+out at `/api/v1/openapi.json`, and shows it at `/api/docs`. [The server](/server.md) says how to
+start it, who may do what, and what the limits are. Every request but those for health, live and
+ready needs `Authorization: Bearer TOKEN`. From Python: [the client](/server.md#the-client).
 """
 
 
@@ -84,18 +84,11 @@ def _schema(name: str, schema: Tree) -> list[str]:
 
 def kind(schema: Tree) -> str:
     """The type of a value in words, with links to the tables below."""
-    if "$ref" in schema:
-        name = schema["$ref"].rsplit("/", 1)[-1]
-        return f"[{name}](#schema-{name.lower()})"
-    if "anyOf" in schema or "oneOf" in schema:
-        return " or ".join(map(kind, schema.get("anyOf") or schema["oneOf"]))
-    if "enum" in schema:
-        return ", ".join(f"`{value}`" for value in schema["enum"])
-    if "const" in schema:
-        return f"`{schema['const']}`"
-    if schema.get("type") == "array":
-        return f"list of {kind(schema.get('items', {}))}"
-    return str(schema.get("type", "anything"))
+    from decobandit.server.pages import api_docs
+
+    return api_docs.kind(
+        schema, lambda name: f"[{name}](#schema-{name.lower()})", lambda value: f"`{value}`"
+    )
 
 
 def _text(tree: Tree) -> str:

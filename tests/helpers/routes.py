@@ -25,6 +25,7 @@ PROBES = ("/api/v1/live", "/api/v1/ready")  # nobody's token is looked at
 
 TABLE: dict[Method, tuple[str, ...]] = {
     ("GET", "/api/v1/openapi.json"): OPEN,
+    ("GET", "/api/docs"): OPEN,
     ("GET", "/api/v1/health"): OPEN,
     ("GET", "/api/v1/live"): OPEN,
     ("GET", "/api/v1/ready"): OPEN,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers import program
+from helpers import documented, program
 from helpers.serving import serving
 
 PAGE = (Path(__file__).parents[2] / "docs" / "server.md").read_text(encoding="utf-8")
@@ -17,6 +17,8 @@ PAGE = (Path(__file__).parents[2] / "docs" / "server.md").read_text(encoding="ut
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 def test_the_commands_of_the_server_page_work(tmp_path: Path) -> None:
     (tmp_path / ".curlrc").write_text("fail\n")  # an error of the server is an error of curl
+    for name, text in documented.parse("docs/server.md", PAGE).files.items():
+        (tmp_path / name).write_text(text)
     with serving("--db", tmp_path / "pilot.db") as (_, lines, port):
         env = os.environ | {
             "PATH": f"{program.DECO.parent}{os.pathsep}{os.environ['PATH']}",
@@ -36,3 +38,4 @@ def test_the_commands_of_the_server_page_work(tmp_path: Path) -> None:
     assert '"outcome":1' in said
     assert '"problems":[],"ok":true' in said
     assert "ann: revoked" in said
+    assert "visit 3: every slot of the trial is in use" in said  # by the client

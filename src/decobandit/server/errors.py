@@ -39,18 +39,14 @@ CODES = {
     500: "internal",
     503: "unavailable",
 }
-# status and code of what a trial or its database refuses; a subclass stands before its base
-_TRIAL_ERRORS: tuple[tuple[type[TrialError], int, str], ...] = (
-    (refusals.NotFound, 404, "not_found"),
-    (refusals.NoFreeSlot, 409, "no_free_slot"),
-    (refusals.Closed, 409, "closed"),
-    (refusals.LimitReached, 409, "limit_reached"),
-    (refusals.Conflict, 409, "conflict"),
-    (Damaged, 503, "damaged"),
-    (StoreError, 503, "unavailable"),
-    (refusals.OutOfMemory, 503, "unavailable"),
-    (refusals.BadOutcome, 422, "invalid"),
-    (TrialError, 400, "bad_request"),
+# status of what a trial or its database refuses; its code is the exception's own
+_TRIAL_ERRORS: tuple[tuple[type[TrialError], int], ...] = (
+    (refusals.NotFound, 404),
+    (refusals.Conflict, 409),
+    (StoreError, 503),
+    (refusals.OutOfMemory, 503),
+    (refusals.BadOutcome, 422),
+    (TrialError, 400),
 )
 _MAX_PLACE = 100  # characters of the place of an error: its keys are the client's own
 DATABASE_FAILED = "the database of trials cannot be used"
@@ -94,20 +90,18 @@ def trial_error(error: TrialError, *, blinded: bool) -> ApiError:
     What is wrong with the record of a trial is for those who may read it: it tells how long the
     trial is.
     """
-    status, code = next(
-        (status, code) for kind, status, code in _TRIAL_ERRORS if isinstance(error, kind)
-    )
+    status = next(status for kind, status in _TRIAL_ERRORS if isinstance(error, kind))
     again = {} if isinstance(error, Damaged) or status != 503 else {"Retry-After": "5"}
     if isinstance(error, refusals.BadOutcome) and blinded:
-        return ApiError(status, code, "outcome: not one that the arm of the allocation can have")
+        said = "outcome: not one that the arm of the allocation can have"
+        return ApiError(status, error.code, said)
     if not isinstance(error, StoreError):
         said = error.for_blinded if blinded and error.for_blinded else str(error)
-        return ApiError(status, code, said, again)
+        return ApiError(status, error.code, said, again)
     log.error("database: %s", error)
     of_record = isinstance(error, Damaged) and str(error).startswith("trial ")
-    return ApiError(
-        status, code, str(error) if of_record and not blinded else DATABASE_FAILED, again
-    )
+    said = str(error) if of_record and not blinded else DATABASE_FAILED
+    return ApiError(status, error.code, said, again)
 
 
 def trial_response(error: TrialError, *, blinded: bool) -> JSONResponse:

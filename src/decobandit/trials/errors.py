@@ -1,34 +1,42 @@
 """Errors of requests to a trial, and of its database.
 
+`code` is what the API calls an error; the client finds the exception by it.
+
 Blinded users read the messages: they never contain counts, stages, outcomes, indices or posteriors.
 """
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class TrialError(ValueError):
     """A request that cannot be served."""
 
+    code: ClassVar[str] = "bad_request"
     for_blinded = ""  # what blinded people read instead, where the message tells too much
 
+    def __init_subclass__(cls, code: str | None = None) -> None:
+        cls.code = cls.code if code is None else code
 
-class NotFound(TrialError):
+
+class NotFound(TrialError, code="not_found"):
     """No such trial, or no such allocation."""
 
 
-class Conflict(TrialError):
+class Conflict(TrialError, code="conflict"):
     """The request contradicts what is on record."""
 
 
-class BadOutcome(TrialError):
+class BadOutcome(TrialError, code="invalid"):
     """What was told is no outcome of the arm."""
 
 
-class NoFreeSlot(Conflict):
+class NoFreeSlot(Conflict, code="no_free_slot"):
     """The horizon is a hard limit: every slot is pending or has an outcome."""
 
 
-class Closed(Conflict):
+class Closed(Conflict, code="closed"):
     """The trial is closed: no more allocations are made."""
 
 
@@ -38,21 +46,21 @@ class Stopped(Closed):
     for_blinded = "the trial is over: no more allocations are made"
 
 
-class LimitReached(Conflict):
+class LimitReached(Conflict, code="limit_reached"):
     """A limit of the trial on pending or cancelled allocations is reached."""
 
 
-class OutOfMemory(TrialError):
+class OutOfMemory(TrialError, code="unavailable"):
     """The tables of a trial's policy need more memory than there is now."""
 
 
-class StoreError(TrialError):
+class StoreError(TrialError, code="unavailable"):
     """The database cannot be used."""
 
     counted = False  # whether the counters of its store have it
 
 
-class Damaged(StoreError):
+class Damaged(StoreError, code="damaged"):
     """What the database holds is not what was written."""
 
 

@@ -17,6 +17,7 @@ from ..auth import EVERYBODY, allow
 from ..errors import ApiError
 from ..sessions import COOKIE, cookie_of
 from . import allocations as allocation_pages
+from . import api_docs as api_docs_page
 from . import batches as batch_pages
 from . import lifecycle as lifecycle_pages
 from . import people as people_pages
@@ -132,6 +133,7 @@ def static(request: Request, name: str) -> Response:
     return Response(known[name].read_bytes(), media_type=kind, headers=headers)
 
 
+router.include_router(api_docs_page.router)
 router.include_router(plan_pages.router)
 router.include_router(trial_pages.router)
 router.include_router(result_pages.router)

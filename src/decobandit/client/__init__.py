@@ -1,0 +1,25 @@
+"""Trials of a server from another machine: the verbs of the library, over HTTP.
+
+    with Client("https://trials.example.org", token) as client:
+        trial = client.open_trial("pilot")
+        allocation = trial.ask(subject="S-017")
+        trial.tell(allocation.id, "good")
+
+Imports `trials` and what is below it; not `server`. Needs the extra `client`. The verbs are written
+once (`verbs.py`), for `Client` and for `AsyncClient`, whose verbs are awaited (`clients.py`).
+Requests, retries and pages of lists: `exchange.py`.
+"""
+
+from typing import TYPE_CHECKING
+
+from ..support.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .answers import Answer as Answer
+    from .clients import AsyncClient as AsyncClient
+    from .clients import Client as Client
+    from .errors import Refused as Refused
+    from .errors import Unreachable as Unreachable
+    from .verbs import RemoteTrial as RemoteTrial
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,0 +1,130 @@
+"""Requests and their answers: keys, retries, pages of lists. The same for both kinds of clients.
+
+All of it is written as coroutines over a transport. The transport of `Client` never suspends, so
+that its coroutines are done when they are first run; that of `AsyncClient` does.
+
+A request that may be sent again is: after a connection that failed, and after 429 and 503 with the
+header `Retry-After`. Reading may always be repeated. A change carries a key, under which the server
+answers the same again and writes nothing new. A new trial has no key: it is sent again only where
+the server cannot have seen it, or says that it is busy.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+from urllib.parse import quote
+
+import httpx
+
+from .answers import Answer
+from .errors import Unreachable, error_of
+
+ROOT = "/api/v1"
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 30.0  # seconds between two attempts
+AGAIN = (429, 503)
+BUSY = ("busy", "too_many_requests")
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request to the API. `key`: under which it may be sent again; `slow`: is computed long."""
+
+    method: Literal["GET", "POST"]
+    path: tuple[str, ...]
+    query: Mapping[str, Any] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
+    key: str | None = None
+    slow: bool = False
+
+    @property
+    def address(self) -> str:
+        return "/".join([ROOT, *(quote(part, safe="") for part in self.path)])
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {} if self.key is None else {"Idempotency-Key": self.key}
+
+    @property
+    def repeatable(self) -> bool:
+        return self.method == "GET" or self.key is not None
+
+
+class Transport(Protocol):
+    """What sends requests and waits."""
+
+    async def send(self, request: Request) -> httpx.Response: ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Sends requests to a server until they are answered; `retries`: attempts after the first."""
+
+    transport: Transport
+    url: str
+    retries: int
+
+    async def one(self, request: Request) -> Answer:
+        """The answer to a request; an error of the server is the library's exception."""
+        attempt = 0
+        while True:
+            try:
+                response = await self.transport.send(request)
+            except httpx.TransportError as error:
+                if attempt >= self.retries or not _may_follow(request, error):
+                    why = str(error) or type(error).__name__
+                    raise Unreachable(f"{self.url} does not answer: {why}") from None
+                pause = _growing(attempt)
+            else:
+                if response.is_success:
+                    return Answer(response.json())
+                code, message = self._said(response)
+                again = _pause_asked(response, attempt)
+                may = request.repeatable or code in BUSY
+                if attempt >= self.retries or again is None or not may:
+                    raise error_of(response.status_code, code, message)
+                pause = again
+            await self.transport.sleep(pause)
+            attempt += 1
+
+    async def all(self, request: Request, key: str) -> list[Answer]:
+        """All entries of a list that comes in pages."""
+        found: list[Answer] = []
+        query = dict(request.query)
+        while True:
+            page = await self.one(Request("GET", request.path, query))
+            found += page[key]
+            if not page.get("next"):
+                return found
+            query["after"] = page["next"]
+
+    def _said(self, response: httpx.Response) -> tuple[str, str]:
+        """Code and message of an error; of something else than a server of trials, its status."""
+        try:
+            error = response.json()["error"]
+            return str(error["code"]), str(error["message"])
+        except (ValueError, KeyError, TypeError):
+            said = f"answers {response.status_code}, and not as a server of trials does"
+            return "", f"{self.url} {said}"
+
+
+def _may_follow(request: Request, error: httpx.TransportError) -> bool:
+    never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+    return request.repeatable or never_sent
+
+
+def _growing(attempt: int) -> float:
+    """Longer each time, and not the same for clients that failed together."""
+    return min(FIRST_PAUSE * 2.0**attempt, LONGEST_PAUSE) * random.uniform(0.5, 1.0)
+
+
+def _pause_asked(response: httpx.Response, attempt: int) -> float | None:
+    """Seconds until the server may be asked again; None where that does not help."""
+    after = response.headers.get("Retry-After", "")
+    if response.status_code not in AGAIN or not after.isdecimal():
+        return None
+    return min(max(float(after), _growing(attempt)), LONGEST_PAUSE)

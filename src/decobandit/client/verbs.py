@@ -1,0 +1,280 @@
+"""The verbs of trials over HTTP, with the names that they have in `decobandit.trials`.
+
+`One` is what a verb gives, `Many` a list of such: for `Client` an answer and a list of answers, for
+`AsyncClient` both to be awaited.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from ..policies import DEFAULT_POLICY
+from ..problem import DEFAULT_TIES, Design, Outcome, Problem, designed_to_dict
+from .exchange import Exchange, Request
+
+One = TypeVar("One")
+Many = TypeVar("Many")
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+Counts = Mapping[str, "str | tuple[int, int]"]
+
+
+class Verbs(Generic[One, Many]):
+    """What requests are made from: reading, changes, lists."""
+
+    def __init__(self, exchange: Exchange, run: Run, *place: str) -> None:
+        self._exchange, self._run, self._place = exchange, run, place
+
+    def _get(self, *path: str, slow: bool = False, **query: Any) -> One:
+        given = {name: value for name, value in query.items() if value is not None}
+        request = Request("GET", (*self._place, *path), given, slow=slow)
+        found: One = self._run(self._exchange.one(request))
+        return found
+
+    def _all(self, key: str, *path: str, **query: Any) -> Many:
+        given = {name: value for name, value in query.items() if value is not None}
+        request = Request("GET", (*self._place, *path), given)
+        found: Many = self._run(self._exchange.all(request, key))
+        return found
+
+    def _change(self, *path: str, key: str | None, **body: Any) -> One:
+        """A change has a key, so that it can be sent again: one of its own where none is given."""
+        given = {name: value for name, value in body.items() if value is not None}
+        key = key or secrets.token_urlsafe(12)
+        request = Request("POST", (*self._place, *path), body=given, key=key)
+        found: One = self._run(self._exchange.one(request))
+        return found
+
+
+class RemoteTrial(Verbs[One, Many]):
+    """A trial of a server, by `open_trial` or `create_trial` of a client.
+
+    Its methods are those of `decobandit.trials.Trial`, and give the same keys as `Answer`; a
+    refusal is the same exception. `key` is made here where none is given. Who does it, `by` in the
+    log, is the name of the token.
+
+    Attributes
+    ----------
+    name : str
+        Its name or id, as it was asked for.
+
+    Examples
+    --------
+    >>> from decobandit.client import Client
+    >>> with Client(url, token) as client:
+    ...     trial = client.open_trial("pilot")
+    ...     allocation = trial.ask(subject="S-001")
+    ...     trial.tell(allocation.id, "good").outcome
+    1
+    """
+
+    def __init__(self, exchange: Exchange, run: Run, name: str) -> None:
+        super().__init__(exchange, run, "trials", name)
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"RemoteTrial({self.name!r})"
+
+    # -- single pulls -------------------------------------------------------------------------
+
+    def ask(
+        self, *, subject: str | None = None, note: str | None = None, key: str | None = None
+    ) -> One:
+        """Allocate the next slot; the same subject gets the same allocation."""
+        return self._change("ask", subject=subject, note=note, key=key)
+
+    def tell(self, allocation_id: str, outcome: Outcome, *, key: str | None = None) -> One:
+        """Record an outcome: 1, True or "good"; 0, False or "bad"; others as the arm has them."""
+        told = _plain(outcome)
+        return self._change("allocations", allocation_id, "tell", outcome=told, key=key)
+
+    def cancel(self, allocation_id: str, *, reason: str, key: str | None = None) -> One:
+        """Cancel a pending allocation, and say why; its slot is free again."""
+        return self._change("allocations", allocation_id, "cancel", reason=reason, key=key)
+
+    def correct(
+        self, allocation_id: str, outcome: Outcome, *, reason: str, key: str | None = None
+    ) -> One:
+        """Replace a recorded outcome, and say why; the old one stays in the log."""
+        told = _plain(outcome)
+        path = ("allocations", allocation_id, "correct")
+        return self._change(*path, outcome=told, reason=reason, key=key)
+
+    def unmask(self, allocation_id: str, *, reason: str, key: str | None = None) -> One:
+        """The name of the arm of one allocation; who asked and why is on record."""
+        return self._change("allocations", allocation_id, "unmask", reason=reason, key=key)
+
+    # -- whole stages -------------------------------------------------------------------------
+
+    def ask_batch(
+        self, *, subject: str | None = None, note: str | None = None, key: str | None = None
+    ) -> One:
+        """Allot the next stage: so many pulls of every arm."""
+        return self._change("batches", subject=subject, note=note, key=key)
+
+    def tell_batch(
+        self,
+        batch_id: str,
+        counts: Counts | None = None,
+        *,
+        rows: Iterable[tuple[str, Outcome]] | None = None,
+        key: str | None = None,
+    ) -> One:
+        """Record outcomes: counts by arm, (good, pulls) or "good/pulls"; or rows, (arm, outcome).
+
+        Those of several requests add up. Operators call arms by their codes.
+        """
+        told = None
+        if rows is not None:
+            told = [{"arm": arm, "outcome": _plain(outcome)} for arm, outcome in rows]
+        return self._change(
+            "batches", batch_id, "outcomes", counts=_counted(counts), rows=told, key=key
+        )
+
+    def cancel_batch(self, batch_id: str, *, reason: str, key: str | None = None) -> One:
+        """Cancel what is pending, and say why; a batch without outcomes frees its stage."""
+        return self._change("batches", batch_id, "cancel", reason=reason, key=key)
+
+    def correct_batch(
+        self, batch_id: str, counts: Counts, *, reason: str, key: str | None = None
+    ) -> One:
+        """Replace all recorded outcomes of some arms, and say why."""
+        path = ("batches", batch_id, "correct")
+        return self._change(*path, counts=_counted(counts), reason=reason, key=key)
+
+    def batch(self, batch_id: str) -> One:
+        """One batch: what every arm has of it, and what is pending."""
+        return self._get("batches", batch_id)
+
+    def batches(self, *, state: str | None = None) -> Many:
+        """Batches in the order in which they were made; `state`: open, told or cancelled."""
+        return self._all("batches", "batches", state=state)
+
+    # -- the trial ----------------------------------------------------------------------------
+
+    def status(self) -> One:
+        """The state of the trial; to an operator, the pending allocations."""
+        return self._get()
+
+    def why(self) -> One:
+        """The numbers that the next decision comes from."""
+        return self._get("why")
+
+    def allocations(self, *, state: str | None = None) -> Many:
+        """Allocations in the order in which they were made; `state`: as of batches."""
+        return self._all("allocations", "allocations", state=state)
+
+    def events(self) -> Many:
+        """The log, in order."""
+        return self._all("events", "events")
+
+    def report(self, *, control: str | None = None) -> One:
+        """Rates with intervals, chances of being best, shares over time, deviations, the log."""
+        return self._get("report", control=control)
+
+    def episode(self) -> One:
+        """The recorded outcomes, compared with the prices."""
+        return self._get("path")
+
+    def export(self) -> One:
+        """The whole trial; `verify_export` and `replay_export` check its `to_dict()`."""
+        return self._get("export", slow=True)
+
+    def verify(self, *, head: str | None = None) -> One:
+        """Whether the log is as it was written."""
+        return self._get("verify", head=head, slow=True)
+
+    def replay(self) -> One:
+        """Every decision computed again, and compared."""
+        return self._get("replay", slow=True)
+
+    def close(self, *, reason: str | None = None, key: str | None = None) -> One:
+        """Make no more allocations; outcomes of pending ones can still be recorded."""
+        return self._change("close", reason=reason, key=key)
+
+    def reopen(self, *, reason: str, key: str | None = None) -> One:
+        """Make allocations again, and say why."""
+        return self._change("reopen", reason=reason, key=key)
+
+    def archive(self, *, reason: str | None = None, key: str | None = None) -> One:
+        """Close the trial and hide it from lists."""
+        return self._change("archive", reason=reason, key=key)
+
+    def set_limits(
+        self,
+        *,
+        reason: str,
+        max_open: int | None = None,
+        max_cancelled: int | None = None,
+        key: str | None = None,
+    ) -> One:
+        """Change how many allocations may be pending or cancelled, and say why."""
+        return self._change(
+            "limits", reason=reason, max_open=max_open, max_cancelled=max_cancelled, key=key
+        )
+
+
+def _plain(outcome: Outcome) -> Any:
+    """As JSON has it: numbers of NumPy are numbers."""
+    return outcome.item() if isinstance(outcome, np.generic) else outcome
+
+
+def _counted(counts: Counts | None) -> dict[str, Any] | None:
+    if counts is None:
+        return None
+    return {
+        arm: own if isinstance(own, str) else {"good": int(own[0]), "pulls": int(own[1])}
+        for arm, own in counts.items()
+    }
+
+
+Handle = TypeVar("Handle")
+
+
+class ServerVerbs(Verbs[One, Many], Generic[One, Many, Handle]):
+    """What is asked of a server; `Handle`: what `create_trial` gives."""
+
+    def health(self) -> One:
+        """The server is running: `status` and `version`. Needs no token."""
+        return self._get("health")
+
+    def list_trials(self, *, archived: bool = False) -> Many:
+        """The trials that the token is for, the oldest first."""
+        return self._all("trials", "trials", archived=archived)
+
+    def open_trial(self, trial: str) -> RemoteTrial[One, Many]:
+        """A trial by its name or id; nothing is asked of the server yet."""
+        return RemoteTrial(self._exchange, self._run, trial)
+
+    def create_trial(
+        self,
+        problem: Problem | Mapping[str, Any],
+        *,
+        policy: str = DEFAULT_POLICY,
+        name: str | None = None,
+        seed: int | None = None,
+        tol: float = 1e-4,
+        ties: str = DEFAULT_TIES,
+        bound: bool | None = None,
+        design: Design | None = None,
+        max_open: int | None = None,
+        max_cancelled: int | None = None,
+    ) -> Handle:
+        """Start a trial, as `decobandit.trials.create_trial`; `design`: whose rules it obeys.
+
+        `problem` may be a table as problem files hold it, with a design in it.
+        """
+        tree = designed_to_dict(problem, design) if isinstance(problem, Problem) else problem
+        body = {
+            "problem": tree, "policy": policy, "name": name, "seed": seed, "tol": tol,
+            "ties": ties, "bound": bound, "max_open": max_open, "max_cancelled": max_cancelled,
+        }  # fmt: skip
+        given = {key: value for key, value in body.items() if value is not None}
+        made: Handle = self._run(self._create(Request("POST", ("trials",), body=given, slow=True)))
+        return made
+
+    async def _create(self, request: Request) -> RemoteTrial[One, Many]:
+        return self.open_trial((await self._exchange.one(request))["name"])

@@ -1,0 +1,159 @@
+"""The API for people: one page made from its OpenAPI document, without scripts from elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from markupsafe import Markup, escape
+
+from ..auth import allow
+from .rendering import PageRoute, page
+
+METHODS = ("get", "post", "put", "delete")
+CHAPTERS = {  # by how a path begins, the longest first; what begins otherwise is of the server
+    "/api/v1/trials/{trial}/allocations": "Allocations",
+    "/api/v1/trials/{trial}/ask": "Allocations",
+    "/api/v1/trials/{trial}/batches": "Batches",
+    "/api/v1/trials": "Trials",
+    "/api/v1/plan": "Planning",
+    "/api/v1/design": "Planning",
+    "/api/v1/tokens": "People",
+    "/api/v1/people": "People",
+}
+OTHERS = "The server"
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+Tree = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A parameter of a request, or a key of what is sent or answered."""
+
+    name: str
+    kind: Markup
+    needed: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class Model:
+    """An object that is sent or answered; `name`: or the status of the answer."""
+
+    name: str
+    text: str
+    entries: list[Entry]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One method of one path."""
+
+    id: str
+    method: str
+    path: str
+    text: str
+    chapter: str
+    parameters: list[Entry]
+    sent: list[Entry]
+    answers: list[Model]
+
+
+@router.get("/api/docs")
+@allow()
+def api_docs(request: Request) -> Response:
+    """The page."""
+    document = request.app.openapi()
+    found = list(operations(document))
+    order = [*dict.fromkeys(CHAPTERS.values()), OTHERS]
+    chapters = [(name, [each for each in found if each.chapter == name]) for name in order]
+    schemas: Tree = document["components"]["schemas"]
+    models = [
+        Model(name, schemas[name].get("description", ""), _keys(schemas[name], schemas))
+        for name in sorted(schemas)
+    ]
+    url = str(request.base_url)[:-1]
+    return page(request, "api_docs.html.j2", chapters=chapters, models=models, url=url)
+
+
+def operations(document: Tree) -> Iterator[Operation]:
+    """The operations of an OpenAPI document, in its order."""
+    models: Tree = document["components"]["schemas"]
+    for path, item in document["paths"].items():
+        for method in METHODS:
+            if method in item:
+                own = item[method]
+                yield Operation(
+                    own["operationId"], method.upper(), path, own["description"], _chapter(path),
+                    [_parameter(each, models) for each in own.get("parameters", [])],
+                    _keys(_schema(own.get("requestBody", {})), models),
+                    list(_answers(own["responses"], models)),
+                )  # fmt: skip
+
+
+def _chapter(path: str) -> str:
+    fitting = [start for start in CHAPTERS if path.startswith(start)]
+    return CHAPTERS[max(fitting, key=len)] if fitting else OTHERS
+
+
+def _parameter(tree: Tree, models: Tree) -> Entry:
+    kind = _linked(tree["schema"]) + f", in the {tree['in']}"
+    return Entry(tree["name"], kind, tree.get("required", False), tree.get("description", ""))
+
+
+def _schema(body: Tree) -> Tree:
+    """Of a body in JSON; empty where it is none."""
+    found: Tree = body.get("content", {}).get("application/json", {}).get("schema", {})
+    return found
+
+
+def _answers(responses: Tree, models: Tree) -> Iterator[Model]:
+    for status, response in responses.items():
+        if status.startswith("2"):
+            schema = _schema(response)
+            for part in schema.get("anyOf", [schema]):
+                own = _resolved(part, models)
+                text = own.get("description", response["description"])
+                yield Model(status, text, _keys(part, models))
+
+
+def _keys(schema: Tree, models: Tree) -> list[Entry]:
+    """The keys of an object; of one that may be left out, too."""
+    parts = [_resolved(part, models) for part in schema.get("anyOf", [schema])]
+    own = next((part for part in parts if "properties" in part), {})
+    needed = own.get("required", [])
+    return [
+        Entry(name, _linked(part), name in needed, part.get("description", ""))
+        for name, part in own.get("properties", {}).items()
+    ]
+
+
+def _resolved(schema: Tree, models: Tree) -> Tree:
+    reference = schema.get("$ref")
+    return schema if reference is None else models[reference.rpartition("/")[2]]
+
+
+def _linked(schema: Tree) -> Markup:
+    return Markup(kind(schema, _link, lambda value: escape(json.dumps(value))))
+
+
+def _link(name: str) -> str:
+    return Markup('<a href="#model-{0}">{0}</a>').format(name)
+
+
+def kind(schema: Tree, link: Callable[[str], str], code: Callable[[object], str]) -> str:
+    """The type of a value in words; `link`: how a model is named, `code`: a value."""
+    if "$ref" in schema:
+        return link(schema["$ref"].rpartition("/")[2])
+    if "anyOf" in schema or "oneOf" in schema:
+        parts = schema.get("anyOf") or schema["oneOf"]
+        return " or ".join(dict.fromkeys(kind(part, link, code) for part in parts))
+    if "enum" in schema or "const" in schema:
+        return ", ".join(code(value) for value in schema.get("enum") or [schema["const"]])
+    if schema.get("type") == "array":
+        return f"list of {kind(schema.get('items', {}), link, code)}"
+    return str(schema.get("type", "anything"))
