@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .kinds.rows import FINEST as FINEST
     from .kinds.rows import POINTS as POINTS
     from .kinds.rows import ArmRows as ArmRows
+    from .kinds.unit_relaxation import UnitRelaxation as UnitRelaxation
     from .price_checks import check_prices as check_prices
     from .price_checks import price_array as price_array
     from .price_paths import PricePath as PricePath

@@ -24,7 +24,7 @@ from ..arm import BatchRelaxation, Relaxation
 from ..evaluation import Occupied, TooManyStates, evaluate
 from ..policies import DEFAULT_POLICY, Context, Policy, in_order, make_policies
 from ..prices import DualSolution
-from ..problem import DEFAULT_TIES, Problem, TieRule, tie_rule
+from ..problem import DEFAULT_TIES, Problem, TieRule, refuse_kind_batches, tie_rule
 from ..simulation import (
     Dual,
     Estimate,
@@ -102,6 +102,7 @@ def gap(
     """
     problem, policy = in_order(problem, policy, "gap")
     check_method(method)
+    refuse_kind_batches(problem, "gap")
     seed = seed_of(rng)
     check_sizes(draws, per_draw)
     context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)

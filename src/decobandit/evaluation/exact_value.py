@@ -26,6 +26,7 @@ from ..problem import (
     best_mean_reward,
     best_true_reward,
     plain_truth,
+    refuse_kind_batches,
     true_means,
     truth_of,
 )
@@ -237,6 +238,7 @@ def evaluate(
     problem, policy = in_order(problem, policy, "evaluate")
     clock = Stopwatch()
     if not problem.is_binary:
+        refuse_kind_batches(problem, "exact evaluation")
         refuse_infinite(problem)
     known = None if truth is None else truth_of(truth, problem)
     made = make_policy(problem, policy, tol=tol, ties=ties, solution=solution)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import comb, floor, log10
 from typing import Any
 
-from ..problem import Problem, check_problem, refuse_batches
+from ..problem import Problem, check_problem, refuse_kind_batches
 from ..support import (
     Report,
     Stopwatch,
@@ -167,7 +167,7 @@ def optimum(
     check_problem(problem)
     clock = Stopwatch()
     if not problem.is_binary:
-        refuse_batches(problem, "exact optimum of other outcomes than good or bad")
+        refuse_kind_batches(problem, "exact optimum")
         value, states = kind_optimum(problem)
         return Optimum(value, states, 0, clock.seconds(), problem)
     if problem.repeat:

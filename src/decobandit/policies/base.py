@@ -33,7 +33,7 @@ from .allotting import Counts, ask_each, from_table, largest_arms, once_each
 from .asked_states import checked_state, next_stage
 from .chances import Asked, chances_by_asking, chances_by_table, restricted
 from .context import Context
-from .names import batch_policies, kind_policies
+from .names import batch_policies, kind_batch_policies, kind_policies
 from .posterior_chances import PosteriorChances
 from .records import Allotments, ArmIndex, Cost, Distribution, Ways, Weighed
 
@@ -68,7 +68,7 @@ class Policy(ABC):
         Whether it compares the index with the prices that it was made from.
     serves_batches : bool
         Whether it can be made for problems with `repeat` itself.
-    batch_place, kind_place : str
+    batch_place, kind_place, kind_batch_place : str
         `package.module:Class` of the policy that stands for it under its name, in problems with
         `repeat` and for other outcomes than good or bad; empty where there is none.
 
@@ -99,6 +99,7 @@ class Policy(ABC):
     serves_batches: bool = False
     batch_place: str = ""
     kind_place: str = ""
+    kind_batch_place: str = ""
 
     # -- what a policy must have --------------------------------------------------------------
 
@@ -234,6 +235,11 @@ class Policy(ABC):
     @classmethod
     def for_kinds(cls, context: Context) -> Policy:
         """The policy for arms whose outcomes are not all good or bad, under its name."""
+        if context.problem.repeat and cls.kind_place:
+            refusal = "chooses arms for single pulls; batches of arms with other outcomes than good"
+            return cls._stand_in(
+                cls.kind_batch_place, context, f"{refusal} or bad: use {kind_batch_policies()}"
+            )
         refusal = "is for good and bad outcomes; for other kinds of outcomes use"
         return cls._stand_in(cls.kind_place, context, f"{refusal} {kind_policies()}")
 

@@ -50,6 +50,7 @@ class DecoPolicy(FixedPricePolicy, IndexPolicy):
 
     name = "deco"
     kind_place = "decobandit.policies.kinds.rules:KindDecoPolicy"
+    kind_batch_place = "decobandit.policies.kinds.batches:KindBatchDecoPolicy"
     batch_place = "decobandit.policies.batches.deco:BatchDecoPolicy"
     splits_index = True
     relaxation: Relaxation

@@ -17,6 +17,7 @@ class EqualPolicy(TablePolicy):
 
     name = "equal"
     kind_place = "decobandit.policies.kinds.rules:KindEqualPolicy"
+    kind_batch_place = "decobandit.policies.kinds.batches:KindBatchEqualPolicy"
 
     def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats:
         # in units of the rewards, as ties are: one pull more must not count as a tie

@@ -17,6 +17,7 @@ class GreedyPolicy(TablePolicy):
 
     name = "greedy"
     kind_place = "decobandit.policies.kinds.rules:KindGreedyPolicy"
+    kind_batch_place = "decobandit.policies.kinds.batches:KindBatchGreedyPolicy"
 
     def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats:
         return expected_reward(group, stage, n, g)

@@ -21,6 +21,7 @@ class Entry:
     batches: bool = False  # serves problems with `repeat`: others can point to it there
     single: bool = True  # serves problems without `repeat`
     kinds: bool = False  # serves arms with other outcomes than good or bad
+    kind_batches: bool = False  # serves batches of such arms
 
 
 _HERE = "decobandit.policies"
@@ -33,6 +34,7 @@ POLICIES: dict[str, Entry] = {
         "the paper's DeCo: index at the dual's prices",
         batches=True,
         kinds=True,
+        kind_batches=True,
     ),
     "deco-calibrated": Entry(
         f"{_HERE}.tuning.tuned:TunedPolicy",
@@ -48,8 +50,16 @@ POLICIES: dict[str, Entry] = {
         f"{_HERE}.calibrated:FhGittinsPolicy", "finite-horizon Gittins index", kinds=True
     ),
     "optimal": Entry(f"{_HERE}.optimal:OptimalPolicy", "exact dynamic programming; small problems"),
-    "greedy": _everywhere(f"{_HERE}.greedy:GreedyPolicy", "largest expected reward"),
-    "equal": Entry(f"{_HERE}.equal:EqualPolicy", "equal allocation", batches=True, kinds=True),
+    "greedy": _everywhere(
+        f"{_HERE}.greedy:GreedyPolicy", "largest expected reward", kind_batches=True
+    ),
+    "equal": Entry(
+        f"{_HERE}.equal:EqualPolicy",
+        "equal allocation",
+        batches=True,
+        kinds=True,
+        kind_batches=True,
+    ),
     "explore-then-commit": Entry(
         f"{_HERE}.explore_then_commit:ExploreThenCommitPolicy",
         "equal allocation, then greedy",
@@ -76,7 +86,9 @@ POLICIES: dict[str, Entry] = {
     ),
     "bayes-ucb": _everywhere(f"{_HERE}.bayes_ucb:BayesUcbPolicy", "posterior quantile"),
     "ogi": Entry(f"{_HERE}.ogi:OgiPolicy", "optimistic Gittins index", batches=True),
-    "thompson": _everywhere(f"{_HERE}.thompson:ThompsonPolicy", "Thompson sampling"),
+    "thompson": _everywhere(
+        f"{_HERE}.thompson:ThompsonPolicy", "Thompson sampling", kind_batches=True
+    ),
     "thompson-shares": _only_batches(
         f"{_BATCHES}.chances:ThompsonSharesPolicy", "Thompson sampling in batches, multinomial"
     ),
@@ -120,6 +132,11 @@ def batch_policies() -> str:
 def kind_policies() -> str:
     """Policies for other outcomes than good or bad, for messages."""
     return _one_of(name for name, entry in POLICIES.items() if entry.kinds)
+
+
+def kind_batch_policies() -> str:
+    """Policies that share batches of such arms, for messages."""
+    return _one_of(name for name, entry in POLICIES.items() if entry.kind_batches)
 
 
 def _one_of(names: Iterable[str]) -> str:

@@ -37,6 +37,7 @@ class ThompsonPolicy(ByChanceOfBest, RandomisedPolicy):
 
     name = "thompson"
     kind_place = "decobandit.policies.kinds.rules:KindThompsonPolicy"
+    kind_batch_place = "decobandit.policies.kinds.batches:KindBatchThompsonPolicy"
     batch_place = "decobandit.policies.batches.thompson:BatchThompsonPolicy"
 
     def allot_many(

@@ -26,6 +26,15 @@ def refuse_batches(problem: Problem, what: str) -> None:
         )
 
 
+def refuse_kind_batches(problem: Problem, what: str) -> None:
+    """A ValueError for batches of arms with other outcomes than good or bad."""
+    if problem.repeat and not problem.is_binary:
+        raise ValueError(
+            f"{what}: not for batches of arms with other outcomes than good or bad; use solve for "
+            "a bound, simulate for policies"
+        )
+
+
 def refuse_kinds(problem: Problem, what: str) -> None:
     """A ValueError for problems with other outcomes than good or bad; `what` is not for them."""
     for arm in problem.arms:

@@ -175,13 +175,15 @@ def _played(
     pulls = np.zeros((E, K), dtype=np.int64)
     earned, expected = np.zeros(E), np.zeros(E)
     for stage in range(problem.stages):
-        given = policy.choose_many(stage, chunk.stats, pulls, chunk.rng)
+        left = policy.choose_many(stage, chunk.stats, pulls, chunk.rng)
         if watch is not None:
-            watch(first, stage, chunk.stats, given)
-        for k, group in enumerate(problem.groups):
-            arms = np.array(group.members)
-            e, which = np.nonzero(given if len(problem.groups) == 1 else given[:, arms])
-            if e.size:
+            watch(first, stage, chunk.stats, left)
+        while left.any():  # in batches an arm is pulled several times: one pull of each in turn
+            for k, group in enumerate(problem.groups):
+                arms = np.array(group.members)
+                e, which = np.nonzero(left if len(problem.groups) == 1 else left[:, arms])
+                if not e.size:
+                    continue
                 base, factor = group.reward_base[stage], group.reward_factor[stage]
                 made = pulls[e, arms[which]]
                 seen, got, mean = _pulled(group, chunk, k, e, which, made, stage < problem.horizon)
@@ -193,6 +195,7 @@ def _played(
                         first + e, np.full(e.shape, stage), arms[which], outcome=seen,
                         reward=base + factor * got, truth=mean,
                     )  # fmt: skip
+            left = np.maximum(left - 1, 0)
     share = (-1, world.per_draw)
     each = earned.reshape(share).mean(axis=1), expected.reshape(share).mean(axis=1)
     return *each, world.controls_of(chunk)

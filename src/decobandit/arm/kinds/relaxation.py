@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ...problem import Kind, Problem, check_problem
+from ...problem import Kind, Problem, check_problem, refuse_kind_batches
 from ...support import Floats, refuse_over
 from ..kernels.batches import raise_values
 from ..kernels.rows import look_up, stage_worths
@@ -46,8 +46,7 @@ class RowRelaxation:
 
     def __init__(self, problem: Problem, prices: npt.ArrayLike, *, refine: int = 0) -> None:
         self.problem = check_problem(problem)
-        if problem.repeat:
-            raise ValueError("policies of such arms: not yet for problems with repeat = true")
+        refuse_kind_batches(problem, "tables of single pulls")
         self.prices = price_array(prices, problem)
         self.rows = [arm_rows(g.kind, problem.most_pulls, refine) for g in problem.groups]
         self.rewards = [RowRewards(problem, group) for group in problem.groups]

@@ -26,14 +26,12 @@ from .grouped import GroupedStats
 class KindPolicy(IndexPolicy):
     """Pulls the arms of largest value; at a deployment, of largest expected reward."""
 
+    in_units: ClassVar[bool] = False  # whether it shares batches
     by_arm: ClassVar[bool] = False  # whether the value of an arm depends on its own state alone
 
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
-        if problem.repeat:
-            raise ValueError(
-                f"policy {self.name!r}: not yet for batches of arms with other outcomes than good "
-                "or bad; solve(problem) bounds them"
-            )
+        if problem.repeat and not self.in_units:
+            raise ValueError(f"policy {self.name!r} chooses arms for single pulls")
         super().__init__(problem, ties=ties)
         self.groups = [problem.groups[k] for k in problem.group_of_arm]
         self._base = np.array([group.reward_base for group in self.groups])  # (K, stages)

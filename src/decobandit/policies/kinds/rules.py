@@ -81,6 +81,13 @@ class KindEqualPolicy(KindPolicy):
         return -np.stack([group.kind.pulls(own) for group, own in pairs], axis=-1)
 
 
+def refuse_own_arms(problem: Problem, policy: str) -> None:
+    """A ValueError where an arm has no unknown mean to draw."""
+    for group in problem.groups:
+        if group.kind.word == "own":
+            raise ValueError(f"policy {policy!r}: own arms have states and no unknown mean to draw")
+
+
 class KindThompsonPolicy(KindPolicy):
     """Thompson sampling: the largest reward at means drawn from what is known."""
 
@@ -89,11 +96,7 @@ class KindThompsonPolicy(KindPolicy):
 
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
         super().__init__(problem, ties=ties)
-        for group in problem.groups:
-            if group.kind.word == "own":
-                raise ValueError(
-                    "policy 'thompson': own arms have states and no unknown mean to draw"
-                )
+        refuse_own_arms(problem, self.name)
 
     def values(
         self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None

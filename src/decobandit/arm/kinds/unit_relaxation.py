@@ -1,0 +1,63 @@
+"""One-arm problems of arms of any kind in batches, at given prices: what units are worth.
+
+The counterpart of `BatchRelaxation`, on states in rows. Between two points of a grid values are on
+their chord, beyond its ends those of the end.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ...problem import Problem, check_problem
+from ...support import Floats, refuse_over
+from ..kernels.batches import raise_values
+from ..kernels.rows import stage_worths
+from ..price_checks import price_array
+from .makers import arm_rows
+from .relaxation import between
+from .rewards import RowRewards
+
+
+class UnitRelaxation:
+    """One-arm problems of all groups of a problem with `repeat`, at fixed prices (stages,)."""
+
+    def __init__(self, problem: Problem, prices: npt.ArrayLike, *, refine: int = 0) -> None:
+        self.problem = check_problem(problem)
+        self.prices = price_array(prices, problem)
+        self.rows = [arm_rows(g.kind, problem.most_pulls, refine) for g in problem.groups]
+        m, T = problem.pulls_per_stage, problem.horizon
+        states = sum(float(rows.start[1 : m * T + 1 : m].sum()) for rows in self.rows)
+        refuse_over(
+            8.0 * states * (problem.units + 1),
+            f"tables of {states:.2g} states in all stages, {problem.units} units each",
+            "use larger units, fewer stages, fewer classes",
+        )
+        self._worth = [self._swept(k) for k in range(len(problem.groups))]
+
+    def _swept(self, k: int) -> list[Floats]:
+        """Q of 0, 1, .. units in all states by stage, (units + 1, states)."""
+        problem, rows = self.problem, self.rows[k]
+        rewards, m, found = RowRewards(problem, problem.groups[k]), problem.pulls_per_stage, []
+        later = rewards.last(rows)
+        if problem.terminal is not None:
+            worth = problem.terminal.deploy * rows.mean
+            later = later + np.maximum(worth - self.prices[-1], 0.0)
+        for t in range(problem.horizon - 1, -1, -1):
+            size = int(rows.start[m * t + 1])
+            worth, now = np.empty((size, problem.units)), np.empty(size)
+            stage_worths(
+                *rows.arrays, rows.up, rows.down, problem.units, problem.unit, t,
+                *rewards.of_stage(t), rows.widest, 0, 1, later, worth,
+            )  # fmt: skip
+            raise_values(worth, self.prices[t], later, now)
+            found.append(np.vstack([later[None, :size], worth.T]))
+            later = now
+        return found[::-1]
+
+    def unit_values(self, stage: int, group: int, stats: Floats) -> Floats:
+        """Q of 0, 1, .. units of arms with these statistics, (..., width) -> (..., units + 1)."""
+        rows, kind = self.rows[group], self.problem.groups[group].kind
+        pulls, place = kind.pulls(stats), rows.locate(stats)
+        each = [between(table, rows, pulls, place)[0] for table in self._worth[group][stage]]
+        return np.stack(each, axis=-1)

@@ -1,0 +1,85 @@
+"""Batches of arms of any kind: against good and bad outcomes, prior means, formulas."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from decobandit import (
+    Categorical,
+    Gamma,
+    Normal,
+    OwnState,
+    Payoff,
+    Problem,
+    State,
+    States,
+    evaluate,
+    gap,
+    make_policy,
+    recommend,
+    simulate,
+    solve,
+)  # fmt: skip
+
+SHARED = {"arms": 2, "horizon": 3, "pulls_per_stage": 4, "repeat": True, "unit": 2}
+BINARY = Problem.uniform(**SHARED)
+CLASSES = Problem.uniform(**SHARED, prior=Categorical([1, 1]), reward=Payoff(values=[0, 1]))
+NORMAL = Problem.uniform(**SHARED, prior=Normal(0, 1), noise_sd=2, terminal={"deploy": 10})
+STATES = [("0/0,0/0", "0+0,0+0"), ("2/2,1/2", "0+2,1+1"), ("1/6,0/2", "5+1,2+0")]
+
+
+@pytest.mark.parametrize(("binary", "classes"), STATES)
+@pytest.mark.parametrize("name", ["deco", "greedy", "equal"])
+def test_two_classes_are_shared_like_good_and_bad(binary: str, classes: str, name: str) -> None:
+    solution = solve(BINARY)
+    one = make_policy(BINARY, name, solution=solution)
+    two = make_policy(CLASSES, name, solution=solve(CLASSES, start=solution.prices, max_calls=1))
+    assert two.allocate(State.parse(classes, CLASSES)) == one.allocate(State.parse(binary))
+
+
+def test_simulated_batches_of_classes_earn_what_good_and_bad_ones_do_exactly() -> None:
+    for name in ("deco", "greedy", "equal"):
+        exact = evaluate(BINARY, name).value
+        found = simulate(CLASSES, [name], draws=6000, per_draw=2, rng=1).results[0]
+        assert found.value == pytest.approx(exact, abs=4.5 * found.value_se)
+
+
+def test_every_pull_of_a_batch_counts_and_no_policy_beats_the_bound() -> None:
+    problem = Problem.uniform(
+        arms=3, horizon=2, prior=Gamma(2, 1), pulls_per_stage=6, repeat=True, unit=2
+    )
+    solution = solve(problem)
+    found = simulate(problem, ["equal", "deco"], draws=4000, solution=solution, rng=2).results
+    assert found[0].value == pytest.approx(12 * 2.0, abs=4.5 * found[0].value_se)
+    assert found[0].value < found[1].value <= solution.upper_bound + 4.5 * found[1].value_se
+
+
+def test_thompson_sampling_gives_units_as_often_as_arms_are_best() -> None:
+    policy, rng = make_policy(NORMAL, "thompson"), np.random.default_rng(3)
+    state = State.parse("3/2,0/2", NORMAL)
+    drawn = np.array([policy.allocate(state, rng=rng) for _ in range(2000)])
+    assert set(drawn.sum(axis=1)) == {4}
+    # prior of four pulls' weight: means 3/6 and 0, variances 4/6 each
+    chance = norm.cdf(0.5 / np.sqrt(8 / 6))
+    assert drawn[:, 0].mean() / 4 == pytest.approx(chance, abs=4.5 * 0.5 / np.sqrt(4000))
+
+
+def test_recommendations_say_how_many_pulls_each_arm_gets() -> None:
+    found = recommend(NORMAL, "3/2,-1/2", "deco")
+    assert found.pulls is not None
+    assert sum(found.pulls) == 4
+    assert [arm.index for arm in found.arms] == [None, None]
+    last = recommend(NORMAL, "9/8,-1/4", "deco")
+    assert last.deploy
+    assert last.pulls == (1, 0)
+
+
+def test_what_does_not_share_batches_says_what_does() -> None:
+    with pytest.raises(ValueError, match=r"'fh-gittins' chooses arms for single pulls; .*'deco'"):
+        make_policy(NORMAL, "fh-gittins")
+    for refused in (evaluate, gap):
+        with pytest.raises(ValueError, match="not for batches of arms with other outcomes"):
+            refused(CLASSES, "deco")
+    own = States(first="a", states={"a": OwnState(mean=1.0, next={"on": (1.0, "a")})})
+    with pytest.raises(ValueError, match="own arms have states and no unknown mean"):
+        make_policy(Problem.uniform(**SHARED, prior=own), "thompson")
