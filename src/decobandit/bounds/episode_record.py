@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .._version import __version__
 from ..problem import Problem
-from ..support import Columns, Tables, Tabular, columns_of
+from ..support import Card, Columns, Tables, Tabular, columns_of
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -115,6 +115,16 @@ class Episode(Tabular):
     def running_loss(self) -> Floats:
         """Shortfall and congestion up to and including each stage, (stages,)."""
         return np.cumsum(self.shortfall + self.congestion)
+
+    def _card(self) -> Card:
+        pulls, stages = self._pulls(), self._stages()
+        costs = ("price", "running_loss")
+        at_pulls = {name: [stages[name][t] for t in pulls["stage"]] for name in costs}
+        return Card(
+            f"Episode of {self.policy}: {self.problem.described()}",
+            {"seed": self.seed, "stages played": self.stages},
+            {**pulls, **at_pulls},
+        )
 
     def tables(self) -> Tables:
         """Columns by the name of the table."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._version import __version__
 from ..simulation import Estimate
-from ..support import Columns, Floats, Tables, Tabular, columns_of, former_attribute
+from ..support import Card, Columns, Floats, Tables, Tabular, columns_of, former_attribute
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,14 @@ class Gap(Tabular):
             "by_arm": None if self.by_arm is None else self.by_arm.tolist(),
             "stages": [vars(each) for each in self.stages],
         }
+
+    def _card(self) -> Card:
+        names = ("upper_bound", "value", "value_se", "gap", "shortfall", "congestion")
+        return Card(
+            f"Gap of {self.policy}, {self.method}",
+            columns={name: [getattr(self, name)] for name in names},
+            below="gap = shortfall + congestion; to_frame() has them by stage",
+        )
 
     def tables(self) -> Tables:
         """Columns by the name of the table."""

@@ -78,6 +78,4 @@ def said_of(bound: BestBound) -> str:
 
 def title_of(problem: Problem) -> str:
     """What a table is about."""
-    pulls = problem.pulls_per_stage
-    several = f", {pulls} pulls per stage" if pulls > 1 else ""
-    return f"{problem.number_of_arms} arms, horizon {problem.horizon}{several}"
+    return problem.described()

@@ -8,7 +8,7 @@ from typing import Any
 
 from .._version import __version__
 from ..problem import Design, Problem, TieRule
-from ..support import Columns, Tables, Tabular, columns_of
+from ..support import Card, Columns, Tables, Tabular, columns_of
 
 PerArm = tuple[float, ...]
 Errors = Mapping[str, float | tuple[float | None, ...] | None]
@@ -177,6 +177,16 @@ class DesignResult(Tabular):
             "calibration": [each.to_dict() for each in self.calibration],
             "scenarios": [each.to_dict() for each in self.scenarios],
         }
+
+    def _card(self) -> Card:
+        names = ("scenario", "policy", "good", "select_best", "reject", "size", "stopped", "exact")
+        every = self._policies()
+        return Card(
+            f"Operating characteristics: {self.problem.described()}",
+            {"control": self.design.control, "seed": self.design.seed},
+            {name: every[name] for name in names if name in every},
+            "reject: probability to declare an arm better; type I error in null scenarios",
+        )
 
     def tables(self) -> Tables:
         """Columns by the name of the table."""

@@ -31,6 +31,7 @@ from ..problem import (
     truth_of,
 )
 from ..support import (
+    Card,
     Columns,
     Floats,
     Report,
@@ -149,6 +150,12 @@ class Evaluation(Tabular):
         """Rows of a table: the expected reward of every stage."""
         rewards = enumerate(self.stage_rewards.tolist())
         return [{"policy": self.policy, "stage": t, "reward": reward} for t, reward in rewards]
+
+    def _card(self) -> Card:
+        row = self.row()
+        names = ("policy", "value", "regret", "states", "variance", "best_arm_probability")
+        at = "over the prior" if self.truth is None else f"at {', '.join(map(str, self.truth))}"
+        return Card("Evaluation", {"exact": at}, {k: [row[k]] for k in names if k in row})
 
     def tables(self) -> Tables:
         """Columns by the name of the table."""

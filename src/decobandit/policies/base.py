@@ -28,12 +28,12 @@ import numpy as np
 
 from ..problem import DEFAULT_TIES, Problem, State, Stats, TieRule, tie_tolerance
 from ..problem.kernels.layout import slab_size
-from ..support import Floats, Ints, found_at, warn_deprecated
+from ..support import Card, Floats, Ints, Shown, found_at, warn_deprecated
 from .allotting import Counts, ask_each, from_table, largest_arms, once_each
 from .asked_states import checked_state, next_stage
 from .chances import Asked, chances_by_asking, chances_by_table, restricted
 from .context import Context
-from .names import batch_policies, kind_batch_policies, kind_policies
+from .names import POLICIES, batch_policies, kind_batch_policies, kind_policies
 from .posterior_chances import PosteriorChances
 from .records import Allotments, ArmIndex, Cost, Distribution, Ways, Weighed
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from .kernels.episodes import Episodes
 
 
-class Policy(ABC):
+class Policy(Shown, ABC):
     """Chooses the arms of every stage: the base of all policies.
 
     A policy of your own derives from it, from `IndexPolicy` or from `policies.TablePolicy`
@@ -100,6 +100,18 @@ class Policy(ABC):
     batch_place: str = ""
     kind_place: str = ""
     kind_batch_place: str = ""
+
+    def _card(self) -> Card:
+        entry = POLICIES.get(self.name)
+        return Card(
+            f"Policy {self.name}: {self.problem.described()}",
+            {
+                "": None if entry is None else entry.what,
+                "ties": self.ties,
+                "draws arms": self.randomised,
+                "cost": self.cost,
+            },
+        )
 
     # -- what a policy must have --------------------------------------------------------------
 
@@ -272,7 +284,7 @@ class Policy(ABC):
         """The same policy for the single decisions of a trial; `cones`: at the trial's prices."""
         return self
 
-    def refuse_large(self) -> None:  # noqa: B027  # most have none
+    def refuse_large(self) -> None:  # most have none
         """A ValueError where its tables need more memory than there is; none of them is made."""
 
     # -- tables, loops, probabilities ---------------------------------------------------------

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..prices import DualSolution
 from ..problem import DEFAULT_TIES, Problem, State, TieRule, check_problem, tie_rule
-from ..support import Floats, Rng, Tables, Tabular, columns_of, generator_of, shown
+from ..support import Card, Floats, Rng, Tables, Tabular, columns_of, generator_of, shown
 from .asked_states import next_stage
-from .base import Policy
+from .base import Policy, next_stage
 from .catalogue import make_policies
 from .context import Context
 from .names import DEFAULT_POLICY
@@ -98,6 +98,14 @@ class Recommendation(Tabular):
     def frame_kind(self) -> str:
         """That of the outcomes, where they were read from a data frame."""
         return (self.state and self.state.frame_kind) or super().frame_kind
+
+    def _card(self) -> Card:
+        every = self.tables()["arms"]()
+        return Card(
+            f"{'Deploy' if self.deploy else 'Pull'} {', '.join(self.chosen)}",
+            {"policy": self.policy, "stage": self.stage, "price": self.price},
+            {name: column for name, column in every.items() if any(x is not None for x in column)},
+        )
 
     def tables(self) -> Tables:
         """`arms`, one row each."""

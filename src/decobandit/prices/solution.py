@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..problem import Problem, ProblemError, problem_from_dict, problem_to_dict
-from ..support import Floats, Tables, Tabular, columns_of, shown
+from ..support import Card, Floats, Tables, Tabular, columns_of, shown
 from .search import HistoryLine, relative_gap
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -108,6 +108,19 @@ class DualSolution(Tabular):
         }
         absent = {"deployment_price"} if self.deployment_price is None else set()
         return {name: said[name] for name in _PRINTED if name in said and name not in absent}
+
+    def _card(self) -> Card:
+        return Card(
+            f"Dual solution: {self.problem.described()}",
+            {
+                "no policy earns more than": self.upper_bound,
+                "dual minimum at least": self.lower_bound,
+                "relative gap": self.relative_gap,
+                "oracle calls": self.oracle_calls,
+                "seconds": round(self.seconds, 2),
+            },
+            {"stage": range(len(self.prices)), "price": self.prices},
+        )
 
     def tables(self) -> Tables:
         """Columns by the name of the table."""

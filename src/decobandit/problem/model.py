@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, model_validator
 
-from ..support import refuse
+from ..support import Card, Shown, refuse
 from .arm_model import FLAT_PRIOR, Arm, ArmReward, Prior, Reward, numbered
 from .fields import MAX_ARMS, MAX_PULLS, ArmCount, Flag, NotNegative, PositiveNumber, StageCount
 from .groups import Group, group_of_arm, groups_of
@@ -113,7 +113,7 @@ class EqualArms(Frozen):
 # -- the problem --------------------------------------------------------------------------------
 
 
-class Problem(ProblemFields):
+class Problem(Shown, ProblemFields):
     """A finite-horizon Bayesian bandit: at each stage make `pulls_per_stage` pulls.
 
     Parameters
@@ -205,6 +205,39 @@ class Problem(ProblemFields):
         # the inherited method would skip the checks and keep the groups of the old problem
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         return type(self)(**fields | dict(update or {}))
+
+    def described(self) -> str:
+        """What it is, in a few words.
+
+        Examples
+        --------
+        >>> from decobandit import Problem
+        >>> Problem.uniform(arms=3, horizon=20).described()
+        '3 arms, horizon 20'
+        """
+        pulls = self.pulls_per_stage
+        several = f", {pulls} pulls per stage" if pulls > 1 else ""
+        return f"{self.n_arms} arms, horizon {self.horizon}{several}"
+
+    def _card(self) -> Card:
+        names = [[self.arms[k].name for k in group.members] for group in self.groups]
+        shared = f"in units of {self.unit}" if self.repeat else None
+        return Card(
+            f"Problem: {self.described()}",
+            {
+                "batches, shared": shared,
+                "deployment worth": None if self.terminal is None else self.terminal.deploy,
+            },
+            {
+                "arms": [" … ".join(dict.fromkeys((own[0], own[-1]))) for own in names],
+                "number": [len(own) for own in names],
+                "prior": [group.kind.describe(group.kind.fresh()) for group in self.groups],
+                "mean": [
+                    float(group.kind.mean(np.array(group.kind.fresh(), dtype=float)))
+                    for group in self.groups
+                ],
+            },
+        )
 
     @property
     def n_arms(self) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from .._version import __version__
 from ..problem import Problem, truth_text
 from ..support import (
+    Card,
     Column,
     Columns,
     Floats,
@@ -186,6 +187,16 @@ class Simulation(Tabular):
         if settings["true_horizon"] != self.problem.horizon:
             parts.append(f"planned {self.problem.horizon}, played {settings['true_horizon']}")
         return "; ".join([*parts, f"seed {settings['seed']}"])
+
+    def _card(self) -> Card:
+        names = ("policy", "value", "value_se", "regret", "difference", "difference_se")
+        every = self._policies()
+        return Card(
+            f"Simulation: {self.problem.described()}",
+            {"": self.described(), "no policy earns more than": self.upper_bound},
+            {name: every[name] for name in names},
+            f"difference: to {self.results[0].policy}, on the same draws and outcomes",
+        )
 
     def tables(self) -> Tables:
         """Columns by the name of the table."""

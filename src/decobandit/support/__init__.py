@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .frames import constant as constant
     from .frames import frame_of as frame_of
     from .frames import kind_of as kind_of
+    from .html_cards import Card as Card
+    from .html_cards import Shown as Shown
     from .lazy import found_at as found_at
     from .memory import TooLargeError as TooLargeError
     from .memory import available_bytes as available_bytes

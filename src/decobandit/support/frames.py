@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .html_cards import Card, Shown
+
 Column = Sequence[Any] | npt.NDArray[Any]
 Columns = Mapping[str, Column]
 Tables = Mapping[str, Callable[[], Columns]]
@@ -22,7 +24,7 @@ FRAME_KINDS = ("pyarrow", "pandas", "polars")
 DEFAULT_KIND = FRAME_KINDS[0]
 
 
-class Tabular:
+class Tabular(Shown):
     """A result that is a table, or several: `to_frame` makes data frames of them.
 
     Attributes
@@ -44,6 +46,10 @@ class Tabular:
     def frame_kind(self) -> str:
         """The kind of frame that `to_frame` makes unless it is asked for another."""
         return DEFAULT_KIND
+
+    def _card(self) -> Card:
+        """What notebooks show: the usual table."""
+        return Card(type(self).__name__, columns=next(iter(self.tables().values()))())
 
     def tables(self) -> Tables:
         """What makes the columns of every table, by its name; the first is the usual one."""

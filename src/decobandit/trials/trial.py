@@ -14,7 +14,7 @@ from typing import Any
 from ..bounds import Episode
 from ..prices import DualSolution
 from ..problem import Kind, Problem
-from ..support import Once, Tables, Tabular
+from ..support import Card, Once, Tables, Tabular
 from .allocations import Allocation
 from .batch_requests import Batches
 from .cancellations import CancellationCount, counted
@@ -152,6 +152,22 @@ class Trial(Recording, Batches, Tabular):
     def outcomes_text(self, *, masked: bool = False) -> Iterator[str]:
         """One row of CSV per allocation, in pieces, as `outcomes_csv` writes them."""
         return outcomes_text(self.each_event(self._ledger()), masked=masked)
+
+    def _card(self) -> Card:
+        ledger = self._ledger()
+        pulls = list(map(sum, zip(ledger.good, ledger.bad, ledger.other, strict=True)))
+        names = [arm.name for arm in self.problem.arms]
+        return Card(
+            f"Trial {self.name}: {self.problem.described()}",
+            {
+                "": ledger.state,
+                "policy": self.policy,
+                "allocated": f"{ledger.used} of {ledger.slots}",
+                "recorded": ledger.told,
+                "no policy earns more than": self.settings.upper_bound,
+            },
+            {"arm": names, "good": ledger.good, "pulls": pulls, "pending": ledger.open},
+        )
 
     def tables(self) -> Tables:
         """Columns by the name of the table."""
