@@ -103,3 +103,22 @@ def test_every_pull_is_written_to_a_file(tmp_path: Path) -> None:
     refused = deco(*BASE, "--episodes", tmp_path / "episodes.xlsx")
     assert refused.code == 2
     assert "must end in .csv or .parquet" in refused.err
+
+
+def test_figures_of_results_are_drawn_as_pictures_and_as_pages(tmp_path: Path) -> None:
+    small = ("--arms", 2, "--horizon", 6)
+    design = tmp_path / "design.toml"
+    design.write_text(
+        'horizon = 6\n[[arms]]\nname = "a"\n[[arms]]\nname = "b"\n[design]\npolicies = ["equal"]\n'
+        '[[design.scenarios]]\nname = "one"\ntruth = [0.5, 0.9]\n'
+    )
+    for command in (
+        ("simulate", *small, "--policy", "greedy,equal", "--draws", 20),
+        ("gap", *small, "--policy", "greedy,deco"),
+        ("design", design),
+    ):
+        for name, start in (("x.png", b"\x89PNG"), ("x.html", b"<!DOCTYPE html>")):
+            run = deco(*command, "--out", tmp_path / name)
+            assert (run.code, run.err) == (0, "")
+            assert (tmp_path / name).read_bytes().startswith(start)
+        assert "https://" not in (tmp_path / "x.html").read_text().partition("<script")[0]

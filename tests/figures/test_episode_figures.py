@@ -280,5 +280,5 @@ def test_pages_hold_the_numbers(tmp_path: Path) -> None:
 
 def test_without_plotly_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "plotly.subplots", None)
-    with pytest.raises(ImportError, match=r"pages need plotly.*decobandit\[plot\]"):
+    with pytest.raises(ImportError, match=r"interactive figures need plotly.*decobandit\[plot\]"):
         episode_page(episode("uniform", 12))

@@ -36,7 +36,7 @@ def good_outcomes(page: str, scenario: str) -> dict[str, str]:
     """By policy, from the first table of the scenario."""
     part = page.partition(f"<h2>Scenario {scenario}</h2>")[2].partition("</table>")[0]
     rows = (re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", part))
-    return {row[0]: row[1] for row in rows if row}
+    return {re.sub(r"<[^>]+>", "", row[0]): row[1] for row in rows if row}
 
 
 def test_the_plan_and_the_report_have_the_numbers_of_deco_design(site: Site) -> None:

@@ -210,7 +210,7 @@ def test_the_bound_of_a_plan_is_that_of_its_trial_and_the_chosen_policy_is_shown
     )
     assert bound is not None
     assert bound[1] == f"{trial.status().upper_bound:.3f}"
-    rows = re.findall(r'<tr class="chosen">\s*<td>([^<]+)</td>', shown)
+    rows = re.findall(r'<tr class="chosen">\s*<td>.*?</svg>([^<]+)</span></td>', shown)
     assert rows == ["v-ids"]
 
 

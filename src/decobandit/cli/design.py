@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..problem.tie_rules import DEFAULT_TIES
-from .files import ending_in, written
-from .options import AsJson, Ties, Tolerance, Workers, shown
-from .output import print_result, say
+from .files import draw_either, ending_in, written
+from .options import AsJson, OutDrawing, Ties, Tolerance, Workers, shown
+from .output import print_result, say, title_of
 from .tables import print_table
 
 if TYPE_CHECKING:
@@ -60,10 +61,12 @@ def design(
     tol: Tolerance = 1e-4,
     workers: Workers = None,
     report: OutReport = None,
+    out: OutDrawing = None,
     as_json: AsJson = False,
 ) -> None:
     """Operating characteristics: successes, pulls, errors, power, size, by policy and scenario."""
     from ..designs import load_design
+    from ..figures import characteristics_figure
 
     problem, asked = load_design(file)
     given = {"draws": draws, "seed": seed}
@@ -76,6 +79,8 @@ def design(
     if found.interrupted:
         say("interrupted: these are the policies and scenarios that were finished")
     print_result(found, as_json, print_design)
+    title = f"Operating characteristics: {title_of(problem)}"
+    draw_either(out, partial(characteristics_figure, found), title)
 
 
 def _computed(

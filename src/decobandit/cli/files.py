@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -51,7 +51,6 @@ def ending_in(*endings: str) -> Callable[[Path | None], Path | None]:
     return check
 
 
-check_figure = ending_in(*FIGURES)
 check_drawing = ending_in(*FIGURES, *PAGES)
 
 
@@ -95,6 +94,13 @@ def draw(
     else:
         save_figure(figure(), out)
         written("figure", out)
+
+
+def draw_either(out: Path | None, figure: Callable[..., Any], title: str) -> None:
+    """The same with a function that makes a figure of either kind, by `interactive`."""
+    from ..figures import figure_page
+
+    draw(out, figure, lambda: figure_page(figure(interactive=True), title))
 
 
 def written(what: str, path: Path) -> None:

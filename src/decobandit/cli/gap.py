@@ -6,7 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..policies.names import DEFAULT_POLICY
-from .options import AsJson, Draws, Method, PerDraw, Seed
+from .files import draw_either
+from .options import AsJson, Draws, Method, OutDrawing, PerDraw, Seed
 from .output import print_results, title_of
 from .policy_options import Chosen, takes_policies
 from .tables import print_stages
@@ -25,6 +26,7 @@ def gap(
     draws: Draws = 1000,
     per_draw: PerDraw = 10,
     seed: Seed = 1,
+    out: OutDrawing = None,
     as_json: AsJson = False,
 ) -> None:
     """Split the gap between a policy and the bound into shortfall and congestion, by stage.
@@ -32,6 +34,7 @@ def gap(
     Of several policies, --json has one entry each, under "results".
     """
     from ..bounds import compare_gaps
+    from ..figures import gap_figure
     from ..support import show_progress
 
     with show_progress() as report:
@@ -39,7 +42,9 @@ def gap(
             chosen.context, chosen.policies, method=method, draws=draws, per_draw=per_draw,
             rng=seed, progress=report,
         )  # fmt: skip
-    print_results(found, as_json, partial(print_gap, problem=chosen.context.problem))
+    problem = chosen.context.problem
+    print_results(found, as_json, partial(print_gap, problem=problem))
+    draw_either(out, partial(gap_figure, found), f"Gap by stage: {title_of(problem)}")
 
 
 def print_gap(found: Gap, problem: Problem) -> None:

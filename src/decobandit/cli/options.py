@@ -10,7 +10,7 @@ import typer
 
 from ..policies.names import POLICIES
 from ..problem.tie_rules import TIE_RULES, TieRule, tie_rule
-from .files import check_drawing, check_figure
+from .files import check_drawing
 
 if TYPE_CHECKING:
     from ..problem import Beta
@@ -139,9 +139,8 @@ PullsColumn = Annotated[str, shown("NAME", "With the good outcomes: all outcomes
 # -- where results go -----------------------------------------------------------------------------
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-OutFigure = Annotated[
-    Path | None, shown("FILE", "Draw the regrets: .png, .svg, .pdf.", callback=check_figure)
-]
+REGRETS = "Draw the regrets: .png, .svg, .pdf, or .html for an interactive page."
+OutFigure = Annotated[Path | None, shown("FILE", REGRETS, callback=check_drawing)]
 DRAWING = "Draw it: .png, .svg, .pdf, or .html for an interactive page."
 OutDrawing = Annotated[Path | None, shown("FILE", DRAWING, callback=check_drawing)]
 DATABASE = "Database of trials: an SQLite file, or postgresql://... without a password."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..policies.names import SIMULATED_POLICIES
-from .files import check_table, draw, save_table
+from .files import check_table, draw_either, save_table
 from .options import (
     AsJson,
     BoundDraws,
@@ -68,7 +68,8 @@ def simulate(
         say("interrupted: these are the policies that were finished")
     print_result(found, as_json, print_simulation)
     save_table(episodes, found.simulation.tables()["episodes"])
-    draw(out, partial(regret_figure, found.simulation))
+    title = f"Expected regret: {title_of(found.simulation.problem)}"
+    draw_either(out, partial(regret_figure, found.simulation), title)
 
 
 def _check_regret(problem: Problem) -> None:

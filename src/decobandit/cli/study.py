@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .commands import Commands
-from .files import check_writable, draw, make_folder, written
+from .files import check_writable, draw_either, make_folder, written
 from .options import AsJson, OutFigure, Workers, shown
 from .output import fixed, print_json, say
 from .tables import print_table
@@ -125,7 +126,7 @@ def show(
         if path is not None:
             save(rows, path)
             written("table", path)
-    draw(out, lambda: study_figure(rows, found.name))
+    draw_either(out, partial(study_figure, rows, found.name), found.name)
     if as_json:
         print_json(
             {

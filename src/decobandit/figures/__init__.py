@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from .batch_figures import batch_figure as batch_figure
     from .batch_figures import expected_shares as expected_shares
     from .colours import CONGESTION_COLOUR as CONGESTION_COLOUR
+    from .colours import DARK_VARIANTS as DARK_VARIANTS
+    from .colours import INFORMATION_COLOUR as INFORMATION_COLOUR
+    from .colours import NEUTRAL_COLOUR as NEUTRAL_COLOUR
     from .colours import PRICE_COLOUR as PRICE_COLOUR
     from .colours import SHORTFALL_COLOUR as SHORTFALL_COLOUR
     from .episode_figures import episode_figure as episode_figure
@@ -18,14 +21,21 @@ if TYPE_CHECKING:
     from .episode_lines import LONGEST_NAME as LONGEST_NAME
     from .episode_lines import short_name as short_name
     from .market_figures import market_figure as market_figure
+    from .palette import Style as Style
+    from .palette import policy_style as policy_style
+    from .palette import policy_styles as policy_styles
     from .plots import new_figure as new_figure
-    from .plots import regret_figure as regret_figure
     from .plots import save_figure as save_figure
     from .plots import solution_figure as solution_figure
-    from .plots import study_figure as study_figure
+    from .result_figures import characteristics_figure as characteristics_figure
+    from .result_figures import gap_figure as gap_figure
+    from .result_figures import regret_figure as regret_figure
+    from .result_figures import study_figure as study_figure
+    from .svg_figures import marked_policy as marked_policy
     from .web_pages import as_text as as_text
     from .web_pages import episode_page as episode_page
     from .web_pages import episode_panels as episode_panels
+    from .web_pages import figure_page as figure_page
     from .web_pages import market_page as market_page
     from .web_pages import save_page as save_page
 

@@ -11,7 +11,7 @@ from ..policies import PAPER_POLICY, Policy, make_policy
 from ..prices import DualSolution
 from ..problem import Problem
 from ..support import Floats, Rng, generator_of
-from .colours import PRICE_COLOUR
+from .colours import FRESH_COLOUR, PRICE_COLOUR, SAFE_COLOURS
 from .plots import new_figure
 
 if TYPE_CHECKING:
@@ -72,11 +72,13 @@ def batch_figure(
     floor = np.zeros(problem.horizon)
     for rank in range(min(RANKS, problem.number_of_arms)):
         name = "best arm" if rank == 0 else f"arm ranked {rank + 1}"
-        top.bar(batches, shares[:, rank], bottom=floor, label=name, color=f"C{rank}", width=0.85)
+        top.bar(
+            batches, shares[:, rank], bottom=floor, label=name, color=SAFE_COLOURS[rank], width=0.85
+        )
         floor = floor + shares[:, rank]
     if problem.number_of_arms > RANKS:
         others = f"{problem.number_of_arms - RANKS} others"
-        top.bar(batches, 1.0 - floor, bottom=floor, label=others, color="0.8", width=0.85)
+        top.bar(batches, 1.0 - floor, bottom=floor, label=others, color=FRESH_COLOUR, width=0.85)
     top.set_ylabel("share of the batch")
     top.set_ylim(0.0, 1.0)
     low.plot(batches, solution.multipliers / problem.unit, "o-", color=PRICE_COLOUR)

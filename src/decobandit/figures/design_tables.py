@@ -10,8 +10,9 @@ from markupsafe import Markup
 from ..designs.results import Characteristics, DesignResult, ScenarioResult
 from ..policies import BASELINE_POLICY
 from ..problem import truth_text
-from .report_page import drawing, paragraph, section, table
-from .svg_figures import Interval, interval_figure, solid
+from .palette import policy_styles
+from .report_page import Cell, drawing, paragraph, section, table
+from .svg_figures import Interval, interval_figure, marked_policy, solid
 
 MAX_COLUMNS = 6  # of numbers that fit on paper side by side
 WIDE = 1.959963984540054  # standard errors of a 95% interval
@@ -93,10 +94,11 @@ def _figure(
 ) -> Markup:
     """One characteristic of all policies, with intervals."""
     drawn, most = [], 1.0 if name == "reject" else inf
-    for i, each in enumerate(scenario.policies):
+    styles = policy_styles(each.policy for each in scenario.policies)
+    for each in scenario.policies:
         value, wide = getattr(each, name), WIDE * _error(each, name)
         low, high = max(value - wide, 0.0), min(value + wide, most)
-        drawn.append(Interval(each.policy, value, low, high, colour=solid(i)))
+        drawn.append(Interval(each.policy, value, low, high, colour=styles[each.policy].colour))
     label = f"{axis} of each policy in scenario {scenario.name}"
     line = None if equal is None else getattr(equal, name)
     return interval_figure(drawn, label=label, axis=axis, line=line)
@@ -106,10 +108,10 @@ def _declares(scenario: ScenarioResult) -> str:
     return "Type I error" if scenario.null else "Power"
 
 
-def _row(each: Characteristics, equal: Characteristics | None) -> list[str]:
+def _row(each: Characteristics, equal: Characteristics | None) -> list[Cell]:
     less = "–" if equal is None or each is equal else f"{each.good - equal.good:+.2f}"
     return [
-        each.policy,
+        marked_policy(each.policy),
         with_error(each.good, _error(each, "good"), 2),
         f"{each.good_sd:.2f}",
         less,

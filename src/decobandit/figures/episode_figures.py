@@ -17,7 +17,6 @@ from ..bounds import Episode
 from .colours import CONGESTION_COLOUR, DASHES, FRESH_COLOUR, PRICE_COLOUR, SHORTFALL_COLOUR
 from .episode_lines import (
     Line,
-    Style,
     arm_styles,
     checked_expected,
     fresh_groups,
@@ -26,6 +25,7 @@ from .episode_lines import (
     refuse_empty,
     short_name,
 )
+from .palette import Style
 from .plots import literal, new_figure
 
 if TYPE_CHECKING:
@@ -38,13 +38,20 @@ MOST_NAMED = 20  # arms in a legend
 NO_LOSS = 1e-9
 
 
-def episode_figure(episode: Episode, expected: npt.ArrayLike | None = None) -> Figure:
+def episode_figure(
+    episode: Episode, expected: npt.ArrayLike | None = None, *, interactive: bool = False
+) -> Figure | Any:
     """One episode in four panels: the two terms, the index with the price, and the loss so far.
 
     `expected` (stages,): what the policy is expected to have lost after each stage, such as
     `gap(problem, policy, solution=solution).running_loss`; drawn beside what was lost here.
+    `interactive`: a figure of plotly in place of one of matplotlib.
     """
     refuse_empty([episode])
+    if interactive:
+        from .web_pages import episode_panels
+
+        return episode_panels(episode, expected)
     figure = new_figure(figsize=(9.0, 10.5))
     panels = figure.subplots(4, 1, sharex=True, height_ratios=(1, 1, 1.6, 0.9))
     styles = arm_styles([episode])

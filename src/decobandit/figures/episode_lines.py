@@ -1,4 +1,4 @@
-"""What figures and pages of an episode share: its curves, and the colours and names of its arms."""
+"""What figures and pages of episodes and markets share: curves, colours and names of arms."""
 
 from __future__ import annotations
 
@@ -9,27 +9,19 @@ import numpy as np
 import numpy.typing as npt
 
 from ..bounds import Episode
+from ..prices import Demand
 from ..problem import Problem
-from .colours import COLOURS, COLOURS_PER_DASH, DASHES
+from .palette import Style, arm_style
 
 Floats = npt.NDArray[np.float64]
 LONGEST_NAME = 22  # characters in a legend
-
-
-class Style(NamedTuple):
-    """How an arm is drawn, the same in all panels."""
-
-    colour: str
-    dashes: str
+MOST_GROUPS = 8  # kinds of fresh arms that are drawn
 
 
 def arm_styles(episodes: Sequence[Episode]) -> dict[int, Style]:
     """A style for every arm that is pulled in any of the episodes, in the problem's order."""
     pulled = sorted({arm for episode in episodes for arms in episode.pulled for arm in arms})
-    return {
-        arm: Style(COLOURS[i % len(COLOURS)], DASHES[(i // COLOURS_PER_DASH) % len(DASHES)])
-        for i, arm in enumerate(pulled)
-    }
+    return {arm: arm_style(i) for i, arm in enumerate(pulled)}
 
 
 def short_name(name: str) -> str:
@@ -79,6 +71,15 @@ def fresh_label(problem: Problem, group: int) -> str:
     members = problem.groups[group].members
     more = f" (+{len(members) - 1})" if len(members) > 1 else ""
     return f"fresh: {short_name(problem.arms[members[0]].name)}{more}"
+
+
+def fresh_names(market: Demand) -> list[str]:
+    """What the curve of each kind of fresh arms is called, for as many as are drawn."""
+    problem = market.problem
+    if len(problem.groups) == 1:
+        return ["index of a fresh arm"]
+    firsts = [problem.arms[group.members[0]].name for group in problem.groups[:MOST_GROUPS]]
+    return [f"fresh: {short_name(name)}" for name in firsts]
 
 
 def refuse_empty(episodes: Sequence[Episode]) -> None:

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..prices import Demand
-from .colours import COLOURS, CONGESTION_COLOUR, DASHES, FRESH_COLOUR, PRICE_COLOUR
-from .episode_lines import short_name
+from .colours import (
+    AT_PRICE_COLOUR,
+    CONGESTION_COLOUR,
+    DASHES,
+    FRESH_COLOUR,
+    NEUTRAL_COLOUR,
+    PRICE_COLOUR,
+    SAFE_COLOURS,
+)
+from .episode_lines import fresh_names
 from .plots import literal, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-AT_COLOUR = "#e3a857"
-MOST_GROUPS = 8  # kinds of fresh arms that are drawn
 
+def market_figure(market: Demand, *, interactive: bool = False) -> Figure | Any:
+    """Three panels over the stages: price and fresh arms, pulls sold, arms worth the price.
 
-def fresh_names(market: Demand) -> list[str]:
-    """What the curve of each kind of fresh arms is called, for as many as are drawn."""
-    problem = market.problem
-    if len(problem.groups) == 1:
-        return ["index of a fresh arm"]
-    firsts = [problem.arms[group.members[0]].name for group in problem.groups[:MOST_GROUPS]]
-    return [f"fresh: {short_name(name)}" for name in firsts]
+    `interactive`: a figure of plotly in place of one of matplotlib.
+    """
+    if interactive:
+        from .web_pages import market_panels
 
-
-def market_figure(market: Demand) -> Figure:
-    """Three panels over the stages: price and fresh arms, pulls sold, arms worth the price."""
+        return market_panels(market)
     problem = market.problem
     figure = new_figure(figsize=(9.0, 8.5))
     panels = figure.subplots(3, 1, sharex=True)
@@ -65,7 +68,7 @@ def _draw_prices(axes: Axes, market: Demand, shown: int) -> None:
         label="price of a pull",
     )
     for number, name in enumerate(fresh_names(market)):
-        colour = FRESH_COLOUR if number == 0 else COLOURS[number - 1]
+        colour = FRESH_COLOUR if number == 0 else SAFE_COLOURS[number - 1]
         axes.plot(
             market.fresh_index[number, :shown], color=colour, linestyle=DASHES[number % 4],
             linewidth=1.5, label=literal(name),
@@ -93,10 +96,16 @@ def _draw_worth(axes: Axes, market: Demand, shown: int) -> None:
     above, both = market.above[:shown], (market.above + market.at_price)[:shown]
     axes.stairs(above, edges, fill=True, color=PRICE_COLOUR, alpha=0.4, label="above the price")
     axes.stairs(
-        both, edges, baseline=above, fill=True, color=AT_COLOUR, alpha=0.5, label="at the price"
+        both,
+        edges,
+        baseline=above,
+        fill=True,
+        color=AT_PRICE_COLOUR,
+        alpha=0.5,
+        label="at the price",
     )
     axes.plot(
-        market.problem.pulls[:shown], color="black", linestyle="dashed", linewidth=1.4,
+        market.problem.pulls[:shown], color=NEUTRAL_COLOUR, linestyle="dashed", linewidth=1.4,
         label="pulls on offer",
     )  # fmt: skip
     axes.set_ylim(bottom=0.0)

@@ -9,27 +9,45 @@ import numpy as np
 from markupsafe import Markup
 
 from ..problem import Beta
-from .colours import SOLID_COLOURS, SOLID_GREEN, SOLID_GREY
+from .colours import DASHES, FRESH_COLOUR
 from .episode_lines import short_name
+from .palette import arm_style, policy_style
 from .svg_plot import LETTER, WIDTH, Plot
 
 ROW = 26.0  # height of a row
-SVG_DASHES = ("", "7 4", "2 3", "9 3 2 3")
+SVG_DASHES = dict(zip(DASHES, ("", "7 4", "9 3 2 3", "2 3"), strict=True))
 POINTS = 160  # of a density
 
 
 def solid(position: int) -> str:
-    """The colour of the arm, or the policy, at a position."""
-    return SOLID_COLOURS[position % len(SOLID_COLOURS)]
+    """The colour of the arm at a position."""
+    return arm_style(position).colour
 
 
 def _dash(position: int) -> str:
-    return SVG_DASHES[position // len(SOLID_COLOURS) % len(SVG_DASHES)]
+    return SVG_DASHES[arm_style(position).dashes]
 
 
 def _room_for(names: Sequence[str]) -> float:
     """Room left of a frame for names."""
     return 22.0 + LETTER * 1.1 * max((len(short_name(name)) for name in names), default=0)
+
+
+def marked_policy(name: str) -> Markup:
+    """A policy's name after the line that it has in figures, for tables.
+
+    Examples
+    --------
+    >>> from decobandit.figures import marked_policy
+    >>> "#ce2431" in marked_policy("deco")
+    True
+    """
+    style = policy_style(name)
+    return Markup(
+        '<span class="policy"><svg class="mark" viewBox="0 0 24 8" width="24" height="8" '
+        'aria-hidden="true"><line x1="1" y1="4" x2="23" y2="4" stroke="{}" stroke-width="3" '
+        'stroke-dasharray="{}"/></svg>{}</span>'
+    ).format(style.colour, SVG_DASHES[style.dashes], name)
 
 
 @dataclass(frozen=True)
@@ -41,7 +59,7 @@ class Interval:
     low: float
     high: float
     other: float | None = None  # an open point
-    colour: str = SOLID_COLOURS[0]
+    colour: str = FRESH_COLOUR
 
 
 def interval_figure(
@@ -139,12 +157,11 @@ def density_figure(names: Sequence[str], priors: Sequence[Beta], *, label: str) 
 
 
 __all__ = [
-    "SOLID_GREEN",
-    "SOLID_GREY",
     "WIDTH",
     "Interval",
     "density_figure",
     "interval_figure",
+    "marked_policy",
     "share_figure",
     "solid",
 ]

@@ -1,6 +1,6 @@
 """Axes and marks of small figures as SVG text: no scripts, no styles; for white and dark pages.
 
-Lines and letters have the colour of the text around them; data have colours of `SOLID_COLOURS`.
+Lines and letters have the colour of the text around them; data have colours of the palette.
 The width is that of the column a figure stands in, a phone's or a sheet's: a unit of the drawing is
 about a pixel on a phone.
 """

@@ -18,16 +18,21 @@ from ..prices import Demand
 from ..support import write_whole
 from . import episode_lines as lines
 from .colours import (
-    COLOURS,
+    AT_PRICE_COLOUR,
     CONGESTION_COLOUR,
     DASHES,
     FRESH_COLOUR,
+    NEUTRAL_COLOUR,
     PRICE_COLOUR,
+    SAFE_COLOURS,
     SHORTFALL_COLOUR,
 )
-from .market_figures import AT_COLOUR, fresh_names
+from .palette import Style
 
 Floats = npt.NDArray[np.float64]
+TRANSPARENT = "rgba(0,0,0,0)"
+ABOVE = 20  # pixels above the first panel
+GRID = "rgba(128,128,128,0.3)"
 PLOTLY_DASHES = {"solid": "solid", "dashed": "dash", "dashdot": "dashdot", "dotted": "dot"}
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
@@ -39,8 +44,10 @@ PAGE = """<!DOCTYPE html>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
 <title>{title}</title>
-<style>body {{ font-family: sans-serif; margin: 1rem auto; max-width: 75rem; padding: 0 1rem }}
+<style>:root {{ color-scheme: light dark }}
+body {{ font-family: sans-serif; margin: 1rem auto; max-width: 75rem; padding: 0 1rem }}
 h1 {{ font-size: 1.2rem }}</style>
 </head>
 <body>
@@ -76,7 +83,7 @@ def episode_page(episode: Episode, expected: npt.ArrayLike | None = None) -> str
     )
     if episode.deployed:
         text += f" Deployed after the last stage: {problem.arms[episode.pulled[-1][0]].name}."
-    return _page(figure, title, text)
+    return figure_page(figure, title, text)
 
 
 def episode_panels(
@@ -84,7 +91,7 @@ def episode_panels(
 ) -> Any:
     """The panels of one episode as a plotly figure; `first` is the title of the first one."""
     titles = (first, "expected reward", "index and price", "loss so far")
-    figure = _panels(titles, heights=[0.2, 0.2, 0.4, 0.2])
+    figure = new_panels(titles, heights=[220.0, 220.0, 440.0, 220.0])
     styles = lines.arm_styles([episode])
     named: set[str] = set()
     seen = lines.fresh_groups([episode])
@@ -100,54 +107,80 @@ def episode_panels(
 
 def market_page(market: Demand) -> str:
     """The market as a page: the panels of `market_figure`."""
-    figure = _panels(("price and index", "expected pulls", "expected arms"), heights=[1, 1, 1])
     problem, shown = market.problem, market.problem.horizon
-    _add_curve(figure, 1, market.prices[:shown], "price of a pull", PRICE_COLOUR, width=4)
-    for number, name in enumerate(fresh_names(market)):
-        colour = FRESH_COLOUR if number == 0 else COLOURS[number - 1]
-        _add_curve(figure, 1, market.fresh_index[number, :shown], name, colour)
-    for row, values, name, colour in (
-        (2, market.sold_fresh, "sold to fresh arms", FRESH_COLOUR),
-        (2, market.sold_touched, "sold to arms pulled before", CONGESTION_COLOUR),
-        (3, market.above, "above the price", PRICE_COLOUR),
-        (3, market.at_price, "at the price", AT_COLOUR),
-    ):
-        _add_bars(figure, row, values[:shown], name, colour)
-    _add_curve(figure, 3, problem.pulls[:shown], "pulls on offer", "black", dash="dash")
-    figure.update_layout(barmode="stack", bargap=0)
     title = f"the market of {problem.number_of_arms} arms, horizon {shown}"
     text = "Expected numbers, with the pulls of every stage sold in order of index."
     if problem.stages > shown:
         text += f" Price of the deployment: {market.prices[-1]:.4f}."
-    return _page(figure, title, text)
+    return figure_page(market_panels(market), title, text)
+
+
+def market_panels(market: Demand) -> Any:
+    """The panels of a market as a plotly figure."""
+    figure = new_panels(("price and index", "expected pulls", "expected arms"), heights=[270.0] * 3)
+    problem, shown = market.problem, market.problem.horizon
+    _add_curve(figure, 1, market.prices[:shown], "price of a pull", PRICE_COLOUR, width=4)
+    for number, name in enumerate(lines.fresh_names(market)):
+        colour = FRESH_COLOUR if number == 0 else SAFE_COLOURS[number - 1]
+        dash = PLOTLY_DASHES[DASHES[number % len(DASHES)]]
+        _add_curve(figure, 1, market.fresh_index[number, :shown], name, colour, dash=dash)
+    for row, values, name, colour in (
+        (2, market.sold_fresh, "sold to fresh arms", FRESH_COLOUR),
+        (2, market.sold_touched, "sold to arms pulled before", CONGESTION_COLOUR),
+        (3, market.above, "above the price", PRICE_COLOUR),
+        (3, market.at_price, "at the price", AT_PRICE_COLOUR),
+    ):
+        _add_bars(figure, row, values[:shown], name, colour)
+    _add_curve(figure, 3, problem.pulls[:shown], "pulls on offer", NEUTRAL_COLOUR, dash="dash")
+    figure.update_layout(barmode="stack", bargap=0)
+    return figure
 
 
 # -- what both are made of ----------------------------------------------------------------------
 
 
-def _panels(titles: tuple[str, ...], heights: list[float]) -> Any:
+def new_panels(
+    titles: tuple[str, ...],
+    heights: list[float],
+    *,
+    along: str = "stage",
+    apart: float = 34.0,
+    below: float = 50.0,
+) -> Any:
+    """Panels below each other: transparent, in greys that are seen on white and on dark pages.
+
+    Heights, the distance of panels and the room below them are in pixels. Panels share their
+    horizontal axis, called `along`, if there is a name for it.
+    """
     try:
         from plotly.subplots import make_subplots
     except ImportError:
         raise ImportError(
-            'pages need plotly; install it with: pip install "decobandit[plot]"'
+            'interactive figures need plotly; install it with: pip install "decobandit[plot]"'
         ) from None
     rows = len(titles)
+    inside = sum(heights) + apart * (rows - 1)
     figure = make_subplots(
-        rows=rows, cols=1, shared_xaxes=True, vertical_spacing=0.03, row_heights=heights
-    )
+        rows=rows, cols=1, shared_xaxes=bool(along), row_heights=heights,
+        vertical_spacing=apart / inside,
+    )  # fmt: skip
     for row, title in enumerate(titles, start=1):
         figure.update_yaxes(title_text=title, row=row, col=1)
-    figure.update_xaxes(title_text="stage", row=rows, col=1)
+    figure.update_xaxes(title_text=along, row=rows, col=1)
+    axis = {"gridcolor": GRID, "zerolinecolor": GRID, "linecolor": GRID}
+    figure.update_xaxes(axis)
+    figure.update_yaxes(axis)
     figure.update_layout(
-        height=280 * rows, template="plotly_white", hovermode="closest",
-        margin={"l": 70, "r": 20, "t": 20, "b": 50}, 
+        height=inside + below + ABOVE, template="none", hovermode="closest",
+        margin={"l": 70, "r": 20, "t": ABOVE, "b": below},
+        paper_bgcolor=TRANSPARENT, plot_bgcolor=TRANSPARENT, font={"color": NEUTRAL_COLOUR},
         legend={"groupclick": "togglegroup", "tracegroupgap": 0, "traceorder": "normal"},
     )  # fmt: skip
     return figure
 
 
-def _page(figure: Any, title: str, text: str) -> str:
+def figure_page(figure: Any, title: str, text: str = "") -> str:
+    """A figure of plotly as a page that needs no other file."""
     drawn = figure.to_html(
         full_html=False, include_plotlyjs=True, include_mathjax=False, div_id="figure",
         config={"displaylogo": False, "responsive": True, "showLink": False},
@@ -199,7 +232,7 @@ def _numbers(episode: Episode, arm: int, stages: npt.NDArray[np.int64]) -> list[
 
 
 def _add_line(
-    figure: Any, episode: Episode, line: lines.Line, styles: dict[int, lines.Style], named: set[str]
+    figure: Any, episode: Episode, line: lines.Line, styles: dict[int, Style], named: set[str]
 ) -> None:
     """One curve in the three upper panels, with one entry in the legend."""
     if line.fresh:
@@ -207,7 +240,7 @@ def _add_line(
         dash, key = PLOTLY_DASHES[DASHES[line.group % len(DASHES)]], f"group {line.group}"
         colour = FRESH_COLOUR
     else:
-        name, (colour, dashes) = episode.problem.arms[line.arm].name, styles[line.arm]
+        name, (colour, dashes, _) = episode.problem.arms[line.arm].name, styles[line.arm]
         shown, dash, key = lines.short_name(name), PLOTLY_DASHES[dashes], f"arm {line.arm}"
     stages = np.arange(episode.stages)[line.stages]
     numbers = _numbers(episode, line.arm, stages)
@@ -221,7 +254,7 @@ def _add_line(
         named.add(key)
 
 
-def _add_pulls(figure: Any, episode: Episode, arm: int, style: lines.Style) -> None:
+def _add_pulls(figure: Any, episode: Episode, arm: int, style: Style) -> None:
     """The pulls of an arm: filled points for good outcomes, open ones for bad."""
     stages = np.flatnonzero(episode.was_pulled[: episode.problem.horizon, arm])
     if not stages.size:  # pulled as a deployment only
@@ -229,7 +262,7 @@ def _add_pulls(figure: Any, episode: Episode, arm: int, style: lines.Style) -> N
     outcomes = [episode.outcomes[t][episode.pulled[t].index(arm)] for t in stages]
     name, numbers = as_text(episode.problem.arms[arm].name), _numbers(episode, arm, stages)
     size = float(np.clip(260.0 / episode.stages, 3.0, 8.0))
-    fills = [style.colour if good else "white" for good in outcomes]
+    fills = [style.colour if good else TRANSPARENT for good in outcomes]
     for row, values in enumerate(_terms(episode), start=1):
         figure.add_scatter(
             x=stages.tolist(), y=values[stages, arm].tolist(), mode="markers",
@@ -263,7 +296,7 @@ def _add_price(figure: Any, episode: Episode) -> None:
 
 
 def _add_loss(figure: Any, episode: Episode, expected: npt.ArrayLike | None) -> None:
-    _add_curve(figure, 4, episode.running_loss, "loss in this episode", "black")
+    _add_curve(figure, 4, episode.running_loss, "loss in this episode", NEUTRAL_COLOUR)
     for name, values, colour in (
         ("shortfall so far", episode.shortfall, SHORTFALL_COLOUR),
         ("congestion so far", episode.congestion, CONGESTION_COLOUR),
@@ -271,4 +304,4 @@ def _add_loss(figure: Any, episode: Episode, expected: npt.ArrayLike | None) -> 
         _add_curve(figure, 4, np.cumsum(values), name, colour, width=1.2)
     if expected is not None:
         line = lines.checked_expected(episode, expected)
-        _add_curve(figure, 4, line, "expected loss", "black", dash="dash")
+        _add_curve(figure, 4, line, "expected loss", NEUTRAL_COLOUR, dash="dash")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..figures import new_figure
+from ..figures import Style, new_figure, policy_style
 from ..joint import optimum
 from ..problem import Problem, best_mean_reward
 from ..studies import Cell, FinishedCell
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 KNOW_THE_HORIZON = ("deco", "deco-calibrated", "fh-gittins")
 IGNORE_THE_HORIZON = ("thompson", "kl-ucb", "ids")
 WIDE_LINE = "fh-gittins"  # wide and pale: otherwise it and the calibrated index hide each other
+OPTIMUM = Style("black", "dotted", "x")
 POLICIES = (*KNOW_THE_HORIZON, *IGNORE_THE_HORIZON)
-COLOURS = dict(zip(POLICIES, ("C0", "C3", "C1", "C2", "C4", "C5"), strict=True))
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def plot(sizes: Sizes, points: Sequence[Point]) -> Figure:
             axes.set_xlabel(axis if axis == "horizon" else f"stage of {max(sizes.horizons)}")
         row[0].set_ylabel("expected regret, ± 2 s.e.")
     lines, names = rows[0][0].get_legend_handles_labels()
-    figure.legend(lines, names, loc="outside lower center", ncols=len(names))
+    figure.legend(lines, names, loc="outside lower center", ncols=len(names), handlelength=3.2)
     return figure
 
 
@@ -138,16 +138,18 @@ def _draw(axes: Axes, points: Sequence[Point], axis: str) -> None:
         own = sorted((p for p in points if p.policy == policy), key=lambda p: p.stage)
         x, y = [p.stage for p in own], np.array([p.regret for p in own])
         error = 2.0 * np.array([p.error for p in own])
-        colour = COLOURS.get(policy, "black")
+        colour, dashes, marker = OPTIMUM if policy == "optimum" else policy_style(policy)
         width, alpha, order = (4.0, 0.5, 1.5) if policy == WIDE_LINE else (1.3, 1.0, 2.0)
         if axis == "stage":
-            axes.plot(x, y, color=colour, linewidth=width, alpha=alpha, zorder=order, label=policy)
+            axes.plot(
+                x, y, color=colour, linestyle=dashes, linewidth=width, alpha=alpha, zorder=order,
+                label=policy,
+            )  # fmt: skip
             axes.fill_between(x, y - error, y + error, color=colour, alpha=0.2, linewidth=0)
         else:
-            style = "--" if policy == "optimum" else "-"
             axes.errorbar(
-                x, y, yerr=error, color=colour, linestyle=style, linewidth=width, marker="o",
-                alpha=alpha, zorder=order, elinewidth=1.3, markersize=3, capsize=2, label=policy,
+                x, y, yerr=error, color=colour, linestyle=dashes, linewidth=width, marker=marker,
+                alpha=alpha, zorder=order, elinewidth=1.3, markersize=4, capsize=2, label=policy,
             )  # fmt: skip
     axes.set_xlim(0, None)
     axes.set_ylim(0, None)

@@ -18,7 +18,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from ..bounds import information_bound
-from ..figures import new_figure
+from ..figures import NEUTRAL_COLOUR, PRICE_COLOUR, Style, new_figure, policy_style
 from ..prices import solve
 from ..problem import Problem
 from ..studies import Cell, FinishedCell
@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 POLICIES = ("deco", "thompson", "kl-ucb")
-COLOURS = {"deco": "C0", "thompson": "C2", "kl-ucb": "C4"}
-BOUND_LINES = {"price bound": ("black", "-"), "information bound": ("0.45", "--")}
+BOUND_LINES = {
+    "price bound": Style(PRICE_COLOUR, "solid", "o"),
+    "information bound": Style(NEUTRAL_COLOUR, "dotted", "o"),
+}
 BOUNDS = TypeAdapter(dict[str, Regret])  # as they are kept, by the names of BOUND_LINES
 
 
@@ -138,11 +140,12 @@ def plot(sizes: Sizes, points: Sequence[Point]) -> Figure:
     ):
         for what in (*POLICIES, *BOUND_LINES):
             own = [p for p in points if p.horizon == horizon and p.what == what]
-            colour, style = BOUND_LINES.get(what, (COLOURS.get(what, "C5"), "-"))
+            style = BOUND_LINES.get(what) or policy_style(what)
             axes.errorbar(
                 [p.arms for p in own], [p.regret for p in own],
-                yerr=2.0 * np.array([p.error for p in own]), color=colour, linestyle=style,
-                linewidth=1.3, marker="o", markersize=3, capsize=2, label=what,
+                yerr=2.0 * np.array([p.error for p in own]), color=style.colour,
+                linestyle=style.dashes, linewidth=1.3, marker=style.marker, markersize=4,
+                capsize=2, label=what,
             )  # fmt: skip
         axes.set_title(f"horizon {horizon}")
         axes.set_xlabel("number of arms")
@@ -151,5 +154,5 @@ def plot(sizes: Sizes, points: Sequence[Point]) -> Figure:
         axes.set_ylim(0, None)
         axes.grid(alpha=0.25)
     lines, names = figure.axes[0].get_legend_handles_labels()
-    figure.legend(lines, names, loc="outside lower center", ncols=len(names))
+    figure.legend(lines, names, loc="outside lower center", ncols=len(names), handlelength=3.2)
     return figure

@@ -102,16 +102,9 @@ class Policy(Shown, ABC):
     kind_batch_place: str = ""
 
     def _card(self) -> Card:
-        entry = POLICIES.get(self.name)
-        return Card(
-            f"Policy {self.name}: {self.problem.described()}",
-            {
-                "": None if entry is None else entry.what,
-                "ties": self.ties,
-                "draws arms": self.randomised,
-                "cost": self.cost,
-            },
-        )
+        what = POLICIES[self.name].what if self.name in POLICIES else None
+        facts = {"": what, "ties": self.ties, "draws arms": self.randomised, "cost": self.cost}
+        return Card(f"Policy {self.name}: {self.problem.described()}", facts)
 
     # -- what a policy must have --------------------------------------------------------------
 

@@ -16,9 +16,10 @@ from ...designs import EXACT_STATES, STEPS, too_slow
 from ...evaluation import TooManyStates, evaluate
 from ...figures import (
     CONGESTION_COLOUR,
+    DARK_VARIANTS,
+    INFORMATION_COLOUR,
     LONGEST_NAME,
     PRICE_COLOUR,
-    SHORTFALL_COLOUR,
     as_text,
     episode_panels,
     short_name,
@@ -30,12 +31,6 @@ from ...trials.settings import TrialSettings
 
 Floats = npt.NDArray[np.float64]
 MAX_BARS = 40  # arms in the figure of a decision: those worth most
-INFORMATION_COLOUR = "#e0a030"
-DARK = {  # colours that are hard to see on a dark page
-    "black": "#e8ece9", "white": "#1c2220", PRICE_COLOUR: "#5cc483", CONGESTION_COLOUR: "#7fb0e6",
-    SHORTFALL_COLOUR: "#f09a86", "#1a2f6b": "#8fa4ee", "#7a0044": "#e06aa5", "#8c564b": "#c08a7e",
-    "#1f77b4": "#4aa3e0",
-}  # fmt: skip
 TRANSPARENT = "rgba(0,0,0,0)"
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
 MAX_EXPECTED_LOSSES = 64  # of them in memory
@@ -196,7 +191,7 @@ def _recoloured(tree: Any) -> Any:
         return {key: _recoloured(value) for key, value in tree.items()}
     if isinstance(tree, list):
         return [_recoloured(value) for value in tree]
-    return DARK.get(tree, tree) if isinstance(tree, str) else tree
+    return DARK_VARIANTS.get(tree, tree) if isinstance(tree, str) else tree
 
 
 def _layout(dark: bool, height: int) -> dict[str, Any]:

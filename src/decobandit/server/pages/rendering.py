@@ -18,6 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 
 from ..._version import __version__
+from ...figures import marked_policy
 from ...trials import TrialError
 from ..auth import access_of
 from ..errors import ApiError, trial_error
@@ -49,7 +50,7 @@ def _digits(number: float, places: int) -> str:
     return f"{round(number, places) + 0.0:.{places}f}"
 
 
-templates.filters |= {"digits": _digits}
+templates.filters |= {"digits": _digits, "marked": marked_policy}
 
 
 class Form:
