@@ -53,7 +53,7 @@ dist: $(READY) ## build wheel and sdist in dist/, install the wheel in an empty 
 
 # machine code of kernels stays, in the user's cache folder: it is never out of date
 clean: ## remove the environment, caches and everything that was generated
-	rm -rf $(VENV) demo benchmarks/results docs/_build docs/gallery docs/reference/generated tests/artifacts dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo benchmarks/results docs/_build docs/gallery docs/notebooks docs/reference/generated tests/artifacts dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # _version.py is listed because the installed metadata is a copy of it.

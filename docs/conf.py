@@ -23,7 +23,11 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "generated_reference",
 ]
-exclude_patterns = ["_build", "gallery/**/*.ipynb", "gallery/**/*.md5"]
+MADE = ("gallery", "notebooks")  # folders of pages made from scripts
+exclude_patterns = [
+    "_build",
+    *(f"{folder}/**/*.{end}" for folder in MADE for end in ("ipynb", "md5")),
+]
 default_role = "code"  # docstrings put names between single backticks
 smartquotes_action = "qe"  # quotes and ellipses; two dashes are those of an option
 
@@ -53,8 +57,10 @@ python_maximum_signature_line_length = 88
 # -- examples -------------------------------------------------------------------------------------
 
 sphinx_gallery_conf = {
-    "examples_dirs": [str(HERE.parent / "examples")],
-    "gallery_dirs": ["gallery"],
+    "examples_dirs": [str(HERE.parent / "examples"), str(HERE.parent / "notebooks")],
+    "gallery_dirs": list(MADE),
+    "within_subsection_order": "gallery_order.OrderOfUse",
+    "capture_repr": ("_repr_html_",),  # tables; what else an expression is worth is printed
     "filename_pattern": r"/plot_",
     "image_scrapers": ("figure_scraper.figures",),
     "download_all_examples": False,

@@ -11,6 +11,7 @@ best may not be worth an assay. What does the parallel work cost?
 from matplotlib import pyplot as plt
 
 from decobandit import Problem, State, evaluate, make_policy, solve
+from decobandit.figures import policy_style
 
 ASSAYS, COMPOUNDS = 24, 6
 AT_ONCE = (1, 2, 3, 4, 6)
@@ -54,7 +55,8 @@ axes.plot(
     AT_ONCE, list(bounds.values()), color="0.4", linestyle="dashed", label="bound, any policy"
 )
 for name in NAMES:
-    axes.plot(AT_ONCE, [results[name, m] for m in AT_ONCE], marker="o", label=name)
+    values = [results[name, m] for m in AT_ONCE]
+    axes.plot(AT_ONCE, values, marker="o", label=name, **policy_style(name).line)
 axes.set_xticks(AT_ONCE, [f"{m}\n{ASSAYS // m} days" for m in AT_ONCE])
 axes.set_xlabel("compounds at once, and days that it takes")
 axes.set_ylabel("expected successes in 24 assays")

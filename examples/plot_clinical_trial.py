@@ -13,6 +13,7 @@ probabilities.
 from matplotlib import pyplot as plt
 
 from decobandit import Arm, Beta, Problem, evaluate, make_policy, optimum
+from decobandit.figures import policy_style
 
 problem = Problem(
     horizon=40,
@@ -78,8 +79,8 @@ for better, truths in enumerate(new_truths):
     found = {
         name: [evaluate(problem, policies[name], truth=(0.6, p)) for p in truths] for name in NAMES
     }
-    for number, (name, row) in enumerate(found.items()):
-        style = {"color": f"C{number}", "marker": "o", "markersize": 4}
+    for name, row in found.items():
+        style = {**policy_style(name).line, "marker": "o", "markersize": 4}
         gains = [each.value - even.value for each, even in zip(row, found["equal"], strict=True)]
         panels[0].plot(truths, [each.arm_pulls[better] for each in row], **style)
         panels[1].plot(truths, gains, **style)

@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 from decobandit import Problem, State, Terminal, evaluate, make_policy
+from decobandit.figures import policy_style
 
 pilot = Problem.uniform(arms=3, horizon=24)
 LATER = (1, 10, 30, 100, 300, 1000, 10000)  # patients after the pilot
@@ -48,8 +49,9 @@ print(f"{'equal split':>14} {even[0]:23.3f} {even[1]:19.4f}")
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 for axes, column, title in ((left, 0, "successes in the pilot"), (right, 1, "kept dose succeeds")):
-    axes.semilogx(LATER, [results[later][column] for later in LATER], marker="o", label="deco")
-    axes.axhline(even[column], color="C1", linestyle="dashed", label="equal")
+    values = [results[later][column] for later in LATER]
+    axes.semilogx(LATER, values, marker="o", label="deco", **policy_style("deco").line)
+    axes.axhline(even[column], label="equal", **policy_style("equal").line)
     axes.set_title(title)
     axes.set_xlabel("patients after the pilot (deploy)")
     axes.grid(alpha=0.25)

@@ -15,6 +15,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 from decobandit import Arm, Problem, Reward, evaluate, optimum, solve
+from decobandit.figures import PRICE_COLOUR, policy_style
 
 season = np.repeat([0.1, 1.0], 12)
 problem = Problem(
@@ -55,11 +56,12 @@ print(f"highest price in the quiet weeks: {solution.prices[quiet].max():.3f}")
 
 figure, (upper, lower) = plt.subplots(2, 1, figsize=(8.5, 6), sharex=True, layout="constrained")
 for name, found in results.items():
-    upper.plot(np.array(found.stage_rewards) / season, label=name, marker="o", markersize=3)
+    rates = np.array(found.stage_rewards) / season
+    upper.plot(rates, label=name, marker="o", markersize=3, **policy_style(name).line)
 upper.set_ylabel("how often the offer is taken")
 stages = np.arange(season.size)
 lower.step(stages, season, where="mid", color="0.5", label="a success")
-price_style = {"color": "#2a8a3a", "linewidth": 3, "alpha": 0.7}
+price_style = {"color": PRICE_COLOUR, "linewidth": 3, "alpha": 0.7}
 lower.step(stages, solution.prices, where="mid", label="price of a pull", **price_style)
 lower.set_ylabel("reward, price")
 lower.set_xlabel("stage")

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from matplotlib import pyplot as plt
 
 from decobandit import Arm, Beta, Design, Problem, best_bound, operating_characteristics
+from decobandit.figures import policy_style
 from decobandit.figures.design_report import design_page
 from decobandit.trials import create_trial
 
@@ -70,8 +71,9 @@ for scenario in found.scenarios:
 
 one_works = found.scenarios[1]
 figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
-for row, marker in zip(one_works.policies, "os^", strict=True):
-    axis.plot(row.reject, row.good / row.size, marker, markersize=9, label=row.policy)
+for row in one_works.policies:
+    style = policy_style(row.policy).point
+    axis.plot(row.reject, row.good / row.size, linestyle="none", label=row.policy, **style)
 axis.set(xlabel="power", ylabel="cured, share of patients", title="One treatment works")
 axis.legend()
 

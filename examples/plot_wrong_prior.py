@@ -10,6 +10,7 @@ policies assume other priors, some of them strong.
 from matplotlib import pyplot as plt
 
 from decobandit import Beta, Problem, make_policy, simulate
+from decobandit.figures import policy_style
 
 TRUTH = Beta(good=2, bad=6)
 BELIEFS = {
@@ -58,10 +59,11 @@ for number, name in enumerate(NAMES):
         [row[name][0] for row in results.values()],
         place,
         xerr=[2 * row[name][1] for row in results.values()],
-        fmt="osD^"[number],
+        linestyle="none",
         markersize=5,
         capsize=2,
         label=name,
+        **policy_style(name).point,
     )
 labels = [f"{name}\nBeta({b.good:g}, {b.bad:g})" for name, b in BELIEFS.items()]
 axes.set_yticks(range(len(BELIEFS)), labels)

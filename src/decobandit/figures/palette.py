@@ -36,6 +36,16 @@ class Style(NamedTuple):
     dashes: str  # of DASHES
     marker: str = MARKERS[0]
 
+    @property
+    def line(self) -> dict[str, str]:
+        """As matplotlib's `plot` takes it: `axes.plot(x, y, **policy_style("deco").line)`."""
+        return {"color": self.colour, "linestyle": self.dashes}
+
+    @property
+    def point(self) -> dict[str, str]:
+        """The same for points."""
+        return {"color": self.colour, "marker": self.marker}
+
 
 def arm_style(position: int) -> Style:
     """The style of an arm: lines are solid until the colours are used up."""

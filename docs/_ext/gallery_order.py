@@ -1,0 +1,28 @@
+"""The order of examples and notebooks: that of use, a clinical trial first."""
+
+from __future__ import annotations
+
+ORDER = (
+    "plot_clinical_trial.py",
+    "plot_three_arm_design.py",
+    "plot_live_trial.py",
+    "plot_ab_test.py",
+    "plot_hourly_batches.py",
+    "plot_batches.py",
+    "plot_deployment.py",
+    "plot_seasons.py",
+    "plot_other_outcomes.py",
+    "plot_reading_the_gap.py",
+    "plot_wrong_prior.py",
+    "plot_dask_cluster.py",
+)
+
+
+class OrderOfUse:
+    """What sphinx-gallery sorts the files of a folder by; those not listed come after, by name."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def __call__(self, name: str) -> tuple[int, str]:
+        return (ORDER.index(name) if name in ORDER else len(ORDER)), name
