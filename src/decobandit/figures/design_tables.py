@@ -12,7 +12,7 @@ from ..policies import BASELINE_POLICY
 from ..problem import truth_text
 from .palette import policy_styles
 from .report_page import Cell, drawing, paragraph, section, table
-from .svg_figures import Interval, interval_figure, marked_policy, solid
+from .svg_figures import Interval, interval_figure, marked_policy
 
 MAX_COLUMNS = 6  # of numbers that fit on paper side by side
 WIDE = 1.959963984540054  # standard errors of a 95% interval
