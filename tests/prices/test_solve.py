@@ -12,7 +12,7 @@ from decobandit.prices import DualSolution, dual_value, solve
 from decobandit.prices import market as market_module
 from decobandit.prices.market import Flow, Market
 from decobandit.prices.search import COARSEST_STAGES
-from decobandit.problem import Arm, Beta, Problem
+from decobandit.problem import Arm, Beta, Problem, Reward
 from decobandit.problem.model import Terminal
 from decobandit.support import Progress
 from helpers.certificates import assert_certified, assert_honest
@@ -120,6 +120,27 @@ def test_a_smaller_tolerance_is_reached_with_more_calls() -> None:
     assert rough.oracle_calls < fine.oracle_calls
     assert rough.lower_bound <= fine.upper_bound
     assert fine.lower_bound <= rough.upper_bound
+
+
+@pytest.mark.parametrize(("arms", "horizon"), [(5, 20), (10, 60), (15, 40)])
+def test_the_problems_of_the_paper_are_solved_to_seven_digits(arms: int, horizon: int) -> None:
+    solution = solve(Problem.uniform(arms=arms, horizon=horizon), tol=1e-7)
+    assert solution.converged
+    assert_honest(solution)
+
+
+def test_a_reward_per_stage_that_all_arms_share() -> None:
+    """States tie at every stage, which rounds alone do not settle: the master problem does."""
+    rng = np.random.default_rng(2)
+    rewards = rng.normal(size=12).round(3).tolist()
+    arms = tuple(
+        Arm(name=f"{k}", prior=Beta(*prior), reward=Reward(good=rewards))
+        for k, prior in enumerate(rng.uniform(0.5, 4.0, (4, 2)).tolist())
+    )
+    problem = Problem(arms=arms, horizon=12)
+    solution, minimum = solve(problem, tol=1e-6), occupancy_lp(problem)
+    assert solution.converged
+    assert_certified(solution, minimum, slack=1e-8 * minimum)
 
 
 def test_calls_run_out_honestly() -> None:

@@ -18,10 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
-TOLERANCE, PRESOLVE = 1e-10, "choose"
-# presolve with so small a tolerance may call a feasible problem infeasible; the bound of a mixture
-# is computed from its residual, so that a larger tolerance does no harm
-OTHER_WAYS = ((PRESOLVE, TOLERANCE), ("off", TOLERANCE), ("off", 10.0 * TOLERANCE))
+# after new columns the old basis is still feasible: the primal simplex method goes on from there
+PRIMAL_SIMPLEX = 4
+TOLERANCE, PRESOLVE = 1e-10, "off"
+# the bound of a mixture is computed from its residual, so that a larger tolerance does no harm
+OTHER_WAYS = ((PRESOLVE, TOLERANCE), ("choose", TOLERANCE), (PRESOLVE, 10.0 * TOLERANCE))
+LONGEST_RUN = 0.5  # seconds until the solver returns, so that the keyboard is heard, and goes on
+UNUSED_SOLVES = 10  # after which a column that is not part of the mixture is dropped
+FEWEST_DROPPED = 50  # columns, at a time
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,11 @@ class Mixture:
 
 
 class Master:
-    """Columns are only ever added: each solve starts from the basis of the one before."""
+    """Columns are added, and dropped where they have not been of use for long.
+
+    Each solve starts from the basis of the one before. What is dropped is found again if it is
+    needed: a bound that was proven stays.
+    """
 
     def __init__(
         self, pulls: Floats, groups: int, *, unit: float = 1.0, largest_price: float
@@ -41,9 +49,12 @@ class Master:
         self._pulls = pulls
         self._unit = unit  # of rewards: the solver's tolerances are absolute
         self._largest_price = largest_price
-        self._columns: list[tuple[int, float, Floats]] = []
+        self._group = np.zeros(0, np.int64)  # of every column, as what it earns and spends
+        self._earned, self._spent = np.zeros(0), np.zeros((0, pulls.size))
+        self._unused = np.zeros(0, np.int64)  # solves since it was part of the mixture
         self._lp = highspy.Highs()
         self._lp.setOptionValue("output_flag", False)
+        self._lp.setOptionValue("simplex_strategy", PRIMAL_SIMPLEX)
         self._set(PRESOLVE, TOLERANCE)
         empty = np.array([], dtype=np.int32)
         for right in (*pulls, *np.ones(groups)):
@@ -57,7 +68,15 @@ class Master:
             rows = np.append(np.flatnonzero(pulls), stages + k).astype(np.int32)
             entries = np.append(pulls[pulls != 0.0], 1.0)
             self._lp.addCol(earned / self._unit, 0.0, highspy.kHighsInf, rows.size, rows, entries)
-            self._columns.append((k, float(earned), pulls.copy()))
+        self._group = np.append(self._group, np.arange(reward.size))
+        self._earned = np.append(self._earned, reward)
+        self._spent = np.concatenate([self._spent, spent])
+        self._unused = np.append(self._unused, np.zeros(reward.size, np.int64))
+
+    @property
+    def columns(self) -> int:
+        """How many there are now."""
+        return self._earned.size
 
     def solve(self) -> Mixture | None:
         """The best mixture, or None where the solver did not find one."""
@@ -65,7 +84,22 @@ class Master:
             return None
         solution = self._lp.getSolution()
         prices = self._unit * np.array(solution.row_dual)[: self._pulls.size]
-        return Mixture(self._bound(np.array(solution.col_value)), prices)
+        weights = np.maximum(np.array(solution.col_value), 0.0)
+        mixture = Mixture(self._bound(weights), prices)
+        self._drop(weights, np.abs(np.array(solution.col_dual)))
+        return mixture
+
+    def _drop(self, weights: Floats, reduced_costs: Floats) -> None:
+        """Forget columns that have had neither weight nor a reduced cost of zero for long."""
+        used = (weights > 0.0) | (reduced_costs <= TOLERANCE)
+        self._unused = np.where(used, 0, self._unused + 1)
+        idle = self._unused >= UNUSED_SOLVES
+        if np.count_nonzero(idle) < FEWEST_DROPPED:
+            return
+        gone = np.flatnonzero(idle).astype(np.int32)
+        self._lp.deleteCols(gone.size, gone)
+        self._group, self._earned = self._group[~idle], self._earned[~idle]
+        self._spent, self._unused = self._spent[~idle], self._unused[~idle]
 
     def _solved_again(self, presolve: str, tolerance: float) -> bool:
         """From scratch: that may succeed where the old basis fails."""
@@ -82,8 +116,13 @@ class Master:
         self._lp.setOptionValue("dual_feasibility_tolerance", tolerance)
 
     def _solved(self) -> bool:
-        self._lp.run()
-        return bool(self._lp.getModelStatus() == highspy.HighsModelStatus.kOptimal)
+        """Run the solver to the end, in runs of limited time."""
+        while True:
+            self._lp.setOptionValue("time_limit", self._lp.getRunTime() + LONGEST_RUN)
+            self._lp.run()
+            status = self._lp.getModelStatus()
+            if status != highspy.HighsModelStatus.kTimeLimit:
+                return bool(status == highspy.HighsModelStatus.kOptimal)
 
     def _bound(self, weights: Floats) -> float:
         """Value of the mixture with normalised weights, less the largest effect of its residual.
@@ -91,13 +130,8 @@ class Master:
         phi(mu) >= reward - mu . residual for all mu, and some minimiser has no price larger than
         `largest_price`.
         """
-        weights = np.maximum(weights, 0.0)
-        totals = np.zeros(1 + max(k for k, _, _ in self._columns))
-        for weight, (k, _, _) in zip(weights, self._columns, strict=True):
-            totals[k] += weight
-        reward, residual = 0.0, -self._pulls.copy()
-        for weight, (k, earned, pulls) in zip(weights, self._columns, strict=True):
-            if weight > 0.0:
-                reward += weight / totals[k] * earned
-                residual += weight / totals[k] * pulls
-        return float(reward - self._largest_price * np.abs(residual).sum())
+        shares = weights / np.bincount(self._group, weights)[self._group]
+        mixed = shares > 0.0
+        reward = float(np.sum(shares[mixed] * self._earned[mixed]))
+        spent = np.sum(shares[mixed, None] * self._spent[mixed], axis=0)  # no BLAS: it has threads
+        return reward - self._largest_price * float(np.abs(spent - self._pulls).sum())

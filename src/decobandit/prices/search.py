@@ -19,10 +19,10 @@ from .master import Master
 COARSEST_STAGES = 100  # stages of the smallest market of the coarse-to-fine start
 COARSE_TOLERANCE = 3e-4
 STALLED_ROUNDS = 20  # rounds in which the gap must halve, else the master problem takes over
-MASTER_STAGES = 250  # beyond this the linear programs of the master problem take too long
+MASTER_STAGES = 300  # beyond this the linear programs of the master problem take too long
 MOST_NARROW_ROUNDS = 4  # in a row, with bands that were too narrow, before new bands
 AVERAGING_OFFSET = 2.0  # the weight of the k-th masses is 2 / (k + 2 + this)
-BEST_PRICE_WEIGHT = 0.85  # weight of the best prices when the master problem proposes others
+BEST_PRICE_WEIGHT = 0.9  # weight of the best prices when the master problem proposes others
 TIE_WIDTH = 1e-9  # an index this close to the price counts as a tie, in units of the reward scale
 ROUNDING = 1e-13  # gaps below this part of the rewards at stake are rounding
 
