@@ -36,13 +36,7 @@ from ..simulation import (
     play,
     play_batches,
 )  # fmt: skip
-from ..support import (
-    Report,
-    Rng,
-    former_spellings,
-    obeys_workers,
-    seed_of,
-)
+from ..support import Report, Rng, former_spellings, obeys_workers, seed_of
 from .gap_record import Gap, StageGap, gap_of
 from .kind_gaps import gap_of_kinds
 

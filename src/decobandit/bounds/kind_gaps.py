@@ -56,7 +56,7 @@ def _simulated_of_kinds(
 ) -> Gap:  # fmt: skip
     """On a grid the terms add up to the gap but for what the grid adds to the bound."""
     problem = tables.problem
-    world = KindWorld(problem, draws=sizes["draws"], per_draw=sizes["per_draw"], seed=sizes["seed"])
+    world = KindWorld(problem, **sizes, truth=None)
     terms = np.zeros((world.draws * world.per_draw, problem.stages, 2))
 
     def watch(first: int, t: int, stats: Sequence[Floats], given: Ints) -> None:

@@ -188,7 +188,7 @@ def study_figure(
     series = []
     for policy in grid.policies:
         pairs = [(i, grid.found.get((line, policy))) for i, line in enumerate(grid.lines)]
-        known = [(i, each.value, each.error) for i, each in pairs if each is not None]
+        known = [(i, each.value, each.value_se) for i, each in pairs if each is not None]
         at, values, errors = np.array(known, dtype=float).reshape(-1, 3).T
         series.append(Series(policy, styles[policy], at, values, ERRORS * errors))
     panel = Panel(f"expected {grid.measure}, ± 2 s.e.", tuple(series), grid.lines)

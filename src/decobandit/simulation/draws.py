@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from ..policies.kernels.episodes import NO_ACTION, Episodes
 from ..problem import Problem, best_mean_moments, best_mean_reward
+from .chunks import Chunked
 from .estimators import MIN_DRAWS, Missed
 from .proposals import Proposal
 
@@ -45,7 +46,7 @@ class Chunk:
         return Episodes(p, self.keys, states[0], states[1], actions, self.per_draw)
 
 
-class World:
+class World(Chunked):
     """Draws of the success probabilities of a problem, and the rewards of the best arms in them.
 
     problem: what really happens, its priors included; `truth`: fixed success probabilities
@@ -63,11 +64,10 @@ class World:
         truth: Sequence[float] | None = None,
         weighted: bool = True,
     ) -> None:
+        super().__init__(draws, CHUNK, seed)
         self.problem = problem
-        self.draws = draws
         self.per_draw = per_draw
         self.truth = truth
-        self.seed = seed
         arms = [problem.groups[k] for k in problem.group_of_arm]
         self.good = np.array([arm.reward_good for arm in arms])  # (arms, stages)
         self.bad = np.array([arm.reward_bad for arm in arms])
@@ -77,25 +77,16 @@ class World:
         self._beta = np.array([arm.beta for arm in arms])
         self._proposal = Proposal(self._alpha, self._beta)
         self.weighted = weighted and truth is None and self._proposal.widened
-        self._seeds = np.random.SeedSequence(seed).spawn(-(-draws // CHUNK))
 
     @property
     def priors(self) -> tuple[Floats, Floats]:
         """alpha and beta of every arm, each (arms,)."""
         return self._alpha, self._beta
 
-    @property
-    def number_of_chunks(self) -> int:
-        return len(self._seeds)
-
     def chunk(self, number: int) -> Chunk:
-        """Chunks are numbered from 0; the last one may be shorter."""
-        seed = self._seeds[number]
-        own, policy = (
-            np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i)) for i in range(2)
-        )  # as spawn does, but the same at every call
-        rng = np.random.default_rng(own)
-        size = (min(CHUNK, self.draws - number * CHUNK), self.problem.number_of_arms)
+        """The draws of a chunk."""
+        rng, policy, draws = self.opened(number)
+        size = (draws, self.problem.number_of_arms)
         p = rng.beta(self._alpha, self._beta, size=size)
         if self.truth is not None:
             p[:] = self.truth

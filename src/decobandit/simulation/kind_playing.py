@@ -19,6 +19,7 @@ from ..policies.kinds.base import KindPolicy
 from ..policies.kinds.grouped import GroupedStats
 from ..problem import Group, KindTruth, Problem, best_true_reward, true_means
 from ..support import Floats, Ints, Progress, Report, Stopwatch, pool, worker_count
+from .chunks import Chunked
 from .estimators import Missed, Sample, estimate
 from .pull_records import PullRecord
 from .results import PolicyResult
@@ -29,37 +30,19 @@ Watched = Callable[[int, int, Sequence[Floats], Ints], None]
 USUAL = 6.0  # deviations between rewards of two episodes, where outcomes are not bounded
 
 
-class KindWorld:
+class KindWorld(Chunked):
     """Draws of the parameters of arms of any kind, and streams of their outcomes."""
 
     def __init__(
-        self,
-        problem: Problem,
-        *,
-        draws: int,
-        per_draw: int,
-        seed: int,
-        truth: KindTruth | None = None,
+        self, problem: Problem, *, draws: int, per_draw: int, seed: int, truth: KindTruth | None
     ) -> None:
         """truth: parameters of every arm, where they are not drawn."""
-        self.problem, self.draws, self.per_draw = problem, draws, per_draw
-        self.truth, self.seed = truth, seed
-        self.chunk_draws = max(1, CHUNK // per_draw)
-        self._seeds = np.random.SeedSequence(seed).spawn(-(-draws // self.chunk_draws))
-
-    @property
-    def number_of_chunks(self) -> int:
-        """Chunks of draws."""
-        return len(self._seeds)
+        super().__init__(draws, max(1, CHUNK // per_draw), seed)
+        self.problem, self.per_draw, self.truth = problem, per_draw, truth
 
     def chunk(self, number: int) -> KindChunk:
-        """Chunks are numbered from 0; the last one may be shorter."""
-        seed = self._seeds[number]
-        own, policy = (
-            np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i)) for i in range(2)
-        )
-        rng = np.random.default_rng(own)
-        size = min(self.chunk_draws, self.draws - number * self.chunk_draws)
+        """The draws of a chunk."""
+        rng, policy, size = self.opened(number)
         streams: list[Floats] = []
         means: list[Floats | None] = []
         for group in self.problem.groups:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from .estimators import Estimate
+
 
 class Compared(Protocol):
     """What is known of a row of a table of results."""
@@ -28,21 +30,13 @@ class Compared(Protocol):
 
 
 @dataclass(frozen=True)
-class Averaged:
-    """A number of a policy on a problem, averaged over all seeds, and its standard error."""
-
-    value: float
-    error: float
-
-
-@dataclass(frozen=True)
 class PolicyGrid:
     """Policies side by side; a pair that has no number is left out."""
 
     measure: str
     lines: tuple[str, ...]  # problems
     policies: tuple[str, ...]
-    found: dict[tuple[str, str], Averaged]  # by line and policy
+    found: dict[tuple[str, str], Estimate]  # by line and policy, averaged over all seeds
 
 
 def policy_grid(rows: Sequence[Compared]) -> PolicyGrid:
@@ -59,7 +53,7 @@ def policy_grid(rows: Sequence[Compared]) -> PolicyGrid:
     )
 
 
-def _mean(numbers: Sequence[tuple[float, float]]) -> Averaged:
+def _mean(numbers: Sequence[tuple[float, float]]) -> Estimate:
     value = sum(number for number, _ in numbers) / len(numbers)
     error = math.sqrt(sum(error**2 for _, error in numbers)) / len(numbers)
-    return Averaged(value, error)
+    return Estimate(value, error)

@@ -33,13 +33,7 @@ from ..problem import (
     plain_truth,
     tie_rule,
 )
-from ..support import (
-    Report,
-    Rng,
-    former_spellings,
-    obeys_workers,
-    seed_of,
-)
+from ..support import Report, Rng, former_spellings, obeys_workers, seed_of
 from .batch_playing import play_batches
 from .draws import World
 from .estimators import CONSTANT_WITHIN, Missed, estimate

@@ -174,7 +174,7 @@ def save_markdown(rows: Sequence[Row], path: Path) -> None:
     lines.append("|---" * (len(grid.policies) + 1) + "|")
     for line in grid.lines:
         found = [grid.found.get((line, policy)) for policy in grid.policies]
-        shown = [f"{each.value:.3f} ± {each.error:.3f}" if each else "" for each in found]
+        shown = [f"{each.value:.3f} ± {each.value_se:.3f}" if each else "" for each in found]
         name = line.replace("|", "\\|")  # scenarios have any name
         lines.append(f"| {name} | " + " | ".join(shown) + " |")
     write_whole(path, ("\n".join(lines) + "\n").encode())

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .randomness import Rng as Rng
     from .randomness import generator_of as generator_of
     from .randomness import seed_of as seed_of
+    from .randomness import streams_of as streams_of
     from .strict_json import JsonError as JsonError
     from .strict_json import parse as parse
     from .table_files import Rows as Rows

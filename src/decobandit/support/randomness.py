@@ -35,6 +35,14 @@ def seed_of(rng: Rng) -> int:
     return int(rng)
 
 
+def streams_of(seed: np.random.SeedSequence, number: int) -> list[np.random.SeedSequence]:
+    """Seeds of streams that follow from one: as `spawn` gives, but the same at every call."""
+    import numpy as np
+
+    own = ((*seed.spawn_key, i) for i in range(number))
+    return [np.random.SeedSequence(seed.entropy, spawn_key=key) for key in own]
+
+
 def generator_of(rng: Rng) -> np.random.Generator:
     """A generator: the one given, or that of a seed."""
     import numpy as np

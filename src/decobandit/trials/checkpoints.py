@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, insert, select, text
 
@@ -40,8 +40,7 @@ _FIRST_LINES = re.compile(
 _notes = schema.checkpoints.c
 
 
-@dataclass(frozen=True)
-class TrialHead:
+class TrialHead(NamedTuple):
     """How far a trial had come: its number of events, and the hash of the last."""
 
     events: int

@@ -64,6 +64,7 @@ def create_trial(
     Returns
     -------
     Trial
+        Entered into the database, and ready to be asked.
 
     Raises
     ------

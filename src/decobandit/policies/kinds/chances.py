@@ -38,10 +38,8 @@ class KindChances:
 
     Parameters
     ----------
-    problem : Problem
-        Whose arms are compared.
-    margin : float
-        By which an arm has to be better than another, or within which arms are alike.
+    problem, margin
+        As of `PosteriorChances`.
     rewards : bool
         Whether means count as stages reward them on average; otherwise as they are.
     draws : int

@@ -10,7 +10,7 @@ from ..shared_commits import made
 from . import responses as out
 from . import schemas as sent
 from .api_router import router
-from .arguments import ALLOCATION, AllocationId, Key, Opened, key_of, shown_to
+from .arguments import ALLOCATION, AllocationId, Key, Opened, key_of, reasoned, shown_to
 from .record_models import Out
 
 
@@ -49,7 +49,7 @@ def trial_cancel(
     caller: Caller, trial: Opened, allocation: AllocationId, body: sent.ReasonIn, key: Key = None
 ) -> Out:
     """Cancel an allocation, and say why; its slot is free again."""
-    gone = trial.cancel(allocation, reason=body.reason, key=key_of(key, body), by=caller.name)
+    gone = trial.cancel(allocation, **reasoned(caller, body, key))
     return shown_to(caller, gone, trial)
 
 

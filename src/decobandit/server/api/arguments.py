@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 from fastapi import Depends, Header, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
@@ -57,6 +57,19 @@ def key_of(header: str | None, body: sent.Keyed | None) -> str | None:
     if header is not None and inside is not None and header != inside:
         raise ApiError(422, "invalid", "the key in the header is not the key in the body")
     return inside if header is None else header
+
+
+class Reasoned(TypedDict):
+    """Why, under which key, by whom: as changes of a trial take them."""
+
+    reason: str
+    key: str | None
+    by: str
+
+
+def reasoned(caller: Principal, body: sent.ReasonIn, key: str | None) -> Reasoned:
+    """What a request with a reason says of itself."""
+    return {"reason": body.reason, "key": key_of(key, body), "by": caller.name}
 
 
 ALLOCATION = out.AllocationOut | out.BlindAllocation

@@ -18,7 +18,7 @@ from ..principal import Principal
 from . import responses as out
 from . import schemas as sent
 from .api_router import router
-from .arguments import ID_PATTERN, Key, Opened, Seen, key_of
+from .arguments import ID_PATTERN, Key, Opened, Seen, key_of, reasoned
 from .list_parameters import PageOfMade, next_key
 from .record_models import Out
 
@@ -107,8 +107,7 @@ def batch_cancel(
     caller: Caller, trial: Opened, batch: BatchId, body: sent.ReasonIn, key: Key = None
 ) -> Out:
     """Cancel what is pending, and say why; a batch without outcomes frees its stage."""
-    gone = trial.cancel_batch(batch, reason=body.reason, key=key_of(key, body), by=caller.name)
-    return _shown_to(caller, gone, trial)
+    return _shown_to(caller, trial.cancel_batch(batch, **reasoned(caller, body, key)), trial)
 
 
 @router.post(f"{_BATCH}/correct", response_model=out.BatchOut)

@@ -12,7 +12,7 @@ from ..auth import Caller, allow
 from . import responses as out
 from . import schemas as sent
 from .api_router import router
-from .arguments import AllocationId, Key, Opened, key_of
+from .arguments import AllocationId, Key, Opened, key_of, reasoned
 from .record_models import Out
 
 _TRIAL = "/trials/{trial}"
@@ -57,7 +57,7 @@ def trial_close(caller: Caller, trial: Opened, body: MaybeReason = None, key: Ke
 @allow("admin")
 def trial_reopen(caller: Caller, trial: Opened, body: sent.ReasonIn, key: Key = None) -> Out:
     """Make allocations again, and say why; an archived trial is listed again."""
-    return _summary(trial.reopen(reason=body.reason, key=key_of(key, body), by=caller.name))
+    return _summary(trial.reopen(**reasoned(caller, body, key)))
 
 
 @router.post(f"{_TRIAL}/archive", response_model=out.SummaryOut)
@@ -73,5 +73,5 @@ def trial_unmask(
     caller: Caller, trial: Opened, allocation: AllocationId, body: sent.ReasonIn, key: Key = None
 ) -> Out:
     """The name of the arm of one allocation; who asked and why is on record."""
-    slot = trial.unmask(allocation, reason=body.reason, key=key_of(key, body), by=caller.name)
+    slot = trial.unmask(allocation, **reasoned(caller, body, key))
     return out.UnmaskedOut(id=slot.id, arm=slot.arm, code=trial.codes[slot.arm])
