@@ -330,7 +330,8 @@ def _false(problem: Problem, i: int, scenario: Scenario) -> Iterator[Fault]:
         except ValueError as error:
             rule = str(error).partition("; ")[2]
             rule = "must be a number from 0 to 1" if kind.counts_good else rule
-            yield ("scenarios", i, "truth", k), rule, given
+            whole = isinstance(given, float) and given.is_integer()  # messages show 7, not 7.0
+            yield ("scenarios", i, "truth", k), rule, int(given) if whole else given
 
 
 def _refused(place: tuple[str | int, ...], rule: str, found: object) -> None:
