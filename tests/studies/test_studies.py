@@ -182,7 +182,7 @@ def test_problem_files_are_relative_to_the_study(tmp_path: Path) -> None:
 
 def test_the_study_of_the_manual_can_be_read(tmp_path: Path) -> None:
     page = Path(__file__).parents[2].joinpath("docs", "studies.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"^```toml\n(.*?)^```", page, re.M | re.S)
+    example, *_ = re.findall(r"^```toml\n(.*?)^```", page, re.M | re.S)
     write(tmp_path / "trial.toml", TRIAL)
     study = load_study(write(tmp_path / "few.toml", example))
     assert (study.name, len(study.cells)) == ("few-arms", 2 * 3 * 2)
