@@ -118,6 +118,13 @@ def test_numba_stays_in_kernels(module: str) -> None:
         assert "numba" not in packages
 
 
+@pytest.mark.parametrize("module", [name for name in FILES if ".kernels." in name])
+def test_kernels_return_and_do_not_yield(module: str) -> None:
+    # a generator whose machine code comes from disk cannot be called by a kernel compiled later
+    nodes = ast.walk(ast.parse(FILES[module].read_text(encoding="utf-8")))
+    assert not [node.lineno for node in nodes if isinstance(node, ast.Yield | ast.YieldFrom)]
+
+
 @pytest.mark.parametrize("module", FILES)
 def test_files_are_short(module: str) -> None:
     assert len(FILES[module].read_text(encoding="utf-8").splitlines()) <= LONGEST_FILE

@@ -171,8 +171,10 @@ def largest_root(alpha, beta, good, bad, base, weight, terminal, grid, least, to
 @compiled
 def stage_largest_roots(alpha, beta, good, bad, base, weight, terminal, t, grid, least, tol, out):
     """`largest_root` of every state of stage t; out (slab of t)."""
-    V, final = rooms(good.shape[0] - t)
-    for i, n, g in states_of(t, terminal, good.shape[0] - t, final):
+    pulls = good.shape[0] - t
+    V, final = rooms(pulls)
+    for i, (n, g) in enumerate(states_of(t)):
+        terminal_from(terminal, n, g, pulls, final)
         out[i] = largest_root(
             alpha + g, beta + n - g, good[t:], bad[t:], base[t:], weight[t:], final, grid, least,
             tol, V,
@@ -187,14 +189,9 @@ def rooms(pulls):
 
 
 @compiled
-def states_of(t, terminal, pulls, final):
-    """Position and counts of every state of stage t; `final` is then its `terminal_from`."""
-    some = terminal.any()
-    for n in range(t + 1):
-        for g in range(n + 1):
-            if some:
-                terminal_from(terminal, n, g, pulls, final)
-            yield row_start(n) + g, n, g
+def states_of(t):
+    """Pulls and good outcomes of every state of stage t, in the order of a slab."""
+    return [(n, g) for n in range(t + 1) for g in range(n + 1)]
 
 
 @compiled
@@ -208,8 +205,10 @@ def terminal_from(terminal, n, g, pulls, part):
 @compiled
 def stage_roots(alpha, beta, good, bad, base, weight, terminal, t, guess, step, tol, out):
     """Calibrated index of every state of stage t, exactly; guess, out (slab of t)."""
-    V, final = rooms(good.shape[0] - t)
-    for i, n, g in states_of(t, terminal, good.shape[0] - t, final):
+    pulls = good.shape[0] - t
+    V, final = rooms(pulls)
+    for i, (n, g) in enumerate(states_of(t)):
+        terminal_from(terminal, n, g, pulls, final)
         out[i] = bracketed_root(
             alpha + g, beta + n - g, good[t:], bad[t:], base[t:], weight[t:], final, guess[i],
             step, tol, V,
