@@ -22,7 +22,8 @@ STALLED_ROUNDS = 20  # rounds in which the gap must halve, else the master probl
 MASTER_STAGES = 300  # beyond this the linear programs of the master problem take too long
 MOST_NARROW_ROUNDS = 4  # in a row, with bands that were too narrow, before new bands
 AVERAGING_OFFSET = 2.0  # the weight of the k-th masses is 2 / (k + 2 + this)
-BEST_PRICE_WEIGHT = 0.9  # weight of the best prices when the master problem proposes others
+BEST_PRICE_WEIGHT = 0.85  # weight of the best prices when the master problem proposes others
+FINE_PRICE_WEIGHT, FINE_GAP = 0.9, 2e-5  # the same, and the relative gap from which on
 TIE_WIDTH = 1e-9  # an index this close to the price counts as a tie, in units of the reward scale
 ROUNDING = 1e-13  # gaps below this part of the rewards at stake are rounding
 
@@ -161,7 +162,8 @@ def _mix(search: Search, flows: list[Flow], tol: float, most_calls: int) -> None
         search.saw_bound(best if mixture is None else max(best, mixture.bound))
         if mixture is None or search.done(tol) or search.calls >= most_calls:
             return
-        prices = BEST_PRICE_WEIGHT * search.prices + (1.0 - BEST_PRICE_WEIGHT) * mixture.prices
+        kept = BEST_PRICE_WEIGHT if search.gap > FINE_GAP else FINE_PRICE_WEIGHT
+        prices = kept * search.prices + (1.0 - kept) * mixture.prices
         search.saw_value(market.value_at(prices))
 
 
