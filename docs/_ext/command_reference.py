@@ -12,7 +12,7 @@ Written from the program when this site is built; `deco COMMAND --help` says the
 
 `--json` prints one JSON object on standard output and nothing else there; progress and messages go
 to standard error. Bad input ends with exit code 2 and one line that says what is wrong, Ctrl-C with
-130.
+130. [JSON of the commands](json.md) has every key.
 """
 
 

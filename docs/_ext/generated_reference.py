@@ -1,4 +1,4 @@
-"""Writes the parts of the reference that come from the program: Python, command line, REST.
+"""Writes the parts of the reference that come from the program: Python, command line, JSON, REST.
 
 They go to `reference/generated`, which is not kept. A page that has not changed is not written, so
 that Sphinx does not read it again.
@@ -13,6 +13,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 import api_reference
 import command_reference
+import json_reference
 import rest_reference
 
 
@@ -20,6 +21,7 @@ def pages() -> dict[str, str]:
     """All generated pages by their paths under `reference/generated`."""
     made = {f"api/{name}.md": api_reference.page(theme) for name, theme in _themes()}
     made["commands.md"] = command_reference.page(command_reference.program())
+    made["json.md"] = json_reference.page(command_reference.program())
     made["rest.md"] = rest_reference.page(rest_reference.openapi())
     return made
 

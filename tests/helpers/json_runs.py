@@ -1,0 +1,279 @@
+"""Every command that has `--json`, run on small problems: what it prints."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+from collections import defaultdict
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from decobandit.cli import main
+
+from .program import json_object
+
+OLD = Path(__file__).parents[1] / "data" / "trials-0.1.0.db"
+PAIR = 'horizon = 6\n[[arms]]\nname = "a"\n[[arms]]\nname = "b"\n'
+BATCHES = "pulls_per_stage = 4\nrepeat = true\n" + PAIR
+DEPLOYED = PAIR.replace("6", "2") + "[terminal]\ndeploy = 3\n"
+NORMAL = "horizon = 3\n" + "".join(
+    f'[[arms]]\nname = "{name}"\nprior = {{ kind = "normal", mean = 0, sd = 1 }}\nnoise_sd = 1\n'
+    for name in "ab"
+)
+CLASSES = "horizon = 3\n" + "".join(
+    f'[[arms]]\nname = "{name}"\nprior = {{ kind = "categorical", counts = [1, 1, 1] }}\n'
+    "reward = { values = [0, 0.5, 1] }\n"
+    for name in "ab"
+)
+DESIGN = (
+    PAIR
+    + """
+[design]
+policies = ["equal", "deco"]
+control = "a"
+looks = { first = 2, every = 2 }
+stop = { superiority = 0.95 }
+test = { kind = "posterior", threshold = 0.9 }
+draws = 50
+"""
+)
+SCENARIOS = """
+[[design.scenarios]]
+name = "null"
+truth = [0.4, 0.4]
+[[design.scenarios]]
+name = "better"
+truth = [0.2, 0.9]
+"""
+DELAYED = (
+    (DESIGN + SCENARIOS)
+    .replace("horizon = 6", "horizon = 40")
+    .replace("draws = 50", "draws = 50\ndelay = 12")
+)
+FILES = {
+    "pair.toml": PAIR,
+    "long.toml": PAIR.replace("6", "40"),
+    "batches.toml": BATCHES,
+    "deployed.toml": DEPLOYED,
+    "normal.toml": NORMAL,
+    "classes.toml": CLASSES,
+    "design.toml": DESIGN + SCENARIOS,
+    "delayed.toml": DELAYED,
+    "stopping.toml": DESIGN.replace("0.95", "0.6").replace("0.9 }", "0.6 }"),
+    "study.toml": (
+        'policies = ["equal", "greedy"]\ndraws = 20\nper_draw = 1\n'
+        "[[problems]]\narms = 2\nhorizon = 4\n"
+    ),
+    "study_wrong.toml": (
+        'policies = ["equal"]\ndraws = 20\nper_draw = 1\n[[problems]]\narms = 2\nhorizon = 4\n'
+        "truth_prior = { good = 2, bad = 5 }\ntrue_horizon = 3\n"
+    ),
+    "study_design.toml": (
+        '[design]\npolicies = ["equal"]\ncontrol = "a"\ndraws = 20\n'
+        'test = { kind = "posterior", threshold = 0.9 }\n'
+        + SCENARIOS
+        + '[[problems]]\nfile = "pair.toml"\n'
+        + '[[problems]]\nfile = "long.toml"\ndesign = { delay = 12 }\n'
+    ),
+}
+Printed = dict[str, list[dict[str, Any]]]
+
+
+class Session:
+    """Runs in one folder with one database; keeps what every command printed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.printed: Printed = defaultdict(list)
+        for name, text in FILES.items():
+            (folder / name).write_text(text, encoding="utf-8")
+
+    def __call__(self, command: str, *arguments: object) -> Any:
+        tree = json_object(_run(*command.split(), *map(str, arguments), "--json"))
+        self.printed[f"deco {command}"].append(tree)
+        return tree
+
+    def file(self, name: str) -> Path:
+        return self.folder / name
+
+
+def _run(*words: str) -> str:
+    """What is printed, in this process: kernels are loaded once for all runs."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.object(sys, "argv", ["deco", *words]),
+        redirect_stdout(out),
+        redirect_stderr(err),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main()
+    assert ended.value.code == 0, f"deco {' '.join(words)}: {err.getvalue()}"
+    return out.getvalue()
+
+
+def run_all(folder: Path) -> Printed:
+    """What every command prints, in every form that has other keys."""
+    session = Session(folder)
+    _problems(session)
+    _policies(session)
+    _designs(session)
+    _trials(session)
+    _ends(session)
+    _batches(session)
+    _people(session)
+    _late(session)
+    return dict(session.printed)
+
+
+def _problems(session: Session) -> None:
+    pair, deployed, normal, classes = (
+        session.file(f"{name}.toml") for name in ("pair", "deployed", "normal", "classes")
+    )
+    for file in (pair, deployed, normal):
+        session("solve", file)
+    session("market", pair)
+    session("optimum", pair)
+    session("bound", pair, "--draws", 20)
+    session("bound", classes)
+
+
+def _policies(session: Session) -> None:
+    pair, batches, deployed, normal, classes = (
+        session.file(f"{name}.toml")
+        for name in ("pair", "batches", "deployed", "normal", "classes")
+    )
+    two = ("--policy", "deco,equal")
+    begun = ("--state", "0/1,1/1")
+    session("recommend", pair, *begun)
+    session("recommend", pair, "--policy", "thompson", *begun)
+    session("recommend", pair, *two, *begun)
+    session("recommend", batches, "--state", "1/2,1/2")
+    session("recommend", deployed, "--policy", "deco", *begun)
+    session("recommend", normal, "--policy", "deco", "--state", "0.5/1,0/0")
+    session("index", pair)
+    session("index", pair, "--policy", "deco-calibrated")
+    session("index", pair, "--policy", "deco,fh-gittins")
+    session("index", classes, "--stage", 1, "--state", "1+0+0")
+    session("evaluate", pair, *two)
+    session("evaluate", pair, "--policy", "equal", "--truth", "0.2,0.6")
+    session("evaluate", pair, "--policy", "equal", "--truth", "0.4,0.4")
+    session("evaluate", classes, "--policy", "greedy")
+    draws = ("--draws", 20, "--per-draw", 2)
+    session("simulate", pair, *two, *draws)
+    session("simulate", pair, "--policy", "equal", "--truth", "0.2,0.6", *draws)
+    session("simulate", pair, "--policy", "equal", "--truth-prior", "2,5", *draws)
+    session("simulate", normal, "--policy", "equal", *draws)
+    session("gap", pair)
+    session("gap", pair, *two)
+    session("gap", pair, "--method", "simulated", *draws)
+    session("path", pair, "--policy", "deco")
+    session("path", pair, "--policy", "deco", "--truth", "0.2,0.6", "--expected")
+
+
+def _designs(session: Session) -> None:
+    session("design", session.file("design.toml"))
+    session("design", session.file("design.toml"), "--calibrate", 0.2)
+    session("design", session.file("delayed.toml"))
+    for name in ("study", "study_wrong", "study_design"):
+        session("study run", session.file(f"{name}.toml"))
+        session("study show", session.file(f"{name}.toml"))
+
+
+def _trials(session: Session) -> None:
+    db = ("--db", session.file("t.db"))
+    session("trial new", session.file("pair.toml"), "--name", "pilot", "--seed", 1, *db)
+    session("trial new", session.file("pair.toml"), "--policy", "thompson", "--no-bound",
+            "--name", "draws", *db)  # fmt: skip
+    session("trial new", session.file("normal.toml"), "--policy", "deco", "--name", "lab", *db)
+    first = session("trial ask", "pilot", "--subject", "s1", "--note", "late", *db)["id"]
+    second = session("trial ask", "pilot", *db)["id"]
+    session("trial tell", "pilot", first, "good", *db)
+    session("trial correct", "pilot", first, "bad", "--reason", "misread", *db)
+    session("trial cancel", "pilot", second, "--reason", "no show", *db)
+    session("trial ask", "pilot", *db)
+    of_lab = session("trial ask", "lab", *db)["id"]
+    session("trial tell", "lab", of_lab, 1.5, *db)
+    session("trial ask", "draws", *db)
+    session("trial unmask", "pilot", first, "--reason", "emergency", *db)
+    session("trial limits", "pilot", "--max-open", 3, "--reason", "few beds", *db)
+    for name in ("pilot", "draws", "lab"):
+        session("trial status", name, "--stale-after", 0.01, *db)
+        session("trial report", name, *db)
+    session("trial list", "--stale-after", 0.01, "--limit", 1, *db)
+    session("trial close", "pilot", "--reason", "interim", *db)
+    session("trial reopen", "pilot", "--reason", "go on", *db)
+    session("trial close", "pilot", "--reason", "end", *db)
+    session("trial archive", "pilot", "--reason", "filed", *db)
+    session("trial list", "--archived", *db)
+    session("trial replay", "pilot", *db)
+    _records(session, db)
+
+
+def _ends(session: Session) -> None:
+    """Trials that stop by a rule, and that deploy an arm at their end."""
+    db = ("--db", session.file("t.db"))
+    session("trial new", session.file("stopping.toml"), "--policy", "equal", "--no-bound",
+            "--name", "ruled", *db)  # fmt: skip
+    for _ in range(2):
+        slot = session("trial ask", "ruled", *db)
+        session("trial tell", "ruled", slot["id"], int(slot["arm"] == "b"), *db)
+    session("trial new", session.file("deployed.toml"), "--policy", "greedy", "--no-bound",
+            "--name", "roll-out", *db)  # fmt: skip
+    for _ in range(2):
+        slot = session("trial ask", "roll-out", *db)
+        session("trial tell", "roll-out", slot["id"], "good", *db)
+    for name in ("ruled", "roll-out"):
+        session("trial status", name, *db)
+        session("trial report", name, *db)
+
+
+def _records(session: Session, db: tuple[object, ...]) -> None:
+    head = session("trial verify", *db)["trials"][0]["head"]
+    session("trial verify", "pilot", "--head", head, *db)
+    key, note = session.file("deco.key"), session.file("note.txt")
+    public = session("keys new", "ours", "--out", key)["public_key"]
+    session("trial checkpoint", "--key", key, "--out", note, *db)
+    session("trial verify", "--checkpoint", note, "--public-key", public, *db)
+    session("trial backup", session.file("copy.db"), *db)
+
+
+def _batches(session: Session) -> None:
+    db = ("--db", session.file("t.db"))
+    file = session.file("batches.toml")
+    session("trial new", file, "--policy", "equal", "--no-bound", "--name", "ab", *db)
+    first = session("trial ask", "ab", "--batch", "--subject", "monday", "--note", "a", *db)["id"]
+    session("trial tell", "ab", first, "--counts", "a=1/2,b=0/1", *db)
+    session("trial correct", "ab", first, "--counts", "a=2/2", "--reason", "recount", *db)
+    second = session("trial ask", "ab", "--batch", *db)["id"]
+    session("trial cancel", "ab", second, "--reason", "outage", *db)
+    session("trial batches", "ab", *db)
+    session("trial status", "ab", *db)
+    session("trial report", "ab", *db)
+
+
+def _people(session: Session) -> None:
+    db = ("--db", session.file("t.db"))
+    session("token new", "ann", "--role", "operator", "--trial", "ab", *db)
+    session("token list", *db)
+    session("token revoke", "ann", *db)
+    session("audit people", *db)
+
+
+def _late(session: Session) -> None:
+    """An old trial, whose outcome has been pending for long."""
+    db = ("--db", shutil.copy(OLD, session.file("old.db")))
+    (pending,) = session("trial status", "field", "--stale-after", 0.1, *db)["stale"]
+    session("trial tell", "field", pending, "good", *db)
+    session("trial report", "field", "--late-after", 0.1, *db)
+
+
+def json_type(value: object) -> str:
+    """What JSON calls it; whole numbers are integers."""
+    names = {type(None): "null", bool: "boolean", int: "integer", float: "number", str: "string"}
+    names |= {list: "list", dict: "object"}
+    return names[type(value)]
