@@ -1,7 +1,7 @@
 """One colour, one line and one marker for each policy, the same in every figure, table and page.
 
-Policies of the catalogue have theirs by their place in it, those that are compared by default
-first. Any other policy takes one of those that are left, by its name.
+Policies of the catalogue have theirs by their place in it, those of the paper's figures first. Any
+other policy takes one of those that are left, by its name.
 """
 
 from __future__ import annotations
@@ -10,21 +10,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from zlib import crc32
 
-from ..policies.names import (
-    COMPARED_POLICIES,
-    DEFAULT_POLICY,
-    POLICIES,
-    SIMULATED_POLICIES,
-    canonical_name,
-)
+from ..policies.names import FIGURE_POLICIES, POLICIES, canonical_name
 from .colours import DASHES, MARKERS, SAFE_COLOURS
 
-_PLACES = {
-    name: place
-    for place, name in enumerate(
-        dict.fromkeys([DEFAULT_POLICY, *SIMULATED_POLICIES, *COMPARED_POLICIES, *POLICIES])
-    )
-}
+_PLACES = {name: place for place, name in enumerate(dict.fromkeys([*FIGURE_POLICIES, *POLICIES]))}
 PAIRS = len(SAFE_COLOURS) * len(DASHES)  # their numbers have no common factor: all pairs occur
 _FREE = max(PAIRS - len(_PLACES), 1)
 

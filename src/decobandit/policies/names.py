@@ -117,6 +117,8 @@ BASELINE_POLICY = "equal"  # what a trial is compared with
 SIMULATED_POLICIES = ("deco-calibrated", "deco", "fh-gittins", "thompson")
 # what a plan compares unless it is told otherwise, the baseline last
 COMPARED_POLICIES = ("deco", "deco-calibrated", "fh-gittins", "thompson", BASELINE_POLICY)
+# told apart by colour alone in figures, which have seven: the paper's, the default and equal shares
+FIGURE_POLICIES = (DEFAULT_POLICY, "deco", "fh-gittins", "thompson", "kl-ucb", "ids", "equal")
 
 
 def general_policies() -> str:
