@@ -11,6 +11,8 @@ import pytest
 if TYPE_CHECKING:
     from decobandit.trials import Store
 
+pytest_plugins = ["helpers.chromium"]  # fixtures of several rooms
+
 
 @pytest.fixture(autouse=True)
 def trial_of_examples(

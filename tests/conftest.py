@@ -1,10 +1,8 @@
-"""Fixtures of several rooms; what was skipped, counted and named at the end of a run."""
+"""What was skipped, counted and named at the end of a run."""
 
 from collections import Counter
 
 import pytest
-
-pytest_plugins = ["helpers.chromium"]
 
 
 def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:

@@ -150,7 +150,7 @@ def test_what_is_no_batch_is_said(db: Path) -> None:
     slot = deco("trial", "ask", "single", "--db", db, "--json").json["id"]
     for words, message in (
         (["tell", "single", slot, "--counts", "arm-1=1/2"], "is not a batch of this trial"),
-        (["tell", "single", slot], "give the outcome of the allocation: good or bad"),
+        (["tell", "single", slot], "give the outcome of the allocation, such as good or bad"),
         (["ask", "single", "--batch"], "single pulls"),
     ):
         run = deco("trial", *words, "--db", db)

@@ -102,7 +102,11 @@ def cells(page: str, title: str, number: int = 0) -> list[list[str]]:
     """The cells of a table of a section."""
     part = page.partition(f"<h2>{title}</h2>")[2].partition("</section>")[0]
     body = part.split("<tbody>")[number + 1].partition("</tbody>")[0]
-    return [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", body)]
+    rows = re.findall(r"<tr>(.*?)</tr>", body)
+    return [
+        [re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", row)]
+        for row in rows
+    ]
 
 
 def test_the_report_has_the_numbers_of_the_design_beside_equal_allocation(file: Path) -> None:

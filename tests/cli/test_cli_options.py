@@ -181,7 +181,7 @@ def test_flags_have_no_type_and_defaults_are_not_swallowed() -> None:
     for words in (["bound"], ["trial", "new"], ["study", "run"], ["path"]):
         assert "<bool>" not in help_of(*words)
     assert "[default: (the best of six)]" in help_of("bound")
-    assert "[default: (200 on small problems)]" in help_of("simulate")
+    assert "[default: (200 on some small problems)]" in help_of("simulate")
     assert "[default: (drawn, and kept)]" in help_of("trial", "new")
     assert "[default: (the first)]" in help_of("index")
 

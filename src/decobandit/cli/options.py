@@ -49,15 +49,17 @@ def numbers(text: str, option: str) -> tuple[float, ...]:
 
 
 def _truth(text: str) -> tuple[float | str, ...]:
-    """Numbers; what is none is left to the kind of the arm."""
-    return tuple(map(_number_or_text, text.split(",")))
+    """Numbers; chances of classes and nothing are left to the kind of the arm."""
+    return tuple(_truth_of_arm(word.strip(), text) for word in text.split(","))
 
 
-def _number_or_text(word: str) -> float | str:
+def _truth_of_arm(word: str, text: str) -> float | str:
     try:
-        return float(word)
+        numbers = [float(part) for part in word.split("+")] if word != "-" else []
     except ValueError:
-        return word.strip()
+        rule = "must be one per arm, separated by commas: numbers, chances such as .2+.8, or -"
+        raise ValueError(f"--truth: {text!r}; {rule}") from None
+    return numbers[0] if len(numbers) == 1 else word
 
 
 def _beta(text: str) -> Beta:

@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..prices import Demand
-from .colours import (
-    AT_PRICE_COLOUR,
-    CONGESTION_COLOUR,
-    DASHES,
-    FRESH_COLOUR,
-    NEUTRAL_COLOUR,
-    PRICE_COLOUR,
-    SAFE_COLOURS,
-)
+from . import colours
 from .episode_lines import fresh_names
 from .plots import literal, new_figure
 
@@ -62,15 +54,15 @@ def market_figure(market: Demand, *, interactive: bool = False) -> Figure | Any:
 def _draw_prices(axes: Axes, market: Demand, shown: int) -> None:
     axes.plot(
         market.prices[:shown],
-        color=PRICE_COLOUR,
+        color=colours.PRICE_COLOUR,
         linewidth=3.5,
         alpha=0.65,
         label="price of a pull",
     )
     for number, name in enumerate(fresh_names(market)):
-        colour = FRESH_COLOUR if number == 0 else SAFE_COLOURS[number - 1]
+        colour = colours.FRESH_COLOUR if number == 0 else colours.SAFE_COLOURS[number - 1]
         axes.plot(
-            market.fresh_index[number, :shown], color=colour, linestyle=DASHES[number % 4],
+            market.fresh_index[number, :shown], color=colour, linestyle=colours.DASHES[number % 4],
             linewidth=1.5, label=literal(name),
         )  # fmt: skip
     axes.set_ylabel("price and index")
@@ -79,12 +71,12 @@ def _draw_prices(axes: Axes, market: Demand, shown: int) -> None:
 def _draw_sold(axes: Axes, market: Demand, shown: int) -> None:
     edges = np.arange(shown + 1) - 0.5
     axes.stairs(
-        market.sold_fresh[:shown], edges, fill=True, color=FRESH_COLOUR, alpha=0.5,
+        market.sold_fresh[:shown], edges, fill=True, color=colours.FRESH_COLOUR, alpha=0.5,
         label="sold to fresh arms",
     )  # fmt: skip
     axes.stairs(
         (market.sold_fresh + market.sold_touched)[:shown], edges,
-        baseline=market.sold_fresh[:shown], fill=True, color=CONGESTION_COLOUR, alpha=0.35,
+        baseline=market.sold_fresh[:shown], fill=True, color=colours.CONGESTION_COLOUR, alpha=0.35,
         label="sold to arms pulled before",
     )  # fmt: skip
     axes.set_ylim(0.0, 1.05 * float(market.problem.pulls[:shown].max()))
@@ -94,19 +86,21 @@ def _draw_sold(axes: Axes, market: Demand, shown: int) -> None:
 def _draw_worth(axes: Axes, market: Demand, shown: int) -> None:
     edges = np.arange(shown + 1) - 0.5
     above, both = market.above[:shown], (market.above + market.at_price)[:shown]
-    axes.stairs(above, edges, fill=True, color=PRICE_COLOUR, alpha=0.4, label="above the price")
+    axes.stairs(
+        above, edges, fill=True, color=colours.PRICE_COLOUR, alpha=0.4, label="above the price"
+    )
     axes.stairs(
         both,
         edges,
         baseline=above,
         fill=True,
-        color=AT_PRICE_COLOUR,
+        color=colours.AT_PRICE_COLOUR,
         alpha=0.5,
         label="at the price",
     )
     axes.plot(
-        market.problem.pulls[:shown], color=NEUTRAL_COLOUR, linestyle="dashed", linewidth=1.4,
-        label="pulls on offer",
+        market.problem.pulls[:shown], color=colours.NEUTRAL_COLOUR, linestyle="dashed",
+        linewidth=1.4, label="pulls on offer",
     )  # fmt: skip
     axes.set_ylim(bottom=0.0)
     axes.set_ylabel("expected arms")

@@ -13,19 +13,10 @@ from importlib.resources import files
 
 from markupsafe import Markup
 
+from .page_head import HEAD
+
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-PAGE = Markup("""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title>
-<style>
-{style}</style>
-</head>
-<body>
+PAGE = HEAD + Markup("""<body>
 <main>
 <header>
 <h1>{title}</h1>

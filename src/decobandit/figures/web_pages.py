@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from markupsafe import Markup
 
 from ..bounds import Episode
 from ..prices import Demand
@@ -27,6 +28,7 @@ from .colours import (
     SAFE_COLOURS,
     SHORTFALL_COLOUR,
 )
+from .page_head import HEAD
 from .palette import Style
 
 Floats = npt.NDArray[np.float64]
@@ -34,29 +36,22 @@ TRANSPARENT = "rgba(0,0,0,0)"
 ABOVE = 20  # pixels above the first panel
 GRID = "rgba(128,128,128,0.3)"
 PLOTLY_DASHES = {"solid": "solid", "dashed": "dash", "dashdot": "dashdot", "dotted": "dot"}
-POLICY = (
+POLICY = Markup(
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data: blob:; font-src data:"
 )
-PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title>
-<style>:root {{ color-scheme: light dark }}
-body {{ font-family: sans-serif; margin: 1rem auto; max-width: 75rem; padding: 0 1rem }}
-h1 {{ font-size: 1.2rem }}</style>
-</head>
-<body>
+STYLE = Markup("""\
+:root { color-scheme: light dark }
+body { font-family: sans-serif; margin: 1rem auto; max-width: 75rem; padding: 0 1rem }
+h1 { font-size: 1.2rem }
+""")
+PAGE = HEAD + Markup("""<body>
 <h1>{title}</h1>
 <p>{text}</p>
 {figure}
 </body>
 </html>
-"""
+""")
 HOVER = (
     "<b>%{meta}</b>, stage %{x}<br>good/pulls: %{customdata[0]}/%{customdata[1]}<br>"
     "expected reward %{customdata[2]:.4f}<br>value of information %{customdata[3]:.4f}<br>"
@@ -185,7 +180,9 @@ def figure_page(figure: Any, title: str, text: str = "") -> str:
         full_html=False, include_plotlyjs=True, include_mathjax=False, div_id="figure",
         config={"displaylogo": False, "responsive": True, "showLink": False},
     )  # fmt: skip
-    return PAGE.format(policy=POLICY, title=escape(title), text=escape(text), figure=drawn)
+    return str(
+        PAGE.format(policy=POLICY, style=STYLE, title=title, text=text, figure=Markup(drawn))
+    )
 
 
 def as_text(name: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ..figures import save_figure
 from ..studies import csv_text
@@ -59,9 +60,7 @@ def _table1(scale: str, folder: Path, progress: Report) -> tuple[list[Section], 
     told = _counter("table1", len(published.table1()), progress)
     kept = folder / "cells" / f"table1-{scale}"
     rows = table1.run(quick=scale == "quick", folder=kept, report=told)
-    write_whole(folder / "table1.csv", table1.to_csv(rows))
-    text = table1.to_markdown(rows, command=f"deco reproduce table1 --scale {scale}")
-    write_whole(folder / "table1.md", text)
+    _tables("table1", scale, folder, table1.to_csv(rows), partial(table1.to_markdown, rows))
     return [table1_section(rows)], []
 
 
@@ -98,27 +97,21 @@ def _figure4(scale: str, folder: Path, progress: Report) -> tuple[list[Section],
 def _batches(scale: str, folder: Path, progress: Report) -> tuple[list[Section], list[Verdict]]:
     told = _counter("batches", len(batches.cells(scale)), progress)
     rows = batches.run(scale, _cells("batches", scale, folder), told)
-    write_whole(folder / "batches.csv", batches.to_csv(rows))
-    text = batches.to_markdown(rows, command=f"deco reproduce batches --scale {scale}")
-    write_whole(folder / "batches.md", text)
+    _tables("batches", scale, folder, batches.to_csv(rows), partial(batches.to_markdown, rows))
     return [batches_section(rows)], []
 
 
 def _designs(scale: str, folder: Path, progress: Report) -> tuple[list[Section], list[Verdict]]:
     told = _counter("designs", designs.CASES, progress)
     found = designs.run(scale, _cells("designs", scale, folder), told)
-    write_whole(folder / "designs.csv", designs.to_csv(found))
-    text = designs.to_markdown(found, command=f"deco reproduce designs --scale {scale}")
-    write_whole(folder / "designs.md", text)
+    _tables("designs", scale, folder, designs.to_csv(found), partial(designs.to_markdown, found))
     return [designs_section(found)], []
 
 
 def _published(scale: str, folder: Path, progress: Report) -> tuple[list[Section], list[Verdict]]:
     told = _counter("published", len(values.cells(scale)), progress)
     rows = values.run(scale, _cells("published", scale, folder), told)
-    write_whole(folder / "published.csv", values.to_csv(rows))
-    text = values.to_markdown(rows, command=f"deco reproduce published --scale {scale}")
-    write_whole(folder / "published.md", text)
+    _tables("published", scale, folder, values.to_csv(rows), partial(values.to_markdown, rows))
     return [values_section(rows)], []
 
 
@@ -148,6 +141,17 @@ def _counter(part: str, total: int, progress: Report) -> Callable[[str], None]:
 def _cells(part: str, scale: str, folder: Path) -> Path:
     """Where the cells of a part are kept."""
     return folder / "cells" / f"{part}-{scale}"
+
+
+class _Page(Protocol):
+    def __call__(self, *, command: str) -> str: ...
+
+
+def _tables(part: str, scale: str, folder: Path, data: str, page: _Page) -> None:
+    """The data of a part written, and its page, which names the command."""
+    write_whole(folder / f"{part}.csv", data)
+    text = page(command=f"deco reproduce {part} --scale {scale}")
+    write_whole(folder / f"{part}.md", text)
 
 
 def _written(

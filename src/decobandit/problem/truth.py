@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -63,18 +64,22 @@ def true_means(problem: Problem, truth: KindTruth) -> list[float] | None:
 
 def check_truth(truth: Sequence[float], problem: Problem) -> Truth:
     """True success probabilities, one per arm; refuses what cannot be."""
-    try:
-        known, arms = tuple(float(p) for p in truth), problem.n_arms
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"truth: {shown(truth)} is not allowed; must be numbers from 0 to 1, one per arm"
-        ) from None
+    if isinstance(truth, str) or not isinstance(truth, Iterable):
+        raise ValueError(f"truth: {shown(truth)} is not allowed; must be a list, one per arm")
+    known, arms = tuple(map(_probability, truth)), problem.n_arms
     if len(known) != arms:
         raise ValueError(f"truth: {len(known)} given; must be {arms}, one per arm")
-    for p in known:
-        if not 0.0 <= p <= 1.0:
-            raise ValueError(f"truth: {p} is not allowed; must be between 0 and 1")
     return known
+
+
+def _probability(given: float) -> float:
+    try:
+        p = float(given)
+    except (TypeError, ValueError):
+        p = nan
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"truth: {shown(given)} is not allowed; must be a number from 0 to 1")
+    return p
 
 
 def true_problem(
