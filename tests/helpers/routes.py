@@ -23,6 +23,9 @@ OPEN = (*ALL, "nobody")
 PROBES = ("/api/v1/live", "/api/v1/ready")  # nobody's token is looked at
 
 
+DOCUMENTS = ("/api/v1/openapi.json", "/api/docs")  # of the API itself; not among its operations
+
+
 TABLE: dict[Method, tuple[str, ...]] = {
     ("GET", "/api/v1/openapi.json"): OPEN,
     ("GET", "/api/docs"): OPEN,

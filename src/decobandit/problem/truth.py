@@ -78,7 +78,7 @@ def _probability(given: float) -> float:
     except (TypeError, ValueError):
         p = nan
     if not 0.0 <= p <= 1.0:
-        raise ValueError(f"truth: {shown(given)} is not allowed; must be a number from 0 to 1")
+        raise ValueError(f"truth: {shown(given)} is not allowed; must be between 0 and 1")
     return p
 
 

@@ -137,8 +137,8 @@ def connected(address: str) -> Iterator[Client]:
         raise ImportError(
             'a cluster needs distributed; install it with: pip install "decobandit[cluster]"'
         ) from None
-    # its long log message is replaced by one line here
-    for name in ("distributed", "distributed.client"):
+    # its long log message is replaced by one line here; tornado's is of what a closing client drops
+    for name in ("distributed", "distributed.client", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         # first without a client: a client that fails to connect takes long to close
