@@ -142,4 +142,5 @@ def skip_member(
     app: Any, what: str, name: str, found: Any, skip: bool, options: Any
 ) -> bool | None:
     """What pydantic adds to every model is no part of our interface."""
-    return True if name.startswith("model_") and name != "model_copy" else None
+    theirs = getattr(found, "__module__", None) != "decobandit.problem.model"
+    return True if name.startswith("model_") and theirs else None
