@@ -35,7 +35,7 @@ RATES = {"control": 0.10, "blue": 0.10, "green": 0.16}
 visitors = np.random.default_rng(1)
 folder = TemporaryDirectory()
 store = open_store(Path(folder.name) / "shop.db")
-trial = create_trial(problem, policy="thompson", name="landing page", db=store)
+trial = create_trial(problem, policy="thompson", name="landing page", db=store, seed=1)
 hours = []
 for hour in range(problem.horizon):
     batch = trial.ask_batch()

@@ -111,8 +111,7 @@ def test_liveness_answers_while_all_threads_work(
         threads = [threading.Thread(target=ask, args=[role]) for role in roles]
         for thread in threads:
             thread.start()
-        for path in (LIVE, HEALTH):
-            assert request(port, "GET", path)[0] == 200
+        assert request(port, "GET", LIVE)[0] == 200  # health waits for a place, as all others do
         hold.set()
         for thread in threads:
             thread.join(60)

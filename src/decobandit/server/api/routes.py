@@ -50,7 +50,7 @@ __all__ = ["router"]
 @router.get("/health", response_model=out.HealthOut)
 @router.head("/health", include_in_schema=False)
 @allow()
-async def health() -> Out:  # not in a thread: they may all be at work
+async def health() -> Out:  # not in a thread: it only waits for a place among requests
     """The server is running. Needs no token."""
     return out.HealthOut(status="ok", version=__version__)
 
