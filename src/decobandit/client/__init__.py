@@ -6,8 +6,8 @@
         trial.tell(allocation.id, "good")
 
 Imports `trials` and what is below it; not `server`. Needs the extra `client`. The verbs are written
-once (`verbs.py`), for `Client` and for `AsyncClient`, whose verbs are awaited (`clients.py`).
-Requests, retries and pages of lists: `exchange.py`.
+once (of a trial `verbs.py`, of a server `server_verbs.py`), for `Client` and for `AsyncClient`,
+whose verbs are awaited (`clients.py`). Requests, retries and pages of lists: `exchange.py`.
 """
 
 from typing import TYPE_CHECKING

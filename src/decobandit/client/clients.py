@@ -14,10 +14,11 @@ from .._version import __version__
 from ..trials.errors import TrialError
 from .answers import Answer
 from .exchange import Exchange, Request, Transport
-from .verbs import Handle, Many, One, RemoteTrial, Run, ServerVerbs
+from .server_verbs import Handle, ServerVerbs
+from .verbs import Many, One, RemoteTrial, Run
 
 TIMEOUT = 60.0  # seconds without a byte of an answer
-SLOW = 900.0  # where the server computes: prices of a new trial, a replay
+SLOW = 900.0  # where the server computes: prices of a new trial, a replay, a design
 Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
 Trial = RemoteTrial[Answer, list[Answer]]
 AsyncTrial = RemoteTrial[Awaitable[Answer], Awaitable[list[Answer]]]
@@ -128,7 +129,7 @@ class Client(_OverHttp[Answer, list[Answer], Trial, httpx.Client]):
         Attempts after the first, where a request failed on its way or the server is busy. Changes
         carry a key: one whose answer was lost is not made twice.
     timeout : float
-        Seconds that the server may be silent; new trials, replays and exports have 900.
+        Seconds that the server may be silent; what is computed or exported has 900.
     http : httpx.Client, optional
         For certificates and proxies of your own; its headers and address are set here.
 

@@ -4,9 +4,9 @@ All of it is written as coroutines over a transport. The transport of `Client` n
 that its coroutines are done when they are first run; that of `AsyncClient` does.
 
 A request that may be sent again is: after a connection that failed, and after 429 and 503 with the
-header `Retry-After`. Reading may always be repeated. A change carries a key, under which the server
-answers the same again and writes nothing new. A new trial has no key: it is sent again only where
-the server cannot have seen it, or says that it is busy.
+header `Retry-After`. What reads or computes may always be repeated. A change carries a key, under
+which the server answers the same again and writes nothing new. New trials and tokens have no key:
+they are sent again only where the server cannot have seen them, or says that it is busy.
 """
 
 from __future__ import annotations
@@ -30,14 +30,19 @@ BUSY = ("busy", "too_many_requests")
 
 @dataclass(frozen=True)
 class Request:
-    """One request to the API. `key`: under which it may be sent again; `slow`: is computed long."""
+    """One request to the API. `key`: under which it may be sent again; `slow`: is computed long.
 
-    method: Literal["GET", "POST"]
+    `alike`: may be sent again without a key; `page`: the answer is HTML.
+    """
+
+    method: Literal["GET", "POST", "DELETE"]
     path: tuple[str, ...]
     query: Mapping[str, Any] = field(default_factory=dict)
     body: Mapping[str, Any] | None = None
     key: str | None = None
     slow: bool = False
+    alike: bool = False
+    page: bool = False
 
     @property
     def address(self) -> str:
@@ -49,7 +54,10 @@ class Request:
 
     @property
     def repeatable(self) -> bool:
-        return self.method == "GET" or self.key is not None
+        return self.method == "GET" or self.alike or self.key is not None
+
+    def read(self, response: httpx.Response) -> Answer:
+        return Answer({"html": response.text} if self.page else response.json())
 
 
 class Transport(Protocol):
@@ -81,7 +89,7 @@ class Exchange:
                 pause = _growing(attempt)
             else:
                 if response.is_success:
-                    return Answer(response.json())
+                    return request.read(response)
                 code, message = self._said(response)
                 again = _pause_asked(response, attempt)
                 may = request.repeatable or code in BUSY

@@ -12,8 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ..policies import DEFAULT_POLICY
-from ..problem import DEFAULT_TIES, Design, Outcome, Problem, designed_to_dict
+from ..problem import Outcome
 from .exchange import Exchange, Request
 
 One = TypeVar("One")
@@ -30,9 +29,7 @@ class Verbs(Generic[One, Many]):
 
     def _get(self, *path: str, slow: bool = False, **query: Any) -> One:
         given = {name: value for name, value in query.items() if value is not None}
-        request = Request("GET", (*self._place, *path), given, slow=slow)
-        found: One = self._run(self._exchange.one(request))
-        return found
+        return self._sent(Request("GET", (*self._place, *path), given, slow=slow))
 
     def _all(self, key: str, *path: str, **query: Any) -> Many:
         given = {name: value for name, value in query.items() if value is not None}
@@ -40,13 +37,15 @@ class Verbs(Generic[One, Many]):
         found: Many = self._run(self._exchange.all(request, key))
         return found
 
+    def _sent(self, request: Request) -> One:
+        found: One = self._run(self._exchange.one(request))
+        return found
+
     def _change(self, *path: str, key: str | None, **body: Any) -> One:
         """A change has a key, so that it can be sent again: one of its own where none is given."""
         given = {name: value for name, value in body.items() if value is not None}
         key = key or secrets.token_urlsafe(12)
-        request = Request("POST", (*self._place, *path), body=given, key=key)
-        found: One = self._run(self._exchange.one(request))
-        return found
+        return self._sent(Request("POST", (*self._place, *path), body=given, key=key))
 
 
 class RemoteTrial(Verbs[One, Many]):
@@ -229,52 +228,3 @@ def _counted(counts: Counts | None) -> dict[str, Any] | None:
         arm: own if isinstance(own, str) else {"good": int(own[0]), "pulls": int(own[1])}
         for arm, own in counts.items()
     }
-
-
-Handle = TypeVar("Handle")
-
-
-class ServerVerbs(Verbs[One, Many], Generic[One, Many, Handle]):
-    """What is asked of a server; `Handle`: what `create_trial` gives."""
-
-    def health(self) -> One:
-        """The server is running: `status` and `version`. Needs no token."""
-        return self._get("health")
-
-    def list_trials(self, *, archived: bool = False) -> Many:
-        """The trials that the token is for, the oldest first."""
-        return self._all("trials", "trials", archived=archived)
-
-    def open_trial(self, trial: str) -> RemoteTrial[One, Many]:
-        """A trial by its name or id; nothing is asked of the server yet."""
-        return RemoteTrial(self._exchange, self._run, trial)
-
-    def create_trial(
-        self,
-        problem: Problem | Mapping[str, Any],
-        *,
-        policy: str = DEFAULT_POLICY,
-        name: str | None = None,
-        seed: int | None = None,
-        tol: float = 1e-4,
-        ties: str = DEFAULT_TIES,
-        bound: bool | None = None,
-        design: Design | None = None,
-        max_open: int | None = None,
-        max_cancelled: int | None = None,
-    ) -> Handle:
-        """Start a trial, as `decobandit.trials.create_trial`; `design`: whose rules it obeys.
-
-        `problem` may be a table as problem files hold it, with a design in it.
-        """
-        tree = designed_to_dict(problem, design) if isinstance(problem, Problem) else problem
-        body = {
-            "problem": tree, "policy": policy, "name": name, "seed": seed, "tol": tol,
-            "ties": ties, "bound": bound, "max_open": max_open, "max_cancelled": max_cancelled,
-        }  # fmt: skip
-        given = {key: value for key, value in body.items() if value is not None}
-        made: Handle = self._run(self._create(Request("POST", ("trials",), body=given, slow=True)))
-        return made
-
-    async def _create(self, request: Request) -> RemoteTrial[One, Many]:
-        return self.open_trial((await self._exchange.one(request))["name"])
