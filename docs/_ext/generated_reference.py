@@ -1,4 +1,4 @@
-"""Writes the parts of the reference that come from the program: Python, command line, JSON, REST.
+"""Writes the pages that come from elsewhere: Python, command line, JSON, REST, and the article.
 
 They go to `reference/generated`, which is not kept. A page that has not changed is not written, so
 that Sphinx does not read it again.
@@ -12,6 +12,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 import api_reference
+import article
 import command_reference
 import json_reference
 import rest_reference
@@ -22,6 +23,7 @@ def pages() -> dict[str, str]:
     made = {f"api/{name}.md": api_reference.page(theme) for name, theme in _themes()}
     made["commands.md"] = command_reference.page(command_reference.program())
     made["json.md"] = json_reference.page(command_reference.program())
+    made["article.md"] = article.page()
     made["rest.md"] = rest_reference.page(rest_reference.openapi())
     return made
 
