@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import singledispatch
 
 import numpy as np
@@ -42,20 +43,12 @@ def _(kind: Measured | Counted, stats: Floats) -> tuple[Floats, Floats | None]:
     return stats[..., 1] / stats[..., 0], None
 
 
-@singledispatch
 def ends(kind: Kind) -> tuple[float, float]:
     """The smallest and the largest value of an outcome."""
-    raise _refused(kind, "outcomes are not bounded")
-
-
-@ends.register
-def _(kind: Binary) -> tuple[float, float]:
-    return 0.0, 1.0
-
-
-@ends.register
-def _(kind: Classes) -> tuple[float, float]:
-    return min(kind.values), max(kind.values)
+    low, high = kind.mean_range
+    if not math.isfinite(high - low):
+        raise _refused(kind, "outcomes are not bounded")
+    return low, high
 
 
 @singledispatch

@@ -43,6 +43,11 @@ class Kind(ABC):
         mean, away = float(self.mean(stats)), 3.0 * float(self.sd(stats))
         return mean - away, mean + away
 
+    @property
+    def mean_range(self) -> tuple[float, float]:
+        """Ends of the means that are possible."""
+        return -inf, inf
+
     def states(self, pulls: int) -> float:
         """How many states an arm may be in after so many pulls."""
         return inf

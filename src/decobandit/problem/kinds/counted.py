@@ -65,6 +65,10 @@ class Binary(Kind):
         a, b = self.good + stats[..., 0], self.bad + stats[..., 1]
         return np.asarray(betainc(a, b, np.clip(x, 0.0, 1.0)))
 
+    @property
+    def mean_range(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
     def after(self, stats: Floats, outcome: Floats) -> Floats:
         found = np.array(stats, dtype=float)
         found[..., 0] += outcome
@@ -220,6 +224,21 @@ class Classes(Kind):
         for j, value in enumerate(self.values):
             found += chances[..., j] * np.maximum((total + value) / (weight + 1.0) - c, 0.0)
         return np.asarray(found)
+
+    def cdf(self, stats: Floats, x: Floats) -> Floats:
+        from ..kernels.dirichlet import dirichlet_mean_cdf  # late: loads the compiler
+
+        shape = np.broadcast_shapes(stats.shape[:-1], np.shape(x))
+        weights = np.broadcast_to(np.array(self.counts) + stats, (*shape, self.width))
+        points = np.ascontiguousarray(np.broadcast_to(x, shape), dtype=float).reshape(-1, 1)
+        found = np.empty(points.shape)
+        flat = np.ascontiguousarray(weights).reshape(-1, self.width)
+        dirichlet_mean_cdf(flat, np.array(self.values, dtype=float), points, found)
+        return found.reshape(shape)
+
+    @property
+    def mean_range(self) -> tuple[float, float]:
+        return min(self.values), max(self.values)
 
     def after(self, stats: Floats, outcome: Floats) -> Floats:
         return np.asarray(stats + (np.arange(self.width) == outcome[..., None]))

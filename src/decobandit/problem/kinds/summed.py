@@ -180,6 +180,7 @@ class Counted(Summed):
 
     word = "count"
     whole = True
+    mean_range = 0.0, math.inf
 
     def mean(self, stats: Floats) -> Floats:
         return np.asarray((self.shape + stats[..., 1]) / (self.rate + stats[..., 0]))
