@@ -1,6 +1,9 @@
 """Workers: the number asked for is the number of threads, from the command down to the tables."""
 
+import os
+import signal
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +24,7 @@ from decobandit.prices import market as market_module
 from decobandit.problem import Arm, Beta, Problem
 from decobandit.simulation import simulate
 from decobandit.studies import here
-from decobandit.support import limited_workers, pool, renamed_keyword, worker_count, workers
+from decobandit.support import legs, limited_workers, pool, renamed_keyword, worker_count, workers
 
 SRC = Path(__file__).parents[2] / "src" / "decobandit"
 
@@ -42,9 +45,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     sizes: list[int] = []
     make = workers._threads
 
-    def counted(number: int) -> ThreadPoolExecutor:
+    def counted(number: int, stopped: threading.Event) -> ThreadPoolExecutor:
         sizes.append(number)
-        return make(number)
+        return make(number, stopped)
 
     monkeypatch.setattr(workers, "_threads", counted)
     monkeypatch.setattr(workers, "available_workers", lambda: 4)
@@ -200,3 +203,39 @@ def test_tables_do_not_depend_on_workers() -> None:
     with limited_workers(1):
         first = one.stage_index(20)
     assert np.array_equal(first, more.stage_index(20))
+
+
+# -- interrupts ---------------------------------------------------------------------------------
+
+
+def test_threads_end_between_legs_when_the_main_thread_is_interrupted() -> None:
+    """A real SIGINT, while the main thread waits and two others have much left to do."""
+    begun, ended = threading.Barrier(2), list[int]()
+
+    def work(number: int) -> None:
+        begun.wait()
+        if number == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        for first, _ in legs(0, 10**9, 1e9):
+            time.sleep(1e-4)
+            if first == 10**6:
+                return
+        ended.append(number)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), pool(2) as threads:
+            threads.map(work, range(2))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not ended  # nor has any reached its end
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 10), (10, 0), (3, 3), (7, 1)])
+@pytest.mark.parametrize("states", [1.0, 6e7, 1e12])
+def test_legs_are_all_stages_in_order(first: int, last: int, states: float) -> None:
+    cut = list(legs(first, last, states))
+    assert [start for start, _ in cut] == ([first, *(stop for _, stop in cut[:-1])] if cut else [])
+    assert (cut[-1][1] if cut else first) == last
+    most = max(1, int(2e8 / states))
+    assert all(1 <= abs(stop - start) <= most for start, stop in cut)

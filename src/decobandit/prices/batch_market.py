@@ -21,6 +21,7 @@ from .kernels.selection import margin
 from .market import Flow
 from .stage_tables import StageTables
 
+SHORT_STATES = 2_000_000  # of all stages, up to which a pass takes some tenths of a second
 THREADED_PULLS = 100  # that one arm may take; below, threads cost more than they save
 
 
@@ -153,6 +154,14 @@ class BatchMarket:
         """
         last = max(1.0, self.problem.number_of_arms / self.problem.units)
         return 2.0 * self.unit * (self.problem.unit * self.problem.horizon + last)
+
+    @property
+    def short(self) -> bool:
+        """Whether some passes take about a second together."""
+        return sum(values.size for arms in self._arms for values in arms.values) <= SHORT_STATES
+
+    def rough_bounds(self, prices: Floats) -> None:
+        """There are none without a pass."""
 
     # Passes
 

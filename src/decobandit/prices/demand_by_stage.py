@@ -86,7 +86,7 @@ def demand(solution: DualSolution) -> Demand:
     mass, reward = np.empty((groups, slab_size(stages))), np.empty(groups)
     spent, fresh = np.zeros((groups, stages)), np.zeros((groups, stages))
     sold_fresh, above, at_price = np.zeros((3, stages))
-    first, last = fill(arms, mass, reward)
+    forth = fill(arms, _whole_rows(np.empty((groups, 0)), 0), mass, reward)
     for t in range(stages):
         index, now = relaxation.stage_index(t), mass[:, : slab_size(t)]
         fresh[:, t] = index[:, 0]
@@ -95,7 +95,7 @@ def demand(solution: DualSolution) -> Demand:
         before = now[:, 0].sum()
         move(
             arms, _whole_rows(index, t), 0, t, *_margin(index, now, float(problem.pulls[t]), tie),
-            1.0, 0.0, mass, first, last, reward, spent,
+            1.0, 0.0, mass, forth, reward, spent,
         )  # fmt: skip
         sold_fresh[t] = before - mass[:, 0].sum()  # no pull leads back to a fresh arm
     finish(arms, mass, reward)
@@ -121,4 +121,5 @@ def _whole_rows(index: Floats, stage: int) -> Bands:
     low, high = np.zeros((len(index), n.size), np.int64), np.tile(n, (len(index), 1))
     start = n * (n + 1) // 2 + index.shape[1] * np.arange(len(index))[:, None]
     side, none = np.zeros(low.shape, np.uint8), np.zeros(0)
-    return Bands(low, high, side, side, start, index.ravel(), none, np.zeros((0, 0)))
+    room = np.zeros(len(index), np.int64)  # nothing is collected
+    return Bands(low, high, side, side, start, index.ravel(), none, room, np.zeros((0, 0)))

@@ -119,7 +119,10 @@ def solve(
     """Minimise the dual function: prices, and a certified bound on what any policy can earn.
 
     A keyboard interrupt ends the search: the best solution so far is returned, with its own gap and
-    `interrupted` set.
+    `interrupted` set. Long problems that have no bounds yet get rough ones: the upper one is then
+    that of arms which know their success probabilities, above the dual function at the prices; the
+    lower one is what a policy earns that learns nothing. In batches and with other outcomes than
+    good or bad there are none, and the interrupt is raised.
 
     Parameters
     ----------
@@ -211,6 +214,8 @@ def _bound_below(
     Flows of the search are those of a market whose values are above: they bound its own minimum.
     Here a market whose values are below is cleared, from the prices that were found.
     """
+    if interrupted and not search.market.short:
+        return None, interrupted
     if isinstance(search.market, BatchMarket):
         search.market.release()  # the other needs as much memory
     market = markets.below()
@@ -247,9 +252,20 @@ def _said(line: HistoryLine, stages: int, markets: Markets) -> str:
 
 
 def _certify(search: Search) -> None:
-    """Bounds for a search that was interrupted before it had any."""
+    """Bounds for a search that was interrupted before it had any.
+
+    By passes where they are short, else rough ones; where there are none, nothing is known yet.
+    """
     market = search.market
     if np.isfinite(search.lower):
+        return
+    if not market.short:
+        rough = market.rough_bounds(search.prices)
+        if rough is None:
+            raise KeyboardInterrupt
+        if rough.upper < search.upper:
+            search.upper, search.prices = rough.upper, rough.prices
+        search.saw_bound(rough.lower)
         return
     if not search.prices.size:
         search.saw_value(market.reprice())

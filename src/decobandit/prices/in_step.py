@@ -15,10 +15,10 @@ import numpy as np
 
 from ..problem import Arms
 from ..problem.kernels.layout import row_start
-from ..support import Floats, pool
-from .kernels.bands import Bands
+from ..support import Floats, heed_interrupt, pool
+from .kernels.bands import Back, Bands, Forth
 from .kernels.flow import fill, finish, move, offer
-from .kernels.pricing import begin, bid, room_for_states, step
+from .kernels.pricing import begin, bid, step
 from .kernels.rounds import stage_price, stage_sale
 
 
@@ -40,7 +40,8 @@ def band_slice(bands: Bands, part: slice) -> Bands:
     """The bands of some groups; their states stay where they are."""
     return bands._replace(
         low=bands.low[part], high=bands.high[part], left=bands.left[part],
-        right=bands.right[part], start=bands.start[part], settled=bands.settled[part],
+        right=bands.right[part], start=bands.start[part], room=bands.room[part],
+        settled=bands.settled[part],
     )  # fmt: skip
 
 
@@ -64,40 +65,39 @@ class _Collected:
 
     def __init__(self, arms: Arms, bands: Bands, workers: int) -> None:
         self.parts = split(arms, bands, workers)
-        room = [room_for_states(own) for _, own, _ in self.parts]
-        self.keys = [key for key, _ in room]
-        self.weights = [weight for _, weight in room]
-        self.counts = [0] * len(self.parts)
+        self._found: list[tuple[Floats, Floats]] = [(np.empty(0), np.empty(0))] * workers
+
+    def put(self, part: int, count: int, way: Back | Forth) -> None:
+        """What a part has collected."""
+        self._found[part] = way.key[:count], way.weight[:count]
 
     def all(self) -> tuple[Floats, Floats]:
         """Of all parts together: their keys and weights."""
-        cut = range(len(self.counts))
-        return (
-            np.concatenate([self.keys[i][: self.counts[i]] for i in cut]),
-            np.concatenate([self.weights[i][: self.counts[i]] for i in cut]),
-        )
+        keys, weights = zip(*self._found, strict=True)
+        return np.concatenate(keys), np.concatenate(weights)
 
 
 def price_in_step(
     arms: Arms, bands: Bands, pulls: Floats, lowest: Floats, highest: Floats, mu: Floats,
     V: Floats, workers: int,
 ) -> None:  # fmt: skip
-    """`kernels.rounds.price_pass` over several threads."""
+    """`kernels.rounds.price_leg` of all stages, over several threads."""
     found = _Collected(arms, bands, workers)
 
     def work(i: int, barrier: Barrier) -> None:
         part, own_arms, own_bands = found.parts[i]
         values = V[part]
-        low, high, ramp = begin(own_arms, values)
+        back = begin(own_arms, own_bands, values)
         for t in range(pulls.size - 1, -1, -1):
-            found.counts[i] = bid(own_arms, own_bands, t, values, found.keys[i], found.weights[i])
+            heed_interrupt()
+            found.put(i, bid(own_arms, own_bands, t, values, back), back)
             if barrier.wait() == 0:
                 key, weight = found.all()
                 mu[t] = stage_price(
                     key, weight, bands.settled[:, t], pulls[t], lowest[t], highest[t], mu[t]
                 )
             barrier.wait()
-            step(own_arms, t, mu[t], values, low, high, ramp)
+            step(own_arms, t, mu[t], values, back)
 
     run_in_step(work, workers)
 
@@ -106,7 +106,7 @@ def clear_in_step(
     arms: Arms, bands: Bands, pulls: Floats, blend: float, mass: Floats, reward: Floats,
     spent: Floats, workers: int,
 ) -> int:  # fmt: skip
-    """`kernels.rounds.clearing_pass` over several threads."""
+    """`kernels.rounds.clearing_leg` of all stages, over several threads."""
     found = _Collected(arms, bands, workers)
     total = float(arms.counts.sum())
     sale = (0.0, 0.0, 0.0, 0.0, False)
@@ -116,12 +116,11 @@ def clear_in_step(
     def work(i: int, barrier: Barrier) -> None:
         nonlocal sale, narrow
         part, own_arms, own_bands = found.parts[i]
-        first, last = fill(own_arms, mass[part], reward[part])
+        forth = fill(own_arms, own_bands, mass[part], reward[part])
         for t in range(pulls.size):
-            found.counts[i] = offer(
-                own_bands, t, blend, mass[part], first, last, sides[part], found.keys[i],
-                found.weights[i],
-            )  # fmt: skip
+            heed_interrupt()
+            found.put(i, offer(own_bands, t, blend, mass[part], forth), forth)
+            sides[part] = forth.sides
             if barrier.wait() == 0:
                 key, weight = found.all()
                 sale = stage_sale(key, weight, sides, total, pulls[t])
@@ -130,7 +129,7 @@ def clear_in_step(
             price, part_at, part_sure, part_rest, _ = sale
             move(
                 own_arms, own_bands, row_start(t), t, price, 0.0, part_at, part_sure, part_rest,
-                mass[part], first, last, reward[part], spent[part],
+                mass[part], forth, reward[part], spent[part],
             )  # fmt: skip
         finish(own_arms, mass[part], reward[part])
 

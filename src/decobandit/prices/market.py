@@ -7,22 +7,24 @@ clearing pass gives the reward of a feasible relaxed solution, a lower bound on 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..problem import Arms
 from ..problem.kernels.layout import slab_size
-from ..support import Flags, Floats, Ints, pool
+from ..support import Floats, Ints, legs, pool
 from .in_step import band_slice, clear_in_step, group_slice, price_in_step
 from .kernels.bands import Bands
-from .kernels.flow import relaxed_pass
-from .kernels.pricing import band_pass, value_pass
-from .kernels.rounds import clearing_pass, price_pass
+from .kernels.flow import fill, finish, relaxed_leg
+from .kernels.pricing import band_leg, begin, value_leg
+from .kernels.rounds import clearing_leg, price_leg
+from .rough_bounds import RoughBounds, knowing_prices, rough_lower, rough_upper
 
 STAGES_IN_STEP = 800  # from here on, threads that synchronise at every stage are faster
 FULL_BAND_STATES = 1_000_000  # below this, storing every state is fastest
+SHORT_STATES = 1_000_000_000  # of all stages, up to which a pass takes some tenths of a second
 MOST_BAND_STATES = 48_000_000  # 16 bytes each
 BAND_WIDTHS = (0.1, 0.05, 0.02, 0.01, 0.005)  # in units of the largest reward difference
 
@@ -86,54 +88,93 @@ class Market:
     def _in_step(self) -> bool:
         return bool(self.workers > 1 and self.stages >= STAGES_IN_STEP)
 
+    @property
+    def short(self) -> bool:
+        """Whether some passes take about a second together."""
+        return bool(self.groups * self.stages * slab_size(self.stages) <= SHORT_STATES)
+
+    def rough_bounds(self, prices: Floats) -> RoughBounds:
+        """Without a pass; where there are no prices yet, at those of arms that know themselves."""
+        arms, pulls = self.arms, self.pulls
+        mu = prices if prices.size else knowing_prices(arms, pulls)
+        return RoughBounds(mu, rough_upper(arms, pulls, mu), rough_lower(arms, pulls))
+
     # Bands
 
     def _rows(self) -> Ints:
         """Row number n of every (stage, row)."""
         return np.concatenate([np.arange(t + 1) for t in range(self.stages)])
 
-    def _bands(self, low: Ints, high: Ints, left: Flags, right: Flags) -> Bands:
-        lengths = np.maximum(high - low + 1, 0)
-        ends = np.cumsum(lengths.ravel()).reshape(lengths.shape)
-        states = int(ends[-1, -1])
+    def _marks(self, high: Ints) -> Bands:
+        """Bands that begin at 0 and end at high (rows,), without room for their states."""
+        shape = (self.groups, high.size)
         return Bands(
-            low, high, left, right, ends - lengths, np.zeros(states), np.zeros(states),
+            np.zeros(shape, np.int64), np.broadcast_to(high, shape).copy(),
+            np.zeros(shape, np.uint8), np.zeros(shape, np.uint8), np.zeros((self.groups, 0), int),
+            np.zeros(0), np.zeros(0), np.zeros(self.groups, np.int64),
             np.zeros((self.groups, self.stages)),
         )  # fmt: skip
 
+    def _bands(self, marks: Bands) -> Bands:
+        """The same bands with room for their states."""
+        lengths = np.maximum(marks.high - marks.low + 1, 0)
+        rows = np.arange(self.stages)
+        room = np.add.reduceat(lengths, rows * (rows + 1) // 2, axis=1).max(axis=1)
+        start = np.cumsum(lengths.ravel()).reshape(lengths.shape)
+        states = int(start[-1, -1])
+        start -= lengths
+        return marks._replace(
+            start=start, index=np.zeros(states), share=np.zeros(states), room=room
+        )
+
     def _fresh_bands(self) -> Bands:
         """Bands with the unpulled state only, and all mass in it: a market before any pull."""
-        rows = self._rows()
-        shape = (self.groups, rows.size)
-        no_side = np.zeros(shape, np.uint8)
-        high = np.broadcast_to(np.where(rows == 0, 0, -1), shape).copy()
-        bands = self._bands(np.zeros(shape, np.int64), high, no_side, no_side.copy())
+        bands = self._bands(self._marks(np.where(self._rows() == 0, 0, -1)))
         bands.share[:] = np.repeat(self.arms.counts, self.stages)
         return bands
 
+    def _forget_bands(self) -> None:
+        """Give their memory back before others are laid."""
+        self.bands = self._marks(np.zeros(0, np.int64))
+
     def remember_around(self, mu: Floats) -> None:
         """Lay the bands around prices mu: full rows where that is cheap, else as wide as fits."""
+        self._forget_bands()
         rows = self._rows()
-        shape = (self.groups, rows.size)
-        low, high = np.zeros(shape, np.int64), np.broadcast_to(rows, shape).copy()
-        left, right = np.zeros(shape, np.uint8), np.zeros(shape, np.uint8)
-        if (rows + 1).sum() * self.groups > FULL_BAND_STATES:
+        full = (rows + 1).sum() * self.groups <= FULL_BAND_STATES
+        marks = self._marks(rows)
+        del rows
+        if not full:
             for width in BAND_WIDTHS:
                 reach = width * self.scale
                 self._lowest, self._highest = mu - reach, mu + reach
-                band_pass(self.arms, mu, reach, low, high, left, right, self._V)
+                self._lay(marks, mu, reach)
                 self.calls += 1
-                if np.maximum(high - low + 1, 0).sum() <= MOST_BAND_STATES:
+                if np.maximum(marks.high - marks.low + 1, 0).sum() <= MOST_BAND_STATES:
                     break
-        self.bands = self._bands(low, high, left, right)
+        self.bands = self._bands(marks)
 
     def remember_signs(self, mu: Floats) -> None:
         """Lay bands of no width: only what the relaxed policy at prices mu needs to be replayed."""
-        shape = (self.groups, self._rows().size)
-        low, high = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        left, right = np.zeros(shape, np.uint8), np.zeros(shape, np.uint8)
-        band_pass(self.arms, mu, 0.0, low, high, left, right, self._V)
-        self.bands = self._bands(low, high, left, right)
+        self._forget_bands()
+        marks = self._marks(np.zeros(self._rows().size, np.int64))
+        self._lay(marks, mu, 0.0)
+        self.bands = self._bands(marks)
+
+    def _lay(self, marks: Bands, mu: Floats, width: float) -> None:
+        back = begin(self.arms, marks, self._V)
+        for start, stop in self._back(self.groups):
+            band_leg(self.arms, mu, width, marks, self._V, back, start, stop)
+
+    # Legs
+
+    def _back(self, groups: int) -> Iterator[tuple[int, int]]:
+        """Legs of a backward pass of so many groups."""
+        return legs(self.stages, 0, groups * slab_size(self.stages))
+
+    def _forth(self, groups: int) -> Iterator[tuple[int, int]]:
+        """Legs of a forward pass."""
+        return legs(0, self.stages, groups * slab_size(self.stages))
 
     # Passes
 
@@ -147,32 +188,48 @@ class Market:
         now = (self.arms, self.bands, self.pulls, self._lowest, self._highest, self.mu, self._V)
         if self._in_step:
             price_in_step(*now, self.workers)
-        else:
-            price_pass(*now)
+            return self.dual()
+        back = begin(self.arms, self.bands, self._V)
+        for start, stop in self._back(self.groups):
+            price_leg(*now, back, start, stop)
         return self.dual()
 
     def value_at(self, mu: Floats) -> float:
         """Backward at given prices, one group per thread. Returns the dual there."""
         self.calls += 1
         self.mu = mu.copy()
-        self._each_group(lambda arms, bands, k: value_pass(arms, bands, mu, self._V[k]))
+
+        def one(arms: Arms, bands: Bands, k: slice) -> None:
+            back = begin(arms, bands, self._V[k])
+            for start, stop in self._back(1):
+                value_leg(arms, bands, mu, self._V[k], back, start, stop)
+
+        self._each_group(one)
         return self.dual()
 
     def clear(self, blend: float) -> Flow:
         """Forward: exactly the pulls of every stage are spent; masses join the averages."""
         reward, spent = np.zeros(self.groups), np.zeros((self.groups, self.stages))
         now = (self.arms, self.bands, self.pulls, blend, self._mass, reward, spent)
-        narrow = clear_in_step(*now, self.workers) if self._in_step else clearing_pass(*now)
+        if self._in_step:
+            return Flow(reward, spent, True, clear_in_step(*now, self.workers))
+        forth = fill(self.arms, self.bands, self._mass, reward)
+        narrow = sum(clearing_leg(*now, forth, *leg) for leg in self._forth(self.groups))
+        finish(self.arms, self._mass, reward)
         return Flow(reward, spent, True, int(narrow))
 
     def relaxed(self, *, at_price: float, slack: float = 0.0) -> Flow:
         """Forward under the relaxed policy at the current prices, one group per thread."""
         reward, spent = np.zeros(self.groups), np.zeros((self.groups, self.stages))
-        self._each_group(
-            lambda arms, bands, k: relaxed_pass(
-                arms, bands, self.mu, slack, at_price, self._mass[k], reward[k], spent[k]
-            )
-        )
+
+        def one(arms: Arms, bands: Bands, k: slice) -> None:
+            forth = fill(arms, bands, self._mass[k], reward[k])
+            how = (arms, bands, self.mu, slack, at_price, self._mass[k], reward[k], spent[k])
+            for start, stop in self._forth(1):
+                relaxed_leg(*how, forth, start, stop)
+            finish(arms, self._mass[k], reward[k])
+
+        self._each_group(one)
         return Flow(reward, spent, False)
 
     def _each_group(self, work: Callable[[Arms, Bands, slice], None]) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .frames import kind_of as kind_of
     from .html_cards import Card as Card
     from .html_cards import Shown as Shown
+    from .in_legs import legs as legs
     from .lazy import found_at as found_at
     from .memory import TooLargeError as TooLargeError
     from .memory import available_bytes as available_bytes
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from .validation import refuse as refuse
     from .validation import shown as shown
     from .workers import Pool as Pool
+    from .workers import heed_interrupt as heed_interrupt
     from .workers import limited_workers as limited_workers
     from .workers import obeys_workers as obeys_workers
     from .workers import pool as pool

@@ -2,7 +2,8 @@
 
 `workers=None` means all processors that this process may use, unless an enclosing call was given a
 number. That number applies to everything it calls. Work that runs in a pool starts no threads of
-its own.
+its own. Only the main thread hears the keyboard; where it leaves a pool by an exception, the
+threads of the pool end at their next `heed_interrupt`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from threading import Event
 from typing import ParamSpec, TypeVar, cast
 
 from .cgroups import cpu_limit
@@ -21,6 +23,7 @@ from .cgroups import cpu_limit
 P = ParamSpec("P")
 T = TypeVar("T")
 _allowed: ContextVar[int | None] = ContextVar("allowed workers", default=None)
+_stopped: ContextVar[Event | None] = ContextVar("the pool was left", default=None)
 
 
 def available_workers() -> int:
@@ -110,10 +113,28 @@ def pool(workers: int) -> Iterator[Pool]:
     if workers == 1:
         yield Pool(1, None)
         return
-    with _threads(workers) as executor:
-        yield Pool(workers, executor)
+    stopped = Event()
+    with _threads(workers, stopped) as executor:
+        try:
+            yield Pool(workers, executor)
+        except BaseException:
+            stopped.set()  # before the executor waits for what is under way
+            raise
 
 
-def _threads(workers: int) -> ThreadPoolExecutor:
-    """The one place that starts threads to compute with; they start none themselves."""
-    return ThreadPoolExecutor(workers, "decobandit", initializer=_allowed.set, initargs=(1,))
+def heed_interrupt() -> None:
+    """In a thread of a pool: KeyboardInterrupt, where whoever waits for the pool has left it."""
+    stopped = _stopped.get()
+    if stopped is not None and stopped.is_set():
+        raise KeyboardInterrupt
+
+
+def _join(stopped: Event) -> None:
+    """What a thread of a pool starts with: it starts none itself, and knows when to end."""
+    _allowed.set(1)
+    _stopped.set(stopped)
+
+
+def _threads(workers: int, stopped: Event) -> ThreadPoolExecutor:
+    """The one place that starts threads to compute with."""
+    return ThreadPoolExecutor(workers, "decobandit", initializer=_join, initargs=(stopped,))

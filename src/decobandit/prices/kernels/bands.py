@@ -25,4 +25,25 @@ class Bands(NamedTuple):
     start: Ints  # (G, rows) position of the band's first state in index and share
     index: Floats  # type: ignore[assignment]  # (states,) index of each state, written going back
     share: Floats  # (states,) mass of each state, averaged over the forward passes so far
+    room: Ints  # (G,) states of a group at one stage, at most
     settled: Floats  # (G, T) mass on pulled sides, averaged likewise
+
+
+class Back(NamedTuple):
+    """What a backward pass carries from one stage to the next, and its work space."""
+
+    low: Ints  # (G, T+1) first state of a row with V != 0
+    high: Ints  # (G, T+1) last one
+    ramp: Floats  # (T+1,) 0, 1, 2, ...
+    key: Floats  # (room,) index of each state that is collected
+    weight: Floats  # (room,) its mass
+
+
+class Forth(NamedTuple):
+    """The same of a forward pass."""
+
+    first: Ints  # (G, T+2) first state of a row with mass
+    last: Ints  # (G, T+2) last one
+    sides: Floats  # (G,) mass on pulled sides at this stage
+    key: Floats
+    weight: Floats

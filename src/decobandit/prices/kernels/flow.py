@@ -4,20 +4,21 @@ Two ways to decide what is pulled. `clearing`: states in order of their index un
 stage are spent, the last one in part; a feasible point of the relaxed problem, whose reward is
 therefore below the dual minimum. `relaxed`: states with index above the price, as the relaxed
 problem has it; pulls minus what they spend is then the gradient of the dual function.
+
+A pass is `fill`, legs of some stages, `finish`.
 """
 
 import numpy as np
 
 from ...problem.kernels.layout import row_start
 from ...support.kernels.compiled import compiled
+from .bands import Forth
+from .pricing import room_for_states
 
 
 @compiled
-def fill(arms, mass, reward):
-    """All arms fresh, nothing earned.
-
-    Returns first, last (G, T+2): per row the interval of states with mass.
-    """
+def fill(arms, bands, mass, reward):
+    """All arms fresh, nothing earned; and what a pass carries from there."""
     groups, T = arms.reward_good.shape
     first = np.full((groups, T + 2), T + 2, np.int64)
     last = np.full((groups, T + 2), -1, np.int64)
@@ -26,15 +27,17 @@ def fill(arms, mass, reward):
     for k in range(groups):
         mass[k, 0] = arms.counts[k]
         first[k, 0] = last[k, 0] = 0
-    return first, last
+    key, weight = room_for_states(bands)
+    return Forth(first, last, np.empty(groups), key, weight)
 
 
 @compiled
-def offer(bands, t, blend, mass, first, last, sides, key, weight):
+def offer(bands, t, blend, mass, forth):
     """Collect the band states with mass at stage t, and blend all masses into the averages.
 
-    sides (G,): mass on pulled sides. Returns the number collected in key and weight.
+    Fills forth.sides. Returns the number collected in forth.key and forth.weight.
     """
+    first, last, key, weight = forth.first, forth.last, forth.key, forth.weight
     count = 0
     base = row_start(t)
     for k in range(mass.shape[0]):
@@ -56,7 +59,7 @@ def offer(bands, t, blend, mass, first, last, sides, key, weight):
                     weight[count] = own[g]
                     count += 1
         bands.settled[k, t] += blend * (side - bands.settled[k, t])
-        sides[k] = side
+        forth.sides[k] = side
     return count
 
 
@@ -133,14 +136,14 @@ def _move_row(alpha, inverse, low, high, left, right, price, slack, at_price, in
 
 
 @compiled
-def move(arms, bands, base, t, price, slack, at_price, sure, rest, mass, first, last, reward,
-         spent):  # fmt: skip
+def move(arms, bands, base, t, price, slack, at_price, sure, rest, mass, forth, reward, spent):
     """Pull at stage t: band states above the price, `at_price` of those within slack of it.
 
     Pulled sides move by the part `sure`, the other sides by `rest` (1 and 0 unless a band was too
     narrow to clear). base: where the rows of the stage begin in the bands. Adds to reward (G,) and
     fills spent (G, T) at t.
     """
+    first, last = forth.first, forth.last
     for k in range(mass.shape[0]):
         bad = arms.reward_bad[k, t]
         spread = arms.reward_good[k, t] - bad
@@ -173,12 +176,10 @@ def finish(arms, mass, reward):
 
 
 @compiled
-def relaxed_pass(arms, bands, mu, slack, at_price, mass, reward, spent):
-    """Forward under the relaxed policy at prices mu. Fills reward (G,) and spent (G, T)."""
-    first, last = fill(arms, mass, reward)
-    for t in range(mu.shape[0]):
+def relaxed_leg(arms, bands, mu, slack, at_price, mass, reward, spent, forth, start, stop):
+    """Forward from stage `start` to `stop` under the relaxed policy at prices mu."""
+    for t in range(start, stop):
         move(
-            arms, bands, row_start(t), t, mu[t], slack, at_price, 1.0, 0.0, mass, first, last,
-            reward, spent,
+            arms, bands, row_start(t), t, mu[t], slack, at_price, 1.0, 0.0, mass, forth, reward,
+            spent,
         )  # fmt: skip
-    finish(arms, mass, reward)

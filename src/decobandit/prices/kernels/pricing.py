@@ -3,6 +3,8 @@
 Going backward, the price of stage t is set when all later prices are known. It is the index at
 which the remembered masses (`bands.share`) spend exactly the pulls of that stage: the market
 clears, given where the arms were found in the forward passes before.
+
+A pass is made in legs of some stages (`support.legs`): `begin`, then one leg after the other.
 """
 
 import numpy as np
@@ -12,21 +14,23 @@ from ...problem.kernels.layout import row_start
 from ...problem.kernels.worth import worth
 from ...support.kernels.arrays import copy
 from ...support.kernels.compiled import compiled
+from .bands import Back
 
 
 @compiled
-def room_for_states(arms):
+def room_for_states(bands):
     """key, weight: room for all states that a stage may collect."""
-    groups, T = arms.reward_good.shape
-    return np.empty(groups * row_start(T + 1)), np.empty(groups * row_start(T + 1))
+    room = bands.room.sum()
+    return np.empty(room), np.empty(room)
 
 
 @compiled
-def bid(arms, bands, t, V, key, weight):
+def bid(arms, bands, t, V, back):
     """Write the index of all band states at stage t (V is V_{t+1}); collect those with mass.
 
-    Returns the number collected in key and weight.
+    Returns the number collected in back.key and back.weight.
     """
+    key, weight = back.key, back.weight
     count = 0
     base = row_start(t)
     for k in range(arms.alpha.shape[0]):
@@ -54,39 +58,38 @@ def bid(arms, bands, t, V, key, weight):
 
 
 @compiled
-def step(arms, t, price, V, low, high, ramp):
-    """Take V from stage t+1 to stage t at this price; low, high (G, T+1): states with V != 0."""
+def step(arms, t, price, V, back):
+    """Take V from stage t+1 to stage t at this price."""
     touched = 0
     for k in range(arms.alpha.shape[0]):
         spread = arms.reward_good[k, t] - arms.reward_bad[k, t]
         for n in range(t + 1):
             touched += step_row(
                 arms.alpha[k], arms.beta[k], arms.reward_bad[k, t], spread, price, n,
-                V[k], low[k], high[k], ramp,
+                V[k], back.low[k], back.high[k], back.ramp,
             )  # fmt: skip
     return touched
 
 
 @compiled
-def begin(arms, V):
-    """V = V_T. Returns what `step` needs: low, high, ramp."""
+def begin(arms, bands, V):
+    """V = V_T, and what a pass carries from there."""
     groups, T = arms.reward_good.shape
     low = np.empty((groups, T + 1), np.int64)
     high = np.empty((groups, T + 1), np.int64)
     for k in range(groups):
         copy(arms.terminal[k], V[k])
         alive_rows(V[k], T, low[k], high[k])
-    return low, high, np.arange(T + 1.0)
+    key, weight = room_for_states(bands)
+    return Back(low, high, np.arange(T + 1.0), key, weight)
 
 
 @compiled
-def value_pass(arms, bands, mu, V):
-    """Backward at given prices; also writes the index of the band states."""
-    low, high, ramp = begin(arms, V)
-    key, weight = room_for_states(arms)
-    for t in range(mu.shape[0] - 1, -1, -1):
-        bid(arms, bands, t, V, key, weight)
-        step(arms, t, mu[t], V, low, high, ramp)
+def value_leg(arms, bands, mu, V, back, start, stop):
+    """From stage `start` back to `stop` at given prices; writes the index of band states, too."""
+    for t in range(start - 1, stop - 1, -1):
+        bid(arms, bands, t, V, back)
+        step(arms, t, mu[t], V, back)
 
 
 @compiled
@@ -128,20 +131,21 @@ def _row_band(alpha, beta, bad, spread, price, width, n, V, low, high):
 
 
 @compiled
-def band_pass(arms, mu, width, band_low, band_high, left, right, V):
-    """Backward at given prices, marking per row the band of states within `width` of the price."""
-    groups, T = arms.reward_good.shape
-    low, high, ramp = begin(arms, V)
-    for t in range(T - 1, -1, -1):
+def band_leg(arms, mu, width, bands, V, back, start, stop):
+    """From stage `start` back to `stop`, marking per row the states within `width` of the price.
+
+    Fills low, high, left and right of the bands.
+    """
+    for t in range(start - 1, stop - 1, -1):
         base = row_start(t)
-        for k in range(groups):
+        for k in range(arms.alpha.shape[0]):
             bad = arms.reward_bad[k, t]
             spread = arms.reward_good[k, t] - bad
             for n in range(t + 1):
                 a, b, lower, upper = _row_band(
                     arms.alpha[k], arms.beta[k], bad, spread, mu[t], width, n,
-                    V[k], low[k], high[k],
+                    V[k], back.low[k], back.high[k],
                 )  # fmt: skip
-                band_low[k, base + n], band_high[k, base + n] = a, b
-                left[k, base + n], right[k, base + n] = lower, upper
-        step(arms, t, mu[t], V, low, high, ramp)
+                bands.low[k, base + n], bands.high[k, base + n] = a, b
+                bands.left[k, base + n], bands.right[k, base + n] = lower, upper
+        step(arms, t, mu[t], V, back)

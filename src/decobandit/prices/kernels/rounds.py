@@ -1,16 +1,16 @@
 """One round of the market: prices going backward, clearing going forward, all groups together.
 
 Both passes are a loop over steps of one stage: collect states (`bid`, `offer`), look at all of them
-together (`stage_price`, `stage_sale`), go on (`step`, `move`). `prices.in_step` drives the same
-steps from several threads.
+together (`stage_price`, `stage_sale`), go on (`step`, `move`); some stages at a time, in legs.
+`prices.in_step` drives the same steps from several threads.
 """
 
 import numpy as np
 
 from ...problem.kernels.layout import row_start
 from ...support.kernels.compiled import compiled
-from .flow import fill, finish, move, offer
-from .pricing import begin, bid, room_for_states, step
+from .flow import move, offer
+from .pricing import bid, step
 from .selection import clear, in_order, margin
 
 
@@ -37,40 +37,34 @@ def stage_sale(key, weight, sides, total, pulls):
 
 
 @compiled
-def price_pass(arms, bands, pulls, lowest, highest, mu, V):
-    """Backward: mu_t is the price at which the remembered masses spend pulls[t]; fills mu and V.
+def price_leg(arms, bands, pulls, lowest, highest, mu, V, back, start, stop):
+    """Back from stage `start` to `stop`: mu_t is where the remembered masses spend pulls[t].
 
-    lowest, highest (T,): as in `stage_price`.
+    Fills mu and V. lowest, highest (T,): as in `stage_price`.
     """
-    low, high, ramp = begin(arms, V)
-    key, weight = room_for_states(arms)
-    for t in range(pulls.shape[0] - 1, -1, -1):
-        count = bid(arms, bands, t, V, key, weight)
+    for t in range(start - 1, stop - 1, -1):
+        count = bid(arms, bands, t, V, back)
         mu[t] = stage_price(
-            key[:count], weight[:count], bands.settled[:, t], pulls[t], lowest[t], highest[t], mu[t]
+            back.key[:count], back.weight[:count], bands.settled[:, t], pulls[t], lowest[t],
+            highest[t], mu[t],
         )  # fmt: skip
-        step(arms, t, mu[t], V, low, high, ramp)
+        step(arms, t, mu[t], V, back)
 
 
 @compiled
-def clearing_pass(arms, bands, pulls, blend, mass, reward, spent):
-    """Forward: exactly pulls[t] spent at every stage. Fills reward (G,) and spent (G, T).
+def clearing_leg(arms, bands, pulls, blend, mass, reward, spent, forth, start, stop):
+    """Forward from stage `start` to `stop`: exactly pulls[t] spent. Adds to reward, fills spent.
 
     Returns the number of stages at which a band was too narrow.
     """
-    first, last = fill(arms, mass, reward)
-    key, weight = room_for_states(arms)
-    sides = np.empty(arms.counts.shape[0])
     total, narrow = arms.counts.sum(), 0
-    for t in range(pulls.shape[0]):
-        count = offer(bands, t, blend, mass, first, last, sides, key, weight)
+    for t in range(start, stop):
+        count = offer(bands, t, blend, mass, forth)
         price, part, sure, rest, too_narrow = stage_sale(
-            key[:count], weight[:count], sides, total, pulls[t]
+            forth.key[:count], forth.weight[:count], forth.sides, total, pulls[t]
         )  # fmt: skip
         narrow += too_narrow
         move(
-            arms, bands, row_start(t), t, price, 0.0, part, sure, rest, mass, first, last, reward,
-            spent,
+            arms, bands, row_start(t), t, price, 0.0, part, sure, rest, mass, forth, reward, spent
         )  # fmt: skip
-    finish(arms, mass, reward)
     return narrow
