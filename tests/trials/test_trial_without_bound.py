@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from decobandit.prices import is_quick
 from decobandit.problem import Problem
 from decobandit.trials import TrialError, create_trial, open_store, open_trial, verify_export
-from decobandit.trials.settings import TrialSettings, is_quick
+from decobandit.trials.settings import TrialSettings
 from helpers.program import deco
 
 LONG = Problem.uniform(arms=8, horizon=10_000)

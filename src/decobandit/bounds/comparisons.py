@@ -1,7 +1,8 @@
 """Several policies of one problem, each beside what no policy can earn.
 
 Settings are refused before the long work begins; then the policies are made, all of them, since one
-may refuse the problem, and the dual is solved once.
+may refuse the problem. The dual is solved once, and where no policy needs it, only if that is quick
+or asked for (`Context.solution_for`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Unpack
 from ..evaluation import Evaluation, evaluate
 from ..policies import Context, make_policies
 from ..prices import DualSolution
-from ..problem import check_truth, truth_of
+from ..problem import Problem, check_truth, truth_of
 from ..simulation import Sampling, Simulation, Sizes, check_sampling, simulate
 from ..support import Report, Rng, Tables, Tabular, columns_of, seed_of
 from .best_bounds import BestBound, best_bound, check_bound_draws, with_joint
@@ -30,18 +31,21 @@ from .joint_bounds import joint_bound
 class ExactComparison(Tabular):
     """Exact values of policies; a bound where they are over the prior, not at a given truth."""
 
-    solution: DualSolution
+    problem: Problem
+    solution: DualSolution | None
     results: tuple[Evaluation, ...]
     bound: BestBound | None
     interrupted: bool = False  # only the policies that were finished are there
+    left_out: bool = False  # the bound, because the dual takes long and no policy needs it
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; a certified gap only where there is a bound."""
+        found = self.solution
         return {
-            "arms": self.solution.problem.number_of_arms,
-            "horizon": self.solution.problem.horizon,
-            "upper_bound": self.solution.upper_bound,
-            "interrupted": self.interrupted or self.solution.interrupted,
+            "arms": self.problem.number_of_arms,
+            "horizon": self.problem.horizon,
+            "upper_bound": None if found is None else found.upper_bound,
+            "interrupted": self.interrupted or (found is not None and found.interrupted),
             **({} if self.bound is None else self.bound.to_dict()),
             "policies": _with_gaps([each.to_dict() for each in self.results], self.bound),
         }
@@ -62,6 +66,7 @@ class SimulatedComparison(Tabular):
 
     simulation: Simulation
     bound: BestBound | None
+    left_out: bool = False  # the bound, because the dual takes long and no policy needs it
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; a certified gap only where there is a bound."""
@@ -104,19 +109,21 @@ def compare_exactly(
     policies: Sequence[str],
     *,
     truth: Sequence[float] | None = None,
+    bound: bool | None = None,
     bound_draws: int | None = None,
     progress: Report | None = None,
 ) -> ExactComparison:
     """The exact value of every policy, over the prior or at given success probabilities.
 
-    bound_draws: scenarios of the information bound, as in `best_bound`.
+    bound: whether to solve the dual where no policy needs it; None: where that is quick, or
+    `bound_draws` are given. bound_draws: scenarios of the information bound, as in `best_bound`.
     """
     problem = context.problem
     check_bound_draws(bound_draws)
     if truth is not None:
         truth_of(truth, problem)  # refuses what cannot be
     made = make_policies(context, policies)
-    solution = context.solution
+    solution = context.solution_for(_wanted(bound, bound_draws))
     results, interrupted = list[Evaluation](), False
     try:
         for each in made:
@@ -125,33 +132,40 @@ def compare_exactly(
         if not results:
             raise
         interrupted = True
-    bound = None
-    if truth is None and not interrupted:
-        bound = best_bound(problem, solution=solution, draws=bound_draws)
-    return ExactComparison(solution, tuple(results), bound, interrupted)
+    best = None
+    if truth is None and solution is not None and not interrupted:
+        best = best_bound(problem, solution=solution, draws=bound_draws)
+    left_out = truth is None and solution is None and bound is None
+    return ExactComparison(problem, solution, tuple(results), best, interrupted, left_out)
 
 
 def compare_by_simulation(
     context: Context,
     policies: Sequence[str],
     *,
+    bound: bool | None = None,
     bound_draws: int | None = None,
     progress: Report | None = None,
     **sampling: Unpack[Sampling],
 ) -> SimulatedComparison:
-    """The value of every policy, simulated on the same draws and outcomes; see `simulate`."""
+    """The value of every policy, simulated on the same draws and outcomes; see `simulate`.
+
+    bound, bound_draws: as in `compare_exactly`.
+    """
     check_bound_draws(bound_draws)
     sampling["rng"] = seed_of(sampling.get("rng", 1))
-    check_sampling(context.problem, **sampling)
+    problem = context.problem
+    actual, _ = check_sampling(problem, **sampling)
     made = make_policies(context, policies)
-    solution = context.solution
+    believed = sampling.get("truth") is None and actual == problem
+    solution = context.solution_for(_wanted(bound, bound_draws) if believed else False)
     found = simulate(
-        context.problem, made, ties=context.ties, solution=solution, progress=progress, **sampling
-    )
-    bound = None
-    if found.upper_bound is not None:  # beliefs are right
-        bound = best_bound(context.problem, solution=solution, draws=bound_draws)
-    return SimulatedComparison(found, bound)
+        problem, made, ties=context.ties, solution=solution, bound=False, progress=progress,
+        **sampling,
+    )  # fmt: skip
+    if not believed or solution is None:
+        return SimulatedComparison(found, None, believed and bound is None)
+    return SimulatedComparison(found, best_bound(problem, solution=solution, draws=bound_draws))
 
 
 def compare_gaps(
@@ -212,6 +226,11 @@ def bounds_at_prices(
         progress=progress,
     )  # fmt: skip
     return with_joint(found, joint_bound(context.problem, context.solution, progress=progress))
+
+
+def _wanted(bound: bool | None, bound_draws: int | None) -> bool | None:
+    """Whether a bound is asked for; whoever gives scenarios for it asks for it."""
+    return True if bound is None and bound_draws else bound
 
 
 def _with_gaps(trees: list[dict[str, Any]], bound: BestBound | None) -> list[dict[str, Any]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..policies.names import DEFAULT_POLICY
-from .options import AsJson, BoundDraws, Truth
-from .output import fixed, note, percent, print_result, said_of, say, title_of
+from .options import AsJson, Bound, BoundDraws, Truth
+from .output import NO_BOUND, fixed, note, percent, print_result, said_of, say, title_of
 from .policy_options import Chosen, takes_policies
 from .tables import print_table
 
@@ -20,7 +20,11 @@ MANY_STATES = 50_000_000
 
 @takes_policies(DEFAULT_POLICY)
 def evaluate(
-    chosen: Chosen, truth: Truth = None, bound_draws: BoundDraws = None, as_json: AsJson = False
+    chosen: Chosen,
+    truth: Truth = None,
+    bound: Bound = None,
+    bound_draws: BoundDraws = None,
+    as_json: AsJson = False,
 ) -> None:
     """Evaluate policies exactly, over the prior or at given true success probabilities."""
     from ..bounds import compare_exactly
@@ -29,8 +33,9 @@ def evaluate(
     note(size_note(chosen.context.problem))
     with show_progress() as report:
         found = compare_exactly(
-            chosen.context, chosen.policies, truth=truth, bound_draws=bound_draws, progress=report
-        )
+            chosen.context, chosen.policies, truth=truth, bound=bound, bound_draws=bound_draws,
+            progress=report,
+        )  # fmt: skip
     if found.interrupted:
         say("interrupted: these are the policies that were finished")
     print_result(found, as_json, print_evaluations)
@@ -68,7 +73,7 @@ def print_evaluations(found: ExactComparison) -> None:
             cells += [f"{result.variance**0.5:.4f}", best]
         return cells
 
-    print_table(title_of(found.solution.problem), titles, map(row, found.results), text=["policy"])
+    print_table(title_of(found.problem), titles, map(row, found.results), text=["policy"])
     print("regret: reward of always pulling the best arms, minus that of the policy")
     if known and found.results[0].null:
         print("P(best arm found): all arms are equal, there is no best one")
@@ -76,3 +81,5 @@ def print_evaluations(found: ExactComparison) -> None:
         print("P(best arm found): a best arm has the largest posterior mean at the end")
     if bound is not None:
         print(said_of(bound))
+    elif found.left_out:
+        print(NO_BOUND)

@@ -111,6 +111,13 @@ Method = Annotated[
 Draws = Annotated[int, typer.Option(help="Draws of the success probabilities from the prior.")]
 PerDraw = Annotated[int, typer.Option(help="Episodes played with each draw.")]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same numbers.")]
+Bound = Annotated[
+    bool | None,
+    typer.Option(
+        "--bound/--no-bound", show_default="where that is quick",
+        help="Solve the dual for the bound alone, where no policy needs prices.",
+    ),
+]  # fmt: skip
 BoundDraws = Annotated[
     int | None,
     typer.Option(

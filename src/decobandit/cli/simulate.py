@@ -12,6 +12,7 @@ from ..policies.names import SIMULATED_POLICIES
 from .files import check_table, draw_either, save_table
 from .options import (
     AsJson,
+    Bound,
     BoundDraws,
     Draws,
     OutFigure,
@@ -21,7 +22,7 @@ from .options import (
     TruthPrior,
     shown,
 )
-from .output import fixed, percent, print_result, said_of, say, title_of
+from .output import NO_BOUND, fixed, percent, print_result, said_of, say, title_of
 from .policy_options import Chosen, takes_policies
 from .tables import print_table
 
@@ -43,6 +44,7 @@ def simulate(
         int | None,
         typer.Option(min=1, help="Stages actually played; policies plan for the horizon."),
     ] = None,
+    bound: Bound = None,
     bound_draws: BoundDraws = None,
     episodes: Annotated[
         Path | None,
@@ -61,8 +63,8 @@ def simulate(
     with show_progress() as report:
         found = compare_by_simulation(
             chosen.context, chosen.policies, draws=draws, per_draw=per_draw, rng=seed, truth=truth,
-            truth_prior=truth_prior, true_horizon=true_horizon, bound_draws=bound_draws,
-            keep_episodes=episodes is not None, progress=report,
+            truth_prior=truth_prior, true_horizon=true_horizon, bound=bound,
+            bound_draws=bound_draws, keep_episodes=episodes is not None, progress=report,
         )  # fmt: skip
     if found.simulation.interrupted:
         say("interrupted: these are the policies that were finished")
@@ -107,3 +109,5 @@ def print_simulation(found: SimulatedComparison) -> None:
         print(f"gain: over {first}, estimated on common draws and outcomes")
     if bound is not None:
         print(said_of(bound))
+    elif found.left_out:
+        print(NO_BOUND)

@@ -10,7 +10,7 @@ import typer
 
 from ..policies.names import DEFAULT_POLICY
 from .commands import Commands
-from .options import AsJson, Db
+from .options import AsJson, Bound, Db
 from .output import print_json, say
 from .policy_options import Chosen, takes_policies
 from .trial_access import (
@@ -72,14 +72,7 @@ def new(
     max_cancelled: Annotated[
         int | None, _limit(20, "Allocations that may be cancelled in all.")
     ] = None,
-    bound: Annotated[
-        bool | None,
-        typer.Option(
-            "--bound/--no-bound",
-            show_default="where that is quick",
-            help="Solve the dual for the bound alone, where the policy needs no prices.",
-        ),
-    ] = None,
+    bound: Bound = None,
     by: By = None,
     db: Db = None,
     as_json: AsJson = False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ..prices import DualSolution, check_solution, solve
+from ..prices import DualSolution, check_solution, is_quick, solve
 from ..problem import DEFAULT_TIES, Problem, TieRule
 from ..support import Once
 
@@ -64,6 +64,14 @@ class Context:
     def solution(self) -> DualSolution:
         """Prices and bounds; the first who asks waits for the search."""
         return self._solved()
+
+    def solution_for(self, bound: bool | None = None) -> DualSolution | None:
+        """The solution, for a bound beside policies; None where it is not there and not wanted.
+
+        bound: whether it is to be solved for that alone; None: where that is quick.
+        """
+        wanted = is_quick(self.problem) if bound is None else bound
+        return self.solution if self.solved or wanted else None
 
     @property
     def solved(self) -> bool:

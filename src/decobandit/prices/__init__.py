@@ -5,7 +5,7 @@ Imports `arm` and what is below it.
 The search: `search.py`, over the market of a problem, which `markets.py` chooses: batches
 `batch_market.py`; other kinds `row_traders.py`, what traders share `stage_tables.py`. A stage's
 price: `kernels/rounds.py`, by `kernels/selection.py`, with threads `in_step.py`. Searches of other
-kinds start from fewer stages: `problem/thinning.py`.
+kinds start from fewer stages: `problem/thinning.py`. Whether a search is short: `effort.py`.
 """
 
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .dual import DualValue as DualValue
     from .dual import dual_value as dual_value
     from .dual import solve as solve
+    from .effort import is_quick as is_quick
     from .solution import DualSolution as DualSolution
     from .solution import SolutionRecord as SolutionRecord
     from .solution import check_solution as check_solution

@@ -131,7 +131,7 @@ class Simulation(Tabular):
     settings : dict
         Draws, episodes per draw, seed and truth.
     upper_bound : float or None
-        On what any policy earns; None where beliefs are wrong.
+        On what any policy earns; None where beliefs are wrong or the dual was not solved.
     interrupted : bool
         Whether policies are missing because the simulation was ended from the keyboard.
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from ..arm import BatchRelaxation, Relaxation, exact_bytes
 from ..policies import DEFAULT_POLICY, Context, Policy, make_policies, make_successor
-from ..prices import DualSolution, solve
+from ..prices import DualSolution, is_quick, solve
 from ..problem import (
     DEFAULT_TIES,
     Beta,
@@ -67,6 +67,7 @@ def simulate(
     true_horizon: int | None = None,
     afterwards: Sequence[Policy] | None = None,
     keep_episodes: bool = False,
+    bound: bool | None = None,
     progress: Report | None = None,
 ) -> Simulation:
     """Simulate policies on the same draws and outcomes.
@@ -90,7 +91,7 @@ def simulate(
     tol, ties
         As in `make_policy`, for policies that are given by name.
     solution : DualSolution, optional
-        Whose prices the gap terms are taken from, and policies made from; solved here otherwise.
+        Whose prices the gap terms are taken from, and policies made from.
     truth : sequence, optional
         Fixed success probabilities instead of draws; of arms of other kinds chances of classes,
         means, rates, "-" for own states.
@@ -103,6 +104,9 @@ def simulate(
         Other successors, one per policy, made for the problem with the true horizon.
     keep_episodes : bool
         Keep every pull of every episode: `to_frame("episodes")` of the result.
+    bound : bool, optional
+        Whether to solve the dual where no policy needs it and none is given, for the upper bound
+        and estimators of smaller error. By default where that is quick.
     progress : callable, optional
         Told how far the simulation is.
 
@@ -135,6 +139,8 @@ def simulate(
         )  # fmt: skip
         true = None if truth is None else check_kind_truth(truth, problem)
         kinds = KindWorld(problem, draws=draws, per_draw=per_draw, seed=seed, truth=true)
+        if bound and true is None:
+            context.solution  # noqa: B018  # solves the dual
         return _simulated_kinds(context, wanted, kinds, seed, workers, progress, keep_episodes)
     actual, known = check_sampling(
         problem, draws=draws, per_draw=per_draw, rng=seed, truth=truth, truth_prior=truth_prior,
@@ -144,17 +150,18 @@ def simulate(
     successors = _successors(context, made, actual.horizon, afterwards)
     world = World(actual, draws=draws, per_draw=per_draw, seed=seed, truth=known)
     believed = known is None and actual == problem
-    game = _game(context, world, believed, workers, progress, keep_episodes)
+    prices = _prices(context, bound) if believed else None
+    game = _game(problem, world, prices, workers, progress, keep_episodes)
     turns = list(zip(made, successors, strict=True))
     results = _in_turn(turns, lambda turn: _result(game, *turn, world, problem.horizon))
     settings = {
         "draws": draws, "per_draw": per_draw, "seed": seed, "truth": known,
         "truth_prior": _plain(truth_prior), "true_horizon": actual.horizon,
     }  # fmt: skip
-    bound = None if game.dual is None else game.dual.value()
-    if bound is None and believed and context.solved:
-        bound = context.solution.upper_bound
-    return Simulation(problem, results, settings, bound, len(results) < len(turns))
+    most = None if game.dual is None else game.dual.value()
+    if most is None and believed and context.solved:
+        most = context.solution.upper_bound
+    return Simulation(problem, results, settings, most, len(results) < len(turns))
 
 
 def _in_turn(turns: Sequence[T], play_one: Callable[[T], PolicyResult]) -> tuple[PolicyResult, ...]:
@@ -201,24 +208,19 @@ class _Game(NamedTuple):
 
 
 def _game(
-    context: Context, world: World, known: bool, workers: int | None, progress: Report | None,
-    keep: bool,
+    problem: Problem, world: World, prices: Floats | None, workers: int | None,
+    progress: Report | None, keep: bool,
 ) -> _Game:  # fmt: skip
-    """`known`: whether policies believe what is true, so that the gap is one to a bound.
-
-    `keep`: every pull.
-    """
-    problem = context.problem
+    """`prices`: those of the gap terms, if there are any. `keep`: every pull."""
     if problem.repeat:
         terms = None
-        # on a grid of states the gap terms would not add up to the gap
-        if known and exact_bytes(problem) <= MOST_GAP_BYTES:
-            terms = BatchRelaxation(problem, _prices(context), grid=0)
+        if prices is not None and _has_gap_terms(problem):
+            terms = BatchRelaxation(problem, prices, grid=0)
         return _Game(
             terms,
             lambda turns: play_batches(turns, world, terms, workers, progress, pulls=keep),
         )
-    tables = Relaxation(problem, _prices(context)) if known else None
+    tables = None if prices is None else Relaxation(problem, prices)
     return _Game(
         tables,
         lambda turns: play(
@@ -227,11 +229,17 @@ def _game(
     )
 
 
-def _prices(context: Context) -> Floats:
-    """Rough ones where policies have not asked for any."""
-    if context.solved:
+def _prices(context: Context, bound: bool | None) -> Floats | None:
+    """Rough ones where policies have not asked for any; None where that takes long."""
+    if context.solved or bound:
         return context.solution.prices
-    return solve(context.problem, tol=GAP_TOLERANCE).prices
+    wanted = bound is None and _has_gap_terms(context.problem) and is_quick(context.problem)
+    return solve(context.problem, tol=GAP_TOLERANCE).prices if wanted else None
+
+
+def _has_gap_terms(problem: Problem) -> bool:
+    """On a grid of states they would not add up to the gap."""
+    return not problem.repeat or exact_bytes(problem) <= MOST_GAP_BYTES
 
 
 def _result(

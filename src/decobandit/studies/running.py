@@ -64,7 +64,7 @@ def compute(cell: Cell, *, workers: int | None = None) -> CellResult:
         workers=workers,
         tol=cell.tol,
         ties=cell.ties,
-        solution=context.solution if actual == cell.problem else None,
+        solution=context.solution_for() if actual == cell.problem else None,
         truth_prior=cell.truth_prior,
         true_horizon=cell.true_horizon,
     )

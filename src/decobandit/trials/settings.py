@@ -12,12 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import inf
 from typing import Any
 
-import numpy as np
-
-from ..arm import POINTS, BatchRelaxation
+from ..arm import BatchRelaxation
 from ..policies import (
     DEFAULT_POLICY,
     Context,
@@ -42,9 +39,6 @@ from .events import canonical, digest
 
 BOUND_TOLERANCE = 1e-9  # relative, of a bound that is computed again
 MAX_ARMS = 1000  # every decision is stored with the numbers of every arm
-QUICK_ROW_STATES = 2e7  # the same of arms of other kinds
-QUICK_STATES = 2e8  # states of a pass over all stages, up to which a dual takes a few seconds
-OF_BATCHES = 10.0  # of single pulls that a state of a batch takes as long as
 NO_BOUND = "no bound: the dual was not solved for this trial"
 
 
@@ -189,8 +183,7 @@ def settings_from(
     made.refuse_large()
     if rules is not None:
         _check_rules(rules, made)
-    wanted = is_quick(problem) if bound is None else bound
-    solution = context.solution if context.solved or wanted else None
+    solution = context.solution_for(bound)
     return TrialSettings(solution, policy, context.ties, seed, made.record(), problem, rules)
 
 
@@ -222,22 +215,6 @@ def _to_the_end(
     if solution.interrupted:
         raise TrialError("the search for prices was interrupted: no trial was made")
     return solution
-
-
-def is_quick(problem: Problem) -> bool:
-    """Whether the dual is solved within seconds."""
-    if not problem.is_binary:
-        sizes = np.array(
-            [
-                [min(group.kind.states(n), POINTS if not group.kind.finite else inf)
-                 for n in range(problem.stages)]
-                for group in problem.groups
-            ]
-        )  # fmt: skip
-        return bool(np.cumsum(sizes, axis=1).sum() <= QUICK_ROW_STATES)
-    units = OF_BATCHES * problem.units if problem.repeat else 1.0
-    states = len(problem.groups) * problem.stages * problem.most_pulls**2 * units / 6
-    return states <= QUICK_STATES
 
 
 def check_bound(solution: DualSolution) -> None:
