@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from decobandit.policies import KindChances, PosteriorChances
-from decobandit.problem import Arm, Beta, Categorical, Classes, Normal, Payoff, Problem
+from decobandit.policies import KindChances, PosteriorChances, make_policy
+from decobandit.problem import Arm, Beta, Categorical, Classes, Normal, Payoff, Problem, State
 
 VALUES = (0.0, 1.0, 3.0)
 POINTS = np.concatenate([np.linspace(0.0, 1.0, 201), np.geomspace(1e-5, 0.1, 50)])
@@ -23,6 +23,21 @@ def three_classes() -> Problem:
 def test_two_classes_have_a_beta_law(counts: tuple[float, float]) -> None:
     found = Classes(counts, (1.0, 0.0)).cdf(np.zeros(2), POINTS)
     assert found == pytest.approx(stats.beta.cdf(POINTS, *counts), abs=2e-8)
+
+
+@pytest.mark.parametrize("counts", [(1, 1), (0.5, 0.5), (3, 5), (1, 200), (500, 300)])
+def test_quantiles_of_two_classes_are_those_of_a_beta_law(counts: tuple[float, float]) -> None:
+    levels = np.array([0.001, 0.025, 0.5, 0.9, 0.999])
+    found = Classes(counts, (5.0, 2.0)).quantile(np.zeros(2), levels)
+    assert found == pytest.approx(2.0 + 3.0 * stats.beta.ppf(levels, *counts), abs=1e-6)
+
+
+def test_bayes_ucb_bounds_classes_by_what_draws_exceed_as_often_as_said() -> None:
+    policy = make_policy(three_classes(), "bayes-ucb")
+    state = State.parse("1+1+2,0+1+0,2+0+0", three_classes())
+    drawn = np.random.default_rng(1).dirichlet([2.0, 2.0, 3.0], 400_000) @ np.array(VALUES)
+    bound = policy.indices(state.total, state)[0]
+    assert np.mean(drawn > bound) == pytest.approx(1 / 8, abs=4 * np.sqrt(7 / 64 / 400_000))
 
 
 @pytest.mark.parametrize("a", [(1, 1, 1), (4, 2.5, 7), (20, 3, 9)])

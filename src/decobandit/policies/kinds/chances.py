@@ -7,9 +7,9 @@ With X_k = base_k + factor_k m_k, the mean reward of arm k, and F_k its distribu
     P(all within the margin)  = sum_k integral of prod_{j != k} (F_j(x + margin) - F_j(x)) dF_k(x)
 
 by the trapezoidal rule between quantiles of all arms, so that each is resolved where it is steep:
-to about 1e-4. The mean of classes has no formula for quantiles: where all outcomes are bounded, on
-one grid for all states (`law_rows`), to about 1e-6, with a margin 1e-4; beside unbounded outcomes
-by draws, the seed is fixed.
+to about 1e-4. Quantiles of the mean of classes take long to find: where all outcomes are bounded,
+on one grid for all states (`law_rows`), to about 1e-6, with a margin 1e-4; beside unbounded
+outcomes by draws, the seed is fixed.
 
 Notations
     E, K, M   states, arms, points of the rule
@@ -60,13 +60,14 @@ class KindChances:
         if rewards:
             self._base = np.array([group.reward_base[stages].mean() for group in self.groups])
             self._factor = np.array([group.reward_factor[stages].mean() for group in self.groups])
-        law = all(g.kind.has_law for g in self.groups)
+        law = all(g.kind.has_law for g in self.groups) and bool(np.all(self._factor))
         bounded = all(0.0 < np.ptp(g.kind.mean_range) < np.inf for g in self.groups)
-        self.by_law = (law or bounded) and bool(np.all(self._factor))
+        searched = any(g.kind.quantiles_searched for g in self.groups)
+        self.by_law = law and (bounded or not searched)
         pulls = problem.horizon * problem.pulls_per_stage
         kinds = [group.kind for group in self.groups]
         self._grid, self._integral = None, trapezoidal
-        if self.by_law and not law:
+        if self.by_law and searched:
             self._grid = common_grid(kinds, self._base, self._factor, pulls)
             self._integral = smooth_integral
 

@@ -82,10 +82,10 @@ class KindEqualPolicy(KindPolicy):
 
 
 def refuse_own_arms(problem: Problem, policy: str) -> None:
-    """A ValueError where an arm has no unknown mean to draw."""
+    """A ValueError where an arm has no unknown mean."""
     for group in problem.groups:
-        if group.kind.word == "own":
-            raise ValueError(f"policy {policy!r}: own arms have states and no unknown mean to draw")
+        if not group.kind.has_law:
+            raise ValueError(f"policy {policy!r}: own arms have states and no unknown mean")
 
 
 class KindThompsonPolicy(KindPolicy):
@@ -124,8 +124,7 @@ class KindQuantilePolicy(KindPolicy):
 
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
         super().__init__(problem, ties=ties)
-        for group in problem.groups:
-            group.kind.quantile(np.array(group.kind.fresh(), dtype=float), 0.5)  # refuses
+        refuse_own_arms(problem, self.name)
 
     def values_of(self, stage: int, group: int, stats: Floats) -> Floats:
         own = self.problem.groups[group]

@@ -26,6 +26,7 @@ FAR = 20.0  # w from which they may be, too
 FAINT = 1e-9  # the integrand, where it ends
 LEAST = math.log(1e-10)  # chances below it are 0
 MOST = 2000  # points of the integral
+HALVINGS = 40  # of the range of values, to a quantile
 
 
 @compiled
@@ -38,6 +39,22 @@ def dirichlet_mean_cdf(a, v, x, found):
                 found[n, m] = _below(a[n], v, x[n, m], low, high)
             else:
                 found[n, m] = 1.0 if x[n, m] >= high else 0.0
+
+
+@compiled
+def dirichlet_mean_quantile(a, v, level, found):
+    """found[n, m]: where P(mean <= x) reaches level[n, m] at weights a[n]; by bisection."""
+    for n in range(a.shape[0]):
+        for m in range(level.shape[1]):
+            low, high = v.min(), v.max()
+            least, most = low, high
+            for _ in range(HALVINGS):
+                x = 0.5 * (low + high)
+                if _below(a[n], v, x, least, most) < level[n, m]:
+                    low = x
+                else:
+                    high = x
+            found[n, m] = 0.5 * (low + high)
 
 
 @compiled

@@ -30,6 +30,7 @@ class Kind(ABC):
     counts_good: ClassVar[bool] = False  # whether outcomes are good or bad
     whole: ClassVar[bool] = False  # whether outcomes are whole numbers, zero or more
     has_law: ClassVar[bool] = True  # whether the arm's mean has `quantile` and `cdf`
+    quantiles_searched: ClassVar[bool] = False  # by `cdf`, which on given points is quicker
 
     @property
     @abstractmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import comb
 
@@ -187,7 +187,7 @@ class Classes(Kind):
 
     word = "categorical"
     finite = True
-    has_law = False
+    quantiles_searched = True
 
     @property
     def width(self) -> int:
@@ -228,12 +228,26 @@ class Classes(Kind):
     def cdf(self, stats: Floats, x: Floats) -> Floats:
         from ..kernels.dirichlet import dirichlet_mean_cdf  # late: loads the compiler
 
-        shape = np.broadcast_shapes(stats.shape[:-1], np.shape(x))
+        return self._of_law(dirichlet_mean_cdf, stats, x)
+
+    def quantile(self, stats: Floats, level: float | Floats) -> Floats:
+        from ..kernels.dirichlet import dirichlet_mean_quantile
+
+        return self._of_law(dirichlet_mean_quantile, stats, level)
+
+    def _of_law(
+        self,
+        law: Callable[[Floats, Floats, Floats, Floats], None],
+        stats: Floats,
+        given: float | Floats,
+    ) -> Floats:
+        """A function of the Dirichlet weights and a number each, (...)."""
+        shape = np.broadcast_shapes(stats.shape[:-1], np.shape(given))
         weights = np.broadcast_to(np.array(self.counts) + stats, (*shape, self.width))
-        points = np.ascontiguousarray(np.broadcast_to(x, shape), dtype=float).reshape(-1, 1)
+        points = np.ascontiguousarray(np.broadcast_to(given, shape), dtype=float).reshape(-1, 1)
         found = np.empty(points.shape)
         flat = np.ascontiguousarray(weights).reshape(-1, self.width)
-        dirichlet_mean_cdf(flat, np.array(self.values, dtype=float), points, found)
+        law(flat, np.array(self.values, dtype=float), points, found)
         return found.reshape(shape)
 
     @property
