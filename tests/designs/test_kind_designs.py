@@ -66,23 +66,6 @@ def test_counts_earn_their_rates_and_adaptive_policies_find_the_better_arm() -> 
     assert adaptive.good > equal.good
 
 
-def test_classes_worth_0_and_1_are_a_design_of_good_and_bad_outcomes() -> None:
-    """Equal allocation: the number of good outcomes is binomial, and the test that of its count."""
-    worth = Payoff(values=[0, 1])
-    arms = [Arm(name=name, prior=Categorical([1, 1]), reward=worth) for name in ("a", "b")]
-    binary = [Arm(name=name, prior=Beta(1, 1)) for name in ("a", "b")]
-    test = {"kind": "posterior", "threshold": 0.9}
-    drawn = found_in(
-        Problem(arms=arms, horizon=40), [[0.7, 0.3], [0.4, 0.6]], "equal", control="a", test=test
-    )
-    exact = found_in(Problem(arms=binary, horizon=40), [0.3, 0.6], "equal", control="a", test=test)
-    assert exact.exact
-    assert not drawn.exact
-    assert drawn.errors is not None
-    assert drawn.good == pytest.approx(exact.good, abs=4 * drawn.errors["good"])
-    assert drawn.reject == pytest.approx(exact.reject, abs=4 * drawn.errors["reject"])
-
-
 def test_looks_stop_trials_and_the_burn_in_is_kept() -> None:
     problem = Problem(arms=LAB, horizon=40)
     rules = {
@@ -116,7 +99,6 @@ def test_calibration_keeps_the_type_one_error() -> None:
     ("arms", "rules", "truth", "said"),
     [
         (LAB, {"test": {"kind": "fisher"}, "control": "control"}, [0, 0], "must be posterior"),
-        (LAB, {"delay": 2}, [0, 0], "design.delay: 2 is not allowed; must be 0"),
         (LAB, {}, [0, [1, 2]], "must be a finite number, the mean"),
         ([Arm(name="a", prior=Categorical([1, 1]), reward=Payoff(values=[0, 2]))], {}, [0.5],
          "must be 2 chances that sum to 1"),

@@ -119,8 +119,8 @@ def operating_characteristics(
     (8.0, True, 0.9708)
     """
     design.check(check_problem(problem))
-    if exact and not problem.is_binary:
-        raise ValueError("exact: designs of other outcomes than good or bad are simulated")
+    if exact and not all(group.kind.finite for group in problem.groups):
+        raise ValueError("exact: measurements and counts have infinitely many states; simulate")
     if not design.scenarios:
         raise ProblemError("design.scenarios: required key is missing")
     names = design.policies or POLICIES

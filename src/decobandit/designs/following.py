@@ -1,14 +1,16 @@
 """Exact: all states that a ruled policy reaches under a truth, followed forward to their ends.
 
-A state is what is known, and what is pending in the order in which it will be known. Two arms with
-one pull per stage and no delay by dense arrays (`evaluation/two_arms.py`); others by merging equal
-states.
+A state is what is known, and what is pending in the order in which it will be known. Two arms of
+good and bad outcomes with one pull per stage and no delay by dense arrays
+(`evaluation/two_arms.py`); others by merging equal states. What pulls may come to:
+`outcome_ways.py`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import comb, log2
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from ..policies import Asked, RuledPolicy
 from ..problem import Problem, Truth
 from ..support import Floats, Ints, Progress, Report
 from .endings import Endings, Flags
+from .outcome_ways import joint_states, outcomes, ways_of, width_of
 
 # states of all stages that take seconds: by tables, by arrays of states, by asking one by one
 FAST_STATES, ARRAY_STATES, ASKED_STATES = 400_000_000, 30_000_000, 100_000
@@ -24,6 +27,7 @@ NEGLIGIBLE = 1e-20  # probability of a state that is left out: of all together, 
 # of those that are sorted; a policy of two arms that does not draw reaches few of them
 MERGED_STATES, SURE_STATES = 3_000_000, 15_000_000
 CODE_BITS = 62.0  # of a state
+KIND_STATES = 2_000_000  # where outcomes are of classes: policies and looks take longer there
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +35,7 @@ class _Level:
     """Distinct states at a stage; L stages are pending."""
 
     pulls: Ints  # (S, K) known
-    good: Ints  # (S, K)
+    known: Ints  # (S, K, width) good outcomes, or counts of classes
     allowed: Flags  # (S, K)
     pending: Ints  # (S, L, K) pulls of each arm, the oldest stage first
     weight: Floats  # (S,)
@@ -40,7 +44,7 @@ class _Level:
         """Some of the states, or some of them several times."""
         return _Level(
             self.pulls[some],
-            self.good[some],
+            self.known[some],
             self.allowed[some],
             self.pending[some],
             self.weight[some],
@@ -50,7 +54,7 @@ class _Level:
 def can_follow(policy: RuledPolicy) -> bool:
     """Whether the states are few enough, and the policy's probabilities known."""
     problem, inner, delay = policy.problem, policy.inner, policy.rules.delay
-    if not problem.is_binary:
+    if not all(group.kind.finite for group in problem.groups):
         return False
     single = problem.pulls_per_stage == 1 and not problem.repeat
     # a batch must be shared in one way
@@ -62,26 +66,29 @@ def can_follow(policy: RuledPolicy) -> bool:
     if not _is_dense(policy):
         sure = problem.n_arms == 2 and not (policy.randomised or policy.ties == "random")
         most = min(most, SURE_STATES if sure else MERGED_STATES)
+    if not problem.is_binary:
+        most = min(most, KIND_STATES)
     return states_of(problem, delay) <= most
 
 
 def _is_dense(policy: RuledPolicy) -> bool:
     problem = policy.problem
     single = problem.pulls_per_stage == 1 and not problem.repeat
-    return problem.n_arms == 2 and single and policy.rules.delay == 0
+    two = problem.is_binary and problem.n_arms == 2
+    return two and single and policy.rules.delay == 0
 
 
 def states_of(problem: Problem, delay: int = 0) -> int:
     """Joint states of all stages, at most: known outcomes, times the ways of what is pending."""
     arms, pulls = problem.n_arms, problem.pulls_per_stage
-    if arms == 2 and pulls == 1 and delay == 0:
+    if problem.is_binary and arms == 2 and pulls == 1 and delay == 0:
         return states_of_two_arms(problem.horizon)
     units = problem.units if problem.repeat else 1
     ways = comb(units + arms - 1, arms - 1) if problem.repeat else comb(arms, pulls)
     total = 0
     for t in range(problem.horizon):
         known = pulls * max(t - delay, 0)
-        total += comb(known + 2 * arms - 1, 2 * arms - 1) * ways ** min(t, delay)
+        total += joint_states(problem, known) * ways ** min(t, delay)
         if total > FAST_STATES:
             break
     return total
@@ -94,140 +101,136 @@ def _code_bits(problem: Problem, delay: int) -> float:
 
 
 def _slab(problem: Problem) -> int:
-    """States of one arm."""
+    """Numbers that states of one arm may have."""
     most = problem.horizon * problem.pulls_per_stage
-    return (most + 1) * (most + 2) // 2
+    return (most + 1) * (most + 2) // 2 if problem.is_binary else (most + 1) ** width_of(problem)
+
+
+def _numbers(problem: Problem, level: _Level) -> Ints:
+    """That tell the states of each arm apart, (S, K)."""
+    if problem.is_binary:
+        return np.asarray(level.pulls * (level.pulls + 1) // 2 + level.known[:, :, 0])
+    most = problem.horizon * problem.pulls_per_stage
+    return level.known @ (most + 1) ** np.arange(level.known.shape[2], dtype=np.int64)
+
+
+def _seen(problem: Problem, level: _Level) -> Any:
+    """What is known as policies take it: good outcomes, or statistics."""
+    return level.known[:, :, 0] if problem.is_binary else level.known.astype(float)
 
 
 def follow(policy: RuledPolicy, truth: Truth, progress: Report | None = None) -> Endings:
     """How trials end, with their exact probabilities."""
-    problem, rules = policy.problem, policy.rules
-    horizon, m = problem.horizon, problem.pulls_per_stage
-    level, dense = _start(problem.n_arms), _is_dense(policy)
-    parts: list[Endings] = []
-    for t in range(horizon + rules.delay + 1):
-        known, before = (m * max(0, min(stage - rules.delay, horizon)) for stage in (t, t - 1))
-        if rules.looks_between(before, known):
-            level = _look(policy, level, truth, parts)
-        if len(level.pulls) == 0:
-            break
-        if t >= horizon:
-            level = _revealed(problem, level, truth) if level.pending.shape[1] else level
-            continue
-        level = _dense(policy, t, level, truth) if dense else _pulled(policy, t, level, truth)
-        if progress is not None:
-            progress(Progress(policy.name, t + 1, horizon, f"{len(level.pulls):,} states"))
-    parts.append(_ended(level, truth, np.zeros(len(level.pulls), np.int8), None))
-    return Endings.joined(parts)
+    return _Following(policy, truth).ends(progress)
 
 
-def _start(arms: int) -> _Level:
-    none = np.zeros((1, arms), np.int64)
-    pending = np.zeros((1, 0, arms), np.int64)
-    return _Level(none, none, np.ones((1, arms), np.bool_), pending, np.ones(1))
+class _Following:
+    """All states of a policy under a truth, stage by stage."""
+
+    def __init__(self, policy: RuledPolicy, truth: Truth) -> None:
+        self.policy, self.problem, self.truth = policy, policy.problem, truth
+        self.dense, self.parts = _is_dense(policy), list[Endings]()
+        problem = self.problem
+        waiting = min(policy.rules.delay, problem.horizon) + 1
+        most = waiting * (problem.pulls_per_stage if problem.repeat else 1)
+        self.ways = ways_of(problem, truth, 0 if self.dense else most)
+
+    def ends(self, progress: Report | None) -> Endings:
+        """To the end of all of them."""
+        rules, horizon, m = self.policy.rules, self.problem.horizon, self.problem.pulls_per_stage
+        level = _start(self.problem)
+        for t in range(horizon + rules.delay + 1):
+            known, before = (m * max(0, min(stage - rules.delay, horizon)) for stage in (t, t - 1))
+            if rules.looks_between(before, known):
+                level = self._look(level)
+            if len(level.pulls) == 0:
+                break
+            if t >= horizon:
+                level = self._revealed(level) if level.pending.shape[1] else level
+                continue
+            level = self._dense(t, level) if self.dense else self._pulled(t, level)
+            if progress is not None:
+                states = f"{len(level.pulls):,} states"
+                progress(Progress(self.policy.name, t + 1, horizon, states))
+        self._end(level, np.zeros(len(level.pulls), np.int8), None)
+        return Endings.joined(self.parts)
+
+    def _look(self, level: _Level) -> _Level:
+        verdict = self.policy.look(level.pulls, _seen(self.problem, level), level.allowed)
+        over = verdict.reason > 0
+        judged = replace(level, allowed=verdict.allowed)
+        self._end(judged.rows(over), verdict.reason[over], verdict.declared[over])
+        return judged.rows(~over)
+
+    def _end(self, level: _Level, reason: object, declared: Flags | None) -> None:
+        """Trials that are over; what is pending comes to be known."""
+        none = np.zeros(level.allowed.shape, np.bool_) if declared is None else declared
+        code, late = np.asarray(reason, dtype=np.int8), level.pending.sum(axis=1)
+        rows, added, chance = outcomes(self.ways, late)
+        last = replace(
+            level.rows(rows), pulls=(level.pulls + late)[rows], known=level.known[rows] + added
+        )
+        good, weight = _seen(self.problem, last), last.weight * chance
+        ends = Endings(last.pulls, good, last.allowed, none[rows], code[rows], weight)
+        self.parts.append(ends)
+
+    # -- one stage ------------------------------------------------------------------------------
+
+    def _dense(self, t: int, level: _Level) -> _Level:
+        """Two arms, of which none is ever dropped: with one left, a trial is over."""
+        good = level.known[:, :, 0]
+        asked = Asked(level.pulls, good, np.zeros_like(level.pulls), level.allowed)
+        chances = np.ascontiguousarray(self.policy.chances_many(t, asked))
+        now = TwoArmStates(t, level.pulls, good, level.weight[:, None])
+        later, _ = now.after(self.problem, chances, self.truth, NEGLIGIBLE)
+        every = np.ones(later.pulls.shape, np.bool_)
+        pending = np.zeros((len(every), 0, 2), np.int64)
+        return _Level(later.pulls, later.good[:, :, None], every, pending, later.moments[:, 0])
+
+    def _pulled(self, t: int, level: _Level) -> _Level:
+        """A stage is pulled; then the oldest one that has waited for `delay` stages is known."""
+        problem, policy = self.problem, self.policy
+        seen = _seen(problem, level)
+        asked = Asked(level.pulls, seen, level.pending.sum(axis=1), level.allowed)
+        if problem.pulls_per_stage == 1 and not problem.repeat:
+            chances = policy.chances_many(t, asked)
+            rows, arms = np.nonzero(chances > 0.0)
+            given, chance = np.eye(problem.n_arms, dtype=np.int64)[arms], chances[rows, arms]
+        else:
+            given, rows = np.asarray(policy.allot_asked(t, asked)), np.arange(len(level.pulls))
+            chance = np.ones(len(rows))
+        own = level.rows(rows)
+        pending = np.concatenate([own.pending, given[:, None, :]], axis=1)
+        after = replace(own, pending=pending, weight=own.weight * chance)
+        if pending.shape[1] <= policy.rules.delay:
+            return _merged(problem, after)
+        return self._revealed(after)
+
+    def _revealed(self, level: _Level) -> _Level:
+        """The oldest pending stage is known, with all its outcomes."""
+        first = level.pending[:, 0]
+        rows, added, chance = outcomes(self.ways, first)
+        own = level.rows(rows)
+        known = _Level(
+            own.pulls + first[rows], own.known + added, own.allowed, own.pending[:, 1:],
+            own.weight * chance,
+        )  # fmt: skip
+        return _merged(self.problem, known)
 
 
-def _look(policy: RuledPolicy, level: _Level, truth: Truth, parts: list[Endings]) -> _Level:
-    verdict = policy.look(level.pulls, level.good, level.allowed)
-    over = verdict.reason > 0
-    judged = replace(level, allowed=verdict.allowed)
-    declared = verdict.declared[over]
-    parts.append(_ended(judged.rows(over), truth, verdict.reason[over], declared))
-    return judged.rows(~over)
-
-
-def _ended(level: _Level, truth: Truth, reason: object, declared: Flags | None) -> Endings:
-    """Trials that are over; what is pending comes to be known."""
-    none = np.zeros(level.allowed.shape, np.bool_) if declared is None else declared
-    code, late = np.asarray(reason, dtype=np.int8), level.pending.sum(axis=1)
-    rows, good, chance = _outcomes(late, truth)
-    return Endings(
-        (level.pulls + late)[rows], level.good[rows] + good, level.allowed[rows], none[rows],
-        code[rows], level.weight[rows] * chance,
-    )  # fmt: skip
-
-
-# -- one stage ----------------------------------------------------------------------------------
-
-
-def _dense(policy: RuledPolicy, t: int, level: _Level, truth: Truth) -> _Level:
-    """Two arms, of which none is ever dropped: with one left, a trial is over."""
-    asked = Asked(level.pulls, level.good, np.zeros_like(level.pulls), level.allowed)
-    chances = policy.chances_many(t, asked)
-    now = TwoArmStates(t, level.pulls, level.good, level.weight[:, None])
-    later, _ = now.after(policy.problem, np.ascontiguousarray(chances), truth, NEGLIGIBLE)
-    every = np.ones(later.pulls.shape, np.bool_)
-    pending = np.zeros((len(every), 0, 2), np.int64)
-    return _Level(later.pulls, later.good, every, pending, later.moments[:, 0])
-
-
-def _pulled(policy: RuledPolicy, t: int, level: _Level, truth: Truth) -> _Level:
-    """A stage is pulled; then the oldest one that has waited for `delay` stages is known."""
-    problem = policy.problem
-    asked = Asked(level.pulls, level.good, level.pending.sum(axis=1), level.allowed)
-    if problem.pulls_per_stage == 1 and not problem.repeat:
-        chances = policy.chances_many(t, asked)
-        rows, arms = np.nonzero(chances > 0.0)
-        given, chance = np.eye(problem.n_arms, dtype=np.int64)[arms], chances[rows, arms]
-    else:
-        given, rows = np.asarray(policy.allot_asked(t, asked)), np.arange(len(level.pulls))
-        chance = np.ones(len(rows))
-    own = level.rows(rows)
-    pending = np.concatenate([own.pending, given[:, None, :]], axis=1)
-    after = replace(own, pending=pending, weight=own.weight * chance)
-    if pending.shape[1] <= policy.rules.delay:
-        return _merged(problem, after)
-    return _revealed(problem, after, truth)
-
-
-def _revealed(problem: Problem, level: _Level, truth: Truth) -> _Level:
-    """The oldest pending stage is known, with all its outcomes."""
-    first = level.pending[:, 0]
-    rows, good, chance = _outcomes(first, truth)
-    own = level.rows(rows)
-    known = _Level(
-        own.pulls + first[rows], own.good + good, own.allowed, own.pending[:, 1:],
-        own.weight * chance,
-    )  # fmt: skip
-    return _merged(problem, known)
-
-
-def _outcomes(pulls: Ints, truth: Truth) -> tuple[Ints, Ints, Floats]:
-    """All outcomes of these pulls, (S, K): of which row, good ones of each arm, probability."""
-    rows = np.arange(len(pulls))
-    good, chance = np.zeros(pulls.shape, np.int64), np.ones(len(pulls))
-    most = int(pulls.max(initial=0))
-    for arm, p in enumerate(truth):
-        table = _binomials(most, p)
-        number = pulls[rows, arm] + 1
-        first = np.cumsum(number) - number
-        again = np.repeat(np.arange(len(rows)), number)
-        x = np.arange(len(again)) - first[again]
-        likely = table[number[again] - 1, x]
-        kept = likely > 0.0
-        again, x = again[kept], x[kept]
-        rows, good, chance = rows[again], good[again], chance[again] * likely[kept]
-        good[:, arm] = x
-    return rows, good, chance
-
-
-def _binomials(most: int, p: float) -> Floats:
-    """Probability of x good outcomes of n pulls, at [n, x]."""
-    table = np.zeros((most + 1, most + 1))
-    table[0, 0] = 1.0
-    for n in range(1, most + 1):
-        table[n] = (1.0 - p) * table[n - 1]
-        table[n, 1:] += p * table[n - 1, :-1]
-    return table
+def _start(problem: Problem) -> _Level:
+    none = np.zeros((1, problem.n_arms), np.int64)
+    known = np.zeros((*none.shape, width_of(problem)), np.int64)
+    pending = np.zeros((1, 0, problem.n_arms), np.int64)
+    return _Level(none, known, np.ones(none.shape, np.bool_), pending, np.ones(1))
 
 
 def _merged(problem: Problem, level: _Level) -> _Level:
     """Equal states added up."""
     slab, arms, most = _slab(problem), problem.n_arms, problem.pulls_per_stage + 1
-    code = np.zeros(len(level.pulls), np.int64)
+    code, numbers = np.zeros(len(level.pulls), np.int64), _numbers(problem, level)
     for arm in range(arms):
-        own = level.pulls[:, arm] * (level.pulls[:, arm] + 1) // 2 + level.good[:, arm]
-        code = 2 * slab * code + 2 * own + level.allowed[:, arm]
+        code = 2 * slab * code + 2 * numbers[:, arm] + level.allowed[:, arm]
     for stage in range(level.pending.shape[1]):
         for arm in range(arms):
             code = most * code + level.pending[:, stage, arm]

@@ -309,12 +309,8 @@ class Design(Rules):
 
 def _of_kinds(rules: Rules, problem: Problem) -> Iterator[Fault]:
     """What makes no sense of other outcomes than good or bad."""
-    if problem.repeat:
-        yield (), "must stand with single pulls, where outcomes are not good or bad", {}
     if any(group.kind.ordered for group in problem.groups):
         yield (), "must stand with arms of unknown means: own states have none to compare", {}
-    if rules.delay:
-        yield ("delay",), "must be 0 where outcomes are not good or bad", rules.delay
     kind = rules.final_test.kind
     if kind != "posterior":
         rule = "must be posterior: the others are tests of good and bad outcomes"

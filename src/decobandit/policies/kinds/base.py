@@ -8,6 +8,7 @@ Notations
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from ..kernels.largest import pull_largest
 from ..records import ArmIndex
 from .chances import KindPosteriors
 from .grouped import GroupedStats
+from .pending import mean_values
 
 
 class KindPolicy(IndexPolicy):
@@ -126,7 +128,11 @@ class KindPolicy(IndexPolicy):
     ) -> Floats:
         """`asked.good`: statistics of all arms, (E, K, widest)."""
         known = self.stats_of(np.asarray(asked.good, dtype=float))
-        values = np.where(asked.allowed, self.values_at(stage, known, rng), -np.inf)
+        if self.by_arm and stage < self.problem.horizon and asked.pending.any():
+            values = self.pending_values(stage, known, asked.pending)
+        else:  # a policy that compares arms otherwise uses what is known
+            values = self.values_at(stage, known, rng)
+        values = np.where(asked.allowed, values, -np.inf)
         if self.ties == "random":
             near = values >= values.max(axis=1, keepdims=True) - self._tolerance
             return np.asarray(near / near.sum(axis=1, keepdims=True))
@@ -134,6 +140,15 @@ class KindPolicy(IndexPolicy):
         pulls = np.ascontiguousarray(asked.pulls + asked.pending, dtype=np.int64)
         pull_largest(values, pulls, 1, self._tolerance, *TIE_SIGNS[self.ties], given)
         return given.astype(float)
+
+    def pending_values(self, stage: int, stats: Sequence[Floats], pending: Counts) -> Floats:
+        """`values` by arm, on average over outcomes that are pending, (E, K)."""
+        columns = []
+        for k, own in enumerate(stats):
+            group = int(self.problem.group_of_arm[k])
+            values = partial(self.values_of, stage, group)
+            columns.append(mean_values(self.groups[k].kind, values, own, pending[:, k]))
+        return np.stack(columns, axis=1)
 
     def posteriors_by(self, margin: float) -> Any:
         """Chances from statistics of all arms, (E, K, widest), in place of good outcomes."""

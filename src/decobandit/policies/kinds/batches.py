@@ -17,6 +17,7 @@ from ...support import Floats, Ints
 from ..allotting import largest_arms
 from ..asked_states import check_turn
 from ..batches.deco import knapsacks
+from ..chances import Allowed, Asked
 from ..fixed_prices import FixedPricePolicy
 from .base import KindPolicy
 from .grouped import GroupedStats
@@ -31,9 +32,13 @@ class KindBatchPolicy(KindPolicy):
 
     @abstractmethod
     def share_units(
-        self, stage: int, stats: GroupedStats, pulls: Ints, rng: np.random.Generator | None
-    ) -> Ints:
-        """Units of every arm at a stage before any deployment, (E, K)."""
+        self, stage: int, stats: GroupedStats, pulls: Ints, rng: np.random.Generator | None,
+        allowed: Allowed | None = None,
+    ) -> Ints:  # fmt: skip
+        """Units of every arm at a stage before any deployment, (E, K).
+
+        allowed (E, K): arms that may be given some; all where it is None.
+        """
 
     def choose_many(
         self,
@@ -58,17 +63,29 @@ class KindBatchPolicy(KindPolicy):
         (given,) = self.choose_many(stage, stats, np.array([state.pulls]), rng).tolist()
         return tuple(given)
 
+    def chances_many(
+        self, stage: int, asked: Asked, rng: np.random.Generator | None = None
+    ) -> Floats:
+        known = self.stats_of(np.asarray(asked.good, dtype=float))
+        grouped = GroupedStats.of(self.problem, known)
+        units = self.share_units(
+            stage, grouped, np.asarray(asked.pulls, dtype=np.int64), rng, asked.allowed
+        )
+        return np.asarray(units / self.problem.units)
+
     def indices(self, stage: int, state: State) -> None:  # type: ignore[override]
         """None: batches are not decided by an index of single arms."""
 
     def unit_by_unit(
-        self, values: Callable[[Ints], Floats], pulls: Ints, rng: np.random.Generator | None
-    ) -> Ints:
+        self, values: Callable[[Ints], Floats], pulls: Ints, rng: np.random.Generator | None,
+        allowed: Allowed | None = None,
+    ) -> Ints:  # fmt: skip
         """Each unit to the arm of largest value, given the pulls and what the batch has so far."""
         given = np.zeros(pulls.shape, dtype=np.int64)
         for _ in range(self.problem.units):
             now = pulls + self.problem.unit * given
-            given += largest_arms(values(now), now, 1, self._tolerance, self.ties, rng)
+            worth = _of_allowed(values(now), allowed)
+            given += largest_arms(worth, now, 1, self._tolerance, self.ties, rng)
         return given
 
     def compared(self, stage: int) -> int:
@@ -96,14 +113,15 @@ class KindBatchDecoPolicy(FixedPricePolicy, KindBatchPolicy):
         return float(self.prices[stage]) / units
 
     def share_units(
-        self, stage: int, stats: GroupedStats, pulls: Ints, rng: np.random.Generator | None
-    ) -> Ints:
+        self, stage: int, stats: GroupedStats, pulls: Ints, rng: np.random.Generator | None,
+        allowed: Allowed | None = None,
+    ) -> Ints:  # fmt: skip
         E, K = pulls.shape
         worth = np.empty((E, K, self.problem.units + 1))
         for k, group in enumerate(self.problem.groups):
             own = self.relaxation.unit_values(stage, k, stats.of_group(k))
             worth[:, list(group.members)] = own
-        return knapsacks(worth.reshape(E * K, -1), np.arange(E * K).reshape(E, K))
+        return knapsacks(worth.reshape(E * K, -1), np.arange(E * K).reshape(E, K), allowed)
 
 
 class KindBatchThompsonPolicy(KindBatchPolicy):
@@ -117,14 +135,16 @@ class KindBatchThompsonPolicy(KindBatchPolicy):
         refuse_own_arms(problem, self.name)
 
     def share_units(
-        self, stage: int, stats: GroupedStats, pulls: Ints, rng: np.random.Generator | None
-    ) -> Ints:
+        self, stage: int, stats: GroupedStats, pulls: Ints, rng: np.random.Generator | None,
+        allowed: Allowed | None = None,
+    ) -> Ints:  # fmt: skip
         assert rng is not None
         given, every = np.zeros(pulls.shape, dtype=np.int64), np.arange(len(pulls))
         kinds = [group.kind for group in self.problem.groups]
         for _ in range(self.problem.units):
             drawn = self.by_group(stats, lambda k, own: kinds[k].true_mean(kinds[k].draw(own, rng)))
-            given[every, self.rewards(self.compared(stage), drawn).argmax(axis=1)] += 1
+            worth = _of_allowed(self.rewards(self.compared(stage), drawn), allowed)
+            given[every, worth.argmax(axis=1)] += 1
         return given
 
 
@@ -134,10 +154,11 @@ class KindBatchGreedyPolicy(KindBatchPolicy):
     name = "greedy"
 
     def share_units(
-        self, stage: int, stats: GroupedStats, pulls: Ints, rng: np.random.Generator | None
-    ) -> Ints:
+        self, stage: int, stats: GroupedStats, pulls: Ints, rng: np.random.Generator | None,
+        allowed: Allowed | None = None,
+    ) -> Ints:  # fmt: skip
         worth = self.rewards(self.compared(stage), self.means(stats))
-        return self.unit_by_unit(lambda now: worth, pulls, rng)
+        return self.unit_by_unit(lambda now: worth, pulls, rng, allowed)
 
 
 class KindBatchEqualPolicy(KindBatchPolicy):
@@ -146,6 +167,12 @@ class KindBatchEqualPolicy(KindBatchPolicy):
     name = "equal"
 
     def share_units(
-        self, stage: int, stats: GroupedStats, pulls: Ints, rng: np.random.Generator | None
-    ) -> Ints:
-        return self.unit_by_unit(lambda now: -now.astype(float), pulls, rng)
+        self, stage: int, stats: GroupedStats, pulls: Ints, rng: np.random.Generator | None,
+        allowed: Allowed | None = None,
+    ) -> Ints:  # fmt: skip
+        return self.unit_by_unit(lambda now: -now.astype(float), pulls, rng, allowed)
+
+
+def _of_allowed(values: Floats, allowed: Allowed | None) -> Floats:
+    """The same, and never the largest for arms that are not allowed."""
+    return values if allowed is None else np.where(allowed, values, -np.inf)

@@ -74,11 +74,8 @@ class KindEqualPolicy(KindPolicy):
     name = "equal"
     by_arm = True
 
-    def values(
-        self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None
-    ) -> Floats:
-        pairs = zip(self.groups, stats, strict=True)
-        return -np.stack([group.kind.pulls(own) for group, own in pairs], axis=-1)
+    def values_of(self, stage: int, group: int, stats: Floats) -> Floats:
+        return -self.problem.groups[group].kind.pulls(stats)
 
 
 def refuse_own_arms(problem: Problem, policy: str) -> None:
