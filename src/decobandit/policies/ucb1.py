@@ -8,16 +8,22 @@ Learning 47, 2002, figure 1. With several pulls per stage, t counts stages, in b
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from .table import BoundPolicy, Floats
+from .bonus import BonusPolicy
+from .table import Floats
 
 
-class Ucb1Policy(BoundPolicy):
+class Ucb1Policy(BonusPolicy):
     """Pulls the largest Hoeffding bound."""
 
     name = "ucb1"
     kind_place = "decobandit.policies.kinds.bounds:KindUcb1Policy"
 
-    def upper_bound(self, stage: int, n: Floats, g: Floats) -> Floats:
-        return np.asarray(g / n + np.sqrt(2.0 * self.log_clock(stage) / n), dtype=np.float64)
+    def level(self, stage: int) -> float:
+        return math.sqrt(2.0 * self.log_clock(stage))
+
+    def width(self, n: Floats) -> Floats:
+        return np.asarray(1.0 / np.sqrt(n), dtype=np.float64)
