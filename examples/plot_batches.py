@@ -50,9 +50,9 @@ for m in AT_ONCE:
 # the bound. From three at once on, the greedy policy is as good as DeCo: enough results arrive
 # without exploration.
 
-figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
+figure, axes = plt.subplots(figsize=(6.4, 4.8), layout="constrained")
 axes.plot(
-    AT_ONCE, list(bounds.values()), color="0.4", linestyle="dashed", label="bound, any policy"
+    AT_ONCE, list(bounds.values()), color="black", linestyle="dashed", label="bound, any policy"
 )
 for name in NAMES:
     values = [results[name, m] for m in AT_ONCE]
@@ -62,7 +62,7 @@ axes.set_xlabel("compounds at once, and days that it takes")
 axes.set_ylabel("expected successes in 24 assays")
 axes.set_ylim(10, None)
 axes.grid(alpha=0.25)
-figure.legend(loc="outside right center")
+figure.legend(loc="outside lower center", ncols=3)
 
 # %%
 # A day is worth something too. If a day costs as much as half a success, how many at once is best?

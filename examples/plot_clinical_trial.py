@@ -74,7 +74,7 @@ for (name, truth), found in results.items():
 # success probability.
 
 new_truths = ([0.2, 0.3, 0.4, 0.5, 0.55], [0.65, 0.7, 0.8, 0.9])  # worse, better than the standard
-figure, panels = plt.subplots(1, 3, figsize=(11, 3.8), layout="constrained")
+figure, panels = plt.subplots(3, 1, figsize=(6.4, 8.6), sharex=True, layout="constrained")
 for better, truths in enumerate(new_truths):
     found = {
         name: [evaluate(problem, policies[name], truth=(0.6, p)) for p in truths] for name in NAMES
@@ -89,10 +89,10 @@ for better, truths in enumerate(new_truths):
 titles = ("patients on the better arm", "successes gained on equal", "better arm ahead at the end")
 for axes, title in zip(panels, titles, strict=True):
     axes.set_title(title, fontsize="medium")
-    axes.axvline(0.6, color="0.7", linewidth=1, linestyle="dashed")
-    axes.set_xlabel("true success probability, new arm")
+    axes.axvline(0.6, color="black", linewidth=1, linestyle="dashed")
     axes.grid(alpha=0.25)
-figure.legend(loc="outside right center")
+panels[-1].set_xlabel("true success probability, new arm")
+figure.legend(loc="outside lower center", ncols=3)
 figure.suptitle("standard arm: 0.6 (dashed)", fontsize="medium")
 
 # %%

@@ -44,18 +44,19 @@ print(f"{'equal split':>14} {even[0]:23.3f} {even[1]:19.4f}")
 # With few later patients, DeCo maximises the successes in the pilot. With more of them, it gives up
 # successes in the pilot to make a better choice. Equal allocation gives up more successes, and even
 # with many later patients it does not choose better: it spends too many pulls on doses that are
-# clearly worse. Note the scale on the right: little data is enough for a good choice, and further
-# improvement takes much more.
+# clearly worse. Note the scale of the lower panel: little data is enough for a good choice, and
+# further improvement takes much more.
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-for axes, column, title in ((left, 0, "successes in the pilot"), (right, 1, "kept dose succeeds")):
+figure, panels = plt.subplots(2, 1, figsize=(6.4, 6.4), sharex=True, layout="constrained")
+TITLES = ("successes in the pilot", "kept dose succeeds")
+for column, (axes, title) in enumerate(zip(panels, TITLES, strict=True)):
     values = [results[later][column] for later in LATER]
     axes.semilogx(LATER, values, marker="o", label="deco", **policy_style("deco").line)
     axes.axhline(even[column], label="equal", **policy_style("equal").line)
     axes.set_title(title)
-    axes.set_xlabel("patients after the pilot (deploy)")
     axes.grid(alpha=0.25)
-figure.legend(*left.get_legend_handles_labels(), loc="outside right center")
+panels[1].set_xlabel("patients after the pilot (deploy)")
+figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
 
 # %%
 # One decision

@@ -21,6 +21,7 @@ from decobandit import (
     solve,
     with_history,
 )
+from decobandit.figures import arm_style, policy_style
 
 WEEKS = 26
 vague = Gamma(shape=3, rate=1)  # about three falls a week, as if one week had been seen
@@ -64,19 +65,21 @@ for _ in range(WEEKS):
     means.append((shape + sums) / (rate + pulls))
 print("weeks of each schedule:", {arms[k].name: int(pulls[k]) for k in range(4)})
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4), layout="constrained")
+figure, (upper, lower) = plt.subplots(2, 1, figsize=(6.4, 6.8), layout="constrained")
 for k, arm in enumerate(problem.arms):
-    (line,) = left.plot(np.arange(1, WEEKS + 1), np.array(means)[:, k], label=arm.name)
+    line = arm_style(k).line
+    upper.plot(np.arange(1, WEEKS + 1), np.array(means)[:, k], label=arm.name, **line)
     weeks = [week + 1 for week, own in enumerate(chosen) if own == k]
-    left.plot(weeks, [means[week - 1][k] for week in weeks], "o", color=line.get_color())
-left.set_xlabel("week (points: the schedule of the week)")
-left.set_ylabel("expected falls per week")
-left.legend()
-right.barh(NAMES[::-1], [falls[name] for name in NAMES[::-1]], color="#c44e52")
-right.axvline(-solution.upper_bound, color="0.3", linestyle="dashed", label="bound, any policy")
-right.set_xlabel("expected falls in 26 weeks")
-right.set_xlim(0.9 * -solution.upper_bound, None)
-right.legend(loc="upper right")
+    upper.plot(weeks, [means[week - 1][k] for week in weeks], "o", color=line["color"])
+upper.set_xlabel("week (points: the schedule of the week)")
+upper.set_ylabel("expected falls per week")
+upper.legend()
+COLOURS = [policy_style(name).colour for name in NAMES[::-1]]
+lower.barh(NAMES[::-1], [falls[name] for name in NAMES[::-1]], color=COLOURS)
+lower.axvline(-solution.upper_bound, color="black", linestyle="dashed", label="bound, any policy")
+lower.set_xlabel("expected falls in 26 weeks")
+lower.set_xlim(0.9 * -solution.upper_bound, None)
+lower.legend(loc="upper right")
 
 # %%
 # What to try next

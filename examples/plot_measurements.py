@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 from decobandit import Normal, Problem, State, make_policy, simulate, solve
+from decobandit.figures import arm_style, policy_style
 
 PLOTS, NOISE = 40, 0.8
 problem = Problem.uniform(arms=6, horizon=PLOTS, prior=Normal(mean=4, sd=0.5), noise_sd=NOISE)
@@ -47,23 +48,24 @@ for name in NAMES:
 
 deco = make_policy(problem, "deco", solution=solution)
 stage, means = 20, np.linspace(3, 5.5, 101)
-figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4), layout="constrained")
-for pulls in (1, 4, 12):
+figure, (upper, lower) = plt.subplots(2, 1, figsize=(6.4, 6.8), layout="constrained")
+for number, pulls in enumerate((1, 4, 12)):
     prior = (NOISE / 0.5) ** 2
     sums = means * (prior + pulls) - 4 * prior  # that lead to these posterior means
     states = [f"{total!r}/{pulls}" + ",0/0" * 5 for total in sums.tolist()]
     index = np.array([deco.indices(stage, State.parse(text, problem))[0] for text in states])
-    left.plot(means, index - means, label=f"{pulls} plots so far")
+    upper.plot(means, index - means, label=f"{pulls} plots so far", **arm_style(number).line)
 price = float(solution.prices[stage])
-left.axvline(price, color="0.4", linestyle="dotted", label="price of a plot")
-left.set_xlabel("posterior mean, t/ha")
-left.set_ylabel("value of information at stage 20")
-left.legend()
-right.barh(NAMES[::-1], [values[name] for name in NAMES[::-1]], color="#55a868")
-right.axvline(solution.upper_bound, color="0.3", linestyle="dashed", label="bound, any policy")
-right.set_xlabel("expected yield of 40 plots, t/ha")
-right.set_xlim(0.99 * min(values.values()), None)
-right.legend(loc="lower right")
+upper.axvline(price, color="black", linestyle="dotted", label="price of a plot")
+upper.set_xlabel("posterior mean, t/ha")
+upper.set_ylabel("value of information at stage 20")
+upper.legend()
+COLOURS = [policy_style(name).colour for name in NAMES[::-1]]
+lower.barh(NAMES[::-1], [values[name] for name in NAMES[::-1]], color=COLOURS)
+lower.axvline(solution.upper_bound, color="black", linestyle="dashed", label="bound, any policy")
+lower.set_xlabel("expected yield of 40 plots, t/ha")
+lower.set_xlim(0.99 * min(values.values()), None)
+lower.legend(loc="lower right")
 
 # %%
 # What to try next

@@ -25,6 +25,7 @@ from decobandit import (
     solve,
     with_history,
 )  # fmt: skip
+from decobandit.figures import policy_style
 
 CLASSES = ["not recovered", "in part", "fully"]
 worth = Payoff(values=[0, 0.5, 1])
@@ -63,7 +64,7 @@ print("next:", *found.chosen)
 # %%
 # The value of what is not known
 # ------------------------------
-# Both treatments of the left figure have the same expected worth, whatever the number of patients
+# Both treatments of the upper figure have the same expected worth, whatever the number of patients
 # behind it; the index of DeCo is larger where fewer are.
 
 deco = make_policy(problem, "deco", solution=solution)
@@ -73,17 +74,18 @@ for n in patients:
     seen = State.parse(f"0+0+0,{n // 3}+{n // 3}+{n // 3},0+0+0", problem)
     index.append(deco.indices(30, seen)[1])
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4), layout="constrained")
-left.plot(patients, index, marker="o", label="index of DeCo at stage 30")
-left.axhline(0.5, color="0.4", linestyle="dotted", label="expected worth")
-left.set_xlabel("patients on new-A, a third in each class")
-left.set_ylabel("worth of one more")
-left.legend()
-right.barh(NAMES[::-1], [values[name] for name in NAMES[::-1]], color="#4c72b0")
-right.axvline(solution.upper_bound, color="0.3", linestyle="dashed", label="bound, any policy")
-right.set_xlabel("expected recoveries of 45 patients")
-right.set_xlim(0.85 * min(values.values()), None)
-right.legend(loc="lower right")
+figure, (upper, lower) = plt.subplots(2, 1, figsize=(6.4, 6.8), layout="constrained")
+upper.plot(patients, index, marker="o", label="index of DeCo at stage 30")
+upper.axhline(0.5, color="black", linestyle="dotted", label="expected worth")
+upper.set_xlabel("patients on new-A, a third in each class")
+upper.set_ylabel("worth of one more")
+upper.legend()
+COLOURS = [policy_style(name).colour for name in NAMES[::-1]]
+lower.barh(NAMES[::-1], [values[name] for name in NAMES[::-1]], color=COLOURS)
+lower.axvline(solution.upper_bound, color="black", linestyle="dashed", label="bound, any policy")
+lower.set_xlabel("expected recoveries of 45 patients")
+lower.set_xlim(0.85 * min(values.values()), None)
+lower.legend(loc="lower right")
 
 # %%
 # What to try next

@@ -11,6 +11,7 @@ can have all three.
 from matplotlib import pyplot as plt
 
 from decobandit import Arm, Categorical, Gamma, Normal, Payoff, Problem, recommend, simulate, solve
+from decobandit.figures import policy_style
 
 classes = Arm(name="classes", prior=Categorical([4, 2, 1]), reward=Payoff(values=[0, 1, 3]))
 margin = Arm(name="margin", prior=Normal(mean=0.8, sd=0.5), noise_sd=1)
@@ -45,9 +46,10 @@ for name in NAMES:
 
 # %%
 
-figure, axes = plt.subplots(figsize=(8, 3.8), layout="constrained")
-axes.barh(NAMES[::-1], [values[name] for name in NAMES[::-1]], color="#4c72b0")
-axes.axvline(solution.upper_bound, color="0.3", linestyle="dashed", label="bound, any policy")
+figure, axes = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+COLOURS = [policy_style(name).colour for name in NAMES[::-1]]
+axes.barh(NAMES[::-1], [values[name] for name in NAMES[::-1]], color=COLOURS)
+axes.axvline(solution.upper_bound, color="black", linestyle="dashed", label="bound, any policy")
 axes.set_xlabel("expected reward of 30 visits")
 axes.set_xlim(0.8 * min(values.values()), None)
 figure.legend(loc="outside upper right")

@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 from decobandit import Arm, OwnState, Problem, State, States, make_policy, optimum, simulate, solve
+from decobandit.figures import arm_style, policy_style
 
 
 def changing(name: str, rewards: list[float], chance: float) -> Arm:
@@ -55,22 +56,24 @@ for name in NAMES:
 
 deco = make_policy(problem, "deco", solution=solution)
 days = np.arange(30)
-figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4), layout="constrained")
-for arm, step in [(0, 0), (0, 1), (1, 0), (1, 1)]:
+figure, (upper, lower) = plt.subplots(2, 1, figsize=(6.4, 6.8), layout="constrained")
+for number, (arm, step) in enumerate([(0, 0), (0, 1), (1, 0), (1, 1)]):
     own = ["step-0/0"] * 3
     own[arm] = f"step-{step}/{step}"
     seen = State.parse(",".join(own), problem)
     index = [deco.indices(day, seen)[arm] for day in days[step:]]
-    left.plot(days[step:], index, label=f"{problem.arms[arm].name}, step {step}")
-left.plot(days, solution.prices, color="0.3", linestyle="dashed", label="price of a day")
-left.set_xlabel("day")
-left.set_ylabel("index of DeCo")
-left.legend()
-right.barh(NAMES[::-1], [values[name] for name in NAMES[::-1]], color="#8172b3")
-right.axvline(best, color="0.3", linestyle="dashed", label="exact optimum")
-right.set_xlabel("expected reward of 30 days")
-right.set_xlim(0.8 * min(values.values()), None)
-right.legend(loc="lower right")
+    name = f"{problem.arms[arm].name}, step {step}"
+    upper.plot(days[step:], index, label=name, **arm_style(number).line)
+upper.plot(days, solution.prices, color="black", linestyle="dashed", label="price of a day")
+upper.set_xlabel("day")
+upper.set_ylabel("index of DeCo")
+upper.legend()
+COLOURS = [policy_style(name).colour for name in NAMES[::-1]]
+lower.barh(NAMES[::-1], [values[name] for name in NAMES[::-1]], color=COLOURS)
+lower.axvline(best, color="black", linestyle="dashed", label="exact optimum")
+lower.set_xlabel("expected reward of 30 days")
+lower.set_xlim(0.8 * min(values.values()), None)
+lower.legend(loc="lower right")
 
 # %%
 # What to try next

@@ -54,7 +54,7 @@ for name, found in results.items():
 
 print(f"highest price in the quiet weeks: {solution.prices[quiet].max():.3f}")
 
-figure, (upper, lower) = plt.subplots(2, 1, figsize=(8.5, 6), sharex=True, layout="constrained")
+figure, (upper, lower) = plt.subplots(2, 1, figsize=(6.4, 6.8), sharex=True, layout="constrained")
 for name, found in results.items():
     rates = np.array(found.stage_rewards) / season
     upper.plot(rates, label=name, marker="o", markersize=3, **policy_style(name).line)
@@ -67,7 +67,7 @@ lower.set_ylabel("reward, price")
 lower.set_xlabel("stage")
 for axes in (upper, lower):
     axes.grid(alpha=0.25)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+figure.legend(loc="outside lower center", ncols=3)
 
 # %%
 # What to try next

@@ -52,7 +52,7 @@ for belief, row in results.items():
 # row differs only because of the estimator: where the prior is right, the dual upper bound helps
 # to reduce errors.
 
-figure, axes = plt.subplots(figsize=(8, 4.2), layout="constrained")
+figure, axes = plt.subplots(figsize=(6.4, 4.8), layout="constrained")
 for number, name in enumerate(NAMES):
     place = [i + 0.12 * (number - 1.5) for i in range(len(BELIEFS))]
     axes.errorbar(
@@ -71,7 +71,7 @@ axes.invert_yaxis()
 axes.set_xlim(0, None)
 axes.set_xlabel("expected regret in 30 pulls, ± 2 s.e.")
 axes.grid(axis="x", alpha=0.25)
-figure.legend(loc="outside right center")
+figure.legend(loc="outside lower center", ncols=3)
 
 # %%
 # What to try next

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 from textwrap import indent
 from typing import Any
+from weakref import WeakSet
 
+import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
-from sphinx_gallery.scrapers import figure_rst, matplotlib_scraper
+from sphinx_gallery.scrapers import figure_rst
 
 from decobandit.figures import save_figure
 
-_SHOWN = "_shown_in_the_gallery"
+_SHOWN: WeakSet[Figure] = WeakSet()  # by a block of the same example
 
 
 def figures(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
-    """The figures that a block of an example has made, as reStructuredText."""
-    shown = matplotlib_scraper(block, block_vars, gallery_conf)
-    for value in list(block_vars["example_globals"].values()):
-        # a figure of pyplot has a number, and has just been shown
-        if isinstance(value, Figure) and not hasattr(value, "number"):
-            if not hasattr(value, _SHOWN):
-                path = next(block_vars["image_path_iterator"])
-                save_figure(value, path)
-                shown += _shown(path, value, gallery_conf, "only-light")
-                dark = next(block_vars["image_path_iterator"])
-                save_figure(value, dark, dark=True)
-                shown += _shown(dark, value, gallery_conf, "only-dark")
-            setattr(value, _SHOWN, True)
+    """The figures that a block of an example has made, as reStructuredText, light and dark."""
+    returned = block_vars["example_globals"].values()
+    made = dict.fromkeys(value for value in returned if isinstance(value, Figure))
+    made |= dict.fromkeys(map(plt.figure, plt.get_fignums()))
+    shown = ""
+    for figure in (one for one in made if one not in _SHOWN):
+        for dark, page in ((False, "only-light"), (True, "only-dark")):
+            path = next(block_vars["image_path_iterator"])
+            save_figure(figure, path, dark=dark)
+            shown += _shown(path, figure, gallery_conf, page)
+        _SHOWN.add(figure)
+    plt.close("all")
     return shown
 
 

@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from .episode_lines import short_name as short_name
     from .market_figures import market_figure as market_figure
     from .palette import Style as Style
+    from .palette import arm_style as arm_style
     from .palette import policy_style as policy_style
     from .palette import policy_styles as policy_styles
+    from .plots import WIDTH as WIDTH
+    from .plots import legend_below as legend_below
     from .plots import new_figure as new_figure
     from .plots import save_figure as save_figure
     from .plots import solution_figure as solution_figure

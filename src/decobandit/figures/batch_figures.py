@@ -12,7 +12,7 @@ from ..prices import DualSolution
 from ..problem import Problem
 from ..support import Floats, Rng, generator_of
 from .colours import FRESH_COLOUR, PRICE_COLOUR, SAFE_COLOURS
-from .plots import new_figure
+from .plots import WIDTH, legend_below, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,7 +67,7 @@ def batch_figure(
     made = make_policy(problem, policy, solution=solution)
     shares = expected_shares(made, truth=truth, rng=rng)
     batches = np.arange(1, problem.horizon + 1)
-    figure = new_figure(figsize=(8.0, 6.5))
+    figure = new_figure(figsize=(WIDTH, 6.8))
     top, low = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
     floor = np.zeros(problem.horizon)
     for rank in range(min(RANKS, problem.number_of_arms)):
@@ -78,7 +78,10 @@ def batch_figure(
         floor = floor + shares[:, rank]
     if problem.number_of_arms > RANKS:
         others = f"{problem.number_of_arms - RANKS} others"
-        top.bar(batches, 1.0 - floor, bottom=floor, label=others, color=FRESH_COLOUR, width=0.85)
+        top.bar(
+            batches, 1.0 - floor, bottom=floor, label=others, color=FRESH_COLOUR, alpha=0.35,
+            width=0.85,
+        )  # fmt: skip
     top.set_ylabel("share of the batch")
     top.set_ylim(0.0, 1.0)
     low.plot(batches, solution.multipliers / problem.unit, "o-", color=PRICE_COLOUR)
@@ -89,7 +92,8 @@ def batch_figure(
     top.set_title(
         f"{made.name}: {problem.number_of_arms} arms, {problem.horizon} batches of "
         f"{problem.pulls_per_stage} ({where})\n"
-        f"no policy earns more than {solution.upper_bound:.4f}"
+        f"no policy earns more than {solution.upper_bound:.4f}",
+        fontsize="medium",
     )
-    figure.legend(loc="outside right center")
+    legend_below(figure, *top.get_legend_handles_labels())
     return figure

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .charts import Chart, Panel, shifts
-from .plots import literal, new_figure
+from .plots import WIDTH, legend_below, literal, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH = 6.4  # inches: letters stay readable where the figure is as wide as a phone
 CURVES, ROW, AROUND = 3.4, 0.17, 1.1  # inches: of a panel, of a point in a row, of what is around
-LEGEND_COLUMNS = 3
 
 
 def matplotlib_chart(chart: Chart) -> Figure:
@@ -36,10 +34,7 @@ def matplotlib_chart(chart: Chart) -> Figure:
         for axes in panels
         for line, name in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(
-        list(handles.values()), list(handles), loc="outside lower center", ncols=LEGEND_COLUMNS,
-        fontsize="small", handlelength=3.2,
-    )  # fmt: skip
+    legend_below(figure, handles.values(), handles)
     return figure
 
 

@@ -26,7 +26,7 @@ from .episode_lines import (
     short_name,
 )
 from .palette import Style
-from .plots import literal, new_figure
+from .plots import WIDTH, legend_below, literal, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,10 +52,10 @@ def episode_figure(
         from .web_pages import episode_panels
 
         return episode_panels(episode, expected)
-    figure = new_figure(figsize=(9.0, 10.5))
+    figure = new_figure(figsize=(WIDTH, 9.5))
     panels = figure.subplots(4, 1, sharex=True, height_ratios=(1, 1, 1.6, 0.9))
     styles = arm_styles([episode])
-    _draw_terms(panels[:3], episode, styles)
+    _draw_terms(panels[:3], episode, styles, scale=0.8)
     _draw_loss(panels[3], episode, expected)
     for axes, text in zip(
         panels, ("value of\ninformation", "expected\nreward", "index and price", "loss so far"),
@@ -77,12 +77,12 @@ def episodes_figure(episodes: Sequence[Episode]) -> Figure:
     """
     refuse_empty(episodes)
     rows = -(-len(episodes) // 2)
-    figure = new_figure(figsize=(12.0, 5.6 * rows))
+    figure = new_figure(figsize=(1.35 * WIDTH, 5.0 * rows))
     parts = figure.subfigures(rows, min(2, len(episodes)), wspace=0.03, squeeze=False).ravel()
     styles = arm_styles(episodes)
     for number, (part, episode) in enumerate(zip(parts, episodes, strict=False), start=1):
         panels = part.subplots(3, 1, sharex=True, height_ratios=(1, 1, 1.5))
-        _draw_terms(panels, episode, styles, scale=0.7)
+        _draw_terms(panels, episode, styles, scale=0.5)
         title = literal(f"run {number}: {episode.policy}, loss {episode.running_loss[-1]:.3f}")
         panels[0].set_title(title, fontsize="medium")
         for axes, text in zip(panels, ("information", "reward", "index"), strict=True):
@@ -224,7 +224,7 @@ def _name_arms(
     styles: dict[int, Style],
     more: Sequence[tuple[Any, str]] = (),
 ) -> None:
-    """A legend outside: price, arms, how pulls are marked, what is shaded."""
+    """A legend below: price, arms, how pulls are marked, what is shaded."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -250,7 +250,7 @@ def _name_arms(
     entries.append((Patch(color=SHORTFALL_COLOUR, alpha=0.3, linewidth=0), "shortfall"))
     entries.append((Patch(color=CONGESTION_COLOUR, alpha=0.3, linewidth=0), "congestion"))
     handles, labels = zip(*entries, *more, strict=True)
-    figure.legend(handles, labels, loc="outside right center", fontsize="small")
+    legend_below(figure, handles, labels)
 
 
 def _curve(colour: str, dashes: str) -> Any:

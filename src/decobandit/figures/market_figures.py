@@ -9,7 +9,7 @@ import numpy as np
 from ..prices import Demand
 from . import colours
 from .episode_lines import fresh_names
-from .plots import literal, new_figure
+from .plots import WIDTH, legend_below, literal, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +26,7 @@ def market_figure(market: Demand, *, interactive: bool = False) -> Figure | Any:
 
         return market_panels(market)
     problem = market.problem
-    figure = new_figure(figsize=(9.0, 8.5))
+    figure = new_figure(figsize=(WIDTH, 9.0))
     panels = figure.subplots(3, 1, sharex=True)
     shown = problem.horizon  # the deployment's price is of another size
     _draw_prices(panels[0], market, shown)
@@ -47,7 +47,7 @@ def market_figure(market: Demand, *, interactive: bool = False) -> Figure | Any:
         for axes in panels
         for line, name in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(list(pairs.values()), list(pairs), loc="outside right center", fontsize="small")
+    legend_below(figure, pairs.values(), pairs)
     return figure
 
 

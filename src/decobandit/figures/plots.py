@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 STATES = ((0, 0), (1, 1), (0, 1), (4, 5), (6, 10))  # good / pulls of the arms that are drawn
 
+WIDTH = 6.4  # inches: letters stay readable where the figure is as wide as a phone
+LEGEND_COLUMNS, LEGEND_LETTERS = 3, 94  # at most; letters beside each other in all
+LEGEND_SAMPLE = 11  # letters that a line and the space around it take
+
 # what parts of figures have colours, as `get_` and `set_` call them
 _COLOURED = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
 
@@ -32,6 +37,24 @@ def new_figure(figsize: tuple[float, float]) -> Figure:
             'figures need matplotlib; install it with: pip install "decobandit[plot]"'
         ) from None
     return Figure(layout="constrained", figsize=figsize)
+
+
+def legend_below(figure: Figure, handles: Iterable[Any], labels: Iterable[str]) -> None:
+    """What lines and colours mean, below all panels, so that these keep the whole width."""
+    names = list(labels)
+    figure.legend(
+        list(handles), names, loc="outside lower center", ncols=_columns(names), fontsize="small",
+        handlelength=3.2,
+    )  # fmt: skip
+
+
+def _columns(names: list[str]) -> int:
+    """As many columns as fit in the width of a figure."""
+    for columns in range(LEGEND_COLUMNS, 1, -1):
+        parts = np.array_split(np.array([len(name) for name in names]), columns)
+        if sum(max(part, default=0) + LEGEND_SAMPLE for part in parts) <= LEGEND_LETTERS:
+            return columns
+    return 1
 
 
 def literal(text: str) -> str:
@@ -79,7 +102,7 @@ def solution_figure(solution: DualSolution) -> Figure:
     Like Figure 2 of the paper: value of information, expected reward, and index against the price;
     here for arms that rest in a given state, over all stages at which they can be in it.
     """
-    figure = new_figure(figsize=(8.0, 9.0))
+    figure = new_figure(figsize=(WIDTH, 8.5))
     information, reward, index = figure.subplots(3, 1, sharex=True)
     problem, relaxation = solution.problem, Relaxation(solution.problem, solution.prices)
     horizon = problem.horizon
@@ -107,5 +130,5 @@ def solution_figure(solution: DualSolution) -> Figure:
     )
     for axes in (information, reward, index):
         axes.grid(alpha=0.25)
-    figure.legend(*index.get_legend_handles_labels(), loc="outside right center")
+    legend_below(figure, *index.get_legend_handles_labels())
     return figure

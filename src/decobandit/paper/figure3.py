@@ -2,7 +2,7 @@
 
 The paper does not say whether its x axis is the horizon or the stage. Here it is the horizon, for
 which policies that know it are solved anew; those that do not know it have one run, whose regret
-after t stages is that of horizon t. The second row is regret over the stages of the longest one.
+after t stages is that of horizon t. The second column is regret over the stages of the longest one.
 The paper's third panel is headed 10 arms and captioned 15: both are drawn.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..figures import Style, new_figure, policy_style
+from ..figures import WIDTH, Style, legend_below, new_figure, policy_style
 from ..joint import optimum
 from ..problem import Problem, best_mean_reward
 from ..studies import Cell, FinishedCell
@@ -111,25 +111,25 @@ def caption(sizes: Sizes) -> str:
     """What was computed, in words."""
     return (
         f"{sizes.runs.draws} draws of {sizes.runs.per_draw} episodes (IDS: "
-        f"{sizes.ids.draws} of {sizes.ids.per_draw}). Top: over the horizon, policies that "
-        "know it solved anew for each. Bottom: over the stages of the longest. The paper's third "
+        f"{sizes.ids.draws} of {sizes.ids.per_draw}). Left: over the horizon, policies that "
+        "know it solved anew for each. Right: over the stages of the longest. The paper's third "
         "panel is headed 10 arms and captioned 15; both are here."
     )
 
 
 def plot(sizes: Sizes, points: Sequence[Point]) -> Figure:
-    """Regret over the horizon (top) and over the stages of the longest one (bottom)."""
-    figure = new_figure(figsize=(3.2 * len(sizes.arms), 7.0))
-    rows = figure.subplots(2, len(sizes.arms), squeeze=False)
-    for row, axis in zip(rows, ("horizon", "stage"), strict=True):
-        for axes, arms in zip(row, sizes.arms, strict=True):
+    """Regret over the horizon (left) and over the stages of the longest one (right)."""
+    figure = new_figure(figsize=(WIDTH, 0.8 + 2.1 * len(sizes.arms)))
+    rows = figure.subplots(len(sizes.arms), 2, squeeze=False, sharex="col", sharey="row")
+    for row, arms in zip(rows, sizes.arms, strict=True):
+        for axes, axis in zip(row, ("horizon", "stage"), strict=True):
             own = [point for point in points if point.arms == arms and point.axis == axis]
             _draw(axes, own, axis)
-            axes.set_title(f"{arms} arms")
-            axes.set_xlabel(axis if axis == "horizon" else f"stage of {max(sizes.horizons)}")
-        row[0].set_ylabel("expected regret, ± 2 s.e.")
-    lines, names = rows[0][0].get_legend_handles_labels()
-    figure.legend(lines, names, loc="outside lower center", ncols=len(names), handlelength=3.2)
+        row[0].set_ylabel(f"{arms} arms")
+    rows[-1][0].set_xlabel("horizon")
+    rows[-1][1].set_xlabel(f"stage of {max(sizes.horizons)}")
+    figure.suptitle("Expected regret, ± 2 s.e.", fontsize="medium")
+    legend_below(figure, *rows[0][0].get_legend_handles_labels())
     return figure
 
 

@@ -18,7 +18,15 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from ..bounds import information_bound
-from ..figures import NEUTRAL_COLOUR, PRICE_COLOUR, Style, new_figure, policy_style
+from ..figures import (
+    NEUTRAL_COLOUR,
+    PRICE_COLOUR,
+    WIDTH,
+    Style,
+    legend_below,
+    new_figure,
+    policy_style,
+)
 from ..prices import solve
 from ..problem import Problem
 from ..studies import Cell, FinishedCell
@@ -134,10 +142,9 @@ def caption(sizes: Sizes) -> str:
 
 def plot(sizes: Sizes, points: Sequence[Point]) -> Figure:
     """One panel for each horizon; bounds below zero are cut off."""
-    figure = new_figure(figsize=(5.0 * len(sizes.horizons), 4.5))
-    for axes, horizon in zip(
-        figure.subplots(1, len(sizes.horizons), squeeze=False)[0], sizes.horizons, strict=True
-    ):
+    figure = new_figure(figsize=(WIDTH, 0.8 + 3.4 * len(sizes.horizons)))
+    panels = figure.subplots(len(sizes.horizons), 1, squeeze=False)[:, 0]
+    for axes, horizon in zip(panels, sizes.horizons, strict=True):
         for what in (*POLICIES, *BOUND_LINES):
             own = [p for p in points if p.horizon == horizon and p.what == what]
             style = BOUND_LINES.get(what) or policy_style(what)
@@ -153,6 +160,5 @@ def plot(sizes: Sizes, points: Sequence[Point]) -> Figure:
         axes.set_xlim(0, None)
         axes.set_ylim(0, None)
         axes.grid(alpha=0.25)
-    lines, names = figure.axes[0].get_legend_handles_labels()
-    figure.legend(lines, names, loc="outside lower center", ncols=len(names), handlelength=3.2)
+    legend_below(figure, *panels[0].get_legend_handles_labels())
     return figure
