@@ -7,8 +7,9 @@ each stage is set so that the arms, with the average masses of the earlier round
 its pulls; and one pass forward, in which arms are pulled in order of index until exactly those
 pulls are made. The first gives phi(mu), an upper bound; the second a feasible relaxed solution,
 whose reward is a lower bound on min phi. At a fixed point the two meet. Where rounds stall (several
-states share one price) a master problem mixes the flows found so far and proposes the next prices.
-`docs/decisions/0001-market-rounds.md` has the measurements.
+states share one price) phi is smoothed and a quasi-Newton method goes on; for the last digits a
+master problem mixes the flows found so far and proposes the next prices. Measurements are in
+`docs/decisions/0001-market-rounds.md` and `0016-smoothed-dual.md`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Minimising the dual function of a market: rounds, then the master problem.
+"""Minimising the dual function of a market: rounds, descent of a smoothed dual, master problem.
 
 It depends on markets, not on problems: bounds and prices of one market, from given start prices.
 """
@@ -15,15 +15,18 @@ from ..support import Floats
 from .batch_market import BatchMarket
 from .market import Flow, Market
 from .master import Master
+from .smoothing import Smoothing, fits
 
 COARSEST_STAGES = 100  # stages of the smallest market of the coarse-to-fine start
 COARSE_TOLERANCE = 3e-4
-STALLED_ROUNDS = 20  # rounds in which the gap must halve, else the master problem takes over
+STALLED_ROUNDS = 20  # rounds in which the gap must halve, else they are stuck
 MASTER_STAGES = 300  # beyond this the linear programs of the master problem take too long
 MOST_NARROW_ROUNDS = 4  # in a row, with bands that were too narrow, before new bands
 AVERAGING_OFFSET = 2.0  # the weight of the k-th masses is 2 / (k + 2 + this)
 BEST_PRICE_WEIGHT = 0.85  # weight of the best prices when the master problem proposes others
 FINE_PRICE_WEIGHT, FINE_GAP = 0.9, 2e-5  # the same, and the relative gap from which on
+SMOOTHED_GAP = 1e-5  # relative gap down to which the smoothed dual is of use
+NARROWEST = 0.02  # charge of smoothing, in parts of the gap that is asked for, at which it ends
 TIE_WIDTH = 1e-9  # an index this close to the price counts as a tie, in units of the reward scale
 ROUNDING = 1e-13  # gaps below this part of the rewards at stake are rounding
 
@@ -98,14 +101,17 @@ class Search:
 
 
 def minimise(search: Search, start: Floats, tol: float, most_calls: int) -> None:
-    """Rounds from prices `start`; where they get stuck, the master problem, or rounds anew.
+    """Rounds from prices `start`; where they get stuck, the smoothed dual, then the master problem.
 
-    The master problem settles ties that rounds cannot, but its steps are short: with many stages
+    Both settle ties that rounds cannot. The steps of the master problem are short: with many stages
     fresh rounds from the best prices are worth more.
     """
     while True:
         before = search.gap
         flows = rounds(search, start, tol, most_calls)
+        if search.done(tol) or search.calls >= most_calls:
+            return
+        flows += _descend(search, tol, most_calls)
         if search.done(tol) or search.calls >= most_calls:
             return
         if search.market.stages <= MASTER_STAGES:
@@ -138,6 +144,24 @@ def rounds(search: Search, start: Floats, tol: float, most_calls: int) -> list[F
             market.remember_around(market.mu)
             search.saw_value(market.value_at(market.mu))
             averaged = narrow = 0
+
+
+def _descend(search: Search, tol: float, most_calls: int) -> list[Flow]:
+    """Steps down the smoothed dual, with the bounds of its prices and flows. Returns the flows."""
+    market, flows = search.market, list[Flow]()
+    tol = max(tol, SMOOTHED_GAP)
+    if isinstance(market, BatchMarket) or not fits(market) or search.done(tol):
+        return flows
+    smoothing = Smoothing(market, search.prices, search.upper - search.lower)
+    least = NARROWEST * tol * abs(search.upper) / float(market.pulls.sum())
+    while not search.done(tol) and search.calls < most_calls and smoothing.width > least:
+        found = smoothing.advance()
+        search.saw_value(market.value_at(found.prices))
+        missed = float(np.abs(found.flow.spent.sum(axis=0) - market.pulls).sum())
+        search.saw_bound(found.flow.total - market.largest_price * missed)
+        flows.append(found.flow)
+        smoothing.go_on(found, search.upper - search.lower)
+    return flows
 
 
 def _mix(search: Search, flows: list[Flow], tol: float, most_calls: int) -> None:
