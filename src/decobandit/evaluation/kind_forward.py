@@ -134,6 +134,11 @@ class KindForward:
         pulls = np.stack(
             [group.kind.pulls(own) for group, own in zip(self.arms, stats, strict=True)], axis=1
         )
+        if self.policy.randomised:
+            chances = self.policy.shares_many(t, stats, pulls.astype(np.int64))
+            return [
+                [((k,), float(row[k])) for k in np.flatnonzero(row).tolist()] for row in chances
+            ]
         given = self.policy.choose_many(t, stats, pulls.astype(np.int64))
         if self.merged:
             self._check_ties(self.policy.values_at(t, stats), stats, pulls, given)

@@ -31,6 +31,7 @@ class IdsPolicy(RandomisedPolicy):
     name = "ids"
     cost = "decision"
     by_variance = False
+    kind_place = "decobandit.policies.kinds.information:KindIdsPolicy"
 
     def __init__(self, problem: Problem, *, points: int = 1000) -> None:
         refuse_several_pulls(problem, self.name)

@@ -100,8 +100,8 @@ POLICIES: dict[str, Entry] = {
         "forward-looking Gittins index in batches",
     ),
     "rho": _only_batches(f"{_BATCHES}.rho:RhoPolicy", "residual horizon optimisation in batches"),
-    "ids": Entry(f"{_HERE}.ids:IdsPolicy", "information-directed sampling"),
-    "v-ids": Entry(f"{_HERE}.v_ids:VarianceIdsPolicy", "variance-based IDS"),
+    "ids": Entry(f"{_HERE}.ids:IdsPolicy", "information-directed sampling", kinds=True),
+    "v-ids": Entry(f"{_HERE}.v_ids:VarianceIdsPolicy", "variance-based IDS", kinds=True),
     "knowledge-gradient": Entry(
         f"{_HERE}.knowledge_gradient:KnowledgeGradientPolicy",
         "online knowledge gradient",

@@ -17,3 +17,4 @@ class VarianceIdsPolicy(IdsPolicy):
 
     name = "v-ids"
     by_variance = True
+    kind_place = "decobandit.policies.kinds.information:KindVarianceIdsPolicy"

@@ -229,6 +229,20 @@ def decide(grid, rows, scratch, by_variance):
 
 
 @compiled
+def best_pairs(chance, joint, gain, scratch, first, second, q):
+    """The pairs of many states: chance (E, K) and joint (E, K, K) as above, into the last three.
+
+    gain (E, K): information about the best arm; by variance where it is empty.
+    """
+    for e in range(chance.shape[0]):
+        scratch.chance[:], scratch.joint[:] = chance[e], joint[e]
+        weigh_up(scratch, True)
+        if gain.shape[0] > 0:
+            scratch.gain[:] = gain[e]
+        first[e], second[e], q[e] = best_pair(scratch.regret, scratch.gain)
+
+
+@compiled
 def play(episodes, stages, alpha, beta, by_variance, grid, rows, scratch, rng):
     """A block of stages of all episodes, one pull in each."""
     E, K = episodes.pulls.shape

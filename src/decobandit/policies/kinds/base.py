@@ -107,6 +107,10 @@ class KindPolicy(IndexPolicy):
             return given
         return largest_arms(values, pulls, number, self._tolerance, self.ties, rng)
 
+    def shares_many(self, stage: int, stats: Sequence[Floats], pulls: Ints) -> Floats:
+        """Chance that each arm is pulled, in every state, (E, K); 1 where nothing is drawn."""
+        return self.choose_many(stage, stats, pulls).astype(float)
+
     def indices(self, stage: int, state: State) -> Floats:
         stats = [own[None, :] for own in state.stats(self.problem)]
         found: Floats = self.values_at(stage, stats)[0]

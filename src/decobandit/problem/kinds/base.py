@@ -104,6 +104,17 @@ class Kind(ABC):
         """
         raise ValueError(f"{self.word} arms have infinitely many states")
 
+    def outlook(self, stats: Floats) -> tuple[Floats, Floats]:
+        """Chances of the outcomes of a pull, (..., J), and what is known after, (..., J, width).
+
+        Where outcomes are infinitely many: those of a quadrature.
+        """
+        raise ValueError(f"{self.word} arms: their outcomes tell nothing of an unknown mean")
+
+    def cdf_ahead(self, after: Floats, x: Floats) -> Floats:
+        """`cdf` in the states of an outlook (..., J, width) at points (..., 1, M): (..., J, M)."""
+        return self.cdf(after[..., None, :], x)
+
     def stream(self, parameters: Floats, pulls: int, rng: np.random.Generator) -> Floats:
         """What decides the outcomes of so many pulls, at parameters (E, ...): (E, pulls)."""
         E, number = parameters.shape

@@ -90,6 +90,10 @@ class Binary(Kind):
         p = p if parameters is None else parameters[0]
         return [(1.0 - p, (good, bad + 1)), (p, (good + 1, bad))]
 
+    def outlook(self, stats: Floats) -> tuple[Floats, Floats]:
+        p = self.mean(stats)
+        return np.stack([1.0 - p, p], axis=-1), _one_more(stats, self.width)[..., ::-1, :]
+
     def read_truth(self, given: object) -> Stats:
         p = number_of(given)
         if not 0.0 <= p <= 1.0:
@@ -176,6 +180,11 @@ def beta_binomial(a: float, b: float, count: int) -> Floats:
     logs = np.concatenate([[0.0], np.cumsum(np.log(ratios))])
     chances = np.exp(logs - logs.max())
     return np.asarray(chances / chances.sum(), dtype=np.float64)
+
+
+def _one_more(stats: Floats, classes: int) -> Floats:
+    """Counts with one more of each class, (..., classes, classes)."""
+    return np.asarray(stats[..., None, :] + np.eye(classes))
 
 
 @dataclass(frozen=True)
@@ -278,6 +287,9 @@ class Classes(Kind):
             below += parameters[..., j]
             picked += u >= below
         return picked
+
+    def outlook(self, stats: Floats) -> tuple[Floats, Floats]:
+        return self.chances(stats), _one_more(stats, self.width)
 
     def read_truth(self, given: object) -> Stats:
         parts = given.split("+") if isinstance(given, str) else given

@@ -12,6 +12,9 @@ from ...support import Floats, shown
 from .base import Kind, Outcome, Stats, is_whole, number_of, whole
 
 NODES = 16  # of a quadrature over pending outcomes
+OUTLOOK = np.linspace(-6.0, 6.0, 33)  # deviations of the next measurement
+MOST_COUNTS = 64  # that are told apart in an outlook
+TAIL = 1e-9  # chance of counts beyond them
 FAINT = 1e-12  # chance of all counts that are left out
 
 
@@ -166,6 +169,14 @@ class Measured(Summed):
         states = np.stack([np.full(NODES, stats[0] + count), sums], axis=1)
         return np.asarray(weights / weights.sum()), states
 
+    def outlook(self, stats: Floats) -> tuple[Floats, Floats]:
+        """By the trapezoidal rule, which converges fast where an integrand is smooth."""
+        chances = np.exp(-0.5 * OUTLOOK**2)
+        spread = np.sqrt(self.noise_sd**2 + self.sd(stats) ** 2)
+        outcomes = self.mean(stats)[..., None] + spread[..., None] * OUTLOOK
+        shares = np.broadcast_to(chances / chances.sum(), outcomes.shape)
+        return shares, _after_each(self, stats, outcomes)
+
     @property
     def prior_pulls(self) -> float:
         return self.pulls_of_prior
@@ -264,6 +275,52 @@ class Counted(Summed):
         states = np.stack([np.full(sums.size, stats[0] + count), stats[1] + sums], axis=1)
         return np.asarray(chances / chances.sum()), states
 
+    def outlook(self, stats: Floats) -> tuple[Floats, Floats]:
+        """Counts one by one; where they are many, neighbours together, the more the larger."""
+        r, weight = self.shape + stats[..., 1], self.rate + stats[..., 0]
+        mean, spread = r / weight, np.sqrt(r * (weight + 1.0)) / weight
+        low = np.maximum(np.floor(mean - 8.0 * spread), 0.0)
+        high: Floats = np.ceil(mean + 6.0 * spread)
+        while (short := _negative_binomial(r, weight, high) < 1.0 - TAIL).any():
+            high = np.where(short, np.ceil(1.5 * high + 1.0), high)
+        number = min(int((high - low).max()) + 1, MOST_COUNTS)
+        j = np.arange(number + 1.0)
+        grown = np.floor((high + 1.0 - low)[..., None] * (j / number) ** 2)
+        first = low[..., None] + (np.maximum(j, grown) if number == MOST_COUNTS else j)
+        below = _negative_binomial(r[..., None], weight[..., None], first[..., 1:-1] - 1.0)
+        ends = np.zeros_like(below[..., :1]), np.ones_like(below[..., :1])
+        chances = np.diff(np.concatenate([ends[0], below, ends[1]], axis=-1), axis=-1)
+        return chances, _after_each(self, stats, 0.5 * (first[..., :-1] + first[..., 1:] - 1.0))
+
+    def cdf_ahead(self, after: Floats, x: Floats) -> Floats:
+        """One more count takes a Poisson chance off: P(a + 1, z) = P(a, z) - z^a e^-z / a!."""
+        if np.any(np.diff(after[..., 1], axis=-1) != 1.0):
+            return super().cdf_ahead(after, x)
+        from scipy.special import gammaln, xlogy
+
+        first = after[..., :1, :]
+        a = self.shape + first[..., 1:]
+        z = np.maximum(x, 0.0) * (self.rate + first[..., :1])
+        below, taken = self.cdf(first[..., None, :], x), np.exp(xlogy(a, z) - z - gammaln(a + 1.0))
+        found = np.empty((*after.shape[:-1], x.shape[-1]))
+        for j in range(after.shape[-2]):
+            found[..., j, :] = below[..., 0, :]
+            below, taken = below - taken, taken * z / (a + j + 1.0)
+        return np.maximum(found, 0.0)
+
     @property
     def prior_pulls(self) -> float:
         return self.rate
+
+
+def _negative_binomial(r: Floats, weight: Floats, count: Floats) -> Floats:
+    """Chance that the next count is at most `count`, given Gamma(r, weight)."""
+    from scipy.special import betainc
+
+    return np.asarray(betainc(r, np.maximum(count, 0.0) + 1.0, weight / (weight + 1.0)))
+
+
+def _after_each(kind: Summed, stats: Floats, outcomes: Floats) -> Floats:
+    """Statistics after each of these outcomes, (..., J, 2)."""
+    before = np.broadcast_to(stats[..., None, :], (*outcomes.shape, 2))
+    return kind.after(before, outcomes)

@@ -1,0 +1,216 @@
+"""Information-directed sampling for arms of any kind whose mean is unknown.
+
+    min over distributions q of (sum_a q_a Delta_a)^2 / sum_a q_a g_a
+    Delta_a = E[max_b X_b] - E[X_a]          expected regret; X: mean reward of a pull at the stage
+    g_a     = I(best arm; outcome of a)      information, or the variance that the best explains
+
+The laws of all X are cut at points x_0 < x_1 < ..., dense where any of them has weight. In bin j
+arm k has weight w_k[j], and F_k[j] is what it has below, with half of the bin itself:
+
+    P(i is best, X_a in bin j) = w_a[j] C_ia[j]
+    C_aa[j] = prod_{k != a} F_k[j]
+    C_ia[j] = sum_{l > j} w_i[l] prod_{k != i, a} F_k[l], and half of the term l = j
+    P(i is best, outcome y)    = sum_j P(y) w_a^y[j] C_ia[j]
+
+w^y: weights after the outcome y. This table over i and y is all that the information needs,
+whatever the outcomes are. Russo and Van Roy (2018), as in `ids`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ...problem import DEFAULT_TIES, Problem, State, TieRule
+from ...support import Floats, Ints
+from ..asked_states import check_turn
+from ..chances import Asked, drawn_arms, restricted
+from ..kernels.information import best_pairs, make_scratch
+from ..records import Distribution
+from ..refusals import refuse_several_pulls
+from .base import KindPolicy
+from .mean_laws import law_of
+from .rules import refuse_own_arms
+
+CHUNK = 1_000_000  # numbers at a time
+POINTS = 160  # at which laws are cut, shared by the arms,
+FEWEST = 24  # and no fewer than this of each
+FAR = 5.5  # deviations to which they reach
+
+
+class KindIdsPolicy(KindPolicy):
+    """Pulls one of two arms, those of the least squared regret per gain."""
+
+    name = "ids"
+    cost = "decision"
+    randomised = True
+    by_variance = False
+
+    def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
+        refuse_several_pulls(problem, self.name)
+        super().__init__(problem, ties=ties)
+        refuse_own_arms(problem, self.name)
+        self._refuse_changing_ranks()
+        self._laws = [law_of(group.kind) for group in problem.groups]
+        K, L = problem.n_arms, max(FEWEST, POINTS // problem.n_arms)
+        # equal arms have different points: together they are as dense as those of different ones
+        self._z = FAR * (2.0 * (np.arange(L) + (np.arange(K)[:, None] + 0.5) / K) / L - 1.0)
+
+    def _refuse_changing_ranks(self) -> None:
+        """A ValueError unless rewards of all stages are those of the first, scaled and shifted."""
+        T = self.problem.horizon
+        base, factor = self._base[:, :T], self._factor[:, :T]
+        largest = int(np.argmax(np.abs(factor[:, 0])))
+        scale = factor[largest] / (factor[largest, 0] or 1.0)
+        moved = base - scale * base[:, :1]
+        alike = np.isclose(factor, scale * factor[:, :1], rtol=1e-12, atol=0.0).all(axis=0)
+        stages = alike & np.isclose(moved, moved[:1], rtol=1e-12, atol=1e-12).all(axis=0)
+        stages &= scale > 0.0
+        if not stages.all():
+            raise ValueError(
+                f"policy {self.name!r} asks which arm is best, and that may change: at stage "
+                f"{int(np.argmin(stages))} rewards of the arms are not those of stage 0 times one "
+                "factor; use 'deco' or 'knowledge-gradient'"
+            )
+
+    # -- what is pulled -----------------------------------------------------------------------
+
+    def chances(self, stage: int, stats: Sequence[Floats]) -> Floats:
+        """Allocation probabilities at a stage before any deployment, (E, K)."""
+        both, place = np.unique(np.hstack([*stats]), axis=0, return_inverse=True)
+        cuts = np.cumsum([group.kind.width for group in self.groups])[:-1]
+        own = np.split(both, cuts, axis=1)
+        E, K = len(both), len(stats)
+        first, second, q = np.empty(E, np.int64), np.empty(E, np.int64), np.empty(E)
+        scratch = make_scratch(K, 0)
+        for rows in self._chunks(E):
+            chance, joint, gain = self._tables(stage, [each[rows] for each in own])
+            best_pairs(chance, joint, gain, scratch, first[rows], second[rows], q[rows])
+        found, every = np.zeros((E, K)), np.arange(E)
+        found[every, first] += q
+        found[every, second] += 1.0 - q
+        return np.asarray(found[place.reshape(-1)])
+
+    def shares_many(self, stage: int, stats: Sequence[Floats], pulls: Ints) -> Floats:
+        if stage >= self.problem.horizon:
+            return super().shares_many(stage, stats, pulls)
+        return self.chances(stage, stats)
+
+    def values(
+        self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None
+    ) -> Floats:
+        """1 of the arm that is drawn, 0 of others."""
+        if rng is None:
+            raise ValueError("this policy draws at random: pass a random generator as rng")
+        return drawn_arms(self.chances(stage, stats), 1, rng).astype(float)
+
+    def select(
+        self, stage: int, state: State, rng: np.random.Generator | None = None
+    ) -> tuple[int, ...]:
+        check_turn(self.problem, stage, state)
+        stats = [own[None, :] for own in state.stats(self.problem)]
+        return self.pick(self.values_at(stage, stats, rng)[0], state.pulls, rng=rng)
+
+    def distribution(self, stage: int, state: State) -> Distribution:
+        """The arms that may be pulled, with their probabilities."""
+        check_turn(self.problem, stage, state)
+        stats = [own[None, :] for own in state.stats(self.problem)]
+        if stage >= self.problem.horizon:
+            return [(self.pick(self.values_at(stage, stats)[0], state.pulls), 1.0)]
+        chances = self.chances(stage, stats)[0]
+        return [((arm,), float(chances[arm])) for arm in np.flatnonzero(chances).tolist()]
+
+    def chances_many(
+        self, stage: int, asked: Asked, rng: np.random.Generator | None = None
+    ) -> Floats:
+        if stage >= self.problem.horizon:
+            return super().chances_many(stage, asked, rng)
+        known = self.stats_of(np.asarray(asked.good, dtype=float))
+        return restricted(self.chances(stage, known), asked.allowed)
+
+    # -- chances of being best, regrets and gains ---------------------------------------------
+
+    def _chunks(self, states: int) -> Iterator[slice]:
+        K, L = self._z.shape
+        size = max(1, CHUNK // (K * L * (K + 32)))
+        for begin in range(0, states, size):
+            yield slice(begin, begin + size)
+
+    def _tables(self, stage: int, stats: Sequence[Floats]) -> tuple[Floats, Floats, Floats]:
+        """P(i is best) (E, K); E[X_a; i is best] (E, K, K); gains (E, K), none by variance."""
+        E, K = len(stats[0]), len(stats)
+        x = np.sort(np.concatenate([self._points(stage, k, stats[k]) for k in range(K)], 1), 1)
+        below = np.stack([self._below(stage, k, stats[k], x) for k in range(K)])  # (K, E, M + 1)
+        weight, middle = np.diff(below, axis=2), 0.5 * (x[:, 1:] + x[:, :-1])
+        under = 0.5 * (below[..., 1:] + below[..., :-1])
+        joint, gain = np.empty((E, K, K)), np.empty((0 if self.by_variance else E, K))
+        for a in range(K):
+            best = _best_given(a, weight, under)  # (E, K, M)
+            here = best * weight[a][:, None, :]
+            chance = here.sum(axis=2)
+            whole = chance.sum(axis=1, keepdims=True)
+            joint[:, :, a] = (here * middle[:, None, :]).sum(axis=2) / whole
+            if not self.by_variance:
+                gain[:, a] = _information(best @ self._by_outcome(stage, a, stats[a], x))
+        return np.ascontiguousarray(chance / whole), joint, gain
+
+    def _points(self, stage: int, arm: int, stats: Floats) -> Floats:
+        means = self._laws[self.problem.group_of_arm[arm]].points(stats, self._z[arm])
+        return np.asarray(self._base[arm, stage] + self._factor[arm, stage] * means)
+
+    def _below(self, stage: int, arm: int, stats: Floats, x: Floats) -> Floats:
+        """Chance that the mean reward of an arm is at most x (E, M): (E, M)."""
+        base, factor = self._base[arm, stage], self._factor[arm, stage]
+        if factor == 0.0:
+            return np.asarray(x >= base, dtype=float)
+        found = self._laws[self.problem.group_of_arm[arm]].cdf(stats, (x - base) / factor)
+        return found if factor > 0.0 else np.asarray(1.0 - found)
+
+    def _by_outcome(self, stage: int, arm: int, stats: Floats, x: Floats) -> Floats:
+        """P(outcome y, mean reward in bin j), (E, M, J)."""
+        base, factor = self._base[arm, stage], self._factor[arm, stage]
+        chances, after = self.groups[arm].kind.outlook(stats)
+        if factor == 0.0:
+            weight = np.diff((x >= base).astype(float), axis=1)[:, None, :]
+        else:
+            law = self._laws[self.problem.group_of_arm[arm]]
+            weight = np.abs(np.diff(law.cdf_ahead(after, (x - base) / factor), axis=2))
+        return np.asarray((chances[:, :, None] * weight).transpose(0, 2, 1))
+
+
+class KindVarianceIdsPolicy(KindIdsPolicy):
+    """The same by the variance of an arm's mean that the best arm explains."""
+
+    name = "v-ids"
+    by_variance = True
+
+
+def _best_given(a: int, weight: Floats, under: Floats) -> Floats:
+    """C_ia[j] of all arms i, (E, K, M); weight and under (K, E, M)."""
+    K, E, M = weight.shape
+    found = np.empty((E, K, M))
+    others = [k for k in range(K) if k != a]
+    rest = np.ones((E, M))
+    for i in others:  # what stands before each of them, then what stands behind
+        found[:, i] = rest
+        rest = rest * under[i]
+    found[:, a] = rest
+    rest = np.ones((E, M))
+    for i in reversed(others):
+        term = weight[i] * found[:, i] * rest
+        rest = rest * under[i]
+        found[:, i] = np.cumsum(term[:, ::-1], axis=1)[:, ::-1] - 0.5 * term
+    return found
+
+
+def _information(table: Floats) -> Floats:
+    """Mutual information of rows and columns of tables of chances, (E, K, J) -> (E,)."""
+    from scipy.special import xlogy  # late: scipy takes half a second to load
+
+    table = np.maximum(table, 0.0)
+    table /= table.sum(axis=(1, 2), keepdims=True)
+    rows, columns = table.sum(axis=2), table.sum(axis=1)
+    apart = xlogy(table, table).sum(axis=(1, 2))
+    together = xlogy(rows, rows).sum(axis=1) + xlogy(columns, columns).sum(axis=1)
+    return np.asarray(np.maximum(apart - together, 0.0))
