@@ -3,13 +3,15 @@
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 from decobandit.bounds import BestBound
 from decobandit.designs.prior_variants import prior_variants
+from decobandit.designs.reporting import study_design
 from decobandit.designs.results import Calibrated, Characteristics, DesignResult, ScenarioResult
-from decobandit.figures.design_report import design_page
-from decobandit.problem import Arm, Beta, Design, Problem
+from decobandit.figures.design_report import design_page, study_page
+from decobandit.problem import Arm, Beta, Categorical, Design, Gamma, Normal, Payoff, Problem
 
 EVIL = "<script>alert(1)</script>"
 PROBLEM = Problem(
@@ -132,3 +134,62 @@ def test_many_arms_have_a_row_each_and_fit_on_paper() -> None:
     assert rows(page, "Scenarios")[3] == ["dose 3", "0.15"]
     below = page.partition("Pulls of each arm: mean (SD)")[2]
     assert rows(f"<h2>Pulls</h2>{below}", "Pulls")[7] == ["dose 7", "7.0 (0.5)"]
+
+
+# -- other outcomes than good or bad ------------------------------------------------------------
+
+KINDS = Problem(
+    horizon=4,
+    arms=[
+        Arm(name="score", prior=Categorical([8, 4, 2]), reward=Payoff(values=[0, 1, 3])),
+        Arm(name="dose", prior=Normal(0.5, 0.5), noise_sd=2.0),
+        Arm(name="events", prior=Gamma(3, 2)),
+    ],
+)
+
+
+def test_a_report_of_other_outcomes_speaks_of_rewards_and_has_their_priors() -> None:
+    design = Design(
+        policies=["greedy"], draws=50, margin=2.5,
+        scenarios=[{"name": "one", "truth": [[0.5, 0.25, 0.25], 1.5, 2.0]}],
+    )  # fmt: skip
+    study = study_design(KINDS, design)
+    page = study_page(study, "kinds.toml", "horizon = 4")
+    assert "ood outcomes" not in page
+    assert "success probabilit" not in page
+    assert "total reward per trial" in page
+    assert rows(page, "Priors") == [
+        ["score", "classes worth 0, 1, 3", "Dirichlet(8, 4, 2)", "0.714", "14"],
+        ["dose", "measurements, noise sd 2", "N(0.5, sd 0.5)", "0.500", "16"],
+        ["events", "counts", "Gamma(3, 2)", "1.500", "2"],
+    ]
+    assert rows(page, "Scenarios") == [["one", "0.5+0.25+0.25, mean 1", "1.5", "2"]]
+    drawn = page.partition("<h2>Priors</h2>")[2].partition("</section>")[0]
+    assert drawn.count("<polyline") == 3
+    assert list(study.sensitivity) == [
+        "uniform priors", "half the effective sample sizes", "twice the effective sample sizes",
+    ]  # fmt: skip
+    assert study.bound is not None
+    assert f"above {study.bound.value:.3f}" in page
+
+
+def test_other_priors_of_other_outcomes_keep_their_means_and_change_their_weight() -> None:
+    found = prior_variants(KINDS)
+    kinds = [group.kind for group in found["uniform priors"].groups]
+    assert [kind.describe(kind.fresh()) for kind in kinds] == [
+        "Dirichlet(1, 1, 1)", "N(0.5, sd 0.5)", "Gamma(3, 2)",
+    ]  # fmt: skip
+    for said, by in (("half", 0.5), ("twice", 2.0)):
+        problem = found[f"{said} the effective sample sizes"]
+        for before, after in zip(KINDS.groups, problem.groups, strict=True):
+            fresh = np.array(before.kind.fresh(), dtype=float)
+            assert after.kind.prior_pulls == pytest.approx(by * float(str(before.kind.prior_pulls)))
+            assert after.kind.mean(fresh) == pytest.approx(before.kind.mean(fresh))
+
+
+def test_a_margin_may_be_large_where_outcomes_are_numbers_and_not_where_they_are_rates() -> None:
+    Design(margin=2.5).check(KINDS)
+    with pytest.raises(
+        ValueError, match=r"margin: 2\.5 is not allowed; must be a number between -1"
+    ):
+        Design(margin=2.5).check(PROBLEM)

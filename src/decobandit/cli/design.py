@@ -129,12 +129,14 @@ def print_design(found: DesignResult) -> None:
 
 
 def _print_scenario(found: DesignResult, scenario: ScenarioResult) -> None:
-    from ..problem import truth_text
+    from ..problem import described_truth
 
-    truth = ", ".join(map(truth_text, scenario.truth))
+    between = ", " if found.problem.is_binary else "; "
+    truth = between.join(described_truth(found.problem, scenario.truth))
+    earned = "good" if found.problem.is_binary else "reward"
     kind = "type I error" if scenario.null else "power"
     titles = [
-        "policy", "good (sd)", "pulls", "best share", "select best", kind,
+        "policy", f"{earned} (sd)", "pulls", "best share", "select best", kind,
         "size", "stopped",
     ]  # fmt: skip
     title = f"{scenario.name}: {truth}" + (" (null)" if scenario.null else "")

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..bounds import BestBound, best_bound
 from ..policies import BASELINE_POLICY, canonical_name
-from ..problem import DEFAULT_TIES, Design, Problem, TieRule, refuse_kinds
+from ..problem import DEFAULT_TIES, Design, Problem, TieRule
 from ..support import Progress, Report, obeys_workers
 from .designing import POLICIES, operating_characteristics
 from .prior_variants import prior_variants
@@ -91,7 +91,6 @@ def study_design(
     >>> list(found.sensitivity)
     ['half the effective sample sizes', 'twice the effective sample sizes']
     """
-    refuse_kinds(problem, "reports of designs")
     design = beside_equal(design)
     settings: dict[str, Any] = {"calibrate_to": calibrate_to, "ties": ties, "tol": tol}
     result = operating_characteristics(problem, design, **settings, progress=progress)

@@ -25,7 +25,8 @@ class Characteristics:
     policy : str
         Its name.
     good, good_sd : float
-        Good outcomes of a trial: mean and standard deviation over trials.
+        Good outcomes of a trial, or the total reward where outcomes are not good or bad: mean and
+        standard deviation over trials.
     pulls, pulls_sd : tuple of float
         Pulls of each arm.
     best_share : float or None
@@ -44,7 +45,7 @@ class Characteristics:
     stopped_by : mapping
         Probability of each reason to stop, also at looks after the last stage.
     bias, rmse : tuple of float or None
-        Of the observed rate of each arm, over trials that pull it.
+        Of the observed rate or mean outcome of each arm, over trials that pull it.
     threshold : float
         Level of the final test.
     exact : bool
@@ -88,7 +89,7 @@ class ScenarioResult:
     """A scenario, and what policies do there."""
 
     name: str
-    truth: PerArm
+    truth: tuple[Any, ...]  # as the design has it
     null: bool  # no arm is better than control; without a control arm: all arms are equal
     policies: tuple[Characteristics, ...]
 
@@ -160,6 +161,11 @@ class DesignResult(Tabular):
     calibration: tuple[Calibrated, ...] = ()
     notes: tuple[str, ...] = ()  # what was left out, and why
     interrupted: bool = False
+
+    @property
+    def earned(self) -> str:
+        """What `good` is, in words."""
+        return "good outcomes" if self.problem.is_binary else "total reward"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `deco design --json` prints them."""

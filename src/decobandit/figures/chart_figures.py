@@ -69,6 +69,11 @@ def _draw_rows(axes: Axes, panel: Panel) -> None:
     for i in range(1, len(panel.rows)):
         axes.axhline(i - 0.5, color="0.5", alpha=0.35, linewidth=0.8)
     axes.set_ylim(len(panel.rows) - 0.5, -0.5)
-    axes.set_xlim(0.0, None)
+    axes.set_xlim(min(axes.get_xlim()[0], 0.0) if _any_negative(panel) else 0.0, None)
     axes.set_xlabel(panel.label)
     axes.grid(axis="x", alpha=0.25)
+
+
+def _any_negative(panel: Panel) -> bool:
+    """Whether some value is below 0: rewards may be."""
+    return any(bool(np.any(series.values < 0.0)) for series in panel.series)

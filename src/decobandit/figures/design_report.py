@@ -7,6 +7,7 @@ from hashlib import sha256
 from importlib.metadata import version
 from platform import python_version
 
+import numpy as np
 from markupsafe import Markup
 
 from .._version import __version__
@@ -14,7 +15,7 @@ from ..bounds import MEANINGS, BestBound
 from ..designs.reporting import DesignStudy
 from ..designs.results import DesignResult
 from ..policies import BASELINE_POLICY
-from ..problem import Problem
+from ..problem import Kind, Problem
 from .design_tables import characteristics, sensitivity_tables, with_error
 from .report_page import (
     bullets,
@@ -140,27 +141,32 @@ def _rules(found: DesignResult) -> list[Markup]:
 
 
 def _priors(problem: Problem) -> list[Markup]:
+    kinds = [problem.groups[k].kind for k in problem.group_of_arm]
+    binary = problem.is_binary
     rows = [
-        [
-            arm.name, f"Beta({arm.beta.good:g}, {arm.beta.bad:g})",
-            f"{arm.beta.good / (arm.beta.good + arm.beta.bad):.3f}",
-            f"{arm.beta.good + arm.beta.bad:g}",
-        ]
-        for arm in problem.arms
+        [arm.name, *([] if binary else [kind.outcomes]), kind.describe(kind.fresh()),
+         f"{float(kind.mean(np.array(kind.fresh(), dtype=float))):.3f}", _pulls_of_prior(kind)]
+        for arm, kind in zip(problem.arms, kinds, strict=True)
     ]  # fmt: skip
-    arms = problem.arms[:MAX_PRIORS]
-    drawn = density_figure(
-        [arm.name for arm in arms], [arm.beta for arm in arms], label="Densities of the priors"
-    )
+    titles = ["Arm", "Outcomes", "Prior", "Mean", "Effective sample size"]
+    titles = [title for title in titles if title != "Outcomes" or not binary]
+    names = [arm.name for arm in problem.arms[:MAX_PRIORS]]
+    what = "success probability" if binary else "mean outcome"
+    drawn = density_figure(names, kinds[:MAX_PRIORS], label="Densities of the priors", axis=what)
+    several = "success probabilities" if binary else "mean outcomes"
     return [
-        table(["Arm", "Prior", "Mean", "Effective sample size"], rows, words=["Arm", "Prior"]),
-        drawing(drawn, "Densities of the priors of the success probabilities."),
+        table(titles, rows, words=["Arm", "Outcomes", "Prior"]),
+        drawing(drawn, f"Densities of the priors of the {several}."),
         paragraph(
-            "Effective sample size: the outcomes that a prior is worth, the sum of its "
-            "pseudo-counts.",
+            "Effective sample size: the outcomes that a prior is worth"
+            + (", the sum of its pseudo-counts." if binary else "."),
             soft=True,
         ),
     ]
+
+
+def _pulls_of_prior(kind: Kind) -> str:
+    return "–" if kind.prior_pulls is None else f"{kind.prior_pulls:.4g}"
 
 
 # -- bound, calibration, sensitivity ------------------------------------------------------------
@@ -171,7 +177,7 @@ def _bound(bound: BestBound) -> list[Markup]:
         paragraph(
             f"Under the priors, no policy has an expected total reward above {bound.value:.3f} "
             f"({MEANINGS[bound.kind]}). The bound holds for any rule that allocates all pulls; "
-            "scenarios fix the success probabilities and may be above or below it."
+            "scenarios fix what is true and may be above or below it."
         )
     ]
 
@@ -190,8 +196,8 @@ def _calibration(found: DesignResult) -> list[Markup]:
 
 def _sensitivity(found: DesignResult, others: Mapping[str, DesignResult]) -> list[Markup]:
     said = (
-        "The success probabilities of the scenarios stay; policies, looks and test start from "
-        "other priors. Half and twice the effective sample sizes keep the means."
+        "The truth of the scenarios stays; policies, looks and test start from other priors. "
+        "Half and twice the effective sample sizes keep the means."
     )
     fewer = {each.design.draws for each in others.values()}
     if not _all_exact([found, *others.values()]):

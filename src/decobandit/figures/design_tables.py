@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from ..designs.results import Characteristics, DesignResult, ScenarioResult
 from ..policies import BASELINE_POLICY
-from ..problem import truth_text
+from ..problem import described_truth
 from .palette import policy_styles
 from .report_page import Cell, drawing, paragraph, section, table
 from .svg_figures import Interval, interval_figure, marked_policy
@@ -17,7 +17,7 @@ from .svg_figures import Interval, interval_figure, marked_policy
 MAX_COLUMNS = 6  # of numbers that fit on paper side by side
 WIDE = 1.959963984540054  # standard errors of a 95% interval
 TITLES = [
-    "Policy", "Good outcomes", "SD", "Minus equal", "On best arm", "Selects best", "Declares",
+    "Policy", "Earned", "SD", "Minus equal", "On best arm", "Selects best", "Declares",
     "Size", "Stops early",
 ]  # fmt: skip
 
@@ -32,10 +32,10 @@ def characteristics(found: DesignResult) -> list[Markup]:
 
 
 def _scenario_list(found: DesignResult) -> list[Markup]:
-    """The success probabilities of all scenarios, and what was left out."""
+    """The truth of all scenarios, and what was left out."""
     arms = [arm.name for arm in found.problem.arms]
     names = [each.name + (" (null)" if each.null else "") for each in found.scenarios]
-    truths = [[truth_text(p) for p in each.truth] for each in found.scenarios]
+    truths = [described_truth(found.problem, each.truth) for each in found.scenarios]
     notes = [paragraph(f"{note}.", soft=True) for note in found.notes]
     if found.interrupted:
         notes.append(paragraph("The computation was interrupted: some policies are missing."))
@@ -53,7 +53,8 @@ def _characteristics(scenario: ScenarioResult, found: DesignResult) -> list[Mark
     equal = next((each for each in scenario.policies if each.policy == BASELINE_POLICY), None)
     rows = [_row(each, equal) for each in scenario.policies]
     declares = _declares(scenario)
-    titles = [title if title != "Declares" else declares for title in TITLES]
+    said = {"Declares": declares, "Earned": found.earned.capitalize()}
+    titles = [said.get(title, title) for title in TITLES]
     arms = [arm.name for arm in found.problem.arms]
     names = [each.policy for each in scenario.policies]
     pulls = [
@@ -62,9 +63,9 @@ def _characteristics(scenario: ScenarioResult, found: DesignResult) -> list[Mark
     return [
         table(titles, rows, words=["Policy"]),
         drawing(
-            _figure(scenario, "good", "good outcomes per trial", equal),
-            "Mean number of good outcomes, with 95% intervals of the simulation where there is "
-            "one. Dashed: equal allocation.",
+            _figure(scenario, "good", f"{found.earned} per trial", equal),
+            f"{found.earned.capitalize()} of a trial, mean, with 95% intervals of the simulation "
+            "where there is one. Dashed: equal allocation.",
         ),
         drawing(
             _figure(scenario, "reject", declares[0].lower() + declares[1:], equal),
@@ -93,11 +94,11 @@ def _figure(
     scenario: ScenarioResult, name: str, axis: str, equal: Characteristics | None
 ) -> Markup:
     """One characteristic of all policies, with intervals."""
-    drawn, most = [], 1.0 if name == "reject" else inf
+    drawn, (least, most) = [], (0.0, 1.0) if name == "reject" else (-inf, inf)
     styles = policy_styles(each.policy for each in scenario.policies)
     for each in scenario.policies:
         value, wide = getattr(each, name), WIDE * _error(each, name)
-        low, high = max(value - wide, 0.0), min(value + wide, most)
+        low, high = max(value - wide, least), min(value + wide, most)
         drawn.append(Interval(each.policy, value, low, high, colour=styles[each.policy].colour))
     label = f"{axis} of each policy in scenario {scenario.name}"
     line = None if equal is None else getattr(equal, name)
@@ -140,14 +141,15 @@ def _share(value: float | None) -> str:
 def _reading(found: DesignResult) -> list[Markup]:
     """What the columns mean."""
     against = "control" if found.design.control is not None else "all others"
+    fewer = "has fewer outcomes, good ones too" if found.problem.is_binary else "earns less"
     return [
         paragraph(
-            "Good outcomes: mean per trial, ± one standard error where simulated; SD over trials. "
-            "Minus equal: difference from equal allocation. On best arm: share of pulls that a "
-            "best arm gets. Selects best: probability that the largest posterior mean at the end "
-            "is that of a best arm. Power, type I error: probability to declare some arm better "
-            f"than {against}. Size: mean number of pulls (SD). Stops early: before the last stage; "
-            "such a trial has fewer outcomes, good ones too.",
+            f"{found.earned.capitalize()}: mean per trial, ± one standard error where simulated; "
+            "SD over trials. Minus equal: difference from equal allocation. On best arm: share of "
+            "pulls that a best arm gets. Selects best: probability that the largest posterior mean "
+            "at the end is that of a best arm. Power, type I error: probability to declare some "
+            f"arm better than {against}. Size: mean number of pulls (SD). Stops early: before the "
+            f"last stage; such a trial {fewer}.",
             soft=True,
         )
     ]  # fmt: skip
@@ -166,7 +168,8 @@ def sensitivity_tables(found: DesignResult, others: Mapping[str, DesignResult]) 
             for said, result in every.items()
             for each in _of(result, scenario.name)
         ]  # fmt: skip
-        titles = ["Priors", "Policy", "Good outcomes", "Selects best", _declares(scenario)]
+        earned = found.earned.capitalize()
+        titles = ["Priors", "Policy", earned, "Selects best", _declares(scenario)]
         words = ["Priors", "Policy"]
         parts.append(table(titles, rows, words=words, caption=f"Scenario {scenario.name}"))
     return parts

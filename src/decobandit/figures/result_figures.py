@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ERRORS = 2.0  # standard errors to either side
 # of a design: what is drawn of every policy, and what it is called
 DRAWN = {
-    "good": "good outcomes per trial",
+    "good": "",  # good outcomes, or the total reward
     "reject": "P(declared better): power, or type I error",
     "select_best": "P(a best arm is selected)",
 }
@@ -145,7 +145,7 @@ def characteristics_figure(found: DesignResult, *, interactive: bool = False) ->
         Panel(
             label, tuple(_of_scenarios(found, name, each, styles[each]) for each in policies), rows
         )
-        for name, label in DRAWN.items()
+        for name, label in (DRAWN | {"good": f"{found.earned} per trial"}).items()
     )
     return _drawn(Chart(found.problem.described(), "", panels), interactive)
 

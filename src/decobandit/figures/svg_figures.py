@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isinf
 
 import numpy as np
 from markupsafe import Markup
 
-from ..problem import Beta
+from ..problem import Kind
 from .colours import DASHES, FRESH_COLOUR
 from .episode_lines import short_name
 from .palette import arm_style, policy_style
@@ -129,31 +130,45 @@ def share_figure(
     return plot.svg(label)
 
 
-def density_figure(names: Sequence[str], priors: Sequence[Beta], *, label: str) -> Markup:
-    """Densities of beta distributions of success probabilities.
+def density_figure(
+    names: Sequence[str], priors: Sequence[Kind], *, label: str, axis: str = "success probability"
+) -> Markup:
+    """Densities of what is known of the means of arms before they are pulled.
 
     Examples
     --------
-    >>> from decobandit import Beta
     >>> from decobandit.figures.svg_figures import density_figure
-    >>> density_figure(["a"], [Beta(12, 28)], label="prior").count("<polyline")
+    >>> from decobandit.problem import Binary
+    >>> density_figure(["a"], [Binary(12, 28)], label="prior").count("<polyline")
     1
     """
-    from scipy.stats import beta
-
-    p = (np.arange(POINTS) + 0.5) / POINTS
-    curves = [beta.pdf(p, prior.good, prior.bad) for prior in priors]
-    most = max([1.0, *(float(np.quantile(curve, 0.99)) for curve in curves)]) * 1.15
-    plot = Plot((0.0, 1.0), (0.0, most), height=150.0, top=28.0)
+    low, high = _shown_means(priors)
+    edges = np.linspace(low, high, POINTS + 1)
+    x, width = 0.5 * (edges[1:] + edges[:-1]), (high - low) / POINTS
+    fresh = [np.array(kind.fresh(), dtype=float) for kind in priors]
+    pairs = zip(priors, fresh, strict=True)
+    curves = [np.diff(kind.cdf(own[None, :], edges)) / width for kind, own in pairs]
+    most = max(float(np.quantile(curve, 0.99)) for curve in curves)
+    most = max(most, 1.0 / (high - low)) * 1.15
+    plot = Plot((low, high), (0.0, most), height=150.0, top=28.0)
     plot.axis_left("density")
     for i, curve in enumerate(curves):
         shown = np.minimum(curve, most)
-        plot.line(p.tolist(), shown.tolist(), solid(i), dash=_dash(i))
-    plot.axis_below("success probability")
+        plot.line(x.tolist(), shown.tolist(), solid(i), dash=_dash(i))
+    plot.axis_below(axis)
     shown_names = [short_name(name) for name in names]
     colours, dashes = ([f(i) for i in range(len(names))] for f in (solid, _dash))
     plot.legend(shown_names, colours, dashes)
     return plot.svg(label)
+
+
+def _shown_means(kinds: Sequence[Kind]) -> tuple[float, float]:
+    """From where to where: all possible means where they are bounded, else the usual ones."""
+    ends = []
+    for kind in kinds:
+        (least, most), (low, high) = kind.mean_range, kind.usual
+        ends += [low if isinf(least) else least, high if isinf(most) else most]
+    return min(ends), max(ends) if max(ends) > min(ends) else min(ends) + 1.0
 
 
 __all__ = [

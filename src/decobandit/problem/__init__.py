@@ -103,6 +103,7 @@ if TYPE_CHECKING:
     from .truth import Truth as Truth
     from .truth import check_kind_truth as check_kind_truth
     from .truth import check_truth as check_truth
+    from .truth import described_truth as described_truth
     from .truth import plain_truth as plain_truth
     from .truth import true_means as true_means
     from .truth import true_problem as true_problem

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from ..support import refuse
-from .fields import MAX_NAME, Checked, Name, fraction, whole_number
+from .fields import MAX_NAME, Checked, Name, Number, fraction, whole_number
 from .model import Problem
 from .model_base import Frozen, InvalidProblem
 
@@ -24,7 +24,6 @@ Fault = tuple[tuple[str | int, ...], str, object]  # place, rule, what was found
 Count = Annotated[int, whole_number(0, 1_000_000)]
 Positive = Annotated[int, whole_number(1, 1_000_000)]
 Chance = Annotated[float, fraction("must be a number from 0 to 1", 0.0, 1.0)]
-Below = Annotated[float, fraction("must be a number between -1 and 1", -1.0, 1.0, open_ends=True)]
 Level = Annotated[float, fraction("must be a number above 0 and below 1", 0.0, 1.0, open_ends=True)]
 
 
@@ -151,7 +150,7 @@ class Rules(Frozen):
     delay: Count = Field(default=0, description="Stages until an outcome is known.")
     looks: Looks | None = Field(default=None, description="After every outcome if left out.")
     stop: Stop = Field(default=Stop(), description="When a look stops the trial or drops an arm.")
-    margin: Below = Field(default=0.0, description="By which an arm has to beat control.")
+    margin: Number = Field(default=0.0, description="By which an arm has to beat control.")
     test: FinalTest | None = Field(
         default=None, description="The test at the end; one more look where none is given."
     )
@@ -206,6 +205,8 @@ class Rules(Frozen):
                 yield ("stop", "futility"), "must stand with control", self.stop.futility
         if problem.pulls_per_stage > 1 and not problem.repeat:
             yield from self._faults_of_different_arms()
+        if problem.is_binary and not -1.0 < self.margin < 1.0:
+            yield ("margin",), "must be a number between -1 and 1", self.margin
         if self.stop.equivalence is not None and self.margin <= 0:
             yield ("margin",), "must be positive where trials stop for equivalence", self.margin
         yield from self._faults_of_test(problem)

@@ -53,6 +53,19 @@ def truth_text(own: float | Sequence[float] | None) -> str:
     return "-" if own is None else f"{own:g}"
 
 
+def described_truth(problem: Problem, truth: Given) -> list[str]:
+    """The truth of every arm for people: chances of classes with the mean that they come to."""
+    texts = [truth_text(own) for own in truth]  # type: ignore[arg-type]
+    means = true_means(problem, check_kind_truth(truth, problem))
+    several = [isinstance(own, Sequence) and not isinstance(own, str) for own in truth]
+    if means is None or not any(several):
+        return texts
+    return [
+        f"{text}, mean {mean:.4g}" if more else text
+        for text, mean, more in zip(texts, means, several, strict=True)
+    ]
+
+
 def true_means(problem: Problem, truth: KindTruth) -> list[float] | None:
     """Expected outcome of every arm; None where there are own states."""
     if not all(truth):

@@ -227,6 +227,11 @@ class Kind(ABC):
     # -- for reports --------------------------------------------------------------------------
 
     @property
+    def outcomes(self) -> str:
+        """What outcomes are, in words."""
+        return self.word
+
+    @property
     def prior_pulls(self) -> float | None:
         """How many pulls the prior is worth; None where it is no such number."""
         return None

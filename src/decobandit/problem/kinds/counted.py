@@ -166,6 +166,10 @@ class Binary(Kind):
         return (good + better, bad + count - better)
 
     @property
+    def outcomes(self) -> str:
+        return "good or bad"
+
+    @property
     def prior_pulls(self) -> float:
         return self.good + self.bad
 
@@ -353,6 +357,10 @@ class Classes(Kind):
         read = np.array([self.read_outcome(each, ()) for each in outcomes]).reshape(-1)
         counts = np.cumsum(read[:, None] == np.arange(self.width), axis=0)
         return read, np.concatenate([np.zeros((1, self.width)), counts])
+
+    @property
+    def outcomes(self) -> str:
+        return f"classes worth {', '.join(f'{value:g}' for value in self.values)}"
 
     @property
     def prior_pulls(self) -> float:

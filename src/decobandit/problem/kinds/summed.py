@@ -178,6 +178,10 @@ class Measured(Summed):
         return shares, _after_each(self, stats, outcomes)
 
     @property
+    def outcomes(self) -> str:
+        return f"measurements, noise sd {self.noise_sd:g}"
+
+    @property
     def prior_pulls(self) -> float:
         return self.pulls_of_prior
 
@@ -307,6 +311,10 @@ class Counted(Summed):
             found[..., j, :] = below[..., 0, :]
             below, taken = below - taken, taken * z / (a + j + 1.0)
         return np.maximum(found, 0.0)
+
+    @property
+    def outcomes(self) -> str:
+        return "counts"
 
     @property
     def prior_pulls(self) -> float:
