@@ -60,7 +60,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(workers, "_threads", counted)
     monkeypatch.setattr(workers, "available_workers", lambda: 4)
     monkeypatch.setattr(joint_sweep, "SMALL_LEVEL", 0)
-    monkeypatch.setattr(market_module, "STAGES_IN_STEP", 1)
+    monkeypatch.setattr(market_module, "STATES_IN_STEP", 1)
     return sizes
 
 

@@ -91,6 +91,7 @@ def market_with_bands(problem: Problem, prices: Prices, width: float) -> Market:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(market_module, "FULL_BAND_STATES", 0)
         patch.setattr(market_module, "BAND_WIDTHS", (width,))
+        patch.setattr(market_module, "NARROW_WIDTHS", ())
         market.remember_around(np.array(prices))
     market.value_at(np.array(prices))
     return market

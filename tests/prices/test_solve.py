@@ -88,7 +88,7 @@ def test_threads_in_step_do_not_change_a_single_digit(
     states: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on long horizons: threads meet at every stage, with narrow bands and with full ones."""
-    monkeypatch.setattr(market_module, "STAGES_IN_STEP", 0)
+    monkeypatch.setattr(market_module, "STATES_IN_STEP", 0)
     monkeypatch.setattr(market_module, "FULL_BAND_STATES", states)
     arms = tuple(Arm(name=f"{k}", prior=Beta(good=1 + 0.3 * k, bad=1.7)) for k in range(7))
     assert_same_digits(Problem(arms=arms, horizon=15, pulls_per_stage=3))

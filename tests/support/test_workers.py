@@ -54,7 +54,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     # small problems are worth threads here
     monkeypatch.setattr(joint_sweep, "SMALL_LEVEL", 0)
     monkeypatch.setattr(joint_sweep, "SHORT_HORIZON", 0)
-    monkeypatch.setattr(market_module, "STAGES_IN_STEP", 1)
+    monkeypatch.setattr(market_module, "STATES_IN_STEP", 1)
     monkeypatch.setattr(curve, "STATES_PER_THREAD", 16)
     return sizes
 

@@ -19,14 +19,17 @@ from .in_step import band_slice, clear_in_step, group_slice, price_in_step
 from .kernels.bands import Bands
 from .kernels.flow import fill, finish, relaxed_leg
 from .kernels.pricing import band_leg, begin, value_leg
+from .kernels.reach import reach_leg
 from .kernels.rounds import clearing_leg, price_leg
 from .rough_bounds import RoughBounds, knowing_prices, rough_lower, rough_upper
 
-STAGES_IN_STEP = 800  # from here on, threads that synchronise at every stage are faster
+STATES_IN_STEP = 640_000  # of a stage; from here on, threads that meet at every stage are faster
 FULL_BAND_STATES = 1_000_000  # below this, storing every state is fastest
 SHORT_STATES = 1_000_000_000  # of all stages, up to which a pass takes some tenths of a second
 MOST_BAND_STATES = 48_000_000  # 16 bytes each
-BAND_WIDTHS = (0.1, 0.05, 0.02, 0.01, 0.005)  # in units of the largest reward difference
+MOST_NARROW_STATES = 128_000_000  # the same of bands that would be too narrow otherwise
+BAND_WIDTHS = (0.1, 0.05, 0.02, 0.01)  # in units of the largest reward difference
+NARROW_WIDTHS = (0.005, 0.0035, 0.0025, 0.0015, 0.001)
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class Market:
 
     @property
     def _in_step(self) -> bool:
-        return bool(self.workers > 1 and self.stages >= STAGES_IN_STEP)
+        return bool(self.workers > 1 and self.groups * slab_size(self.stages) >= STATES_IN_STEP)
 
     @property
     def short(self) -> bool:
@@ -144,15 +147,36 @@ class Market:
         full = (rows + 1).sum() * self.groups <= FULL_BAND_STATES
         marks = self._marks(rows)
         del rows
-        if not full:
-            for width in BAND_WIDTHS:
-                reach = width * self.scale
-                self._lowest, self._highest = mu - reach, mu + reach
-                self._lay(marks, mu, reach)
-                self.calls += 1
-                if np.maximum(marks.high - marks.low + 1, 0).sum() <= MOST_BAND_STATES:
-                    break
+        widths: tuple[float, ...] = () if full else BAND_WIDTHS + NARROW_WIDTHS
+        while widths:
+            reach = widths[0] * self.scale
+            self._lowest, self._highest = mu - reach, mu + reach
+            self._lay(marks, mu, reach)
+            self.calls += 1
+            widths = self._narrower(widths, marks)
         self.bands = self._bands(marks)
+
+    def _narrower(self, widths: tuple[float, ...], marks: Bands) -> tuple[float, ...]:
+        """Widths to try where bands of the first have too many states.
+
+        A row has about one state, and others in proportion to the width.
+        """
+        lengths = np.maximum(marks.high - marks.low + 1, 0)
+        states, rows = int(lengths.sum()), int(np.count_nonzero(lengths))
+        expected = [rows + (states - rows) * width / widths[0] for width in widths]
+        most = [MOST_NARROW_STATES if w in NARROW_WIDTHS else MOST_BAND_STATES for w in widths]
+        fitting = [i for i in range(len(widths)) if expected[i] <= most[i]]
+        if 0 in fitting:
+            return ()
+        return widths[min([*fitting, len(widths) - 1]) :] if len(widths) > 1 else ()
+
+    def _cut_to_reach(self, marks: Bands) -> None:
+        """Cut bands to states that arms can be in while prices stay within them."""
+        shape = (len(marks.low), self.stages + 2)
+        first, last = np.full(shape, self.stages + 2), np.full(shape, -1)
+        first[:, 0] = last[:, 0] = 0
+        for start, stop in self._forth(len(marks.low)):
+            reach_leg(marks, first, last, start, stop)
 
     def remember_signs(self, mu: Floats) -> None:
         """Lay bands of no width: only what the relaxed policy at prices mu needs to be replayed."""
@@ -162,9 +186,15 @@ class Market:
         self.bands = self._bands(marks)
 
     def _lay(self, marks: Bands, mu: Floats, width: float) -> None:
-        back = begin(self.arms, marks, self._V)
-        for start, stop in self._back(self.groups):
-            band_leg(self.arms, mu, width, marks, self._V, back, start, stop)
+        """Bands of all groups, one group per thread."""
+
+        def one(arms: Arms, bands: Bands, k: slice) -> None:
+            back = begin(arms, bands, self._V[k])
+            for start, stop in self._back(1):
+                band_leg(arms, mu, width, bands, self._V[k], back, start, stop)
+            self._cut_to_reach(bands)
+
+        self._each_group(one, marks)
 
     # Legs
 
@@ -204,7 +234,7 @@ class Market:
             for start, stop in self._back(1):
                 value_leg(arms, bands, mu, self._V[k], back, start, stop)
 
-        self._each_group(one)
+        self._each_group(one, self.bands)
         return self.dual()
 
     def clear(self, blend: float) -> Flow:
@@ -229,15 +259,15 @@ class Market:
                 relaxed_leg(*how, forth, start, stop)
             finish(arms, self._mass[k], reward[k])
 
-        self._each_group(one)
+        self._each_group(one, self.bands)
         return Flow(reward, spent, False)
 
-    def _each_group(self, work: Callable[[Arms, Bands, slice], None]) -> None:
+    def _each_group(self, work: Callable[[Arms, Bands, slice], None], bands: Bands) -> None:
         """Run work(arms, bands, slice) for every group; kernels release the interpreter's lock."""
 
         def one(k: int) -> None:
             part = slice(k, k + 1)
-            work(group_slice(self.arms, part), band_slice(self.bands, part), part)
+            work(group_slice(self.arms, part), band_slice(bands, part), part)
 
         with pool(self.workers) as threads:
             threads.map(one, range(self.groups))

@@ -43,8 +43,10 @@ def offer(bands, t, blend, mass, forth):
     for k in range(mass.shape[0]):
         side = 0.0
         for n in range(t + 1):
-            own = mass[k, row_start(n) :]
             low, high = bands.low[k, base + n], bands.high[k, base + n]
+            if high < low and last[k, n] < first[k, n]:
+                continue
+            own = mass[k, row_start(n) :]
             if bands.left[k, base + n]:
                 for g in range(first[k, n], min(low, last[k, n] + 1)):
                     side += own[g]
