@@ -186,6 +186,15 @@ def test_flags_have_no_type_and_defaults_are_not_swallowed() -> None:
     assert "[default: (the first)]" in help_of("index")
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_nothing_of_a_help_is_taken_for_markup(name: str) -> None:
+    """A word between brackets would be swallowed; brackets of metavars are typer's own."""
+    command = COMMANDS[name]
+    for text in (command.help or "", *(each.help or "" for each in command.params)):
+        assert re.search(r"(?<!\\)\[/?[a-z]", text) is None
+    assert not any("[" in (each.metavar or "") for each in command.params)
+
+
 def test_commands_are_shown_in_groups() -> None:
     shown = deco("--help").out
     places = [shown.index(f"─ {panel} ─") for panel in PANELS]

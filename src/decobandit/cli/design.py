@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..problem import Design, Problem
 
 File = Annotated[
-    Path, typer.Argument(metavar="FILE", help="Problem file with a [design] table, .toml or .json.")
+    Path, typer.Argument(metavar="FILE", help="Problem file with a design, .toml or .json.")
 ]
 Calibrate = Annotated[
     float | None,

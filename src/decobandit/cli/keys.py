@@ -20,7 +20,7 @@ KEY_VARIABLE = "DECO_KEY"
 keys = Commands(name="keys", help="Keys that sign checkpoints of trials: make them.")
 
 KeyName = Annotated[
-    str, typer.Argument(metavar="[NAME]", help="Who signs: a name without blanks or plus signs.")
+    str, typer.Argument(metavar="NAME", help="Who signs: a name without blanks or plus signs.")
 ]
 OutKey = Annotated[
     Path, shown("FILE", "The private key; FILE.pub is the public one.", callback=check_writable)

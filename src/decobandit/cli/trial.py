@@ -45,7 +45,7 @@ trial = Commands(
 Outcome = Annotated[
     str | None,
     typer.Argument(
-        metavar="[OUTCOME]",
+        metavar="OUTCOME",
         help="1 or good, 0 or bad; number of a class, a number, a count, or a name, as the arm has "
         "them.",
     ),

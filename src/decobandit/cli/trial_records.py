@@ -71,7 +71,7 @@ def on_record(here: Trial, form: str, masked: bool, by: str) -> None:
 def verify(
     trial: Annotated[
         str | None,
-        typer.Argument(metavar="[TRIAL]", help="Name or id; all trials where none is given."),
+        typer.Argument(metavar="TRIAL", help="Name or id; all trials where none is given."),
     ] = None,
     file: ExportFile = None,
     head: Annotated[str | None, shown("HASH", "The head as it was written down elsewhere.")] = None,
@@ -105,7 +105,7 @@ def verify(
 
 def replay(
     trial: Annotated[
-        str | None, typer.Argument(metavar="[TRIAL]", help="Name or id of the trial.")
+        str | None, typer.Argument(metavar="TRIAL", help="Name or id of the trial.")
     ] = None,
     file: ExportFile = None,
     db: Db = None,
