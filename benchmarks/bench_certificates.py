@@ -1,8 +1,8 @@
 """How often the dual is solved to its tolerance: random problems, hard ones, fine tolerances.
 
-COUNT problems of each class are solved to 1e-4; a class's row is the share that got there, and the
-row after it the CPU seconds of a solve on average. `python -m benchmarks certificates` with
-DECO_BENCH_COUNT=100 in the environment takes more of them.
+COUNT problems of each class, a quarter as many of hard ones, are solved to 1e-4; a class's row is
+the share that got there, and the row after it the CPU seconds of a solve on average.
+`python -m benchmarks certificates` with DECO_BENCH_COUNT=100 in the environment takes more of them.
 """
 
 from __future__ import annotations
@@ -13,29 +13,31 @@ from collections.abc import Callable
 
 import numpy as np
 
-from decobandit import Arm, Beta, Problem, Reward, Terminal, solve
+from decobandit import Arm, Beta, Problem, Reward, Terminal, solve, terminal_table
 
 from .rows import Row, at_most
 
 COUNT = int(os.environ.get("DECO_BENCH_COUNT", "12"))
 TOL = 1e-4
+LONGEST, LONGEST_HARD = 200, 300  # stages
 PAPER = ((3, 20), (5, 20), (5, 40), (10, 60), (15, 40))
 Maker = Callable[[np.random.Generator, int, int], Problem]
 
 
 def run() -> list[Row]:
     """Rows of all classes, then the paper's problems to 1e-7."""
-    random = [row for name in RANDOM for row in class_rows(name, RANDOM[name], COUNT)]
-    hard = [row for name in HARD for row in class_rows(name, HARD[name], max(COUNT // 4, 2))]
+    random = [row for name in RANDOM for row in class_rows(name, RANDOM[name], COUNT, LONGEST)]
+    few = max(COUNT // 4, 2)
+    hard = [row for name in HARD for row in class_rows(name, HARD[name], few, LONGEST_HARD)]
     return [*random, *hard, *(fine(arms, horizon) for arms, horizon in PAPER)]
 
 
-def class_rows(name: str, make: Maker, count: int) -> list[Row]:
-    """Success rate and CPU seconds of one class: 5 to 30 different arms, 50 to 200 stages."""
+def class_rows(name: str, make: Maker, count: int, longest: int) -> list[Row]:
+    """Success rate and CPU seconds of one class: 5 to 30 different arms, 50 stages or more."""
     reached, began = 0, time.process_time()
     for seed in range(count):
         rng = np.random.default_rng([17, seed])
-        arms, horizon = int(rng.integers(5, 31)), int(rng.integers(50, 201))
+        arms, horizon = int(rng.integers(5, 31)), int(rng.integers(50, longest + 1))
         reached += solve(make(rng, arms, horizon), tol=TOL).converged
     seconds = (time.process_time() - began) / count
     share = 100.0 * reached / count
@@ -100,9 +102,22 @@ def _deployed(rng: np.random.Generator, arms: int, horizon: int) -> Problem:
     )
 
 
+def _tables(rng: np.random.Generator, arms: int, horizon: int) -> Problem:
+    reward = float(rng.choice([0.0, 1.0]))
+
+    def with_table(arm: Arm) -> Arm:
+        last = rng.uniform(0.0, 1.0, (horizon + 1, horizon + 1)).round(3)
+        table = terminal_table(horizon, lambda good, bad: float(last[good, bad]))
+        return arm.model_copy(update={"terminal": table})
+
+    few = tuple(map(with_table, _arms(rng, min(arms, 10), lambda: reward)))
+    return Problem(arms=few, horizon=horizon)
+
+
 RANDOM: dict[str, Maker] = {"rewards by stage and arm": _own, "seasonal rewards": _seasonal}
 HARD: dict[str, Maker] = {
     "one reward per stage for all arms": _common,
     "80% of stages without reward": _sparse,
     "a deployment": _deployed,
+    "tables of last rewards": _tables,
 }

@@ -8,6 +8,7 @@ HEADINGS = {
     "answers": "Whole answers",
     "backward": "One arm, backward",
     "batches": "Batches",
+    "bounds": "Bounds and policies",
     "certificates": "Certificates",
     "designs": "Designs",
     "dual": "The dual",

@@ -34,9 +34,10 @@ def test_the_bound_is_above_the_optimum_and_no_policy_passes_it() -> None:
     found = plan(SMALL)
     best = optimum(SMALL).value
     assert found.upper_bound >= best - 1e-9
+    assert found.best_bound.value == pytest.approx(best, rel=1e-12)  # few states: the optimum
     for each in found.policies:
         assert each.value <= best + 4 * each.value_se + 1e-9
-        gap = 100 * (found.upper_bound - each.value) / found.upper_bound
+        gap = 100 * (best - each.value) / best
         assert each.gap_percent == pytest.approx(gap)
 
 

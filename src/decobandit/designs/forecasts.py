@@ -58,7 +58,7 @@ class PolicyForecast:
     over_equal_se : float
         Its standard error; 0 where it is exact.
     gap_percent : float | None
-        To the upper bound: no policy earns more than this above it.
+        To the best bound: no policy earns more than this above it.
     method : str
         exact or simulated.
     """
@@ -76,8 +76,8 @@ class PolicyForecast:
 class Forecast(Tabular):
     """An upper bound for any policy, and the expected total reward of some.
 
-    `upper_bound` is that of the prices, the one that a trial of the problem reports; gaps are to
-    it. `best_bound` is the smallest that is known, perhaps an estimate with three errors on top.
+    `best_bound` is the smallest that is known, perhaps an estimate with three errors on top; gaps
+    are to it, as everywhere. `upper_bound` is that of the prices, the one that a trial reports.
     """
 
     problem: Problem
@@ -128,18 +128,18 @@ def forecast(
     rest = [policy for policy in made if policy.name not in exact]
     simulated = _simulated(context, rest, draws, seed) if rest else None
     best = best_bound(problem, solution=context.solution)
-    bound = BestBound(context.solution.upper_bound, "lagrangian")
     found = _Values(exact, simulated)
     forecasts = []
     for policy in made:
         value, error = found.of(policy.name)
         more, more_error = found.difference(policy.name, BASELINE)
         method = "exact" if policy.name in exact else "simulated"
-        gap = bound.gap_percent(value)
+        gap = best.gap_percent(value)
         forecasts.append(
             PolicyForecast(policy.name, value, error, more, more_error, gap, method)
         )  # fmt: skip
-    return Forecast(problem, bound.value, bound.kind, best, tuple(forecasts), tuple(notes))
+    upper = context.solution.upper_bound
+    return Forecast(problem, upper, "lagrangian", best, tuple(forecasts), tuple(notes))
 
 
 def too_slow(problem: Problem, cost: Cost) -> bool:

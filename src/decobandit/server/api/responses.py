@@ -262,7 +262,9 @@ class PlanOut(Out):
         description="On the expected total reward of any policy; the trial reports the same."
     )
     bound_kind: str = Field(description="How the bound was computed.")
-    best_bound: float = Field(description="The smallest bound that is known, perhaps estimated.")
+    best_bound: float = Field(
+        description="The smallest bound that is known, perhaps estimated; gaps are to it."
+    )
     best_bound_is: str = Field(description="How that one was computed.")
     policies: list[PolicyPlan] = Field(  # type: ignore[valid-type]
         description="Equal allocation is the last."

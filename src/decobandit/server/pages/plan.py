@@ -174,7 +174,8 @@ def _copies(problem: Problem, draft: Draft, design: Design | None) -> list[tuple
 
 def _bars(found: Forecast) -> list[dict[str, Any]]:
     """Every policy with the positions of its bar, in percent of the width."""
-    high = max([found.upper_bound, *(each.value + 2 * each.value_se for each in found.policies)])
+    bound = found.best_bound.value
+    high = max([bound, *(each.value + 2 * each.value_se for each in found.policies)])
     scale = 99.0 / high if high > 0 else 0.0
 
     def at(value: float) -> str:
@@ -188,7 +189,7 @@ def _bars(found: Forecast) -> list[dict[str, Any]]:
             "low": at(each.value - 2 * each.value_se),
             "high": at(each.value + 2 * each.value_se),
             "equal": at(equal),
-            "bound": at(found.upper_bound),
+            "bound": at(bound),
         }
         for each in found.policies
     ]
