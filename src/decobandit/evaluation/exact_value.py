@@ -24,7 +24,7 @@ from ..problem import (
     Problem,
     TieRule,
     best_mean_reward,
-    best_true_reward,
+    best_true_rewards,
     plain_truth,
     refuse_kind_batches,
     true_means,
@@ -280,11 +280,12 @@ def _plain(problem: Problem, truth: Any) -> tuple[Any, ...] | None:
 
 
 def _best_reward(problem: Problem, truth: Any) -> float | None:
-    """Of always pulling the best arms; of other outcomes only where they are known."""
-    if problem.is_binary:
+    """Of always pulling the best arms."""
+    if problem.is_binary or truth is None:
         return best_mean_reward(problem, truth)
-    means = None if truth is None else true_means(problem, truth)
-    return None if means is None else best_true_reward(problem, means)
+    means = true_means(problem, truth)
+    best = None if means is None else best_true_rewards(problem, np.array([means]))
+    return None if best is None else float(best[0])
 
 
 def _followed(policy: Policy, truth: Any, limit: int, progress: Report | None, watch: Any) -> Total:

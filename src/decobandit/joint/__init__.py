@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from .exact_start import exact_stages as exact_stages
     from .exact_start import start_optimum as start_optimum
     from .joint_states import JointValues as JointValues
+    from .kind_optimum import KindValues as KindValues
     from .kind_optimum import joint_kind_states as joint_kind_states
+    from .kind_optimum import kind_values as kind_values
     from .two_arm_choices import TIED as TIED
     from .two_arm_choices import TwoArmChoices as TwoArmChoices
     from .two_arm_choices import tied_shares as tied_shares

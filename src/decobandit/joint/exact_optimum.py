@@ -25,7 +25,7 @@ from .batch_optimum import MOST_WORK, count_batch_states, sweep_batches, work
 from .batch_states import least_states, number_of_shares
 from .joint_states import Counted, JointValues, columns, count
 from .joint_sweep import sweep, sweep_two_arms, two_arm_states
-from .kind_optimum import kind_optimum
+from .kind_optimum import kind_values
 
 MOST_STATES = 5e11  # an hour or more
 MOST_OUTCOMES = 5e10  # the same for sets of arms with their outcomes, which take longer
@@ -168,8 +168,8 @@ def optimum(
     clock = Stopwatch()
     if not problem.is_binary:
         refuse_kind_batches(problem, "exact optimum")
-        value, states = kind_optimum(problem)
-        return Optimum(value, states, 0, clock.seconds(), problem)
+        found = kind_values(problem)
+        return Optimum(found.value, found.states, 0, clock.seconds(), problem)
     if problem.repeat:
         return _of_batches(problem, keep, limit_bytes, progress or silent, clock)
     counted = count(problem)

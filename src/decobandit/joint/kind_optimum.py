@@ -6,7 +6,8 @@ backward by Bellman's equation. Plain Python: problems of some ten thousand stat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, product
 from math import inf, prod
@@ -46,20 +47,43 @@ def joint_kind_states(problem: Problem) -> float:
     return float(together[:: problem.pulls_per_stage].sum())
 
 
-def kind_optimum(problem: Problem) -> tuple[float, int]:
-    """The optimum, and the number of joint states; a ValueError where they are too many."""
-    for group in problem.groups:
-        if not group.kind.finite:
-            raise ValueError(
-                f"exact optimum: {group.kind.word} arms have infinitely many states; use 'deco "
-                "solve' for a bound"
-            )
-    foretold = joint_kind_states(problem)
-    if foretold > MOST_STATES:
-        raise ValueError(
-            f"exact optimum needs {foretold:.2g} states of all arms together (limit "
-            f"{MOST_STATES:,}); use 'deco solve' for a bound"
-        )
+@dataclass(frozen=True, eq=False)
+class KindValues:
+    """The values of all joint states, stage by stage; the last are those of the end."""
+
+    problem: Problem
+    levels: list[dict[Joint, float]]
+
+    @property
+    def value(self) -> float:
+        """The optimum."""
+        return next(iter(self.levels[0].values()))
+
+    @property
+    def states(self) -> int:
+        """Of all stages."""
+        return sum(map(len, self.levels))
+
+    def joint(self, stats: Sequence[Stats]) -> Joint:
+        """The joint state of arms with these statistics, in order of the problem."""
+        return tuple(sorted(zip(self.problem.group_of_arm.tolist(), stats, strict=True)))
+
+    def worth(self, stage: int, joint: Joint, pulled: tuple[int, ...]) -> float:
+        """Expected reward of pulls of the arms at these positions of a joint state, then the best.
+
+        A ValueError where no pulls lead to the state.
+        """
+        later = self.levels[stage + 1]
+        try:
+            rest = sum(p * later[after] for p, after in _after(self.problem, joint, pulled))
+        except KeyError:
+            raise ValueError(f"state before stage {stage}: no pulls lead to it") from None
+        return rest + sum(_reward(self.problem, stage, *joint[i]) for i in pulled)
+
+
+def kind_values(problem: Problem) -> KindValues:
+    """Values of all joint states; a ValueError where they are too many."""
+    _refuse_many(problem)
     start: Joint = tuple(
         sorted((int(k), problem.groups[k].kind.fresh()) for k in problem.group_of_arm)
     )
@@ -74,15 +98,26 @@ def kind_optimum(problem: Problem) -> tuple[float, int]:
         levels.append(reached)
     for joint in levels[-1]:
         levels[-1][joint] = _last(problem, joint)
+    found = KindValues(problem, levels)
     for t in range(problem.horizon - 1, -1, -1):
-        later = levels[t + 1]
         for joint in levels[t]:
-            levels[t][joint] = max(
-                sum(_reward(problem, t, *joint[i]) for i in pulled)
-                + sum(p * later[after] for p, after in _after(problem, joint, pulled))
-                for pulled in _choices(joint, m)
+            levels[t][joint] = max(found.worth(t, joint, pulled) for pulled in _choices(joint, m))
+    return found
+
+
+def _refuse_many(problem: Problem) -> None:
+    for group in problem.groups:
+        if not group.kind.finite:
+            raise ValueError(
+                f"exact optimum: {group.kind.word} arms have infinitely many states; use 'deco "
+                "solve' for a bound"
             )
-    return levels[0][start], sum(map(len, levels))
+    foretold = joint_kind_states(problem)
+    if foretold > MOST_STATES:
+        raise ValueError(
+            f"exact optimum needs {foretold:.2g} states of all arms together (limit "
+            f"{MOST_STATES:,}); use 'deco solve' for a bound"
+        )
 
 
 @cache

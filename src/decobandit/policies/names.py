@@ -49,7 +49,9 @@ POLICIES: dict[str, Entry] = {
     "fh-gittins": Entry(
         f"{_HERE}.calibrated:FhGittinsPolicy", "finite-horizon Gittins index", kinds=True
     ),
-    "optimal": Entry(f"{_HERE}.optimal:OptimalPolicy", "exact dynamic programming; small problems"),
+    "optimal": Entry(
+        f"{_HERE}.optimal:OptimalPolicy", "exact dynamic programming; small problems", kinds=True
+    ),
     "greedy": _everywhere(
         f"{_HERE}.greedy:GreedyPolicy", "largest expected reward", kind_batches=True
     ),

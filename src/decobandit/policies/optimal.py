@@ -29,6 +29,7 @@ from .base import Policy
 from .chances import Asked
 from .context import Context
 from .records import Distribution, Ways, Weighed
+from .refusals import refuse_ruled_optimum
 
 Floats = npt.NDArray[np.float64]
 
@@ -63,6 +64,7 @@ class OptimalPolicy(Policy):
 
     name = "optimal"
     cost = "decision"
+    kind_place = "decobandit.policies.kinds.optimal:KindOptimalPolicy"
 
     @renamed_keyword("threads", "workers")
     def __init__(
@@ -141,11 +143,7 @@ class OptimalPolicy(Policy):
     def chances_many(
         self, stage: int, asked: Asked, rng: np.random.Generator | None = None
     ) -> Floats:
-        if np.any(asked.pending) or not np.all(asked.allowed):
-            raise ValueError(
-                f"policy {self.name!r} is optimal where all outcomes are known and all arms can be "
-                "pulled: not with a delay, a share of control, or arms that are dropped"
-            )
+        refuse_ruled_optimum(asked, self.name)
         if self._dense is None:
             return super().chances_many(stage, asked, rng)
         pulls = asked.pulls.astype(np.int64, copy=False)

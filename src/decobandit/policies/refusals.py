@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..problem import Problem
+from .chances import Asked
 from .names import general_policies
 
 
@@ -15,6 +16,15 @@ class TooManyStates(ValueError):
     --------
     evaluate : its `limit_states` says how many.
     """
+
+
+def refuse_ruled_optimum(asked: Asked, policy: str) -> None:
+    """A ValueError where rules of a trial leave the states that the optimum was computed for."""
+    if np.any(asked.pending) or not np.all(asked.allowed):
+        raise ValueError(
+            f"policy {policy!r} is optimal where all outcomes are known and all arms can be "
+            "pulled: not with a delay, a share of control, or arms that are dropped"
+        )
 
 
 def refuse_several_pulls(problem: Problem, policy: str) -> None:

@@ -1,7 +1,8 @@
 """Expected reward of always pulling the best arms: the reference for regret.
 
-An arm's mean reward at stage t is X_a = bad_t + theta_a (good_t - bad_t), theta_a beta distributed.
-With N(x) the number of arms whose mean is above x, the expected sum of the m largest means is
+An arm's mean reward at stage t is X_a = bad_t + theta_a (good_t - bad_t), theta_a beta distributed;
+of other kinds X_a = base_t + factor_t times the arm's mean. With N(x) the number of arms whose mean
+is above x, the expected sum of the m largest means is
 
     E[X_(1) + ... + X_(m)] = m low + integral over [low, high] of E[min(N(x), m)] dx
 
@@ -16,6 +17,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from .groups import Group
 from .model import Problem
 
 Floats = npt.NDArray[np.float64]
@@ -25,25 +27,25 @@ MAX_PANELS = 60
 SAME_MEAN = 1e-12  # posterior means closer than this are equal
 # where a distribution function bends: the integral is cut there, or a narrow one would be missed
 _QUANTILES = np.array([1e-9, 1e-5, 1e-3, 0.05, 0.3, 0.7, 0.95, 1 - 1e-3, 1 - 1e-5, 1 - 1e-9])
+_ENDS = np.array([1e-14, 1 - 1e-14])  # beyond them nothing counts
+NODES = 12  # between two of them, where outcomes are others than good or bad
 
 
 def best_mean_reward(problem: Problem, truth: Sequence[float] | None = None) -> float | None:
     """Expected reward of pulling the arms of largest mean at every stage, and deploying the best.
 
     Over the prior, or at the success probabilities `truth` (arms,). None where arms have tables of
-    last rewards: what is best then depends on the whole history, and regret is not defined; nor is
-    it, yet, where outcomes are others than good or bad.
+    last rewards, or states of their own: what is best then depends on the whole history, and regret
+    is not defined.
     """
-    if not problem.is_binary or any(group.terminal is not None for group in problem.groups):
+    if not _has_best_arm(problem):
         return None
+    if not problem.is_binary:
+        return _best_of_kinds(problem)
     arms = problem.groups if truth is None else [problem.groups[k] for k in problem.group_of_arm]
     good = np.array([arm.reward_good for arm in arms])  # (groups or arms, stages)
     bad = np.array([arm.reward_bad for arm in arms])
-    # the best arm takes the whole of a batch; single pulls go to as many arms
-    pulls = np.ones(problem.stages, int) if problem.repeat else problem.pulls.astype(int)
-    times = np.append(np.full(problem.horizon, problem.unit), 1)[: problem.stages] * (
-        problem.pulls if problem.repeat else 1
-    )
+    pulls, times = _best_pulls(problem)
     if truth is not None:
         means = np.sort(bad + np.array(truth)[:, None] * (good - bad), axis=0)[::-1]
         return float(sum(times[t] * means[:m, t].sum() for t, m in enumerate(pulls)))
@@ -51,16 +53,83 @@ def best_mean_reward(problem: Problem, truth: Sequence[float] | None = None) -> 
     return float(sum(times[t] * sums(good[:, t], bad[:, t], m) for t, m in enumerate(pulls)))
 
 
-def best_true_reward(problem: Problem, means: Sequence[float]) -> float | None:
-    """Reward of pulling the arms of largest mean at every stage, arms of any kind at true means."""
-    if any(group.terminal is not None for group in problem.groups):
+def _has_best_arm(problem: Problem) -> bool:
+    return all(group.kind.has_law and group.terminal is None for group in problem.groups)
+
+
+def _best_pulls(problem: Problem) -> tuple[npt.NDArray[np.int64], Floats]:
+    """How many of the best arms are pulled at every stage, and how often each of them."""
+    # the best arm takes the whole of a batch; single pulls go to as many arms
+    units = np.append(np.full(problem.horizon, problem.unit), 1)[: problem.stages]
+    if problem.repeat:
+        return np.ones(problem.stages, np.int64), units * problem.pulls
+    return problem.pulls.astype(np.int64), units.astype(float)
+
+
+def best_true_rewards(problem: Problem, means: Floats) -> Floats | None:
+    """Reward of pulling the arms of largest mean at every stage, at true means (E, arms): (E,).
+
+    Arms of any kind; None where no arm is best.
+    """
+    if not _has_best_arm(problem):
         return None
     groups = [problem.groups[k] for k in problem.group_of_arm]
     base = np.array([group.reward_base for group in groups])
     factor = np.array([group.reward_factor for group in groups])
-    each = np.sort(base + factor * np.array(means)[:, None], axis=0)[::-1]
-    pulls = problem.pulls.astype(int)
-    return float(sum(each[:m, t].sum() for t, m in enumerate(pulls)))
+    total, known = np.zeros(len(means)), dict[bytes, Floats]()
+    for t, (m, times) in enumerate(zip(*_best_pulls(problem), strict=True)):
+        key = base[:, t].tobytes() + factor[:, t].tobytes() + m.tobytes()
+        if key not in known:  # most problems have the same rewards at all stages
+            each = base[:, t] + factor[:, t] * means
+            known[key] = np.sort(each, axis=1)[:, -int(m) :].sum(axis=1)
+        total += times * known[key]
+    return total
+
+
+def _best_of_kinds(problem: Problem) -> float:
+    """Over the prior, arms of any kind whose mean has a law."""
+    known, total = dict[bytes, float](), 0.0
+    for t, (m, times) in enumerate(zip(*_best_pulls(problem), strict=True)):
+        rewards = np.array([(g.reward_base[t], g.reward_factor[t]) for g in problem.groups])
+        key = rewards.tobytes() + m.tobytes()
+        if key not in known:
+            known[key] = largest_of_kinds(problem, rewards, int(m))
+        total += float(times) * known[key]
+    return total
+
+
+def largest_of_kinds(problem: Problem, rewards: Floats, m: int) -> float:
+    """E of the sum of the m largest base + factor times a mean; rewards (groups, 2).
+
+    The integral above with Gauss and Legendre's rule, between quantiles of every group.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    counts = np.array([group.count for group in problem.groups])
+    cuts = []
+    for group, (base, factor) in zip(problem.groups, rewards, strict=True):
+        levels = np.concatenate([_ENDS, _QUANTILES, _QUANTILES ** (1.0 / group.count)])
+        stats = np.array(group.kind.fresh(), dtype=float)
+        cuts.append(base + factor * group.kind.quantile(stats[None, :], levels))
+    edges = np.unique(np.concatenate(cuts))
+    if edges.size == 1:
+        return m * float(edges[0])
+    half = 0.5 * np.diff(edges)[:, None]
+    x = (edges[:-1, None] + half + half * nodes).ravel()
+    below = np.stack(
+        [_below(group, b, f, x) for group, (b, f) in zip(problem.groups, rewards, strict=True)],
+        axis=1,
+    )
+    held = np.array([_expected_minimum(1.0 - row, row, counts, m) for row in below])
+    return float(m * edges[0] + (half * weights).ravel() @ held)
+
+
+def _below(group: Group, base: float, factor: float, x: Floats) -> Floats:
+    """Chance that base + factor times the mean is at most x, (M,)."""
+    if factor == 0.0:
+        return np.asarray(x >= base, dtype=float)
+    stats = np.array(group.kind.fresh(), dtype=float)
+    found = group.kind.cdf(stats[None, :], (x - base) / factor)
+    return found if factor > 0.0 else np.asarray(1.0 - found)
 
 
 def share_of_best(arms: Sequence[tuple[Floats, float, int]]) -> Floats:

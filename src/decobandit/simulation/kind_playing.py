@@ -17,7 +17,7 @@ import numpy as np
 from ..policies import Policy
 from ..policies.kinds.base import KindPolicy
 from ..policies.kinds.grouped import GroupedStats
-from ..problem import Group, KindTruth, Problem, best_true_reward, true_means
+from ..problem import Group, KindTruth, Problem, best_mean_reward, best_true_rewards
 from ..support import Floats, Ints, Progress, Report, Stopwatch, pool, worker_count
 from .chunks import Chunked
 from .estimators import Missed, Sample, estimate
@@ -75,9 +75,20 @@ class KindWorld(Chunked):
 
     @cached_property
     def expected_best(self) -> float | None:
-        """Reward of always pulling the best arms, where the truth is known."""
-        means = None if self.truth is None else true_means(self.problem, self.truth)
-        return None if means is None else best_true_reward(self.problem, means)
+        """Reward of always pulling the best arms: over the prior, or at the truth."""
+        if self.truth is None:
+            return best_mean_reward(self.problem)
+        best = self.best_of(self.chunk(0))
+        return None if best is None else float(best[0])
+
+    def best_of(self, chunk: KindChunk) -> Floats | None:
+        """The same at the parameters of each draw, (draws,)."""
+        means = np.empty((len(chunk.stats[0]) // self.per_draw, len(chunk.stats)))
+        for group, own in zip(self.problem.groups, chunk.means, strict=True):
+            if own is None:
+                return None
+            means[:, group.members] = own[:: self.per_draw]
+        return best_true_rewards(self.problem, means)
 
     def controls_of(self, chunk: KindChunk) -> Floats:
         """How far the means of each group were drawn from those of the priors, (draws, groups)."""
@@ -128,10 +139,10 @@ def play_kinds(
 
     with pool(worker_count(workers, most=world.number_of_chunks)) as threads:
         parts: Sequence[tuple[Floats, ...]] = threads.map(part, range(world.number_of_chunks))
-    reward, mean, controls = (np.concatenate([each[i] for each in parts]) for i in range(3))
+    reward, mean, controls, each_best = (np.concatenate(own) for own in zip(*parts, strict=True))
     weights, best = np.ones(world.draws), world.expected_best
     sample = Sample(
-        reward=reward, mean_reward=mean, best=None if best is None else np.full(world.draws, best),
+        reward=reward, mean_reward=mean, best=None if best is None else each_best,
         expected_best=best, gap=None, upper_bound=None, controls=controls,
         weights=weights, missed=Missed(world.range, world.range),
     )  # fmt: skip
@@ -148,8 +159,8 @@ def _played(
     policy: KindPolicy, world: KindWorld, chunk: KindChunk, first: int, record: PullRecord | None,
     watch: Watched | None,
 ) -> tuple[Floats, ...]:  # fmt: skip
-    """Rewards of each draw, by outcomes and by true means, averaged over its episodes; and
-    controls.
+    """Rewards of each draw, by outcomes and by true means, averaged over its episodes; controls;
+    rewards of the best arms.
 
     `first`: number of the first episode.
     """
@@ -181,7 +192,8 @@ def _played(
             left = np.maximum(left - 1, 0)
     share = (-1, world.per_draw)
     each = earned.reshape(share).mean(axis=1), expected.reshape(share).mean(axis=1)
-    return *each, world.controls_of(chunk)
+    best = world.best_of(chunk)
+    return *each, world.controls_of(chunk), np.zeros_like(each[0]) if best is None else best
 
 
 def _pulled(

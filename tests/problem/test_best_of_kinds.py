@@ -1,0 +1,118 @@
+"""Expected best means of arms of any kind against closed forms and draws."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import betainc
+
+from decobandit import (
+    Arm,
+    Beta,
+    Categorical,
+    Gamma,
+    Normal,
+    Payoff,
+    Problem,
+    States,
+    evaluate,
+    simulate,
+)
+from decobandit.problem import best_mean_reward, best_true_rewards
+
+GRADES = Payoff(values=[0, 1, 3])
+
+
+def test_the_largest_of_normal_means() -> None:
+    """Of three standard normals 3 / (2 sqrt(pi)); of two different ones Clark's formula."""
+    three = Problem.uniform(arms=3, horizon=4, prior=Normal(0, 1), noise_sd=2.0)
+    assert best_mean_reward(three) == pytest.approx(4 * 1.5 / math.sqrt(math.pi), abs=1e-9)
+    arms = [
+        Arm(name="a", prior=Normal(0.3, 1), noise_sd=1.0),
+        Arm(name="b", prior=Normal(0, 0.5), noise_sd=1.0),
+    ]
+    spread = math.hypot(1, 0.5)
+    z = 0.3 / spread
+    below = 0.5 * math.erfc(-z / math.sqrt(2))
+    clark = 0.3 * below + spread * math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    assert best_mean_reward(Problem(horizon=1, arms=arms)) == pytest.approx(clark, abs=1e-9)
+
+
+def test_the_larger_of_two_gammas_and_the_sum_of_both() -> None:
+    """E[X_1; X_1 > X_2] is a beta tail at a shape larger by one."""
+    two = Problem.uniform(arms=2, horizon=1, prior=Gamma(2, 1))
+    assert best_mean_reward(two) == pytest.approx(2 * 2 * (1 - betainc(3, 2, 0.5)), abs=1e-9)
+    both = Problem.uniform(arms=2, horizon=3, pulls_per_stage=2, prior=Gamma(2, 1))
+    assert best_mean_reward(both) == pytest.approx(3 * (2 + 2), abs=1e-9)
+    fewer = Problem.uniform(arms=2, horizon=1, prior=Gamma(2, 1), reward=Payoff(factor=-1.0))
+    least = 4 - 2 * 2 * (1 - betainc(3, 2, 0.5))
+    assert best_mean_reward(fewer) == pytest.approx(-least, abs=1e-9)
+
+
+def test_two_classes_are_good_and_bad_outcomes() -> None:
+    binary = Problem(
+        horizon=5, arms=[Arm(name="a", prior=Beta(2, 1)), Arm(name="b"), Arm(name="c")]
+    )
+    counts = ([1, 2], [1, 1], [1, 1])
+    classes = Problem(
+        horizon=5,
+        arms=[
+            Arm(name=name, prior=Categorical(own), reward=Payoff(values=[0, 1]))
+            for name, own in zip("abc", counts, strict=True)
+        ],
+    )
+    assert best_mean_reward(classes) == pytest.approx(best_mean_reward(binary), abs=1e-7)
+
+
+def test_mixed_kinds_are_as_draws_have_them() -> None:
+    arms = [
+        Arm(name="c", prior=Categorical([1, 1, 1]), reward=GRADES),
+        Arm(name="n", prior=Normal(1, 0.5), noise_sd=1.0),
+        Arm(name="p", prior=Gamma(3, 2)),
+    ]
+    rng = np.random.default_rng(5)
+    N = 400_000
+    drawn = np.stack(
+        [
+            rng.dirichlet([1, 1, 1], N) @ [0, 1, 3],
+            rng.normal(1, 0.5, N),
+            rng.gamma(3, 0.5, N),
+        ],
+        axis=1,
+    )
+    for m in (1, 2):
+        problem = Problem(horizon=2, pulls_per_stage=m, arms=arms)
+        best = 2 * np.sort(drawn, axis=1)[:, -m:].sum(axis=1)
+        error = float(best.std()) / math.sqrt(N)
+        assert best_mean_reward(problem) == pytest.approx(float(best.mean()), abs=4 * error)
+        found = best_true_rewards(problem, drawn)
+        assert found is not None
+        np.testing.assert_allclose(found, best, rtol=1e-12)
+
+
+def test_a_batch_goes_to_the_best_arm() -> None:
+    problem = Problem.uniform(
+        arms=2, horizon=3, pulls_per_stage=10, repeat=True, prior=Normal(0, 1), noise_sd=1.0
+    )
+    assert best_mean_reward(problem) == pytest.approx(30 / math.sqrt(math.pi), abs=1e-8)
+    np.testing.assert_allclose(best_true_rewards(problem, np.array([[0.2, 0.5]])), [15.0])
+
+
+def test_regret_over_the_prior_is_the_best_less_the_value() -> None:
+    problem = Problem.uniform(arms=2, horizon=4, prior=Categorical([1, 1, 1]), reward=GRADES)
+    exact = evaluate(problem, "greedy")
+    best = best_mean_reward(problem)
+    assert best is not None
+    assert exact.regret == pytest.approx(best - exact.value, abs=1e-12)
+    (drawn,) = simulate(problem, "greedy", draws=400, rng=4).results
+    assert drawn.regret is not None
+    assert abs(drawn.regret - exact.regret) < 4 * drawn.estimates.best.value_se
+    plain = drawn.estimates.by_method["plain"].value_se
+    assert drawn.estimates.best.value_se < 0.6 * plain
+
+
+def test_arms_with_states_of_their_own_have_no_best_one() -> None:
+    table = States(first="s", states={"s": {"mean": 0.5, "next": {"any": [1.0, "s"]}}})
+    problem = Problem(horizon=2, arms=[Arm(name="s", prior=table), Arm(name="c")])
+    assert best_mean_reward(problem) is None
+    assert simulate(problem, "greedy", draws=20).results[0].regret is None
