@@ -99,6 +99,11 @@ def true_problem(
     problem: Problem, truth_prior: Beta | Sequence[Beta] | None, true_horizon: int | None
 ) -> Problem:
     """The problem as it really is, where priors or horizon differ from what policies believe."""
+    if not problem.is_binary:
+        for name, given in (("truth_prior", truth_prior), ("true_horizon", true_horizon)):
+            if given is not None:
+                raise ValueError(f"{name}: not yet for other outcomes than good or bad")
+        return problem
     horizon = problem.horizon if true_horizon is None else true_horizon
     if not 1 <= horizon <= MAX_HORIZON:
         raise ValueError(f"true_horizon: {horizon} is not allowed; must be 1 to {MAX_HORIZON}")

@@ -49,14 +49,11 @@ def check_sampling(problem: Problem, **sampling: Unpack[Sampling]) -> tuple[Prob
     check_sizes(sampling.get("draws", 2), sampling.get("per_draw", 1))
     seed_of(sampling.get("rng", 0))
     truth, prior = sampling.get("truth"), sampling.get("truth_prior")
+    actual = true_problem(problem, prior, sampling.get("true_horizon"))
     if not problem.is_binary:
-        for name in ("truth_prior", "true_horizon"):
-            if sampling.get(name) is not None:
-                raise ValueError(f"{name}: not yet for other outcomes than good or bad")
         if truth is not None:
             check_kind_truth(truth, problem)
         return problem, None
-    actual = true_problem(problem, prior, sampling.get("true_horizon"))
     known = None if truth is None else check_truth(truth, problem)
     if known is not None and prior is not None:
         raise ValueError("truth and truth_prior: give one of the two")

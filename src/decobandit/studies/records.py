@@ -104,7 +104,7 @@ class CellScenario(Record):
     """A scenario of a design; its random numbers depend on its place among the others."""
 
     name: str
-    truth: tuple[Finite, ...]
+    truth: tuple[Finite | tuple[Finite, ...], ...]  # of classes, the chances of each
     number: Whole
 
     @property

@@ -139,8 +139,11 @@ def _row(finished: FinishedCell) -> Row:
     return _DESIGN_ROW.validate_python({**more, **asdict(row)})
 
 
-def _entry(value: object) -> object:
-    return " ".join(map(repr, value)) if isinstance(value, list | tuple) else value
+def _entry(value: object, between: str = " ") -> object:
+    """A list as text; of classes, whose truth is a list each, 0.2+0.3+0.5."""
+    if not isinstance(value, list | tuple):
+        return value
+    return between.join(str(_entry(each, "+")) for each in value)
 
 
 # -- files --------------------------------------------------------------------------------------
