@@ -21,13 +21,14 @@ import numpy as np
 import numpy.typing as npt
 
 from .._version import __version__
-from ..arm import Relaxation
-from ..problem import Problem, arms_of, refuse_kinds, tie_tolerance
+from ..arm import Relaxation, RowRelaxation
+from ..problem import Problem, arms_of, tie_tolerance
 from ..problem.kernels.layout import slab_size
 from ..support import Tables, Tabular
 from .kernels.bands import Bands
 from .kernels.flow import fill, finish, move
 from .kernels.selection import margin
+from .row_masses import RowMasses
 from .solution import DualSolution
 
 Floats = npt.NDArray[np.float64]
@@ -45,7 +46,7 @@ class Demand(Tabular):
     sold_touched: Floats  # (stages,) pulls bought by all others; the two add up to the pulls
     above: Floats  # (stages,) arms whose index is above the price
     at_price: Floats  # (stages,) arms whose index is the price, up to AT_PRICE
-    reward: float  # expected, of this relaxed solution: at most the minimum of the dual
+    reward: float  # expected, of this relaxed solution: at most the minimum of the dual (on a grid)
 
     def tables(self) -> Tables:
         """`stages`, one row each."""
@@ -78,7 +79,8 @@ class Demand(Tabular):
 def demand(solution: DualSolution) -> Demand:
     """The market of a solution, exactly: masses are moved forward, nothing is simulated."""
     problem, prices = solution.problem, solution.prices
-    refuse_kinds(problem, "demand by stage")
+    if not problem.is_binary:
+        return _demand_of_kinds(problem, prices)
     relaxation, arms = Relaxation(problem, prices), arms_of(problem)
     groups, stages = arms.reward_good.shape
     slack = AT_PRICE * float(np.abs(prices).max())
@@ -102,6 +104,33 @@ def demand(solution: DualSolution) -> Demand:
     sold_touched = spent.sum(axis=0) - sold_fresh
     return Demand(
         problem, prices, fresh, sold_fresh, sold_touched, above, at_price, float(reward.sum())
+    )  # fmt: skip
+
+
+def _demand_of_kinds(problem: Problem, prices: Floats) -> Demand:
+    """The same on states in rows; of measurements, on their grid."""
+    tables, T = RowRelaxation(problem, prices), problem.horizon
+    slack, tie = AT_PRICE * float(np.abs(prices).max()), tie_tolerance(problem)
+    arms = [RowMasses(tables, k) for k in range(len(problem.groups))]
+    fresh = np.zeros((len(arms), problem.stages))
+    sold_fresh, spent, above, at_price = np.zeros((4, problem.stages))
+    reward = 0.0
+    for t in range(problem.stages):
+        index = [tables.table(t, k) for k in range(len(arms))]
+        now = np.concatenate([own.mass[: i.size] for own, i in zip(arms, index, strict=True)])
+        together = np.concatenate(index)
+        above[t] = now[together > prices[t] + slack].sum()
+        at_price[t] = now[np.abs(together - prices[t]) <= slack].sum()
+        price, _, share = _margin(together, now, float(problem.pulls[t]), tie)
+        for k, (own, i) in enumerate(zip(arms, index, strict=True)):
+            part = np.where(i > price + tie, 1.0, np.where(np.abs(i - price) <= tie, share, 0.0))
+            fresh[k, t] = i[0]
+            sold_fresh[t] += part[0] * own.mass[0]
+            pulls, earned = own.pull(t, part, t < T)
+            spent[t], reward = spent[t] + pulls, reward + earned
+    reward += sum(own.last_rewards() for own in arms)
+    return Demand(
+        problem, prices, fresh, sold_fresh, spent - sold_fresh, above, at_price, reward
     )  # fmt: skip
 
 
