@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from decobandit.client import AsyncClient, Client, Refused, RemoteTrial, Unreachable
 from decobandit.client.exchange import Exchange, Request
-from decobandit.problem import Design, Problem
+from decobandit.problem import Arm, Categorical, Design, Normal, Payoff, Problem
 from decobandit.trials import (
     Closed,
     Conflict,
@@ -73,6 +74,22 @@ def test_a_trial_runs_over_http_as_in_the_library(client: Client, site: tuple[Si
     exported = trial.export().to_dict()
     assert verify_export(exported).ok
     assert replay_export(exported).ok
+
+
+def test_batches_of_other_outcomes_are_told_as_in_the_library(client: Client) -> None:
+    arms = [
+        Arm(name="lab", prior=Normal(0, 1), noise_sd=1),
+        Arm(name="grades", prior=Categorical([1, 1]), reward=Payoff(values=[0, 2])),
+    ]
+    problem = Problem(arms=arms, horizon=2, pulls_per_stage=4, repeat=True)
+    trial = client.create_trial(problem, name="kinds", policy="equal", bound=False)
+    batch = trial.ask_batch()
+    trial.tell_batch(batch.id, {"lab": (np.float64(-1.5), 1), "grades": [0, 1]})
+    told = trial.tell_batch(batch.id, rows=[("lab", 0.5), ("grades", 0)])
+    assert [one.seen for one in told.arms] == ["-1/2", "1+1"]
+    with pytest.raises(TrialError, match="must be sum/pulls"):
+        trial.correct_batch(batch.id, {"lab": "1+1"}, reason="x")
+    assert trial.replay().ok
 
 
 def test_lists_of_trials_and_their_life(client: Client, site: tuple[Site, str]) -> None:

@@ -62,6 +62,7 @@ FILES = {
     "deployed.toml": DEPLOYED,
     "normal.toml": NORMAL,
     "classes.toml": CLASSES,
+    "shared_classes.toml": "pulls_per_stage = 4\nrepeat = true\n" + CLASSES,
     "design.toml": DESIGN + SCENARIOS,
     "delayed.toml": DELAYED,
     "stopping.toml": DESIGN.replace("0.95", "0.6").replace("0.9 }", "0.6 }"),
@@ -252,6 +253,10 @@ def _batches(session: Session) -> None:
     second = session("trial ask", "ab", "--batch", *db)["id"]
     session("trial cancel", "ab", second, "--reason", "outage", *db)
     session("trial batches", "ab", *db)
+    classes = session.file("shared_classes.toml")
+    session("trial new", classes, "--policy", "equal", "--no-bound", "--name", "grades", *db)
+    third = session("trial ask", "grades", "--batch", *db)["id"]
+    session("trial tell", "grades", third, "--counts", "a=1+0+1", *db)
     session("trial status", "ab", *db)
     session("trial report", "ab", *db)
 

@@ -186,15 +186,6 @@ def test_a_log_with_an_outcome_of_another_kind_is_damaged(store: Any) -> None:
             ledger.extended([forged])
 
 
-def test_batches_of_other_outcomes_are_refused(store: Any) -> None:
-    shared = Problem(arms=[LAB, GRADES], horizon=2, pulls_per_stage=4, repeat=True)
-    with pytest.raises(TrialError, match="counts of good and bad outcomes"):
-        create_trial(shared, policy="greedy", db=store)
-    trial = create_trial(Problem(arms=[LAB, GRADES], horizon=2), policy="greedy", db=store)
-    with pytest.raises(Conflict, match="this trial has other outcomes"):
-        trial.ask_batch()
-
-
 # -- pending outcomes ---------------------------------------------------------------------------
 
 

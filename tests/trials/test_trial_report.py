@@ -165,7 +165,8 @@ def test_deviations_are_those_of_the_log(tmp_path: Path) -> None:
     assert found.audit.head == trial.events()[-1].hash
     assert found.late == ()
     # a day later the third, which is pending, is late; the second was cancelled
-    log = Deviations.of(trial.each_event(ledger_of(trial.store, trial.id)))
+    ledger = ledger_of(trial.store, trial.id)
+    log = Deviations.of(trial.each_event(ledger), ledger.kinds)
     (late,) = log.late(timedelta(hours=20), datetime.now(UTC) + timedelta(hours=24))
     assert (late.allocation, late.told_at) == (third.id, None)
     assert late.hours == pytest.approx(24.0, abs=0.1)

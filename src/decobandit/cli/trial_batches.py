@@ -23,7 +23,12 @@ AsBatch = Annotated[
     bool, typer.Option("--batch", help="Allot the whole stage: so many pulls of every arm.")
 ]
 CountsText = Annotated[
-    str | None, shown("ARM=GOOD/PULLS,...", "Outcomes of a batch: control=30/50,new=25/50.")
+    str | None,
+    shown(
+        "ARM=GOOD/PULLS,...",
+        "Outcomes of a batch: control=30/50,new=25/50; of classes a count of each, grade=2+0+1; of "
+        "measurements and counts SUM/PULLS; of own states in their order, machine=fine+worn.",
+    ),
 ]
 
 
@@ -40,20 +45,16 @@ class GivenOutcomes:
         """Whether any were given."""
         return self.counts is not None or self.data is not None
 
-    def read(self, here: Trial) -> dict[str, str | tuple[int, int]]:
-        """Good outcomes and pulls by arm; a refusal in one line."""
+    def read(self, here: Trial) -> dict[str, str]:
+        """Outcomes by arm, as `Trial.tell_batch` takes them; a refusal in one line."""
         if (self.counts is None) == (self.data is None):
             raise typer.BadParameter("give the outcomes of a batch by --counts or by --data")
         if self.counts is not None:
             return _pairs(self.counts)
         assert self.data is not None
-        from ..problem import read_outcomes
+        from ..problem import OutcomeColumns, read_tallies
 
-        state = read_outcomes(here.problem, self.data, **self.columns)
-        own = zip(here.problem.arms, state.good, state.pulls, strict=True)
-        found: dict[str, str | tuple[int, int]] = {
-            arm.name: (good, pulls) for arm, good, pulls in own if pulls
-        }
+        found = read_tallies(here.problem, self.data, OutcomeColumns(**self.columns))
         if not found:
             raise typer.BadParameter(f"{self.data}: there are no outcomes in it")
         return found
@@ -64,7 +65,9 @@ def outcomes_from(
     data: Annotated[
         Path | None,
         shown(
-            "FILE", "Outcomes of a batch, CSV or .parquet: one per row, or good outcomes and pulls."
+            "FILE",
+            "Outcomes of a batch, CSV or .parquet: one per row, or good outcomes and pulls, or as "
+            "exported.",
         ),
     ] = None,
     arm_column: ArmColumn = "arm",
@@ -74,8 +77,7 @@ def outcomes_from(
 ) -> GivenOutcomes:
     """Outcomes of a batch by counts, or by a file."""
     columns = {
-        "arm_column": arm_column, "outcome_column": outcome_column,
-        "good_column": good_column, "pulls_column": pulls_column,
+        "arm": arm_column, "outcome": outcome_column, "good": good_column, "pulls": pulls_column
     }  # fmt: skip
     return GivenOutcomes(counts, data, columns)
 
@@ -92,12 +94,14 @@ def takes_outcomes(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_options(run, [option("here", object), *options_of(command, after=2), *own])
 
 
-def _pairs(text: str) -> dict[str, str | tuple[int, int]]:
-    found: dict[str, str | tuple[int, int]] = {}
+def _pairs(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
     for part in text.split(","):
         arm, equals, pair = part.rpartition("=")
         if not equals or not arm.strip():
-            raise typer.BadParameter(f"--counts: {part!r}; must be ARM=GOOD/PULLS")
+            raise typer.BadParameter(
+                f"--counts: {part!r}; must be ARM=GOOD/PULLS, or as the arm has its outcomes"
+            )
         if arm.strip() in found:
             raise typer.BadParameter(f"--counts: {arm.strip()!r} is named twice")
         found[arm.strip()] = pair.strip()

@@ -47,11 +47,13 @@ def print_batch(batch: Batch) -> None:
     print(f"allocation {batch.id}: {what}")
     ranked = sorted(batch.arms, key=lambda one: -one.pulls)[:MOST_ROWS]
     started = batch.told or batch.state != "open"
-    titles = ["arm", "pulls", "share"] + ["good/told", "pending", "cancelled"] * bool(started)
+    told = "good/told" if all(one.seen is None for one in batch.arms) else "on record"
+    titles = ["arm", "pulls", "share"] + [told, "pending", "cancelled"] * bool(started)
 
     def row(number: int) -> list[str]:
         one = ranked[number]
-        now = [f"{one.good}/{one.told}", str(one.pending), str(one.cancelled)]
+        record = f"{one.good}/{one.told}" if one.seen is None else one.seen
+        now = [record, str(one.pending), str(one.cancelled)]
         return [one.arm, str(one.pulls), f"{one.share:.4g}", *(now if started else [])]
 
     print_table("", titles, map(row, range(len(ranked))), text=["arm"])

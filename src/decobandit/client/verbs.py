@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from .exchange import Exchange, Request
 One = TypeVar("One")
 Many = TypeVar("Many")
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
-Counts = Mapping[str, "str | tuple[int, int]"]
+Counts = Mapping[str, "str | Sequence[Outcome]"]  # by arm, as `Trial.tell_batch` has them
 
 
 class Verbs(Generic[One, Many]):
@@ -124,7 +124,8 @@ class RemoteTrial(Verbs[One, Many]):
     ) -> One:
         """Record outcomes: counts by arm, (good, pulls) or "good/pulls"; or rows, (arm, outcome).
 
-        Those of several requests add up. Operators call arms by their codes.
+        Of arms with other outcomes as `Trial.tell_batch` has them: "2+0+1" of classes, "12.5/4" sum
+        and number. Those of several requests add up. Operators call arms by their codes.
         """
         told = None
         if rows is not None:
@@ -225,6 +226,6 @@ def _counted(counts: Counts | None) -> dict[str, Any] | None:
     if counts is None:
         return None
     return {
-        arm: own if isinstance(own, str) else {"good": int(own[0]), "pulls": int(own[1])}
+        arm: own if isinstance(own, str) else [_plain(part) for part in own]
         for arm, own in counts.items()
     }

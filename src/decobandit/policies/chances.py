@@ -8,8 +8,8 @@ Notations as in `allotting`; beyond them
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,14 +27,30 @@ class Asked(NamedTuple):
     """What a policy is asked about: joint states, and which arms it may pull there."""
 
     pulls: Counts  # (E, K) known
-    good: Counts  # (E, K)
+    good: Any  # (E, K); of other kinds (E, K, widest)
     pending: Counts  # (E, K)
     allowed: Allowed  # (E, K)
 
     @classmethod
-    def of(cls, pulls: Counts, good: Counts) -> Asked:
+    def of(cls, pulls: Counts, good: Any) -> Asked:
         """All arms, nothing pending."""
         return cls(pulls, good, np.zeros_like(pulls), np.ones(pulls.shape, np.bool_))
+
+    @classmethod
+    def of_states(cls, problem: Problem, states: Sequence[State]) -> Asked:
+        """All arms, nothing pending, in these states.
+
+        Of other outcomes than good or bad, `good` are statistics of all arms, (E, K, widest).
+        """
+        pulls = np.array([state.pulls for state in states])
+        if problem.is_binary:
+            return cls.of(pulls, np.array([state.good for state in states]))
+        widest = max(group.kind.width for group in problem.groups)
+        known = np.zeros((*pulls.shape, widest))
+        for e, state in enumerate(states):
+            for k, own in enumerate(state.stats(problem)):
+                known[e, k, : own.size] = own
+        return cls.of(pulls, known)
 
     def rows(self, some: npt.NDArray[np.generic]) -> Asked:
         """Some of the joint states."""

@@ -87,13 +87,13 @@ class RuledPolicy(Policy):
     ) -> tuple[int, ...]:
         """Positions of the arms to pull."""
         check_turn(self.problem, stage, state)
-        asked = Asked.of(np.array([state.pulls]), np.array([state.good]))
+        asked = Asked.of_states(self.problem, [state])
         (given,) = self.allot_asked(stage, asked, rng)
         return tuple(np.flatnonzero(given).tolist())
 
     def distribution(self, stage: int, state: State) -> Distribution:
         check_turn(self.problem, stage, state)
-        asked = Asked.of(np.array([state.pulls]), np.array([state.good]))
+        asked = Asked.of_states(self.problem, [state])
         (chances,) = self.chances_many(stage, asked)
         return [((arm,), round(float(p), 15)) for arm, p in enumerate(chances) if p > 0.0]
 

@@ -22,14 +22,16 @@ OF_BATCHES = 10.0  # of single pulls that a state of a batch takes as long as
 def is_quick(problem: Problem) -> bool:
     """Whether the dual is solved within seconds: with one kind of arms, up to 669 stages."""
     if not problem.is_binary:
+        pulls = range(problem.most_pulls if problem.repeat else problem.stages)
         sizes = np.array(
             [
-                [min(group.kind.states(n), POINTS if not group.kind.finite else inf)
-                 for n in range(problem.stages)]
+                [min(group.kind.states(n), POINTS if not group.kind.finite else inf) for n in pulls]
                 for group in problem.groups
             ]
-        )  # fmt: skip
-        return bool(np.cumsum(sizes, axis=1).sum() <= QUICK_ROW_STATES)
+        )
+        every, number = (problem.pulls_per_stage, problem.units) if problem.repeat else (1, 1)
+        passed = np.cumsum(sizes, axis=1)[:, ::every]  # states of every stage
+        return bool(number * passed.sum() <= QUICK_ROW_STATES)
     units = OF_BATCHES * problem.units if problem.repeat else 1.0
     states = len(problem.groups) * problem.stages * problem.most_pulls**2 * units / 6
     return states <= QUICK_STATES

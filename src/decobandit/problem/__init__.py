@@ -60,7 +60,9 @@ if TYPE_CHECKING:
     from .model_base import Frozen as Frozen
     from .model_base import InvalidProblem as InvalidProblem
     from .model_base import ProblemError as ProblemError
+    from .outcomes import OutcomeColumns as OutcomeColumns
     from .outcomes import read_outcomes as read_outcomes
+    from .outcomes import read_tallies as read_tallies
     from .priors import Categorical as Categorical
     from .priors import Gamma as Gamma
     from .priors import Normal as Normal

@@ -1,13 +1,13 @@
-"""Observed outcomes from a file or a data frame: one pull per row, or good outcomes and pulls."""
+"""Observed outcomes from a file or a data frame: one pull per row, or those of several together."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from ..support import (
     Rows,
@@ -19,7 +19,6 @@ from ..support import (
     warn_deprecated,
 )
 from .kinds.base import Kind, Stats
-from .kinds.counted import Binary
 from .model import Problem
 from .model_base import ProblemError
 from .problem_argument import check_problem
@@ -27,19 +26,24 @@ from .state import State
 
 _WITHOUT_OUTCOME = ("open", "cancelled")  # states of allocations in an exported trial
 _MOST = 10**12  # of a count
+Row = Mapping[str, str | None]
+_Given = Callable[[Kind], Stats]  # the tally of a row, by the kind of its arm
+_Reader = Callable[[Row, str], _Given | None]  # of a row and its place; None: it has no outcome
 
 
 @dataclass(frozen=True)
-class Columns:
+class OutcomeColumns:
     """Names of the columns of a table of outcomes.
 
-    `arm` and `outcome`, one pull per row; where there is no `outcome`, `arm`, `good` and `pulls`.
+    `arm` and `outcome`, one pull per row; where there is no `outcome`, `arm` and `seen`, as a trial
+    in batches of other outcomes than good or bad exports it, or `arm`, `good` and `pulls`.
     """
 
     arm: str = "arm"
     outcome: str = "outcome"
     good: str = "good"
     pulls: str = "pulls"
+    seen: str = "seen"
 
 
 @former_spellings(path="data")
@@ -60,8 +64,9 @@ def read_outcomes(
         Whose arms the table names.
     data : str, Path or data frame
         A CSV file with a header, a Parquet file (.parquet), or a frame of pandas, polars or
-        pyarrow. Columns that are not asked for are ignored, but for the `state` of an exported
-        trial: open and cancelled allocations have no outcome.
+        pyarrow. Columns that are not asked for are ignored, but for those of an exported trial:
+        `state`, by which open and cancelled allocations have no outcome, and `seen` of batches,
+        which has what is on record of an arm as `Trial.tell_batch` takes it.
     arm_column : str
         Column with the name of the arm.
     outcome_column : str
@@ -99,66 +104,104 @@ def read_outcomes(
         warn_deprecated("read_outcomes(path, problem)", "read_outcomes(problem, path)")
         problem, data = data, problem
     check_problem(problem)
-    columns = Columns(arm_column, outcome_column, good_column, pulls_column)
-    try:
-        state = _Counter(problem, columns).read(read_rows(data))
-    except TableError as error:
-        raise ProblemError(str(error)) from None
+    columns = OutcomeColumns(arm_column, outcome_column, good_column, pulls_column)
+    counter = _States(problem, columns)
+    _read(counter, data)
+    stats = [tuple(float(x) if x != int(x) else int(x) for x in own) for own in counter.found]
+    state = State.of_stats(problem, stats)
     return state if isinstance(data, str | Path) else replace(state, frame_kind=kind_of(data))
 
 
-class _Counter:
+def read_tallies(problem: Problem, data: str | Path, columns: OutcomeColumns) -> dict[str, str]:
+    """What outcomes of a table come to by arm, as `Trial.tell_batch` takes it; a `ProblemError`.
+
+    Outcomes of own states may begin in any of them: what can follow is known of the trial.
+    """
+    check_problem(problem)
+    counter = _Tallies(problem, columns)
+    _read(counter, data)
+    own = zip(problem.arms, counter.kinds, counter.found, strict=True)
+    return {
+        arm.name: kind.write_tally(tally) for arm, kind, tally in own if kind.tally_pulls(tally)
+    }
+
+
+def _read(counter: _Counter, data: str | Path | Any) -> None:
+    try:
+        counter.read(read_rows(data))
+    except TableError as error:
+        raise ProblemError(str(error)) from None
+
+
+class _Counter(ABC):
     """Counts the rows of one table."""
 
-    def __init__(self, problem: Problem, columns: Columns) -> None:
+    def __init__(self, problem: Problem, columns: OutcomeColumns) -> None:
         self._problem, self._columns, self._escaped = problem, columns, False
         self._position = {arm.name: i for i, arm in enumerate(problem.arms)}
-        self._kinds = [problem.groups[k].kind for k in problem.group_of_arm]
-        self._stats = [kind.fresh() for kind in self._kinds]
+        self.kinds = [problem.groups[k].kind for k in problem.group_of_arm]
+        self.found = [self.first(kind) for kind in self.kinds]  # of every arm
 
-    def read(self, rows: Rows) -> State:
-        """The state that the rows add up to."""
+    @abstractmethod
+    def first(self, kind: Kind) -> Stats:
+        """Of an arm without outcomes."""
+
+    @abstractmethod
+    def after(self, kind: Kind, found: Stats, tally: Stats) -> Stats:
+        """After more outcomes; a ValueError where they cannot follow."""
+
+    def read(self, rows: Rows) -> None:
+        """Add up all rows."""
         self._escaped = rows.escaped
-        counts = self._has_counts(rows.names, rows.source)
-        add = self._by_counts if counts else self._by_outcome
+        tally = self._reader(rows.names, rows.source)
         for where, row in rows.each:
-            add(row, where)
-        return State.of_stats(self._problem, self._stats)
+            given = tally(row, where)
+            if given is None:
+                continue
+            arm = self._arm(row, where)
+            try:
+                more = given(self.kinds[arm])
+                self.found[arm] = self.after(self.kinds[arm], self.found[arm], more)
+            except ValueError as error:
+                raise ProblemError(f"{where}: {error}") from None
 
-    def _has_counts(self, header: Collection[str], source: str) -> bool:
-        wanted = self._columns
-        counts = wanted.outcome not in header and {wanted.good, wanted.pulls} <= set(header)
-        for column in (wanted.arm,) if counts else (wanted.arm, wanted.outcome):
-            if column not in header:
-                raise ProblemError(
-                    f"{source}: no column {column!r}; needs {wanted.arm} and "
-                    f"{wanted.outcome}, or {wanted.arm}, {wanted.good} and {wanted.pulls}"
-                )
-        return counts
+    def _reader(self, header: Collection[str], source: str) -> _Reader:
+        """How rows are read, by the columns that are there."""
+        wanted, known = self._columns, set(header)
+        if wanted.arm in known and wanted.outcome in known:
+            return self._by_outcome
+        if {wanted.arm, wanted.seen} <= known:
+            return self._by_tally
+        if {wanted.arm, wanted.good, wanted.pulls} <= known:
+            return self._by_counts
+        counted = {wanted.good, wanted.pulls} <= known or wanted.outcome in known
+        missing = wanted.arm if counted or wanted.arm not in known else wanted.outcome
+        raise ProblemError(
+            f"{source}: no column {missing!r}; needs {wanted.arm} and "
+            f"{wanted.outcome}, or {wanted.arm}, {wanted.good} and {wanted.pulls}"
+        )
 
-    def _by_outcome(self, row: Mapping[str, str | None], where: str) -> None:
+    def _by_outcome(self, row: Row, where: str) -> _Given | None:
         outcome = _cell(row, self._columns.outcome)
         if not outcome and row.get("state") in _WITHOUT_OUTCOME:
-            return
-        arm = self._arm(row, where)
-        try:
-            self._stats[arm] = _after(self._kinds[arm], self._stats[arm], outcome)
-        except ValueError as error:
-            raise ProblemError(f"{where}: {error}") from None
+            return None
+        return lambda kind: kind.tally([kind.typed(outcome)])
 
-    def _by_counts(self, row: Mapping[str, str | None], where: str) -> None:
-        arm, wanted = self._arm(row, where), self._columns
+    def _by_tally(self, row: Row, where: str) -> _Given | None:
+        text = _cell(row, self._columns.seen)
+        given = original(text) if self._escaped else text
+        return (lambda kind: kind.read_tally(given)) if given else None
+
+    def _by_counts(self, row: Row, where: str) -> _Given:
+        wanted = self._columns
         good, pulls = (_count(row, name, where) for name in (wanted.good, wanted.pulls))
         if good > pulls:
             raise ProblemError(
                 f"{where}: {wanted.good} {good}; must be at most {wanted.pulls}, {pulls}"
             )
-        if not isinstance(self._kinds[arm], Binary):
-            raise ProblemError(f"{where}: counts of good outcomes; the arm has others")
-        before = self._stats[arm]
-        self._stats[arm] = (before[0] + good, before[1] + pulls - good)
+        return partial(_counted, good, pulls)
 
-    def _arm(self, row: Mapping[str, str | None], where: str) -> int:
+    def _arm(self, row: Row, where: str) -> int:
         """The arm that a row names, also one that was kept from being a formula."""
         name = _cell(row, self._columns.arm)
         if self._escaped and original(name) in self._position:
@@ -168,18 +211,37 @@ class _Counter:
         return self._position[name]
 
 
-def _after(kind: Kind, stats: Stats, outcome: str) -> Stats:
-    """Statistics after an outcome as it is written."""
-    found = np.array(kind.read_outcome(outcome, stats))
-    after = kind.after(np.array(stats, dtype=float), found)
-    return tuple(float(x) if x != int(x) else int(x) for x in after.tolist())
+class _States(_Counter):
+    """Statistics of every arm, from fresh ones on."""
+
+    def first(self, kind: Kind) -> Stats:
+        return kind.fresh()
+
+    def after(self, kind: Kind, found: Stats, tally: Stats) -> Stats:
+        return kind.after_tally(found, tally)
 
 
-def _cell(row: Mapping[str, str | None], column: str) -> str:
+class _Tallies(_Counter):
+    """Tallies of every arm."""
+
+    def first(self, kind: Kind) -> Stats:
+        return kind.no_tally
+
+    def after(self, kind: Kind, found: Stats, tally: Stats) -> Stats:
+        return kind.joined(found, tally)
+
+
+def _counted(good: int, pulls: int, kind: Kind) -> Stats:
+    if not kind.counts_good:
+        raise ValueError("counts of good outcomes; the arm has others")
+    return (good, pulls - good)
+
+
+def _cell(row: Row, column: str) -> str:
     return (row[column] or "").strip()
 
 
-def _count(row: Mapping[str, str | None], column: str, where: str) -> int:
+def _count(row: Row, column: str, where: str) -> int:
     cell = _cell(row, column)
     if not (cell.isascii() and cell.isdecimal()) or int(cell) > _MOST:
         raise ProblemError(f"{where}: {column} {cell!r}; must be a whole number, zero or more")

@@ -21,8 +21,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..policies import Policy
-from ..policies.allotting import Counts
+from ..policies import Asked, Policy
 from ..problem import Problem
 from . import explanation
 from .decisions import Decision, decide
@@ -108,17 +107,17 @@ def _shared(
     if policy.randomised:
         state = drawn_state(problem, pending, rng)
         return policy.allot(stage, state, rng), 0
-    pulls, good, chances, drawn = states_to_ask(policy, pending, rng)
-    own = policy.allot_many(stage, pulls, good, rng)
+    asked, chances, drawn = states_to_ask(policy, pending, rng)
+    own = policy.allot_many(stage, asked.pulls, asked.good, rng)
     units = whole_units(chances @ own / problem.unit, problem.units)
     return tuple(problem.unit * n for n in units), drawn
 
 
 def states_to_ask(
     policy: Policy, pending: PendingState, rng: np.random.Generator
-) -> tuple[Counts, Counts, Floats, int]:
-    """Pulls and good outcomes of the states that pending outcomes lead to, (states, arms) each;
-    their probabilities; and how many draws they come from, 0 where they are all.
+) -> tuple[Asked, Floats, int]:
+    """The states that pending outcomes lead to; their probabilities; and how many draws they come
+    from, 0 where they are all.
 
     Of a policy that draws, one state.
     """
@@ -127,9 +126,8 @@ def states_to_ask(
         states, drawn = [(drawn_state(problem, pending, rng), 1.0)], False
     else:
         states, drawn = ways(problem, pending, rng, policy.most_ways)
-    good = np.array([state.good for state, _ in states])
-    pulls = good + np.array([state.bad for state, _ in states])
-    return pulls, good, np.array([chance for _, chance in states]), policy.most_ways * drawn
+    asked = Asked.of_states(problem, [state for state, _ in states])
+    return asked, np.array([chance for _, chance in states]), policy.most_ways * drawn
 
 
 def whole_units(mean: Floats, total: int) -> list[int]:

@@ -18,9 +18,8 @@ from ..policies import KindChances
 from ..policies.best_chances import Floats, best_chances
 from ..problem import Arm, Kind, Problem, State
 from .errors import TrialError
-from .kind_records import kinds_of, outcomes_of
+from .kind_records import kinds_of, outcomes_of, tallies
 from .ledger import Ledger
-from .recorded_state import recorded_state
 
 LEVEL = 0.95
 MAX_COMPARED = 300  # arms up to which the chances of being best are computed: about 2 s
@@ -111,7 +110,7 @@ def control_of(problem: Problem, control: str | None) -> int:
 
 def arm_results(ledger: Ledger, control: int) -> tuple[ArmResult, ...]:
     """The results of every arm, in the order of the problem."""
-    problem, state = ledger.problem, recorded_state(ledger)
+    problem, state = ledger.problem, ledger.known
     compare = _compared_binary if problem.is_binary else _compared
     best, better = compare(problem, state, control)
     written, stats = str(state).split(","), state.stats(problem)
@@ -160,9 +159,11 @@ def _observed_mean(ledger: Ledger, k: int, kind: Kind) -> float | None:
     if kind.counts_good:
         pulls = ledger.good[k] + ledger.bad[k]
         return ledger.good[k] / pulls if pulls else None
-    arm = ledger.problem.arms[k].name
+    arm, batches = ledger.problem.arms[k].name, ledger.batches.values()
     values = kind.values_of(outcomes_of(arm, ledger.allocations.values()))
-    return float(values.mean()) if values.size else None
+    total, number = float(values.sum()), values.size + sum(batch.arms[k].told for batch in batches)
+    total += sum(kind.tally_value(known, own) for _, known, own in tallies(kind, k, batches))
+    return total / number if number else None
 
 
 def kind_interval(kind: Kind, stats: Floats) -> Ends | None:
@@ -181,7 +182,7 @@ def kind_interval(kind: Kind, stats: Floats) -> Ends | None:
 
 def posteriors_of(ledger: Ledger) -> list[tuple[float, Ends | None]]:
     """Posterior mean and credible interval of every arm."""
-    pairs = zip(kinds_of(ledger.problem), recorded_state(ledger).stats(ledger.problem), strict=True)
+    pairs = zip(kinds_of(ledger.problem), ledger.known.stats(ledger.problem), strict=True)
     return [(float(kind.mean(own)), kind_interval(kind, own)) for kind, own in pairs]
 
 

@@ -1,4 +1,4 @@
-"""Requests about batches: ask for a whole stage, record outcomes as counts, give up the rest."""
+"""Requests about batches: ask for a whole stage, record outcomes together, give up the rest."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection
 
+from ..problem import Kind, Outcome, Stats
 from .allotments import Allotment
 from .asking import Asking, Decided
-from .batches import Batch, BatchArm, Counts, batch_moved, counts_tree
+from .batches import Batch, BatchArm, batch_moved
 from .decider import Decider, decision_record, pending_state
-from .errors import Conflict, NotFound, TrialError
+from .errors import BadOutcome, Conflict, NotFound, TrialError
+from .kind_records import EarlierPending, check_batch_order, kinds_by_name
 from .ledger import Ledger
 from .request_records import Request
 from .requests import check_ask, check_cancel, note_of, outcome_of, reason_of, subject_of
+from .told import Counts, Told, counts_tree, given_tally, tally_of, told_of
 
-GivenCounts = Mapping[str, "str | Sequence[int]"]  # arm: (good, pulls), or "good/pulls"
+# arm: (good, pulls), or "good/pulls"; of other outcomes as the kind of the arm has tallies
+GivenCounts = Mapping[str, "str | Sequence[Outcome]"]
 MAX_COUNT = 10**9
 
 
@@ -61,9 +65,11 @@ class Batches(Asking):
         batch_id : str
             Of the batch.
         counts : mapping, optional
-            Of every arm that has new outcomes, (good, pulls) or "good/pulls".
+            Of every arm that has new outcomes, (good, pulls) or "good/pulls"; of classes the count
+            of each, "2+0+1"; of measurements and counts "sum/pulls"; of own states the outcomes in
+            the order of the pulls, "fine+worn".
         rows : iterable of (str, outcome), optional
-            Instead of counts: arm and outcome, 1 or 0, of single pulls.
+            Instead of counts: arm and outcome, as `tell` takes it, of single pulls.
         key, by : str, optional
             As in `tell`. Without a key, counts that are sent twice are recorded twice.
         by_code : bool
@@ -121,22 +127,26 @@ class Batches(Asking):
         """Counts by name, each arm once; `TrialError` where something is wrong with them."""
         if (counts is None) == (rows is None):
             raise TrialError("give counts or rows, one of the two")
-        named = [(arm, *_pair(arm, pair)) for arm, pair in (counts or {}).items()]
-        if rows is not None:
-            kind = self.settings.problem.groups[0].kind  # batches are of good and bad outcomes
-            named = [(arm, int(outcome_of(outcome, kind)), 1) for arm, outcome in rows]
-        names = {code: name for name, code in self._codes.items()}
-        known = names if by_code else {name: name for name in self._codes}
-        total: dict[str, tuple[int, int]] = {}
-        for arm, good, pulls in named:
-            if arm not in known:
-                raise TrialError(f"no arm is called {arm!r}; arms: {_listed(known)}")
-            before = total.get(known[arm], (0, 0))
-            total[known[arm]] = (before[0] + good, before[1] + pulls)
-        found = tuple((arm, *pair) for arm, pair in sorted(total.items()) if pair[1])
+        kinds, named = kinds_by_name(self.settings.problem), self._known_arms(by_code)
+        if rows is None:
+            given: Mapping[str, Any] = counts or {}
+        else:
+            given = _by_arm(rows)
+        found = []
+        for arm, told in given.items():
+            if arm not in named:
+                raise TrialError(f"no arm is called {arm!r}; arms: {_listed(named)}")
+            kind = kinds[named[arm]]
+            tally = _tally(kind, arm, told) if rows is None else _tally_of_rows(kind, told)
+            if kind.tally_pulls(tally):
+                found.append((named[arm], _told(kind, arm, tally)))
         if not found:
             raise TrialError("counts: there are no outcomes in them")
-        return found
+        return tuple(sorted(found))
+
+    def _known_arms(self, by_code: bool) -> dict[str, str]:
+        """Names of the arms, by what the sender calls them."""
+        return {code if by_code else name: name for name, code in self._codes.items()}
 
     # -- changes ------------------------------------------------------------------------------
 
@@ -176,18 +186,20 @@ class Batches(Asking):
             batch, cancels = _found(ledger, request.batch), request.kind == "batch_cancelled"
             if cancels and batch.state == "cancelled":
                 return batch
+            counts = request.counts or ()
             try:
-                batch_moved(batch, request.kind, request.counts or (), request.reason)
+                later = batch_moved(batch, request.kind, counts, ledger.kinds, request.reason)
             except ValueError:
                 why = self._contradiction(batch, request, by_code)
                 return self._refuse(connection, ledger, request, key, by, why)
+            _check_order(ledger, later)
             if cancels:
                 check_cancel(ledger, batch.pending)
             data: dict[str, Any] = {"batch": batch.id, **request.said()}
             if request.counts is not None:
                 data["counts"] = counts_tree(request.counts)
-            later = self._event_log.append(connection, ledger, request.kind, data, by=by, key=key)
-            return later.batches[batch.id]
+            after = self._event_log.append(connection, ledger, request.kind, data, by=by, key=key)
+            return after.batches[batch.id]
 
         return self._moving(request, write, key, by).made()
 
@@ -198,8 +210,10 @@ class Batches(Asking):
         if request.kind == "batch_cancelled":
             return "no outcome of the batch is pending; there is nothing to cancel"
         corrects = request.kind == "batch_corrected"
-        for arm, _, pulls in request.counts or ():
+        kinds = kinds_by_name(self.settings.problem)
+        for arm, told in request.counts or ():
             own, called = batch.arm(arm), self._codes[arm] if by_code else arm
+            pulls = kinds[arm].tally_pulls(tally_of(kinds[arm], told))
             if corrects and not own.told:
                 return f"{called} has no outcome to correct in this batch; tell it"
             most = own.pending + own.told * corrects
@@ -215,11 +229,6 @@ def refuse_single(ledger: Ledger) -> None:
     """`Conflict` if the trial allocates single pulls."""
     if ledger.allocations:
         raise Conflict("this trial allocates single pulls: ask for the next one, without a batch")
-    if not ledger.problem.is_binary:
-        raise Conflict(
-            "batches are recorded as counts of good and bad outcomes; this trial has other outcomes"
-            ": ask for the next arm, without a batch"
-        )
 
 
 def refuse_batched(ledger: Ledger) -> None:
@@ -243,6 +252,45 @@ def _left(own: BatchArm, most: int, corrects: bool) -> str:
     if not own.pulls:
         return "it has no pulls in this batch"
     return f"{most} of its {own.pulls} pulls in this batch are pending"
+
+
+def _check_order(ledger: Ledger, later: Batch) -> None:
+    """`BadOutcome` where outcomes are recorded out of an order that matters."""
+    try:
+        check_batch_order(ledger.problem, (ledger.batches | {later.id: later}).values())
+    except EarlierPending as error:
+        raise BadOutcome(str(error)) from None
+    except ValueError:  # its text names the state, which blinded people are not to read
+        raise BadOutcome("the outcomes cannot follow those on record of this arm") from None
+
+
+def _by_arm(rows: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for arm, outcome in rows:
+        found.setdefault(arm, []).append(outcome)
+    return found
+
+
+def _tally_of_rows(kind: Kind, outcomes: list[Any]) -> Stats:
+    return kind.tally([outcome_of(each, kind) for each in outcomes])
+
+
+def _tally(kind: Kind, arm: str, given: object) -> Stats:
+    """What outcomes of an arm come to, from what was given of them."""
+    if kind.counts_good:
+        good, pulls = _pair(arm, given)
+        return (good, pulls - good)
+    try:
+        return given_tally(kind, given)
+    except ValueError as error:
+        raise BadOutcome(f"counts: {arm}: {error}") from None
+
+
+def _told(kind: Kind, arm: str, tally: Stats) -> Told:
+    try:
+        return told_of(kind, tally)
+    except ValueError as error:
+        raise BadOutcome(f"counts: {arm}: {error}") from None
 
 
 def _pair(arm: str, given: object) -> tuple[int, int]:

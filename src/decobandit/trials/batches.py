@@ -1,8 +1,10 @@
 """Batches: the pulls of a whole stage, allotted at once as a number for every arm.
 
-Outcomes of a batch are recorded as counts, in one or several requests, which add up. Of every arm
+Outcomes of a batch are recorded as tallies, in one or several requests, which add up: counts of
+good ones and of all; of arms with other outcomes counts of classes, their number and sum, own ones
+in their order (`Kind.read_tally`). Of every arm
 
-    pulls = good + bad + pending + cancelled
+    pulls = recorded + pending + cancelled
 
 and the pulls of all arms are those of the stage. What is left of a batch can be cancelled: if no
 outcome was recorded, the stage is free again; otherwise those pulls are lost, and the stage stays
@@ -15,10 +17,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from ..problem import Problem
+from ..problem import Kind, Problem, Stats
+from .told import Counts, tally_of, told_of
 
 BatchState = Literal["open", "told", "cancelled"]
-Counts = tuple[tuple[str, int, int], ...]  # arm, good outcomes, outcomes; each arm once
+Kinds = Mapping[str, Kind]  # of every arm by its name, in the order of the problem
 
 
 @dataclass(frozen=True)
@@ -33,33 +36,50 @@ class BatchArm:
         Pulls allotted to it.
     share : float
         The same as a proportion of the batch.
-    good : int
-        Good outcomes recorded.
-    bad : int
+    good : int | None
+        Good outcomes recorded; null where outcomes are not good or bad.
+    bad : int | None
         Bad outcomes recorded.
     pending : int
         Pulls without an outcome yet.
     cancelled : int
         Pulls that will have none.
+    seen : str | None
+        Other outcomes than good or bad that were recorded, as `tell_batch` takes them.
 
     Examples
     --------
     >>> trial.ask_batch().arms[0]
-    BatchArm(arm='arm-1', pulls=1, share=1.0, good=0, bad=0, pending=1, cancelled=0)
+    BatchArm(arm='arm-1', pulls=1, share=1.0, good=0, bad=0, pending=1, cancelled=0, seen=None)
     """
 
     arm: str
     pulls: int
     share: float
-    good: int
-    bad: int
+    good: int | None
+    bad: int | None
     pending: int
     cancelled: int
+    seen: str | None = None
 
     @property
     def told(self) -> int:
         """Outcomes recorded."""
-        return self.good + self.bad
+        return self.pulls - self.pending - self.cancelled
+
+    def tally(self, kind: Kind) -> Stats:
+        """What was recorded, as the kind of the arm has it."""
+        if self.seen is None:
+            return (self.good or 0, self.bad or 0)
+        return kind.read_tally(self.seen)
+
+    def recorded(self, kind: Kind, tally: Stats) -> BatchArm:
+        """The same with these outcomes on record; those that are left are pending."""
+        pending = self.pulls - self.cancelled - kind.tally_pulls(tally)
+        if kind.counts_good:
+            good, bad = map(int, tally)
+            return replace(self, good=good, bad=bad, pending=pending)
+        return replace(self, seen=kind.write_tally(tally), pending=pending)
 
 
 @dataclass(frozen=True)
@@ -131,7 +151,9 @@ class Batch:
 # -- how a batch changes: a ValueError where it cannot ------------------------------------------
 
 
-def new_batch(made: str, problem: Problem, stage: int, data: Mapping[str, Any]) -> Batch:
+def new_batch(
+    made: str, problem: Problem, kinds: Kinds, stage: int, data: Mapping[str, Any]
+) -> Batch:
     """The batch of an event that allotted it."""
     counts = data["counts"]
     names = [arm.name for arm in problem.arms]
@@ -145,41 +167,38 @@ def new_batch(made: str, problem: Problem, stage: int, data: Mapping[str, Any]) 
     if total != problem.pulls_per_stage:
         raise ValueError("a batch has all pulls of a stage")
     arms = tuple(
-        BatchArm(name, n, n / total, 0, 0, n, 0) for name, n in zip(names, own, strict=True)
+        BatchArm(name, n, n / total, None, None, n, 0).recorded(kind, kind.no_tally)
+        for (name, kind), n in zip(kinds.items(), own, strict=True)
     )
     about = {key: data.get(key) for key in ("subject", "note")}
     return Batch(made, stage, data["reason"], "open", total, 0, total, arms, **about)
 
 
-def with_outcomes(batch: Batch, counts: Counts) -> Batch:
+def with_outcomes(batch: Batch, counts: Counts, kinds: Kinds) -> Batch:
     """More outcomes were recorded: they add up."""
-    own = {arm: (batch.arm(arm), good, pulls) for arm, good, pulls in counts}
-    for arm, (before, _, pulls) in own.items():
-        if pulls > before.pending:
+    changed = {}
+    for arm, told in counts:
+        before, kind = batch.arm(arm), kinds[arm]
+        more = tally_of(kind, told)
+        if (pulls := kind.tally_pulls(more)) > before.pending:
             raise ValueError(too_many(arm, pulls, before.pending))
-    return _with(
-        batch,
-        {
-            arm: replace(
-                before, good=before.good + good, bad=before.bad + pulls - good,
-                pending=before.pending - pulls,
-            )
-            for arm, (before, good, pulls) in own.items()
-        },
-    )  # fmt: skip
+        both = kind.joined(before.tally(kind), more)
+        told_of(kind, both)  # refuses a sum that is too large
+        changed[arm] = before.recorded(kind, both)
+    return _with(batch, changed)
 
 
-def with_corrected(batch: Batch, counts: Counts, reason: str | None) -> Batch:
+def with_corrected(batch: Batch, counts: Counts, kinds: Kinds, reason: str | None) -> Batch:
     """The recorded outcomes of some arms were replaced."""
     changed = {}
-    for arm, good, pulls in counts:
-        before = batch.arm(arm)
+    for arm, told in counts:
+        before, kind = batch.arm(arm), kinds[arm]
         if not before.told:
             raise ValueError(f"{arm} has no outcome to correct; tell it")
-        most = before.told + before.pending
-        if pulls > most:
+        tally, most = tally_of(kind, told), before.told + before.pending
+        if (pulls := kind.tally_pulls(tally)) > most:
             raise ValueError(too_many(arm, pulls, most))
-        changed[arm] = replace(before, good=good, bad=pulls - good, pending=most - pulls)
+        changed[arm] = before.recorded(kind, tally)
     return replace(_with(batch, changed), change_reason=reason)
 
 
@@ -194,7 +213,7 @@ def with_rest_cancelled(batch: Batch, reason: str | None) -> Batch:
     return replace(_with(batch, gone), change_reason=reason)
 
 
-def batch_moved(batch: Batch, kind: str, counts: Counts, reason: str | None) -> Batch:
+def batch_moved(batch: Batch, kind: str, counts: Counts, kinds: Kinds, reason: str | None) -> Batch:
     """The batch after an event of a kind; a ValueError where that event is not allowed."""
     if batch.state == "cancelled":
         raise ValueError("the batch was cancelled")
@@ -203,8 +222,8 @@ def batch_moved(batch: Batch, kind: str, counts: Counts, reason: str | None) -> 
     if not counts:
         raise ValueError("there are no counts")
     if kind == "batch_told":
-        return with_outcomes(batch, counts)
-    return with_corrected(batch, counts, reason)
+        return with_outcomes(batch, counts, kinds)
+    return with_corrected(batch, counts, kinds, reason)
 
 
 def too_many(arm: str, given: int, most: int) -> str:
@@ -217,24 +236,3 @@ def _with(batch: Batch, changed: Mapping[str, BatchArm]) -> Batch:
     told, pending = sum(one.told for one in arms), sum(one.pending for one in arms)
     state: BatchState = "open" if pending else "told" if told else "cancelled"
     return replace(batch, arms=arms, told=told, pending=pending, state=state)
-
-
-# -- counts in events ---------------------------------------------------------------------------
-
-
-def counts_tree(counts: Counts) -> dict[str, list[int]]:
-    """As events have them: good outcomes and outcomes of every arm that is named."""
-    return {arm: [good, pulls] for arm, good, pulls in counts}
-
-
-def counts_from(tree: Mapping[str, Any]) -> Counts:
-    """Read what `counts_tree` wrote; a ValueError where it cannot be that."""
-    found = []
-    for arm, (good, pulls) in sorted(tree.items()):
-        whole = type(good) is int and type(pulls) is int
-        if not whole or not 0 <= good <= pulls or not pulls:
-            raise ValueError("counts are good outcomes and outcomes, one at least")
-        found.append((str(arm), good, pulls))
-    if not found:
-        raise ValueError("counts name an arm at least")
-    return tuple(found)

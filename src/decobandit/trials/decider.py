@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arm import BatchRelaxation, Cones, RowRelaxation
+from ..arm import BatchRelaxation, Cones, RowRelaxation, UnitRelaxation
 from ..policies import Cost
 from ..problem import beta_binomial
 from ..problem.kernels.layout import slab_size
@@ -18,7 +18,7 @@ from ..support import Cache, Once, TooLargeError
 from .allotments import Allotment, allot
 from .decisions import Decision, decide, deployment
 from .errors import OutOfMemory
-from .kind_records import kinds_of, seen, written
+from .kind_records import kinds_of, written
 from .ledger import Ledger
 from .pending import MOST_AHEAD, PendingState, posterior_means
 from .ruled_decisions import LiveRules, allot_by_rules, decide_by_rules
@@ -40,7 +40,7 @@ class Decider:
         served = prices is not None and not problem.repeat and problem.is_binary
         cones = Cones(problem, prices) if served else None  # type: ignore[arg-type]
         self.cones = cones  # None: no prices, those of units, or other outcomes than good or bad
-        self.tables = Once(lambda: cones or _row_tables(settings))  # of single pulls, at the prices
+        self.tables = Once(lambda: cones or _row_tables(settings))  # at the prices
         self._batch_values = Once(lambda: _batch_values(settings))
         self.policy = policy if cones is None or not use_cones else policy.live(cones)
         rules = settings.rules
@@ -120,7 +120,7 @@ class Decider:
         more pulls than stages waits until there have been as many.
         """
         problem = self.settings.problem
-        if problem.repeat:
+        if problem.repeat and problem.is_binary:
             batches = self._batch_values()
             return None if batches is None else _value_in_batches(batches, pending)
         tables, stats = self.tables(), pending.stats
@@ -131,8 +131,9 @@ class Decider:
             ahead = kind.ahead(stats[arm], pending.open[arm], MOST_AHEAD)
             if ahead is None:
                 return None
-            stage, group = max(pending.stage, pending.pulls[arm]), int(problem.group_of_arm[arm])
-            if pending.pulls[arm] <= problem.stages:
+            group, most = int(problem.group_of_arm[arm]), problem.most_pulls
+            stage = pending.stage if problem.repeat else max(pending.stage, pending.pulls[arm])
+            if pending.pulls[arm] <= (most if problem.repeat else problem.stages):
                 # more pulls than stages: cancellations of others gave it more than its share
                 total += float(ahead[0] @ tables.values_of(stage, group, ahead[1]))
         return total
@@ -149,10 +150,15 @@ def _memory() -> Iterator[None]:
         ) from error
 
 
-def _row_tables(settings: TrialSettings) -> RowRelaxation | None:
-    if settings.prices is None or settings.problem.repeat:
+def _row_tables(settings: TrialSettings) -> RowRelaxation | UnitRelaxation | None:
+    if settings.prices is None:
         return None
-    return RowRelaxation(settings.problem, settings.prices)
+    if not settings.problem.repeat:
+        return RowRelaxation(settings.problem, settings.prices)
+    try:
+        return UnitRelaxation(settings.problem, settings.prices)
+    except ValueError:  # more memory than there is
+        return None
 
 
 def _batch_values(settings: TrialSettings) -> BatchRelaxation | None:
@@ -197,7 +203,7 @@ def pending_state(ledger: Ledger) -> PendingState:
             waiting[arm] -= 1
         elif ledger.kind(slot.arm).counts_good:
             (good if slot.outcome else bad)[arm] -= 1
-    others = seen(ledger.problem, ledger.allocations.values(), under_way)
+    others = ledger.others(under_way)
     return PendingState(tuple(good), tuple(bad), tuple(waiting), ledger.stage, tuple(taken), others)
 
 

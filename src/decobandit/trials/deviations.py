@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from ..problem import Outcome
+from ..problem import Kind, Outcome, Stats
 from .events import Event
 from .ledger import BATCH_KINDS, TURNS
+from .told import counts_from, tally_of
 
 BATCH = "(batch)"  # in place of an arm
 
@@ -26,7 +27,8 @@ class Correction:
     arm : str
         Name of the arm.
     before : int | float | str
-        The outcome that was replaced: 1 is good, 0 is bad; of a batch, good/pulls.
+        The outcome that was replaced: 1 is good, 0 is bad; of a batch, good/pulls or
+        what was recorded of other outcomes.
     after : int | float | str
         What replaced it.
     by : str
@@ -125,7 +127,7 @@ class _Slot:
     told_at: str | None = None
     outcome: Outcome = 0
     cancelled: bool = False
-    counts: dict[str, tuple[int, int]] = field(default_factory=dict)  # good/pulls, of a batch
+    counts: dict[str, Stats] = field(default_factory=dict)  # tallies, of a batch
     pending: int = 0  # pulls of a batch
 
 
@@ -139,11 +141,12 @@ class Deviations:
     refused: int = 0
     versions: dict[str, None] = field(default_factory=dict)  # that wrote the log, in order
     created_by: str = ""
+    kinds: Mapping[str, Kind] = field(default_factory=dict)  # of every arm by its name
 
     @classmethod
-    def of(cls, events: Iterable[Event]) -> Deviations:
+    def of(cls, events: Iterable[Event], kinds: Mapping[str, Kind]) -> Deviations:
         """Of all events of a trial."""
-        found = cls()
+        found = cls(kinds=kinds)
         for event in events:
             found._read(event)
         return found
@@ -187,19 +190,20 @@ class Deviations:
             self.slots[made] = _Slot(data["number"] + 1, BATCH, event.at, pending=pending)
             return
         slot = self.slots[made]
-        for arm, (good, pulls) in data.get("counts", {}).items():
-            before = slot.counts.get(arm, (0, 0))
+        for arm, told in counts_from(data["counts"]) if "counts" in data else ():
+            own = self.kinds[arm]
+            before, tally = slot.counts.get(arm, own.no_tally), tally_of(own, told)
             if kind == "batch_told":
-                slot.counts[arm] = (before[0] + good, before[1] + pulls)
+                slot.counts[arm] = own.joined(before, tally)
             else:
-                slot.counts[arm] = (good, pulls)
+                slot.counts[arm] = tally
                 self.corrections.append(
                     Correction(
-                        made, slot.number, arm, f"{before[0]}/{before[1]}", f"{good}/{pulls}",
+                        made, slot.number, arm, own.write_tally(before), own.write_tally(tally),
                         event.by, event.at, data.get("reason") or "",
                     )
                 )  # fmt: skip
-            slot.pending -= slot.counts[arm][1] - before[1]
+            slot.pending -= own.tally_pulls(slot.counts[arm]) - own.tally_pulls(before)
         if kind == "batch_cancelled":
             slot.cancelled, slot.pending = not slot.counts, 0
         if slot.pending:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from .._version import __version__
+from ..problem import Kind
 from ..support import harmless
 from .batches import Batch, batch_moved, new_batch
 from .decider import Decider
@@ -36,6 +37,9 @@ def export_parts(
     if ledger.problem.is_binary:  # as before there were other outcomes
         for arm in status["arms"]:
             del arm["seen"], arm["posterior"]
+        for batch in (*status["batches"], *batches["batches"]):
+            for arm in batch["arms"]:
+                del arm["seen"]
     left_out: tuple[str, ...] = () if ledger.settings.rules else RULE_FIELDS
     if not (ledger.batches or ledger.problem.repeat):  # as before there were batches
         batches, left_out = {}, left_out + BATCH_FIELDS
@@ -113,6 +117,8 @@ BATCH_COLUMNS = (
     "number", "batch", "stage", "arm", "code", "allotted", "good", "pulls", "pending", "cancelled",
     "subject", "note", "asked_at", "asked_by", "changed_by", "changed_at", "change_reason",
 )  # fmt: skip
+# of arms with other outcomes than good or bad too: what is on record, as `tell_batch` takes it
+KIND_BATCH_COLUMNS = (*BATCH_COLUMNS[:6], "seen", *BATCH_COLUMNS[6:])
 MASKED_BATCH_COLUMNS = (
     "number", "batch", "code", "allotted", "pulls", "pending", "cancelled", "subject", "note",
     "asked_at",
@@ -181,7 +187,8 @@ def outcome_rows(
         elif event.kind == "cancelled":
             rows[data["allocation"]].update(state="cancelled", **_changed(event))
     if batches.found or first.problem.repeat:
-        return batches.rows(), MASKED_BATCH_COLUMNS if masked else BATCH_COLUMNS
+        full = BATCH_COLUMNS if first.problem.is_binary else KIND_BATCH_COLUMNS
+        return batches.rows(first.kinds), MASKED_BATCH_COLUMNS if masked else full
     return rows.values(), MASKED_COLUMNS if masked else COLUMNS
 
 
@@ -196,7 +203,8 @@ class BatchRows:
         """One more event about a batch; `first`: the trial as it was created."""
         data, made = event.data, str(event.data["batch"])
         if event.kind == "batch_asked":
-            batch = new_batch(made, first.problem, data["decision"]["stage"], data)
+            stage = data["decision"]["stage"]
+            batch = new_batch(made, first.problem, first.kinds, stage, data)
             names = [arm.name for arm in first.problem.arms]
             self._codes = dict(zip(names, first.codes, strict=True))
             about = {
@@ -208,16 +216,18 @@ class BatchRows:
         else:
             before, about = self.found[made]
             said = Request.of(event.kind, data)
-            batch = batch_moved(before, event.kind, said.counts or (), said.reason)
+            counts = said.counts or ()
+            batch = batch_moved(before, event.kind, counts, first.kinds, said.reason)
             about |= _changed(event)
         self.found[made] = batch, about
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self, kinds: Mapping[str, Kind]) -> Iterator[dict[str, Any]]:
         """One for every arm of every batch."""
         for batch, about in self.found.values():
             for one in batch.arms:
                 yield about | {
                     "arm": one.arm, "code": self._codes[one.arm], "allotted": one.pulls,
+                    "seen": kinds[one.arm].write_tally(one.tally(kinds[one.arm])),
                     "good": one.good, "pulls": one.told, "pending": one.pending,
                     "cancelled": one.cancelled,
                 }  # fmt: skip

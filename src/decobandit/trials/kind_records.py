@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
-from ..problem import Kind, Outcome, Problem, Seen
+from ..problem import Kind, Outcome, Problem, Seen, Stats
 from .allocations import Allocation
+from .batches import Batch
 
 
 class EarlierPending(ValueError):
@@ -15,6 +16,11 @@ class EarlierPending(ValueError):
 def kinds_of(problem: Problem) -> list[Kind]:
     """The kind of every arm."""
     return [problem.groups[k].kind for k in problem.group_of_arm]
+
+
+def kinds_by_name(problem: Problem) -> dict[str, Kind]:
+    """The same by the names of the arms."""
+    return dict(zip((arm.name for arm in problem.arms), kinds_of(problem), strict=True))
 
 
 def outcomes_of(
@@ -29,19 +35,47 @@ def outcomes_of(
 
 
 def seen(
-    problem: Problem, allocations: Collection[Allocation], left_out: Collection[Allocation] = ()
+    problem: Problem,
+    allocations: Collection[Allocation],
+    batches: Collection[Batch],
+    left_out: Collection[Allocation] = (),
 ) -> tuple[Seen | None, ...]:
     """What follows from the recorded outcomes, of every arm; () where all are good or bad."""
     if problem.is_binary:
         return ()
     found: list[Seen | None] = []
-    for arm, kind in zip(problem.arms, kinds_of(problem), strict=True):
+    for k, (arm, kind) in enumerate(zip(problem.arms, kinds_of(problem), strict=True)):
         if kind.counts_good:
             found.append(None)
         else:
             known = kind.known(outcomes_of(arm.name, allocations, left_out))
+            for batch in batches:
+                known = kind.after_tally(known, batch.arms[k].tally(kind))
             found.append(Seen.of(kind, known))
     return tuple(found)
+
+
+def tallies(kind: Kind, k: int, batches: Iterable[Batch]) -> Iterator[tuple[Batch, Stats, Stats]]:
+    """Of the arm at a position: batches, what was known of it before, and the tally of each."""
+    known = kind.fresh()
+    for batch in batches:
+        tally = batch.arms[k].tally(kind)
+        yield batch, known, tally
+        known = kind.after_tally(known, tally)
+
+
+def check_batch_order(problem: Problem, batches: Collection[Batch]) -> None:
+    """A ValueError where outcomes of an arm whose order matters are not those of its pulls."""
+    for k, kind in enumerate(kinds_of(problem)):
+        if not kind.ordered:
+            continue
+        waits = False
+        for batch, _, tally in tallies(kind, k, batches):
+            if waits and tally:
+                raise EarlierPending(
+                    "an earlier batch has pending outcomes of this arm; record those first"
+                )
+            waits = waits or batch.arms[k].pending > 0
 
 
 def check_order(

@@ -8,22 +8,21 @@ A trial allocates single pulls or whole stages (`batches.py`), never both: the f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from copy import copy
 from typing import Any, Literal
 
-from ..problem import Kind, Problem
+from ..problem import Kind, Problem, Seen, State
 from .allocations import Allocation, moved
 from .batches import Batch, batch_moved, new_batch
 from .codes import codes_of
 from .errors import Damaged
 from .events import GENESIS, Event
-from .kind_records import check_order, kinds_of
+from .kind_records import check_batch_order, check_order, kinds_by_name, seen
 from .limits import TrialLimits, limits_of
 from .request_records import ASKS, Answered, Cancellation, Refusal, Request
 from .settings import TrialSettings
 
-CountsAtLooks = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]  # good and bad, by arm
 TrialState = Literal["running", "closed", "archived"]
 BATCH_KINDS = ("batch_asked", "batch_told", "batch_cancelled", "batch_corrected")
 # kinds of events that change the state of the trial, and the state after them
@@ -51,14 +50,14 @@ class Ledger:
         self.since: dict[str, str] = {}  # when each pending allocation was made, the oldest first
         self.used = 0  # slots, pending or with an outcome
         self._positions: dict[str, int] = {}
-        self._kinds: list[Kind] = []  # of every arm
+        self.kinds: dict[str, Kind] = {}  # of every arm by its name
         self.good: list[int] = []  # recorded outcomes of every arm
         self.bad: list[int] = []
         self.other: list[int] = []  # those of arms with other outcomes than good or bad
         self.open: list[int] = []  # pending allocations of every arm
         self.lost: list[int] = []  # pulls of batches that used their stage and have no outcome
-        # counts at each look of the rules, as they were when its outcomes had been recorded
-        self.looks: CountsAtLooks = ()
+        # what was known at each look of the rules, when its outcomes had been recorded
+        self.looks: tuple[State, ...] = ()
         self._most_known = 0  # outcomes ever on record
         self.state: TrialState = "running"
         self.limits = TrialLimits()
@@ -101,6 +100,15 @@ class Ledger:
         """Pulls that were cancelled, singly or with a batch."""
         return sum(each.count for each in self.cancellations)
 
+    @property
+    def known(self) -> State:
+        """All outcomes on record, those of the stage under way included."""
+        return State(tuple(self.good), tuple(self.bad), self.others())
+
+    def others(self, left_out: Collection[Allocation] = ()) -> tuple[Seen | None, ...]:
+        """What is on record of arms with other outcomes than good or bad."""
+        return seen(self.problem, self.allocations.values(), self.batches.values(), left_out)
+
     def has_room_for(self, pulls: int) -> bool:
         """Whether so many more may be pending."""
         return self.limits.open is None or sum(self.open) + pulls <= self.limits.open
@@ -116,7 +124,7 @@ class Ledger:
 
     def kind(self, arm: str) -> Kind:
         """What outcomes an arm has."""
-        return self._kinds[self._positions[arm]]
+        return self.kinds[arm]
 
     def in_use(self) -> list[Allocation]:
         """Allocations that hold a slot, in the order of the asks."""
@@ -180,18 +188,18 @@ class Ledger:
         self.seq, self.head = event.seq, event.hash
 
     def _look(self) -> None:
-        """Keep the counts where a look of the rules falls due."""
+        """Keep what is known where a look of the rules falls due."""
         rules, known = self.settings.rules, self.told
         if known > self._most_known:
             if rules is not None and rules.looks_between(self._most_known, known):
-                self.looks += ((tuple(self.good), tuple(self.bad)),)
+                self.looks += (self.known,)
             self._most_known = known
 
     def _create(self, event: Event) -> None:
         self.name, self.created_at = event.data["name"], event.at
         self.settings = TrialSettings.from_dict(event.data["plan"])
         self._positions = {arm.name: k for k, arm in enumerate(self.problem.arms)}
-        self._kinds = kinds_of(self.problem)
+        self.kinds = kinds_by_name(self.problem)
         empty = ([0] * len(self._positions) for _ in range(5))
         self.good, self.bad, self.other, self.open, self.lost = empty
         self.limits = limits_of(event.data.get("limits"))
@@ -252,12 +260,13 @@ class Ledger:
             if self.allocations:
                 raise ValueError("the trial allocates single pulls")
             self._take(name, data, self.problem.pulls_per_stage)
-            batch = new_batch(name, self.problem, self.stage, data)
+            batch = new_batch(name, self.problem, self.kinds, self.stage, data)
         else:
             before = self.batches[name]
             self._count_batch(before, -1)
             request = Request.of(kind, data)
-            batch = batch_moved(before, kind, request.counts or (), request.reason)
+            batch = batch_moved(before, kind, request.counts or (), self.kinds, request.reason)
+            check_batch_order(self.problem, (self.batches | {name: batch}).values())
             if kind == "batch_cancelled":
                 self._give_up(before, batch, event)
         self._count_batch(batch, +1)
@@ -281,8 +290,11 @@ class Ledger:
         if not batch.holds_slots:
             return
         for k, one in enumerate(batch.arms):
-            self.good[k] += by * one.good
-            self.bad[k] += by * one.bad
+            if one.good is None:
+                self.other[k] += by * one.told
+            else:
+                self.good[k] += by * one.good
+                self.bad[k] += by * (one.told - one.good)
             self.open[k] += by * one.pending
             self.lost[k] += by * one.cancelled
         self.used += by * batch.pulls

@@ -64,6 +64,11 @@ class PendingState:
         return [(good, bad) if other is None else other.stats for good, bad, other in known]
 
     @property
+    def known(self) -> State:
+        """The recorded outcomes."""
+        return State(self.good, self.bad, self.others)
+
+    @property
     def overdrawn(self) -> bool:
         """Whether an arm has more pulls than stages, which cancellations of others can cause."""
         return max(self.pulls) > self.stage
@@ -114,7 +119,8 @@ def drawn_state(problem: Problem, pending: PendingState, rng: np.random.Generato
         if pending.open[arm]:
             if rng is None:
                 raise ValueError("pending outcomes are drawn: pass a random generator as rng")
-            stats[arm] = kind.drawn_ahead(stats[arm], pending.open[arm], rng)
+            draw = kind.drawn_together if problem.repeat else kind.drawn_ahead
+            stats[arm] = draw(stats[arm], pending.open[arm], rng)
     return State.of_stats(problem, stats)
 
 

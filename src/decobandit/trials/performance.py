@@ -6,6 +6,7 @@ from ..bounds import Episode, retrace
 from .allocations import Allocation
 from .decider import Decider, pending_state
 from .errors import TrialError
+from .kind_records import tallies
 from .ledger import Ledger
 from .settings import NO_BOUND, TrialSettings
 
@@ -25,8 +26,24 @@ def earned(ledger: Ledger) -> float:
         total += float(group.earned([slot.stage for slot in slots], values).sum())
     for batch in ledger.batches.values():
         for k, one in zip(of_arm, batch.arms, strict=True):
-            earned_good = float(groups[k].reward_good[batch.stage])
-            total += one.good * earned_good + one.bad * float(groups[k].reward_bad[batch.stage])
+            if one.good is not None:
+                earned_good = float(groups[k].reward_good[batch.stage])
+                bad = one.told - one.good
+                total += one.good * earned_good + bad * float(groups[k].reward_bad[batch.stage])
+    return total + sum(
+        _earned_in_batches(ledger, arm)
+        for arm, kind in enumerate(ledger.kinds.values())
+        if ledger.batches and not kind.counts_good
+    )
+
+
+def _earned_in_batches(ledger: Ledger, arm: int) -> float:
+    """What other outcomes than good or bad earned, of the arm at a position."""
+    group, total = ledger.problem.groups[ledger.problem.group_of_arm[arm]], 0.0
+    for batch, known, tally in tallies(group.kind, arm, ledger.batches.values()):
+        base, factor = group.reward_base[batch.stage], group.reward_factor[batch.stage]
+        value = group.kind.tally_value(known, tally)
+        total += float(base) * batch.arms[arm].told + float(factor) * value
     return total
 
 

@@ -131,7 +131,7 @@ def report_of(
     now: datetime | None = None,
 ) -> TrialReport:
     """The report of a trial at one state, from its events and the check of its log."""
-    now, deviations = now or datetime.now(UTC), Deviations.of(events)
+    now, deviations = now or datetime.now(UTC), Deviations.of(events, ledger.kinds)
     stale_limit(late_after, now)  # refuses hours that are not allowed
     problem, settings = ledger.problem, ledger.settings
     planned = None if settings.rules is None else settings.rules.control

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..problem import Outcome
-from .batches import Batch, Counts, counts_from, counts_tree
+from .batches import Batch
+from .told import Counts, counts_from, counts_tree
 
 _SAID = ("subject", "note", "reason", "max_open", "max_cancelled")
 ASKS = ("asked", "batch_asked")  # there, the reason is the policy's, and the id a new one

@@ -1,6 +1,6 @@
 """Rules in a trial: burn-in, floor, share of control, and what looks have come to.
 
-Looks are made when the number of recorded outcomes reaches them; the ledger keeps the counts of
+Looks are made when the number of recorded outcomes reaches them; the ledger keeps what was known at
 that moment, so that later outcomes and corrections do not change what a look came to. Rules decide
 by the counts of a ledger and its looks alone, as replays need it. The sentences name no outcome.
 
@@ -16,15 +16,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..policies import REASONS, Asked, Policy, RuledPolicy
-from ..policies.allotting import Counts
 from ..policies.chances import Allowed, drawn_arms
-from ..problem import Rules
+from ..problem import Rules, State
 from ..support import Cache
 from . import explanation
 from .allotments import Allotment, allot, allotment_of, one_by_one, states_to_ask
 from .decisions import Decision, decide
-from .errors import Stopped
-from .ledger import CountsAtLooks, Ledger
+from .errors import Conflict, Stopped
+from .ledger import Ledger
 from .pending import Floats, PendingState
 
 Draws = Callable[[], np.random.Generator]
@@ -51,7 +50,7 @@ class LiveRules(RuledPolicy):
 
     def __init__(self, policy: Policy, rules: Rules) -> None:
         super().__init__(policy, rules)
-        self._looked = Cache[CountsAtLooks, Looked](MOST_LOOKED)
+        self._looked = Cache[tuple[State, ...], Looked](MOST_LOOKED)
 
     def looked(self, ledger: Ledger) -> Looked:
         """What all looks have come to, in order."""
@@ -59,18 +58,19 @@ class LiveRules(RuledPolicy):
         begin = next((n for n in (len(looks), len(looks) - 1) if looks[:n] in self._looked), 0)
         every = np.ones((1, self.problem.n_arms), np.bool_)
         found = self._looked.get(looks[:begin]) or Looked(every, np.zeros_like(every))
-        for good, bad in looks[begin:]:
-            found = self._after(found, np.array([good]), np.array([bad]))
+        for known in looks[begin:]:
+            found = self._after(found, known)
         self._looked.put(looks, found)
         return found
 
-    def _after(self, before: Looked, good: Counts, bad: Counts) -> Looked:
+    def _after(self, before: Looked, known: State) -> Looked:
         """After one look more; a trial that has stopped is not looked at again."""
         if before.reason:
             return before
-        verdict, outcomes = self.look(good + bad, good, before.allowed), int((good + bad).sum())
+        asked = Asked.of_states(self.problem, [known])
+        verdict = self.look(asked.pulls, asked.good, before.allowed)
         reason = int(verdict.reason[0])
-        return Looked(verdict.allowed, verdict.declared, reason, outcomes if reason else 0)
+        return Looked(verdict.allowed, verdict.declared, reason, known.total if reason else 0)
 
 
 def decide_by_rules(
@@ -91,12 +91,12 @@ def allot_by_rules(
         return one_by_one(
             lambda state: _decided(ruled, found, state, prices, draws()), problem, pending
         )
-    if ruled.unruled(_asked(found, pending)):
+    if ruled.unruled(_asked(ruled, found, pending)):
         return allot(ruled.inner, pending, prices, draws=draws)
     rng = draws()
-    pulls, good, weights, drawn = states_to_ask(ruled.inner, pending, rng)
+    asked, weights, drawn = states_to_ask(ruled.inner, pending, rng)
     allowed = np.repeat(found.allowed, len(weights), axis=0)
-    each = ruled.chances_many(pending.stage, Asked.of(pulls, good)._replace(allowed=allowed), rng)
+    each = ruled.chances_many(pending.stage, asked._replace(allowed=allowed), rng)
     chances = (weights @ each)[None]
     counts = tuple(ruled.in_units(chances, rng)[0].tolist())
     names = [arm.name for arm in problem.arms]
@@ -118,20 +118,25 @@ def _going_on(ruled: LiveRules, ledger: Ledger) -> Looked:
     return found
 
 
-def _asked(found: Looked, pending: PendingState) -> Asked:
-    known = np.array([pending.good]) + np.array([pending.bad])
-    return Asked(known, np.array([pending.good]), np.array([pending.open]), found.allowed)
+def _asked(ruled: LiveRules, found: Looked, pending: PendingState) -> Asked:
+    asked = Asked.of_states(ruled.problem, [pending.known])
+    return asked._replace(pending=np.array([pending.open]), allowed=found.allowed)
 
 
 def _decided(
     ruled: LiveRules, found: Looked, pending: PendingState, prices: Floats | None,
     rng: np.random.Generator,
 ) -> Decision:  # fmt: skip
-    asked = _asked(found, pending)
+    asked = _asked(ruled, found, pending)
     decision = decide(ruled.inner, pending, prices, rng=rng)
     if ruled.unruled(asked):
         return decision
-    chances = ruled.chances_many(pending.stage, asked, rng)
+    try:
+        chances = ruled.chances_many(pending.stage, asked, rng)
+    except ValueError:  # its text has the number
+        raise Conflict(
+            "no arm can be allocated now: too many outcomes of one are pending; record some first"
+        ) from None
     chances[:, list(pending.taken)] = 0.0
     arm = int(drawn_arms(chances, 1, rng).argmax())
     name = ruled.problem.arms[arm].name
@@ -140,7 +145,7 @@ def _decided(
 
 def _why(ruled: LiveRules, found: Looked, pending: PendingState, chances: Floats) -> str:
     """What the rules did: the burn-in, or shares that they have changed."""
-    if ruled.burning(_asked(found, pending)).any():
+    if ruled.burning(_asked(ruled, found, pending)).any():
         return f"burn-in, {ruled.rules.burn_in} pulls of every arm first"
     names = [each.name for each in ruled.problem.arms]
     shown = ", ".join(f"{name} {p:.3f}" for name, p in zip(names, chances, strict=True))

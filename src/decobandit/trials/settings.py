@@ -173,7 +173,6 @@ def settings_from(
             "because every decision is stored with the numbers of every arm"
         )
     check_policies([policy])
-    _refuse_shared(problem)
     if context.given is not None:
         check_bound(context.given)
     context = replace(context, solver=partial(_to_the_end, context.solver))
@@ -187,19 +186,8 @@ def settings_from(
     return TrialSettings(solution, policy, context.ties, seed, made.record(), problem, rules)
 
 
-def _refuse_shared(problem: Problem) -> None:
-    """`TrialError` where outcomes of a batch could not be recorded."""
-    if problem.repeat and not problem.is_binary:
-        raise TrialError(
-            "repeat: batches of a trial are recorded as counts of good and bad outcomes; arms with "
-            "other outcomes are allocated one by one"
-        )
-
-
 def _check_rules(rules: Rules, policy: Policy) -> None:
     """`TrialError` where a trial could not obey them."""
-    if not policy.problem.is_binary:
-        raise TrialError("rules of a design: trials obey them with good and bad outcomes so far")
     try:
         ruled = RuledPolicy(policy, rules)
         if rules.stop.any:
@@ -220,7 +208,7 @@ def _to_the_end(
 def check_bound(solution: DualSolution) -> None:
     """`TrialError` unless the prices of a solution prove the bound that it claims."""
     problem, prices = solution.problem, solution.prices
-    if problem.repeat:  # on the states that it was solved with
+    if problem.repeat and problem.is_binary:  # on the states that it was solved with
         bound = BatchRelaxation(problem, prices, grid=solution.grid).value()
     else:
         bound = dual_value(problem, prices, grid=solution.grid or None).value

@@ -17,7 +17,6 @@ from .errors import Conflict, Stopped
 from .ledger import Ledger
 from .limits import TrialLimits
 from .performance import bound_from_here, earned, loss_so_far
-from .recorded_state import recorded_state
 from .standing import Standing
 from .verdicts import verdict_of
 
@@ -258,7 +257,7 @@ def _arms(ledger: Ledger, decision: Decision | Allotment | None) -> tuple[ArmSta
         values: tuple[float, ...] | None = getattr(decision, name, None)
         return None if values is None else values[k]
 
-    state = recorded_state(ledger)
+    state = ledger.known
     return tuple(
         ArmStatus(
             name=arm.name,

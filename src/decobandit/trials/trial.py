@@ -24,7 +24,7 @@ from .event_log import event_log_of
 from .events import Event
 from .export import export_parts, export_text, exported_event, outcomes_text
 from .export_tables import arm_columns, event_columns, outcome_columns
-from .kind_records import kinds_of
+from .kind_records import kinds_by_name
 from .ledger import Ledger
 from .performance import episode_of
 from .recording import Recording
@@ -81,8 +81,7 @@ class Trial(Recording, Batches, Tabular):
     @property
     def kinds(self) -> dict[str, Kind]:
         """What outcomes every arm has, by its name."""
-        names = (arm.name for arm in self.problem.arms)
-        return dict(zip(names, kinds_of(self.problem), strict=True))
+        return kinds_by_name(self.problem)
 
     def named(self, slot: Allocation) -> str:
         """The outcome of an allocation, for people; nothing where it has none."""

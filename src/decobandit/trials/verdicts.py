@@ -8,7 +8,7 @@ import numpy as np
 
 from ..designs.endings import Endings
 from ..designs.final_tests import final_test
-from ..policies import RuledPolicy
+from ..policies import Asked, RuledPolicy
 from .decider import Decider
 from .ledger import Ledger
 from .ruled_decisions import Looked, dropped_arms
@@ -46,10 +46,10 @@ def declared_arms(ledger: Ledger, decider: Decider) -> tuple[str, ...] | None:
 
 
 def _ending(ledger: Ledger, found: Looked) -> Endings:
-    good = np.array([ledger.good])
+    asked = Asked.of_states(ledger.problem, [ledger.known])
     return Endings(
-        pulls=good + np.array([ledger.bad]),
-        good=good,
+        pulls=asked.pulls.astype(np.int64),
+        good=asked.good,
         allowed=found.allowed,
         declared=found.declared,
         reason=np.array([found.reason], np.int8),

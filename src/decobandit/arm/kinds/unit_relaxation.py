@@ -17,6 +17,7 @@ from ..price_checks import price_array
 from .makers import arm_rows
 from .relaxation import between
 from .rewards import RowRewards
+from .rows import ArmRows
 
 
 class UnitRelaxation:
@@ -39,10 +40,7 @@ class UnitRelaxation:
         """Q of 0, 1, .. units in all states by stage, (units + 1, states)."""
         problem, rows = self.problem, self.rows[k]
         rewards, m, found = RowRewards(problem, problem.groups[k]), problem.pulls_per_stage, []
-        later = rewards.last(rows)
-        if problem.terminal is not None:
-            worth = problem.terminal.deploy * rows.mean
-            later = later + np.maximum(worth - self.prices[-1], 0.0)
+        later = self._last(rewards, rows)
         for t in range(problem.horizon - 1, -1, -1):
             size = int(rows.start[m * t + 1])
             worth, now = np.empty((size, problem.units)), np.empty(size)
@@ -54,6 +52,24 @@ class UnitRelaxation:
             found.append(np.vstack([later[None, :size], worth.T]))
             later = now
         return found[::-1]
+
+    def _last(self, rewards: RowRewards, rows: ArmRows) -> Floats:
+        """V after all stages, (states,)."""
+        later = rewards.last(rows)
+        if self.problem.terminal is None:
+            return later
+        worth = self.problem.terminal.deploy * rows.mean
+        return np.asarray(later + np.maximum(worth - self.prices[-1], 0.0))
+
+    def values_of(self, stage: int, group: int, stats: Floats) -> Floats:
+        """V of arms with these statistics, from a stage on, (..., width) -> (...)."""
+        if stage < self.problem.horizon:
+            worth = self.unit_values(stage, group, stats)
+            paid = self.prices[stage] * np.arange(self.problem.units + 1)
+            return np.asarray((worth - paid).max(axis=-1))
+        rows, own = self.rows[group], self.problem.groups[group]
+        last = self._last(RowRewards(self.problem, own), rows)
+        return between(last, rows, own.kind.pulls(stats), rows.locate(stats))[0]
 
     def unit_values(self, stage: int, group: int, stats: Floats) -> Floats:
         """Q of 0, 1, .. units of arms with these statistics, (..., width) -> (..., units + 1)."""

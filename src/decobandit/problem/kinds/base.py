@@ -198,6 +198,47 @@ class Kind(ABC):
         read, stats = self.traced(outcomes)
         return self.value(stats[:-1], read)
 
+    # -- outcomes of several pulls that are recorded together ---------------------------------
+    # A tally is what they come to. Where their order does not matter, it is their statistics.
+
+    def tally(self, outcomes: Sequence[Outcome]) -> Stats:
+        """The tally of outcomes as logs have them."""
+        return self.known(outcomes)
+
+    def tally_pulls(self, tally: Stats) -> int:
+        """How many outcomes are in it."""
+        return int(self.pulls(np.array(tally, dtype=float)))
+
+    def joined(self, tally: Stats, more: Stats) -> Stats:
+        """Two tallies together."""
+        return tuple(a + b for a, b in zip(tally, more, strict=True))
+
+    def after_tally(self, stats: Stats, tally: Stats) -> Stats:
+        """Statistics after the outcomes of a tally; a ValueError where they cannot follow."""
+        return self.joined(stats, tally)
+
+    def tally_value(self, stats: Stats, tally: Stats) -> float:
+        """What they count in all, from this state on, before the factor of a stage."""
+        return float(self.total(np.array(tally, dtype=float)))
+
+    def read_tally(self, text: str) -> Stats:
+        """A tally from text; a ValueError that says what must be written instead."""
+        return self.read(text)
+
+    def write_tally(self, tally: Stats) -> str:
+        """The text that `read_tally` reads."""
+        return self.write(tally)
+
+    @property
+    def tally_form(self) -> tuple[str, str]:
+        """How tallies are written: words, and the mark between their parts."""
+        return "sum/pulls", "/"
+
+    @property
+    def no_tally(self) -> Stats:
+        """That of no outcome."""
+        return self.fresh()
+
     # -- outcomes that are pending ------------------------------------------------------------
 
     def ahead(self, stats: Stats, count: int, most: int) -> tuple[Floats, Floats] | None:
@@ -224,6 +265,10 @@ class Kind(ABC):
             own = self.after(own, self.outcome(parameters, own, rng))
         return tuple(own.tolist())
 
+    def drawn_together(self, stats: Stats, count: int, rng: np.random.Generator) -> Stats:
+        """The same of outcomes that are recorded together: by few draws, however many they are."""
+        return self.drawn_ahead(stats, count, rng)
+
     # -- for reports --------------------------------------------------------------------------
 
     @property
@@ -239,7 +284,8 @@ class Kind(ABC):
 
 def whole(number: float) -> str:
     """A number as short as it can be read again."""
-    return str(int(number)) if number == int(number) else repr(float(number))
+    plain = abs(number) < 1e21 and number == int(number)
+    return str(int(number)) if plain else repr(float(number))
 
 
 def number_of(given: object) -> float:

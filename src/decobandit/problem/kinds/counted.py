@@ -170,6 +170,10 @@ class Binary(Kind):
         return "good or bad"
 
     @property
+    def tally_form(self) -> tuple[str, str]:
+        return "good/pulls", "/"
+
+    @property
     def prior_pulls(self) -> float:
         return self.good + self.bad
 
@@ -327,9 +331,12 @@ class Classes(Kind):
     def read(self, text: str) -> Stats:
         counts = text.split("+")
         if not _COUNTS.fullmatch(text) or len(counts) != self.width:
-            example = "+".join(map(str, range(self.width)))
-            raise ValueError(f"{text!r}; must be {self.width} counts, for example {example}")
+            raise ValueError(f"{text!r}; must be {self.width} counts, for example {self._example}")
         return tuple(int(count) for count in counts)
+
+    @property
+    def _example(self) -> str:
+        return "+".join(map(str, range(self.width)))
 
     def check(self, stats: Stats) -> None:
         if min(stats) < 0:
@@ -361,6 +368,15 @@ class Classes(Kind):
     @property
     def outcomes(self) -> str:
         return f"classes worth {', '.join(f'{value:g}' for value in self.values)}"
+
+    @property
+    def tally_form(self) -> tuple[str, str]:
+        return f"{self.width} counts, one of each class, such as {self._example}", "+"
+
+    def drawn_together(self, stats: Stats, count: int, rng: np.random.Generator) -> Stats:
+        chances = self.draw(np.array(stats, dtype=float), rng)
+        drawn = rng.multinomial(count, chances / chances.sum()).tolist()
+        return self.joined(stats, tuple(map(float, drawn)))
 
     @property
     def prior_pulls(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -148,3 +148,45 @@ class Own(Kind):
     def choices(self) -> tuple[str, ...]:
         names = {name: None for state in self.table.states.values() for name in state.next}
         return tuple(names)
+
+    # -- a tally: positions of the outcomes among the choices, in the order of the pulls --------
+
+    def tally(self, outcomes: Sequence[Outcome]) -> Stats:
+        return tuple(float(self.choices.index(str(self.plain(each)))) for each in outcomes)
+
+    def tally_pulls(self, tally: Stats) -> int:
+        return len(tally)
+
+    def joined(self, tally: Stats, more: Stats) -> Stats:
+        return tally + more
+
+    def after_tally(self, stats: Stats, tally: Stats) -> Stats:
+        return self._walk(stats, tally)[-1]
+
+    def tally_value(self, stats: Stats, tally: Stats) -> float:
+        before = np.array(self._walk(stats, tally)[:-1], dtype=float).reshape(-1, 2)
+        return float(self.mean(before).sum())
+
+    def read_tally(self, text: str) -> Stats:
+        return self.tally([part.strip() for part in text.split("+")] if text.strip() else [])
+
+    def write_tally(self, tally: Stats) -> str:
+        return "+".join(self.choices[int(each)] for each in tally)
+
+    @property
+    def tally_form(self) -> tuple[str, str]:
+        example = "+".join((self.choices * 2)[:2])
+        return f"outcomes in the order of the pulls, such as {example}", "+"
+
+    @property
+    def no_tally(self) -> Stats:
+        return ()
+
+    def _walk(self, stats: Stats, tally: Stats) -> list[Stats]:
+        """Statistics before each outcome and after all; a ValueError where one cannot follow."""
+        found = [stats]
+        for each in tally:
+            outcome = np.array(self.read_outcome(self.choices[int(each)], found[-1]))
+            after = self.after(np.array(found[-1], dtype=float), outcome)
+            found.append(tuple(after.tolist()))
+        return found

@@ -181,6 +181,11 @@ class Measured(Summed):
     def outcomes(self) -> str:
         return f"measurements, noise sd {self.noise_sd:g}"
 
+    def drawn_together(self, stats: Stats, count: int, rng: np.random.Generator) -> Stats:
+        mean = float(self.draw(np.array(stats, dtype=float), rng)[0])
+        total = rng.normal(count * mean, math.sqrt(count) * self.noise_sd)
+        return self.joined(stats, (count, float(total)))
+
     @property
     def prior_pulls(self) -> float:
         return self.pulls_of_prior
@@ -315,6 +320,10 @@ class Counted(Summed):
     @property
     def outcomes(self) -> str:
         return "counts"
+
+    def drawn_together(self, stats: Stats, count: int, rng: np.random.Generator) -> Stats:
+        rate = float(self.draw(np.array(stats, dtype=float), rng)[0])
+        return self.joined(stats, (count, float(rng.poisson(count * rate))))
 
     @property
     def prior_pulls(self) -> float:

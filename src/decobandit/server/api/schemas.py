@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field
 
 from ...policies import COMPARED_POLICIES, DEFAULT_POLICY
 from ...problem import MAX_NAME, DesignedTable, ProblemTable
@@ -17,6 +16,7 @@ from ..tokens import DEFAULT_DAYS, MAX_DAYS, NAME_PATTERN, Role
 
 MAX_ROWS = 100_000  # of one request
 MAX_NUMBER = 2**53  # of a count that is an outcome
+MAX_TALLY = 10_000  # characters
 KEY_PATTERN = r"^[ -~]{1,100}$"
 Ties = Literal["least-pulled", "most-pulled", "first", "last", "random"]
 
@@ -28,22 +28,6 @@ class In(BaseModel):
 
 
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
-_OUTCOMES: dict[object, int] = {"good": 1, "bad": 0}
-
-
-def _outcome(value: object) -> object:
-    # 1.0 == 1 in Python, but is not what a client means
-    if type(value) in (int, bool) and value in (0, 1):
-        return int(value)
-    if isinstance(value, str) and value in _OUTCOMES:
-        return _OUTCOMES[value]
-    raise PydanticCustomError("outcome", "must be 0 or 1, true or false, or a name of these")
-
-
-GoodOrBad = Annotated[
-    Literal[0, 1],
-    BeforeValidator(_outcome, json_schema_input_type=Literal[0, 1, True, False, "good", "bad"]),
-]
 # what it may be depends on the arm: the trial checks it
 Outcome = (
     bool
@@ -154,14 +138,17 @@ class RowIn(In):
     """The outcome of one pull."""
 
     arm: Name = Field(description="Name of the arm; to an operator, its code.")
-    outcome: GoodOrBad = Field(description="1, true or good; 0, false or bad.")
+    outcome: Outcome = Field(description="As of a single allocation.")
 
 
+Parts = Annotated[list[Outcome], Field(max_length=MAX_ROWS)]  # of a tally
 Counts = Annotated[
-    dict[Name, CountIn | Annotated[str, Field(max_length=50)]],
+    dict[Name, CountIn | Annotated[str, Field(max_length=MAX_TALLY)] | Parts],
     Field(
         description="Outcomes by name of the arm (to an operator, its code): good and pulls, or "
-        "the text good/pulls.",
+        "the text good/pulls; of classes a count of each, 2+0+1; of measurements and counts "
+        "sum/pulls; of own states the outcomes in the order of the pulls, fine+worn; or these "
+        "parts as a list.",
         min_length=1,
         max_length=MAX_ARMS,
     ),
@@ -173,12 +160,12 @@ class _Counted(Keyed):
 
     counts: Counts | None = None
 
-    def by_arm(self) -> dict[str, str | tuple[int, int]] | None:
-        """Good outcomes and outcomes by arm, as `Trial.tell_batch` takes them."""
+    def by_arm(self) -> dict[str, Any] | None:
+        """Outcomes by arm, as `Trial.tell_batch` takes them."""
         if self.counts is None:
             return None
         return {
-            arm: own if isinstance(own, str) else (own.good, own.pulls)
+            arm: (own.good, own.pulls) if isinstance(own, CountIn) else own
             for arm, own in self.counts.items()
         }
 

@@ -52,14 +52,23 @@ def batches(
         next=found.next,
         first=after is None,
         stale=set(stale_ids(ledger.since, request.app.state.limits.stale_after)),
+        binary=trial.problem.is_binary,
+        kinds={_called(caller, arm, trial): kind for arm, kind in ledger.kinds.items()},
     )
+
+
+def _called(caller: Principal, arm: str, trial: Trial) -> str:
+    """What somebody reads for an arm: its name, or its code."""
+    return trial.codes[arm] if caller.blinded else arm
 
 
 def _shown_to(caller: Principal, batch: Batch, trial: Trial) -> Batch:
     """A batch; blinded people see codes of its arms in their order, and no outcomes or reasons."""
     if not caller.blinded:
         return batch
-    arms = [replace(one, arm=trial.codes[one.arm], good=0, bad=0) for one in batch.arms]
+    arms = [
+        replace(one, arm=trial.codes[one.arm], good=None, bad=None, seen=None) for one in batch.arms
+    ]
     ordered = tuple(sorted(arms, key=lambda one: in_order(one.arm)))
     return replace(batch, arms=ordered, reason="", change_reason=None)
 
@@ -107,12 +116,10 @@ def _back(trial: Trial) -> Response:
 
 
 def _counts(form: Form) -> dict[str, str]:
-    """Good outcomes and outcomes of the arms whose fields were filled in."""
-    fields = [form.all(name) for name in ("arm", "good", "pulls")]
-    if len({len(each) for each in fields}) > 1:
-        raise ApiError(422, "invalid", "the form is malformed")
-    found = {}
-    for arm, good, pulls in zip(*fields, strict=True):
+    """Outcomes of the arms whose fields were filled in: good ones and all, or others as text."""
+    others = _fields(form, "other", "seen")
+    found = {arm: seen.strip() for arm, seen in others if seen.strip()}
+    for arm, good, pulls in _fields(form, "arm", "good", "pulls"):
         if good.strip() or pulls.strip():
             if not (good.strip() and pulls.strip()):
                 raise ApiError(422, "invalid", f"{arm}: give good outcomes and all outcomes")
@@ -120,3 +127,11 @@ def _counts(form: Form) -> dict[str, str]:
     if not found:
         raise ApiError(422, "invalid", "give the outcomes of an arm at least")
     return found
+
+
+def _fields(form: Form, *names: str) -> list[tuple[str, ...]]:
+    """Rows of fields that stand together."""
+    fields = [form.all(name) for name in names]
+    if len({len(each) for each in fields}) > 1:
+        raise ApiError(422, "invalid", "the form is malformed")
+    return list(zip(*fields, strict=True))

@@ -23,6 +23,7 @@ from ...trials.performance import has_episode
 from ...trials.replay import replayed
 from ...trials.requests import MAX_KEY
 from ...trials.staleness import stale_ids
+from ...trials.told import counts_from, told_text
 from ...trials.verification import check_trial
 from ..auth import EVERYBODY, allow
 from ..long_work import LongWork
@@ -352,7 +353,8 @@ def _summary(event: Event, ledger: Ledger) -> str:
     if event.kind == "batch_asked":
         return ", ".join(f"{arm} {pulls}" for arm, pulls in data["counts"].items() if pulls)
     if "counts" in data:
-        return ", ".join(f"{arm} {good}/{n}" for arm, (good, n) in data["counts"].items())
+        counts = counts_from(data["counts"])
+        return ", ".join(f"{arm} {told_text(told)}" for arm, told in counts)
     slot, reason = ledger.allocations.get(data.get("allocation", "")), data.get("reason", "")
     arm = "" if slot is None else slot.arm
     if slot is not None and "outcome" in data:
