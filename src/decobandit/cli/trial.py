@@ -105,6 +105,7 @@ def _plan(made: Trial, store: Store) -> dict[str, Any]:
         "policy": made.policy,
         "horizon": made.problem.horizon,
         "upper_bound": made.settings.upper_bound,
+        **made.settings.best_bound_fields,
         "seed": made.plan.seed,
         "db": str(store.url),
     }
@@ -119,6 +120,11 @@ def _print_plan(made: Trial, db: str | None) -> None:
         print(f"{made.policy} needs no prices; no bound: the dual was not solved")
     else:
         print(f"no policy can earn more than {bound:.6f} in expectation (from the prices)")
+    best = made.settings.best_bound
+    if bound is not None and best is not None and best.value < bound:
+        from ..bounds import MEANINGS
+
+        print(f"nor more than {best.value:.6f} ({MEANINGS[best.kind]})")
     place = f" --db {shlex.quote(db)}" if db else ""
     batch = " --batch" if made.problem.repeat else ""
     print(f"next: deco trial ask {shlex.quote(made.name)}{batch}{place}")

@@ -161,4 +161,6 @@ def _print_outlook(status: Status) -> None:
             f"upper bound at the start {digits(status.upper_bound)}; "
             f"shortfall and congestion so far {digits(status.loss_so_far)}"
         )
+        if status.best_bound is not None and status.best_bound < status.upper_bound:
+            print(f"best bound at the start {digits(status.best_bound)} ({status.best_bound_is})")
     print(f"head {status.head}")

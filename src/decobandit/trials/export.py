@@ -24,6 +24,7 @@ from .status import status_of
 EXPORT_FORMAT = "decobandit-trial-2"
 BATCH_FIELDS = ("batches", "next_batch")  # of a status
 RULE_FIELDS = ("rules", "stopped", "dropped")
+BOUND_FIELDS = ("best_bound", "best_bound_is")
 UTC_ZONE = "+00:00"
 LINES = 500  # of CSV in one piece
 
@@ -41,6 +42,8 @@ def export_parts(
             for arm in batch["arms"]:
                 del arm["seen"]
     left_out: tuple[str, ...] = () if ledger.settings.rules else RULE_FIELDS
+    if ledger.settings.best_bound is None:  # as before it was kept
+        left_out += BOUND_FIELDS
     if not (ledger.batches or ledger.problem.repeat):  # as before there were batches
         batches, left_out = {}, left_out + BATCH_FIELDS
     status = {key: value for key, value in status.items() if key not in left_out}

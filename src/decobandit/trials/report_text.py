@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 
 from markupsafe import Markup
 
+from ..bounds import MEANINGS
 from ..figures import report_page as html
 from ..figures.rule_facts import rule_facts, stopping
 from ..figures.svg_figures import (
@@ -93,6 +94,7 @@ def _summary(report: TrialReport) -> list[Markup]:
                 ("Pending", report.pending),
                 ("Total reward", f"{report.earned:g}"),
                 ("Upper bound at the start", digits(report.upper_bound, 3)),
+                ("Best bound at the start", _best_bound(report)),
                 ("Upper bound from here", digits(report.bound_from_here, 3)),
                 ("Cancelled, corrected, late", _counts(report)),
                 ("Log", "intact" if report.audit.ok else "NOT INTACT"),
@@ -107,6 +109,13 @@ def _summary(report: TrialReport) -> list[Markup]:
         about = "No bound: the dual was not solved for this trial, whose policy needs no prices."
     parts.append(html.paragraph(about, soft=True))
     return parts
+
+
+def _best_bound(report: TrialReport) -> str:
+    """The smallest bound, and which it is."""
+    kind = report.best_bound_is
+    said = "" if kind is None else f" ({MEANINGS[kind]})"
+    return f"{digits(report.best_bound, 3)}{said}"
 
 
 def _leading(report: TrialReport) -> str:

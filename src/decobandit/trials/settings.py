@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from ..arm import BatchRelaxation
+from ..bounds import MEANINGS, BestBound, best_bound
 from ..policies import (
     DEFAULT_POLICY,
     Context,
@@ -23,7 +24,7 @@ from ..policies import (
     check_policies,
     make_policies,
 )
-from ..prices import DualSolution, SolutionRecord, dual_value
+from ..prices import DualSolution, SolutionRecord, dual_value, is_quick
 from ..problem import (
     DEFAULT_TIES,
     Problem,
@@ -53,6 +54,7 @@ class TrialSettings:
     parameters: Mapping[str, float] | None = None  # that a tuned policy was tuned to
     problem: Problem = None  # type: ignore[assignment]  # that of the solution, where there is one
     rules: Rules | None = None  # obeyed by the trial
+    best_bound: BestBound | None = None  # the smallest that was known when the trial was made
     _multipliers_hash: Once[str] = field(init=False, repr=False)
     _tables_hash: Once[str] = field(init=False, repr=False)
 
@@ -69,7 +71,7 @@ class TrialSettings:
     def __reduce__(self) -> tuple[type[TrialSettings], tuple[object, ...]]:
         parameters = None if self.parameters is None else dict(self.parameters)
         fixed = (self.solution, self.policy, self.ties, self.seed, parameters, self.problem)
-        return TrialSettings, (*fixed, self.rules)
+        return TrialSettings, (*fixed, self.rules, self.best_bound)
 
     @property
     def prices(self) -> Floats | None:
@@ -80,6 +82,12 @@ class TrialSettings:
     def upper_bound(self) -> float | None:
         """On the expected total reward of any policy; None where the dual was not solved."""
         return None if self.solution is None else self.solution.upper_bound
+
+    @property
+    def best_bound_fields(self) -> dict[str, Any]:
+        """As status and JSON have it: `best_bound`, `best_bound_is`."""
+        none = {"best_bound": None, "best_bound_is": None}
+        return none if self.best_bound is None else self.best_bound.to_dict()
 
     @property
     def plain_rules(self) -> dict[str, Any] | None:
@@ -110,6 +118,7 @@ class TrialSettings:
             "seed": self.seed,
             "path": None if self.parameters is None else dict(self.parameters),
             **({} if self.rules is None else {"rules": self.plain_rules}),
+            **({} if self.best_bound is None else self.best_bound.to_dict()),
         }
 
     @classmethod
@@ -122,7 +131,8 @@ class TrialSettings:
         if tree["multipliers"] is None:
             problem = problem_from_dict(tree["problem"], source="plan: problem")
             return cls(None, *fixed, problem, rules)
-        return cls(SolutionRecord.from_dict(tree).solution("plan"), *fixed, rules=rules)
+        solution = SolutionRecord.from_dict(tree).solution("plan")
+        return cls(solution, *fixed, rules=rules, best_bound=_best_bound_from(tree, solution))
 
     def make_policy(self) -> Policy:
         """The policy, at the prices of the settings; `TrialError` if it needs some, without any."""
@@ -134,6 +144,18 @@ class TrialSettings:
         if self.solution is None:
             return Context(self.problem, solver=_no_prices, **settings)
         return Context(self.problem, tol=self.solution.tol, given=self.solution, **settings)
+
+
+def _best_bound_from(tree: dict[str, Any], solution: DualSolution) -> BestBound | None:
+    """The best bound of a log; older ones have none. `TrialError` where it cannot be one."""
+    if "best_bound" not in tree:
+        return None
+    value, kind = tree["best_bound"], tree["best_bound_is"]
+    numbers = isinstance(value, float | int) and not isinstance(value, bool)
+    most = solution.upper_bound + BOUND_TOLERANCE * max(1.0, abs(solution.upper_bound))
+    if kind not in MEANINGS or not numbers or not value <= most:
+        raise TrialError("plan: the best bound is none, or larger than that of the prices")
+    return BestBound(float(value), kind)
 
 
 def _no_prices(problem: Problem, tol: float) -> DualSolution:
@@ -183,7 +205,10 @@ def settings_from(
     if rules is not None:
         _check_rules(rules, made)
     solution = context.solution_for(bound)
-    return TrialSettings(solution, policy, context.ties, seed, made.record(), problem, rules)
+    known = solution is not None and is_quick(problem)
+    best = best_bound(problem, solution=solution) if known else None
+    fixed = (solution, policy, context.ties, seed, made.record(), problem, rules)
+    return TrialSettings(*fixed, best_bound=best)
 
 
 def _check_rules(rules: Rules, policy: Policy) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..bounds import BoundKind
 from .cancellations import CancellationCount
 
 
@@ -50,6 +51,11 @@ class Standing:
         Total reward of the recorded outcomes.
     upper_bound : float | None
         On the expected total reward of any policy, at the start; null: the dual was not solved.
+    best_bound : float | None
+        The smallest upper bound that was known when the trial was made; null where none was
+        computed, or the trial is of an earlier version.
+    best_bound_is : str | None
+        How that one was computed: optimum, joint, lagrangian, trivial or information.
     bound_from_here : float | None
         On the expected reward of any policy from the stages that are left; null likewise.
     loss_so_far : float | None
@@ -81,6 +87,8 @@ class Standing:
     deployment: str | None
     earned: float
     upper_bound: float | None
+    best_bound: float | None
+    best_bound_is: BoundKind | None
     bound_from_here: float | None
     loss_so_far: float | None
     rules: dict[str, Any] | None

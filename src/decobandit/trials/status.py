@@ -218,7 +218,7 @@ def status_of(ledger: Ledger, decider: Decider) -> Status:
         arms=_arms(ledger, numbers),
         deployment=names[decider.deployment(ledger)] if keep else None,
         earned=earned(ledger),
-        upper_bound=settings.upper_bound,
+        upper_bound=settings.upper_bound, **settings.best_bound_fields,
         bound_from_here=bound_from_here(ledger, decider),
         loss_so_far=loss_so_far(ledger, decider),
         rules=settings.plain_rules, stopped=verdict.stopped, dropped=verdict.dropped,
