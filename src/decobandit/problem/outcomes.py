@@ -141,6 +141,7 @@ class _Counter(ABC):
         self._position = {arm.name: i for i, arm in enumerate(problem.arms)}
         self.kinds = [problem.groups[k].kind for k in problem.group_of_arm]
         self.found = [self.first(kind) for kind in self.kinds]  # of every arm
+        self._tallies: dict[tuple[int, str], Stats] = {}  # of single outcomes, by kind
 
     @abstractmethod
     def first(self, kind: Kind) -> Stats:
@@ -185,7 +186,14 @@ class _Counter(ABC):
         outcome = _cell(row, self._columns.outcome)
         if not outcome and row.get("state") in _WITHOUT_OUTCOME:
             return None
-        return lambda kind: kind.tally([kind.typed(outcome)])
+        return partial(self._one, outcome)
+
+    def _one(self, outcome: str, kind: Kind) -> Stats:
+        """The tally of one outcome; few kinds have many different ones."""
+        key = (id(kind), outcome)
+        if key not in self._tallies:
+            self._tallies[key] = kind.tally([kind.typed(outcome)])
+        return self._tallies[key]
 
     def _by_tally(self, row: Row, where: str) -> _Given | None:
         text = _cell(row, self._columns.seen)
