@@ -1,22 +1,31 @@
 """Progress: one signature for all that takes long, one way to draw it."""
 
 import io
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from decobandit import show_progress
+from decobandit import PricePath, show_progress
+from decobandit.arm import calibration
 from decobandit.bounds import best_bound, gap, information_bound
 from decobandit.evaluation import evaluate
 from decobandit.joint import optimum
 from decobandit.paper import figure3
 from decobandit.paper.cells import Runs
-from decobandit.policies import GreedyPolicy, OptimalPolicy
+from decobandit.policies import (
+    CalibratedPolicy,
+    GreedyPolicy,
+    KlUcbPolicy,
+    OptimalPolicy,
+    Policy,
+    fh_gittins,
+)
 from decobandit.prices import solve
 from decobandit.problem import Problem
 from decobandit.simulation import simulate
-from decobandit.support import Progress, Report
+from decobandit.support import Progress, Report, pool, tell, tells_progress
 from decobandit.support import progress as progress_module
 
 PROBLEM = Problem.uniform(arms=2, horizon=4)
@@ -53,6 +62,55 @@ def test_the_paper_reports_in_the_same_way(tmp_path: Path) -> None:
     settings = figure3.Sizes((2,), (2,), Runs(2, 1), Runs(2, 1))
     figure3.run(settings, tmp_path, seen.append)
     assert {(each.what, each.total) for each in seen} == {("figure3", len(seen) - 1)}
+
+
+TABLES = Problem.uniform(arms=2, horizon=52)  # long enough for tables of all stages, made by sweeps
+
+
+@pytest.mark.parametrize(
+    ("policy", "what"),
+    [
+        (lambda: fh_gittins(TABLES), "table of indices"),
+        (lambda: CalibratedPolicy(TABLES, PricePath(kappa=0.1317)), "table of indices"),
+        (lambda: KlUcbPolicy(TABLES), "tables of stages"),
+    ],
+)
+def test_a_simulation_tells_how_far_its_tables_are(policy: Callable[[], Policy], what: str) -> None:
+    """From nothing to all of them, on the calling thread, before the episodes are over."""
+    seen: list[tuple[Progress, int]] = []
+
+    def report(now: Progress) -> None:
+        seen.append((now, threading.get_ident()))
+
+    calibration._SHARED.clear()
+    simulate(TABLES, [policy()], draws=2, per_draw=1, progress=report)
+    tables = [(now.done, now.total) for now, _ in seen if now.what == what]
+    assert len(tables) >= 8
+    assert tables == sorted(tables)
+    assert tables[0][0] == 0
+    assert all(0 <= done <= (total or 0) for done, total in tables)
+    assert "table" not in seen[-1][0].what  # episodes come last
+    assert {thread for _, thread in seen} == {threading.get_ident()}
+
+
+def test_nobody_is_told_without_a_callback() -> None:
+    tell(Progress("work", 1, 2))  # outside of everything
+    heard: list[Progress] = []
+
+    @tells_progress
+    def outer(*, progress: Report | None = None) -> None:
+        tell(Progress("outer", 1, 2))
+        with pool(2) as threads:
+            threads.map(lambda k: tell(Progress("thread", k, 2)), range(2))
+            assert threads.map_told("items", lambda k: 2 * k, range(3)) == [0, 2, 4]
+
+    outer()
+    assert not heard
+    outer(progress=heard.append)
+    tell(Progress("after", 1, 2))
+    assert [(now.what, now.done) for now in heard] == [
+        ("outer", 1), ("items", 0), ("items", 1), ("items", 2), ("items", 3),
+    ]  # fmt: skip
 
 
 class Terminal(io.StringIO):

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..problem import Problem, check_problem
+from ..problem import Group, Problem, check_problem
 from ..problem.kernels.layout import slab_size
-from ..support import Cache, pool, refuse_over, worker_count
+from ..support import Cache, legs, pool, refuse_over, worker_count
 from .gittins_tables import flat_table
 from .kernels.calibrated_root import (
     advantage,
@@ -24,7 +24,7 @@ from .kernels.calibrated_root import (
     stage_roots,
     terminal_from,
 )
-from .kernels.calibrated_sweep import WINDOW, follow, stage_start
+from .kernels.calibrated_sweep import WINDOW, follow, front_of, stage_start
 from .price_paths import reward_scale
 
 Floats = npt.NDArray[np.float64]
@@ -237,16 +237,26 @@ class Calibration:
         def run(job: tuple[int, int]) -> None:
             k, i = job
             group = groups[k]
-            follow(
-                group.alpha, group.beta, group.reward_good, group.reward_bad, self.base,
-                self.weight, self._none, self._surcharges(k, i), self._single(k), WINDOW, 0.0,
-                i > 0, tables[k],
-            )  # fmt: skip
+            how = (self._single(k), 0.0, i > 0)
+            self._follow(group, self._surcharges(k, i), WINDOW, how, tables[k])
 
         jobs = [(k, i) for k in which for i in range(CHUNKS)]
         with pool(worker_count(self._workers, most=len(jobs))) as threads:
-            threads.map(run, jobs)
+            threads.map_told("table of indices", run, jobs)
         return [tables[k] for k in which]
+
+    def _follow(
+        self, arm: Group, surcharges: Floats, window: int, how: tuple[bool, float, bool],
+        table: Floats,
+    ) -> None:  # fmt: skip
+        """Sweeps at all surcharges, in legs; how: what `follow` takes as flat, least, skip."""
+        stages = self.problem.stages
+        front = front_of(stages, window)
+        for first, last in legs(0, surcharges.size, stage_start(stages)):
+            follow(
+                arm.alpha, arm.beta, arm.reward_good, arm.reward_bad, self.base, self.weight,
+                self._none, surcharges, *how, front, first, last, table,
+            )  # fmt: skip
 
     def _key(self, group: int) -> Key:
         """All that a whole table depends on."""

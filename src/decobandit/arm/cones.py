@@ -27,10 +27,10 @@ import numpy.typing as npt
 from ..problem import Group, Problem
 from ..problem.kernels.layout import slab_size
 from ..support import Cache, pool, worker_count
-from .kernels.backward import sweep
 from .kernels.indices import index_terms
 from .price_checks import check_prices
 from .relaxation import Terms
+from .sweeps import sweep_back
 
 Floats = npt.NDArray[np.float64]
 WHOLE = 48  # stages up to which every one is kept; more than the shortest inner cone has
@@ -82,7 +82,7 @@ class _Cone:
         while self._lowest > checkpoint:
             start, stop = self._lowest, (self._lowest - 1) // self._step * self._step
             V, arm = self._kept[start].copy(), self.setting
-            sweep(arm.alpha, arm.beta, arm.reward_good, arm.reward_bad, arm.prices, V, start, stop)
+            sweep_back(arm, arm.prices, V, start, stop)
             self._kept[stop] = V[: slab_size(stop)].copy()
             self._lowest = stop
         return self._kept[checkpoint]

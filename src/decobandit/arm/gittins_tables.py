@@ -38,7 +38,7 @@ def flat_table(
         flat_row(alpha, beta, reward_good, reward_bad, stages, n, step, tol, table)
 
     with pool(1 if stages <= SINGLE_THREAD_STAGES else worker_count(workers)) as threads:
-        threads.map(fill, range(stages))
+        threads.map_told("table of indices", fill, range(stages))
     return table
 
 

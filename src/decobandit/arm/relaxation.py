@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from ..problem import Problem, check_problem, refuse_batches, refuse_kinds
 from ..problem.kernels.layout import slab_size
-from .kernels.backward import sweep
 from .kernels.indices import index_terms, stage_index
 from .price_checks import price_array
+from .sweeps import sweep_back
 
 Floats = npt.NDArray[np.float64]
 KEEP_ALL_BYTES = 256 * 2**20
@@ -101,10 +101,7 @@ class Relaxation:
     def _swept(self, start: int, stop: int) -> Floats:
         values = self._kept[start].copy()
         for row, group in zip(values, self.problem.groups, strict=True):
-            sweep(
-                group.alpha, group.beta, group.reward_good, group.reward_bad, self.prices, row,
-                start, stop,
-            )  # fmt: skip
+            sweep_back(group, self.prices, row, start, stop)
         return values[:, : slab_size(stop)].copy()
 
     def terms(self, stage: int, group: int, good: int, bad: int) -> Terms:

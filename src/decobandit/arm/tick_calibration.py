@@ -12,7 +12,7 @@ from ..problem import Problem
 from ..support import Cache, Floats, pool, worker_count
 from .calibration import ACCURACY, CHUNKS, Calibration, Key
 from .kernels.calibrated_root import NOISE, advantage
-from .kernels.calibrated_sweep import crossing, follow, stage_start
+from .kernels.calibrated_sweep import crossing, stage_start
 from .kernels.gittins import flat_index
 from .kernels.tick_index import tick_index, tick_table
 from .price_paths import PricePath, reward_scale
@@ -156,15 +156,13 @@ class TickCalibration(Calibration):
             arm = groups[k]
             surcharges = self._surcharges_below(self._range(0, k)[1], k)
             edges = np.linspace(0, surcharges.size - 1, chunks + 1).astype(int)
-            follow(
-                arm.alpha, arm.beta, arm.reward_good, arm.reward_bad, self.base, self.weight,
-                self._none, surcharges[edges[i] : edges[i + 1] + 1], False, self._window(k),
-                NOISE * ACCURACY * self._scale, i > 0, tables[k],
-            )  # fmt: skip
+            how = (False, NOISE * ACCURACY * self._scale, i > 0)
+            own = surcharges[edges[i] : edges[i + 1] + 1]
+            self._follow(arm, own, self._window(k), how, tables[k])
 
         jobs = [(k, i) for k in which for i in range(chunks)]
         with pool(worker_count(self._workers, most=len(jobs))) as threads:
-            threads.map(run, jobs)
+            threads.map_told("table of indices", run, jobs)
         return [tables[k] for k in which]
 
     def _window(self, group: int) -> int:

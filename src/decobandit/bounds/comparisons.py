@@ -16,7 +16,7 @@ from ..policies import Context, make_policies
 from ..prices import DualSolution
 from ..problem import Problem, check_truth, truth_of
 from ..simulation import Sampling, Simulation, Sizes, check_sampling, simulate
-from ..support import Report, Rng, Tables, Tabular, columns_of, seed_of
+from ..support import Report, Rng, Tables, Tabular, columns_of, seed_of, tells_progress
 from .best_bounds import BestBound, best_bound, check_bound_draws, with_joint
 from .bound_results import InformationBound
 from .episode_record import Episode
@@ -104,6 +104,7 @@ class ComparedEpisode:
         )
 
 
+@tells_progress
 def compare_exactly(
     context: Context,
     policies: Sequence[str],
@@ -139,6 +140,7 @@ def compare_exactly(
     return ExactComparison(problem, solution, tuple(results), best, interrupted, left_out)
 
 
+@tells_progress
 def compare_by_simulation(
     context: Context,
     policies: Sequence[str],
@@ -168,6 +170,7 @@ def compare_by_simulation(
     return SimulatedComparison(found, best_bound(problem, solution=solution, draws=bound_draws))
 
 
+@tells_progress
 def compare_gaps(
     context: Context,
     policies: Sequence[str],

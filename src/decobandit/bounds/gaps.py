@@ -36,7 +36,7 @@ from ..simulation import (
     play,
     play_batches,
 )  # fmt: skip
-from ..support import Report, Rng, former_spellings, obeys_workers, seed_of
+from ..support import Report, Rng, former_spellings, obeys_workers, seed_of, tells_progress
 from .gap_record import Gap, StageGap, gap_of
 from .kind_gaps import gap_of_kinds
 
@@ -47,6 +47,7 @@ ASKED_STATES = 4_000  # if the policy has to be called in each, a millisecond or
 
 @former_spellings(threads="workers", seed="rng")
 @obeys_workers
+@tells_progress
 def gap(
     problem: Problem,
     policy: Policy | str = DEFAULT_POLICY,

@@ -41,6 +41,7 @@ from ..support import (
     columns_of,
     former_attribute,
     obeys_workers,
+    tells_progress,
 )
 from .batch_forward import evaluate_batches
 from .forward import Forward, Occupied, Total, Watch
@@ -181,6 +182,7 @@ class Evaluation(Tabular):
 
 
 @obeys_workers
+@tells_progress
 def evaluate(
     problem: Problem,
     policy: Policy | str = DEFAULT_POLICY,

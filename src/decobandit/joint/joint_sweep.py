@@ -22,6 +22,7 @@ from .kernels.two_arms import last_slabs, step_fronts
 SMALL_LEVEL = 20_000  # states; below this, threads are not worth it
 PARTS_PER_THREAD = 4
 CACHE_BYTES = 8 * 2**20  # what the slabs of one front may take
+MOST_STATES_AT_ONCE = 5_000_000  # of a part: Ctrl-C is heard between parts
 MOST_STAGES_PER_BLOCK = 16
 FRONTS_AT_ONCE = 16
 SHORT_HORIZON = 150  # two arms: below this, threads are not worth it
@@ -138,10 +139,11 @@ class _Stages:
 
     def _in_parts(self, part: Callable[[int, int], None], offset: Ints) -> None:
         shapes, states = offset.size - 1, int(offset[-1])
-        if self._workers == 1 or states < SMALL_LEVEL:
+        if states < SMALL_LEVEL:
             part(0, shapes)
             return
-        cuts = np.linspace(0, states, PARTS_PER_THREAD * self._workers + 1)
+        parts = max(PARTS_PER_THREAD * self._workers, states // MOST_STATES_AT_ONCE)
+        cuts = np.linspace(0, states, parts + 1)
         edges = np.unique(np.searchsorted(offset, cuts)).tolist()
         with pool(self._workers) as threads:
             threads.map(part, edges[:-1], edges[1:])

@@ -31,6 +31,7 @@ LARGEST_ERROR = 2e-13  # of the interpolation; where it is larger, a state is so
 LARGEST_LEVEL = 1e6  # larger v are not cut into pieces
 SHORTEST_PIECE = 4  # stages; shorter pieces are solved at every stage
 STATES_PER_THREAD = 4096  # fewer are not worth a thread
+MOST_STATES_AT_ONCE = 100_000  # some tenths of a second
 
 
 def pulls_and_good(position: npt.NDArray[np.intp]) -> tuple[Floats, Floats]:
@@ -44,11 +45,9 @@ def solved(solve: Solve, a: Floats, b: Floats, v: float, *, workers: int | None 
     """Solutions of all states, (states, 3), by threads."""
     out = np.empty((a.size, 3))
     number = worker_count(workers, most=1 + a.size // STATES_PER_THREAD)
-    if number == 1:
-        solve(a, b, v, out)
-        return out
-    # more parts than threads: states with many pulls take longer
-    edges = np.linspace(0, a.size, 4 * number + 1).astype(int)
+    # more parts than threads: states with many pulls take longer, and Ctrl-C is heard in between
+    parts_of = max(4 * number if number > 1 else 1, a.size // MOST_STATES_AT_ONCE)
+    edges = np.linspace(0, a.size, parts_of + 1).astype(int)
     parts = itertools.starmap(slice, itertools.pairwise(edges))
     with pool(number) as threads:
         threads.map(lambda part: solve(a[part], b[part], v, out[part]), parts)

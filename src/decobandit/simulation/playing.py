@@ -16,7 +16,7 @@ from ..policies.kernels.episodes import NO_ACTION, Episodes, pull
 from ..policies.kernels.index_play import lay_out, play_indices
 from ..problem import TIE_SIGNS, Problem, State, tie_tolerance
 from ..problem.kernels.layout import slab_size
-from ..support import Progress, Report, Stopwatch, pool, refuse_over, worker_count
+from ..support import Progress, Report, Stopwatch, pool, refuse_over, tell, worker_count
 from .draws import CHUNK, Chunk, World
 from .kernels.accounts import book, book_gap, book_gap_stages, book_regret, lay_out_gap
 from .played import Played
@@ -96,6 +96,7 @@ def block_table(
     )
     table = np.empty(shape)
     for t in range(first, last):
+        tell(Progress("tables of stages", t, problem.stages))
         lay_out(stage_index(t), t, t - first, last - 1, table)
     return table
 
@@ -110,6 +111,7 @@ def gap_tables(relaxation: Relaxation, first: int, last: int) -> tuple[Floats, F
     short = np.empty((groups, states, last - first))
     rest = np.zeros((groups, states, last - first + 1))
     for t in range(first, last):
+        tell(Progress("tables of gap terms", t, relaxation.problem.stages))
         index, price = relaxation.stage_index(t), float(relaxation.prices[t])
         lay_out_gap(index, price, t, t - first, last - 1, short, rest)
     return short, rest

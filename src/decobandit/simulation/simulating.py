@@ -33,7 +33,7 @@ from ..problem import (
     plain_truth,
     tie_rule,
 )
-from ..support import Report, Rng, former_spellings, obeys_workers, seed_of
+from ..support import Report, Rng, former_spellings, obeys_workers, seed_of, tells_progress
 from .batch_playing import play_batches
 from .draws import World
 from .estimators import CONSTANT_WITHIN, Missed, estimate
@@ -51,6 +51,7 @@ MOST_GAP_BYTES = 256 * 2**20  # of tables for the gap terms of batches; beyond, 
 
 @former_spellings(threads="workers", seed="rng")
 @obeys_workers
+@tells_progress
 def simulate(
     problem: Problem,
     policies: Policy | str | Sequence[Policy | str] = DEFAULT_POLICY,

@@ -5,21 +5,28 @@ the function was called on. `show_progress` makes a callback for any of them:
 
     with show_progress() as report:
         solve(problem, progress=report)
+
+What is called below such a function, and has no callback of its own, calls `tell`: whoever listens
+(`tells_progress`) hears it.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
+P = ParamSpec("P")
+T = TypeVar("T")
 QUIET_SECONDS = 0.5  # before work of unknown length is shown: it is mostly short
 
 
@@ -58,6 +65,33 @@ Report = Callable[[Progress], None]
 
 def silent(progress: Progress) -> None:
     """Reports nothing."""
+
+
+_listening: ContextVar[Report | None] = ContextVar("who listens to progress", default=None)
+
+
+def tell(progress: Progress) -> None:
+    """Tell whoever listens; nobody does in the threads of a pool."""
+    report = _listening.get()
+    if report is not None:
+        report(progress)
+
+
+def tells_progress(function: Callable[P, T]) -> Callable[P, T]:
+    """A function whose keyword `progress` hears what all that it calls has to `tell`."""
+
+    @functools.wraps(function)
+    def listening(*args: P.args, **kwargs: P.kwargs) -> T:
+        report = cast("Report | None", kwargs.get("progress"))
+        if report is None:
+            return function(*args, **kwargs)
+        token = _listening.set(report)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _listening.reset(token)
+
+    return listening
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import operator
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,8 +19,10 @@ from threading import Event
 from typing import ParamSpec, TypeVar, cast
 
 from .cgroups import cpu_limit
+from .progress import Progress, tell
 
 P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
 _allowed: ContextVar[int | None] = ContextVar("allowed workers", default=None)
 _stopped: ContextVar[Event | None] = ContextVar("the pool was left", default=None)
@@ -100,6 +102,16 @@ class Pool:
         if self._executor is None:
             return list(map(work, *items))  # type: ignore[call-overload]
         return list(self._executor.map(work, *items))  # type: ignore[arg-type]
+
+    def map_told(self, what: str, work: Callable[[S], T], items: Sequence[S]) -> list[T]:
+        """The same of one argument, telling how many are done (`tell`)."""
+        tell(Progress(what, 0, len(items)))
+        each = map if self._executor is None else self._executor.map
+        results: list[T] = []
+        for result in each(work, items):
+            results.append(result)
+            tell(Progress(what, len(results), len(items)))
+        return results
 
     def submit(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Begin a piece of work beside the calling thread."""

@@ -11,10 +11,13 @@ Where the price path is flat (and there is no tick), a state at its index never 
 the value of waiting is then left out of the advantage, which bends sharply just below the crossing.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ...problem.kernels.layout import row_start
 from ...problem.kernels.worth import worth
+from ...support import Floats, Ints
 from ...support.kernels.arrays import copy
 from ...support.kernels.compiled import compiled
 from .backward import alive_rows, step_row
@@ -86,27 +89,41 @@ def _advance(alpha, beta, bad, spread, price, n, V, flat, least, c, c_before, ed
     return edge
 
 
-@compiled
-def follow(
-    alpha, beta, good, bad, base, weight, terminal, surcharges, flat, window, least, skip, table
-):
-    """Fill `table` (all stages) with the indices between the first and the last surcharge.
+class Front(NamedTuple):
+    """What sweeps hand on from one surcharge to the next."""
 
-    Surcharges fall. `skip`: states already in front of the frontier at the first surcharge are
-    somebody else's; otherwise their index is put at the first surcharge. Returns the number of
-    states whose index was found.
-    """
-    T = good.shape[0]
+    edge: Ints  # (rows of all stages,) the frontier
+    before: Floats  # (rows of all stages, window) advantages below it at the last surcharge
+
+
+@compiled
+def front_of(T, window):
+    """The frontier above all states."""
     rows = row_start(T)
     edge = np.empty(rows, np.int64)
-    before = np.ones((rows, window))
-    nowhere = np.empty(T + 1)
-    V, low, high, ramp = room_of(T, terminal)
     for t in range(T):
         for n in range(t + 1):
             edge[row_start(t) + n] = n + 1
+    return Front(edge, np.ones((rows, window)))
+
+
+@compiled
+def follow(
+    alpha, beta, good, bad, base, weight, terminal, surcharges, flat, least, skip, front, first,
+    last, table,
+):  # fmt: skip
+    """Fill `table` (all stages) with the indices between the first and the last surcharge.
+
+    Surcharges fall; here go sweeps first .. last-1 of them, from where `front` stands. `skip`:
+    states already in front of the frontier at the first surcharge of all are somebody else's;
+    otherwise their index is put there. Returns the number of states whose index was found.
+    """
+    T = good.shape[0]
+    edge, before = front.edge, front.before
+    nowhere = np.empty(T + 1)
+    V, low, high, ramp = room_of(T, terminal)
     found = 0
-    for j in range(surcharges.shape[0]):
+    for j in range(first, last):
         c = surcharges[j]
         start_sweep(terminal, T, V, low, high)
         for t in range(T - 1, -1, -1):

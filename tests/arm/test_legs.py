@@ -1,0 +1,58 @@
+"""Tables of one arm made in legs: the same digits, and Ctrl-C is heard between them."""
+
+import os
+import signal
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from decobandit.arm import Calibration, Relaxation, calibration
+from decobandit.arm.tick_calibration import TickCalibration
+from decobandit.problem import Arm, Beta, Problem
+from decobandit.support import in_legs
+
+STAGES = 52  # beyond those that are solved state by state
+ARMS = tuple(Arm(name=f"{k}", prior=Beta(good=1.0 + k, bad=1.5)) for k in range(2))
+PROBLEM = Problem(arms=ARMS, horizon=STAGES)
+BASE = np.linspace(0.3, 0.1, STAGES)
+
+TABLES: dict[str, Callable[[], np.ndarray]] = {
+    "swept": lambda: Calibration(PROBLEM, BASE, sweeps=300, workers=1).stage_index(30),
+    "tick": lambda: TickCalibration(PROBLEM, BASE, tick=0.03, workers=1).stage_index(30),
+    "values": lambda: Relaxation(PROBLEM, BASE, keep_all_bytes=0).values(2),
+}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_kept() -> None:
+    calibration._SHARED.clear()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_legs_do_not_change_a_single_digit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = TABLES[name]()
+    calibration._SHARED.clear()
+    monkeypatch.setattr(in_legs, "STATES_AT_ONCE", 1)
+    assert np.array_equal(TABLES[name](), whole)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_ctrl_c_between_legs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real SIGINT when the third leg begins: no other begins after it."""
+    begun: list[int] = []
+
+    def strike() -> None:
+        begun.append(1)
+        if len(begun) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(in_legs, "STATES_AT_ONCE", 1)
+    monkeypatch.setattr(in_legs, "heed_interrupt", strike)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            TABLES[name]()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(begun) == 3
