@@ -101,6 +101,6 @@ def long_table(horizon: int) -> list[Row]:
         errors.append(abs(table.stage_index(t)[0, n * (n + 1) // 2 + g] - exact))
     what = f"FH-Gittins table, T = {horizon}"
     return [
-        at_most(what, seconds, "s", 15.0),
+        at_most(what, seconds, "s", 10.0),
         at_most(f"{what}, largest error", float(max(errors)), "", 1e-7),
     ]

@@ -1,12 +1,14 @@
 """Finite-horizon Gittins indices as roots of a stopping problem, beside a plain recursion."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from decobandit.arm import Calibration
 from decobandit.arm import gittins_tables as flat_tables
 from decobandit.arm.gittins_tables import flat_table
-from decobandit.arm.kernels.gittins import ALL_PULLS_LEFT, flat_root, index_by_left
+from decobandit.arm.kernels.gittins import flat_root, index_by_left
 from decobandit.arm.kernels.stopping import gain
 from decobandit.problem import Arm, Beta, Problem, Reward
 from helpers.examples import seasonal
@@ -98,14 +100,28 @@ def test_longer_tables_hold_the_index_of_single_states(stages: int) -> None:
         assert found.stage_index(t)[0, n * (n + 1) // 2 + g] == pytest.approx(index, abs=1e-8)
 
 
-@pytest.mark.parametrize("posterior", [(49.0, 49.0), (96.02, 1.0), (20.5, 77.3)])
+@pytest.mark.parametrize(
+    "posterior",
+    [(35.0, 33.0), (49.0, 49.0), (96.02, 1.0), (20.5, 77.3), (113.0, 31.0), (150.5, 52.0)],
+)
 def test_cubics_between_roots_are_right_to_seven_digits(posterior: tuple[float, float]) -> None:
-    most, step = 404, flat_tables.STEP
-    index, W = np.empty(most + 2 * step), np.empty(2 * (most + 2 * step))
-    index_by_left(*posterior, most, step, flat_tables.LAST_STEP, W, index)
-    assert sum(posterior) > flat_tables.SMOOTH
-    for left in (ALL_PULLS_LEFT + 1, ALL_PULLS_LEFT + 2, 299, 402):
-        assert index[left] == pytest.approx(bisected(*posterior, left), abs=1e-7)
+    steps = flat_tables.steps_apart(int(sum(posterior) - 2.0))
+    assert steps.size
+    most = 404
+    index, W = np.full(most + 32, np.nan), np.empty(2 * most + 64)
+    index_by_left(*posterior, most, steps, flat_tables.LAST_STEP, W, index)
+    ends = [int(first) + step for first, gap in steps for step in (-1, 0, 1, int(gap) // 2)]
+    for left in (*ends, 299, 402, 404):
+        assert plain_gain(*posterior, left, index[left] - 1e-7)[0] > 0.0
+        assert plain_gain(*posterior, left, index[left] + 1e-7)[0] < 0.0
+
+
+def test_roots_that_are_apart_begin_where_others_predict_them() -> None:
+    for n in range(500):
+        for (first, step), (second, longer) in pairwise(flat_tables.steps_apart(n).tolist()):
+            assert longer % step == 0
+            assert (second - first) % longer == 0
+            assert second - first >= 3 * longer
 
 
 def test_rewards_that_change_take_the_general_road() -> None:

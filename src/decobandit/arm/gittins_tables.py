@@ -3,8 +3,8 @@
 Of a finite horizon (`flat_table`), or discounted for ever (`discounted_table`).
 
 Up to ALL_STAGES every index is solved, to ACCURACY. In longer tables, root finding stops when a
-step is at most LAST_STEP, and indices of arms with many pulls, which are smooth in the pulls left,
-are partly interpolated; `docs/decisions/0002-calibrated-index.md` has the errors.
+step is at most LAST_STEP, and indices of arms with many pulls, which are smooth where many pulls
+are left, are partly interpolated; `docs/decisions/0002-calibrated-index.md` has the errors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,15 @@ Floats = npt.NDArray[np.float64]
 ACCURACY = 1e-11  # of an index that is solved, in units of the reward difference
 LAST_STEP = 3e-7  # the same in longer tables: the error after such a step is far smaller
 ALL_STAGES = 128
-SMOOTH, STEP = 96, 4  # from so many pulls on, roots are found at every STEP-th number of pulls left
+# Pulls of an arm, and from how many pulls left on its roots are solved every so many apart: as far
+# as cubics between them are off by less than 1e-7
+APART = (
+    (200, ((88, 2), (120, 4), (160, 8), (256, 16))),
+    (150, ((96, 2), (120, 4), (160, 8), (256, 16))),
+    (120, ((96, 2), (120, 4), (160, 8))),
+    (80, ((96, 2), (120, 4))),
+    (64, ((96, 2),)),
+)
 SINGLE_THREAD_STAGES = 48  # up to here, several threads are slower than one
 
 
@@ -33,13 +41,19 @@ def flat_table(
     table = np.empty(stage_start(stages))
 
     def fill(n: int) -> None:
-        step = STEP if stages > ALL_STAGES and n >= SMOOTH else 1
         tol = ACCURACY if stages <= ALL_STAGES else LAST_STEP
-        flat_row(alpha, beta, reward_good, reward_bad, stages, n, step, tol, table)
+        steps = steps_apart(n if stages > ALL_STAGES else 0)
+        flat_row(alpha, beta, reward_good, reward_bad, stages, n, steps, tol, table)
 
     with pool(1 if stages <= SINGLE_THREAD_STAGES else worker_count(workers)) as threads:
         threads.map_told("table of indices", fill, range(stages))
     return table
+
+
+def steps_apart(n: int) -> npt.NDArray[np.int64]:
+    """Where the roots of arms with n pulls are apart, and how far; see kernels/gittins.py."""
+    found = next((steps for least, steps in APART if n >= least), ())
+    return np.array(found, dtype=np.int64).reshape(-1, 2)
 
 
 CHARGES = 4000  # of the grid of discounted indices: errors of 1e-6 mostly, 5e-5 at worst (d = 0.99)
