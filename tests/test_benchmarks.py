@@ -22,6 +22,7 @@ sys.path.insert(0, str(ROOT))  # the benchmarks are not installed
 
 from benchmarks.__main__ import keep, table, tree  # noqa: E402
 from benchmarks.bench_backward import Backward, ours, with_c, with_numpy  # noqa: E402
+from benchmarks.bench_batches import beside_rho  # noqa: E402
 from benchmarks.bench_designs import plain_design, two_arms  # noqa: E402
 from benchmarks.bench_dual import against_linear_program  # noqa: E402
 from benchmarks.bench_gittins import calibration, short_table  # noqa: E402
@@ -261,6 +262,13 @@ def test_page_shows_every_row_and_names_what_was_missed(tmp_path: Path) -> None:
 def test_every_benchmark_has_a_heading() -> None:
     names = {file.stem.removeprefix("bench_") for file in (ROOT / "benchmarks").glob("bench_*.py")}
     assert names == set(HEADINGS)
+
+
+def test_rho_stands_beside_its_published_regret_and_ours() -> None:
+    rho, ours, time = beside_rho(10, horizon=5, draws=60)
+    assert (rho.beside_value, rho.met) == (0.0242, True)  # Che and Namkoong
+    assert ours.beside_value == rho.ours
+    assert time.unit == "ms/episode"
 
 
 def test_other_outcomes_are_measured_small() -> None:
