@@ -14,7 +14,7 @@ def test_every_case_has_its_published_numbers() -> None:
     assert all((each.error > 0.0) != (each.within > 0.0) for each in published.designs())
 
 
-@pytest.mark.parametrize("name", ["binary-bandit", "adaptr", "flgi"])
+@pytest.mark.parametrize("name", ["binary-bandit", "adaptr", "flgi", "normal"])
 def test_numbers_agree_with_published_ones(name: str) -> None:
     # at 600 trials; "whittle" is in tests/designs, against exact indices
     case, compute = designs._CASES[name]
@@ -24,7 +24,8 @@ def test_numbers_agree_with_published_ones(name: str) -> None:
     if name == "binary-bandit":
         assert all(abs(row.ours - row.published) < 1e-9 for row in rows)
     else:
-        assert all(0.0 < row.ours_error < 0.07 * row.ours for row in rows if row.ours > 0.1)
+        most = 0.3 if name == "normal" else 0.07  # of which the threshold has its error, too
+        assert all(0.0 < row.ours_error < most * row.ours for row in rows if row.ours > 0.1)
 
 
 def test_a_number_beyond_its_errors_does_not_agree() -> None:

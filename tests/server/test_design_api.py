@@ -180,3 +180,17 @@ def test_the_document_has_the_keys_of_designs(site: Site) -> None:
             assert field.get("description"), (name, key)
     page = shown["paths"]["/api/v1/design/report"]["post"]["responses"]["200"]["content"]
     assert list(page) == ["text/html"]
+
+
+def test_a_design_of_classes_is_answered_with_their_chances(site: Site) -> None:
+    arm = {"prior": {"kind": "categorical", "counts": [1, 1, 1]}, "reward": {"values": [0, 1, 3]}}
+    truth = [[0.5, 0.25, 0.25], [0.2, 0.3, 0.5]]
+    problem = {
+        "horizon": 4, "arms": [{"name": name, **arm} for name in "ab"],
+        "design": {"policies": ["greedy"], "scenarios": [{"name": "one", "truth": truth}]},
+    }  # fmt: skip
+    (scenario,) = site.post("/design", {"problem": problem}, "viewer").json["scenarios"]
+    assert scenario["truth"] == truth
+    assert scenario["policies"][0]["exact"] is True
+    report = site.post("/design/report", {"problem": problem}, "viewer")
+    assert "0.2+0.3+0.5, mean 1.8" in report.body.decode()

@@ -240,3 +240,84 @@ def test_a_trial_that_is_started_from_a_design_obeys_its_rules(site: Site) -> No
     trial = open_trial("planned", db=site.store)
     # two pulls of each arm first, whatever the policy
     assert sorted(trial.ask().arm for _ in range(4)) == ["control"] * 2 + ["new"] * 2
+
+
+# -- batches, other outcomes --------------------------------------------------------------------
+
+ARMS = {"arm": ["a", "b"], "good": ["1", "1"], "bad": ["1", "1"]}
+GRADES = """horizon = 6
+[[arms]]
+name = "standard"
+prior = { kind = "categorical", counts = [2, 1, 1] }
+reward = { values = [0, 1, 3] }
+[[arms]]
+name = "dose"
+prior = { kind = "normal", mean = 1.0, sd = 0.5 }
+noise_sd = 1.0
+[design]
+policies = ["greedy"]
+control = "standard"
+delay = 1
+margin = 1.5
+draws = 100
+[[design.scenarios]]
+name = "one"
+truth = [[0.5, 0.25, 0.25], 2.0]
+"""
+
+
+def test_a_batch_is_typed_and_is_the_problem_of_the_trial(site: Site) -> None:
+    typed = {"name": "b", "horizon": "3", "pulls": "6", "policy": "thompson", **ARMS}
+    page = Browser(site, "viewer").post("/plan", data=typed | {"repeat": "1", "unit": "2"})
+    assert page.status_code == 200
+    text = html.unescape(page.text)
+    assert "repeat = true" in text
+    assert "unit = 2" in text
+    assert "repeat=True" in text
+    assert "ask_batch()" in text
+    assert '<option value="1" selected>' in page.text
+
+
+@pytest.mark.parametrize(
+    ("more", "field", "said"),
+    [
+        ({"pulls": "2", "unit": "2"}, "unit", "must be 1 unless repeat is true"),
+        ({"repeat": "1", "unit": "4"}, "unit", "must divide pulls_per_stage, 6"),
+        ({"repeat": "1", "unit": "x"}, "unit", "'x' is not a whole number"),
+    ],
+)
+def test_mistakes_of_batches_are_said_beside_the_unit(
+    site: Site, more: dict[str, str], field: str, said: str
+) -> None:
+    typed = {"name": "b", "horizon": "3", "pulls": "6", "policy": "thompson", **ARMS}
+    page = Browser(site, "viewer").post("/plan", data=typed | more)
+    assert page.status_code == 422
+    assert f'id="wrong-{field}"' in page.text
+    assert said in html.unescape(page.text)
+
+
+def test_a_file_of_a_batch_fills_in_the_form(site: Site) -> None:
+    batch = "horizon = 3\npulls_per_stage = 6\nrepeat = true\nunit = 3\n"
+    text = batch + "[[arms]]\ncount = 2\nname = 'a'"
+    page = Browser(site, "viewer").post("/plan", data=FORM | {"file": text, "load": "1"})
+    assert page.status_code == 200
+    assert '<option value="1" selected>' in page.text
+    assert 'name="unit" value="3"' in page.text
+    assert "<strong>The problem and its rules are those of this file" not in page.text
+
+
+def test_other_outcomes_have_a_forecast_a_design_and_a_report_of_rewards(site: Site) -> None:
+    problem, design = designed_from_dict(parse_tree(GRADES, "toml"))
+    assert design is not None
+    both = design.model_copy(update={"policies": ("thompson", "greedy", "equal")})
+    (scenario,) = operating_characteristics(problem, both).scenarios
+    expected = {each.policy: f"{each.good:.2f}" for each in scenario.policies}
+    plan, report = send(site, "/plan", GRADES), send(site, "/plan/report", GRADES)
+    assert (plan.status_code, report.status_code) == (200, 200)
+    for page in (plan.text, report.text):
+        seen = {name: cell.split(" ")[0] for name, cell in good_outcomes(page, "one").items()}
+        assert seen == expected
+        part = page.partition("<h2>Scenarios</h2>")[2].partition("How to read")[0]
+        assert "Total reward" in part
+        assert "0.5+0.25+0.25, mean 1" in part
+        assert "ood outcomes" not in part

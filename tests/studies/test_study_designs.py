@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from decobandit import Problem
+from decobandit import Problem, load_design, operating_characteristics
 from decobandit.studies import (
     CellScenario,
     DesignRow,
@@ -220,3 +220,37 @@ def test_a_study_without_a_design_still_simulates_a_file_that_has_one(file: Path
     (cell,) = load_study(file).cells
     assert (cell.design, cell.scenario, cell.name) == (None, None, "trial--greedy--seed-1")
     assert cell.problem != Problem.uniform(arms=3, horizon=12)
+
+
+GRADES = """horizon = 4
+[[arms]]
+name = "score"
+prior = { kind = "categorical", counts = [2, 1, 1] }
+reward = { values = [0, 1, 3] }
+[[arms]]
+name = "dose"
+prior = { kind = "normal", mean = 1.0, sd = 0.5 }
+noise_sd = 1.0
+[design]
+policies = ["greedy", "equal"]
+draws = 60
+[[design.scenarios]]
+name = "one"
+truth = [[0.5, 0.25, 0.25], 2.0]
+"""
+
+
+def test_scenarios_of_other_outcomes_are_studied(tmp_path: Path) -> None:
+    (tmp_path / "grades.toml").write_text(GRADES, encoding="utf-8")
+    text = '[design]\nburn_in = 1\n[[problems]]\nname = "g"\nfile = "grades.toml"\n'
+    (tmp_path / "study.toml").write_text(text, encoding="utf-8")
+    study, folder = load_study(tmp_path / "study.toml"), tmp_path / "study"
+    assert run_study(study, folder).made == 2
+    assert run_study(study, folder).made == 0
+    problem, design = load_design(tmp_path / "grades.toml")
+    ruled = design.model_copy(update={"burn_in": 1})
+    (scenario,) = operating_characteristics(problem, ruled).scenarios
+    rows = [row for row in rows_of(collect_folder(folder).finished) if isinstance(row, DesignRow)]
+    assert {row.truth for row in rows} == {"0.5+0.25+0.25 2.0"}
+    expected = {each.policy: (each.good, each.reject) for each in scenario.policies}
+    assert {row.policy: (row.value, row.reject) for row in rows} == expected

@@ -246,6 +246,8 @@ def as_python(problem: Problem, policy: str = DEFAULT_POLICY, name: str | None =
         return _from_file(policy, name)
     extra = [name for name in ("Reward", "Terminal") if _needs(problem, name)]
     settings = [f"horizon={problem.horizon}", f"pulls_per_stage={problem.pulls_per_stage}"]
+    if problem.repeat:
+        settings += ["repeat=True", f"unit={problem.unit}"]
     if problem.terminal is not None:
         settings.append(f"terminal=Terminal(deploy={problem.terminal.deploy!r})")
     named = "" if name is None else f", name={name!r}"
@@ -260,11 +262,23 @@ def as_python(problem: Problem, policy: str = DEFAULT_POLICY, name: str | None =
         "    ],",
         ")",
         f"trial = create_trial(problem, policy={policy!r}{named})",
+        *_first_steps(problem),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _first_steps(problem: Problem) -> list[str]:
+    if problem.repeat:
+        return [
+            "batch = trial.ask_batch()",
+            "print([(each.arm, each.pulls) for each in batch.arms])",
+            "# trial.tell_batch(batch.id, ...)  # good outcomes and pulls of every arm",
+        ]
+    return [
         "allocation = trial.ask()",
         "print(allocation.arm)",
         "# trial.tell(allocation.id, 1)  # 1 is a good outcome, 0 a bad one",
     ]
-    return "\n".join(lines) + "\n"
 
 
 def _from_file(policy: str, name: str | None) -> str:

@@ -109,9 +109,9 @@ def true_problem(
         raise ValueError(f"true_horizon: {horizon} is not allowed; must be 1 to {MAX_HORIZON}")
     if horizon != problem.horizon:
         _refuse_other_horizon(problem)
-    priors = truth_prior
-    if priors is None or isinstance(priors, Beta):
-        priors = [arm.beta if priors is None else priors for arm in problem.arms]
+    if truth_prior is None:  # of any kind
+        return problem.model_copy(update={"horizon": horizon})
+    priors = [truth_prior] * problem.n_arms if isinstance(truth_prior, Beta) else truth_prior
     if len(priors) != problem.number_of_arms:
         raise ValueError(f"truth_prior: {len(priors)} given; must be one, or one per arm")
     arms = tuple(

@@ -285,7 +285,9 @@ class ScenarioOut(Out):
     """A scenario, and what policies do there."""
 
     name: str = Field(description="What the design calls it.")
-    truth: list[float] = Field(description="Success probability of every arm.")
+    truth: list[float | list[float]] = Field(
+        description="Success probability of every arm; mean, rate, chances of classes."
+    )
     null: bool = Field(description="No arm is better than control; without one: all are equal.")
     policies: list[_Characteristics] = Field(  # type: ignore[valid-type]
         description="In the order of the design."

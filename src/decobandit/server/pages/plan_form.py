@@ -1,6 +1,7 @@
 """The form that plans a trial: what was typed, the problem it stands for, what is wrong and where.
 
-Fields are called as the form calls them: `horizon`, `pulls`, `deploy`, `policy`, `file`, and for
+Fields are called as the form calls them: `horizon`, `pulls`, `repeat`, `unit`, `deploy`, `policy`,
+`file`, and for
 the arm of row 2 `arm-2`, `good-2`, `bad-2`, `reward_good-2`, `reward_bad-2`. Rows are counted from
 1. Rules and scenarios: `design_form.py`.
 """
@@ -27,10 +28,15 @@ MOST_ARMS = 12  # with scenarios, that the form has fields for
 LABELS = {
     "horizon": "Horizon (stages)",
     "pulls_per_stage": "Pulls per stage",
+    "repeat": "Stage",
+    "unit": "Unit (pulls)",
     "arms": "Arms",
     "terminal": "Deployment, in pulls",
 }
-_FIELDS = {"horizon": "horizon", "pulls_per_stage": "pulls", "arms": "arms", "terminal": "deploy"}
+_FIELDS = {
+    "horizon": "horizon", "pulls_per_stage": "pulls", "repeat": "repeat", "unit": "unit",
+    "arms": "arms", "terminal": "deploy",
+}  # fmt: skip
 _COLUMNS: dict[tuple[int | str, ...], str] = {
     ("name",): "arm",
     ("prior", "good"): "good",
@@ -71,6 +77,8 @@ class Draft:
     file: str
     rows: tuple[Row, ...]
     design: DesignDraft
+    repeat: str = ""  # not empty: a stage is a batch
+    unit: str = "1"
 
     @classmethod
     def fresh(cls) -> Draft:
@@ -98,6 +106,8 @@ class Draft:
             file=form.one("file").strip(),
             rows=rows + more,
             design=DesignDraft.of(form, len(rows)).padded(len(rows + more)),
+            repeat=form.one("repeat"),
+            unit=form.one("unit").strip() or "1",
         )
 
     def fields(self) -> list[tuple[str, str]]:
@@ -138,10 +148,11 @@ class Draft:
         filled = replace(
             self, horizon=str(problem.horizon), pulls=str(problem.pulls_per_stage), deploy=deploy,
             rows=rows, file="", policy=first, design=typed.padded(len(rows)),
+            repeat="1" if problem.repeat else "", unit=str(problem.unit),
         )  # fmt: skip
         try:
             again, own = filled._table().designed()
-        except ValueError:  # rewards by stage, tables, batches
+        except ValueError:  # rewards by stage, tables
             return self
         if again != problem:
             return self
@@ -232,6 +243,8 @@ class Draft:
         tree: dict[str, Any] = {
             "horizon": number("horizon", self.horizon, wrong, whole=True),
             "pulls_per_stage": number("pulls", self.pulls, wrong, whole=True),
+            "repeat": bool(self.repeat),
+            "unit": number("unit", self.unit, wrong, whole=True),
             "arms": arms,
             "terminal": {"deploy": number("deploy", self.deploy, wrong)},
             **({"design": design} if design else {}),
