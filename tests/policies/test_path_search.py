@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from decobandit.arm import PricePath
+from decobandit.arm.price_paths import reward_scale
 from decobandit.joint import optimum
 from decobandit.paper import published, table1
 from decobandit.policies import (
@@ -24,7 +25,7 @@ from decobandit.policies.tuning.path_search import (
     ticked_path,
 )
 from decobandit.prices import solve
-from decobandit.problem import Arm, Beta, Problem, Reward, Terminal
+from decobandit.problem import Arm, Beta, Problem, Reward, Terminal, best_mean_per_pull
 from decobandit.trials import create_trial, open_trial
 from helpers.examples import seasonal
 from helpers.values import evaluated
@@ -42,25 +43,58 @@ def test_calibrated_index_loses_at_most_two_fifths_of_what_fh_gittins_loses(
     assert best - value <= 0.4 * (best - evaluated(fh_gittins(problem)).value)
 
 
-def test_path_does_not_depend_on_digits_of_prices() -> None:
-    """Nor on the prices at all where rewards stay the same."""
-    problem = Problem.uniform(arms=5, horizon=20)
-    solved = [solve(problem, tol=tol).prices for tol in (1e-2, 1e-4, 1e-7)]
-    found = {choose_path(problem, prices=prices).path for prices in (*solved, np.zeros(20))}
-    assert len(found) == 1
-    changing = seasonal(8)
-    solved = [solve(changing, tol=tol).prices for tol in (1e-4, 1e-5, 1e-7)]
-    assert len({choose_path(changing, prices=prices).path for prices in solved}) == 1
+@pytest.mark.parametrize("problem", [Problem.uniform(arms=5, horizon=20), seasonal(8)])
+def test_path_does_not_depend_on_prices(problem: Problem) -> None:
+    solved = [solve(problem, tol=tol).prices for tol in (1e-2, 1e-7)]
+    given = (*solved, np.zeros(problem.stages))
+    found = {choose_path(problem, prices=prices).path for prices in given}
+    assert found == {choose_path(problem).path}
+    assert choose_path(problem).path.theta == 0.0
 
 
-def test_no_dual_is_solved_where_no_price_is_needed() -> None:
-    for horizon in (12, 60):
-        context = Context(Problem.uniform(arms=3, horizon=horizon))
+def test_no_dual_is_solved_for_the_choice_of_a_path() -> None:
+    same = [Problem.uniform(arms=3, horizon=horizon) for horizon in (12, 60)]
+    for problem in (*same, seasonal(6), DEPLOYED[2]):
+        context = Context(problem)
         make_policies(context, [DEFAULT_POLICY])
         assert not context.solved
-    changing = Context(seasonal(6))
-    make_policies(changing, [DEFAULT_POLICY])
-    assert changing.solved
+
+
+def changing(seed: int, arms: int, horizon: int) -> Problem:
+    """Every stage has a reward of its own, the same for all arms."""
+    rng = np.random.default_rng(seed)
+    own = Reward(good=rng.uniform(0.2, 2.0, horizon).round(2).tolist(), bad=0.0)
+    priors = rng.integers(1, 4, (arms, 2)).tolist()
+    made = (Arm(name=f"{i}", prior=Beta(*prior), reward=own) for i, prior in enumerate(priors))
+    return Problem(arms=tuple(made), horizon=horizon)
+
+
+def test_where_rewards_change_paths_follow_what_the_best_arm_earns() -> None:
+    """Six random problems together: less than two fifths of the loss under a flat path."""
+    chosen, flat = 0.0, 0.0
+    for seed in range(6):
+        problem = changing(seed, arms=3, horizon=9)
+        best, path = optimum(problem).value, choose_path(problem).path
+        chosen += best - evaluated(CalibratedPolicy(problem, path)).value
+        flat += best - evaluated(fh_gittins(problem)).value
+    assert 0.0 <= chosen <= 0.4 * flat
+
+
+@pytest.mark.parametrize(
+    ("record", "asks"),
+    [({"theta": 0.4, "kappa": 0.1}, True), ({"theta": 0.0, "kappa": 0.1, "best": 0.4}, False)],
+)
+def test_a_recorded_path_is_taken_as_it_is(record: dict[str, float], asks: bool) -> None:
+    """Older records may have a multiple of prices, which are then asked for."""
+    problem = seasonal(6)
+    context = Context(problem, parameters=record)
+    (made,) = make_policies(context, [DEFAULT_POLICY])
+    assert made.record() == record
+    assert context.solved == asks
+    assert isinstance(made, CalibratedPolicy)
+    followed = context.solution.prices if asks else best_mean_per_pull(problem)
+    fading = 0.1 * reward_scale(problem) * np.sqrt(np.arange(6, 0, -1) / 6)
+    assert made.calibration.base == pytest.approx(0.4 * followed + fading, abs=1e-12)
 
 
 def test_flat_path_is_kept_where_nothing_earns_more() -> None:

@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import betainc, betaln, expit
 
-from decobandit.problem import Arm, Beta, Problem, Reward, best_mean_reward, share_of_best
+from decobandit.problem import (
+    Arm,
+    Beta,
+    Problem,
+    Reward,
+    best_mean_per_pull,
+    best_mean_reward,
+    share_of_best,
+)
 from decobandit.problem.model import Terminal
 from helpers.examples import KINDS, at_stake, problems
 from helpers.oracles import rewards, stage_pulls
@@ -133,3 +141,16 @@ def test_arms_that_look_equal_share_the_chance_of_being_best() -> None:
     a, b, c = np.array([0.5, 0.5, 0.2]), np.array([0.5, 0.4, 0.2]), np.array([0.1, 0.5, 0.9])
     assert share_of_best([(a, 0.7, 1), (b, 0.6, 1), (c, 0.7, 2)]) == pytest.approx([0.5, 1.0, 1.0])
     assert share_of_best([(a, 0.7, 1), (b, 0.6, 1), (c, 0.1, 2)]) == pytest.approx([0.5, 1 / 3, 0])
+
+
+def test_a_pull_of_the_best_arms_earns_the_mean_of_the_largest_order_statistics() -> None:
+    """Uniform priors: the j-th largest of K has mean (K + 1 - j) / (K + 1)."""
+    rewards = [1.0, 0.5, 2.0]
+    arms = tuple(Arm(name=f"{i}", reward=Reward(good=rewards, bad=0.0)) for i in range(4))
+    one = best_mean_per_pull(Problem(arms=arms, horizon=3))
+    assert one == pytest.approx(np.array(rewards) * 4 / 5, abs=1e-10)
+    two = best_mean_per_pull(Problem(arms=arms, horizon=3, pulls_per_stage=2))
+    assert two == pytest.approx(np.array(rewards) * (4 + 3) / 10, abs=1e-10)
+    deployed = Problem.uniform(arms=2, horizon=3)
+    deployed = deployed.model_copy(update={"terminal": Terminal(deploy=30.0)})
+    assert best_mean_per_pull(deployed) == pytest.approx([2 / 3, 2 / 3, 2 / 3, 20.0], abs=1e-10)

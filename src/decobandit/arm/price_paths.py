@@ -2,6 +2,8 @@
 
     flat            0                                  the finite-horizon Gittins index
     theta           theta * mu[s]                      around DeCo's own prices
+    best            best * m[s]                        around what the best arm earns, m[s] its
+                                                       mean reward at stage s, expected
     root            kappa * scale * sqrt((T - s) / T)  a premium that fades with the time left
 
 The surcharge c, the same at every stage (and `deploy` times as large for the deployment, which is
@@ -17,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..problem import Problem
+from ..problem import Problem, best_mean_per_pull
 from .price_checks import check_prices
 
 Floats = npt.NDArray[np.float64]
@@ -25,7 +27,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PricePath:
-    """A price path: `theta` times DeCo's prices plus `kappa` times a premium that fades.
+    """A price path: a premium that fades, and multiples of DeCo's prices or of the best mean.
 
     And the steps in which surcharges are added to it, where there are any.
 
@@ -38,6 +40,8 @@ class PricePath:
     tick : float
         Distance of two surcharges, in the same units: between them the advantage of a pull is
         interpolated. 0: surcharges are any numbers.
+    best : float
+        Weight of the expected mean reward of the best arm at each stage.
 
     Examples
     --------
@@ -51,11 +55,12 @@ class PricePath:
     theta: float = 0.0
     kappa: float = 0.0
     tick: float = 0.0
+    best: float = 0.0
 
     @property
     def flat(self) -> bool:
         """Whether it is that of FH-Gittins."""
-        return self.theta == 0.0 and self.kappa == 0.0 and self.tick == 0.0
+        return self == PricePath()
 
     def prices(self, problem: Problem, solved: Floats | None, *, start: int = 0) -> Floats:
         """The path over all stages, without the surcharge; `solved`: prices of the solved dual.
@@ -68,6 +73,8 @@ class PricePath:
                 raise ValueError("theta: a path around DeCo's prices needs a solved dual")
             check_prices(solved, problem)
             base += self.theta * solved
+        if self.best:
+            base += self.best * best_mean_per_pull(problem)
         if self.kappa:
             left = np.maximum(problem.horizon - np.arange(problem.stages), 0)
             left = np.minimum(left / (problem.horizon - start), 1.0)
@@ -75,12 +82,14 @@ class PricePath:
         return base
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; without the tick where there is none, as before there were any."""
-        tick = {"tick": self.tick} if self.tick else {}
-        return {"theta": self.theta, "kappa": self.kappa, **tick}
+        """Plain values; without those that came later where they are 0, as before they came."""
+        later = {"tick": self.tick, "best": self.best}
+        known = {"theta": self.theta, "kappa": self.kappa}
+        return known | {name: value for name, value in later.items() if value}
 
     def __str__(self) -> str:
         parts = [f"{self.theta:g} mu"] * bool(self.theta)
+        parts += [f"{self.best:g} best"] * bool(self.best)
         parts += [f"{self.kappa:g} sqrt((T-s)/T)"] * bool(self.kappa)
         return (" + ".join(parts) or "flat") + f" in ticks of {self.tick:g}" * bool(self.tick)
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .arm_model import Reward as Reward
     from .arm_model import terminal_table as terminal_table
     from .best_arm import best_mean_moments as best_mean_moments
+    from .best_arm import best_mean_per_pull as best_mean_per_pull
     from .best_arm import best_mean_reward as best_mean_reward
     from .best_arm import best_true_rewards as best_true_rewards
     from .best_arm import share_of_best as share_of_best

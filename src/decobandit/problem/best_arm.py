@@ -12,6 +12,7 @@ where [low, high] holds all means: the j-th largest is above x when N(x) >= j.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -42,15 +43,26 @@ def best_mean_reward(problem: Problem, truth: Sequence[float] | None = None) -> 
         return None
     if not problem.is_binary:
         return _best_of_kinds(problem)
-    arms = problem.groups if truth is None else [problem.groups[k] for k in problem.group_of_arm]
-    good = np.array([arm.reward_good for arm in arms])  # (groups or arms, stages)
-    bad = np.array([arm.reward_bad for arm in arms])
     pulls, times = _best_pulls(problem)
-    if truth is not None:
-        means = np.sort(bad + np.array(truth)[:, None] * (good - bad), axis=0)[::-1]
-        return float(sum(times[t] * means[:m, t].sum() for t, m in enumerate(pulls)))
+    if truth is None:
+        return float((times * pulls * best_mean_per_pull(problem)).sum())
+    arms = [problem.groups[k] for k in problem.group_of_arm]
+    good = np.array([arm.reward_good for arm in arms])  # (arms, stages)
+    bad = np.array([arm.reward_bad for arm in arms])
+    means = np.sort(bad + np.array(truth)[:, None] * (good - bad), axis=0)[::-1]
+    return float(sum(times[t] * means[:m, t].sum() for t, m in enumerate(pulls)))
+
+
+@lru_cache(maxsize=8)
+def best_mean_per_pull(problem: Problem) -> Floats:
+    """Expected mean reward of a pull of the arms of largest mean, (stages,), over the prior."""
+    good = np.array([group.reward_good for group in problem.groups])  # (groups, stages)
+    bad = np.array([group.reward_bad for group in problem.groups])
     sums = _Sums(problem)
-    return float(sum(times[t] * sums(good[:, t], bad[:, t], m) for t, m in enumerate(pulls)))
+    stages = enumerate(_best_pulls(problem)[0].tolist())
+    found = np.array([sums(good[:, t], bad[:, t], m) / m for t, m in stages])
+    found.flags.writeable = False  # kept for whoever asks again
+    return found
 
 
 def _has_best_arm(problem: Problem) -> bool:

@@ -1,14 +1,12 @@
 """The price path to calibrate against: the one whose policy has the largest value.
 
-Where rewards stay the same, paths are a premium c sqrt((T-s)/T) / sqrt(T), with ticks d / sqrt(T).
-They need no prices, so that the choice does not depend on how well a dual was solved. Small
+No candidate needs prices, so that the choice does not depend on how well a dual was solved. Where
+rewards stay the same, paths are a premium c sqrt((T-s)/T) / sqrt(T), with ticks d / sqrt(T). Where
+they change over the stages, paths follow what the best arm earns, without ticks. Small
 problems: by exact evaluation, so that the choice is never worse than FH-Gittins, whose flat path is
 among the candidates. Larger ones: c and d are those of DEFAULT, unless FH-Gittins earns more on
 common draws; horizons beyond SIMULATED_STAGES are cut there for this comparison. If it is not
 possible, DEFAULT. `docs/decisions/0004-default-path.md` has the measurements.
-
-Where rewards change over the stages, multiples of DeCo's prices are candidates too, and of paths
-that earn nearly the same the first is taken: which one it is must not depend on digits of prices.
 
 Where an arm is deployed at the end, what is learned in the trial is worth more than what is earned
 in it, and the knowledge gradient may earn more than every path. It is compared in the same way,
@@ -24,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...arm import PricePath, price_array
-from ...prices import DualSolution, check_solution, solve
+from ...prices import DualSolution, check_solution
 from ...problem import DEFAULT_TIES, Problem, TieRule, check_problem, true_problem
 from ...support import former_spellings, obeys_workers
 from ..base import Policy
@@ -33,7 +31,6 @@ from ..knowledge_gradient import KnowledgeGradientPolicy
 from ..refusals import TooManyStates
 from .judges import exact_value, on_common_draws
 
-Floats = npt.NDArray[np.float64]
 DEFAULT = (0.9, 0.2)  # premium and tick, both over sqrt(T)
 # the most useful first: where there are many states, the last are left out
 CANDIDATES = (
@@ -42,11 +39,11 @@ CANDIDATES = (
 # where rewards change over the stages: no ticks, which would be those of the largest reward
 CHANGING_CANDIDATES = (
     PricePath(),
-    *(PricePath(theta=theta) for theta in (0.2, 0.4, 0.6, 0.8)),
+    *(PricePath(best=best) for best in (0.2, 0.4, 0.6, 0.8)),
     *(PricePath(kappa=kappa) for kappa in (0.1, 0.2, 0.3)),
-    *(PricePath(theta=theta, kappa=0.1) for theta in (0.2, 0.4, 0.6)),
+    *(PricePath(best=best, kappa=0.1) for best in (0.2, 0.4, 0.6)),
 )
-NEARLY = 2e-5  # values that differ by this part count as the same, where paths depend on prices
+SAME = 1e-12  # values that differ by this part are the same: the first is taken
 SIMULATED_STAGES = 100
 SIMULATED_GROUPS = 5  # kinds of arms: each has a table of its own
 DRAWS, PER_DRAW = 2000, 2
@@ -103,11 +100,6 @@ def default_path(problem: Problem, horizon: int | None = None) -> PricePath:
     return path if _steady(problem) else replace(path, tick=0.0)
 
 
-def needs_prices(problem: Problem) -> bool:
-    """Whether multiples of DeCo's prices are compared with others."""
-    return problem.stages <= MOST_STAGES and not _steady(problem)
-
-
 def _steady(problem: Problem) -> bool:
     """Whether all stages are alike, rewards of arms and the end included."""
     return problem.terminal is None and all(
@@ -136,13 +128,8 @@ def choose_path(
     ----------
     problem : Problem
         What the index is for.
-    solution : DualSolution, optional
-        Whose prices paths are built from, where rewards change over the stages; there the dual is
-        solved here by default, to `tol`.
-    prices : array_like, optional
-        Prices in place of those of a solution, (stages,).
-    tol : float
-        Relative gap of the prices, where the dual is solved here.
+    solution, prices, tol
+        Checked, but of no effect: no path that is compared depends on prices.
     ties : TieRule
         How the policies break ties.
     limit_states : int
@@ -167,37 +154,33 @@ def choose_path(
     """
     check_problem(problem)
     if solution is not None:
-        prices = check_solution(solution, problem).prices
+        check_solution(solution, problem)
+    if prices is not None:
+        price_array(prices, problem)
     if problem.stages > MOST_STAGES:
         return _simulated(problem, ties)
-    at = None if prices is None else price_array(prices, problem)
-    if at is None and not _steady(problem):
-        at = solve(problem, tol=tol).prices
     try:
-        found = _exact_values(problem, at, ties, limit_states)
+        found = _exact_values(problem, ties, limit_states)
     except TooManyStates:
         return _simulated(problem, ties)
     most = max(found.values())
-    near = 1e-12 if _steady(problem) else NEARLY
-    best = next(path for path in found if found[path] >= most - near * abs(most))
+    best = next(path for path in found if found[path] >= most - SAME * abs(most))
     value, gradient = found[best], False
     if rival := _gradient(problem, ties):
         try:
             gradient = exact_value(rival, ASKED_STATES).value > value
         except TooManyStates:
-            gradient = _earns_more(rival, CalibratedPolicy(problem, best, at, ties=ties))
+            gradient = _earns_more(rival, CalibratedPolicy(problem, best, ties=ties))
     return ChosenPath(best, value, len(found), "exact", gradient)
 
 
-def _exact_values(
-    problem: Problem, prices: Floats | None, ties: TieRule, limit: int
-) -> dict[PricePath, float]:
+def _exact_values(problem: Problem, ties: TieRule, limit: int) -> dict[PricePath, float]:
     """What each candidate earns, the flat path first; as many as may be followed in all."""
     ticked = (ticked_path(*each, problem.horizon) for each in CANDIDATES)
     candidates = (PricePath(), *ticked) if _steady(problem) else CHANGING_CANDIDATES
     found, states = dict[PricePath, float](), 0
     for path in candidates:
-        policy = CalibratedPolicy(problem, path, prices, ties=ties)
+        policy = CalibratedPolicy(problem, path, ties=ties)
         result = exact_value(policy, limit)
         found[path] = result.value
         states += result.states

@@ -12,7 +12,7 @@ from ..calibrated import CalibratedPolicy
 from ..context import Context
 from ..knowledge_gradient import KnowledgeGradientPolicy
 from ..records import ArmIndex
-from .path_search import MOST_STATES, choose_path, default_path, needs_prices
+from .path_search import MOST_STATES, choose_path, default_path
 
 GRADIENT = "gradient"  # key of a record that says that the knowledge gradient earns more
 
@@ -35,10 +35,9 @@ class TunedPolicy(CalibratedPolicy):
             path = PricePath(**found)
         else:
             limit = MOST_STATES if context.path_states is None else context.path_states
-            prices = context.solution.prices if needs_prices(context.problem) else None
-            chosen = choose_path(context.problem, prices=prices, ties=ties, limit_states=limit)
+            chosen = choose_path(context.problem, ties=ties, limit_states=limit)
             path, gradient = chosen.path, chosen.gradient
-        # the dual is solved only where the path is built from its prices
+        # the dual is solved only for a path of an older record that is built from its prices
         made = cls(
             context.problem, path, context.solution.prices if path.theta else None, ties=ties
         )

@@ -28,11 +28,7 @@ class Workbench:
         warn_deprecated("Workbench(problem).policy(name)", "make_policy(problem, name)")
         self.context = Context(problem, tol=tol, ties=ties, path_states=path_states, given=solution)
         self.problem, self.tol, self.ties = problem, tol, ties
-        self._path = Once(
-            lambda: choose_path(
-                problem, solution=self.solution, ties=ties, limit_states=path_states
-            )
-        )
+        self._path = Once(lambda: choose_path(problem, ties=ties, limit_states=path_states))
 
     @property
     def solution(self) -> DualSolution:
