@@ -27,9 +27,9 @@ STATES_IN_STEP = 640_000  # of a stage; from here on, threads that meet at every
 FULL_BAND_STATES = 1_000_000  # below this, storing every state is fastest
 SHORT_STATES = 1_000_000_000  # of all stages, up to which a pass takes some tenths of a second
 MOST_BAND_STATES = 48_000_000  # 16 bytes each
-MOST_NARROW_STATES = 160_000_000  # the same of bands that would be too narrow otherwise
+MOST_NARROW_STATES = 270_000_000  # the same of bands that would be too narrow otherwise
 BAND_WIDTHS = (0.1, 0.05, 0.02, 0.01)  # in units of the largest reward difference
-NARROW_WIDTHS = (0.005, 0.0035, 0.0025, 0.0015, 0.001)
+NARROW_WIDTHS = (0.0042, 0.003, 0.002, 0.001)
 
 
 @dataclass(frozen=True)
