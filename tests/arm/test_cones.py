@@ -161,7 +161,7 @@ def test_a_first_ask_that_fails_leaves_nothing_half_made(monkeypatch: pytest.Mon
     arms = (Arm(name="a"), Arm(name="b", prior=Beta(good=2, bad=1)))
     cones = Cones(Problem(arms=arms, horizon=9), [0.6] * 9)
     with monkeypatch.context() as patch:
-        patch.setattr("decobandit.arm.cones.sweep", lambda *_: 1 / 0)
+        patch.setattr("decobandit.arm.cones.sweep_back", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             cones.terms(0, 1, 0, 0)
     again = Cones(cones.problem, cones.prices).terms(0, 1, 0, 0)

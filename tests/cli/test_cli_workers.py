@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
 from typer.testing import CliRunner
@@ -53,9 +54,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     make = workers._threads
 
-    def counted(number: int) -> ThreadPoolExecutor:
+    def counted(number: int, stopped: Event) -> ThreadPoolExecutor:
         sizes.append(number)
-        return make(number)
+        return make(number, stopped)
 
     monkeypatch.setattr(workers, "_threads", counted)
     monkeypatch.setattr(workers, "available_workers", lambda: 4)

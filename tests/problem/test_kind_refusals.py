@@ -14,7 +14,6 @@ from decobandit import (
     save_problem,
     solve,
 )  # fmt: skip
-from decobandit.prices import demand
 from helpers.program import deco
 
 PROBLEM = Problem.uniform(arms=2, horizon=4, prior=Normal(0, 1), noise_sd=1)
@@ -25,7 +24,6 @@ PROBLEM = Problem.uniform(arms=2, horizon=4, prior=Normal(0, 1), noise_sd=1)
     [
         lambda problem: follow(problem, "greedy"),
         information_bound,
-        lambda problem: demand(solve(problem)),
     ],
 )
 def test_functions_refuse_other_kinds(use: Callable[[Problem], object]) -> None:

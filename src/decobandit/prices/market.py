@@ -161,6 +161,8 @@ class Market:
 
         A row has about one state, and others in proportion to the width.
         """
+        if len(widths) == 1:
+            return ()
         lengths = np.maximum(marks.high - marks.low + 1, 0)
         states, rows = int(lengths.sum()), int(np.count_nonzero(lengths))
         expected = [rows + (states - rows) * width / widths[0] for width in widths]
@@ -168,7 +170,7 @@ class Market:
         fitting = [i for i in range(len(widths)) if expected[i] <= most[i]]
         if 0 in fitting:
             return ()
-        return widths[min([*fitting, len(widths) - 1]) :] if len(widths) > 1 else ()
+        return widths[min([*fitting, len(widths) - 1]) :]
 
     def _cut_to_reach(self, marks: Bands) -> None:
         """Cut bands to states that arms can be in while prices stay within them."""
