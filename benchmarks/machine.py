@@ -9,7 +9,9 @@ import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
-PACKAGES = ("decobandit", "highspy", "numba", "numpy", "scipy")
+from decobandit import __version__
+
+PACKAGES = ("highspy", "numba", "numpy", "scipy")
 
 
 def facts() -> dict[str, object]:
@@ -25,7 +27,8 @@ def facts() -> dict[str, object]:
 def versions() -> dict[str, str]:
     """Python, the packages that do the work, and the C compiler."""
     packages = {name: version(name) for name in PACKAGES}
-    return {"python": platform.python_version(), **packages, "cc": _compiler()}
+    ours = {"python": platform.python_version(), "decobandit": __version__}
+    return {**ours, **packages, "cc": _compiler()}
 
 
 def _processor() -> str:
