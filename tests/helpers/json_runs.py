@@ -173,6 +173,7 @@ def _policies(session: Session) -> None:
     session("gap", pair, *two)
     session("gap", pair, "--method", "simulated", *draws)
     session("path", pair, "--policy", "deco")
+    session("path", normal, "--policy", "greedy")
     session("path", pair, "--policy", "deco", "--truth", "0.2,0.6", "--expected")
 
 

@@ -1,6 +1,5 @@
 """What does not serve other outcomes than good or bad yet says so in one line."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ from decobandit import (
     Normal,
     Problem,
     best_bound,
-    follow,
     information_bound,
     save_problem,
     solve,
@@ -19,18 +17,11 @@ from helpers.program import deco
 PROBLEM = Problem.uniform(arms=2, horizon=4, prior=Normal(0, 1), noise_sd=1)
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda problem: follow(problem, "greedy"),
-        information_bound,
-    ],
-)
-def test_functions_refuse_other_kinds(use: Callable[[Problem], object]) -> None:
+def test_the_information_bound_refuses_other_kinds() -> None:
     with pytest.raises(
         ValueError, match="not yet for other outcomes than good or bad, and arm 'arm-1'"
     ):
-        use(PROBLEM)
+        information_bound(PROBLEM)
 
 
 def test_the_best_bound_is_that_of_the_prices() -> None:

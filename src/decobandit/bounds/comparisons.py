@@ -14,7 +14,7 @@ from typing import Any, Unpack
 from ..evaluation import Evaluation, evaluate
 from ..policies import Context, make_policies
 from ..prices import DualSolution
-from ..problem import Problem, check_truth, truth_of
+from ..problem import Given, Problem, truth_of
 from ..simulation import Sampling, Simulation, Sizes, check_sampling, simulate
 from ..support import Report, Rng, Tables, Tabular, columns_of, seed_of, tells_progress
 from .best_bounds import BestBound, best_bound, check_bound_draws, with_joint
@@ -196,17 +196,18 @@ def follow_by_name(
     context: Context,
     policy: str,
     *,
-    truth: Sequence[float] | None = None,
+    truth: Given | None = None,
     rng: Rng = 1,
     expected: bool = False,
     progress: Report | None = None,
 ) -> ComparedEpisode:
     """One episode of a policy, as `follow` plays it; `expected`: with the policy's gap."""
     seed = seed_of(rng)
-    known = None if truth is None else check_truth(truth, context.problem)
+    if truth is not None:
+        truth_of(truth, context.problem)  # refuses what cannot be
     (made,) = make_policies(context, [policy])
     solution = context.solution
-    episode = follow(context.problem, made, solution=solution, truth=known, rng=seed)
+    episode = follow(context.problem, made, solution=solution, truth=truth, rng=seed)
     mean = None
     if expected:
         mean = gap(context.problem, made, solution=solution, rng=seed, progress=progress)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any
@@ -12,12 +12,13 @@ import numpy.typing as npt
 
 from .._version import __version__
 from ..problem import Problem
+from ..problem.kinds.base import Outcome
 from ..support import Card, Columns, Tables, Tabular, columns_of
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 Arms = tuple[int, ...]
-Outcomes = tuple[bool, ...]
+Outcomes = tuple[Outcome, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,16 +42,23 @@ class Episode(Tabular):
         (stages,)
     pulled : tuple of tuple of int
         Per stage, positions of the arms.
-    outcomes : tuple of tuple of bool
-        Per stage, True is good; empty at a deployment.
+    outcomes : tuple of tuple
+        Per stage, True is good, others as their kind has them; empty at a deployment.
     good, bad : array
-        (stages, arms) outcomes so far.
+        (stages, arms) outcomes so far; none of arms of other kinds.
     expected_reward, value_of_information : array
         (stages, arms) the two terms of the index.
     truth : tuple of float or None
-        Success probabilities, where they are known.
+        Success probabilities or true means, where they are known.
     seed : int or None
         That the episode was drawn from.
+    pulls : array
+        (stages, arms) pulls so far.
+    favourable : tuple of tuple of bool
+        Per stage, whether an outcome was good, or counted at least what was expected.
+    seen : tuple of tuple of str
+        (stages, arms) what was observed so far, as states are written; empty where all outcomes are
+        good or bad.
 
     Examples
     --------
@@ -72,6 +80,9 @@ class Episode(Tabular):
     value_of_information: Floats
     truth: tuple[float, ...] | None = None
     seed: int | None = None
+    pulls: Counts = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    favourable: tuple[tuple[bool, ...], ...] = ()
+    seen: tuple[tuple[str, ...], ...] = ()
 
     @property
     def stages(self) -> int:
@@ -138,18 +149,28 @@ class Episode(Tabular):
     def _pulls(self) -> Columns:
         names = [arm.name for arm in self.problem.arms]
         return columns_of(  # a deployed arm has no outcome
-            {"stage": stage, "arm": names[arm], "outcome": None if good is None else int(good)}
+            {"stage": stage, "arm": names[arm], "outcome": came}
             for stage, arms in enumerate(self.pulled)
-            for arm, good in zip_longest(arms, self.outcomes[stage])
+            for arm, came in zip_longest(arms, self._plain_outcomes[stage])
         )
+
+    @cached_property
+    def _plain_outcomes(self) -> list[list[Outcome]]:
+        """As files have them: numbers, or text where some are names."""
+        named = any(isinstance(each, str) for came in self.outcomes for each in came)
+        write = str if named else _number
+        return [[write(each) for each in came] for came in self.outcomes]
 
     def _arms(self) -> Columns:
         stages, arms = self.index.shape
-        own = ("good", "bad", "expected_reward", "value_of_information", "index")
+        own = ("expected_reward", "value_of_information", "index")
+        counts = ("good", "bad") if self.problem.is_binary else ("pulls",)
+        seen = {"seen": [text for row in self.seen for text in row]} if self.seen else {}
         return {
             "stage": np.repeat(np.arange(stages), arms),
             "arm": [arm.name for arm in self.problem.arms] * stages,
-            **{name: getattr(self, name).ravel() for name in own},
+            **seen,
+            **{name: getattr(self, name).ravel() for name in (*counts, *own)},
             "price": np.repeat(self.prices, arms),
             "pulled": self.was_pulled.ravel(),
         }
@@ -157,10 +178,11 @@ class Episode(Tabular):
     def to_dict(self) -> dict[str, Any]:
         """Plain values; arms are named, arrays are lists of one row per stage."""
         names = [arm.name for arm in self.problem.arms]
+        counts = ("good", "bad") if self.problem.is_binary else ("pulls",)
         arrays = {
             name: getattr(self, name).tolist()
             for name in (
-                "prices", "good", "bad", "expected_reward", "value_of_information", "index",
+                "prices", *counts, "expected_reward", "value_of_information", "index",
                 "shortfall", "congestion", "running_loss",
             )
         }  # fmt: skip
@@ -174,7 +196,8 @@ class Episode(Tabular):
             "upper_bound": self.upper_bound,
             "deployed": self.deployed,
             "pulled": [[names[arm] for arm in arms] for arms in self.pulled],
-            "outcomes": [[int(good) for good in outcomes] for outcomes in self.outcomes],
+            "outcomes": [[_number(each) for each in came] for came in self.outcomes],
+            **({"seen": [list(row) for row in self.seen]} if self.seen else {}),
             **arrays,
         }
 
@@ -185,3 +208,7 @@ class Episode(Tabular):
             f"shortfall {self.shortfall.sum():.4f} + congestion {self.congestion.sum():.4f} "
             f"= {lost:.4f})"
         )
+
+
+def _number(outcome: Outcome) -> Outcome:
+    return int(outcome) if isinstance(outcome, bool) else outcome

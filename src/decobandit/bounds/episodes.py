@@ -12,28 +12,24 @@ Theorem 2. Figure 2 of the paper draws four such episodes; `figures/episode_figu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from ..arm import Relaxation, Terms
 from ..policies import DEFAULT_POLICY, Context, Policy, in_order, make_policies
-from ..policies.kernels.episodes import uniform
 from ..prices import DualSolution, check_solution, solve
 from ..problem import (
     DEFAULT_TIES,
+    Given,
     Problem,
     State,
     TieRule,
     arm_position,
     check_problem,
-    check_truth,
     refuse_batches,
-    refuse_kinds,
     tie_rule,
+    truth_of,
 )
-from ..simulation import CHUNK, World
+from ..problem.kinds.base import Outcome
 from ..support import (
     Rng,
     former_spellings,
@@ -43,17 +39,16 @@ from ..support import (
     warn_deprecated,
 )
 from .episode_record import Arms, Episode, Outcomes
+from .episode_sources import (
+    TermsOf,
+    drawn_outcomes,
+    is_favourable,
+    kind_of,
+    observed,
+    terms_at,
+)
 
-Floats = npt.NDArray[np.float64]
-Pair = tuple[int | str, bool | int | None]  # arm (position or name), outcome (None: deployed)
-
-
-class TermsOf(Protocol):
-    """Tables that know what a pull of an arm is worth."""
-
-    problem: Problem
-
-    def terms(self, stage: int, group: int, good: int, bad: int) -> Terms: ...
+Pair = tuple[int | str, Outcome | None]  # arm (position or name), outcome (None: deployed)
 
 
 @former_spellings(seed="rng")
@@ -65,14 +60,14 @@ def follow(
     solution: DualSolution | None = None,
     tol: float = 1e-4,
     ties: TieRule = DEFAULT_TIES,
-    truth: Sequence[float] | None = None,
+    truth: Given | None = None,
     rng: Rng = 1,
     workers: int | None = None,
 ) -> Episode:
     """Play one episode, and see it from the prices.
 
     The episode is the first one of `simulate` with the same seed and 128 draws or more: pulls have
-    the same outcomes there.
+    the same outcomes there. Where outcomes are not all good or bad, it is the first of two draws.
 
     Parameters
     ----------
@@ -80,8 +75,8 @@ def follow(
         As in `evaluate`.
     solution : DualSolution, optional
         At whose prices arms are valued; the dual is solved here by default, to `tol`.
-    truth : sequence of float, optional
-        Success probabilities; drawn from the prior by default.
+    truth : sequence, optional
+        Success probabilities, as in `simulate`; drawn from the prior by default.
     rng : int or numpy.random.Generator, optional
         A seed, or a generator that gives one; `Episode.seed` has it.
     workers : int, optional
@@ -108,28 +103,23 @@ def follow(
         solution, policy = policy, problem
         problem = solution.problem
     problem, policy = in_order(problem, policy, "follow")
-    refuse_kinds(problem, "episodes")
+    refuse_batches(check_problem(problem), "episodes")
     if isinstance(policy, Policy) and policy.problem != problem:
         raise ValueError(f"policy {policy.name!r}: not one of the problem that is given with it")
     context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
     (policy,) = make_policies(context, [policy])
     solution, seed = context.solution, seed_of(rng)
-    known = None if truth is None else check_truth(truth, problem)
-    # a whole chunk, though one draw is used: outcomes are drawn after all parameters of the chunk
-    world = World(problem, draws=CHUNK, per_draw=1, seed=seed, truth=known, weighted=False)
-    chunk = world.chunk(0)
-    p, keys, rng = chunk.p[0], chunk.keys[0], chunk.rng()
+    drawn = drawn_outcomes(problem, seed, None if truth is None else truth_of(truth, problem))
 
     def decide(stage: int, state: State) -> tuple[Arms, Outcomes]:
-        arms = tuple(int(arm) for arm in policy.select(stage, state, rng))
+        arms = tuple(int(arm) for arm in policy.select(stage, state, drawn.rng))
         _check_arms(arms, problem, stage)
         if stage == problem.horizon:
             return arms, ()
-        return arms, tuple(bool(uniform(keys[a], state.pulls[a]) < p[a]) for a in arms)
+        return arms, tuple(drawn.outcome(arm, state) for arm in arms)
 
     relaxation = policy.tables_at(solution.prices)  # the same tables are not held twice
-    drawn = tuple(float(x) for x in p)
-    return _walk(solution, problem.stages, decide, relaxation, policy.name, drawn, seed)
+    return _walk(solution, problem.stages, decide, relaxation, policy.name, drawn.truth, seed)
 
 
 def retrace(
@@ -148,9 +138,9 @@ def retrace(
     problem : Problem
         What was played.
     history : sequence of pairs
-        Pulls in their order: the arm, by position or name, and its outcome, 1 or 0; a deployment
-        comes last and has the outcome None. Histories may end early, as those of trials under way
-        do; pulls of a stage that is not complete are left out.
+        Pulls in their order: the arm, by position or name, and its outcome, 1 or 0, or as its kind
+        has it; a deployment comes last and has the outcome None. Histories may end early, as those
+        of trials under way do; pulls of a stage that is not complete are left out.
     solution : DualSolution, optional
         At whose prices arms are valued; the dual is solved here by default, to `tol`.
     tol : float
@@ -183,7 +173,6 @@ def retrace(
         solution = problem
         problem = solution.problem
     refuse_batches(check_problem(problem), "episodes")
-    refuse_kinds(problem, "episodes")
     if solution is None:
         solution = solve(problem, tol=tol)
     check_solution(solution, problem)
@@ -194,7 +183,10 @@ def retrace(
     positions = [_position(problem, arm) for arm, _ in history]
     for number, (_, outcome) in enumerate(history):
         deployment = number >= T * m
-        if (outcome is None) != deployment or outcome not in (None, 0, 1):
+        binary = not 0 <= positions[number] < problem.n_arms or (
+            kind_of(problem, positions[number]).counts_good
+        )
+        if (outcome is None) != deployment or (binary and outcome not in (None, 0, 1)):
             rule = "must be None: a deployment" if deployment else "must be good or bad: 1 or 0"
             raise ValueError(f"pull {number + 1}: outcome {outcome!r}; {rule}")
 
@@ -202,10 +194,16 @@ def retrace(
         now = slice(stage * m, stage * m + round(problem.pulls[stage]))
         arms = tuple(positions[now])
         _check_arms(arms, problem, stage)
-        return arms, tuple(bool(o) for _, o in history[now] if o is not None)
+        known = [(arm, outcome) for arm, outcome in history[now] if outcome is not None]
+        return arms, tuple(_recorded(problem, arm, outcome) for arm, outcome in known)
 
     complete = T + (len(history) - T * m) if len(history) > T * m else len(history) // m
     return _walk(solution, complete, decide, relaxation, policy, None, None)
+
+
+def _recorded(problem: Problem, arm: int | str, outcome: Outcome) -> Outcome:
+    kind = kind_of(problem, _position(problem, arm))
+    return bool(outcome) if kind.counts_good else kind.plain(outcome)
 
 
 def _position(problem: Problem, arm: int | str) -> int:
@@ -232,36 +230,29 @@ def _walk(
     problem = solution.problem
     K = problem.number_of_arms
     refuse_over(
-        6.0 * 8.0 * stages * K, f"an episode of {K} arms", "use fewer arms or a shorter horizon"
+        7.0 * 8.0 * stages * K, f"an episode of {K} arms", "use fewer arms or a shorter horizon"
     )
-    relaxation = relaxation or Relaxation(problem, solution.prices)
-    state = State.fresh(K)
-    pulled, outcomes = [], []
-    good, bad = np.zeros((2, stages, K), dtype=np.int64)
+    terms = terms_at(problem, solution.prices, relaxation)
+    state = State.before(problem)
+    pulled, outcomes, favourable, seen = [], [], [], []
+    good, bad, pulls = np.zeros((3, stages, K), dtype=np.int64)
     ell, delta = np.zeros((2, stages, K))
     for t in range(stages):
-        good[t], bad[t] = state.good, state.bad
-        ell[t], delta[t] = _terms(relaxation, t, state)
-        arms, seen = decide(t, state)
-        for arm, outcome in zip(arms, seen, strict=bool(seen)):
-            state = state.after(arm, outcome)
+        good[t], bad[t], pulls[t] = state.good, state.bad, state.pulls
+        ell[t], delta[t] = terms.of(t, state)
+        if not problem.is_binary:
+            seen.append(tuple(str(state).split(",")))
+        arms, came = decide(t, state)
+        pairs = list(zip(arms, came, strict=bool(came)))
+        favourable.append(tuple(is_favourable(problem, state, *pair) for pair in pairs))
+        for arm, outcome in pairs:
+            state = observed(problem, state, arm, outcome)
         pulled.append(arms)
-        outcomes.append(seen)
+        outcomes.append(came)
     prices = np.array(solution.prices[:stages])
-    for array in (prices, good, bad, ell, delta):
+    for array in (prices, good, bad, pulls, ell, delta):
         array.flags.writeable = False
     return Episode(
         problem, policy, solution.upper_bound, prices, tuple(pulled), tuple(outcomes),
-        good, bad, ell, delta, truth, seed,
+        good, bad, ell, delta, truth, seed, pulls, tuple(favourable), tuple(seen),
     )  # fmt: skip
-
-
-def _terms(relaxation: TermsOf, stage: int, state: State) -> tuple[list[float], list[float]]:
-    """Expected reward and value of information of every arm; equal arms are computed once."""
-    groups = relaxation.problem.group_of_arm.tolist()
-    keys = list(zip(groups, state.good, state.bad, strict=True))
-    found = {key: relaxation.terms(stage, *key) for key in set(keys)}
-    return (
-        [found[key].expected_reward for key in keys],
-        [found[key].value_of_information for key in keys],
-    )

@@ -16,6 +16,7 @@ from .tables import print_stages
 
 if TYPE_CHECKING:
     from ..bounds import ComparedEpisode
+    from ..problem.kinds.base import Outcome
 
 ROWS = 20  # of a table for people, from either end
 
@@ -73,7 +74,13 @@ def _row(found: ComparedEpisode, t: int) -> list[str]:
     return [
         str(t),
         ", ".join(episode.problem.arms[arm].name for arm in arms),
-        ", ".join("good" if good else "bad" for good in outcomes) if outcomes else "deployed",
+        ", ".join(map(_named, outcomes)) if outcomes else "deployed",
         ", ".join(f"{episode.index[t, arm]:.4f}" for arm in arms),
         *(f"{values[t]:.4f}" for values in costs),
     ]
+
+
+def _named(outcome: Outcome) -> str:
+    if isinstance(outcome, bool):
+        return "good" if outcome else "bad"
+    return f"{outcome:.4g}" if isinstance(outcome, float) else str(outcome)

@@ -22,6 +22,7 @@ from .episode_lines import (
     fresh_groups,
     fresh_label,
     lines_of,
+    pull_labels,
     refuse_empty,
     short_name,
 )
@@ -147,7 +148,7 @@ def _style(line: Line, styles: dict[int, Style]) -> dict[str, Any]:
 def _mark_pulls(
     axes: Axes, episode: Episode, values: Floats, styles: dict[int, Style], size: float
 ) -> None:
-    """Pulled arms: filled where the outcome was good, open where it was bad.
+    """Pulled arms: filled where the outcome was good or as expected, open elsewhere.
 
     Over long horizons a thick line along the stages at which an arm is pulled, instead.
     """
@@ -163,7 +164,7 @@ def _mark_pulls(
             )  # fmt: skip
             continue
         good = np.array(
-            [episode.outcomes[t][episode.pulled[t].index(arm)] for t in stages], dtype=bool
+            [episode.favourable[t][episode.pulled[t].index(arm)] for t in stages], dtype=bool
         )
         for seen, fill in ((good, style.colour), (~good, "white")):
             axes.plot(
@@ -243,8 +244,8 @@ def _name_arms(
         entries.append((handle, literal(fresh_label(problem, group))))
     if max(min(episode.stages, problem.horizon) for episode in episodes) <= MOST_MARKED:
         dot: dict[str, Any] = {"linestyle": "none", "marker": "o", "markeredgecolor": "black"}
-        entries.append((Line2D([], [], markerfacecolor="black", **dot), "pulled, good"))
-        entries.append((Line2D([], [], markerfacecolor="white", **dot), "pulled, bad"))
+        for fill, label in zip(("black", "white"), pull_labels(problem), strict=True):
+            entries.append((Line2D([], [], markerfacecolor=fill, **dot), label))
     else:
         entries.append((Line2D([], [], color="black", linewidth=3.0), "pulled (thick)"))
     entries.append((Patch(color=SHORTFALL_COLOUR, alpha=0.3, linewidth=0), "shortfall"))

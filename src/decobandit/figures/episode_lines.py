@@ -24,6 +24,13 @@ def arm_styles(episodes: Sequence[Episode]) -> dict[int, Style]:
     return {arm: arm_style(i) for i, arm in enumerate(pulled)}
 
 
+def pull_labels(problem: Problem) -> tuple[str, str]:
+    """What filled and open points are called."""
+    if problem.is_binary:
+        return "pulled, good", "pulled, bad"
+    return "pulled, at least as expected", "pulled, less than expected"
+
+
 def short_name(name: str) -> str:
     """An arm's name that leaves room for the figure."""
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
@@ -44,7 +51,7 @@ def lines_of(episode: Episode) -> Iterator[Line]:
     The deployment is left out: its rewards are of another size.
     """
     played = min(episode.stages, episode.problem.horizon)
-    pulls = (episode.good + episode.bad)[:played]
+    pulls = episode.pulls[:played]
     begun = np.argmax(pulls > 0, axis=0)  # stage at which the first outcome is known
     rested = ~np.any(pulls > 0, axis=0)
     begun[rested] = played

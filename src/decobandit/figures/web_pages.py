@@ -52,8 +52,9 @@ PAGE = HEAD + Markup("""<body>
 </body>
 </html>
 """)
+COUNTED, SEEN = "good/pulls: %{customdata[0]}/%{customdata[1]}", "seen: %{customdata[0]}"
 HOVER = (
-    "<b>%{meta}</b>, stage %{x}<br>good/pulls: %{customdata[0]}/%{customdata[1]}<br>"
+    f"<b>%{{meta}}</b>, stage %{{x}}<br>{COUNTED}<br>"
     "expected reward %{customdata[2]:.4f}<br>value of information %{customdata[3]:.4f}<br>"
     "index %{customdata[4]:.4f}<br>price %{customdata[5]:.4f}<extra></extra>"
 )
@@ -217,15 +218,22 @@ def _terms(episode: Episode) -> tuple[Floats, Floats, Floats]:
     return episode.value_of_information, episode.expected_reward, episode.index
 
 
-def _numbers(episode: Episode, arm: int, stages: npt.NDArray[np.int64]) -> list[list[float]]:
+def _hover(episode: Episode) -> str:
+    """What is seen of an arm under the pointer."""
+    return HOVER if episode.problem.is_binary else HOVER.replace(COUNTED, SEEN)
+
+
+def _numbers(episode: Episode, arm: int, stages: npt.NDArray[np.int64]) -> list[list[float | str]]:
     """What HOVER shows of an arm."""
     columns = [
-        episode.good, episode.good + episode.bad, episode.expected_reward,
-        episode.value_of_information, episode.index,
+        episode.good, episode.pulls, episode.expected_reward, episode.value_of_information,
+        episode.index,
     ]  # fmt: skip
     own = [column[stages, arm] for column in columns]
-    rows = np.column_stack([*own, episode.prices[stages]])
-    return [[int(good), int(pulls), *rest] for good, pulls, *rest in rows.round(6).tolist()]
+    rows = np.column_stack([*own, episode.prices[stages]]).round(6).tolist()
+    if episode.seen:
+        return [[episode.seen[t][arm], *row[1:]] for t, row in zip(stages, rows, strict=True)]
+    return [[int(good), int(pulls), *rest] for good, pulls, *rest in rows]
 
 
 def _add_line(
@@ -246,7 +254,7 @@ def _add_line(
             x=stages.tolist(), y=values[stages, line.arm].tolist(), mode="lines",
             name=as_text(shown), legendgroup=key, showlegend=key not in named,
             line={"color": colour, "width": 1.6, "dash": dash}, meta=as_text(name),
-            customdata=numbers, hovertemplate=HOVER, row=row, col=1,
+            customdata=numbers, hovertemplate=_hover(episode), row=row, col=1,
         )  # fmt: skip
         named.add(key)
 
@@ -256,7 +264,8 @@ def _add_pulls(figure: Any, episode: Episode, arm: int, style: Style) -> None:
     stages = np.flatnonzero(episode.was_pulled[: episode.problem.horizon, arm])
     if not stages.size:  # pulled as a deployment only
         return
-    outcomes = [episode.outcomes[t][episode.pulled[t].index(arm)] for t in stages]
+    outcomes = [episode.favourable[t][episode.pulled[t].index(arm)] for t in stages]
+    better, worse = lines.pull_labels(episode.problem)
     name, numbers = as_text(episode.problem.arms[arm].name), _numbers(episode, arm, stages)
     size = float(np.clip(260.0 / episode.stages, 3.0, 8.0))
     fills = [style.colour if good else TRANSPARENT for good in outcomes]
@@ -265,8 +274,8 @@ def _add_pulls(figure: Any, episode: Episode, arm: int, style: Style) -> None:
             x=stages.tolist(), y=values[stages, arm].tolist(), mode="markers",
             marker={"color": fills, "size": size, "line": {"color": style.colour, "width": 1.2}},
             legendgroup=f"arm {arm}", showlegend=False, name=name, meta=name,
-            text=["pulled, good" if good else "pulled, bad" for good in outcomes],
-            customdata=numbers, hovertemplate="%{text}<br>" + HOVER, row=row, col=1,
+            text=[better if good else worse for good in outcomes],
+            customdata=numbers, hovertemplate="%{text}<br>" + _hover(episode), row=row, col=1,
         )  # fmt: skip
 
 

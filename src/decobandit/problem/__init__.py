@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     from .ties import break_tie as break_tie
     from .ties import tie_tolerance as tie_tolerance
     from .ties import tied_arms as tied_arms
+    from .truth import Given as Given
     from .truth import KindTruth as KindTruth
     from .truth import Truth as Truth
     from .truth import check_kind_truth as check_kind_truth

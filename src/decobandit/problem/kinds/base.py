@@ -164,6 +164,10 @@ class Kind(ABC):
     def plain(self, given: object) -> Outcome:
         """An outcome as logs have it, whatever the state; a ValueError where it is none."""
 
+    def recorded(self, outcome: float, stats: Stats) -> Outcome:
+        """A drawn outcome of an arm in this state, as logs have it."""
+        return int(outcome)
+
     def typed(self, text: str) -> Outcome:
         """The same from what people type."""
         return int(self.read_outcome(text, self.fresh()))

@@ -1,0 +1,151 @@
+"""What an episode is made of, by the outcomes of its arms: draws, states, terms of the index.
+
+Good and bad outcomes are counted; other kinds have statistics of their own, and tables in rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..arm import Relaxation, RowRelaxation, Terms
+from ..policies.kernels.episodes import uniform
+from ..problem import KindTruth, Problem, State, Truth
+from ..problem.kinds.base import Kind, Outcome
+from ..simulation import CHUNK, World
+from ..simulation.kind_playing import KindWorld
+from ..support import Floats
+
+Pair = tuple[list[float], list[float]]
+
+
+class TermsOf(Protocol):
+    """Tables that know what a pull of an arm is worth."""
+
+    problem: Problem
+
+    def terms(self, stage: int, group: int, good: int, bad: int) -> Terms: ...
+
+
+class Source(Protocol):
+    """Where the outcomes of an episode come from."""
+
+    rng: np.random.Generator  # of the policy
+    truth: tuple[float, ...] | None  # success probabilities, or means
+
+    def outcome(self, arm: int, state: State) -> Outcome:
+        """Of one more pull of an arm."""
+
+
+class DrawnOutcomes:
+    """Good and bad outcomes, as in the first episode of a simulation."""
+
+    def __init__(self, problem: Problem, seed: int, truth: Truth | None) -> None:
+        # a whole chunk, though one draw is used: outcomes are drawn after all its parameters
+        world = World(problem, draws=CHUNK, per_draw=1, seed=seed, truth=truth, weighted=False)
+        chunk = world.chunk(0)
+        self._p, self._keys, self.rng = chunk.p[0], chunk.keys[0], chunk.rng()
+        self.truth: tuple[float, ...] | None = tuple(float(x) for x in self._p)
+
+    def outcome(self, arm: int, state: State) -> Outcome:
+        return bool(uniform(self._keys[arm], state.pulls[arm]) < self._p[arm])
+
+
+class DrawnKinds:
+    """Outcomes of any kinds, as in the first of two draws of a simulation."""
+
+    def __init__(self, problem: Problem, seed: int, truth: KindTruth | None) -> None:
+        world = KindWorld(problem, draws=2, per_draw=1, seed=seed, truth=truth)
+        chunk = world.chunk(0)
+        self.problem, self.rng, self._streams = problem, chunk.rng, chunk.streams
+        means = np.full(problem.n_arms, np.nan)
+        for group, own in zip(problem.groups, chunk.means, strict=True):
+            if own is not None:
+                means[list(group.members)] = own[0]
+        self.truth = None if np.isnan(means).any() else tuple(means.tolist())
+
+    def outcome(self, arm: int, state: State) -> Outcome:
+        k = int(self.problem.group_of_arm[arm])
+        group, stats = self.problem.groups[k], state.stats(self.problem)[arm]
+        drawn = self._streams[k][0, group.members.index(arm), state.pulls[arm]]
+        found = float(group.kind.from_stream(np.asarray(drawn), stats))
+        if group.kind.counts_good:
+            return bool(found)
+        return group.kind.recorded(found, tuple(stats.tolist()))
+
+
+def drawn_outcomes(problem: Problem, seed: int, truth: Any) -> Source:
+    """The outcomes of a seed, at a truth as `truth_of` has it, or drawn from the priors."""
+    if problem.is_binary:
+        return DrawnOutcomes(problem, seed, truth)
+    return DrawnKinds(problem, seed, truth)
+
+
+def kind_of(problem: Problem, arm: int) -> Kind:
+    """What the outcomes of an arm are."""
+    return problem.groups[int(problem.group_of_arm[arm])].kind
+
+
+def observed(problem: Problem, state: State, arm: int, outcome: Outcome) -> State:
+    """The state after one more outcome of an arm."""
+    if problem.is_binary:
+        return state.after(arm, bool(outcome))
+    kind, stats = kind_of(problem, arm), state.stats(problem)
+    own = tuple(stats[arm].tolist())
+    stats[arm] = kind.after(stats[arm], np.asarray(kind.read_outcome(outcome, own)))
+    return State.of_stats(problem, [tuple(each.tolist()) for each in stats])
+
+
+def is_favourable(problem: Problem, state: State, arm: int, outcome: Outcome) -> bool:
+    """Whether an outcome is good, or counts at least what was expected of it."""
+    kind, stats = kind_of(problem, arm), state.stats(problem)[arm]
+    number = np.asarray(kind.read_outcome(outcome, tuple(stats.tolist())))
+    if kind.counts_good:
+        return bool(number)
+    return bool(kind.value(stats, number) >= kind.mean(stats))
+
+
+class KindTerms:
+    """The two terms of every arm's index, from tables in rows."""
+
+    def __init__(self, problem: Problem, prices: Floats) -> None:
+        self.problem, self._tables = problem, RowRelaxation(problem, prices)
+
+    def of(self, stage: int, state: State) -> Pair:
+        """Expected rewards and values of information."""
+        rewards, informed = [], []
+        for k, stats in zip(self.problem.group_of_arm, state.stats(self.problem), strict=True):
+            group = self.problem.groups[int(k)]
+            reward = float(
+                group.reward_base[stage] + group.reward_factor[stage] * group.kind.mean(stats)
+            )
+            rewards.append(reward)
+            informed.append(float(self._tables.index(stage, int(k), stats[None, :])[0]) - reward)
+        return rewards, informed
+
+
+class CountedTerms:
+    """The same from tables of good and bad outcomes; equal arms are computed once."""
+
+    def __init__(self, tables: TermsOf) -> None:
+        self._tables = tables
+
+    def of(self, stage: int, state: State) -> Pair:
+        """Expected rewards and values of information."""
+        groups = self._tables.problem.group_of_arm.tolist()
+        keys = list(zip(groups, state.good, state.bad, strict=True))
+        found = {key: self._tables.terms(stage, *key) for key in set(keys)}
+        return (
+            [found[key].expected_reward for key in keys],
+            [found[key].value_of_information for key in keys],
+        )
+
+
+def terms_at(
+    problem: Problem, prices: Floats, tables: TermsOf | None = None
+) -> CountedTerms | KindTerms:
+    """The terms at these prices; `tables`: of good and bad outcomes, where there are some."""
+    if not problem.is_binary:
+        return KindTerms(problem, prices)
+    return CountedTerms(tables or Relaxation(problem, prices))
