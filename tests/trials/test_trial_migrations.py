@@ -1,7 +1,5 @@
 """The tables that migrations make are those of schema.py, whoever makes them and how often."""
 
-import json
-import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -13,23 +11,14 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from decobandit.server.tokens import list_tokens
-from decobandit.trials import (
-    list_trials,
-    migrate,
-    open_store,
-    open_trial,
-    replay_export,
-    verify_export,
-)
-from decobandit.trials.errors import Conflict, Damaged, StoreError
+from decobandit.trials import migrate, open_store
+from decobandit.trials.errors import Damaged, StoreError
 from decobandit.trials.schema import metadata
 from helpers.nursery import Nursery
 from helpers.program import deco
 
 pytest_plugins = ["helpers.databases"]
 
-DATA = Path(__file__).parents[1] / "data"
 NEWER = "UPDATE alembic_version SET version_num = '9999'"
 
 
@@ -75,63 +64,6 @@ def test_the_program_refuses_a_newer_database_in_one_line(sqlite: str) -> None:
         run = deco(*command, "--db", sqlite)
         assert (run.code, run.out, run.err.count("\n")) == (2, "", 1)
         assert "update decobandit" in run.err
-
-
-# -- the database that version 0.1.0 made -------------------------------------------------------
-
-
-@pytest.fixture
-def old(tmp_path: Path) -> Path:
-    return Path(shutil.copy(DATA / "trials-0.1.0.db", tmp_path / "old.db"))
-
-
-def events_of(path: Path) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(path)) as connection:
-        query = "SELECT trial_id, seq, kind, key, body, hash FROM events ORDER BY trial_id, seq"
-        return connection.execute(query).fetchall()
-
-
-def test_a_database_of_version_0_1_0_is_upgraded_and_keeps_every_event(old: Path) -> None:
-    with closing(sqlite3.connect(old)) as connection:
-        assert connection.execute("SELECT * FROM alembic_version").fetchall() == [("0001",)]
-    before = events_of(old)
-    with open_store(old) as store:
-        assert [one.name for one in list_trials(db=store)] == ["clinic", "field", "shop"]
-        for name in ("clinic", "field", "shop"):
-            trial = open_trial(name, db=store)
-            assert trial.verify().ok
-            assert trial.replay().ok
-            assert verify_export(trial.export()).ok
-        assert events_of(old) == before
-        clinic = open_trial("clinic", db=store)
-        assert clinic.status().deployment is not None
-        assert clinic.ask(key="ask 3", by="ann").id == clinic.allocations()[3].id
-        with pytest.raises(Conflict, match="another outcome"):  # as it was answered then
-            clinic.tell(clinic.allocations()[3].id, 1, key="again", by="ben")
-        assert events_of(old) == before
-        field = open_trial("field", db=store)
-        field.tell(field.status().open[0].id, 1)
-        assert field.verify().ok
-        assert field.replay().ok
-        assert [token.name for token in list_tokens(store)] == ["ann", "ben"]
-        assert all(token.valid for token in list_tokens(store))
-
-
-def test_the_upgraded_tables_are_those_of_the_schema(old: Path) -> None:
-    with open_store(old) as store, store.read() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, metadata) == []
-
-
-def test_exports_of_version_0_1_0_are_still_checked() -> None:
-    for file in sorted(DATA.glob("*-0.1.0.json")):
-        tree = json.loads(file.read_text(encoding="utf-8"))
-        assert tree["format"] == "decobandit-trial-1"
-        assert verify_export(tree).ok
-        assert replay_export(tree).ok
-        assert deco("trial", "verify", "--export", file).code == 0
-        tree["status"]["earned"] += 1
-        assert not verify_export(tree).ok
 
 
 def test_a_database_of_something_else_is_refused_and_left_alone(db: str, sql: Any) -> None:
