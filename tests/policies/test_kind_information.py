@@ -251,3 +251,16 @@ def test_ids_pulls_one_of_two_arms() -> None:
     for sums in itertools.product((-0.5, 0.7), repeat=3):
         state = State.parse(",".join(f"{total}/1" for total in sums), problem)
         assert 1 <= len(policy.distribution(3, state)) <= 2
+
+
+@pytest.mark.parametrize("name", ["ids", "v-ids"])
+@pytest.mark.parametrize(("known", "arm"), [(-30.0, 1), (30.0, 0)])
+def test_an_arm_that_is_known_is_pulled_where_it_is_best(name: str, known: float, arm: int) -> None:
+    """Its law is a step, far from that of the other arm: there is nothing to learn of the best."""
+    arms = [
+        Arm(name="known", prior=Categorical([1, 1]), reward=Payoff(values=[known, known])),
+        Arm(name="other", prior=Normal(0, 1), noise_sd=1),
+    ]
+    policy = make_policy(Problem(horizon=2, arms=arms), name)
+    ((pulled, chance),) = policy.distribution(0, State.before(policy.problem))
+    assert (pulled, chance) == ((arm,), 1.0)

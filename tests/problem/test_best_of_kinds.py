@@ -49,6 +49,25 @@ def test_the_larger_of_two_gammas_and_the_sum_of_both() -> None:
     assert best_mean_reward(fewer) == pytest.approx(-least, abs=1e-9)
 
 
+@pytest.mark.parametrize("weight", [1.0, 0.3, 0.1, 0.01, 1e-3])
+def test_one_arm_has_its_own_mean_and_two_the_same_reward_of_both(weight: float) -> None:
+    """Laws of small weights rise steeply at their ends."""
+    one = Problem.uniform(arms=1, horizon=1, prior=Gamma(weight, weight))
+    assert best_mean_reward(one) == pytest.approx(1.0, abs=1e-9)
+    two = Problem.uniform(arms=2, horizon=1, prior=Gamma(weight, weight))
+    larger = 2 * (1 - betainc(weight + 1, weight, 0.5))
+    assert best_mean_reward(two) == pytest.approx(larger, abs=1e-9)
+
+
+def test_an_arm_of_one_value_is_known() -> None:
+    """E max(c, X) of a uniform X on [0, 1]."""
+    arms = [
+        Arm(name="known", prior=Categorical([1, 1]), reward=Payoff(values=[0.6, 0.6])),
+        Arm(name="other", prior=Categorical([1, 1]), reward=Payoff(values=[0, 1])),
+    ]
+    assert best_mean_reward(Problem(horizon=1, arms=arms)) == pytest.approx((1 + 0.36) / 2)
+
+
 def test_two_classes_are_good_and_bad_outcomes() -> None:
     binary = Problem(
         horizon=5, arms=[Arm(name="a", prior=Beta(2, 1)), Arm(name="b"), Arm(name="c")]

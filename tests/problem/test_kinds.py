@@ -199,6 +199,7 @@ def test_states_are_written_and_read(kind: Kind, text: str, stats: tuple[float, 
         (KINDS[0], "5/3", "5 good of 3 pulls; good cannot exceed pulls"),
         (KINDS[1], "1.5", "'1.5'; must be sum/pulls, for example 1.25/2"),
         (KINDS[1], "1/0", "1/0; without pulls the sum is 0"),
+        (KINDS[1], "1/" + "9" * 400, "'1/999"),
         (KINDS[3], "1+2", "'1+2'; must be 3 counts, for example 0+1+2"),
         (KINDS[4], "1.5/2", "1.5/2; the sum of counts is a whole number"),
         (KINDS[5], "sideways/1", "'sideways/1'; must be state/pulls, for example new/0"),
@@ -216,12 +217,38 @@ def test_states_that_cannot_be_are_refused(kind: Kind, text: str, message: str) 
         (KINDS[1], "nan", "must be a finite number"),
         (KINDS[3], "3", "must be the number of a class, 0 to 2"),
         (KINDS[4], "-1", "must be a whole number, zero or more"),
+        (KINDS[4], "9" * 400, "must be a whole number, at most 9007199254740992"),
         (KINDS[5], "any", "must be hit or miss in state new"),
     ],
 )
 def test_outcomes_are_checked_against_the_kind(kind: Kind, outcome: str, rule: str) -> None:
     with pytest.raises(ValueError, match=rule):
         kind.read_outcome(outcome, kind.fresh())
+
+
+@pytest.mark.parametrize(
+    "truth", ["0.5+0.5", "0.5+0.5+x", "0.5+0.5+nan", "0.5+0.6+-0.1", [1, 1, 1]]
+)
+def test_a_truth_of_classes_is_chances_that_sum_to_one(truth: object) -> None:
+    assert KINDS[3].read_truth("0.2+0.3+0.5") == (0.2, 0.3, 0.5)
+    with pytest.raises(ValueError, match="must be 3 chances that sum to 1"):
+        KINDS[3].read_truth(truth)
+
+
+def test_outcomes_of_own_states_are_none_but_theirs() -> None:
+    """Three outcomes in one state, two in the other, whose chances sum to a little less than 1."""
+    table = States(
+        first="a",
+        states={
+            "a": {"mean": 0, "next": {"x": (0.2, "a"), "y": (0.3, "a"), "z": (0.5, "b")}},
+            "b": {"mean": 1, "next": {"x": (0.5, "a"), "y": (0.4999999995, "b")}},
+        },
+    )
+    kind = kind_of(Arm(name="own", prior=table))
+    largest = np.nextafter(1.0, 0.0)
+    stats = np.array([[1.0, 0.0], [1.0, 1.0]])
+    assert kind.from_stream(np.array([largest, largest]), stats).tolist() == [2, 1]
+    assert kind.from_stream(np.array([0.1, 0.5]), stats).tolist() == [0, 1]
 
 
 def test_equal_arms_of_any_kind() -> None:

@@ -29,7 +29,7 @@ SAME_MEAN = 1e-12  # posterior means closer than this are equal
 # where a distribution function bends: the integral is cut there, or a narrow one would be missed
 _QUANTILES = np.array([1e-9, 1e-5, 1e-3, 0.05, 0.3, 0.7, 0.95, 1 - 1e-3, 1 - 1e-5, 1 - 1e-9])
 _ENDS = np.array([1e-14, 1 - 1e-14])  # beyond them nothing counts
-NODES = 12  # between two of them, where outcomes are others than good or bad
+REACH, NODES = 3.2, 49  # of the rule between two of them, where there are other outcomes
 
 
 def best_mean_reward(problem: Problem, truth: Sequence[float] | None = None) -> float | None:
@@ -113,9 +113,10 @@ def _best_of_kinds(problem: Problem) -> float:
 def largest_of_kinds(problem: Problem, rewards: Floats, m: int) -> float:
     """E of the sum of the m largest base + factor times a mean; rewards (groups, 2).
 
-    The integral above with Gauss and Legendre's rule, between quantiles of every group.
+    The integral above, between quantiles of every group, with a rule that does not mind the
+    infinite slopes that laws of small prior weights have there.
     """
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    parts, weights = _double_exponential()
     counts = np.array([group.count for group in problem.groups])
     cuts = []
     for group, (base, factor) in zip(problem.groups, rewards, strict=True):
@@ -125,14 +126,21 @@ def largest_of_kinds(problem: Problem, rewards: Floats, m: int) -> float:
     edges = np.unique(np.concatenate(cuts))
     if edges.size == 1:
         return m * float(edges[0])
-    half = 0.5 * np.diff(edges)[:, None]
-    x = (edges[:-1, None] + half + half * nodes).ravel()
+    length = np.diff(edges)[:, None]
+    x = (edges[:-1, None] + length * parts).ravel()
     below = np.stack(
         [_below(group, b, f, x) for group, (b, f) in zip(problem.groups, rewards, strict=True)],
         axis=1,
     )
     held = np.array([_expected_minimum(1.0 - row, row, counts, m) for row in below])
-    return float(m * edges[0] + (half * weights).ravel() @ held)
+    return float(m * edges[0] + (length * weights).ravel() @ held)
+
+
+def _double_exponential() -> tuple[Floats, Floats]:
+    """Nodes in (0, 1) and weights of the rule of Takahasi and Mori."""
+    t, step = np.linspace(-REACH, REACH, NODES, retstep=True)
+    nodes = 1.0 / (1.0 + np.exp(-np.pi * np.sinh(t)))
+    return nodes, step * np.pi * np.cosh(t) * nodes * nodes[::-1]
 
 
 def _below(group: Group, base: float, factor: float, x: Floats) -> Floats:

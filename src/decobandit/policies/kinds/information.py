@@ -37,6 +37,7 @@ CHUNK = 1_000_000  # numbers at a time
 POINTS = 160  # at which laws are cut, shared by the arms,
 FEWEST = 24  # and no fewer than this of each
 FAR = 5.5  # deviations to which they reach
+BEFORE = 1e-9  # distance of a point from a step, in parts of its place
 
 
 class KindIdsPolicy(KindPolicy):
@@ -157,7 +158,10 @@ class KindIdsPolicy(KindPolicy):
 
     def _points(self, stage: int, arm: int, stats: Floats) -> Floats:
         means = self._laws[self.problem.group_of_arm[arm]].points(stats, self._z[arm])
-        return np.asarray(self._base[arm, stage] + self._factor[arm, stage] * means)
+        points = np.asarray(self._base[arm, stage] + self._factor[arm, stage] * means)
+        known = points[:, 0] == points[:, -1]  # the law is a step: one point stands before it
+        points[known, 0] -= BEFORE * np.maximum(1.0, np.abs(points[known, 0]))
+        return points
 
     def _below(self, stage: int, arm: int, stats: Floats, x: Floats) -> Floats:
         """Chance that the mean reward of an arm is at most x (E, M): (E, M)."""

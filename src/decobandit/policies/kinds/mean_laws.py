@@ -37,8 +37,9 @@ class MeanLaw(Protocol):
 
 
 def law_of(kind: Kind) -> MeanLaw:
-    """By formula where there is one."""
-    return TableLaw(kind) if kind.quantiles_searched else FormulaLaw(kind)
+    """By formula where there is one, or nothing is unknown of the mean."""
+    least, most = kind.mean_range
+    return TableLaw(kind) if kind.quantiles_searched and least < most else FormulaLaw(kind)
 
 
 class FormulaLaw:

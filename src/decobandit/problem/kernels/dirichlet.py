@@ -5,10 +5,10 @@ With independent G_j ~ Gamma(a_j), the mean of classes worth v_j is sum_j v_j G_
     P(mean <= x) = P(sum_j c_j G_j <= 0),      c_j = v_j - x
                  = 1/2 - 1/pi integral_0^inf Im f(t) / t dt,   f(t) = prod_j (1 - i c_j t)^(-a_j)
 
-(Gil-Pelaez). t = sinh(w) / s with s^2 = sum_j a_j c_j^2: the integrand is even and analytic in w
-and dies off exponentially, so that midpoints at steps of STEP are exact to about 1e-8
-for a_j of 1/4 and more. Far from the
-mean the chance is 0 or 1 by Chernoff's bound.
+(Gil-Pelaez). t = sinh(w) / s with s^2 = sum_j a_j c_j^2 / min(1, sum_j a_j): the integrand is even
+and analytic in w, so that midpoints at steps of STEP are exact to about 1e-8. It dies off like
+exp(-w sum_j a_j), its phase constant; what is left after the last midpoint is the integral of that.
+Far from the mean the chance is 0 or 1 by Chernoff's bound.
 
 Notations
     N, L, M   states; classes; points of each
@@ -44,11 +44,12 @@ def dirichlet_mean_cdf(a, v, x, found):
 @compiled
 def dirichlet_mean_quantile(a, v, level, found):
     """found[n, m]: where P(mean <= x) reaches level[n, m] at weights a[n]; by bisection."""
+    least, most = v.min(), v.max()
+    halvings = HALVINGS if least < most else 0
     for n in range(a.shape[0]):
         for m in range(level.shape[1]):
-            low, high = v.min(), v.max()
-            least, most = low, high
-            for _ in range(HALVINGS):
+            low, high = least, most
+            for _ in range(halvings):
                 x = 0.5 * (low + high)
                 if _below(a[n], v, x, least, most) < level[n, m]:
                     low = x
@@ -73,7 +74,7 @@ def _below(a, v, x, low, high):
         bound -= a[j] * math.log1p(u * (v[j] - x))
     if bound < LEAST:
         return 0.0 if drift > 0.0 else 1.0
-    return _inverted(a, v, x, math.sqrt(square))
+    return _inverted(a, v, x, math.sqrt(square / min(a.sum(), 1.0)))
 
 
 @compiled
@@ -96,6 +97,7 @@ def _step(a, v, x, scale):
 @compiled
 def _inverted(a, v, x, scale):
     total, step = 0.0, _step(a, v, x, scale)
+    size, phase = 0.0, 0.0
     for k in range(MOST):
         w = (k + 0.5) * step
         t = math.sinh(w)
@@ -108,4 +110,9 @@ def _inverted(a, v, x, scale):
         total += size * math.sin(phase)
         if size < FAINT:
             break
+    rate = 0.0  # at which the integrand dies off
+    for j in range(v.size):
+        if v[j] != x:
+            rate += a[j]
+    total += size * math.exp(-0.5 * rate * step) / (rate * step) * math.sin(phase)
     return min(max(0.5 - step / math.pi * total, 0.0), 1.0)

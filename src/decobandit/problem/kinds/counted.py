@@ -10,6 +10,7 @@ from math import comb
 import numpy as np
 
 from ...support import Floats, shown
+from ..priors import SUM_TOLERANCE
 from .base import Kind, Outcome, Stats, is_whole, number_of
 
 _GOOD_OF_PULLS = re.compile(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*")
@@ -229,10 +230,9 @@ class Classes(Kind):
         return np.asarray(self.chances(stats) @ np.array(self.values))
 
     def sd(self, stats: Floats) -> Floats:
-        chances, values = self.chances(stats), np.array(self.values)
-        spread = chances @ values**2 - (chances @ values) ** 2
-        weight = sum(self.counts) + self.pulls(stats)
-        return np.asarray(np.sqrt(np.maximum(spread, 0.0) / (weight + 1.0)))
+        away = np.array(self.values) - self.mean(stats)[..., None]
+        spread = (self.chances(stats) * away**2).sum(axis=-1)
+        return np.sqrt(spread / (sum(self.counts) + self.pulls(stats) + 1.0))
 
     def excess(self, stats: Floats, c: Floats) -> Floats:
         chances, weight = self.chances(stats), sum(self.counts) + self.pulls(stats)
@@ -276,14 +276,12 @@ class Classes(Kind):
 
     def draw(self, stats: Floats, rng: np.random.Generator) -> Floats:
         drawn = rng.standard_gamma(np.array(self.counts) + stats)
-        total = drawn.sum(axis=-1, keepdims=True)
-        # all gammas of tiny pseudo-counts may be zero: then one class is sure
-        sure = np.eye(self.width)[
-            np.argmax(np.broadcast_to(np.array(self.counts), drawn.shape), -1)
-        ]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            shares: Floats = np.where(total > 0.0, drawn / total, sure)
-        return shares
+        # all gammas of tiny pseudo-counts may be zero: given that, their logarithms are minus
+        # exponential times of these rates, thousands apart, so that the first class is sure
+        lost = ~drawn.any(axis=-1)
+        times = rng.standard_exponential((int(lost.sum()), self.width)) / np.array(self.counts)
+        drawn[lost] = np.eye(self.width)[times.argmin(axis=-1)]
+        return np.asarray(drawn / drawn.sum(axis=-1, keepdims=True))
 
     def true_mean(self, parameters: Floats) -> Floats:
         return np.asarray(parameters @ np.array(self.values))
@@ -302,7 +300,8 @@ class Classes(Kind):
     def read_truth(self, given: object) -> Stats:
         parts = given.split("+") if isinstance(given, str) else given
         chances = tuple(map(number_of, parts)) if isinstance(parts, list | tuple) else ()
-        if len(chances) != self.width or not min(chances) >= 0.0 or abs(sum(chances) - 1) > 1e-9:
+        possible = len(chances) == self.width and all(chance >= 0.0 for chance in chances)
+        if not possible or not abs(sum(chances) - 1.0) <= SUM_TOLERANCE:
             raise ValueError(
                 f"{shown(given)} is not allowed; must be {self.width} chances that sum to 1"
             )

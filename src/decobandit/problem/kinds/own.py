@@ -47,6 +47,16 @@ class Own(Kind):
         return self._by_outcome(lambda link: link[0], 0.0)
 
     @cached_property
+    def _below(self) -> Floats:
+        """Chance of an outcome or one before it: sure from a state's last one on, in spite of
+        rounding.
+        """
+        last = [len(state.next) - 1 for state in self.table.states.values()]
+        outcomes = np.arange(self._chances.shape[1])
+        sure = outcomes >= np.array(last)[:, None]
+        return np.where(sure, 1.0, np.cumsum(self._chances, axis=1))[:, :-1]
+
+    @cached_property
     def _next(self) -> Floats:
         return self._by_outcome(lambda link: float(self.names.index(link[1])), 0.0)
 
@@ -89,9 +99,7 @@ class Own(Kind):
         raise ValueError("own arms: they have states and no parameters")
 
     def outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
-        below = np.cumsum(self._chances[stats[..., 1].astype(np.int64)], axis=-1)[..., :-1]
-        picked = (rng.random((*below.shape[:-1], 1)) >= below).sum(axis=-1)
-        return np.asarray(picked, dtype=float)
+        return self.from_stream(rng.random(stats.shape[:-1]), stats)
 
     def read_truth(self, given: object) -> Stats:
         if given not in ("-", None):
@@ -107,7 +115,7 @@ class Own(Kind):
         return rng.random((len(parameters), pulls))
 
     def from_stream(self, drawn: Floats, stats: Floats) -> Floats:
-        below = np.cumsum(self._chances[stats[..., 1].astype(np.int64)], axis=-1)[..., :-1]
+        below = self._below[stats[..., 1].astype(np.int64)]
         return np.asarray((drawn[..., None] >= below).sum(axis=-1), dtype=float)
 
     def value(self, stats: Floats, outcome: Floats) -> Floats:
@@ -121,7 +129,7 @@ class Own(Kind):
 
     def read(self, text: str) -> Stats:
         name, slash, pulls = text.strip().partition("/")
-        if not slash or not pulls.isdigit() or name not in self.names:
+        if not slash or not pulls.isdecimal() or name not in self.names:
             raise ValueError(f"{text!r}; must be state/pulls, for example {self.names[0]}/0")
         return (int(pulls), self.names.index(name))
 

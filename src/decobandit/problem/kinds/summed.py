@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,8 @@ OUTLOOK = np.linspace(-6.0, 6.0, 33)  # deviations of the next measurement
 MOST_COUNTS = 64  # that are told apart in an outlook
 TAIL = 1e-9  # chance of counts beyond them
 FAINT = 1e-12  # chance of all counts that are left out
+LARGEST_COUNT = 2**53  # the next one is no number of its own any more
+_PULLS = re.compile(r"\s*[0-9]{1,9}\s*")
 
 
 class Summed(Kind):
@@ -51,7 +54,7 @@ class Summed(Kind):
     def read(self, text: str) -> Stats:
         total, slash, pulls = text.partition("/")
         try:
-            if not slash or not pulls.strip().isdigit():
+            if not slash or not _PULLS.fullmatch(pulls):
                 raise ValueError
             stats = (int(pulls), float(total))
         except ValueError:
@@ -258,8 +261,9 @@ class Counted(Summed):
             outcome = -1 if isinstance(text, bool) else int(str(text))
         except ValueError:
             outcome = -1
-        if outcome < 0:
-            raise ValueError(f"outcome {shown(text)}; must be a whole number, zero or more")
+        if not 0 <= outcome <= LARGEST_COUNT:
+            rule = "zero or more" if outcome < 0 else f"at most {LARGEST_COUNT}"
+            raise ValueError(f"outcome {shown(text)}; must be a whole number, {rule}")
         return float(outcome)
 
     def read_truth(self, given: object) -> Stats:
