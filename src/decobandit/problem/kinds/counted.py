@@ -232,7 +232,7 @@ class Classes(Kind):
     def sd(self, stats: Floats) -> Floats:
         away = np.array(self.values) - self.mean(stats)[..., None]
         spread = (self.chances(stats) * away**2).sum(axis=-1)
-        return np.sqrt(spread / (sum(self.counts) + self.pulls(stats) + 1.0))
+        return np.asarray(np.sqrt(spread / (sum(self.counts) + self.pulls(stats) + 1.0)))
 
     def excess(self, stats: Floats, c: Floats) -> Floats:
         chances, weight = self.chances(stats), sum(self.counts) + self.pulls(stats)
