@@ -1,8 +1,17 @@
-"""What was skipped, counted and named at the end of a run."""
+"""What was skipped, counted and named at the end of a run; the examples that Hypothesis makes.
+
+They are the same in every run, and none is too slow: a busy machine is no error of ours.
+`--hypothesis-profile=explore` looks for others.
+"""
 
 from collections import Counter
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("suite", settings.get_profile("explore"), derandomize=True)
+settings.load_profile("suite")
 
 
 def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:

@@ -12,7 +12,7 @@ import pytest
 import decobandit
 from decobandit.problem import load_problem
 from helpers.oracles import OneArm
-from helpers.program import DECO, Run, deco, deco_at_terminal, json_object
+from helpers.program import DECO, PATIENCE, Run, deco, deco_at_terminal, json_object
 from helpers.reference import REFERENCE
 
 COMMANDS = {"solve", "recommend", "demo", "warmup"}
@@ -307,7 +307,7 @@ def test_every_command_explains_itself(command: str) -> None:
 def test_help_does_not_wait_for_heavy_packages() -> None:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", DECO, "--help"],
-        capture_output=True, text=True, timeout=60, check=True,
+        capture_output=True, text=True, timeout=PATIENCE, check=True,
     )  # fmt: skip
     # a line is "import time: self | cumulative | module"
     imported = {

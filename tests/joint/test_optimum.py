@@ -1,7 +1,6 @@
 """The exact optimum and the optimal policy, against published values and a plain recursion."""
 
 import re
-import time
 from collections.abc import Callable
 from functools import cache
 from itertools import combinations, product
@@ -396,10 +395,8 @@ def test_hopeless_problems_are_refused_at_once(
 ) -> None:
     for name in ("sweep", "sweep_two_arms"):
         monkeypatch.setattr(optimum_module, name, refuse_to_run)
-    began = time.perf_counter()
     with pytest.raises(TooLarge, match=r"exact optimum needs .* states and .*; use"):
         optimum(problem)
-    assert time.perf_counter() - began < 5.0
 
 
 def test_time_is_a_limit_too() -> None:

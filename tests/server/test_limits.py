@@ -129,7 +129,7 @@ def test_a_body_that_drips_is_given_up(tmp_path: Path) -> None:
 def test_too_many_at_once_are_sent_away(tmp_path: Path) -> None:
     site = Site(tmp_path, replace(Limits(), concurrent=2))
     lines = [("authorization", f"Bearer {site.tokens['viewer']}")]
-    slow = [Ask("POST", "/api/v1/tokens", lines, body=[b"", b""], pause=0.05) for _ in range(5)]
+    slow = [Ask("POST", "/api/v1/tokens", lines, body=[b"", b""], pause=0.5) for _ in range(5)]
     statuses = sorted(found.status for found in answers(site.app, slow))
     assert statuses == [403, 403, 503, 503, 503]
     assert site.get("/health").status == 200
@@ -140,7 +140,7 @@ def test_strangers_hold_no_place_by_sending_slowly(tmp_path: Path) -> None:
     site = Site(tmp_path, replace(Limits(), concurrent=8, strangers=2))
     slow = [Ask("POST", "/api/v1/tokens", body=[b" "] * 100, pause=0.02) for _ in range(5)]
     assert {found.status for found in answers(site.app, slow)} == {401}  # before the body
-    logins = [Ask("POST", "/login", body=[b"", b""], pause=0.05) for _ in range(6)]
+    logins = [Ask("POST", "/login", body=[b"", b""], pause=0.5) for _ in range(6)]
     known = asking("GET", "/api/v1/trials", site.tokens["admin"])
     statuses = [found.status for found in answers(site.app, [*logins, known])]
     assert statuses.count(503) == 4

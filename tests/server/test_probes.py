@@ -18,7 +18,7 @@ LIVE, READY, HEALTH = "/api/v1/live", "/api/v1/ready", "/api/v1/health"
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    made = Site(tmp_path, Limits(ready_seconds=1.5, database_seconds=3.0, threads=4))
+    made = Site(tmp_path, Limits(ready_seconds=3.0, database_seconds=4.0, threads=4))
     yield made
     made.close()
 

@@ -118,7 +118,8 @@ def test_a_token_made_and_revoked_beside_a_running_server_counts(tmp_path: Path)
     db = tmp_path / "t.db"
 
     def becomes(status: int) -> bool:
-        for _ in range(100):
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
             if request(port, "GET", "/api/v1/trials", token)[0] == status:
                 return True
             time.sleep(0.1)
@@ -182,7 +183,7 @@ def test_a_head_that_never_ends_is_cut_off(site: Site) -> None:
         with suppress(OSError):  # a reset or a broken pipe
             while sent < 10_000_000:
                 sent += line.send(b"x" * 1000)
-                time.sleep(0.001)
+                time.sleep(0.005)  # a busy machine has time to cut it off
     assert 16_000 < sent < 1_000_000
 
 
@@ -197,7 +198,7 @@ def test_trailers_without_end_are_cut_off(site: Site, path: bytes, more: bytes) 
         with suppress(OSError):
             while sent < 10_000_000:
                 sent += line.send(more * 200)
-                time.sleep(0.001)
+                time.sleep(0.005)
     assert sent < 1_000_000
 
 

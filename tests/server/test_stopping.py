@@ -130,8 +130,8 @@ def test_nothing_acknowledged_is_lost_by_a_stop(tmp_path: Path) -> None:
     ],
 )
 def test_a_process_ends_whatever_its_threads_do(work: str) -> None:
-    begin = "import time\nfrom decobandit.server.http_server import end_within\nend_within(2)"
-    code = f"{begin}\nprint('begun', flush=True)\n{work}"
+    begin = "import time\nfrom decobandit.server.http_server import end_within"
+    code = f"{begin}\nprint('begun', flush=True)\nend_within(1)\n{work}"
     done = subprocess.run(
         [sys.executable, "-c", code], timeout=PATIENCE, check=False, capture_output=True, text=True
     )

@@ -3,8 +3,6 @@
 import ast
 import os
 import signal
-import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,8 @@ from distributed import Client, LocalCluster
 import decobandit
 from decobandit.studies import load_study, on_cluster, run_study
 from decobandit.studies.cluster import connected
-from helpers.program import DECO, PATIENCE, PLAIN, deco
+from helpers.program import PATIENCE, deco
+from helpers.study_runs import folder_of, half_done, write
 
 STUDY = """
 policies = ["greedy", "deco", "ucb1", "fh-gittins"]
@@ -40,43 +39,17 @@ def cluster() -> Iterator[LocalCluster]:
         yield made
 
 
-def write(path: Path, text: str) -> Path:
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def folder_of(path: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in path.iterdir()}
-
-
-def wait_for_cells(folder: Path, process: "subprocess.Popen[str]") -> int:
-    """How many cells there are, once there is one."""
-    give_up = time.monotonic() + PATIENCE
-    while time.monotonic() < give_up and process.poll() is None:
-        if found := len(list(folder.glob("*--*.json"))):
-            return found
-        time.sleep(0.005)
-    raise AssertionError("no cell came")
-
-
-def start(*arguments: object) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [DECO, *map(str, arguments)], env={**os.environ, **PLAIN},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-
-
 def test_a_killed_worker_does_not_matter(cluster: LocalCluster, tmp_path: Path) -> None:
     file, there, here = (tmp_path / name for name in ("study.toml", "there", "here"))
     write(file, STUDY)
     alone = deco("study", "run", file, "--out", here, "--threads", 2)
     assert (alone.code, alone.err) == (0, "")
     victim = next(iter(cluster.workers.values())).pid
-    with start(
-        "study", "run", file, "--out", there, "--scheduler", cluster.scheduler_address
-    ) as process:
+    with half_done(
+        there, NUMBER_OF_CELLS,
+        "study", "run", file, "--out", there, "--scheduler", cluster.scheduler_address,
+    ) as process:  # fmt: skip
         try:
-            assert wait_for_cells(there, process) < NUMBER_OF_CELLS
             os.kill(victim, signal.SIGKILL)
             out, err = process.communicate(timeout=PATIENCE)
         finally:
@@ -117,9 +90,10 @@ def test_interruption_keeps_cells_and_another_run_goes_on(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
     file, there = write(tmp_path / "study.toml", STUDY), tmp_path / "study"
-    with start("study", "run", file, "--scheduler", cluster.scheduler_address) as process:
+    with half_done(
+        there, NUMBER_OF_CELLS, "study", "run", file, "--scheduler", cluster.scheduler_address
+    ) as process:
         try:
-            wait_for_cells(there, process)
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=PATIENCE)
         finally:

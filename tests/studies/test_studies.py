@@ -6,8 +6,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -35,7 +33,8 @@ from decobandit.studies import (
 from decobandit.studies import running as studies
 from decobandit.support import Progress, write_whole
 from helpers.policies import Bench
-from helpers.program import DECO, PATIENCE, PLAIN, deco, deco_at_terminal
+from helpers.program import PATIENCE, deco, deco_at_terminal
+from helpers.study_runs import folder_of, half_done, write
 from helpers.values import evaluated
 
 SMALL = """
@@ -70,16 +69,6 @@ CELLS = {
     f"3-arms-horizon-6--{policy}--seed-{seed}.json"
     for policy in ("deco", "greedy") for seed in (1, 7)
 }  # fmt: skip
-
-
-def write(path: Path, text: str) -> Path:
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def folder_of(path: Path) -> dict[str, bytes]:
-    """All files of a folder."""
-    return {file.name: file.read_bytes() for file in path.iterdir()}
 
 
 def run_here(file: Path, folder: Path, **options: Any) -> studies.RunSummary:
@@ -386,15 +375,8 @@ def test_a_cell_that_cannot_be_computed_does_not_stop_the_others(tmp_path: Path)
 def test_interrupted_study_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
     file, stopped, whole = (tmp_path / name for name in ("long.toml", "stopped", "whole"))
     write(file, LONG)
-    with subprocess.Popen(
-        [DECO, "study", "run", file, "--out", stopped], env={**os.environ, **PLAIN},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
+    with half_done(stopped, 16, "study", "run", file, "--out", stopped) as process:
         try:
-            give_up = time.monotonic() + PATIENCE
-            while not list(stopped.glob("*--*.json")) and time.monotonic() < give_up:
-                assert process.poll() is None
-                time.sleep(0.005)
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=PATIENCE)
         finally:

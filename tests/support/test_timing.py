@@ -1,8 +1,6 @@
 """Seconds that results report are without those of the compiler."""
 
 import gc
-import threading
-import time
 
 import pytest
 from numba import njit
@@ -10,44 +8,54 @@ from numba import njit
 from decobandit.support import Stopwatch, timing
 from decobandit.support.kernels import compiled as decorator  # registers the listener
 
-TICK = 0.05
+
+class Hands:
+    """Time that passes when it is told to."""
+
+    now = 0.0
+
+    def perf_counter(self):
+        return self.now
 
 
 @pytest.fixture
-def clock(monkeypatch):
+def hands(monkeypatch):
+    made = Hands()
+    monkeypatch.setattr(timing, "time", made)
+    return made
+
+
+@pytest.fixture
+def clock(monkeypatch, hands):
     """A clock of its own: kernels of other tests do not move it."""
     own = timing.CompilingClock()
     monkeypatch.setattr(timing, "COMPILING", own)
     return own
 
 
-def test_a_stopwatch_stands_still_while_a_kernel_is_compiled(clock):
+def test_a_stopwatch_stands_still_while_a_kernel_is_compiled(clock, hands):
     watch = Stopwatch()
+    hands.now = 1.0
     clock.begin()
-    time.sleep(TICK)
-    assert watch.seconds() < TICK / 2  # also before the compiler is done
+    hands.now = 4.0
+    assert watch.seconds() == 1.0  # also before the compiler is done
     clock.end()
-    assert watch.seconds() < TICK / 2
-    time.sleep(TICK)
-    assert watch.seconds() >= TICK
+    assert watch.seconds() == 1.0
+    hands.now = 6.0
+    assert watch.seconds() == 3.0
 
 
-def test_compilers_of_two_threads_are_counted_once(clock):
-    begun = threading.Barrier(2)
-
-    def compile_for(seconds):
-        clock.begin()
-        begun.wait()
-        time.sleep(seconds)
-        clock.end()
-
-    began = time.perf_counter()
-    threads = [threading.Thread(target=compile_for, args=(TICK * k,)) for k in (1, 2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert 2 * TICK <= clock.seconds() <= time.perf_counter() - began
+def test_compilers_of_two_threads_are_counted_once(clock, hands):
+    clock.begin()
+    hands.now = 1.0
+    clock.begin()
+    hands.now = 3.0
+    clock.end()
+    assert clock.seconds() == 3.0
+    hands.now = 7.0
+    clock.end()
+    hands.now = 8.0
+    assert clock.seconds() == 7.0
 
 
 def test_numba_moves_the_clock_and_the_collector_is_back_afterwards(monkeypatch):

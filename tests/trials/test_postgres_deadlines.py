@@ -31,7 +31,7 @@ def other(url: str) -> "psycopg.Connection[tuple[object, ...]]":
 def test_a_locked_row_is_not_waited_for_without_end(
     postgresql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres, "LOCK_SECONDS", 0.2)
+    monkeypatch.setattr(postgres, "LOCK_SECONDS", 0.5)
     with opened(postgresql) as (_, trial), other(postgresql) as holder:
         holder.execute("SELECT * FROM trials FOR UPDATE")
         with pytest.raises(StoreError, match="lock timeout"):
@@ -44,7 +44,7 @@ def test_a_locked_row_is_not_waited_for_without_end(
 def test_a_statement_is_not_waited_for_without_end(
     postgresql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres, "STATEMENT_SECONDS", 0.2)
+    monkeypatch.setattr(postgres, "STATEMENT_SECONDS", 1.0)
     with (
         open_store(postgresql) as store,
         pytest.raises(StoreError, match="statement timeout"),
@@ -56,7 +56,7 @@ def test_a_statement_is_not_waited_for_without_end(
 def test_a_transaction_that_stands_still_gives_its_locks_up(
     postgresql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres, "IDLE_SECONDS", 0.2)
+    monkeypatch.setattr(postgres, "IDLE_SECONDS", 1.0)
     with opened(postgresql) as (store, trial), store._writer.connect() as stalled:
         stalled.execute(text("SELECT * FROM trials FOR UPDATE"))
         assert trial.ask().stage == 0
@@ -79,7 +79,7 @@ def test_connections_of_the_pool_are_not_waited_for_without_end(
 def test_a_silent_server_is_given_up_and_found_again(
     postgresql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(postgres, "ANSWER_SECONDS", 3.0)
     with opened(postgresql) as (store, trial):
         stopped = []
 
@@ -101,7 +101,7 @@ def test_a_silent_server_is_given_up_and_found_again(
 def test_a_connection_that_fell_silent_is_replaced(
     postgresql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(postgres, "ANSWER_SECONDS", 3.0)
     with opened(postgresql) as (store, trial):
         with store.read() as connection:
             backend = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
