@@ -372,7 +372,11 @@ def test_batches_are_followed_through_all_sequences(delay: int) -> None:
     truth, policy = (0.3, 0.8), make_policy(problem, "ucb1")
 
     def shares(t: int, pulls: list[int], good: list[int], pending: list[int]) -> list:
-        (given,) = policy.allot_many(t, np.array([pulls]), np.array([good])).tolist()
+        # two or four outcomes are pending: half of them good, or as many as the mean says
+        mean = [(g + 1) / (n + 2) for g, n in zip(good, pulls, strict=True)]
+        more = [int(m * p + 0.5) for m, p in zip(pending, mean, strict=True)]
+        known, seen = np.add(pulls, pending), np.add(good, more)
+        (given,) = policy.allot_many(t, known[None], seen[None]).tolist()
         return [(given, 1.0)]
 
     wanted = all_sequences(problem, truth, delay, shares, 0.95)

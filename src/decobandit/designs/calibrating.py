@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..policies import RuledPolicy
+from ..policies import SAME, RuledPolicy, at_least
 from ..problem import Design, Scenario, Stop
 from ..support import Floats
 from .endings import Endings
@@ -20,8 +20,9 @@ from .final_tests import final_test
 from .results import Calibrated
 
 Ends = Callable[[Design, Scenario], tuple[RuledPolicy, Endings, bool]]
-HALVINGS = 12
+HALVINGS = 14
 ROOM = 1e-12  # of probabilities that are sums
+_NEVER = "--calibrate: the type I error is above {} at every threshold"
 
 
 class _Error(NamedTuple):
@@ -85,10 +86,13 @@ def _by_quantile(
     level = max(_quantile(x, w, alpha - early) for _, early, x, w, _, _ in seen)
     errors = []
     for scenario, early, x, w, exact, name in seen:
-        value = early + float(w[x >= level].sum())
+        value = early + float(w[at_least(x, level)].sum())
         se = 0.0 if exact else float(np.sqrt(value * (1.0 - value) / design.draws))
         errors.append(_Error(value, se, scenario.name, exact, name))
-    return level, max(errors)
+    found = max(errors)
+    if found.value > alpha + ROOM:
+        raise ValueError(_NEVER.format(alpha))
+    return level, found
 
 
 def _quantile(values: Floats, weights: Floats, room: float) -> float:
@@ -99,7 +103,7 @@ def _quantile(values: Floats, weights: Floats, room: float) -> float:
     if over.size == 0:
         return float(np.nextafter(0.0, 1.0))
     # just above the value at which too many reach it
-    return float(min(np.nextafter(ordered[over[0]], 2.0) + ROOM, 1.0 - ROOM))
+    return float(min(ordered[over[0]] + 2.0 * SAME, 1.0 - ROOM))
 
 
 def _by_bisection(
@@ -118,10 +122,10 @@ def _by_bisection(
             errors.append(_Error(value, se, scenario.name, exact, ruled.name))
         return max(errors)
 
-    low, high = 0.5, 1.0 - 1e-9
+    low, high = 0.0, 1.0 - ROOM
     best = error_at(high)
     if best.value > alpha + ROOM:
-        raise ValueError(f"--calibrate: the type I error is above {alpha} at every threshold")
+        raise ValueError(_NEVER.format(alpha))
     for _ in range(HALVINGS):
         middle = (low + high) / 2.0
         error = error_at(middle)

@@ -31,6 +31,7 @@ from .playing import play
 from .results import Calibrated, Characteristics, DesignResult, ScenarioResult
 
 POLICIES = (DEFAULT_POLICY, BASELINE_POLICY)  # where a design names none
+ROUNDING = 1e-12  # of sums of true values
 
 
 def load_design(path: str | Path) -> tuple[Problem, Design]:
@@ -174,8 +175,8 @@ def is_null(problem: Problem, design: Design, scenario: Scenario) -> bool:
     control, means = design.control_of(problem), truth_values(problem, scenario.truth)
     if control is None:
         return len({*means}) == 1
-    most = means[control] + max(design.margin, 0.0)
-    return all(p <= most for p in means)
+    most = means[control] + design.margin
+    return all(p <= most + ROUNDING for k, p in enumerate(means) if k != control)
 
 
 @dataclass(frozen=True)

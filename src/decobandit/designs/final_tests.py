@@ -6,8 +6,10 @@
                  is at most alpha; no correction for several arms
     conditional  two arms. If both have the same success probability, then given the size of the
                  trial and its good outcomes the probability of an end does not depend on it: it
-                 follows from the design. The p-value is that of P(better than control) being as
-                 large as it is, or larger; the arm is declared where it is at most alpha
+                 follows from the design, here with a common rate that is drawn uniformly, so that
+                 no number of good outcomes is too rare to be followed. The p-value is that of
+                 P(better than control) being as large as it is, or larger; the arm is declared
+                 where it is at most alpha
 
 An arm that was dropped is not declared. A trial that stopped at a look is not tested again: it
 declares what it declared there. The conditional test alone tests every trial, and only it declares.
@@ -19,14 +21,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..policies import RuledPolicy
+from ..policies import SAME, RuledPolicy, at_least, at_most
 from ..problem import FinalTest
 from ..support import Floats, Ints
 from .endings import Endings, Flags
 from .following import follow
-
-SAME = 1e-9  # posterior probabilities closer than this are equal
-NULL = (0.5, 0.5)  # any equal success probabilities do
 
 
 class Tested(NamedTuple):
@@ -45,12 +44,13 @@ def final_test(policy: RuledPolicy, test: FinalTest, ends: Endings) -> Tested:
     decided = ends.reason > 0
     if test.kind == "conditional":
         p = conditional_p_values(policy, ends)
-        return Tested(rivals & (p <= test.level), p, np.zeros_like(decided))
+        return Tested(rivals & at_most(p, test.level), p, np.zeros_like(decided))
     statistic = np.zeros(ends.pulls.shape) if test.kind == "posterior" else np.ones(rivals.shape)
     left = ~decided
     if left.any():
         statistic[left] = _statistic(policy, test, ends.pulls[left], ends.good[left], rivals[left])
-    found = statistic >= test.level if test.kind == "posterior" else statistic <= test.level
+    meets = at_least if test.kind == "posterior" else at_most
+    found = meets(statistic, test.level)
     declared = np.where(decided[:, None], ends.declared, rivals & found)
     return Tested(declared, statistic, decided)
 
@@ -85,7 +85,7 @@ def fisher_p_values(pulls: Ints, good: Ints, control: int) -> Floats:
 
 def conditional_p_values(policy: RuledPolicy, ends: Endings) -> Floats:
     """P-values of the exact test of the design itself, (S, 2); 1 for control."""
-    null = follow(policy, NULL)
+    null = follow(policy, None)
     assert policy.control is not None
     arm = 1 - policy.control
     both = Endings.joined([null, ends])

@@ -119,21 +119,25 @@ def _seen(problem: Problem, level: _Level) -> Any:
     return level.known[:, :, 0] if problem.is_binary else level.known.astype(float)
 
 
-def follow(policy: RuledPolicy, truth: Truth, progress: Report | None = None) -> Endings:
-    """How trials end, with their exact probabilities."""
+def follow(policy: RuledPolicy, truth: Truth | None, progress: Report | None = None) -> Endings:
+    """How trials end, with their exact probabilities.
+
+    Without a truth, all arms have one success probability that is drawn uniformly: two arms, one
+    pull per stage, no delay.
+    """
     return _Following(policy, truth).ends(progress)
 
 
 class _Following:
     """All states of a policy under a truth, stage by stage."""
 
-    def __init__(self, policy: RuledPolicy, truth: Truth) -> None:
+    def __init__(self, policy: RuledPolicy, truth: Truth | None) -> None:
         self.policy, self.problem, self.truth = policy, policy.problem, truth
         self.dense, self.parts = _is_dense(policy), list[Endings]()
         problem = self.problem
         waiting = min(policy.rules.delay, problem.horizon) + 1
         most = waiting * (problem.pulls_per_stage if problem.repeat else 1)
-        self.ways = ways_of(problem, truth, 0 if self.dense else most)
+        self.ways = ways_of(problem, truth or (0.5, 0.5), 0 if self.dense else most)
 
     def ends(self, progress: Report | None) -> Endings:
         """To the end of all of them."""
@@ -146,7 +150,8 @@ class _Following:
             if len(level.pulls) == 0:
                 break
             if t >= horizon:
-                level = self._revealed(level) if level.pending.shape[1] else level
+                late = t >= rules.delay and level.pending.shape[1]
+                level = self._revealed(level) if late else level
                 continue
             level = self._dense(t, level) if self.dense else self._pulled(t, level)
             if progress is not None:
@@ -182,7 +187,7 @@ class _Following:
         asked = Asked(level.pulls, good, np.zeros_like(level.pulls), level.allowed)
         chances = np.ascontiguousarray(self.policy.chances_many(t, asked))
         now = TwoArmStates(t, level.pulls, good, level.weight[:, None])
-        later, _ = now.after(self.problem, chances, self.truth, NEGLIGIBLE)
+        later, _ = now.after(self.problem, chances, self.truth or _one_rate(t, good), NEGLIGIBLE)
         every = np.ones(later.pulls.shape, np.bool_)
         pending = np.zeros((len(every), 0, 2), np.int64)
         return _Level(later.pulls, later.good[:, :, None], every, pending, later.moments[:, 0])
@@ -216,6 +221,11 @@ class _Following:
             own.weight * chance,
         )  # fmt: skip
         return _merged(self.problem, known)
+
+
+def _one_rate(t: int, good: Ints) -> Floats:
+    """P(good | outcomes of both arms) of every state and arm, where the rate is one and uniform."""
+    return np.repeat((good.sum(axis=1, keepdims=True) + 1.0) / (t + 2.0), 2, axis=1)
 
 
 def _start(problem: Problem) -> _Level:

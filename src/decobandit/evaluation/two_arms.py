@@ -41,11 +41,12 @@ class TwoArmStates:
         return TwoArmStates(self.stage, self.pulls[some], self.good[some], self.moments[some])
 
     def after(
-        self, problem: Problem, chances: Floats, truth: Truth | None, least: float = 0.0
+        self, problem: Problem, chances: Floats, truth: Truth | Floats | None, least: float = 0.0
     ) -> tuple[TwoArmStates, float]:
         """One pull later, with these chances of the arms; and the expected reward of the pull.
 
-        States that are not more likely than `least` are left out.
+        The truth may be an array (states, 2): different in every state. States that are not more
+        likely than `least` are left out.
         """
         t = self.stage
         groups = [problem.groups[k] for k in problem.group_of_arm]

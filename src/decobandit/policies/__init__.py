@@ -64,8 +64,11 @@ if TYPE_CHECKING:
     from .refusals import TooManyStates as TooManyStates
     from .rolling import RollingDecoPolicy as RollingDecoPolicy
     from .ruled import REASONS as REASONS
+    from .ruled import SAME as SAME
     from .ruled import RuledPolicy as RuledPolicy
     from .ruled import Verdict as Verdict
+    from .ruled import at_least as at_least
+    from .ruled import at_most as at_most
     from .table import TablePolicy as TablePolicy
     from .thompson import ThompsonPolicy as ThompsonPolicy
     from .tuning.path_search import ChosenPath as ChosenPath

@@ -26,12 +26,26 @@ from .allotting import Counts
 from .asked_states import check_turn
 from .base import Policy
 from .chances import Allowed, Asked, drawn_arms, with_floor
+from .kinds.pending import as_expected
 from .posterior_chances import PosteriorChances
 from .records import Distribution
 
 # why a trial stops; codes of `Verdict.reason`
 REASONS = ("", "superiority", "inferiority", "futility", "equivalence")
 SUPERIORITY, INFERIORITY, FUTILITY, EQUIVALENCE = range(1, 5)
+# probabilities closer than this are equal: with small counts many of them are round numbers, and
+# the last digits of a quadrature must not decide whether a threshold is met
+SAME = 1e-9
+
+
+def at_least(found: Floats, level: float) -> Allowed:
+    """Whether probabilities reach a threshold."""
+    return np.asarray(found >= level - SAME)
+
+
+def at_most(found: Floats, level: float) -> Allowed:
+    """Whether probabilities do not exceed a threshold."""
+    return np.asarray(found <= level + SAME)
 
 
 @dataclass(frozen=True)
@@ -115,6 +129,8 @@ class RuledPolicy(Policy):
     ) -> Counts:
         """Pulls of every arm, (E, K), where some may be pending and some arms dropped."""
         several = self.problem.pulls_per_stage > 1
+        if several and not self.inner.randomised and asked.pending.any():
+            asked = as_expected(self.problem, asked)  # else arms that wait would be given more
         if several and self.unruled(asked):
             return self.inner.allot_many(stage, asked.pulls, asked.good, rng)
         if several and not self.problem.repeat:
@@ -208,20 +224,20 @@ class RuledPolicy(Policy):
         reason = np.zeros(len(pulls), np.int8)
         declared = np.zeros(allowed.shape, np.bool_)
         if stop.superiority is not None:
-            declared = rivals & (found >= stop.superiority)
+            declared = rivals & at_least(found, stop.superiority)
             reason[declared.any(axis=1)] = SUPERIORITY
         kept = allowed
         if stop.inferiority is not None:
-            worse = rivals & (found <= stop.inferiority) & (reason == 0)[:, None]
+            worse = rivals & at_most(found, stop.inferiority) & (reason == 0)[:, None]
             kept, rivals = allowed & ~worse, rivals & ~worse
             self._settle(reason, declared, kept, rivals)
         if stop.futility is not None:
-            hopeless = ~(rivals & (found > stop.futility)).any(axis=1)
+            hopeless = ~(rivals & ~at_most(found, stop.futility)).any(axis=1)
             reason[(reason == 0) & hopeless] = FUTILITY
         if stop.equivalence is not None:
             left = np.flatnonzero(reason == 0)
             alike = self.posteriors.alike(pulls[left], good[left], kept[left])
-            reason[left[alike >= stop.equivalence]] = EQUIVALENCE
+            reason[left[at_least(alike, stop.equivalence)]] = EQUIVALENCE
         return Verdict(reason, kept, declared)
 
     def _settle(

@@ -1,4 +1,5 @@
-"""Values of arms of any kind while outcomes are pending: averaged over what they may be.
+"""Arms of any kind while outcomes are pending: values averaged over what they may be, and states
+in which they are as expected.
 
 Notations
     E, J      states; what may be known of an arm after so many more outcomes
@@ -14,9 +15,10 @@ from math import comb
 
 import numpy as np
 
-from ...problem import Binary, Classes, Counted, Kind, Measured
+from ...problem import Binary, Classes, Counted, Kind, Measured, Problem
 from ...support import Floats
 from ..allotting import Counts
+from ..chances import Asked
 
 NODES = 16  # of a quadrature over sums of measurements
 FAINT = 1e-12  # chance of all counts that are left out
@@ -42,6 +44,54 @@ def mean_values(
             chances, later = ahead_many(kind, known[part], count)
             found[part] = (chances * values(later)).sum(axis=-1)
     return np.asarray(found[place.reshape(-1)])
+
+
+def as_expected(problem: Problem, asked: Asked) -> Asked:
+    """Nothing pending: as if pending outcomes had come as expected, in whole numbers."""
+    known, pending = np.array(asked.good), asked.pending
+    for k, group in enumerate(problem.group_of_arm):
+        kind, more = problem.groups[group].kind, pending[:, k]
+        if problem.is_binary:
+            stats = np.stack([known[:, k], asked.pulls[:, k] - known[:, k]], axis=1)
+            known[:, k] += expected_more(kind, stats, more)[:, 0].astype(known.dtype)
+        else:
+            own = known[:, k, : kind.width]
+            own += expected_more(kind, own, more)
+    return asked._replace(pulls=asked.pulls + pending, good=known, pending=np.zeros_like(pending))
+
+
+@singledispatch
+def expected_more(kind: Kind, stats: Floats, count: Counts) -> Floats:
+    """What so many outcomes (E,) add to the statistics, if they come as expected, (E, width)."""
+    raise ValueError(f"{kind.word} arms: what is pending there depends on its order")
+
+
+@expected_more.register
+def _(kind: Measured, stats: Floats, count: Counts) -> Floats:
+    return np.stack([count, count * kind.mean(stats)], axis=1)
+
+
+@expected_more.register
+def _(kind: Counted, stats: Floats, count: Counts) -> Floats:
+    return np.stack([count, np.rint(count * kind.mean(stats))], axis=1)
+
+
+@expected_more.register
+def _(kind: Binary, stats: Floats, count: Counts) -> Floats:
+    return _shared_out(np.array([kind.good, kind.bad]) + stats, count)
+
+
+@expected_more.register
+def _(kind: Classes, stats: Floats, count: Counts) -> Floats:
+    return _shared_out(np.array(kind.counts, dtype=float) + stats, count)
+
+
+def _shared_out(weights: Floats, count: Counts) -> Floats:
+    """Whole numbers that add up to `count`, next to shares by weight: largest remainders first."""
+    exact = count[:, None] * weights / weights.sum(axis=1, keepdims=True)
+    whole = np.floor(exact + 1e-9)
+    rank = np.argsort(np.argsort(-np.round(exact - whole, 9), axis=1, kind="stable"), axis=1)
+    return np.asarray(whole + (rank < (count - whole.sum(axis=1))[:, None]))
 
 
 def _ways(kind: Kind, count: int) -> int:
