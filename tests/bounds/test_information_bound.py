@@ -181,22 +181,22 @@ def test_the_estimate_agrees_with_the_sum_over_all_outcomes(
 
 def random_allocation_problem(seed: int, K: int, T: int) -> tuple[Floats, Floats]:
     rng = np.random.default_rng(seed)
-    return rng.normal(size=(K, row_start(T))), rng.normal(size=(K, row_start(T + 1)))
+    return rng.normal(size=(row_start(T), K)), rng.normal(size=(row_start(T + 1), K))
 
 
 def by_level(gain: Floats, last: Floats, pulls: npt.NDArray[np.int64]) -> float:
     """Forward over all vectors of pulls."""
-    K = len(gain)
+    K = gain.shape[1]
     best = {(0,) * K: 0.0}
     for t, m in enumerate(pulls):
         after: dict[tuple[int, ...], float] = {}
         for n, value in best.items():
             for chosen in itertools.combinations(range(K), m):
                 then = tuple(n[a] + (a in chosen) for a in range(K))
-                more = value + sum(gain[a, t * (t + 1) // 2 + n[a]] for a in chosen)
+                more = value + sum(gain[t * (t + 1) // 2 + n[a], a] for a in chosen)
                 after[then] = max(more, after.get(then, -np.inf))
         best = after
-    return max(v + sum(last[a, i] for a, i in enumerate(n)) for n, v in best.items())
+    return max(v + sum(last[i, a] for a, i in enumerate(n)) for n, v in best.items())
 
 
 @pytest.mark.parametrize(("K", "T", "m"), [(2, 30, 1), (3, 9, 1), (4, 6, 2), (6, 4, 1), (3, 4, 3)])
@@ -204,7 +204,7 @@ def test_the_search_finds_the_best_of_random_allocations(K: int, T: int, m: int)
     pulls, choices = np.full(T, m), math.comb(K, m)
     for seed in range(10):
         gain, W = random_allocation_problem(seed, K, T)
-        wanted = by_level(gain, W[:, row_start(T) :], pulls)
+        wanted = by_level(gain, W[row_start(T) :], pulls)
         upper, least, nu = lower(gain, pulls, np.zeros(T), W)
         assert least - 1e-9 <= wanted <= upper + 1e-9
         found, proven = search(gain, pulls, nu, W, least, upper, 100_000, choices)
@@ -220,7 +220,7 @@ def test_a_search_that_is_stopped_gives_a_larger_bound() -> None:
     for seed in range(20):
         gain, W = random_allocation_problem(seed, K, T)
         upper, least, nu = lower(gain, pulls, np.zeros(T), W)
-        wanted = by_level(gain, W[:, row_start(T) :], pulls)
+        wanted = by_level(gain, W[row_start(T) :], pulls)
         before = upper
         for pops in (0, 1, 3, 10, 100, 100_000):
             found, proven = search(gain, pulls, nu, W, least, upper, pops, K)

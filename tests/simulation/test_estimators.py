@@ -23,7 +23,7 @@ def test_intercept_and_error_are_those_of_least_squares() -> None:
     design = np.column_stack([np.ones(50), x])
     weights, residual, _, _ = np.linalg.lstsq(design, y, rcond=None)
     error = np.sqrt(residual[0] / 46 * np.linalg.inv(design.T @ design)[0, 0])
-    slopes, found = Moments.of_sums(50, y.sum(), (y * y).sum(), y @ x, x).regress()
+    slopes, found = Moments.of(x).regress(y.sum(), (y * y).sum(), y @ x)
     assert found.value == pytest.approx(weights[0], abs=1e-9)
     assert found.value_se == pytest.approx(error, rel=1e-9)
     assert slopes == pytest.approx(weights[1:], rel=1e-8)

@@ -13,17 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
+from ..support import integral
 from .groups import Group
 from .model import Problem
 
 Floats = npt.NDArray[np.float64]
 
-ACCURACY = 1e-12  # of the integral, in units of the range of the means; what is asked for
+ACCURACY = 1e-13  # of each panel of the integral, in units of the range of the means
 MAX_PANELS = 60
 SAME_MEAN = 1e-12  # posterior means closer than this are equal
 # where a distribution function bends: the integral is cut there, or a narrow one would be missed
@@ -132,7 +132,7 @@ def largest_of_kinds(problem: Problem, rewards: Floats, m: int) -> float:
         [_below(group, b, f, x) for group, (b, f) in zip(problem.groups, rewards, strict=True)],
         axis=1,
     )
-    held = np.array([_expected_minimum(1.0 - row, row, counts, m) for row in below])
+    held = _expected_minimum(1.0 - below, below, counts, m)
     return float(m * edges[0] + (length * weights).ravel() @ held)
 
 
@@ -200,27 +200,20 @@ def expected_sum_of_largest(
 
     With a power, of the sum of their powers: the integrand is weighted by power x^(power - 1).
     """
-    # late: scipy takes half a second to load, and trials do not need it
-    from scipy.integrate import quad
-    from scipy.special import betainc
+    from scipy.special import betainc  # late: trials do not need scipy
 
     slope = good - bad
 
-    def exceeding(x: float) -> float:
+    def exceeding(x: Floats) -> Floats:
+        own = x[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
-            below = betainc(alpha, beta, np.clip((x - bad) / slope, 0.0, 1.0))
-        above = np.where(slope > 0, 1.0 - below, np.where(slope < 0, below, bad > x))
+            below = betainc(alpha, beta, np.clip((own - bad) / slope, 0.0, 1.0))
+        above = np.where(slope > 0, 1.0 - below, np.where(slope < 0, below, bad > own))
         weight = power * x ** (power - 1)
-        return weight * _expected_minimum(above, 1.0 - above, counts, m)
+        return np.asarray(weight * _expected_minimum(above, 1.0 - above, counts, m))
 
     cuts = _cuts(alpha, beta, good, bad, counts)
-    panels = [
-        quad(
-            exceeding, a, b, epsabs=ACCURACY / len(cuts), epsrel=ACCURACY, limit=200, full_output=1
-        )
-        for a, b in pairwise(cuts)
-    ]  # full_output: no warning where rounding, near 1e-16, is all that is left of the error
-    return float(sum(panel[0] for panel in panels))
+    return integral(exceeding, cuts, ACCURACY)
 
 
 def _cuts(
@@ -238,20 +231,27 @@ def _cuts(
     return np.unique(np.concatenate([[0.0], kept, [1.0]]))
 
 
-def _expected_minimum(above: Floats, below: Floats, counts: npt.NDArray[np.int64], m: int) -> float:
-    """E[min(N, m)] = m - sum_{i<m} (m - i) P(N = i), N a sum of binomials, one per group."""
+def _expected_minimum(
+    above: Floats, below: Floats, counts: npt.NDArray[np.int64], m: int
+) -> Floats:
+    """E[min(N, m)] = m - sum_{i<m} (m - i) P(N = i), N a sum of binomials, one per group.
+
+    above, below (M, groups): chances of an arm, in M cases.
+    """
     from scipy.special import gammaln, xlogy
 
     if m == 1:
-        return 1.0 - float(np.exp(xlogy(counts, below).sum()))
+        return np.asarray(1.0 - np.exp(xlogy(counts, below).sum(axis=1)))
     i = np.arange(m)
-    distribution = (i == 0).astype(float)  # of the groups so far, up to m - 1
-    for s, f, count in zip(above, below, counts, strict=True):
-        k = i[: count + 1]
-        ways = gammaln(count + 1.0) - gammaln(k + 1.0) - gammaln(count - k + 1.0)
-        own = np.exp(ways + xlogy(k, s) + xlogy(count - k, f))
-        distribution = np.convolve(distribution, own)[:m]
-    return float(m - (m - i) @ distribution)
+    distribution = np.zeros((len(above), m))  # of the groups so far, up to m - 1
+    distribution[:, 0] = 1.0
+    for s, f, count in zip(above.T, below.T, counts, strict=True):
+        before, distribution = distribution, np.zeros_like(distribution)
+        for k in range(min(int(count), m - 1) + 1):
+            ways = gammaln(count + 1.0) - gammaln(k + 1.0) - gammaln(count - k + 1.0)
+            own = np.exp(ways + xlogy(k, s) + xlogy(count - k, f))
+            distribution[:, k:] += own[:, None] * before[:, : m - k]
+    return np.asarray(m - distribution @ (m - i))
 
 
 def best_mean_moments(problem: Problem, stage: int = 0) -> tuple[float, float]:

@@ -223,37 +223,34 @@ def _spread(each: Floats) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """What a regression of y on the controls x (known mean zero) needs, summed over draws."""
+    """Of controls x of known mean zero, over draws: for regressions of many y on them."""
 
     draws: int
-    y: float  # mean
-    x: Floats  # (q,) means
-    yy: float  # sums of products, centred at the means
-    xy: Floats  # (q,)
-    xx: Floats  # (q, q)
+    mean: Floats  # (q,)
+    inverse: Floats  # (q, q) of the sums of products, centred at the means
 
     @classmethod
-    def of_sums(cls, draws: int, y: float, yy: float, xy: Floats, x: Floats) -> Moments:
-        """From sums of y, y^2 and y x, and the controls themselves, (draws, q)."""
-        ybar, xbar = y / draws, x.mean(axis=0)
-        dx = x - xbar
+    def of(cls, x: Floats) -> Moments:
+        """Of controls (draws, q)."""
+        mean = x.mean(axis=0)
+        dx = x - mean
         xx = np.einsum("dq,dr->qr", dx, dx)
-        return cls(draws, ybar, xbar, max(yy - draws * ybar**2, 0.0), xy - y * xbar, xx)
+        size = np.sqrt(np.maximum(np.diag(xx), 1e-300))  # controls differ in size by far
+        scaled = xx / np.outer(size, size)
+        inverse = np.linalg.pinv(scaled, rcond=CONSTANT_WITHIN, hermitian=True)
+        return cls(len(x), mean, inverse / np.outer(size, size))
 
-    def regress(self) -> tuple[Floats, Estimate]:
-        """Weights of the controls, and the intercept with its error.
+    def regress(self, y: float, yy: float, xy: Floats) -> tuple[Floats, Estimate]:
+        """Weights of the controls, and the intercept with its error; from sums of y, y^2 and y x.
 
         With x centred at its known mean, the intercept is E y. Its variance is that of the
         residuals times 1/n + xbar' C^-1 xbar, C the centred second moments: how far the draws'
         controls happen to be from where they should be counts.
         """
-        n, xbar = self.draws, self.x
-        size = np.sqrt(np.maximum(np.diag(self.xx), 1e-300))  # controls differ in size by far
-        scaled = self.xx / np.outer(size, size)
-        inverse = np.linalg.pinv(scaled, rcond=CONSTANT_WITHIN, hermitian=True)
-        inverse /= np.outer(size, size)
-        weights = inverse @ self.xy
-        left = max(self.yy - float(self.xy @ weights), ROUNDING * self.yy)
+        n, xbar, ybar = self.draws, self.mean, y / self.draws
+        square, product = max(yy - n * ybar**2, 0.0), xy - y * xbar  # centred
+        weights = self.inverse @ product
+        left = max(square - float(product @ weights), ROUNDING * square)
         residual = left / max(n - 1 - xbar.size, 1)
-        error = math.sqrt(residual * (1.0 / n + float(xbar @ inverse @ xbar)))
-        return weights, Estimate(float(self.y - xbar @ weights), error)
+        error = math.sqrt(residual * (1.0 / n + float(xbar @ self.inverse @ xbar)))
+        return weights, Estimate(float(ybar - xbar @ weights), error)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..support import refuse_over
 from .draws import World
-from .estimators import Moments, Sample, enough
+from .estimators import Estimate, Moments, Sample, enough
 from .pull_records import PullRecord
 
 
@@ -60,9 +60,10 @@ class Played:
             missed=self.missed,
         )
 
-    def regret_moments(self) -> list[Moments]:
-        """What a regression of the regret after each stage needs."""
+    def regrets(self) -> list[Estimate]:
+        """The regret after each stage, by a regression on the controls."""
         sums, x = self.moments.sum(axis=0), self.controls
         if not enough(*x.shape):
             x, sums = x[:, :0], sums[:, :2]
-        return [Moments.of_sums(len(x), row[0], row[1], row[2:], x) for row in sums]
+        controls = Moments.of(x)
+        return [controls.regress(row[0], row[1], row[2:])[1] for row in sums]

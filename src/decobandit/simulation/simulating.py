@@ -266,7 +266,7 @@ def _result(
 
 def _curve(played: Played, world: World) -> Curve:
     """Regret by stage. Only moments of the draws are known; a certain regret does not vary."""
-    found = [moments.regress()[1] for moments in played.regret_moments()]
+    found = played.regrets()
     certain = world.truth is not None or world.problem.number_of_arms == 1
     errors = []
     most = float(played.weights.max())

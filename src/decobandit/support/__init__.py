@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .progress import silent as silent
     from .progress import tell as tell
     from .progress import tells_progress as tells_progress
+    from .quadrature import integral as integral
     from .randomness import Rng as Rng
     from .randomness import generator_of as generator_of
     from .randomness import seed_of as seed_of

@@ -20,8 +20,11 @@ visited.
 Notations
     T, K           stages, arms
     t, n           stage; pulls of an arm before it, n <= t
-    gain (K, tri)  tables over (t, n), t < T, a triangle: n of stage t stands at t(t+1)/2 + n
-    W (K, tri)     the same with t <= T; row T, the last rewards, is given
+    gain (tri, K)  tables over (t, n), t < T, a triangle: n of stage t stands at t(t+1)/2 + n
+    W (tri, K)     the same with t <= T; row T, the last rewards, is given
+
+The arms stand next to each other: a stage of all of them, which have its price in common, is one
+run of numbers, long enough for vectors also where stages are early.
 """
 
 from typing import NamedTuple
@@ -42,27 +45,29 @@ Floats = npt.NDArray[np.float64]
 
 @compiled
 def _stage_back(gain, price, stay, pull, own):
-    """A stage of one arm: own = max(stay, gain - price + pull), all slices that count from 0.
+    """A stage of all arms: own = max(stay, gain - price + pull), all slices that count from 0.
 
     Only so does the compiler use vectors.
     """
-    for n in range(own.shape[0]):
-        pulled = gain[n] - price + pull[n]
-        own[n] = pulled if pulled > stay[n] else stay[n]
+    for i in range(own.shape[0]):
+        pulled = gain[i] - price + pull[i]
+        own[i] = pulled if pulled > stay[i] else stay[i]
 
 
 @compiled
 def sweep_back(gain, nu, W):
-    """W (K, tri) at prices nu; row T of it is given. Returns sum_a W_0(0)."""
+    """W (tri, K) at prices nu; row T of it is given. Returns sum_a W_0(0)."""
+    K = gain.shape[1]
+    flat, values = gain.reshape(-1), W.reshape(-1)
+    for t in range(nu.shape[0] - 1, -1, -1):
+        r, later, end = K * row_start(t), K * row_start(t + 1), K * row_start(t + 2)
+        _stage_back(
+            flat[r:later], nu[t], values[later : end - K], values[later + K : end],
+            values[r:later],
+        )  # fmt: skip
     total = 0.0
-    for a in range(gain.shape[0]):
-        for t in range(nu.shape[0] - 1, -1, -1):
-            r, later, end = row_start(t), row_start(t + 1), row_start(t + 2)
-            _stage_back(
-                gain[a, r:later], nu[t], W[a, later : end - 1], W[a, later + 1 : end],
-                W[a, r:later],
-            )  # fmt: skip
-        total += W[a, 0]
+    for a in range(K):
+        total += W[0, a]
     return total
 
 
@@ -70,14 +75,14 @@ def sweep_back(gain, nu, W):
 def rise_of(gain, W, a, t, n):
     """What a pull of arm a at (t, n) adds to gain and W_{t+1} together."""
     later = row_start(t + 1) + n
-    return gain[a, row_start(t) + n] + W[a, later + 1] - W[a, later]
+    return gain[row_start(t) + n, a] + W[later + 1, a] - W[later, a]
 
 
 @compiled
 def spend(gain, nu, W, spent):
     """spent (T,): pulls of each stage that the arms by themselves ask for at prices nu."""
     spent[:] = 0.0
-    for a in range(gain.shape[0]):
+    for a in range(gain.shape[1]):
         n = 0
         for t in range(nu.shape[0]):
             if rise_of(gain, W, a, t, n) > nu[t]:
@@ -88,7 +93,7 @@ def spend(gain, nu, W, spent):
 @compiled
 def greedy(gain, W, pulls):
     """Value of the allocation that pulls the arms of largest rise: what can be had at least."""
-    K, T = gain.shape[0], pulls.shape[0]
+    K, T = gain.shape[1], pulls.shape[0]
     n, rise = np.zeros(K, np.int64), np.empty(K)
     value = 0.0
     for t in range(T):
@@ -96,11 +101,11 @@ def greedy(gain, W, pulls):
             rise[a] = rise_of(gain, W, a, t, n[a])
         for _ in range(pulls[t]):
             best = np.argmax(rise)
-            value += gain[best, row_start(t) + n[best]]
+            value += gain[row_start(t) + n[best], best]
             n[best] += 1
             rise[best] = -np.inf
     for a in range(K):
-        value += W[a, row_start(T) + n[a]]
+        value += W[row_start(T) + n[a], a]
     return value
 
 
@@ -140,11 +145,11 @@ def two_arms(gain, W, T):
     """The maximum for two arms, pulled one at a time: backward over the pulls n of the first."""
     best = np.empty(T + 1)
     for n in range(T + 1):
-        best[n] = W[0, row_start(T) + n] + W[1, row_start(T) + T - n]
+        best[n] = W[row_start(T) + n, 0] + W[row_start(T) + T - n, 1]
     for t in range(T - 1, -1, -1):
         for n in range(t + 1):
-            first = gain[0, row_start(t) + n] + best[n + 1]
-            best[n] = max(first, gain[1, row_start(t) + t - n] + best[n])
+            first = gain[row_start(t) + n, 0] + best[n + 1]
+            best[n] = max(first, gain[row_start(t) + t - n, 1] + best[n])
     return best[0]
 
 
@@ -250,11 +255,11 @@ def expand(nodes, parent, gain, W, m, to_come, deeper, least):
     to_come: the prices of the stages after this one. deeper: added to bounds at every stage, so
     that among equals the one nearest to the end comes first.
     """
-    t, K = nodes.stage[parent], gain.shape[0]
+    t, K = nodes.stage[parent], gain.shape[1]
     rise, pulls = np.empty(K), nodes.pulls[parent].copy()
     bound = nodes.value[parent] + to_come + deeper * (t + 1)
     for a in range(K):
-        bound += W[a, row_start(t + 1) + pulls[a]]
+        bound += W[row_start(t + 1) + pulls[a], a]
         rise[a] = rise_of(gain, W, a, t, pulls[a])
     chosen = np.arange(m)
     more = True
@@ -262,7 +267,7 @@ def expand(nodes, parent, gain, W, m, to_come, deeper, least):
         key, value = bound, nodes.value[parent]
         for a in chosen:
             key += rise[a]
-            value += gain[a, row_start(t) + pulls[a]]
+            value += gain[row_start(t) + pulls[a], a]
         if key > least:
             for a in chosen:
                 pulls[a] += 1
@@ -281,7 +286,7 @@ def search(gain, pulls, nu, W, least, upper, pops, choices):
 
     least, upper: what is known from `lower`. choices: most nodes that one leads to.
     """
-    T, K = pulls.shape[0], gain.shape[0]
+    T, K = pulls.shape[0], gain.shape[1]
     close = SAME_VALUE * max(1.0, abs(upper))
     if upper <= least + close:
         return least, True
@@ -301,7 +306,7 @@ def search(gain, pulls, nu, W, least, upper, pops, choices):
         if nodes.stage[node] == T:
             value = nodes.value[node]
             for a in range(K):
-                value += W[a, row_start(T) + nodes.pulls[node, a]]
+                value += W[row_start(T) + nodes.pulls[node, a], a]
             return max(value, least), True
         full = nodes.size[0] + choices > nodes.value.shape[0]
         if pops == 0 or full or nodes.size[1] + choices > nodes.key.shape[0]:

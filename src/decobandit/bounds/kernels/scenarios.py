@@ -93,17 +93,17 @@ def lay_out_surprise(t, V, model, scenarios):
 
 @compiled
 def lay_out_scenario(model, scenarios, s, weight, gain, W):
-    """gain (K, tri): ell_t(n, g) - weight x surprise; and the last rewards in row T of W."""
+    """gain (tri, K): ell_t(n, g) - weight x surprise; and the last rewards in row T of W."""
     good, T = scenarios.good[s], model.mu.shape[0]
     for a in range(good.shape[0]):
         k = model.group[a]
         for n in range(T + 1):
-            W[a, row_start(T) + n] = model.final[k, row_start(n) + good[a, n]]
+            W[row_start(T) + n, a] = model.final[k, row_start(n) + good[a, n]]
         for n in range(T):
             p = chance(model, good, a, n)
             for t in range(n, T):
                 i = row_start(t) + n
-                gain[a, i] = reward(model, a, t, p) - weight * scenarios.surprise[s, a, i]
+                gain[i, a] = reward(model, a, t, p) - weight * scenarios.surprise[s, a, i]
 
 
 @compiled
@@ -137,7 +137,7 @@ def best_allocations(model, scenarios, weight, steps, pops, choices, dense, boun
     need no search.
     """
     T, K = model.mu.shape[0], model.group.shape[0]
-    gain, W = np.empty((K, row_start(T))), np.empty((K, row_start(T + 1)))
+    gain, W = np.empty((row_start(T), K)), np.empty((row_start(T + 1), K))
     for s in range(bound.shape[0]):
         lay_out_scenario(model, scenarios, s, weight, gain, W)
         if dense:

@@ -31,13 +31,29 @@ def _sums_of_run(under, own, r, v, sums, fewer):
 
 
 @compiled
-def _sums_of_shape(ranking, pulls, tables, out, sums, fewer):
-    """out: the sum over all arms in every state of a shape; tables (G, slab).
+def _added(source, more, out):
+    """out = source + more; slices that count from 0, so that the compiler uses vectors."""
+    for i in range(out.shape[0]):
+        out[i] = source[i] + more
 
-    As in `joint`, the states of the last runs are repeated for every multiset of the run before.
+
+@compiled
+def _lowered(source, more, fixed, out):
+    """out = min(out, fixed + (source + more))."""
+    for i in range(out.shape[0]):
+        x = fixed + (source[i] + more)
+        out[i] = x if x < out[i] else out[i]
+
+
+@compiled
+def _lower_shape(ranking, pulls, fixed, tables, out, found, sums, fewer):
+    """out: lowered to `fixed` and the sum over all arms in every state of a shape.
+
+    tables (G, slab). As in `joint`, the states of the last runs, in `found`, are repeated for every
+    multiset of the run before; those of the first run go to `out`.
     """
     inner, stop = 1, pulls.size
-    out[0] = 0.0
+    found[0] = 0.0
     while stop > 0:
         k, v, c = ranking.group[stop - 1], np.int64(pulls[stop - 1]), stop - 1
         while c > 0 and ranking.group[c - 1] == k and pulls[c - 1] == v:
@@ -46,8 +62,11 @@ def _sums_of_shape(ranking, pulls, tables, out, sums, fewer):
         _sums_of_run(ranking.under, own, stop - c, v, sums, fewer)
         multisets = ranking.under[v + 1, stop - c]
         for a in range(multisets - 1, -1, -1):
-            for i in range(inner):
-                out[a * inner + i] = out[i] + sums[a]
+            first, last = a * inner, (a + 1) * inner
+            if c == 0:
+                _lowered(found[:inner], sums[a], fixed, out[first:last])
+            else:
+                _added(found[:inner], sums[a], found[first:last])
         inner *= multisets
         stop = c
 
@@ -63,6 +82,4 @@ def fill_ending(ranking, shapes, fixed, tables, first, last, values):
         out = values[shapes.offset[s] : shapes.offset[s + 1]]
         out[:] = np.inf
         for j in range(fixed.size):
-            _sums_of_shape(ranking, shapes.pulls[s], tables[j], found, sums, fewer)
-            for i in range(out.size):
-                out[i] = min(out[i], fixed[j] + found[i])
+            _lower_shape(ranking, shapes.pulls[s], fixed[j], tables[j], out, found, sums, fewer)
