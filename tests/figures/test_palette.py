@@ -1,6 +1,7 @@
 """One colour and line per policy, told apart by everybody, on white and on dark pages."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from decobandit.figures.chart_pages import SYMBOLS
 from decobandit.figures.design_tables import characteristics
 from decobandit.figures.palette import arm_style
 from decobandit.figures.plots import for_dark_pages
+from decobandit.figures.svg_figures import share_figure
 from decobandit.figures.web_pages import PLOTLY_DASHES
 from decobandit.policies.names import ALIASES, COMPARED_POLICIES, SIMULATED_POLICIES
 
@@ -213,3 +215,13 @@ def test_a_figure_for_dark_pages_has_light_letters_and_the_same_data(tmp_path: o
     assert (
         imread(f"{tmp_path}/dark.png")[0, 0].mean() < 0.4 < imread(f"{tmp_path}/light.png")[0, 0, 0]
     )
+
+
+def test_all_others_have_a_colour_of_their_own_among_shares() -> None:
+    names = [f"arm {k}" for k in range(len(named.SAFE_COLOURS))] + ["13 others"]
+    block = (1, 10, [1.0 / len(names)] * len(names))
+    drawn = share_figure(names, [block], label="shares", rest=True)
+    boxes = re.findall(r'<rect [^>]*fill="([^"]+)"', drawn)
+    lines = re.findall(r'stroke="([^"]+)" stroke-width="4"', drawn)
+    assert len(set(boxes)) == len(names)
+    assert boxes == lines  # as the legend says

@@ -201,6 +201,32 @@ def test_a_batch_is_asked_for_and_recorded_on_its_page(site: Site, trial: Trial,
     assert trial.batch(batch.id).state == "told"
 
 
+def test_counts_that_are_refused_stay_in_their_fields(site: Site, trial: Trial) -> None:
+    browser, batch = Browser(site, "admin"), trial.ask_batch()
+    arms = [one.arm for one in batch.arms if one.pulls]
+    here = f"/trials/{trial.id}/batches/{batch.id}"
+    sent = {"arm": arms, "good": ["<1>", *[""] * (len(arms) - 1)], "pulls": ["2"] * len(arms)}
+    told = browser.post(f"{here}/outcomes", data=sent)
+    assert told.status_code == 422
+    assert 'role="alert"' in told.text.partition("Pending batch")[2]
+    assert 'name="good"' in told.text
+    assert 'value="&lt;1&gt;"' in told.text
+    assert told.text.count('name="pulls"') == told.text.count('value="2"')
+    trial.tell_batch(batch.id, {arms[0]: (1, 1)})
+    wrong = {"arm": arms[:1], "good": ["0"], "pulls": ["77"], "reason": "two were lost"}
+    corrected = browser.post(f"{here}/correct", data=wrong)
+    assert corrected.status_code in (409, 422)
+    form = corrected.text.partition('<details class="card" open>')[2]
+    assert 'value="two were lost"' in form
+    assert 'value="77"' in form
+    assert trial.batch(batch.id).told == 1
+    elsewhere = browser.post(f"/trials/{trial.id}/batches/none/outcomes", data=sent)
+    assert "give good outcomes and all outcomes" in elsewhere.text  # though no form is there
+    counts = {"arm": arms, "good": ["1"] * len(arms), "pulls": ["2"] * len(arms)}
+    gone = browser.post(f"/trials/{trial.id}/batches/none/outcomes", data=counts)
+    assert gone.status_code == 404
+
+
 def test_an_administrator_corrects_a_batch_and_the_log_is_shown(site: Site, trial: Trial) -> None:
     batch = trial.ask_batch()
     trial.tell_batch(batch.id, {"red": (2, 3)})

@@ -149,6 +149,8 @@ def test_mistakes_are_named_and_what_was_typed_stays(
         ({"horizon": "soon", "bad": ["1", "x", "1"]}, {"horizon", "bad-2"}),
         ({"good": ["-1", "1", "1"], "bad": ["1", "0", "1"]}, {"good-1", "bad-2"}),
         ({"pulls": "3"}, {"pulls"}),
+        ({"name": "a/b"}, {"name"}),
+        ({"name": "n" * 101}, {"name"}),
         ({"deploy": "-1"}, {"deploy"}),
         ({"reward_good": ["1", "much", "1"]}, {"reward_good-2"}),
         ({"arm": ["A", "A", ""]}, {"arm-2"}),

@@ -68,8 +68,25 @@ def test_the_field_of_a_form_fits_the_kind(trial: Trial, site: Site) -> None:
     for page in ("", "/why", "/allocations", "/audit", "/results", "/report", "/why.json"):
         got = browser.get(f"/trials/{trial.id}{page}")
         assert got.status_code == 200
-    assert "-0.5/1" in browser.get(f"/trials/{trial.id}/why").text
+    why = browser.get(f"/trials/{trial.id}/why").text
+    assert "-0.5/1" in why
+    assert "counted at least what was expected" in why
+    drawn = browser.get(f"/trials/{trial.id}/why.json").json()["path"]["data"]
+    assert {"grades", "lab", "events"} <= {trace["name"] for trace in drawn}
     assert "lab: -0.5" in browser.get(f"/trials/{trial.id}/audit").text
+
+
+def test_sums_of_measurements_are_shown_in_few_digits(trial: Trial, site: Site) -> None:
+    browser = Browser(site, "admin")
+    for told in (0.1, 0.1, 0.1):
+        while (slot := trial.ask()).arm != "lab":
+            pass
+        trial.tell(slot.id, told)
+    assert trial.report().arms[1].seen == "0.30000000000000004/3"  # as files have it
+    for page in ("/why", "/results", "/report"):
+        text = browser.get(f"/trials/{trial.id}{page}").text
+        assert ">0.3/3<" in text
+        assert "0000000" not in text
 
 
 def test_the_plan_page_forecasts_a_file_with_other_outcomes(site: Site) -> None:

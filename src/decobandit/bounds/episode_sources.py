@@ -109,20 +109,20 @@ def is_favourable(problem: Problem, state: State, arm: int, outcome: Outcome) ->
 class KindTerms:
     """The two terms of every arm's index, from tables in rows."""
 
-    def __init__(self, problem: Problem, prices: Floats) -> None:
-        self.problem, self._tables = problem, RowRelaxation(problem, prices)
+    def __init__(self, tables: RowRelaxation) -> None:
+        self.problem, self._tables = tables.problem, tables
 
     def of(self, stage: int, state: State) -> Pair:
         """Expected rewards and values of information."""
-        rewards, informed = [], []
-        for k, stats in zip(self.problem.group_of_arm, state.stats(self.problem), strict=True):
-            group = self.problem.groups[int(k)]
-            reward = float(
-                group.reward_base[stage] + group.reward_factor[stage] * group.kind.mean(stats)
-            )
-            rewards.append(reward)
-            informed.append(float(self._tables.index(stage, int(k), stats[None, :])[0]) - reward)
-        return rewards, informed
+        rewards, index = np.empty((2, self.problem.n_arms))
+        stats = state.stats(self.problem)
+        for k, group in enumerate(self.problem.groups):
+            members = list(group.members)
+            own = np.array([stats[arm] for arm in members])
+            means = group.kind.mean(own)
+            rewards[members] = group.reward_base[stage] + group.reward_factor[stage] * means
+            index[members] = self._tables.index(stage, k, own)
+        return rewards.tolist(), (index - rewards).tolist()
 
 
 class CountedTerms:
@@ -143,9 +143,10 @@ class CountedTerms:
 
 
 def terms_at(
-    problem: Problem, prices: Floats, tables: TermsOf | None = None
+    problem: Problem, prices: Floats, tables: TermsOf | RowRelaxation | None = None
 ) -> CountedTerms | KindTerms:
-    """The terms at these prices; `tables`: of good and bad outcomes, where there are some."""
-    if not problem.is_binary:
-        return KindTerms(problem, prices)
+    """The terms at these prices; `tables`: at the same, where there are some already."""
+    if isinstance(tables, RowRelaxation) or not problem.is_binary:
+        rows = tables if isinstance(tables, RowRelaxation) else RowRelaxation(problem, prices)
+        return KindTerms(rows)
     return CountedTerms(tables or Relaxation(problem, prices))

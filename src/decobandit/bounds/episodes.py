@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ..arm import RowRelaxation
 from ..policies import DEFAULT_POLICY, Context, Policy, in_order, make_policies
 from ..prices import DualSolution, check_solution, solve
 from ..problem import (
@@ -129,7 +130,7 @@ def retrace(
     solution: DualSolution | None = None,
     tol: float = 1e-4,
     policy: str = "observed",
-    relaxation: TermsOf | None = None,
+    relaxation: TermsOf | RowRelaxation | None = None,
 ) -> Episode:
     """The episode of given pulls, seen from the prices.
 
@@ -147,7 +148,7 @@ def retrace(
         Relative gap of the prices, where the dual is solved here.
     policy : str
         What figures call whoever pulled.
-    relaxation : Relaxation, optional
+    relaxation : Relaxation or RowRelaxation, optional
         Tables at the solution's prices, where there are some already.
 
     Returns
@@ -221,7 +222,7 @@ def _walk(
     solution: DualSolution,
     stages: int,
     decide: Callable[[int, State], tuple[Arms, Outcomes]],
-    relaxation: TermsOf | None,
+    relaxation: TermsOf | RowRelaxation | None,
     policy: str,
     truth: tuple[float, ...] | None,
     seed: int | None,

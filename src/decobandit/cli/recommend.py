@@ -94,8 +94,10 @@ def print_recommendation(result: Recommendation) -> None:
 
 def _known(arm: ArmReport) -> tuple[str, str]:
     """What was observed of an arm, and what is known of it."""
+    from ..problem.kinds.base import rounded
+
     if arm.good is None or arm.bad is None:
-        return str(arm.seen), str(arm.posterior)
+        return rounded(str(arm.seen)), str(arm.posterior)
     said = f"Beta({arm.posterior_good:g}, {arm.posterior_bad:g})"
     return f"{arm.good}/{arm.good + arm.bad}", said
 

@@ -59,12 +59,13 @@ def report(
 
 
 def _print_report(found: TrialReport) -> None:
+    from ..problem.kinds.base import rounded
     from ..trials.report_numbers import digits, interval, probability
     from ..trials.report_text import declared, state_of
 
     observed = [
         [
-            arm.name, arm.seen, str(arm.pending or ""), digits(arm.rate, 3),
+            arm.name, rounded(arm.seen), str(arm.pending or ""), digits(arm.rate, 3),
             interval(arm.exact_interval), interval(arm.wilson_interval),
         ]
         for arm in found.arms

@@ -47,12 +47,14 @@ def print_batch(batch: Batch) -> None:
     print(f"allocation {batch.id}: {what}")
     ranked = sorted(batch.arms, key=lambda one: -one.pulls)[:MOST_ROWS]
     started = batch.told or batch.state != "open"
+    from ..problem.kinds.base import rounded
+
     told = "good/told" if all(one.seen is None for one in batch.arms) else "on record"
     titles = ["arm", "pulls", "share"] + [told, "pending", "cancelled"] * bool(started)
 
     def row(number: int) -> list[str]:
         one = ranked[number]
-        record = f"{one.good}/{one.told}" if one.seen is None else one.seen
+        record = f"{one.good}/{one.told}" if one.seen is None else rounded(one.seen)
         now = [record, str(one.pending), str(one.cancelled)]
         return [one.arm, str(one.pulls), f"{one.share:.4g}", *(now if started else [])]
 
@@ -89,13 +91,16 @@ def print_status(status: Status, stale: Mapping[str, str]) -> None:
 
     `stale`: when the open allocations that are overdue were made.
     """
+    from ..problem.kinds.base import rounded
+
     ranked = sorted(status.arms, key=lambda arm: (arm.name != status.next_arm, -(arm.index or 0.0)))
 
     def row(arm: ArmStatus) -> list[str]:
         numbers = (arm.expected_reward, arm.value_of_information, arm.index)
         return [
             ">" if arm.name == status.next_arm else "", arm.name, arm.code,
-            arm.seen or f"{arm.good}/{(arm.good or 0) + (arm.bad or 0)}", str(arm.open or ""),
+            rounded(arm.seen) if arm.seen else f"{arm.good}/{(arm.good or 0) + (arm.bad or 0)}",
+            str(arm.open or ""),
             arm.posterior or f"Beta({arm.posterior_good:g}, {arm.posterior_bad:g})",
             *map(digits, numbers),
         ]  # fmt: skip

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ..bounds import Episode
 from .colours import CONGESTION_COLOUR, DASHES, FRESH_COLOUR, PRICE_COLOUR, SHORTFALL_COLOUR
 from .episode_lines import (
+    NO_LOSS,
     Line,
     arm_styles,
     checked_expected,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 MOST_MARKED = 120  # stages; more markers than this hide each other
 MOST_NAMED = 20  # arms in a legend
-NO_LOSS = 1e-9
 
 
 def episode_figure(

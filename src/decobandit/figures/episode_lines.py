@@ -16,6 +16,7 @@ from .palette import Style, arm_style
 Floats = npt.NDArray[np.float64]
 LONGEST_NAME = 22  # characters in a legend
 MOST_GROUPS = 8  # kinds of fresh arms that are drawn
+NO_LOSS = 1e-9  # less is rounding, which is not magnified
 
 
 def arm_styles(episodes: Sequence[Episode]) -> dict[int, Style]:
@@ -29,6 +30,16 @@ def pull_labels(problem: Problem) -> tuple[str, str]:
     if problem.is_binary:
         return "pulled, good", "pulled, bad"
     return "pulled, at least as expected", "pulled, less than expected"
+
+
+def points_text(problem: Problem) -> str:
+    """The same in a sentence."""
+    if problem.is_binary:
+        return "Filled points are pulls with a good outcome, open points pulls with a bad one."
+    return (
+        "Filled points are pulls whose outcome counted at least what was expected, open points "
+        "pulls whose outcome counted less."
+    )
 
 
 def short_name(name: str) -> str:

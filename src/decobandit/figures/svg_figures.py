@@ -10,7 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from ..problem import Kind
-from .colours import DASHES, FRESH_COLOUR
+from .colours import DASHES, FRESH_COLOUR, NEUTRAL_COLOUR
 from .episode_lines import short_name
 from .palette import arm_style, policy_style
 from .svg_plot import LETTER, WIDTH, Plot
@@ -18,6 +18,7 @@ from .svg_plot import LETTER, WIDTH, Plot
 ROW = 26.0  # height of a row
 SVG_DASHES = dict(zip(DASHES, ("", "7 4", "9 3 2 3", "2 3"), strict=True))
 POINTS = 160  # of a density
+REST_COLOUR = NEUTRAL_COLOUR + "66"  # of all others: an area through which the page is seen
 
 
 def solid(position: int) -> str:
@@ -101,11 +102,16 @@ def interval_figure(
 
 
 def share_figure(
-    names: Sequence[str], blocks: Sequence[tuple[int, int, Sequence[float]]], *, label: str
+    names: Sequence[str],
+    blocks: Sequence[tuple[int, int, Sequence[float]]],
+    *,
+    label: str,
+    rest: bool = False,
 ) -> Markup:
     """Shares of names in blocks of consecutive allocations, as stacked bars.
 
-    `blocks`: number of the first and the last allocation, and the share of every name.
+    `blocks`: number of the first and the last allocation, and the share of every name. `rest`: the
+    last name is that of all others.
 
     Examples
     --------
@@ -117,6 +123,8 @@ def share_figure(
     last = max((block[1] for block in blocks), default=1)
     plot = Plot((0.0, float(last)), (0.0, 100.0), height=170.0, top=28.0)
     colours = [solid(i) for i in range(len(names))]
+    if rest:
+        colours[-1] = REST_COLOUR
     plot.axis_left("percent of allocations", (0, 25, 50, 75, 100))
     for first, end, shares in blocks:
         below = 0.0

@@ -1,8 +1,8 @@
 """Axes and marks of small figures as SVG text: no scripts, no styles; for white and dark pages.
 
 Lines and letters have the colour of the text around them; data have colours of the palette.
-The width is that of the column a figure stands in, a phone's or a sheet's: a unit of the drawing is
-about a pixel on a phone.
+The width is that of the column a figure stands in: a unit of the drawing is about a pixel on a
+phone, and somewhat more on a wide page.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from markupsafe import Markup, escape
 
-WIDTH = 480.0
+WIDTH = 400.0
 FONT = 12.0  # height of letters
 LETTER = 6.3  # width of one, on average
 FAINT = "0.25"  # opacity of grid lines
@@ -50,7 +50,7 @@ class Plot:
     >>> from decobandit.figures.svg_plot import Plot
     >>> plot = Plot((0, 1), (0, 10), height=100)
     >>> plot.line([0, 1], [0, 10], "#3b82c4")
-    >>> plot.svg("a line").startswith('<svg viewBox="0 0 480 160"')
+    >>> plot.svg("a line").startswith('<svg viewBox="0 0 400 160"')
     True
     """
 

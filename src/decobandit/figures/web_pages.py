@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from ..bounds import Episode
 from ..prices import Demand
+from ..problem.kinds.base import rounded
 from ..support import write_whole
 from . import episode_lines as lines
 from .colours import (
@@ -34,6 +35,7 @@ from .palette import Style
 Floats = npt.NDArray[np.float64]
 TRANSPARENT = "rgba(0,0,0,0)"
 ABOVE = 20  # pixels above the first panel
+FEW_STAGES = 10  # each has a number below the axis
 GRID = "rgba(128,128,128,0.3)"
 PLOTLY_DASHES = {"solid": "solid", "dashed": "dash", "dashdot": "dashdot", "dotted": "dot"}
 POLICY = Markup(
@@ -74,8 +76,8 @@ def episode_page(episode: Episode, expected: npt.ArrayLike | None = None) -> str
     title = f"{episode.policy} on {problem.number_of_arms} arms, horizon {problem.horizon}{seed}"
     text = (
         f"Lost in this episode: {episode.running_loss[-1]:.4f}. No policy is expected to earn more "
-        f"than {episode.upper_bound:.4f}. Filled points are pulls with a good outcome, open ones "
-        "with a bad outcome. Click on names to hide them, twice to see one alone."
+        f"than {episode.upper_bound:.4f}. {lines.points_text(problem)} Click on names to hide "
+        "them, twice to see one alone."
     )
     if episode.deployed:
         text += f" Deployed after the last stage: {problem.arms[episode.pulled[-1][0]].name}."
@@ -98,6 +100,7 @@ def episode_panels(
         _add_pulls(figure, episode, arm, style)
     _add_price(figure, episode)
     _add_loss(figure, episode, expected)
+    _whole_stages(figure, episode.stages)
     return figure
 
 
@@ -129,6 +132,7 @@ def market_panels(market: Demand) -> Any:
         _add_bars(figure, row, values[:shown], name, colour)
     _add_curve(figure, 3, problem.pulls[:shown], "pulls on offer", NEUTRAL_COLOUR, dash="dash")
     figure.update_layout(barmode="stack", bargap=0)
+    _whole_stages(figure, shown)
     return figure
 
 
@@ -173,6 +177,12 @@ def new_panels(
         legend={"groupclick": "togglegroup", "tracegroupgap": 0, "traceorder": "normal"},
     )  # fmt: skip
     return figure
+
+
+def _whole_stages(figure: Any, stages: int) -> None:
+    """No half stages where there are few."""
+    if stages <= FEW_STAGES:
+        figure.update_xaxes(dtick=1)
 
 
 def figure_page(figure: Any, title: str, text: str = "") -> str:
@@ -232,7 +242,9 @@ def _numbers(episode: Episode, arm: int, stages: npt.NDArray[np.int64]) -> list[
     own = [column[stages, arm] for column in columns]
     rows = np.column_stack([*own, episode.prices[stages]]).round(6).tolist()
     if episode.seen:
-        return [[episode.seen[t][arm], *row[1:]] for t, row in zip(stages, rows, strict=True)]
+        return [
+            [rounded(episode.seen[t][arm]), *row[1:]] for t, row in zip(stages, rows, strict=True)
+        ]
     return [[int(good), int(pulls), *rest] for good, pulls, *rest in rows]
 
 
@@ -311,3 +323,5 @@ def _add_loss(figure: Any, episode: Episode, expected: npt.ArrayLike | None) -> 
     if expected is not None:
         line = lines.checked_expected(episode, expected)
         _add_curve(figure, 4, line, "expected loss", NEUTRAL_COLOUR, dash="dash")
+    elif episode.running_loss[-1] <= lines.NO_LOSS:
+        figure.update_yaxes(range=[-0.04, 1.0], row=4, col=1)

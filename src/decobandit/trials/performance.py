@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from ..arm import UnitRelaxation
 from ..bounds import Episode, retrace
+from ..problem import Outcome
 from .allocations import Allocation
 from .decider import Decider, pending_state
 from .errors import TrialError
-from .kind_records import tallies
+from .kind_records import kinds_of, tallies
 from .ledger import Ledger
 from .settings import NO_BOUND, TrialSettings
 
-History = list[tuple[int | str, bool | int | None]]  # arm, outcome
+History = list[tuple[int | str, Outcome | None]]  # arm, outcome
 
 
 def earned(ledger: Ledger) -> float:
@@ -75,19 +77,19 @@ def episode_of(ledger: Ledger, decider: Decider) -> Episode:
     settings = ledger.settings
     if ledger.problem.repeat:
         raise TrialError("outcomes of shared batches are not compared with the price of a pull")
-    if settings.solution is None or decider.cones is None:
+    tables = decider.tables()
+    if settings.solution is None or tables is None or isinstance(tables, UnitRelaxation):
         raise TrialError(f"{NO_BOUND}, so that there are no prices to compare its outcomes with")
     history = _batch_history(ledger) if ledger.batches else _history(ledger)
     return retrace(
         settings.problem, history, solution=settings.solution, policy=settings.policy,
-        relaxation=decider.cones,
+        relaxation=tables,
     )  # fmt: skip
 
 
 def has_episode(settings: TrialSettings) -> bool:
     """Whether outcomes can be compared with prices."""
-    served = settings.problem.is_binary and not settings.problem.repeat
-    return settings.solution is not None and served
+    return settings.solution is not None and not settings.problem.repeat
 
 
 def _history(ledger: Ledger) -> History:
@@ -104,18 +106,20 @@ def _history(ledger: Ledger) -> History:
             if len(arms) < m or any(slot.state != "told" for slot in stage):
                 break
             told += stage
-    return [(ledger.position(slot.arm), bool(slot.outcome)) for slot in told]
+    return [(ledger.position(slot.arm), slot.outcome) for slot in told]
 
 
 def _batch_history(ledger: Ledger) -> History:
     """The same of batches of different arms."""
     history: History = []
+    kinds = kinds_of(ledger.problem)
     for batch in ledger.batches.values():
         if not batch.holds_slots:
             continue
         if batch.told < batch.pulls:
             break
-        history += [(k, one.good) for k, one in enumerate(batch.arms) if one.pulls]
+        pairs = enumerate(zip(kinds, batch.arms, strict=True))
+        history += [(k, kind.sole(one.tally(kind))) for k, (kind, one) in pairs if one.pulls]
     return history
 
 

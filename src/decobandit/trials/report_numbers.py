@@ -27,3 +27,13 @@ def percent(value: float) -> str:
     if value > 0.9995:
         return "more than 99.9%"
     return f"{100.0 * value:.1f}%"
+
+
+def number_of(count: int, what: str) -> str:
+    """So many of something, in a sentence."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def were(count: int, what: str) -> str:
+    """The same with its verb."""
+    return f"{number_of(count, what)} {'was' if count == 1 else 'were'}"

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from ..bounds import MEANINGS
 from ..figures import report_page as html
+from ..figures.colours import SAFE_COLOURS
 from ..figures.rule_facts import rule_facts, stopping
 from ..figures.svg_figures import (
     Interval,
@@ -17,17 +18,18 @@ from ..figures.svg_figures import (
     solid,
 )
 from ..problem import Rules
+from ..problem.kinds.base import rounded
 from .arm_results import ArmResult
 from .deviations import Correction
 from .report import TrialReport
-from .report_numbers import digits, interval, percent, probability
+from .report_numbers import digits, interval, number_of, percent, probability, were
 from .report_words import MEANS, RATES, how_to_read, scale
 
 MAX_DRAWN = 40  # arms in a figure of intervals: those with the most pulls
-MAX_COLOURS = 8  # arms in a figure of shares; the others are one
+MAX_COLOURS = len(SAFE_COLOURS)  # arms in a figure of shares; the others are one
 MAX_LINES = 100  # of a list of deviations
 OBSERVED = ["Arm", "Good / recorded", "Pending", "Rate", "95% exact", "95% Wilson"]
-SEEN = ["Arm", "On record", "Pending", "Mean", "95% exact", "95% Wilson"]
+SEEN = ["Arm", "On record", "Pending", "Mean"]  # and the intervals where some arm has them
 POSTERIOR = ["Arm", "Posterior mean", "95% credible", "P(best)", "P(better than control)"]
 
 
@@ -92,7 +94,7 @@ def _summary(report: TrialReport) -> list[Markup]:
             [
                 ("Outcomes recorded", f"{report.told} of {report.slots}"),
                 ("Pending", report.pending),
-                ("Total reward", f"{report.earned:g}"),
+                ("Total reward", f"{report.earned:.7g}"),
                 ("Upper bound at the start", digits(report.upper_bound, 3)),
                 ("Best bound at the start", _best_bound(report)),
                 ("Upper bound from here", digits(report.bound_from_here, 3)),
@@ -147,14 +149,17 @@ def results(report: TrialReport) -> list[Markup]:
     what = "success probability" if binary else "mean outcome"
     label = f"Posterior mean and 95% credible interval of the {what} of each arm"
     left_out = len(report.arms) - len(drawn)
+    intervals = any(arm.exact_interval is not None for arm in report.arms)
+    titles = OBSERVED if binary else SEEN + (OBSERVED[len(SEEN) :] if intervals else [])
     caption = (
-        "Filled points: posterior mean, with the 95% credible interval. Open points: observed rate."
+        "Filled points: posterior mean, with the 95% credible interval. Open points: observed "
+        + ("rate." if binary else "mean.")
         + (f" The {len(drawn)} arms with the most outcomes." if left_out else "")
     )
     return [
         html.table(
-            OBSERVED if binary else SEEN,
-            map(_observed, report.arms),
+            titles,
+            (_observed(arm)[: len(titles)] for arm in report.arms),
             words=["Arm"],
             caption="Observed",
         ),
@@ -178,7 +183,7 @@ def _observed(arm: ArmResult) -> list[str]:
 
 def observed(arm: ArmResult) -> str:
     """What is on record of an arm."""
-    return arm.seen if arm.good is None else f"{arm.good} / {arm.pulls}"
+    return rounded(arm.seen) if arm.good is None else f"{arm.good} / {arm.pulls}"
 
 
 def _posterior(arm: ArmResult, control: str) -> list[str]:
@@ -208,16 +213,19 @@ def shares(report: TrialReport) -> list[Markup]:
     kept = sorted(order[:MAX_COLOURS]) if len(arms) > MAX_COLOURS else list(range(len(arms)))
     names = [arms[k].name for k in kept]
     blocks = [(each.first, each.last, [each.shares[k] for k in kept]) for each in report.shares]
-    if len(kept) < len(arms):
+    rest = len(kept) < len(arms)
+    counts = [f"{arms[k].name} {arms[k].allocated}" for k in kept]
+    if rest:
         names.append(f"{len(arms) - len(kept)} others")
         blocks = [(first, last, [*some, 1.0 - sum(some)]) for first, last, some in blocks]
-    counts = ", ".join(f"{arms[k].name} {arms[k].allocated}" for k in kept)
+        counts.append(f"{names[-1]} {sum(arms[k].allocated for k in set(order) - set(kept))}")
+    label = "Share of each arm in consecutive allocations"
     return [
         html.drawing(
-            share_figure(names, blocks, label="Share of each arm in consecutive allocations"),
+            share_figure(names, blocks, label=label, rest=rest),
             "Share of each arm in blocks of consecutive allocations, cancelled ones not counted.",
         ),
-        html.paragraph(f"Allocations by arm: {counts}."),
+        html.paragraph(f"Allocations by arm: {', '.join(counts)}."),
     ]
 
 
@@ -272,12 +280,13 @@ def _deviations(report: TrialReport) -> list[Markup]:
 
 def _deviation_line(report: TrialReport) -> str:
     pending = sum(each.told_at is None for each in report.late)
-    late = f"{len(report.late)} outcomes took more than {report.late_after:g} hours"
+    late = f"{number_of(len(report.late), 'outcome')} took more than {report.late_after:g} hours"
     if pending:
         late += f" ({pending} of them still pending)"
     return (
-        f"{report.cancelled} allocations were cancelled, {len(report.corrections)} outcomes were "
-        f"corrected, {late}, {report.refused} contradictory requests were refused."
+        f"{were(report.cancelled, 'allocation')} cancelled, "
+        f"{were(len(report.corrections), 'outcome')} corrected, {late}, "
+        f"{were(report.refused, 'contradictory request')} refused."
     )
 
 
@@ -315,12 +324,21 @@ def _settings(report: TrialReport) -> list[Markup]:
         ),
         html.paragraph(
             "Effective sample size: the outcomes that the prior is worth, the sum of its "
-            f"pseudo-counts. Upper bound on the expected total reward of any policy at the start: "
-            f"{digits(report.upper_bound, 3)}; loss so far, shortfall and congestion against the "
-            f"prices: {digits(report.loss_so_far, 4)}.",
+            f"pseudo-counts.{_bound_and_loss(report)}",
             soft=True,
         ),
     ]  # fmt: skip
+
+
+def _bound_and_loss(report: TrialReport) -> str:
+    if report.upper_bound is None:
+        return ""
+    bound = digits(report.upper_bound, 3)
+    said = f" Upper bound on the expected total reward of any policy at the start: {bound}."
+    if report.loss_so_far is None:
+        return said
+    loss = digits(report.loss_so_far, 4)
+    return f"{said} Loss so far, shortfall and congestion against the prices: {loss}."
 
 
 def _rules(report: TrialReport) -> list[Markup]:

@@ -13,9 +13,13 @@ RATES = (
     "outcomes, rates tend to be too low and these intervals are approximate.",
     "numerical integration of the independent beta posteriors",
 )
+ON_RECORD = (
+    "On record: good / all; of classes how many outcomes of each, joined by +; of measurements and "
+    "counts their sum / how many; of own states the state / pulls."
+)
 MEANS = (
-    "Rate: good outcomes per recorded one; of other outcomes the mean of what they count, before "
-    "the factor of a stage. With allocation that adapts to outcomes both tend to be too low.",
+    f"{ON_RECORD} Mean: of what outcomes count, before the factor of a stage. With allocation "
+    "that adapts to outcomes it tends to be too low.",
     "numerical integration of the independent posteriors, to about 0.0001, or, where an arm has "
     "classes, by 100,000 draws, to about 0.002; of arms with own states there are none",
 )

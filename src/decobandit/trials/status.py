@@ -183,8 +183,12 @@ class Status(Standing):
     def is_over(self) -> bool:
         """Whether nothing is left to do: every slot has its outcome, or a look stopped the trial
         and nothing is pending."""
-        waiting = any(arm.open for arm in self.arms)
-        return self.finished or (self.stopped is not None and not waiting)
+        return self.finished or (self.stopped is not None and not self.pending)
+
+    @property
+    def pending(self) -> int:
+        """Pulls without an outcome yet, of allocations and of batches."""
+        return sum(arm.open for arm in self.arms)
 
 
 def summary_of(ledger: Ledger) -> Summary:

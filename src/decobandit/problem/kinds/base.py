@@ -8,6 +8,7 @@ kind in `arm/kinds/`.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import inf, nan
@@ -19,6 +20,7 @@ from ...support import Floats
 
 Stats = tuple[float, ...]
 Outcome = int | float | str  # as logs and files have one
+LONG_NUMBER = re.compile(r"-?\d+\.\d{5,}(e-?\d+)?")
 
 
 class Kind(ABC):
@@ -213,6 +215,10 @@ class Kind(ABC):
         """How many outcomes are in it."""
         return int(self.pulls(np.array(tally, dtype=float)))
 
+    def sole(self, tally: Stats) -> Outcome:
+        """The outcome of a tally of one, as logs have it."""
+        return self.recorded(float(self.total(np.array(tally, dtype=float))), self.fresh())
+
     def joined(self, tally: Stats, more: Stats) -> Stats:
         """Two tallies together."""
         return tuple(a + b for a, b in zip(tally, more, strict=True))
@@ -290,6 +296,22 @@ def whole(number: float) -> str:
     """A number as short as it can be read again."""
     plain = abs(number) < 1e21 and number == int(number)
     return str(int(number)) if plain else repr(float(number))
+
+
+def rounded(record: str) -> str:
+    """What is on record of an arm, for people: numbers in six digits; files and logs have all.
+
+    Examples
+    --------
+    >>> from decobandit.problem.kinds.base import rounded
+    >>> rounded("1.6400000000000003/7"), rounded("2+0+1")
+    ('1.64/7', '2+0+1')
+    """
+    return LONG_NUMBER.sub(lambda found: _six_digits(float(found[0])), record)
+
+
+def _six_digits(number: float) -> str:
+    return f"{number:.6g}" if abs(number) < 1e5 else f"{number:.1f}"
 
 
 def number_of(given: object) -> float:

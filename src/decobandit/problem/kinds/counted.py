@@ -364,6 +364,9 @@ class Classes(Kind):
         counts = np.cumsum(read[:, None] == np.arange(self.width), axis=0)
         return read, np.concatenate([np.zeros((1, self.width)), counts])
 
+    def sole(self, tally: Stats) -> Outcome:
+        return tally.index(1)
+
     @property
     def outcomes(self) -> str:
         return f"classes worth {', '.join(f'{value:g}' for value in self.values)}"

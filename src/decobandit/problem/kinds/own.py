@@ -168,6 +168,9 @@ class Own(Kind):
     def tally_pulls(self, tally: Stats) -> int:
         return len(tally)
 
+    def sole(self, tally: Stats) -> Outcome:
+        return self.choices[int(tally[0])]
+
     def joined(self, tally: Stats, more: Stats) -> Stats:
         return tally + more
 

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from ...trials import Batch, Trial
+from ...trials import Batch, Trial, TrialError
 from ...trials.codes import in_order
 from ...trials.log_pages import ledger_of, page_of_allocations
 from ...trials.staleness import stale_ids
 from ..auth import EVERYBODY, allow
-from ..errors import ApiError
+from ..errors import ApiError, trial_error
 from ..principal import Principal
 from .rendering import Form, PageRoute, Sent, go, page
 from .trial import Opened, saw
 
 BATCHES_PER_PAGE = 50
 MAX_OPEN = 20  # with forms on one page, the oldest first
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A form that was refused: which one, why, and what was typed into it."""
+
+    form: str  # tell or correct
+    batch: str
+    why: str
+    status: int
+    typed: dict[str, tuple[str, str]]  # by arm: good outcomes and all, or others and nothing
+    reason: str = ""
+
 
 router = APIRouter(prefix="/trials/{trial}/batches", route_class=PageRoute, include_in_schema=False)
 BatchId = Annotated[str, Path(max_length=100)]
@@ -32,14 +45,25 @@ def batches(
     after: Annotated[str | None, Query(max_length=100)] = None,
 ) -> Response:
     """Batches with pending outcomes, and all of them in the order in which they were made."""
+    return _page(request, trial, after=after)
+
+
+def _page(
+    request: Request, trial: Trial, *, after: str | None = None, refused: Refused | None = None
+) -> Response:
     caller, ledger = request.state.principal, ledger_of(trial.store, trial.id)
     full = trial.status_at(ledger)
     saw(request, trial)
     waiting = [batch for batch in ledger.batches.values() if batch.state == "open"]
+    forms = [("tell", batch.id) for batch in waiting[:MAX_OPEN]]
     found = page_of_allocations(ledger.batches, after=after, limit=BATCHES_PER_PAGE)
+    forms += [("correct", batch.id) for batch in found.items if batch.told]
     return page(
         request,
         "batches.html.j2",
+        200 if refused is None else refused.status,
+        refused=refused,
+        elsewhere=refused is not None and (refused.form, refused.batch) not in forms,
         trial=trial,
         state=ledger.state,
         free=ledger.used < ledger.slots,
@@ -89,7 +113,10 @@ def ask(request: Request, trial: Opened, form: Sent) -> Response:
 def tell(request: Request, trial: Opened, batch: BatchId, form: Sent) -> Response:
     """Record outcomes as counts."""
     caller = request.state.principal
-    trial.tell_batch(batch, _counts(form), key=form.key, by=caller.name, by_code=caller.blinded)
+    try:
+        trial.tell_batch(batch, _counts(form), key=form.key, by=caller.name, by_code=caller.blinded)
+    except (TrialError, ApiError) as error:
+        return _page(request, trial, refused=_refusal(request, error, "tell", batch, form))
     return _back(trial)
 
 
@@ -107,8 +134,25 @@ def cancel(request: Request, trial: Opened, batch: BatchId, form: Sent) -> Respo
 def correct(request: Request, trial: Opened, batch: BatchId, form: Sent) -> Response:
     """Replace recorded outcomes."""
     by = request.state.principal.name
-    trial.correct_batch(batch, _counts(form), reason=form.reason, key=form.key, by=by)
+    try:
+        trial.correct_batch(batch, _counts(form), reason=form.reason, key=form.key, by=by)
+    except (TrialError, ApiError) as error:
+        return _page(request, trial, refused=_refusal(request, error, "correct", batch, form))
     return _back(trial)
+
+
+def _refusal(
+    request: Request, error: TrialError | ApiError, what: str, batch: str, form: Form
+) -> Refused:
+    """What to say at a form that was refused; one that is not there any more has a page."""
+    if isinstance(error, TrialError):
+        error = trial_error(error, blinded=request.state.principal.blinded)
+    if error.status_code == 404:
+        raise error
+    typed = {arm: (seen, "") for arm, seen in _fields(form, "other", "seen")}
+    typed |= {arm: (good, all_) for arm, good, all_ in _fields(form, "arm", "good", "pulls")}
+    why = str(error.detail).removeprefix("counts: ")
+    return Refused(what, batch, why, error.status_code, typed, form.one("reason"))
 
 
 def _back(trial: Trial) -> Response:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...bounds import Episode, gap
+from ...bounds import MEANINGS, Episode, gap
 from ...designs import EXACT_STATES, STEPS, too_slow
 from ...evaluation import TooManyStates, evaluate
 from ...figures import (
@@ -34,6 +34,7 @@ MAX_BARS = 40  # arms in the figure of a decision: those worth most
 TRANSPARENT = "rgba(0,0,0,0)"
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
 MAX_EXPECTED_LOSSES = 64  # of them in memory
+TIGHTER = 5e-4  # less cannot be seen in three digits
 
 
 # -- the next decision --------------------------------------------------------------------------
@@ -66,12 +67,13 @@ def decision_figure(status: Status, *, dark: bool) -> dict[str, Any] | None:
     layout = _layout(dark, 26 * len(arms) + 130) | {
         "barmode": "stack", "bargap": 0.3,
         "yaxis": {"tickvals": rows, "ticktext": chosen, "automargin": True, "fixedrange": True},
-        "xaxis": {"title": {"text": "value of a pull"}, "rangemode": "tozero", "fixedrange": True},
+        "xaxis": {"title": {"text": _axis(status)}, "rangemode": "tozero", "fixedrange": True},
         "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
-        "meta": {"left": min(left, 150), "names": 3},
+        "meta": {"left": min(left, 150)},
     }  # fmt: skip
     if _has_price(status):
         bars.append(_price_line(status.price, len(arms)))
+    layout["meta"]["names"] = len(bars) if len(bars) > 1 else 0  # one alone has no legend
     return _themed({"data": bars, "layout": layout}, dark)
 
 
@@ -105,6 +107,28 @@ def describe_decision(status: Status) -> str:
     )
 
 
+def shown_terms(status: Status) -> list[tuple[str, str]]:
+    """Columns of what a pull of an arm is worth that have numbers: title, attribute of an arm."""
+    known = (
+        ("Expected reward", "expected_reward"),
+        ("Value of information", "value_of_information"),
+        ("Index", "index"),
+    )
+    return [
+        (title, key)
+        for title, key in known
+        if any(getattr(a, key) is not None for a in status.arms)
+    ]
+
+
+def tighter_bound(status: Status) -> str:
+    """What the smallest bound is; nothing where it is no smaller than that of the prices."""
+    best, bound = status.best_bound, status.upper_bound
+    if best is None or bound is None or status.best_bound_is is None or best >= bound - TIGHTER:
+        return ""
+    return MEANINGS[status.best_bound_is]
+
+
 def _has_information(status: Status) -> bool:
     return status.arms[0].value_of_information is not None
 
@@ -124,6 +148,13 @@ def _parts(status: Status) -> list[tuple[str, str, Any]]:
     if status.arms[0].index is not None:
         return [("index", CONGESTION_COLOUR, lambda arm: arm.index)]
     return [reward]
+
+
+def _axis(status: Status) -> str:
+    """What bars measure: an index of other policies need be no value."""
+    if status.arms[0].index is not None and not _has_information(status):
+        return f"index of {status.policy}"
+    return "value of a pull"
 
 
 def _shown_arms(status: Status) -> list[ArmStatus]:

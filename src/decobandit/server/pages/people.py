@@ -11,6 +11,10 @@ from ..auth import allow
 from .rendering import PageRoute, page
 
 EVENTS_PER_PAGE = 100
+WORDS = {  # what is said of an entry; others with their names
+    "name": "{}", "what": "{}", "form": "as {}", "via": "via {}", "address": "from {}",
+    "repeated": "and {} more",
+}  # fmt: skip
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -36,12 +40,10 @@ def people(request: Request, number: Annotated[int, Query(alias="page", ge=1)] =
 
 def summary_of(event: Event) -> str:
     """What an event is about, in one line."""
-    said = {
-        name: value
-        for name, value in event.data.items()
-        if value is not None and name not in ("trial", "masked")
-    }
-    return ", ".join(f"{name} {_text(value)}" for name, value in said.items())
+    known = event.data
+    order = [*WORDS, *(name for name in known if name not in ("trial", "masked", *WORDS))]
+    said = {name: _text(known[name]) for name in order if known.get(name) is not None}
+    return ", ".join(WORDS.get(name, f"{name} {{}}").format(said[name]) for name in said)
 
 
 def _text(value: object) -> str:

@@ -110,14 +110,17 @@ async def start(request: Request, form: Sent) -> Response:
         return _page(request, draft, wrong=str(error), fields=error.fields, status=422)
     except TrialError as error:
         refused = trial_error(error, blinded=request.state.principal.blinded)
-        return _refused(request, draft, refused)
+        taken = {"name": refused.detail} if isinstance(error, Conflict) else None
+        return _refused(request, draft, refused, taken)
     except ApiError as error:
         return _refused(request, draft, error)
     return go(f"/trials/{trial.id}")
 
 
-def _refused(request: Request, draft: Draft, error: ApiError) -> Response:
-    answer = _page(request, draft, wrong=error.detail, status=error.status_code)
+def _refused(
+    request: Request, draft: Draft, error: ApiError, fields: Mapping[str, str] | None = None
+) -> Response:
+    answer = _page(request, draft, wrong=error.detail, fields=fields, status=error.status_code)
     answer.headers.update(error.headers or {})
     return answer
 

@@ -1,9 +1,8 @@
 """The form that plans a trial: what was typed, the problem it stands for, what is wrong and where.
 
-Fields are called as the form calls them: `horizon`, `pulls`, `repeat`, `unit`, `deploy`, `policy`,
-`file`, and for
-the arm of row 2 `arm-2`, `good-2`, `bad-2`, `reward_good-2`, `reward_bad-2`. Rows are counted from
-1. Rules and scenarios: `design_form.py`.
+Fields are called as the form calls them: `name`, `horizon`, `pulls`, `repeat`, `unit`, `deploy`,
+`policy`, `file`, and for the arm of row 2 `arm-2`, `good-2`, `bad-2`, `reward_good-2`,
+`reward_bad-2`. Rows are counted from 1. Rules and scenarios: `design_form.py`.
 """
 
 from __future__ import annotations
@@ -18,11 +17,14 @@ from ...policies import DEFAULT_POLICY, canonical_name, check_policies, policy_n
 from ...problem import Design, DesignedTable, InvalidProblem, Problem, Rules
 from ...problem.problem_files import Format, format_problem, parse_tree
 from ...support import Place, dotted, one_line
+from ...trials import TrialError
+from ...trials.names import trial_name
 from ..api.problems import check_size, check_work
 from ..middleware.limits import Limits
 from .design_form import BY_NAME, DesignDraft, label_of, number
 from .rendering import Form
 
+NAME = "Name of the trial"
 MOST_ARMS = 12  # with scenarios, that the form has fields for
 # what the form calls the fields of a problem
 LABELS = {
@@ -203,6 +205,11 @@ class Draft:
 
     def _designed(self, limits: Limits) -> tuple[Problem, Design | None]:
         table = self._table_of_file() if self.file else self._table()
+        try:
+            trial_name(self.name)
+        except TrialError as error:
+            said = str(error).removeprefix("name: ")
+            raise FormError(f"{NAME}: {said}", {"name": said}) from None
         if canonical_name(self.policy) not in policy_names():
             said = "there is no policy of this name"
             raise FormError(f"Policy: {said}", {"policy": said})

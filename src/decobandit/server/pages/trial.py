@@ -14,6 +14,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
+from ...figures.episode_lines import points_text
 from ...problem import Kind, Outcome
 from ...trials import Allocation, Damaged, Event, Replay, Trial, open_trial
 from ...trials.arm_results import posteriors_of
@@ -21,6 +22,7 @@ from ...trials.ledger import Ledger
 from ...trials.log_pages import ledger_of, matching, numbers_of
 from ...trials.performance import has_episode
 from ...trials.replay import replayed
+from ...trials.report_words import ON_RECORD
 from ...trials.requests import MAX_KEY
 from ...trials.staleness import stale_ids
 from ...trials.told import counts_from, told_text
@@ -35,6 +37,8 @@ from .figures import (
     describe_decision,
     expected_loss,
     path_figure,
+    shown_terms,
+    tighter_bound,
 )
 from .rendering import PageRoute, Sent, go, page
 from .result_cards import report_for, result_cards
@@ -234,6 +238,10 @@ def why(request: Request, trial: Opened) -> Response:
         binary=trial.problem.is_binary,
         posteriors=posteriors_of(ledger),
         what=describe_decision(status) if status.next_arm else "",
+        terms=shown_terms(status),
+        tighter=tighter_bound(status),
+        on_record=ON_RECORD,
+        points=points_text(trial.problem),
         stages=trial.episode().stages if has_episode(trial.settings) else 0,
         plotly=_plotly_address(),
     )

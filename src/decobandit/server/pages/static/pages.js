@@ -3,6 +3,9 @@
 
 document.body.classList.add("scripted");
 
+// what was refused is where one goes on
+document.querySelector("[aria-invalid]")?.focus();
+
 // -- what cannot simply be undone is read back first --------------------------------------------
 
 function ask(button) {
