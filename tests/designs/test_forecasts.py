@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 
 from decobandit import optimum
+from decobandit.bounds import compare_by_simulation, compare_exactly
 from decobandit.designs import as_python, as_toml, plan
 from decobandit.designs.forecasts import PATH_STATES, as_json
+from decobandit.policies import Context
 from decobandit.problem import Arm, Beta, Problem, Reward
 from decobandit.problem.model import Terminal
 from decobandit.problem.problem_files import parse_problem
-from decobandit.trials import open_trial
+from decobandit.trials import create_trial, open_trial
 from helpers.policies import Bench
 from helpers.values import evaluated
 
@@ -39,6 +41,38 @@ def test_the_bound_is_above_the_optimum_and_no_policy_passes_it() -> None:
         assert each.value <= best + 4 * each.value_se + 1e-9
         gap = 100 * (best - each.value) / best
         assert each.gap_percent == pytest.approx(gap)
+
+
+def test_no_dual_is_solved_where_it_takes_long_and_no_policy_needs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*given: object, **settings: object) -> None:
+        raise AssertionError("the dual was solved")
+
+    monkeypatch.setattr("decobandit.policies.context.solve", fail)
+    found = plan(Problem.uniform(arms=2, horizon=1200), ["thompson"], draws=50)
+    assert (found.upper_bound, found.best_bound) == (None, None)
+    assert found.to_dict()["best_bound_is"] is None
+    assert all(each.gap_percent is None for each in found.policies)
+    assert any("bound is left out" in note for note in found.notes)
+
+
+def test_comparisons_plans_and_trials_have_the_same_best_bound(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("decobandit.joint.exact_start.MOST_WORK", 10.0)  # no optimum:
+    monkeypatch.setattr("decobandit.joint.exact_start.START_WORK", 500.0)  # some stages
+    context = Context(SMALL)
+    trial = create_trial(SMALL, policy="deco", db=tmp_path / "one.db")
+    found = [
+        compare_exactly(context, ["greedy"]).bound,
+        compare_by_simulation(context, ["greedy"], draws=50).bound,
+        plan(SMALL, ["greedy"]).best_bound,
+        trial.settings.best_bound,
+    ]
+    assert found == [found[0]] * 4
+    assert found[0].kind == "joint"
+    assert optimum(SMALL).value <= found[0].value <= context.solution.upper_bound
 
 
 def test_equal_allocation_earns_the_mean_of_the_prior_means(small) -> None:

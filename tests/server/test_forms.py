@@ -211,7 +211,7 @@ def test_the_bound_of_a_plan_is_that_of_its_trial_and_the_chosen_policy_is_shown
         browser.post("/trials", data=data).headers["location"].split("/")[-1], db=site.store
     )
     assert bound is not None
-    assert bound[1] == f"{trial.status().upper_bound:.3f}"
+    assert bound[1] == f"{trial.status().best_bound:.3f}"
     rows = re.findall(r'<tr class="chosen">\s*<td>.*?</svg>([^<]+)</span></td>', shown)
     assert rows == ["v-ids"]
 

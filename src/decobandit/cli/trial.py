@@ -11,7 +11,7 @@ import typer
 from ..policies.names import DEFAULT_POLICY
 from .commands import Commands
 from .options import AsJson, Bound, Db
-from .output import print_json, say
+from .output import print_json, said_of, say
 from .policy_options import Chosen, takes_policies
 from .trial_access import (
     By,
@@ -115,16 +115,11 @@ def _print_plan(made: Trial, db: str | None) -> None:
     pulls = made.problem.pulls_per_stage
     stages = f" of {pulls} pulls" * (pulls > 1)
     print(f"trial {made.name} ({made.id}): {made.policy}, horizon {made.problem.horizon}{stages}")
-    bound = made.settings.upper_bound
-    if bound is None:
+    best = made.settings.best_bound
+    if best is None:
         print(f"{made.policy} needs no prices; no bound: the dual was not solved")
     else:
-        print(f"no policy can earn more than {bound:.6f} in expectation (from the prices)")
-    best = made.settings.best_bound
-    if bound is not None and best is not None and best.value < bound:
-        from ..bounds import MEANINGS
-
-        print(f"nor more than {best.value:.6f} ({MEANINGS[best.kind]})")
+        print(said_of(best))
     place = f" --db {shlex.quote(db)}" if db else ""
     batch = " --batch" if made.problem.repeat else ""
     print(f"next: deco trial ask {shlex.quote(made.name)}{batch}{place}")

@@ -39,6 +39,8 @@ MAX_TABLES = 1_100_000
 MAX_CHOSEN_TABLES = 20_000_000  # of the policy that somebody has chosen: about a minute
 MAX_CHOSEN_STEPS = 100  # arms times stages up to which a chosen policy of slow decisions is played
 SLOW_COSTS: tuple[Cost, ...] = ("decision", "solve")  # to simulate
+FROM_PRICES: BoundKind = "lagrangian"
+NO_BOUND = {"best_bound": None, "best_bound_is": None}
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class PolicyForecast:
     over_equal_se : float
         Its standard error; 0 where it is exact.
     gap_percent : float | None
-        To the best bound: no policy earns more than this above it.
+        To the best bound: no policy earns more than this above it; None without one.
     method : str
         exact or simulated.
     """
@@ -77,13 +79,14 @@ class Forecast(Tabular):
     """An upper bound for any policy, and the expected total reward of some.
 
     `best_bound` is the smallest that is known, perhaps an estimate with three errors on top; gaps
-    are to it, as everywhere. `upper_bound` is that of the prices, the one that a trial reports.
+    are to it, as everywhere. `upper_bound` is that of the prices, of which a trial reports what is
+    lost. Neither is there where the dual takes long and no policy needs it.
     """
 
     problem: Problem
-    upper_bound: float
-    bound_kind: BoundKind
-    best_bound: BestBound
+    upper_bound: float | None
+    bound_kind: BoundKind | None
+    best_bound: BestBound | None
     policies: tuple[PolicyForecast, ...]  # equal allocation is the last
     notes: tuple[str, ...]  # what was left out, and why
 
@@ -94,7 +97,7 @@ class Forecast(Tabular):
             "horizon": self.problem.horizon,
             "upper_bound": self.upper_bound,
             "bound_kind": self.bound_kind,
-            **self.best_bound.to_dict(),
+            **(NO_BOUND if self.best_bound is None else self.best_bound.to_dict()),
             "policies": [asdict(each) for each in self.policies],
             "notes": list(self.notes),
         }
@@ -127,19 +130,22 @@ def forecast(
     exact = _exact_values(made)
     rest = [policy for policy in made if policy.name not in exact]
     simulated = _simulated(context, rest, draws, seed) if rest else None
-    best = best_bound(problem, solution=context.solution)
+    solution = context.solution_for()
+    if solution is None:
+        notes.append("the bound is left out: it takes long here, and no policy needs it")
+    best = None if solution is None else best_bound(problem, solution=solution)
     found = _Values(exact, simulated)
     forecasts = []
     for policy in made:
         value, error = found.of(policy.name)
         more, more_error = found.difference(policy.name, BASELINE)
         method = "exact" if policy.name in exact else "simulated"
-        gap = best.gap_percent(value)
+        gap = None if best is None else best.gap_percent(value)
         forecasts.append(
             PolicyForecast(policy.name, value, error, more, more_error, gap, method)
         )  # fmt: skip
-    upper = context.solution.upper_bound
-    return Forecast(problem, upper, "lagrangian", best, tuple(forecasts), tuple(notes))
+    upper, kind = (None, None) if solution is None else (solution.upper_bound, FROM_PRICES)
+    return Forecast(problem, upper, kind, best, tuple(forecasts), tuple(notes))
 
 
 def too_slow(problem: Problem, cost: Cost) -> bool:
@@ -194,8 +200,9 @@ def _simulated(
         affordable = STEPS // (problem.number_of_arms * problem.stages * PER_DRAW)
         draws = max(MIN_DRAWS, min(MAX_DRAWS, affordable))
     return simulate(
-        problem, policies, draws=draws, per_draw=PER_DRAW, rng=seed, solution=context.solution
-    )
+        problem, policies, draws=draws, per_draw=PER_DRAW, rng=seed,
+        solution=context.solution_for(),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

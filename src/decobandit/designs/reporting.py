@@ -9,6 +9,7 @@ from typing import Any
 
 from ..bounds import BestBound, best_bound
 from ..policies import BASELINE_POLICY, canonical_name
+from ..prices import is_quick
 from ..problem import DEFAULT_TIES, Design, Problem, TieRule
 from ..support import Progress, Report, obeys_workers
 from .designing import POLICIES, operating_characteristics
@@ -133,6 +134,9 @@ class _Rest:
             self.left_out.append(f"{under_way} and what comes after it: interrupted")
 
     def _bound(self, tol: float) -> None:
+        if not is_quick(self.problem):
+            self.left_out.append("bound: it takes long here, and no policy needs it")
+            return
         try:
             self.bound = best_bound(self.problem, tol=tol, progress=self.progress)
         except (ValueError, MemoryError) as error:

@@ -24,7 +24,7 @@ from ..policies import (
     check_policies,
     make_policies,
 )
-from ..prices import DualSolution, SolutionRecord, dual_value, is_quick
+from ..prices import DualSolution, SolutionRecord, dual_value
 from ..problem import (
     DEFAULT_TIES,
     Problem,
@@ -205,8 +205,7 @@ def settings_from(
     if rules is not None:
         _check_rules(rules, made)
     solution = context.solution_for(bound)
-    known = solution is not None and is_quick(problem)
-    best = best_bound(problem, solution=solution) if known else None
+    best = None if solution is None else best_bound(problem, solution=solution)
     fixed = (solution, policy, context.ties, seed, made.record(), problem, rules)
     return TrialSettings(*fixed, best_bound=best)
 

@@ -156,6 +156,7 @@ class Trial(Recording, Batches, Tabular):
         ledger = self._ledger()
         pulls = list(map(sum, zip(ledger.good, ledger.bad, ledger.other, strict=True)))
         names = [arm.name for arm in self.problem.arms]
+        best, upper = self.settings.best_bound, self.settings.upper_bound
         return Card(
             f"Trial {self.name}: {self.problem.described()}",
             {
@@ -163,7 +164,7 @@ class Trial(Recording, Batches, Tabular):
                 "policy": self.policy,
                 "allocated": f"{ledger.used} of {ledger.slots}",
                 "recorded": ledger.told,
-                "no policy earns more than": self.settings.upper_bound,
+                "no policy earns more than": upper if best is None else best.value,
             },
             {"arm": names, "good": ledger.good, "pulls": pulls, "pending": ledger.open},
         )

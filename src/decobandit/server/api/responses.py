@@ -258,14 +258,15 @@ class PlanOut(Out):
 
     arms: int = Field(description="Number of arms.")
     horizon: int = Field(description="Number of stages.")
-    upper_bound: float = Field(
-        description="On the expected total reward of any policy; the trial reports the same."
+    upper_bound: float | None = Field(
+        description="On the expected total reward of any policy, from the prices; the trial "
+        "reports the same. Null where the dual takes long and no policy needs it."
     )
-    bound_kind: str = Field(description="How the bound was computed.")
-    best_bound: float = Field(
+    bound_kind: str | None = Field(description="How the bound was computed.")
+    best_bound: float | None = Field(
         description="The smallest bound that is known, perhaps estimated; gaps are to it."
     )
-    best_bound_is: str = Field(description="How that one was computed.")
+    best_bound_is: str | None = Field(description="How that one was computed.")
     policies: list[PolicyPlan] = Field(  # type: ignore[valid-type]
         description="Equal allocation is the last."
     )

@@ -150,8 +150,7 @@ def _page(
     if found is not None:
         values = {
             "bars": _bars(found),
-            "bound_kind": MEANINGS[found.bound_kind],
-            "best_kind": MEANINGS[found.best_bound.kind],
+            "best_kind": None if found.best_bound is None else MEANINGS[found.best_bound.kind],
             "missing": canonical_name(draft.policy) not in [one.policy for one in found.policies],
             "fields": draft.fields(),
             "ruled": design is not None and design.rules != Rules(),
@@ -177,7 +176,7 @@ def _copies(problem: Problem, draft: Draft, design: Design | None) -> list[tuple
 
 def _bars(found: Forecast) -> list[dict[str, Any]]:
     """Every policy with the positions of its bar, in percent of the width."""
-    bound = found.best_bound.value
+    bound = 0.0 if found.best_bound is None else found.best_bound.value
     high = max([bound, *(each.value + 2 * each.value_se for each in found.policies)])
     scale = 99.0 / high if high > 0 else 0.0
 
@@ -192,7 +191,7 @@ def _bars(found: Forecast) -> list[dict[str, Any]]:
             "low": at(each.value - 2 * each.value_se),
             "high": at(each.value + 2 * each.value_se),
             "equal": at(equal),
-            "bound": at(bound),
+            "bound": None if found.best_bound is None else at(bound),
         }
         for each in found.policies
     ]
