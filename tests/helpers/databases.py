@@ -28,7 +28,7 @@ from sqlalchemy import NullPool, create_engine, text
 
 from helpers.nursery import Nursery, open_nursery
 
-PATIENCE = 60.0  # seconds for a busy machine
+PATIENCE = 240.0  # seconds for a busy machine
 OWNERS = ("postgres", "nobody")  # who may run the server when the tests run as root
 DISCONNECT = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity

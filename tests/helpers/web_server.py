@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from decobandit.server.http_server import listen, make_server
 
-PATIENCE = 60  # seconds, for a busy machine
+PATIENCE = 240  # seconds, for a busy machine
 
 
 @contextmanager

@@ -1,15 +1,14 @@
 """Policies that are not of this package, by place and by entry point, wherever a name is taken."""
 
-import json
-import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from decobandit import Problem, evaluate, make_policy
 from decobandit.policies import policy_class, policy_names
-from helpers.program import DECO, PLAIN
+from helpers.program import deco, deco_installed
 
 # pulls the arms in turn: its value is the prior mean, whatever it sees
 SOURCE = """
@@ -48,56 +47,57 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def run(folder: Path, *arguments: str, path: bool = False) -> subprocess.CompletedProcess[str]:
-    """The program in that folder; `path`: the folder is one that packages are installed in."""
-    import os
-
-    extra = {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
-    return subprocess.run(
-        [DECO, *arguments],
-        cwd=folder,
-        env={**os.environ, **PLAIN, **(extra if path else {})},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.fixture
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands are given in that folder."""
+    monkeypatch.chdir(folder)
 
 
-@pytest.mark.parametrize("name", ["outsider:Turns", "in-turns"])
-def test_commands_take_it_like_any_other(folder: Path, name: str, tmp_path: Path) -> None:
-    by_entry_point = ":" not in name
+@pytest.mark.usefixtures("here")
+def test_commands_take_it_like_any_other(tmp_path: Path) -> None:
+    name, db = "outsider:Turns", str(tmp_path / "trials.db")
 
-    def tree(*arguments: str) -> dict[str, object]:
-        done = run(folder, *arguments, "--json", path=by_entry_point)
-        assert done.returncode == 0, done.stderr
-        found: dict[str, object] = json.loads(done.stdout)
-        return found
+    def tree(*arguments: str) -> dict[str, Any]:
+        return deco(*arguments, "--json").json
 
-    (evaluated,) = tree("evaluate", *SMALL, "--policy", name)["policies"]  # type: ignore[misc]
+    (evaluated,) = tree("evaluate", *SMALL, "--policy", name)["policies"]
     assert evaluated["policy"] == "turns"
     assert evaluated["value"] == pytest.approx(3.0, abs=1e-12)
     both = tree("simulate", *SMALL, "--policy", f"{name},greedy", "--draws", "50")["results"]
-    assert [each["policy"] for each in both] == ["turns", "greedy"]  # type: ignore[index]
+    assert [each["policy"] for each in both] == ["turns", "greedy"]
     assert tree("gap", *SMALL, "--policy", name)["value"] == pytest.approx(3.0, abs=1e-9)
     assert tree("recommend", *SMALL, "--policy", name, "--state", "1/1,0/0,0/0")["arm"] == "arm-2"
     assert tree("path", *SMALL, "--policy", name)["policy"] == "turns"
-    db = str(tmp_path / "trials.db")
     tree("trial", "new", *SMALL, "--policy", name, "--name", "pilot", "--db", db)
     assert tree("trial", "ask", "pilot", "--db", db)["arm"] == "arm-1"
     assert tree("trial", "verify", "pilot", "--db", db)["ok"] is True
 
 
-def test_studies_take_it_like_any_other(folder: Path, tmp_path: Path) -> None:
+def test_an_installed_policy_is_called_by_its_name(folder: Path, tmp_path: Path) -> None:
+    """Processes of their own, which find it where packages are: a trial opens it again."""
+
+    def tree(*arguments: str) -> dict[str, Any]:
+        return deco_installed(*arguments, "--json", more={"PYTHONPATH": str(folder)}).json
+
+    (evaluated,) = tree("evaluate", *SMALL, "--policy", "in-turns")["policies"]
+    assert (evaluated["policy"], evaluated["value"]) == ("turns", pytest.approx(3.0, abs=1e-12))
+    db = str(tmp_path / "trials.db")
+    tree("trial", "new", *SMALL, "--policy", "in-turns", "--name", "pilot", "--db", db)
+    assert tree("trial", "ask", "pilot", "--db", db)["arm"] == "arm-1"
+
+
+@pytest.mark.usefixtures("here")
+def test_studies_take_it_like_any_other(tmp_path: Path) -> None:
     study = tmp_path / "study.toml"
     study.write_text(
         'policies = ["outsider:Turns", "greedy"]\ndraws = 20\nper_draw = 2\n'
         "[[problems]]\narms = 3\nhorizon = 4\n",
         encoding="utf-8",
     )
-    done = run(folder, "study", "run", str(study), "--out", str(tmp_path / "cells"))
-    assert done.returncode == 0, done.stderr
-    shown = run(folder, "study", "show", str(tmp_path / "cells"), "--json")
-    policies = {row["policy"] for row in json.loads(shown.stdout)["cells"]}
+    done = deco("study", "run", study, "--out", tmp_path / "cells")
+    assert done.code == 0, done.err
+    shown = deco("study", "show", tmp_path / "cells", "--json").json
+    policies = {row["policy"] for row in shown["cells"]}
     assert policies == {"outsider:Turns", "greedy"}
 
 
@@ -112,11 +112,12 @@ def test_studies_take_it_like_any_other(folder: Path, tmp_path: Path) -> None:
         ("in-turns", "no policy is called 'in-turns'; known: deco, "),
     ],
 )
-def test_what_is_no_policy_is_said_in_one_line(folder: Path, name: str, message: str) -> None:
-    done = run(folder, "evaluate", *SMALL, "--policy", name)
-    assert done.returncode == 2
-    assert message in done.stderr.replace("\n", " ")
-    assert "Traceback" not in done.stderr
+@pytest.mark.usefixtures("here")
+def test_what_is_no_policy_is_said_in_one_line(name: str, message: str) -> None:
+    done = deco("evaluate", *SMALL, "--policy", name)
+    assert done.code == 2
+    assert message in done.err.replace("\n", " ")
+    assert "Traceback" not in done.err
 
 
 def test_functions_take_it_by_place(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

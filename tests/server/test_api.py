@@ -252,7 +252,7 @@ def test_of_64_who_ask_at_once_for_the_last_slot_one_gets_it(site: Site) -> None
     with served(site.app) as port:
 
         def ask() -> None:
-            start.wait(60)
+            start.wait(240)
             path = f"/api/v1/trials/{trial.id}/ask"
             found.append(request(port, "POST", path, site.tokens["operator"])[0])
 
@@ -260,7 +260,7 @@ def test_of_64_who_ask_at_once_for_the_last_slot_one_gets_it(site: Site) -> None
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(120)
+            thread.join(240)
     assert sorted(found) == [200] + [409] * 63
     assert [event.kind for event in trial.events()] == ["created", "asked"]
 

@@ -20,7 +20,7 @@ from decobandit.trials import create_trial
 from helpers.design_pages import FILE, overlapping
 from helpers.web_client import Site
 
-PATIENCE = 60_000  # milliseconds, for a busy machine
+PATIENCE = 240_000  # milliseconds, for a busy machine
 ARTIFACTS = Path(os.environ.get("DECO_ARTIFACTS", Path(__file__).parents[1] / "artifacts"))
 EVIL = "<script>alert(1)</script>"
 

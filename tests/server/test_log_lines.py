@@ -14,7 +14,7 @@ from decobandit.server.log_lines import JsonLines, LogLimits, LogQuota, PlainLin
 from helpers.program import deco
 from helpers.serving import serving
 from helpers.web_client import SMALL, Clock, Site, answer, asking
-from helpers.web_server import request
+from helpers.web_server import PATIENCE, request
 
 TOKEN = "deco_" + "A1b2-" * 8 + "xyz"
 
@@ -74,7 +74,7 @@ def test_a_served_request_is_one_json_line_with_person_and_id(tmp_path: Path) ->
         request(port, "GET", f"/login?next={token}")
         request(port, "GET", f"/static/{token}")
         process.terminate()
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=PATIENCE)
     trees = [json.loads(line) for line in said.splitlines()]
     asked = next(tree for tree in trees if tree.get("route", "").endswith("/ask"))
     assert asked["request_id"] == headers["x-request-id"]
@@ -93,7 +93,7 @@ def test_plain_lines_of_requests_are_for_the_verbose(tmp_path: Path) -> None:
         with serving("--db", tmp_path / "t.db", "--no-auth", *options) as (process, _, port):
             request(port, "GET", "/api/v1/health?secret=1")
             process.terminate()
-            _, said = process.communicate(timeout=60)
+            _, said = process.communicate(timeout=PATIENCE)
         assert said.count("GET /api/v1/health 200") == expected
         assert "secret" not in said
 

@@ -11,7 +11,7 @@ from decobandit.server.middleware.limits import Limits
 from decobandit.trials import Store
 from decobandit.trials.trial_lists import TrialPage
 from helpers.web_client import Ask, Site, answer, answers, asking
-from helpers.web_server import request, served
+from helpers.web_server import PATIENCE, request, served
 
 LIVE, READY, HEALTH = "/api/v1/live", "/api/v1/ready", "/api/v1/health"
 
@@ -51,7 +51,7 @@ def _stalled(store: Store, hold: threading.Event, monkeypatch: pytest.MonkeyPatc
     read = Store.read
 
     def waits(self: Store) -> object:
-        hold.wait(60)
+        hold.wait(PATIENCE)
         return read(self)
 
     monkeypatch.setattr(Store, "read", waits)
@@ -80,7 +80,7 @@ def test_a_stalled_database_stops_neither_liveness_nor_the_rest(
         assert (status, headers["retry-after"]) == (503, "5")
         assert b'{"error":{"code":"unavailable"' in body
         for thread in threads:
-            thread.join(60)
+            thread.join(PATIENCE)
         assert set(done) == {503}
         hold.set()
         monkeypatch.undo()
@@ -104,7 +104,7 @@ def test_liveness_answers_while_all_threads_work(
         assert request(port, "GET", "/api/v1/trials", site.tokens["admin"])[0] == 200
         monkeypatch.setattr(
             "decobandit.server.api.routes.page_of_trials",
-            lambda *given, **named: hold.wait(60) and TrialPage((), None, 0),
+            lambda *given, **named: hold.wait(PATIENCE) and TrialPage((), None, 0),
         )
         ask = lambda role: request(port, "GET", "/api/v1/trials", site.tokens[role])  # noqa: E731
         roles = ["admin", "operator", "viewer"] * 4
@@ -114,7 +114,7 @@ def test_liveness_answers_while_all_threads_work(
         assert request(port, "GET", LIVE)[0] == 200  # health waits for a place, as all others do
         hold.set()
         for thread in threads:
-            thread.join(60)
+            thread.join(PATIENCE)
 
 
 def test_requests_without_a_token_ask_no_database(

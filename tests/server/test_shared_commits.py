@@ -76,7 +76,7 @@ def test_one_work_that_fails_undoes_nothing_of_the_others(tmp_path: Path) -> Non
             futures = [store.submit(ask.attempt) for ask in asks[:3]]
             failing = store.submit(fails)
             futures += [store.submit(ask.attempt) for ask in asks[3:]]
-        wait([*futures, failing], timeout=60)
+        wait([*futures, failing], timeout=240)
         assert isinstance(failing.exception(), LookupError)
         made = [future.result().id for future in futures]
         assert [slot.id for slot in trial.allocations()[1:]] == made

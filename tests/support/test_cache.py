@@ -7,7 +7,7 @@ import pytest
 
 from decobandit.support import Cache
 
-PATIENCE = 20.0  # seconds, of tests that would otherwise wait for ever
+PATIENCE = 240.0  # seconds, of tests that would otherwise wait for ever
 
 
 def test_the_value_unused_for_longest_goes_first() -> None:

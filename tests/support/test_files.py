@@ -52,7 +52,7 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
     reader.start()
     write_whole(pipe, "content")
-    reader.join(20)
+    reader.join(240)
     assert read == ["content"]
     assert pipe.is_fifo()
 

@@ -101,7 +101,7 @@ def test_a_fault_of_the_disk_reaches_sqlite(
     disk.strike(mode, calls)
     done = subprocess.run(
         [sys.executable, "-c", WRITE, db], env={**os.environ, **disk.environment},
-        capture_output=True, text=True, check=True, timeout=60,
+        capture_output=True, text=True, check=True, timeout=240,
     )  # fmt: skip
     assert done.stdout.strip() == said
     assert (disk.clear() > 0) == (mode != "none")

@@ -29,7 +29,7 @@ except sqlite3.OperationalError as error:
 def lock_as_another_process(db: str) -> str:
     """What another process finds that wants to write."""
     done = subprocess.run(
-        [sys.executable, "-c", TRY, db], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", TRY, db], capture_output=True, text=True, check=True, timeout=240
     )
     return done.stdout.strip()
 
