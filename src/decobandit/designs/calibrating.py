@@ -15,7 +15,7 @@ import numpy as np
 from ..policies import SAME, RuledPolicy, at_least
 from ..problem import Design, Scenario, Stop
 from ..support import Floats
-from .endings import Endings
+from .endings import Endings, chance_se
 from .final_tests import final_test
 from .results import Calibrated
 
@@ -59,6 +59,11 @@ def calibrate(
     return found, changed
 
 
+def _error(value: float, design: Design, scenario: Scenario, exact: bool, policy: str) -> _Error:
+    se = 0.0 if exact else float(chance_se(np.asarray(value), design.draws))
+    return _Error(value, se, scenario.name, exact, policy)
+
+
 def _stop_at(design: Design, level: float) -> Stop:
     return design.stop.model_copy(update={"superiority": level})
 
@@ -87,8 +92,7 @@ def _by_quantile(
     errors = []
     for scenario, early, x, w, exact, name in seen:
         value = early + float(w[at_least(x, level)].sum())
-        se = 0.0 if exact else float(np.sqrt(value * (1.0 - value) / design.draws))
-        errors.append(_Error(value, se, scenario.name, exact, name))
+        errors.append(_error(value, design, scenario, exact, name))
     found = max(errors)
     if found.value > alpha + ROOM:
         raise ValueError(_NEVER.format(alpha))
@@ -118,8 +122,7 @@ def _by_bisection(
             ruled, own, exact = ends(changed, scenario)
             declared = final_test(ruled, changed.final_test, own).declared.any(axis=1)
             value = float(own.weight[declared].sum())
-            se = 0.0 if exact else float(np.sqrt(value * (1.0 - value) / design.draws))
-            errors.append(_Error(value, se, scenario.name, exact, ruled.name))
+            errors.append(_error(value, design, scenario, exact, ruled.name))
         return max(errors)
 
     low, high = 0.0, 1.0 - ROOM

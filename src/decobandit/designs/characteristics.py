@@ -9,7 +9,7 @@ import numpy as np
 from ..policies import REASONS, RuledPolicy
 from ..problem import FinalTest, Truth, share_of_best
 from ..support import Floats
-from .endings import Endings
+from .endings import Endings, chance_se
 from .final_tests import Tested
 from .kind_trials import posterior_means, rewards, totals, truth_values
 from .results import Characteristics, Errors, PerArm
@@ -41,11 +41,11 @@ def characterise(
         "good": float(good.sd / trials),
         "pulls": _arms(pulls.sd / trials),
         "best_share": None if share is None else float(share.sd / trials),
-        "select_best": None if chosen is None else float(_chance_se(chosen.mean, len(w))),
-        "reject": float(_chance_se(reject.mean, len(w))),
-        "reject_by_arm": _arms(_chance_se(by_arm.mean, len(w))),
+        "select_best": None if chosen is None else float(chance_se(chosen.mean, len(w))),
+        "reject": float(chance_se(reject.mean, len(w))),
+        "reject_by_arm": _arms(chance_se(by_arm.mean, len(w))),
         "size": float(length.sd / trials),
-        "stopped": float(_chance_se(stopped.mean, len(w))),
+        "stopped": float(chance_se(stopped.mean, len(w))),
         "bias": bias_se,
         "rmse": rmse_se,
     }
@@ -80,12 +80,6 @@ def _moments(weight: Floats, values: object) -> _Moments:
     x = np.asarray(values, dtype=np.float64)
     mean = weight @ x
     return _Moments(mean, np.sqrt(weight @ (x - mean) ** 2))
-
-
-def _chance_se(mean: Floats, trials: int) -> Floats:
-    """Error of a probability; as if one trial more had gone either way, so that it is never 0."""
-    p = (mean * trials + 1.0) / (trials + 2.0)
-    return np.asarray(np.sqrt(p * (1.0 - p) / trials))
 
 
 def _arms(values: Floats) -> PerArm:

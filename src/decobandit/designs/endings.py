@@ -37,3 +37,9 @@ class Endings:
         """All of them."""
         names = [each.name for each in fields(Endings)]
         return Endings(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def chance_se(mean: Floats, trials: int) -> Floats:
+    """Error of a probability; as if one trial more had gone either way, so that it is never 0."""
+    p = (mean * trials + 1.0) / (trials + 2.0)
+    return np.asarray(np.sqrt(p * (1.0 - p) / trials))
