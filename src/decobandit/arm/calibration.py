@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..problem import Group, Problem, check_problem
 from ..problem.kernels.layout import slab_size
-from ..support import Cache, legs, pool, refuse_over, worker_count
+from ..support import Cache, Floats, legs, pool, refuse_over, worker_count
 from .gittins_tables import flat_table
 from .kernels.calibrated_root import (
     advantage,
@@ -27,7 +26,6 @@ from .kernels.calibrated_root import (
 from .kernels.calibrated_sweep import WINDOW, follow, front_of, stage_start
 from .price_paths import reward_scale
 
-Floats = npt.NDArray[np.float64]
 ACCURACY = 1e-11  # of an index, in units of the largest reward difference
 FLAT_STAGES = 600  # up to here tables under a flat price are solved state by state
 EXACT_STAGES = 48  # up to here others are, too; beyond come sweeps
@@ -136,11 +134,14 @@ class Calibration:
 
     def _single(self, group: int) -> bool:
         """Whether there is provably one crossing: the same price and rewards at every stage."""
+        return self._steady(group) and bool(np.all(self.base == self.base[0]))
+
+    def _steady(self, group: int) -> bool:
+        """Whether rewards are the same at every stage, and there are no last ones."""
         arm = self.problem.groups[group]
         return bool(
             arm.terminal is None
             and self.problem.terminal is None
-            and np.all(self.base == self.base[0])
             and np.all(arm.reward_good == arm.reward_good[0])
             and np.all(arm.reward_bad == arm.reward_bad[0])
         )

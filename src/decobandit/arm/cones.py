@@ -26,13 +26,12 @@ import numpy.typing as npt
 
 from ..problem import Group, Problem
 from ..problem.kernels.layout import slab_size
-from ..support import Cache, pool, worker_count
+from ..support import Cache, Floats, pool, worker_count
 from .kernels.indices import index_terms
 from .price_checks import check_prices
 from .relaxation import Terms
 from .sweeps import sweep_back
 
-Floats = npt.NDArray[np.float64]
 WHOLE = 48  # stages up to which every one is kept; more than the shortest inner cone has
 PARTS = 12  # stretches between checkpoints
 SHORTEST = 16  # stages between checkpoints

@@ -12,12 +12,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..support import pool, worker_count
+from ..support import Floats, pool, worker_count
 from .kernels.calibrated_sweep import stage_start
 from .kernels.discounted import discounted_indices
 from .kernels.gittins import flat_row
 
-Floats = npt.NDArray[np.float64]
 ACCURACY = 1e-11  # of an index that is solved, in units of the reward difference
 LAST_STEP = 3e-7  # the same in longer tables: the error after such a step is far smaller
 ALL_STAGES = 128

@@ -17,12 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..problem import Problem, best_mean_per_pull
+from ..support import Floats
 from .price_checks import check_prices
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

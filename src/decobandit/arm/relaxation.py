@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from ..problem import Problem, check_problem, refuse_batches, refuse_kinds
 from ..problem.kernels.layout import slab_size
+from ..support import Floats
 from .kernels.indices import index_terms, stage_index
 from .price_checks import price_array
 from .sweeps import sweep_back
 
-Floats = npt.NDArray[np.float64]
 KEEP_ALL_BYTES = 256 * 2**20
 
 

@@ -108,15 +108,6 @@ class TickCalibration(Calibration):
         )  # fmt: skip
         return float(own - self.base[stage:].min()) + 1e-6 * self._scale
 
-    def _steady(self, group: int) -> bool:
-        arm = self.problem.groups[group]
-        return bool(
-            arm.terminal is None
-            and self.problem.terminal is None
-            and np.all(arm.reward_good == arm.reward_good[0])
-            and np.all(arm.reward_bad == arm.reward_bad[0])
-        )
-
     def _surcharges_below(self, ceiling: float, group: int) -> Floats:
         """All that matter for a group, falling; the first is above the ceiling."""
         low = self._range(0, group)[0]

@@ -13,9 +13,8 @@ import numpy.typing as npt
 from .._version import __version__
 from ..problem import Problem
 from ..problem.kinds.base import Outcome
-from ..support import Card, Columns, Tables, Tabular, columns_of
+from ..support import Card, Columns, Floats, Tables, Tabular, columns_of
 
-Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 Arms = tuple[int, ...]
 Outcomes = tuple[Outcome, ...]

@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from ..arm import BatchRelaxation, Relaxation
 from ..evaluation import Occupied, TooManyStates, evaluate
@@ -36,11 +35,10 @@ from ..simulation import (
     play,
     play_batches,
 )  # fmt: skip
-from ..support import Report, Rng, former_spellings, obeys_workers, seed_of, tells_progress
+from ..support import Floats, Report, Rng, former_spellings, obeys_workers, seed_of, tells_progress
 from .gap_record import Gap, StageGap, gap_of
 from .kind_gaps import gap_of_kinds
 
-Floats = npt.NDArray[np.float64]
 EXACT_STATES = 2_000_000
 ASKED_STATES = 4_000  # if the policy has to be called in each, a millisecond or more
 

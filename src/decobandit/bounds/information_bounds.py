@@ -58,6 +58,7 @@ from ..simulation import (
     regression,
 )
 from ..support import (
+    Floats,
     Pool,
     Progress,
     Report,
@@ -84,7 +85,6 @@ from .kernels.scenarios import (
     lay_out_surprise as lay_out,
 )
 
-Floats = npt.NDArray[np.float64]
 WEIGHTS = (1.0, 0.8, 0.6, 0.4, 0.2, 0.0)
 MOST_POPS = 5000  # nodes expanded by one search
 MOST_CHOICES = 1000  # ways to choose the arms of a stage, above which nothing is searched

@@ -16,11 +16,10 @@ import numpy.typing as npt
 from ..policies import Distribution, Policy, TooManyStates
 from ..problem import TIE_SIGNS, Problem, State, TieRule, Truth, share_of_best, tie_tolerance
 from ..problem.kernels.layout import slab_size
-from ..support import Progress, Report, available_bytes
+from ..support import Floats, Progress, Report, available_bytes
 from .kernels.reach import Places, Stage, pull_largest, pull_slots
 from .kernels.state_table import Codes, Level, empty_level
 
-Floats = npt.NDArray[np.float64]
 MEMORY_SHARE = 0.25  # of the available memory, for the states of two stages
 CHUNK = 2_000  # states between two reports
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..bounds import Episode
+from ..support import Floats
 from .colours import CONGESTION_COLOUR, DASHES, FRESH_COLOUR, PRICE_COLOUR, SHORTFALL_COLOUR
 from .episode_lines import (
     NO_LOSS,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Floats = npt.NDArray[np.float64]
 MOST_MARKED = 120  # stages; more markers than this hide each other
 MOST_NAMED = 20  # arms in a legend
 

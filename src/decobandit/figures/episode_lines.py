@@ -11,9 +11,9 @@ import numpy.typing as npt
 from ..bounds import Episode
 from ..prices import Demand
 from ..problem import Problem
+from ..support import Floats
 from .palette import Style, arm_style
 
-Floats = npt.NDArray[np.float64]
 LONGEST_NAME = 22  # characters in a legend
 MOST_GROUPS = 8  # kinds of fresh arms that are drawn
 NO_LOSS = 1e-9  # less is rounding, which is not magnified

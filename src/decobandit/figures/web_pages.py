@@ -17,7 +17,7 @@ from markupsafe import Markup
 from ..bounds import Episode
 from ..prices import Demand
 from ..problem.kinds.base import rounded
-from ..support import write_whole
+from ..support import Floats, write_whole
 from . import episode_lines as lines
 from .colours import (
     AT_PRICE_COLOUR,
@@ -32,7 +32,6 @@ from .colours import (
 from .page_head import HEAD
 from .palette import Style
 
-Floats = npt.NDArray[np.float64]
 TRANSPARENT = "rgba(0,0,0,0)"
 ABOVE = 20  # pixels above the first panel
 FEW_STAGES = 10  # each has a number below the axis

@@ -17,9 +17,10 @@ import math
 import numpy as np
 
 from ..problem import DEFAULT_TIES, Problem, TieRule
+from ..support import Floats
 from .curve import Solve
 from .kernels.beta import upper_quantiles
-from .table import Floats, PosteriorPolicy
+from .table import PosteriorPolicy
 
 MOST_LEVEL = 700.0  # exp(-700) is about the smallest number with all digits
 

@@ -16,7 +16,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from ..support import Floats
+
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _LEVELS = np.array([1e-15, 1e-11, 1e-7, 1e-4, 0.01, 0.1, 0.4])
 _BENDS = np.array([-40.0, -8.0, 0.0, 8.0, 40.0])  # of log p and log 1-p: for small a and b

@@ -14,9 +14,10 @@ from functools import cached_property
 import numpy as np
 
 from ..problem import TIE_SIGNS
+from ..support import Floats
 from .kernels.bound_play import play_bounds
 from .kernels.episodes import Episodes
-from .table import UNPULLED, BoundPolicy, Floats
+from .table import UNPULLED, BoundPolicy
 
 
 class BonusPolicy(BoundPolicy):

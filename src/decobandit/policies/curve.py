@@ -20,10 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..problem.kernels.layout import slab_size
-from ..support import Cache, pool, worker_count
+from ..support import Cache, Floats, pool, worker_count
 from .kernels.hermite import interpolate
 
-Floats = npt.NDArray[np.float64]
 # solve(a, b, v, out): x, dx/dv and d2x/dv2, out (states, 3), of states with parameters a, b
 Solve = Callable[[Floats, Floats, float, Floats], None]
 RATIO = 1.0 + 1.0 / 48.0

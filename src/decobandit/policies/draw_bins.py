@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .best_chances import Floats, cdf
+from ..support import Floats
+from .best_chances import cdf
 
 CUTS = 48  # a multiple of the vector width; with more, fewer draws share a bin, but each costs time
 _WIDEST = 700.0  # log-odds

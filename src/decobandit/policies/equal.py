@@ -9,7 +9,8 @@ any problem.
 from __future__ import annotations
 
 from ..problem import Group
-from .table import Floats, TablePolicy
+from ..support import Floats
+from .table import TablePolicy
 
 
 class EqualPolicy(TablePolicy):

@@ -20,7 +20,8 @@ import math
 import numpy as np
 
 from ..problem import DEFAULT_TIES, Group, Problem, TieRule
-from .table import Floats, TablePolicy, expected_reward
+from ..support import Floats
+from .table import TablePolicy, expected_reward
 
 
 class ExploreThenCommitPolicy(TablePolicy):

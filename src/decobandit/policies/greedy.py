@@ -9,7 +9,8 @@ problem.
 from __future__ import annotations
 
 from ..problem import Group
-from .table import Floats, TablePolicy, expected_reward
+from ..support import Floats
+from .table import TablePolicy, expected_reward
 
 
 class GreedyPolicy(TablePolicy):

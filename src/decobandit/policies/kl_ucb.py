@@ -16,9 +16,10 @@ import math
 import numpy as np
 
 from ..problem import DEFAULT_TIES, Group, Problem, TieRule
+from ..support import Floats
 from .curve import Curve, solved
 from .kernels.kl_bound import kl_upper_bounds
-from .table import BoundPolicy, Floats
+from .table import BoundPolicy
 
 
 class KlUcbPolicy(BoundPolicy):

@@ -15,12 +15,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..problem import DEFAULT_TIES, TIE_SIGNS, Problem, State, TieRule
+from ..support import Floats
 from .index_policy import IndexPolicy
 from .kernels.episodes import Episodes
 from .kernels.knowledge_gradient import fill_indices, play
 from .randomised import ArmArrays
 from .refusals import refuse_changing_rewards, refuse_several_pulls
-from .table import Floats
 
 
 class KnowledgeGradientPolicy(IndexPolicy):

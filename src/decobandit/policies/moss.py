@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..support import Floats
 from .bonus import BonusPolicy
-from .table import Floats
 
 
 class MossPolicy(BonusPolicy):

@@ -13,10 +13,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..problem import DEFAULT_TIES, Problem, TieRule
+from ..support import Floats
 from .curve import Solve
 from .kernels.optimistic import optimistic_indices
 from .refusals import refuse_changing_rewards
-from .table import Floats, PosteriorPolicy
+from .table import PosteriorPolicy
 
 
 class OgiPolicy(PosteriorPolicy):

@@ -24,14 +24,12 @@ from ..problem import (
     break_tie,
     tie_tolerance,
 )
-from ..support import Report, renamed_keyword
+from ..support import Floats, Report, renamed_keyword
 from .base import Policy
 from .chances import Asked
 from .context import Context
 from .records import Distribution, Ways, Weighed
 from .refusals import refuse_ruled_optimum
-
-Floats = npt.NDArray[np.float64]
 
 
 class OptimalPolicy(Policy):

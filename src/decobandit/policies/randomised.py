@@ -5,14 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 
 import numpy as np
-import numpy.typing as npt
 
 from ..problem import Problem, State, break_tie, tie_tolerance, tied_arms
+from ..support import Floats
 from .allotting import Counts
 from .asked_states import check_turn
 from .base import Policy
-
-Floats = npt.NDArray[np.float64]
 
 
 class ArmArrays:

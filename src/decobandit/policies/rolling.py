@@ -8,16 +8,12 @@ account.
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from ..prices import DualSolution, solve
 from ..problem import DEFAULT_TIES, State, TieRule, remaining_problem
+from ..support import Floats
 from .context import Context
 from .deco import DecoPolicy
 from .index_policy import IndexPolicy
-
-Floats = npt.NDArray[np.float64]
 
 
 class RollingDecoPolicy(IndexPolicy):

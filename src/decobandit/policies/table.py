@@ -20,14 +20,13 @@ import numpy.typing as npt
 
 from ..problem import DEFAULT_TIES, TIE_TOLERANCE, Group, Problem, State, TieRule
 from ..problem.kernels.layout import slab_size
-from ..support import Cache
+from ..support import Cache, Floats
 from .base import Policy
 from .context import Context
 from .curve import Curve, Solve, pulls_and_good, solved
 from .index_policy import IndexPolicy
 from .refusals import refuse_unequal_rewards
 
-Floats = npt.NDArray[np.float64]
 UNPULLED = (
     1e9  # index of an arm never pulled, for bounds on the success probability: above them all
 )

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from ..problem import State
-from ..support import Ints
+from ..support import Floats, Ints
 from .allotting import Counts, largest_arms
 from .asked_states import check_turn
 from .best_arm import ByChanceOfBest
@@ -24,7 +24,7 @@ from .draw_bins import Bins, bins
 from .kernels.episodes import Episodes
 from .kernels.thompson import LARGE_COUNTS, SURE_KEY, key, play
 from .kernels.thompson_bins import play_bins
-from .randomised import Floats, RandomisedPolicy
+from .randomised import RandomisedPolicy
 from .records import Distribution
 
 # Stages before a block, for each of its own, up to which it is played by bins. Bins must recall

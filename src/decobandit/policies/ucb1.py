@@ -12,8 +12,8 @@ import math
 
 import numpy as np
 
+from ..support import Floats
 from .bonus import BonusPolicy
-from .table import Floats
 
 
 class Ucb1Policy(BonusPolicy):

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .table import BoundPolicy, Floats
+from ..support import Floats
+from .table import BoundPolicy
 
 
 class UcbTunedPolicy(BoundPolicy):

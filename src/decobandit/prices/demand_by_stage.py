@@ -18,20 +18,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .._version import __version__
 from ..arm import Relaxation, RowRelaxation
 from ..problem import Problem, arms_of, tie_tolerance
 from ..problem.kernels.layout import slab_size
-from ..support import Tables, Tabular
+from ..support import Floats, Tables, Tabular
 from .kernels.bands import Bands
 from .kernels.flow import fill, finish, move
 from .kernels.selection import margin
 from .row_masses import RowMasses
 from .solution import DualSolution
 
-Floats = npt.NDArray[np.float64]
 AT_PRICE = 1e-4  # an index is at the price within this part of the largest price, in size
 
 

@@ -41,7 +41,7 @@ class Descent:
             value, gradient = self._function(point)
             if value <= self.value + ENOUGH * length * slope:
                 break
-            if length <= SHORTEST:
+            if not length > SHORTEST:  # nor where a value that is no number made it none
                 return False
             parabola = -slope * length**2 / (2.0 * (value - self.value - length * slope))
             length = min(max(parabola, 0.1 * length), 0.5 * length)

@@ -22,14 +22,21 @@ import numpy.typing as npt
 
 from ..arm import price_array
 from ..problem import Problem, check_problem
-from ..support import Progress, Report, Stopwatch, obeys_workers, renamed_keyword, worker_count
+from ..support import (
+    Floats,
+    Progress,
+    Report,
+    Stopwatch,
+    obeys_workers,
+    renamed_keyword,
+    worker_count,
+)
 from .batch_market import BatchMarket
 from .markets import Markets, markets_of
 from .search import HistoryLine, Search, minimise, rounds
 from .solution import DualSolution
 
 ROUNDS_BELOW = 12  # passes for the lower bound of a grid
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import highspy
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from ..support import Floats
+
 # after new columns the old basis is still feasible: the primal simplex method goes on from there
 PRIMAL_SIMPLEX = 4
 TOLERANCE, PRESOLVE = 1e-10, "off"

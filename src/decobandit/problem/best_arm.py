@@ -17,11 +17,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from ..support import integral
+from ..support import Floats, integral
 from .groups import Group
 from .model import Problem
-
-Floats = npt.NDArray[np.float64]
 
 ACCURACY = 1e-13  # of each panel of the integral, in units of the range of the means
 MAX_PANELS = 60

@@ -17,11 +17,11 @@ import numpy.typing as npt
 
 from ..policies.kernels.episodes import NO_ACTION, Episodes
 from ..problem import Problem, best_mean_moments, best_mean_reward
+from ..support import Floats
 from .chunks import Chunked
 from .estimators import MIN_DRAWS, Missed
 from .proposals import Proposal
 
-Floats = npt.NDArray[np.float64]
 CHUNK = 128  # draws
 
 

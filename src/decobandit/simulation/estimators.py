@@ -30,11 +30,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from ..support import former_attribute
+from ..support import Floats, former_attribute
 
-Floats = npt.NDArray[np.float64]
 MIN_DRAWS = 10  # for each control of a regression; that must differ for a spread to be trusted
 CONSTANT_WITHIN = 1e-10  # a control that varies less than this part of its size is a constant
 MIN_DECIDING = 5  # draws, in effect, that must decide the spread of an estimate or a control

@@ -16,12 +16,11 @@ from ..policies.kernels.episodes import NO_ACTION, Episodes, pull
 from ..policies.kernels.index_play import lay_out, play_indices
 from ..problem import TIE_SIGNS, Problem, State, tie_tolerance
 from ..problem.kernels.layout import slab_size
-from ..support import Progress, Report, Stopwatch, pool, refuse_over, tell, worker_count
+from ..support import Floats, Progress, Report, Stopwatch, pool, refuse_over, tell, worker_count
 from .draws import CHUNK, Chunk, World
 from .kernels.accounts import book, book_gap, book_gap_stages, book_regret, lay_out_gap
 from .played import Played
 
-Floats = npt.NDArray[np.float64]
 LONGEST_BLOCK = 64  # stages
 BLOCK_BYTES = 256 * 2**20  # of a block's tables; long horizons get shorter blocks
 WAVE_BYTES = 512 * 2**20  # of the states of all chunks that are under way together

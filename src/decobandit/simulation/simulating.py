@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeGuard, TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from ..arm import BatchRelaxation, Relaxation, exact_bytes
 from ..policies import DEFAULT_POLICY, Context, Policy, make_policies, make_successor
@@ -33,7 +32,7 @@ from ..problem import (
     plain_truth,
     tie_rule,
 )
-from ..support import Report, Rng, former_spellings, obeys_workers, seed_of, tells_progress
+from ..support import Floats, Report, Rng, former_spellings, obeys_workers, seed_of, tells_progress
 from .batch_playing import play_batches
 from .draws import World
 from .estimators import CONSTANT_WITHIN, Missed, estimate
@@ -43,7 +42,6 @@ from .playing import Player, play
 from .results import Curve, PolicyResult, Simulation
 from .sampling import check_sampling
 
-Floats = npt.NDArray[np.float64]
 T = TypeVar("T")
 GAP_TOLERANCE = 1e-3  # of the dual that gives the gap terms: any prices are valid
 MOST_GAP_BYTES = 256 * 2**20  # of tables for the gap terms of batches; beyond, they are not used

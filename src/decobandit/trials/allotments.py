@@ -23,9 +23,10 @@ import numpy as np
 
 from ..policies import Asked, Policy
 from ..problem import Problem
+from ..support import Floats
 from . import explanation
 from .decisions import Decision, decide
-from .pending import Floats, PendingState, drawn_state, expected_rewards, ways
+from .pending import PendingState, drawn_state, expected_rewards, ways
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..policies import KindChances
-from ..policies.best_chances import Floats, best_chances
+from ..policies.best_chances import best_chances
 from ..problem import Arm, Kind, Problem, State
+from ..support import Floats
 from .errors import TrialError
 from .kind_records import kinds_of, outcomes_of, tallies
 from .ledger import Ledger

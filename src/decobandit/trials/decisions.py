@@ -40,11 +40,11 @@ from ..problem import (
     tie_tolerance,
     tied_arms,
 )
+from ..support import Floats
 from . import explanation
 from .errors import Conflict
 from .pending import (
     MOST_AHEAD,
-    Floats,
     PendingState,
     drawn_ahead,
     drawn_state,

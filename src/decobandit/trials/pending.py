@@ -14,12 +14,11 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ..problem import Kind, Problem, Seen, State, Stats
+from ..support import Floats
 from .kind_records import kinds_of
 
-Floats = npt.NDArray[np.float64]
 MOST_AHEAD = 100_000  # states of an arm after its pending outcomes that are looked at
 
 

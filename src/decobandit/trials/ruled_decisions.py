@@ -18,13 +18,13 @@ import numpy as np
 from ..policies import REASONS, Asked, Policy, RuledPolicy
 from ..policies.chances import Allowed, drawn_arms
 from ..problem import Rules, State
-from ..support import Cache
+from ..support import Cache, Floats
 from . import explanation
 from .allotments import Allotment, allot, allotment_of, one_by_one, states_to_ask
 from .decisions import Decision, decide
 from .errors import Conflict, Stopped
 from .ledger import Ledger
-from .pending import Floats, PendingState
+from .pending import PendingState
 
 Draws = Callable[[], np.random.Generator]
 MOST_LOOKED = 100  # states of trials whose looks are remembered

@@ -17,8 +17,8 @@ from .pricing import room_for_states
 
 
 @compiled
-def fill(arms, bands, mass, reward):
-    """All arms fresh, nothing earned; and what a pass carries from there."""
+def fresh(arms, mass, reward):
+    """All arms fresh, nothing earned; first, last (G, T+2): states of a row that have mass."""
     groups, T = arms.reward_good.shape
     first = np.full((groups, T + 2), T + 2, np.int64)
     last = np.full((groups, T + 2), -1, np.int64)
@@ -27,8 +27,15 @@ def fill(arms, bands, mass, reward):
     for k in range(groups):
         mass[k, 0] = arms.counts[k]
         first[k, 0] = last[k, 0] = 0
+    return first, last
+
+
+@compiled
+def fill(arms, bands, mass, reward):
+    """All arms fresh, and what a pass carries from there."""
+    first, last = fresh(arms, mass, reward)
     key, weight = room_for_states(bands)
-    return Forth(first, last, np.empty(groups), key, weight)
+    return Forth(first, last, np.empty(arms.counts.size), key, weight)
 
 
 @compiled

@@ -14,6 +14,7 @@ from ...problem.kernels.layout import row_start
 from ...problem.kernels.worth import worth
 from ...support.kernels.arrays import copy
 from ...support.kernels.compiled import compiled
+from .flow import finish, fresh
 
 TINY = 1e-15
 NEWTON_STEPS = 100
@@ -54,20 +55,6 @@ def soft_pass(arms, mu, width, V, Z):
                     arms.alpha[k] * inverse, inverse, bad - mu[t], spread, width,
                     V[k, r : r + n + 1], following[: n + 1], following[1:], ramp, here[r:],
                 )  # fmt: skip
-
-
-@compiled
-def _fresh(arms, mass, reward):
-    """All arms unpulled. Returns first, last (G, T+2): per row the interval of states with mass."""
-    groups, T = arms.reward_good.shape
-    first = np.full((groups, T + 2), T + 2, np.int64)
-    last = np.full((groups, T + 2), -1, np.int64)
-    mass[:] = 0.0
-    reward[:] = 0.0
-    for k in range(groups):
-        mass[k, 0] = arms.counts[k]
-        first[k, 0] = last[k, 0] = 0
-    return first, last
 
 
 @compiled
@@ -128,20 +115,13 @@ def _move(arms, t, shift, width, factor, Z, mass, first, last, reward, spent):
 
 
 @compiled
-def _finish(arms, mass, reward):
-    for k in range(mass.shape[0]):
-        for i in range(arms.terminal.shape[1]):
-            reward[k] += arms.terminal[k, i] * mass[k, i]
-
-
-@compiled
 def soft_flow(arms, width, Z, mass, reward, spent):
     """Forward at the prices of Z: fills reward (G,) and spent (G, T)."""
-    first, last = _fresh(arms, mass, reward)
+    first, last = fresh(arms, mass, reward)
     spent[:] = 0.0
     for t in range(spent.shape[1]):
         _move(arms, t, 0.0, width, 1.0, Z, mass, first, last, reward, spent)
-    _finish(arms, mass, reward)
+    finish(arms, mass, reward)
 
 
 @compiled
@@ -198,7 +178,7 @@ def soft_clearing(arms, pulls, width, Z, mass, reward, spent):
     Fills reward (G,) and spent (G, T). Returns what smoothing charges: d/2 sum of mass times x^2.
     """
     groups, T = arms.reward_good.shape
-    first, last = _fresh(arms, mass, reward)
+    first, last = fresh(arms, mass, reward)
     spent[:] = 0.0
     key, weight = np.empty(groups * row_start(T + 1)), np.empty(groups * row_start(T + 1))
     squares = 0.0
@@ -206,5 +186,5 @@ def soft_clearing(arms, pulls, width, Z, mass, reward, spent):
         count = _offered(t, Z, mass, first, last, key, weight)
         shift, factor = clearing_shift(key[:count], weight[:count], width, pulls[t])
         squares += _move(arms, t, shift, width, factor, Z, mass, first, last, reward, spent)
-    _finish(arms, mass, reward)
+    finish(arms, mass, reward)
     return 0.5 * width * squares

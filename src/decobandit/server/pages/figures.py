@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ...bounds import MEANINGS, Episode, gap
 from ...designs import EXACT_STATES, STEPS, too_slow
@@ -25,11 +24,10 @@ from ...figures import (
     short_name,
 )
 from ...policies import policy_class
-from ...support import Cache
+from ...support import Cache, Floats
 from ...trials import ArmStatus, Status, Trial
 from ...trials.settings import TrialSettings
 
-Floats = npt.NDArray[np.float64]
 MAX_BARS = 40  # arms in the figure of a decision: those worth most
 TRANSPARENT = "rgba(0,0,0,0)"
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
