@@ -24,19 +24,24 @@ NONE = "def test_one():\n    pass\n"
 
 
 def end_of_run(folder: Path, *options: str) -> list[str]:
-    """The lines that a run of the tests in `folder` prints; it has nothing of ours but the hook."""
+    """The lines that a run of the tests in `folder` prints; it has nothing of ours but the hook.
+
+    Nor has it other plugins than are asked for: most of a run would be loading them.
+    """
     shutil.copy(Path(__file__).with_name("conftest.py"), folder)
     (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],
-        cwd=folder, env={**os.environ, "PYTEST_ADDOPTS": ""}, capture_output=True, text=True,
-        timeout=240, check=False,
+        cwd=folder, capture_output=True, text=True, timeout=240, check=False,
+        env={**os.environ, "PYTEST_ADDOPTS": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["one process", "two workers"])
+@pytest.mark.parametrize(
+    "options", [(), ("-p", "xdist.plugin", "-n", "2")], ids=["one process", "two workers"]
+)
 def test_skips_are_counted_by_file_and_reason(tmp_path: Path, options: tuple[str, ...]) -> None:
     (tmp_path / "test_some.py").write_text(SOME, encoding="utf-8")
     lines = end_of_run(tmp_path, *options)

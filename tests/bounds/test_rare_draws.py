@@ -15,7 +15,7 @@ from decobandit.prices import solve
 from decobandit.problem import Arm, Beta, Problem
 from decobandit.simulation import World, simulate
 
-SEEDS = 30
+SEEDS = 18
 NAMES = ("greedy", "deco", "kl-ucb")
 PRIORS = {
     "small": [(1e-3, 1e-3)] * 3,
@@ -56,8 +56,8 @@ def test_values_and_differences_are_within_their_errors(kind: str) -> None:
             assert gain.value_se > 0.0
             off.append((gain.value - (exact[one] - exact[two])) / gain.value_se)
     far = np.abs(off)
-    # of 150, one in two runs of a normal variable is beyond 3; estimates share their draws
-    assert np.count_nonzero(far > 3.0) <= 4
+    # of 90, one in four runs of a normal variable is beyond 3; estimates share their draws
+    assert np.count_nonzero(far > 3.0) <= 3
     assert far.max() < 6.0
 
 

@@ -237,8 +237,8 @@ def one_arm(prior: tuple[float, float], horizon: int) -> Problem:
 def test_tables_solve_their_equations_at_every_stage(
     policy: type[TablePolicy], prior: tuple[float, float]
 ) -> None:
-    made, rng = policy(one_arm(prior, 260)), np.random.default_rng(7)
-    for stage in range(1, 260):
+    made, rng = policy(one_arm(prior, 140)), np.random.default_rng(7)
+    for stage in range(1, 140):
         n = rng.integers(1, stage + 1, 60)
         g = np.where(rng.random(60) < 0.3, rng.choice([0, 1], 60) * n, rng.integers(0, n + 1))
         n[-1], g[-1] = stage, 0
@@ -274,15 +274,15 @@ def test_levels_out_of_reason_still_have_bounds(made: TablePolicy) -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_tables_do_not_depend_on_the_order_of_asking(policy: type[TablePolicy]) -> None:
-    problem = one_arm((0.4, 1.3), 150)
-    forward, backward, alone = policy(problem), policy(problem), range(0, 150, 29)
-    tables = [forward.stage_index(stage) for stage in range(150)]
-    for stage in reversed(range(150)):
+    problem = one_arm((0.4, 1.3), 90)
+    forward, backward, alone = policy(problem), policy(problem), range(0, 90, 19)
+    tables = [forward.stage_index(stage) for stage in range(90)]
+    for stage in reversed(range(90)):
         np.testing.assert_array_equal(backward.stage_index(stage), tables[stage])
     for stage in alone:
         np.testing.assert_array_equal(policy(problem).stage_index(stage), tables[stage])
     with ThreadPoolExecutor(4) as pool:  # asked by several threads in any order
-        order = np.random.default_rng(8).permutation(150)
+        order = np.random.default_rng(8).permutation(90)
         for stage, table in zip(order, pool.map(forward.stage_index, order), strict=True):
             np.testing.assert_array_equal(table, tables[stage])
 

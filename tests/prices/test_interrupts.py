@@ -135,7 +135,7 @@ def test_ctrl_c_in_a_problem_of_five_thousand_stages() -> None:
     answer = json_object(stopped.out)
     assert (answer["interrupted"], answer["converged"]) == (True, False)
     # the minimum is between 4838.00 and 4838.49
-    assert answer["lower_bound"] == pytest.approx(2500.0)  # nothing learned
+    assert 2499.999 < answer["lower_bound"] < 4838.49  # at least what is earned without learning
     assert 4838.0 < answer["upper_bound"] < 4900.0
     assert math.isfinite(answer["relative_gap"])
     assert "interrupted" in stopped.err
