@@ -197,12 +197,14 @@ def test_what_is_no_server_of_trials(site: tuple[Site, str]) -> None:
     said = r"http://127.0.0.1:9 does not answer: .*refused"
     with Client("http://127.0.0.1:9", retries=0) as client, pytest.raises(Unreachable, match=said):
         client.health()
-    elsewhere = httpx.MockTransport(lambda request: httpx.Response(502, text="<h1>proxy</h1>"))
-    with (
-        Client("http://here", http=httpx.Client(transport=elsewhere)) as client,
-        pytest.raises(StoreError, match="http://here answers 502, and not as a server of trials"),
-    ):
-        client.health()
+    for status in (502, 200):
+        proxy = httpx.MockTransport(lambda _, status=status: httpx.Response(status, text="<h1>!"))
+        said = f"http://here answers {status}, and not as a server of trials does"
+        with (
+            Client("http://here", http=httpx.Client(transport=proxy)) as client,
+            pytest.raises(StoreError, match=said),
+        ):
+            client.health()
 
 
 # -- retries ------------------------------------------------------------------------------------

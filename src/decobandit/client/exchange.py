@@ -89,7 +89,7 @@ class Exchange:
                 pause = _growing(attempt)
             else:
                 if response.is_success:
-                    return request.read(response)
+                    return self._read(request, response)
                 code, message = self._said(response)
                 again = _pause_asked(response, attempt)
                 may = request.repeatable or code in BUSY
@@ -110,14 +110,24 @@ class Exchange:
                 return found
             query["after"] = page["next"]
 
+    def _read(self, request: Request, response: httpx.Response) -> Answer:
+        """The answer; what a proxy says in place of the server is none."""
+        try:
+            return request.read(response)
+        except (ValueError, TypeError):
+            raise Unreachable(self._foreign(response)) from None
+
     def _said(self, response: httpx.Response) -> tuple[str, str]:
         """Code and message of an error; of something else than a server of trials, its status."""
         try:
             error = response.json()["error"]
             return str(error["code"]), str(error["message"])
         except (ValueError, KeyError, TypeError):
-            said = f"answers {response.status_code}, and not as a server of trials does"
-            return "", f"{self.url} {said}"
+            return "", self._foreign(response)
+
+    def _foreign(self, response: httpx.Response) -> str:
+        said = f"answers {response.status_code}, and not as a server of trials does"
+        return f"{self.url} {said}"
 
 
 def _may_follow(request: Request, error: httpx.TransportError) -> bool:
