@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..problem import Group, Problem, State, check_problem
+from ..problem import Group, Problem, check_problem
 from ..support import Cache, Floats, obeys_workers, pool, worker_count
 from .batch_sizes import check_points, grid_of
 from .batch_states import UnitStates, unit_states
@@ -28,7 +28,7 @@ class Earnings:
         self.spread = unit * (group.reward_good - group.reward_bad)[:T]
 
 
-def final_values(problem: Problem, group: Group, states: UnitStates) -> Floats:
+def final_values(group: Group, states: UnitStates) -> Floats:
     """Last rewards after all stages, (states,): those of a table, between entries on chords."""
     if group.terminal is None:
         return np.zeros(states.size)
@@ -77,7 +77,7 @@ class BatchRelaxation:
 
     def _swept(self, k: int) -> list[Floats]:
         problem, states = self.problem, self.states[k]
-        values = [final_values(problem, problem.groups[k], states)]
+        values = [final_values(problem.groups[k], states)]
         if problem.terminal is not None:
             values[0] += np.maximum(problem.terminal.deploy * states.mean - self.prices[-1], 0.0)
         for t in range(problem.horizon - 1, -1, -1):
@@ -143,12 +143,3 @@ class BatchRelaxation:
             earned.base[stage], earned.spread[stage], later, states.widest, 0, 1, table,
         )  # fmt: skip
         return table
-
-    def arm_values(self, stage: int, state: State) -> Floats:
-        """`unit_values` of every arm, (arms, units + 1)."""
-        good, pulls = np.array(state.good), np.array(state.good) + np.array(state.bad)
-        found = np.empty((good.size, self.problem.units + 1))
-        for k, group in enumerate(self.problem.groups):
-            own = list(group.members)
-            found[own] = self.many_unit_values(stage, k, pulls[own], good[own])
-        return found

@@ -73,7 +73,7 @@ class UnitTrader(StageTables):
         self.earned = Earnings(problem, group)
         A, start = problem.units, self.states.start
         sizes = [int(start[A * t + 1]) for t in range(problem.horizon + 1)]
-        last = final_values(problem, group, self.states)
+        last = final_values(group, self.states)
         super().__init__(problem, group, sizes, A, A, last, self.states.mean)
 
     def _arrays(self) -> tuple[object, ...]:

@@ -27,7 +27,6 @@ from .results import PolicyResult
 CHUNK = 4096  # episodes
 # number of the first episode, stage, statistics, pulls (E, K)
 Watched = Callable[[int, int, Sequence[Floats], Ints], None]
-USUAL = 6.0  # deviations between rewards of two episodes, where outcomes are not bounded
 
 
 class KindWorld(Chunked):

@@ -89,7 +89,7 @@ def operations(document: Tree) -> Iterator[Operation]:
                 own = item[method]
                 yield Operation(
                     own["operationId"], method.upper(), path, own["description"], _chapter(path),
-                    [_parameter(each, models) for each in own.get("parameters", [])],
+                    [_parameter(each) for each in own.get("parameters", [])],
                     _keys(_schema(own.get("requestBody", {})), models),
                     list(_answers(own["responses"], models)),
                 )  # fmt: skip
@@ -100,7 +100,7 @@ def _chapter(path: str) -> str:
     return CHAPTERS[max(fitting, key=len)] if fitting else OTHERS
 
 
-def _parameter(tree: Tree, models: Tree) -> Entry:
+def _parameter(tree: Tree) -> Entry:
     kind = _linked(tree["schema"]) + f", in the {tree['in']}"
     return Entry(tree["name"], kind, tree.get("required", False), tree.get("description", ""))
 
