@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decobandit import Arm, Beta, Problem, State, make_policy, solve
+from decobandit import Arm, Beta, Problem, State, evaluate, gap, make_policy, simulate, solve
 from decobandit.policies import REASONS, Asked, RuledPolicy
 from decobandit.policies.batches.deco import BatchDecoPolicy
 from decobandit.policies.chances import with_floor
@@ -188,3 +188,14 @@ def test_a_batch_among_some_arms_is_that_of_a_problem_with_these_arms(name: str)
         alone = every / every.sum(axis=1, keepdims=True)
     assert found[:, 0].tolist() == [0.0, 0.0]
     assert found[:, 1:] == pytest.approx(alone, abs=1e-12)
+
+
+@pytest.mark.parametrize("rules", [Rules(stop={"superiority": 0.9}), Rules(delay=1)])
+def test_rules_that_stop_or_delay_are_not_ignored_where_they_are_not_followed(
+    rules: Rules,
+) -> None:
+    problem = Problem.uniform(arms=2, horizon=4)
+    ruled = RuledPolicy(make_policy(problem, "greedy"), rules)
+    for value in (evaluate, gap, lambda problem, policy: simulate(problem, [policy], draws=5)):
+        with pytest.raises(ValueError, match="use operating_characteristics"):
+            value(problem, ruled)

@@ -66,6 +66,8 @@ class Policy(Shown, ABC):
         Whether its index is the expected reward plus the value of information.
     at_fixed_prices : bool
         Whether it compares the index with the prices that it was made from.
+    may_stop : bool
+        Whether it may stop before the horizon, or waits for outcomes: only `designs/` follow that.
     serves_batches : bool
         Whether it can be made for problems with `repeat` itself.
     batch_place, kind_place, kind_batch_place : str
@@ -96,6 +98,7 @@ class Policy(Shown, ABC):
     most_ways: int = 256
     splits_index: bool = False
     at_fixed_prices: bool = False
+    may_stop: bool = False
     serves_batches: bool = False
     batch_place: str = ""
     kind_place: str = ""

@@ -191,6 +191,11 @@ def _checked(policy: object, problem: Problem) -> Policy:
         raise TypeError(_neither(policy))
     if policy.problem != problem:
         raise ValueError(f"policy {policy.name!r} was made for another problem")
+    if policy.may_stop:
+        raise ValueError(
+            f"policy {policy.name!r} has rules that stop a trial or delay outcomes: use "
+            "operating_characteristics, which follows them"
+        )
     return policy
 
 

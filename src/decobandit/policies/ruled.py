@@ -88,6 +88,7 @@ class RuledPolicy(Policy):
         self.control = rules.control_of(policy.problem)
         self.shared = rules.floor > 0.0 or rules.control_share is not None
         self.randomised = policy.randomised or self.shared
+        self.may_stop = rules.stop.any or rules.delay > 0
 
     # -- allocation ---------------------------------------------------------------------------
 
