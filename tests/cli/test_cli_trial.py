@@ -153,3 +153,24 @@ def test_the_database_may_come_from_the_environment(db: Path) -> None:
     new = db.with_name("new.db")
     assert deco("trial", "list", "--db", new).code == 2  # looking makes no database
     assert not new.exists()
+
+
+def test_an_allocation_is_called_by_its_subject_too(db: Path) -> None:
+    here = ("--db", db)
+    first = deco("trial", "ask", "pilot", "--subject", "S-1", *here, "--json").json
+    told = deco("trial", "tell", "pilot", "S-1", "good", *here, "--json").json
+    assert (told["id"], told["outcome"]) == (first["id"], 1)
+    why = ("--reason", "mistyped")
+    assert (
+        deco("trial", "correct", "pilot", "S-1", "bad", *why, *here, "--json").json["outcome"] == 0
+    )
+    second = deco("trial", "ask", "pilot", "--subject", "S-2", *here, "--json").json
+    for _ in range(2):  # the second time nothing is written: it is cancelled
+        gone = deco("trial", "cancel", "pilot", "S-2", *why, *here, "--json").json
+        assert (gone["id"], gone["state"]) == (second["id"], "cancelled")
+    anew = deco("trial", "ask", "pilot", "--subject", "S-2", *here, "--json").json
+    told = deco("trial", "tell", "pilot", "S-2", "1", *here, "--json").json
+    assert told["id"] == anew["id"] != second["id"]
+    refused = deco("trial", "tell", "pilot", "S-3", "good", *here)
+    assert refused.code == 2
+    assert "no allocation, batch or subject 'S-3' in this trial" in refused.err

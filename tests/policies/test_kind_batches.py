@@ -83,3 +83,12 @@ def test_what_does_not_share_batches_says_what_does() -> None:
     own = States(first="a", states={"a": OwnState(mean=1.0, next={"on": (1.0, "a")})})
     with pytest.raises(ValueError, match="own arms have states and no unknown mean"):
         make_policy(Problem.uniform(**SHARED, prior=own), "thompson")
+
+
+def test_the_default_policy_serves_batches_of_every_kind() -> None:
+    assert make_policy(NORMAL).name == "deco-calibrated"
+    state = State.parse("4.5/4,1/4", NORMAL)
+    solution = solve(NORMAL)
+    named = [make_policy(NORMAL, name, solution=solution) for name in ("deco-calibrated", "deco")]
+    assert named[0].allocate(state) == named[1].allocate(state)
+    assert recommend(NORMAL, state).policy == "deco-calibrated"

@@ -25,6 +25,7 @@ from decobandit.designs import forecast
 from decobandit.policies import Context
 from decobandit.prices import demand
 from decobandit.support import Tabular, csv_of, frame_of, kind_of, read_rows, write_table
+from decobandit.trials import create_trial
 
 KINDS = ("pyarrow", "pandas", "polars")
 PROBLEM = Problem.uniform(arms=2, horizon=4)
@@ -155,3 +156,21 @@ def test_a_missing_package_is_named_with_the_way_to_get_it(
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(ImportError, match=r'Parquet needs pyarrow; .*"decobandit\[tables\]"'):
         write_table({"a": [1]}, tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_of_text_are_text_before_anything_is_in_them(kind: str, tmp_path: Path) -> None:
+    trial = create_trial(PROBLEM, policy="equal", name="pilot", db=tmp_path / "t.db")
+    trial.ask()
+    text = _type_of(frame_of({"a": ["b", None]}, kind=kind), "a")
+    for table, names in {
+        "allocations": ("told_at", "subject", "change_reason"),
+        "arms": ("seen", "posterior"),
+    }.items():
+        frame = trial.to_frame(table, kind=kind)
+        assert {_type_of(frame, name) for name in names} == {text}
+
+
+def _type_of(frame: Any, column: str) -> str:
+    found = frame[column]
+    return str(found.type if hasattr(found, "type") else found.dtype)

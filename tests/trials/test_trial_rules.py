@@ -10,6 +10,7 @@ from decobandit import Problem
 from decobandit.cli.app import app
 from decobandit.problem import Looks, Rules, Stop
 from decobandit.trials import Closed, Trial, create_trial, open_trial
+from decobandit.trials.report_text import trial_page
 
 THREE = Problem.uniform(arms=3, horizon=60)
 
@@ -88,3 +89,29 @@ def test_without_a_design_the_log_has_no_rules(tmp_path: Path) -> None:
     trial = create_trial(THREE, policy="greedy", name="plain", db=tmp_path / "trials.db")
     created = next(iter(trial.events()))
     assert "rules" not in created.data["plan"]
+
+
+def test_looks_are_told_with_their_numbers_and_the_arm_that_is_declared(tmp_path: Path) -> None:
+    rules = Rules(
+        control="arm-1", looks=Looks(first=6, every=6), stop=Stop(superiority=0.99, inferiority=0.2)
+    )
+    trial = new(tmp_path, rules, "equal")
+    assert trial.looks() == ()
+    assert trial.declared() is None
+    with pytest.raises(Closed):
+        play(trial, {"arm-1": 0, "arm-2": 1, "arm-3": 0}, 60)
+    first, *_, last = trial.looks()
+    # two good of two against none of two: P(Beta(3, 1) > Beta(1, 3)) = 1 - 3! 3! / 6!
+    assert first.probabilities == pytest.approx({"arm-2": 0.95, "arm-3": 0.5})
+    assert (first.outcomes, first.dropped, first.stopped) == (6, (), None)
+    assert last.stopped == "superiority"
+    assert last.outcomes == trial.status().told
+    assert trial.declared() == ("arm-2",)
+    report = trial.report()
+    assert report.looks == trial.looks()
+    page = trial_page(report)
+    assert "Looks" in page
+    assert "stopped: superiority" in page
+    run = CliRunner().invoke(app, ["trial", "status", "ward", "--db", str(tmp_path / "trials.db")])
+    assert f"looks: {len(report.looks)}, the last after {last.outcomes} outcomes" in run.output
+    assert "declared better than control: arm-2" in run.output

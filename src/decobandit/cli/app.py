@@ -82,8 +82,20 @@ for panel, members in PANELS.items():
             app.command(rich_help_panel=panel)(member)
 
 
+PLAIN_WORDS = {  # of the checks of types and ranges
+    ": Value error, ": ": ",
+    "Input should be a valid integer, unable to parse string as an integer": "must be a whole "
+    "number",
+    "Input should be a valid number, unable to parse string as a number": "must be a number",
+    "Input should be greater than or equal to": "must be at least",
+    "Input should be less than or equal to": "must be at most",
+}
+
+
 def _fail(context: str, message: str) -> NoReturn:
-    said = message.removeprefix("Invalid value: ").replace(": Value error, ", ": ", 1)
+    said = message.removeprefix("Invalid value: ")
+    for theirs, ours in PLAIN_WORDS.items():
+        said = said.replace(theirs, ours, 1)
     one_line = " ".join(said.split())
     print(f"{context}: error: {one_line}", file=sys.stderr)
     raise SystemExit(BAD_INPUT)

@@ -31,7 +31,7 @@ from .trial_checkpoint import checkpoint
 from .trial_lifecycle import archive, close, limits, reopen, unmask
 from .trial_records import export, replay, verify
 from .trial_report import report
-from .trial_tables import print_list, print_status
+from .trial_tables import print_list, print_status, print_verdict
 
 if TYPE_CHECKING:
     from ..trials import Allocation, Batch, Store, Trial
@@ -239,9 +239,10 @@ def status(here: Trial, stale_after: StaleAfter = 72.0, as_json: AsJson = False)
     ledger = ledger_of(here.store, here.id)
     found, stale = here.status_at(ledger), stale_ids(ledger.since, stale_after)
     if as_json:
-        print_json(found.to_dict() | {"stale": stale})
+        print_json(found.to_dict() | {"declared": here.declared(), "stale": stale})
     else:
         print_status(found, {made: ledger.since[made] for made in stale})
+        print_verdict(found, here.looks(), here.declared())
 
 
 LIFE = (close, reopen, archive, limits, unmask)

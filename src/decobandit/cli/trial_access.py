@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 TrialName = Annotated[str, typer.Argument(metavar="TRIAL", help="Name or id of the trial.")]
 Slot = Annotated[
-    str, typer.Argument(metavar="ALLOCATION", help="The id that 'ask' answered, also of a batch.")
+    str,
+    typer.Argument(
+        metavar="ALLOCATION", help="The id that 'ask' answered, also of a batch; or its subject."
+    ),
 ]
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why; kept in the log.")]
 OptionalReason = Annotated[
@@ -100,6 +103,8 @@ def changes_trial(
     """Give a command its trial, and a request for the event that it writes; print the answer."""
 
     def run(here: Trial, key: str | None, by: str | None, as_json: bool, **given: Any) -> None:
+        if "slot" in given:
+            given["slot"] = here.slot_of(given["slot"])
         answer = command(here, **given, key=key, by=user(by))
         print_result(answer, as_json, lambda made: print_answer(made, here))
 

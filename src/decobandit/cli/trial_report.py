@@ -61,7 +61,7 @@ def report(
 def _print_report(found: TrialReport) -> None:
     from ..problem.kinds.base import rounded
     from ..trials.report_numbers import digits, interval, probability
-    from ..trials.report_text import declared, state_of
+    from ..trials.report_text import declared, look_columns, state_of
 
     observed = [
         [
@@ -90,6 +90,9 @@ def _print_report(found: TrialReport) -> None:
         print(declared(found))
     if found.dropped:
         print(f"Dropped at looks: {', '.join(found.dropped)}.")
+    if found.looks:
+        arms, rows = look_columns(found)
+        print_table("looks", ["outcomes", *arms, "came to"], rows[-MOST_ROWS:], text=["came to"])
     print(
         f"cancelled {found.cancelled}, corrected {len(found.corrections)}, late "
         f"{len(found.late)}, refused {found.refused}"

@@ -9,6 +9,7 @@ from .tables import MOST_ROWS, print_table
 
 if TYPE_CHECKING:
     from ..trials import Allocation, ArmStatus, Batch, Status, Summary, Trial
+    from ..trials.verdicts import LookMade
 
 
 NEXT_ARMS = 8  # of the next batch that are shown
@@ -169,3 +170,19 @@ def _print_outlook(status: Status) -> None:
         if status.best_bound is not None and status.best_bound < status.upper_bound:
             print(f"best bound at the start {digits(status.best_bound)} ({status.best_bound_is})")
     print(f"head {status.head}")
+
+
+def print_verdict(
+    status: Status, looks: Sequence[LookMade], declared: tuple[str, ...] | None
+) -> None:
+    """What the looks of the rules came to, the last one and the next; arms declared at the end."""
+    if status.rules is None:
+        return
+    against = status.rules.get("control")
+    what = "best" if against is None else "better than control"
+    if looks:
+        last = looks[-1]
+        found = ", ".join(f"{arm} {p:.3f}" for arm, p in last.probabilities.items())
+        print(f"looks: {len(looks)}, the last after {last.outcomes} outcomes; P({what}): {found}")
+    if declared is not None:
+        print(f"declared {what}: {', '.join(declared) or 'no arm'}")

@@ -41,6 +41,7 @@ POLICIES: dict[str, Entry] = {
         "index calibrated against a price path that is tuned",
         batches=True,
         kinds=True,
+        kind_batches=True,
     ),
     "deco-repriced": _only_batches(
         f"{_BATCHES}.repriced:RepricedDecoPolicy", "DeCo in batches, prices taken anew every stage"

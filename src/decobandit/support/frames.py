@@ -6,7 +6,7 @@ Results say what their tables are (`Tabular.tables`), and `to_frame` makes frame
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -22,6 +22,10 @@ Columns = Mapping[str, Column]
 Tables = Mapping[str, Callable[[], Columns]]
 FRAME_KINDS = ("pyarrow", "pandas", "polars")
 DEFAULT_KIND = FRAME_KINDS[0]
+
+
+class Words(list[Any]):
+    """A column of text, also where every value is missing."""
 
 
 class Tabular(Shown):
@@ -95,14 +99,16 @@ def frame_of(columns: Columns | Callable[[], Columns], *, kind: str = DEFAULT_KI
     known = columns() if callable(columns) else columns
     data = {name: _plain(column) for name, column in known.items()}
     frame = nw.from_dict(data, backend=package)
-    untyped = [name for name, column in data.items() if _is_untyped(column)]
-    if untyped:
-        frame = frame.with_columns(nw.col(*untyped).cast(nw.Float64))
+    untyped = [name for name, column in known.items() if _is_untyped(column)]
+    words = [name for name in untyped if isinstance(known[name], Words)]
+    for names, type_ in ((words, nw.String), (set(untyped) - set(words), nw.Float64)):
+        if names:
+            frame = frame.with_columns(nw.col(*names).cast(type_))
     return frame.to_native()
 
 
 def _is_untyped(column: Column) -> bool:
-    """Whether nothing in a column says what it holds: then, numbers."""
+    """Whether nothing in a column says what it holds: then, numbers, or `Words`."""
     return not isinstance(column, np.ndarray) and all(each is None for each in column)
 
 
@@ -137,15 +143,18 @@ def kind_of(frame: object) -> str:
 
 
 def columns_of(
-    records: Iterable[Mapping[str, Any]], names: Iterable[str] = ()
+    records: Iterable[Mapping[str, Any]], names: Iterable[str] = (), *, words: Container[str] = ()
 ) -> dict[str, list[Any]]:
     """Columns of records: every key that any of them has, None where one has not.
 
-    `names`: columns that are there, and first, whatever the records have.
+    `names`: columns that are there, and first, whatever the records have. `words`: those that hold
+    text, also where all of it is missing.
     """
     rows = list(records)
     keys = dict.fromkeys([*names, *(name for row in rows for name in row)])
-    return {name: [row.get(name) for row in rows] for name in keys}
+    return {
+        name: (Words if name in words else list)(row.get(name) for row in rows) for name in keys
+    }
 
 
 def constant(rows: int, **values: object) -> dict[str, list[Any]]:

@@ -15,7 +15,7 @@ from .shares import ShareBlock, share_blocks
 from .staleness import STALE_AFTER, stale_limit
 from .standing import Standing
 from .status import status_of
-from .verdicts import declared_arms
+from .verdicts import LookMade, declared_arms, looks_made
 from .verification import Verification
 
 
@@ -88,6 +88,8 @@ class TrialReport(Standing):
     declared : tuple[str, ...] | None
         At the end, arms that the test of the rules declares better than control; without a control
         arm, best. Null before the end, and without rules.
+    looks : tuple[LookMade, ...]
+        Looks that were made, where the rules stop trials or drop arms.
     changes : tuple[Change, ...]
         Closing, reopening, archiving, changed limits, unmasking.
     audit : AuditState
@@ -116,6 +118,7 @@ class TrialReport(Standing):
     late: tuple[LateOutcome, ...]
     refused: int
     declared: tuple[str, ...] | None
+    looks: tuple[LookMade, ...]
     changes: tuple[Change, ...]
     audit: AuditState
 
@@ -162,6 +165,7 @@ def report_of(
         late=deviations.late(timedelta(hours=late_after), now),
         refused=deviations.refused,
         declared=declared_arms(ledger, decider),
+        looks=looks_made(ledger, decider),
         changes=tuple(deviations.changes),
         audit=AuditState(
             verified.ok, verified.events, verified.head, verified.problems, verified.remarks

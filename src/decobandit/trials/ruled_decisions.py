@@ -52,18 +52,22 @@ class LiveRules(RuledPolicy):
         super().__init__(policy, rules)
         self._looked = Cache[tuple[State, ...], Looked](MOST_LOOKED)
 
+    def before_looks(self) -> Looked:
+        """Where every trial begins: no arm is dropped or declared."""
+        every = np.ones((1, self.problem.n_arms), np.bool_)
+        return Looked(every, np.zeros_like(every))
+
     def looked(self, ledger: Ledger) -> Looked:
         """What all looks have come to, in order."""
         looks = ledger.looks
         begin = next((n for n in (len(looks), len(looks) - 1) if looks[:n] in self._looked), 0)
-        every = np.ones((1, self.problem.n_arms), np.bool_)
-        found = self._looked.get(looks[:begin]) or Looked(every, np.zeros_like(every))
+        found = self._looked.get(looks[:begin]) or self.before_looks()
         for known in looks[begin:]:
-            found = self._after(found, known)
+            found = self.after(found, known)
         self._looked.put(looks, found)
         return found
 
-    def _after(self, before: Looked, known: State) -> Looked:
+    def after(self, before: Looked, known: State) -> Looked:
         """After one look more; a trial that has stopped is not looked at again."""
         if before.reason:
             return before

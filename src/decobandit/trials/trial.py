@@ -17,9 +17,11 @@ from ..problem import Kind, Problem
 from ..support import Card, Once, Tables, Tabular
 from .allocations import Allocation
 from .batch_requests import Batches
+from .batches import Batch
 from .cancellations import CancellationCount, counted
 from .database import Store
 from .decider import decider_of
+from .errors import NotFound
 from .event_log import event_log_of
 from .events import Event
 from .export import export_parts, export_text, exported_event, outcomes_text
@@ -34,6 +36,7 @@ from .settings import TrialSettings
 from .staleness import STALE_AFTER
 from .status import Status, status_of
 from .turns import turns_of
+from .verdicts import LookMade, declared_arms, looks_made
 from .verification import Verification, check_trial
 
 
@@ -115,6 +118,23 @@ class Trial(Recording, Batches, Tabular):
         """All of them, in the order in which they were made."""
         return list(self._ledger().allocations.values())
 
+    def slot_of(self, given: str) -> str:
+        """The id of an allocation or a batch from itself, or from the subject that it is for.
+
+        Of a subject whose allocation was cancelled and made anew, the last one.
+        """
+        ledger = self._ledger()
+        if given in ledger.allocations or given in ledger.batches:
+            return given
+        made: list[Allocation | Batch] = [*ledger.allocations.values(), *ledger.batches.values()]
+        for slot in reversed(made):
+            if slot.subject == given:
+                return slot.id
+        raise NotFound(
+            f"no allocation, batch or subject {given!r} in this trial; its status lists what is "
+            "pending"
+        )
+
     def cancellations(self) -> tuple[CancellationCount, ...]:
         """Cancelled allocations by person and arm, and why."""
         return counted(self._ledger().cancellations)
@@ -192,6 +212,14 @@ class Trial(Recording, Batches, Tabular):
             ledger, self._decider(), self.each_event(ledger), self.verify(), control=control,
             late_after=late_after,
         )  # fmt: skip
+
+    def looks(self) -> tuple[LookMade, ...]:
+        """Looks that were made, and what each came to; none without rules that stop trials."""
+        return looks_made(self._ledger(), self._decider())
+
+    def declared(self) -> tuple[str, ...] | None:
+        """At the end, arms that the test of the rules declares; None before, and without rules."""
+        return declared_arms(self._ledger(), self._decider())
 
     def replay(self) -> Replay:
         """Compute every decision again and compare."""

@@ -15,6 +15,35 @@ from .ruled_decisions import Looked, dropped_arms
 
 
 @dataclass(frozen=True)
+class LookMade:
+    """A look that was made, and what it came to.
+
+    Attributes
+    ----------
+    outcomes : int
+        Recorded outcomes at the look.
+    probabilities : dict[str, float]
+        P(better than control by the margin) of every arm but control and those that were dropped
+        before; without a control arm P(best).
+    dropped : tuple[str, ...]
+        Arms that this look dropped.
+    stopped : str | None
+        Why this look stopped the trial.
+
+    Examples
+    --------
+    >>> from decobandit.trials.verdicts import LookMade
+    >>> LookMade(50, {"new": 0.93}, (), None).outcomes
+    50
+    """
+
+    outcomes: int
+    probabilities: dict[str, float]
+    dropped: tuple[str, ...]
+    stopped: str | None
+
+
+@dataclass(frozen=True)
 class Verdict:
     """What looks have come to."""
 
@@ -28,6 +57,35 @@ def verdict_of(ledger: Ledger, decider: Decider) -> Verdict:
         return Verdict()
     found = decider.ruled.looked(ledger)
     return Verdict(found.stopped or None, dropped_arms(decider.ruled, found))
+
+
+def looks_made(ledger: Ledger, decider: Decider) -> tuple[LookMade, ...]:
+    """All looks in order, up to the one that stopped the trial; none without rules that stop."""
+    ruled = decider.ruled
+    if ruled is None or not ruled.rules.stop.any:
+        return ()
+    made, before = [], ruled.before_looks()
+    names = [arm.name for arm in ledger.problem.arms]
+    for known in ledger.looks:
+        asked = Asked.of_states(ledger.problem, [known])
+        (found,) = ruled.statistic(asked.pulls, asked.good, before.allowed)
+        shown = before.allowed[0].copy()
+        if ruled.control is not None:
+            shown[ruled.control] = False
+        after, gone = ruled.after(before, known), dropped_arms(ruled, before)
+        compared = zip(names, found, shown, strict=True)
+        made.append(
+            LookMade(
+                known.total,
+                {name: float(p) for name, p, there in compared if there},
+                tuple(name for name in dropped_arms(ruled, after) if name not in gone),
+                after.stopped or None,
+            )
+        )
+        if after.reason:
+            break
+        before = after
+    return tuple(made)
 
 
 def declared_arms(ledger: Ledger, decider: Decider) -> tuple[str, ...] | None:

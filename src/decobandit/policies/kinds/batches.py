@@ -124,6 +124,12 @@ class KindBatchDecoPolicy(FixedPricePolicy, KindBatchPolicy):
         return knapsacks(worth.reshape(E * K, -1), np.arange(E * K).reshape(E, K), allowed)
 
 
+class KindBatchCalibratedPolicy(KindBatchDecoPolicy):
+    """DeCo by the name of the default: an index of single pulls does not share a batch."""
+
+    name = "deco-calibrated"
+
+
 class KindBatchThompsonPolicy(KindBatchPolicy):
     """Gives each unit to the arm of the largest draw."""
 

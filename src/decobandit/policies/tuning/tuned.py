@@ -21,9 +21,11 @@ class TunedPolicy(CalibratedPolicy):
     """Calibrated against the path that `choose_path` finds, or one that was found before."""
 
     name = "deco-calibrated"
-    # in batches no price path does better than prices taken anew; other kinds: a flat path
+    # in batches no price path does better than prices taken anew; other kinds: a flat path, and in
+    # batches the prices of the dual
     batch_place = f"{__name__}:TunedBatchPolicy"
     kind_place = "decobandit.policies.kinds.rules:KindCalibratedPolicy"
+    kind_batch_place = "decobandit.policies.kinds.batches:KindBatchCalibratedPolicy"
 
     @classmethod
     def make(cls, context: Context) -> Policy:  # type: ignore[override]
