@@ -92,3 +92,39 @@ def test_the_default_policy_serves_batches_of_every_kind() -> None:
     named = [make_policy(NORMAL, name, solution=solution) for name in ("deco-calibrated", "deco")]
     assert named[0].allocate(state) == named[1].allocate(state)
     assert recommend(NORMAL, state).policy == "deco-calibrated"
+
+
+def test_units_of_sums_are_pulls_of_sums() -> None:
+    """A unit of u measurements is one of mean u m, sd u s, noise sqrt(u) e; of counts one count."""
+    shared = {"arms": 2, "horizon": 3, "repeat": True}
+    for one, other in (
+        (
+            {"prior": Normal(1, 0.5), "noise_sd": 2, "terminal": {"deploy": 12}},
+            {"prior": Normal(4, 2), "noise_sd": 4, "terminal": {"deploy": 3}},
+        ),
+        ({"prior": Gamma(2, 1)}, {"prior": Gamma(2, 0.25)}),
+    ):
+        units = Problem.uniform(**shared, pulls_per_stage=8, unit=4, **one)
+        pulls = Problem.uniform(**shared, pulls_per_stage=2, **other)
+        found = solve(units)
+        assert found.upper_bound == solve(pulls).upper_bound
+        policy = make_policy(units, "deco", solution=found)
+        given = policy.allocate(State.parse("5/4,9/4", units))
+        again = make_policy(pulls, "deco").allocate(State.parse("5/1,9/1", pulls))
+        assert given == tuple(4 * n for n in again)
+
+
+def test_large_batches_of_measurements_are_solved_in_little_memory() -> None:
+    shop = Problem.uniform(
+        arms=5,
+        horizon=10,
+        pulls_per_stage=500,
+        unit=100,
+        repeat=True,
+        prior=Normal(2, 1),
+        noise_sd=8,
+    )
+    found = solve(shop, tol=1e-3)
+    # if the means were known: 5000 pulls of the best of five, E max of five normals = 1.163
+    assert 5000 * 2.0 < found.upper_bound < 5000 * (2.0 + 1.163)
+    assert found.relative_gap < 1e-3

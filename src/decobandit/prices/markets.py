@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from math import ceil, log2
 
 from ..arm import COARSEST, FINEST, POINTS, Grid, arm_rows, check_points, grid_of
-from ..problem import Problem, arms_of, thinned
+from ..problem import Problem, arms_of, thinned, unit_pulls
 from ..support import Floats, refuse_over
 from .batch_market import BatchMarket, unit_market
 from .market import Market
@@ -81,7 +81,7 @@ class _Kinds(Markets):
     """Arms of any kind."""
 
     def __init__(self, problem: Problem, workers: int, refine: int) -> None:
-        super().__init__(problem, workers)
+        super().__init__(unit_pulls(problem), workers)
         self._refine = refine
         if not all(group.kind.finite for group in problem.groups):
             self.points = round(POINTS * 2.0**refine)

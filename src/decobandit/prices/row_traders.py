@@ -106,10 +106,11 @@ def row_market(
     per_stage = problem.most_pulls // problem.horizon
     last = problem.horizon * per_stage + 2
     states = sum(float(rows[g.kind].start[1:last:per_stage].sum()) for g in problem.groups)
+    under_way = sum(float(rows[g.kind].size) for g in problem.groups) * (per_stage + 1)
     refuse_over(
-        8.0 * states * (per_stage // problem.unit + 2),
+        8.0 * (states * (per_stage // problem.unit + 2) + under_way),
         f"solving {len(problem.groups)} kinds of arms, {states:.2g} states in all stages,",
-        "use fewer stages, fewer classes or a coarser grid",
+        "use fewer stages, smaller batches, fewer classes or a coarser grid",
     )
     return BatchMarket(
         problem, lambda group: RowTrader(problem, group, rows[group.kind]), workers=workers

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from .kinds.own import Own as Own
     from .kinds.summed import Counted as Counted
     from .kinds.summed import Measured as Measured
+    from .merged_pulls import unit_pulls as unit_pulls
     from .model import EqualArms as EqualArms
     from .model import Problem as Problem
     from .model import Terminal as Terminal

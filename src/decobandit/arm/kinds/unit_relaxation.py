@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ...problem import Problem, check_problem
+from ...problem import Problem, check_problem, unit_pulls
 from ...support import Floats, refuse_over
 from ..kernels.batches import raise_values
 from ..kernels.rows import stage_worths
@@ -24,8 +24,10 @@ class UnitRelaxation:
     """One-arm problems of all groups of a problem with `repeat`, at fixed prices (stages,)."""
 
     def __init__(self, problem: Problem, prices: npt.ArrayLike, *, refine: int = 0) -> None:
-        self.problem = check_problem(problem)
-        self.prices = price_array(prices, problem)
+        self.prices = price_array(prices, check_problem(problem))
+        self.problem = unit_pulls(problem)  # on which all is computed
+        self._scale = np.array([self.problem.unit / problem.unit, 1.0])  # of pulls and sums
+        problem = self.problem
         self.rows = [arm_rows(g.kind, problem.most_pulls, refine) for g in problem.groups]
         m, T = problem.pulls_per_stage, problem.horizon
         states = sum(float(rows.start[1 : m * T + 1 : m].sum()) for rows in self.rows)
@@ -69,11 +71,22 @@ class UnitRelaxation:
             return np.asarray((worth - paid).max(axis=-1))
         rows, own = self.rows[group], self.problem.groups[group]
         last = self._last(RowRewards(self.problem, own), rows)
+        stats = self._in_units(stats)
         return between(last, rows, own.kind.pulls(stats), rows.locate(stats))[0]
 
     def unit_values(self, stage: int, group: int, stats: Floats) -> Floats:
         """Q of 0, 1, .. units of arms with these statistics, (..., width) -> (..., units + 1)."""
         rows, kind = self.rows[group], self.problem.groups[group].kind
+        stats = self._in_units(stats)
         pulls, place = kind.pulls(stats), rows.locate(stats)
         each = [between(table, rows, pulls, place)[0] for table in self._worth[group][stage]]
         return np.stack(each, axis=-1)
+
+    def _in_units(self, stats: Floats) -> Floats:
+        """Statistics with units for pulls, where sums of units are all that is followed."""
+        if self._scale[0] == 1.0:
+            return stats
+        scaled = stats * self._scale
+        if np.any(scaled[..., 0] != np.rint(scaled[..., 0])):
+            raise ValueError(f"pulls of an arm: must be units of {round(1.0 / self._scale[0])}")
+        return np.asarray(scaled)
