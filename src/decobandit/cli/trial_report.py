@@ -60,8 +60,9 @@ def report(
 
 def _print_report(found: TrialReport) -> None:
     from ..problem.kinds.base import rounded
+    from ..trials.report_looks import look_columns
     from ..trials.report_numbers import digits, interval, probability
-    from ..trials.report_text import declared, look_columns, state_of
+    from ..trials.report_text import declared, state_of
 
     observed = [
         [

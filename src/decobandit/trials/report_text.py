@@ -22,6 +22,7 @@ from ..problem.kinds.base import rounded
 from .arm_results import ArmResult
 from .deviations import Correction
 from .report import TrialReport
+from .report_looks import looks
 from .report_numbers import digits, interval, number_of, percent, probability, were
 from .report_words import MEANS, RATES, how_to_read, scale
 
@@ -47,7 +48,7 @@ def trial_page(report: TrialReport) -> str:
         [
             html.section("Summary", *_summary(report)),
             html.section("Results by arm", *results(report)),
-            *([html.section("Looks", *_looks(report))] if report.looks else []),
+            *([html.section("Looks", *looks(report))] if report.looks else []),
             html.section("Allocation over time", *shares(report), whole=True),
             html.section("Deviations", *_deviations(report)),
             html.section("Design and settings", *_settings(report)),
@@ -231,31 +232,6 @@ def shares(report: TrialReport) -> list[Markup]:
 
 
 # -- deviations ---------------------------------------------------------------------------------
-
-
-def look_columns(report: TrialReport) -> tuple[list[str], list[list[str]]]:
-    """Names of the arms that looks compare, and what each of the latest looks came to."""
-    arms, rows = list(report.looks[0].probabilities), []
-    for each in report.looks[-MAX_LINES:]:
-        came_to = [f"dropped {', '.join(each.dropped)}"] if each.dropped else []
-        came_to += [f"stopped: {each.stopped}"] if each.stopped else []
-        found = [probability(each.probabilities.get(arm)) for arm in arms]
-        rows.append([str(each.outcomes), *found, "; ".join(came_to) or "went on"])
-    return arms, rows
-
-
-def _looks(report: TrialReport) -> list[Markup]:
-    arms, rows = look_columns(report)
-    of_control = (report.rules or {}).get("control") is not None
-    what = "better than control by the margin" if of_control else "best"
-    return [
-        html.table(["Outcomes", *arms, "Came to"], rows, words=["Came to"]),
-        html.paragraph(
-            f"Posterior probability that the arm is {what}, by what was recorded at each look; "
-            "later corrections do not change it.",
-            soft=True,
-        ),
-    ]
 
 
 def _deviations(report: TrialReport) -> list[Markup]:
