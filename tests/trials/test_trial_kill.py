@@ -1,7 +1,7 @@
 """A process that is killed while it writes loses nothing that it has acknowledged.
 
-12 lives of a worker end by SIGKILL at random moments, and 12 of the program and the server;
-DECO_KILLS=200 asks for more, and `make test-faults` strikes a thousand times.
+12 lives of a worker end by SIGKILL at random moments, and 6 of the program and the server, whose
+starts take seconds; DECO_KILLS=200 asks for more, and `make test-faults` strikes a thousand times.
 """
 
 import json
@@ -25,6 +25,7 @@ from helpers.trial_worker import send
 pytest_plugins = ["helpers.databases"]
 
 KILLS = int(os.environ.get("DECO_KILLS", "12"))
+STARTED = max(3, KILLS // 4)  # of those, of the program and of the server
 POLICY = "deco"  # its tables are made at once, in every process anew
 PROBLEM = Problem(
     arms=(Arm(name="a", prior=Beta(good=1, bad=1)), Arm(name="b", prior=Beta(good=2, bad=1))),
@@ -127,7 +128,7 @@ def test_a_killed_program_has_written_all_or_nothing(sqlite: str) -> None:
         asking = ["trial", "ask", "wheat", "--db", sqlite, "--by", "library", "--json", "--key"]
         first = deco_installed(*asking, "0").json["id"]
         usual, rng = time.monotonic() - began, random.Random(4)
-        for number in range(1, 1 + KILLS // 2):
+        for number in range(1, 1 + STARTED):
             out = killed_after([DECO, *asking, str(number)], usual * rng.uniform(0.5, 1.1))
             kept = {event.key: event.data["allocation"] for event in trial.events() if event.key}
             assert trial.verify().ok
@@ -136,7 +137,7 @@ def test_a_killed_program_has_written_all_or_nothing(sqlite: str) -> None:
                 assert kept[str(number)] == json.loads(out)["id"]
             again = trial.ask(key=str(number))
             assert kept.get(str(number), again.id) == again.id
-        assert trial.verify().events == 2 + KILLS // 2
+        assert trial.verify().events == 2 + STARTED
 
 
 def killed_after(command: list[Any], seconds: float) -> str:
@@ -151,7 +152,7 @@ def killed_after(command: list[Any], seconds: float) -> str:
 
 
 def test_a_killed_server_has_kept_every_answer(sqlite: str) -> None:
-    lives, clients = KILLS // 2, 4
+    lives, clients = STARTED, 4
     large = PROBLEM.model_copy(update={"horizon": clients * Client.PAIRS})
     solution, rng = solve(large, tol=0.01), random.Random(6)
     unanswered: dict[str, tuple[str, dict[str, Any]]] = {}
