@@ -64,6 +64,9 @@ BAD = [
     ("solve --arms 3 --horizon 3 --save .", "directory"),
     ("solve --arms 3 --horizon 3 --save three.toml/solution.json", "three.toml"),
     ("solve --arms 3 --horizon 3 --save solution.txt", ".json"),
+    ("solve --arms three --horizon 3", "'--arms': must be a whole number"),
+    ("solve --arms 3 --horizon 3 --tol small", "'--tol': must be a number"),
+    ("simulate --arms 3 --horizon 3 --workers 0", "'--workers': must be at least 1"),
     # observations
     ("recommend three.toml", "--state"),
     ("recommend three.toml --state 0/0,0/0,0/0 --data empty.csv", "one of them"),
@@ -108,3 +111,11 @@ def test_bad_input_is_refused_in_one_line(
     assert culprit in message
     assert "Traceback" not in message
     assert {file.name for file in tmp_path.iterdir()} == FILES.keys()
+
+
+def test_what_a_stream_cannot_show_is_no_error() -> None:
+    """As where output goes to a file in a code page of one country."""
+    shown = deco("recommend", "--arms", 2, "--horizon", 3, "--state", "1/1,0/0",
+                 "--policy", "equal", more={"PYTHONIOENCODING": "ascii"})  # fmt: skip
+    assert (shown.code, shown.err) == (0, "")
+    assert "arm-2" in shown.out

@@ -78,6 +78,14 @@ def test_what_needs_a_control_arm_is_refused_without(key: str) -> None:
         designed_from_dict(tree)
 
 
+@pytest.mark.parametrize("name", ["inferiority", "futility"])
+def test_no_probability_is_reason_enough_for_both_ends(name: str) -> None:
+    with pytest.raises(
+        ProblemError, match=rf"stop\.{name}: 0.9 .*; must be below superiority, 0.8"
+    ):
+        designed_from_dict(changed(("stop",), {"superiority": 0.8, name: 0.9}))
+
+
 def test_looks_fall_due_at_known_outcomes() -> None:
     rules = Rules(looks=Looks(first=40, every=20), stop=Stop(superiority=0.99))
     due = [now for now in range(1, 121) if rules.looks_between(now - 1, now)]

@@ -51,7 +51,11 @@ def test_outcomes_are_counted_per_arm(tmp_path: Path, text: str, state: str) -> 
         ("", "no column 'arm'"),
         ("A,good\n", "no column 'arm'"),
         ("arm\nA\n", "no column 'outcome'"),
-        ("arm;outcome\nA;good\n", "no column 'arm'"),
+        (
+            "arm;outcome\nA;good\n",
+            "no column 'arm'; needs arm and outcome, or arm, good and pulls; "
+            "there are 'arm;outcome'",
+        ),
         ("arm,outcome\nA,good\nB,good\n", "line 3: no arm is called 'B'; arms: A, new drug, Ä"),
         ("arm,outcome\n,good\n", "line 2: no arm is called ''"),
         ("arm,outcome\na,good\n", "line 2: no arm is called 'a'"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable
+from io import TextIOWrapper
 from types import FrameType
 from typing import Annotated, NoReturn
 
@@ -110,6 +111,9 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def run() -> None:
     """Run the program. Bad input ends with exit code 2 and one line on standard error."""
     signal.signal(signal.SIGINT, _interrupt)
+    for stream in (sys.stdout, sys.stderr):  # what it cannot show is a question mark, no error
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         code = app(standalone_mode=False)
     except typer.TyperException as error:

@@ -203,6 +203,11 @@ class Rules(Frozen):
                 yield ("control_share",), "must stand with control", self.control_share
             if self.stop.futility is not None:
                 yield ("stop", "futility"), "must stand with control", self.stop.futility
+        high = self.stop.superiority
+        for name in ("inferiority", "futility"):
+            low = getattr(self.stop, name)
+            if high is not None and low is not None and low >= high:
+                yield ("stop", name), f"must be below superiority, {high:g}", low
         if problem.pulls_per_stage > 1 and not problem.repeat:
             yield from self._faults_of_different_arms()
         if problem.is_binary and not -1.0 < self.margin < 1.0:

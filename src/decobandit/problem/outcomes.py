@@ -26,6 +26,7 @@ from .state import State
 
 _WITHOUT_OUTCOME = ("open", "cancelled")  # states of allocations in an exported trial
 _MOST = 10**12  # of a count
+_MOST_SHOWN = 10  # columns that a refusal names
 Row = Mapping[str, str | None]
 _Given = Callable[[Kind], Stats]  # the tally of a row, by the kind of its arm
 _Reader = Callable[[Row, str], _Given | None]  # of a row and its place; None: it has no outcome
@@ -177,9 +178,10 @@ class _Counter(ABC):
             return self._by_counts
         counted = {wanted.good, wanted.pulls} <= known or wanted.outcome in known
         missing = wanted.arm if counted or wanted.arm not in known else wanted.outcome
+        there = ", ".join(map(repr, list(header)[:_MOST_SHOWN])) or "none"
         raise ProblemError(
-            f"{source}: no column {missing!r}; needs {wanted.arm} and "
-            f"{wanted.outcome}, or {wanted.arm}, {wanted.good} and {wanted.pulls}"
+            f"{source}: no column {missing!r}; needs {wanted.arm} and {wanted.outcome}, or "
+            f"{wanted.arm}, {wanted.good} and {wanted.pulls}; there are {there}"
         )
 
     def _by_outcome(self, row: Row, where: str) -> _Given | None:
