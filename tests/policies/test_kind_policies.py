@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from scipy.stats import norm
+from scipy.stats import nbinom, norm
 
 from decobandit import (
     Arm,
@@ -231,3 +231,31 @@ def test_states_that_cannot_be_are_refused(state: str, said: str) -> None:
 def test_a_state_of_counts_does_not_fit_other_kinds() -> None:
     with pytest.raises(ValueError, match="arm 1: its outcomes are normal"):
         make_policy(NORMAL, "greedy").choose(State.fresh(2))
+
+
+@pytest.mark.parametrize(
+    ("horizon", "shape", "rate"), [(2, 1.5, 0.7), (3, 1.5, 0.7), (3, 0.3, 1.0)]
+)
+def test_gittins_indices_of_counts_are_those_of_a_plain_recursion(
+    horizon: int, shape: float, rate: float
+) -> None:
+    counts = range(80)
+
+    def advantage(price: float, total: int, pulls: int) -> float:
+        """Of a pull: what it earns above the price, and what may be earned after it."""
+        later = 0.0
+        if pulls + 1 < horizon:
+            chance = (rate + pulls) / (rate + pulls + 1)
+            likely = nbinom.pmf(counts, shape + total, chance)
+            later = sum(
+                p * max(advantage(price, total + x, pulls + 1), 0.0)
+                for x, p in zip(counts, likely, strict=True)
+                if p > 1e-9
+            )
+        return (shape + total) / (rate + pulls) - price + later
+
+    exact = brentq(lambda price: advantage(price, 0, 0), 0.0, 20.0, xtol=1e-9)
+    problem = Problem.uniform(arms=2, horizon=horizon, prior=Gamma(shape, rate))
+    table = index(make_policy(problem, "fh-gittins"), "0/0,0/0")[0]
+    assert table == pytest.approx(exact, rel=2e-3)
+    assert index_of_first(problem, "fh-gittins", 0, "0/0") == pytest.approx(exact, rel=1e-6)

@@ -29,6 +29,7 @@ def count_rows(kind: Counted, rows: int, refine: int) -> ArmRows:
     """Rows 0 .. `rows`; grids with 2^refine times as many points."""
     coarse, tops = _ends(kind, rows)
     step = np.maximum(coarse / 2.0 ** (refine - COARSEST), 1.0).astype(np.int64)
+    step[tops <= CELLS * 2.0**refine] = 1  # few sums: coarser ones would merge single counts
     last = (tops / step).astype(np.int64)  # number of the last point
     sizes = last + 1
     start = np.concatenate([[0], np.cumsum(sizes)])

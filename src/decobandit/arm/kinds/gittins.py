@@ -21,7 +21,9 @@ from .relaxation import index_at
 from .rewards import RowRewards
 from .rows import ArmRows
 
-PRICES = 96  # that the advantage is tabulated for
+PRICES = 96  # that the advantage is tabulated for, evenly over all rewards
+LIKELY = 48  # more of them, where the mean of the arm is likely to be
+FAR = 4.0  # normal scores of the least and the most likely of these
 SCANNED = 16  # prices that the largest crossing of one state is looked for between
 ACCURACY = 1e-9  # of the index of one state, in units of the range of rewards
 COARSER = -1  # grids of half the usual points: indices differ by less than between two prices
@@ -43,7 +45,7 @@ class RowGittins:
     @cached_property
     def _index(self) -> list[Floats]:
         """Of all states at stages before any deployment."""
-        T, prices = self.problem.horizon, np.linspace(*self._ends, PRICES)
+        T, prices = self.problem.horizon, self._prices()
         index = [np.full(int(self.rows.start[t + 1]), prices[0]) for t in range(T)]
         before: list[Floats] = []
         for i, price in enumerate(prices):
@@ -56,6 +58,19 @@ class RowGittins:
         for t in range(T):
             index[t][before[t] > 0.0] = prices[-1]
         return index
+
+    def _prices(self) -> Floats:
+        """Flat prices of the tables, in order."""
+        even, kind = np.linspace(*self._ends, PRICES), self._rewards.group.kind
+        if kind.ordered:  # own states: no law of a mean
+            return even
+        from scipy.special import ndtr  # late: scipy takes half a second to load
+
+        fresh = np.broadcast_to(np.array(kind.fresh(), dtype=float), (LIKELY, kind.width))
+        mean = kind.quantile(fresh, ndtr(np.linspace(-FAR, FAR, LIKELY)))
+        earned = self._rewards.base[:, None] + self._rewards.factor[:, None] * mean
+        likely = np.quantile(earned, np.linspace(0.0, 1.0, LIKELY))
+        return np.union1d(even, likely.clip(*self._ends))
 
     def root(self, stage: int, stats: Floats) -> float:
         """Index of one arm, (width,): the largest price at which the advantage crosses zero."""
