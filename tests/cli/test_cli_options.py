@@ -9,6 +9,7 @@ from typer.main import get_command
 
 from decobandit import optimum
 from decobandit.cli.app import PANELS, app
+from decobandit.cli.tables import print_table
 from decobandit.cli.token import Role
 from decobandit.policies.names import DEFAULT_POLICY, PAPER_POLICY, SIMULATED_POLICIES
 from decobandit.problem import TIE_RULES, Problem
@@ -235,6 +236,22 @@ def test_no_number_is_cut_in_a_narrow_terminal(width: int) -> None:
     ):
         assert number in shown.out
     assert "…" not in shown.out
+
+
+def test_long_words_are_folded_and_nothing_beside_them_is_cut(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = "a randomised comparison of three treatments in children"
+    cells = ["a09c3003f4cee5d4", "deco-calibrated", "20x100", "2026-11-17"]
+    for width in (40, 62, 80, 120):
+        monkeypatch.setenv("COLUMNS", str(width))
+        titles = ["trial", "id", "policy", "size", "made"]
+        print_table("", titles, [[words, *cells]], text=["trial", "id", "policy", "made"])
+        out = capsys.readouterr().out
+        assert all(cell in out for cell in cells)
+        assert all(word in out for word in words.split())
+        least = 13 + sum(map(len, cells)) + 15  # the longest word, cells, and what is between them
+        assert max(map(len, out.splitlines())) <= max(width, least)
 
 
 def test_a_problem_of_options_is_the_problem_of_python() -> None:

@@ -119,7 +119,8 @@ def print_design(found: DesignResult) -> None:
     what = "better than control" if found.design.control is not None else "best"
     print(f"power, type I error: some arm is declared {what}")
     print("select best: a best arm has the largest posterior mean at the end")
-    print("pulls: by arm, in the order of the file; --json has bias and RMSE of the estimates too")
+    print("pulls: by arm, in the order of the file")
+    print("--json has bias and RMSE of the estimates too")
     for each in found.calibration:
         error = "exact" if each.exact else f"± {each.type_one_error_se:.4f}"
         print(

@@ -59,7 +59,8 @@ def print_path(found: ComparedEpisode) -> None:
         partial(_row, found), stages=episode.stages, most=ROWS, text=["pulled", "outcome"],
         narrow=True,  # nine columns fit into a terminal of 80
     )  # fmt: skip
-    print("index and price: DeCo's, for any policy; short: shortfall, pulled below the price;")
+    print("index and price: DeCo's, for any policy")
+    print("short: shortfall, pulled below the price")
     print("crowd: congestion, worth the price and not pulled")
     print("loss: both, up to this stage; at the end, its expectation over the prior is")
     print(f"the upper bound {episode.upper_bound:.6f} minus the value of the policy (Theorem 1)")

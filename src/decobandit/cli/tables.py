@@ -36,7 +36,9 @@ def print_table(
     layouts = LAYOUTS if narrow else [(False, False), *LAYOUTS]
     for without_frames, folded in layouts:
         table = _table(title, titles, cells, text, without_frames, folded, settings)
-        if _width(table) <= console.width:
+        room = console.width - _width(table)
+        if room >= 0:
+            table = _table(title, titles, cells, text, without_frames, folded, settings, room)
             break
     else:
         console = Console(width=_width(table))
@@ -67,8 +69,12 @@ def print_stages(
 
 def _table(
     title: str, titles: Sequence[str], rows: Sequence[Sequence[str] | None],
-    text: Collection[str], narrow: bool, folded: bool, settings: dict[str, Any],
+    text: Collection[str], narrow: bool, folded: bool, settings: dict[str, Any], room: int = 0,
 ) -> Table:  # fmt: skip
+    """The table; columns of long words are as narrow as their longest word, and share the `room`.
+
+    Rich is told how wide they are: left to itself it takes from columns that must not be cut.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -80,11 +86,19 @@ def _table(
         above = _folded(name, widest) if folded else name
         width = max(widest, *map(len, above.split("\n")))
         words = name in text
+        long = words and widest > LONGEST_WORDS
+        if long:
+            longest = max(
+                len(word) for row in rows if row is not None for word in row[number].split()
+            )
+            width = min(width, max(longest, len(above)) + room)
+            room -= width - max(longest, len(above))
         table.add_column(
             Text(above),
             justify="left" if words else "right",
             # rich cuts what is wider than its least width, titles too
-            min_width=None if words and widest > LONGEST_WORDS else width,
+            min_width=width,
+            max_width=width if long else None,
             overflow="fold",
         )
     for row in rows:

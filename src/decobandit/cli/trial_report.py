@@ -73,8 +73,10 @@ def _print_report(found: TrialReport) -> None:
     ]  # fmt: skip
     binary = all(arm.good is not None for arm in found.arms)
     counts = ["good/told", "open", "rate"] if binary else ["on record", "open", "mean"]
-    titles = ["arm", *counts, "95% exact", "95% Wilson"]
-    print_table(f"{found.name}: observed", titles, observed[:MOST_ROWS], text=["arm"])
+    intervals = any(arm.exact_interval is not None for arm in found.arms)
+    titles = ["arm", *counts] + ["95% exact", "95% Wilson"] * intervals
+    rows = (row[: len(titles)] for row in observed[:MOST_ROWS])
+    print_table(f"{found.name}: observed", titles, rows, text=["arm"])
     posterior = [
         [
             arm.name, digits(arm.posterior_mean, 3), interval(arm.credible_interval),

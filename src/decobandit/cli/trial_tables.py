@@ -43,13 +43,13 @@ def print_allocation(allocation: Allocation, said: str) -> None:
 
 def print_batch(batch: Batch) -> None:
     """What every arm has of a batch, and the id by which its outcomes are told."""
+    from ..problem.kinds.base import rounded
+
     about = "" if batch.subject is None else f", subject {batch.subject}"
     what = f"batch of {batch.pulls} pulls, stage {batch.stage}, {batch.state}{about}"
     print(f"allocation {batch.id}: {what}")
     ranked = sorted(batch.arms, key=lambda one: -one.pulls)[:MOST_ROWS]
     started = batch.told or batch.state != "open"
-    from ..problem.kinds.base import rounded
-
     told = "good/told" if all(one.seen is None for one in batch.arms) else "on record"
     titles = ["arm", "pulls", "share"] + [told, "pending", "cancelled"] * bool(started)
 
@@ -77,13 +77,14 @@ def print_list(summaries: Sequence[Summary], hidden: int = 0) -> None:
         return
     rows = [
         [
-            one.name, one.id, one.policy if one.intact else "DAMAGED", str(one.arms),
-            str(one.horizon), str(one.told), f"{one.open}{' stale' if one.stale else ''}",
+            one.name, one.id, one.policy if one.intact else "DAMAGED",
+            f"{one.arms}x{one.horizon}", str(one.told),
+            f"{one.open}{' stale' if one.stale else ''}",
             one.created_at[:10] if one.state == "running" else one.state,
         ]
         for one in summaries
     ]  # fmt: skip
-    titles = ["trial", "id", "policy", "arms", "horizon", "told", "open", "created"]
+    titles = ["trial", "id", "policy", "arms x stages", "told", "open", "created"]
     print_table("", titles, rows, text=["trial", "id", "policy", "created"])
 
 
@@ -96,21 +97,29 @@ def print_status(status: Status, stale: Mapping[str, str]) -> None:
 
     ranked = sorted(status.arms, key=lambda arm: (arm.name != status.next_arm, -(arm.index or 0.0)))
 
+    terms = {
+        "reward": "expected_reward", "information": "value_of_information", "index": "index"
+    }  # fmt: skip
+    known = {
+        title: key
+        for title, key in terms.items()
+        if any(getattr(arm, key) is not None for arm in status.arms)
+    }
+
     def row(arm: ArmStatus) -> list[str]:
-        numbers = (arm.expected_reward, arm.value_of_information, arm.index)
         return [
             ">" if arm.name == status.next_arm else "", arm.name, arm.code,
             rounded(arm.seen) if arm.seen else f"{arm.good}/{(arm.good or 0) + (arm.bad or 0)}",
             str(arm.open or ""),
             arm.posterior or f"Beta({arm.posterior_good:g}, {arm.posterior_bad:g})",
-            *map(digits, numbers),
+            *(digits(getattr(arm, key)) for key in known.values()),
         ]  # fmt: skip
 
     counts = "good/told" if all(arm.seen is None for arm in status.arms) else "on record"
 
     print_table(
         f"{status.name}: {status.told} of {status.slots} outcomes told",
-        ["", "arm", "code", counts, "open", "posterior", "reward", "information", "index"],
+        ["", "arm", "code", counts, "open", "posterior", *known],
         map(row, ranked[:MOST_ROWS]), text=["", "arm", "code"],
     )  # fmt: skip
     if len(ranked) > MOST_ROWS:

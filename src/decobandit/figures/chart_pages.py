@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .charts import Chart, Panel, Series, names_in, shifts
-from .web_pages import ABOVE, PLOTLY_DASHES, as_text, new_panels
+from .web_pages import ABOVE, LEGEND_BELOW, LEGEND_ROW, PLOTLY_DASHES, as_text, new_panels
 
 TITLE = 30  # pixels
 SYMBOLS = {
@@ -23,7 +23,7 @@ def plotly_chart(chart: Chart) -> Any:
     lines = -(-len(names_in(chart)) // 2)  # of the legend, in two columns
     figure = new_panels(
         labels, heights=[_height(panel) for panel in chart.panels], along=chart.along,
-        apart=60.0 if rows else 24.0, below=60.0 + 20.0 * lines,
+        apart=60.0 if rows else 24.0, below=60.0 + LEGEND_ROW * lines,
     )  # fmt: skip
     named: set[str] = set()
     for number, panel in enumerate(chart.panels, start=1):
@@ -40,8 +40,7 @@ def plotly_chart(chart: Chart) -> Any:
             "y": 1.0, "yanchor": "top", "pad": {"t": 10},
         },
         margin={"t": ABOVE + TITLE}, height=figure.layout.height + TITLE,
-        legend={"orientation": "h", "yref": "container", "y": 0.0, "yanchor": "bottom",
-                "entrywidth": 0.5, "entrywidthmode": "fraction", "font": {"size": 11}},
+        legend=LEGEND_BELOW,
     )  # fmt: skip
     return figure
 

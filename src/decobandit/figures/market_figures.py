@@ -77,7 +77,7 @@ def _draw_sold(axes: Axes, market: Demand, shown: int) -> None:
     axes.stairs(
         (market.sold_fresh + market.sold_touched)[:shown], edges,
         baseline=market.sold_fresh[:shown], fill=True, color=colours.CONGESTION_COLOUR, alpha=0.35,
-        label="sold to arms pulled before",
+        label="sold to pulled arms",
     )  # fmt: skip
     axes.set_ylim(0.0, 1.05 * float(market.problem.pulls[:shown].max()))
     axes.set_ylabel("expected pulls")

@@ -34,6 +34,11 @@ from .palette import Style
 
 TRANSPARENT = "rgba(0,0,0,0)"
 ABOVE = 20  # pixels above the first panel
+LEGEND_ROW = 20.0  # pixels
+LEGEND_BELOW: dict[str, Any] = {
+    "orientation": "h", "yref": "container", "y": 0.0, "yanchor": "bottom",
+    "entrywidth": 0.5, "entrywidthmode": "fraction", "font": {"size": 11},
+}  # fmt: skip
 FEW_STAGES = 10  # each has a number below the axis
 GRID = "rgba(128,128,128,0.3)"
 PLOTLY_DASHES = {"solid": "solid", "dashed": "dash", "dashdot": "dashdot", "dotted": "dot"}
@@ -80,7 +85,7 @@ def episode_page(episode: Episode, expected: npt.ArrayLike | None = None) -> str
     )
     if episode.deployed:
         text += f" Deployed after the last stage: {problem.arms[episode.pulled[-1][0]].name}."
-    return figure_page(figure, title, text)
+    return figure_page(_named_below(figure), title, text)
 
 
 def episode_panels(
@@ -110,7 +115,7 @@ def market_page(market: Demand) -> str:
     text = "Expected numbers, with the pulls of every stage sold in order of index."
     if problem.stages > shown:
         text += f" Price of the deployment: {market.prices[-1]:.4f}."
-    return figure_page(market_panels(market), title, text)
+    return figure_page(_named_below(market_panels(market)), title, text)
 
 
 def market_panels(market: Demand) -> Any:
@@ -124,7 +129,7 @@ def market_panels(market: Demand) -> Any:
         _add_curve(figure, 1, market.fresh_index[number, :shown], name, colour, dash=dash)
     for row, values, name, colour in (
         (2, market.sold_fresh, "sold to fresh arms", FRESH_COLOUR),
-        (2, market.sold_touched, "sold to arms pulled before", CONGESTION_COLOUR),
+        (2, market.sold_touched, "sold to pulled arms", CONGESTION_COLOUR),
         (3, market.above, "above the price", PRICE_COLOUR),
         (3, market.at_price, "at the price", AT_PRICE_COLOUR),
     ):
@@ -176,6 +181,18 @@ def new_panels(
         legend={"groupclick": "togglegroup", "tracegroupgap": 0, "traceorder": "normal"},
     )  # fmt: skip
     return figure
+
+
+def _named_below(figure: Any) -> Any:
+    """The figure with its legend under it, in two columns: on a phone there is no room beside."""
+    names = sum(trace.showlegend is not False for trace in figure.data)
+    room = 12.0 + LEGEND_ROW * -(-names // 2)
+    below = figure.layout.margin.b + room
+    return figure.update_layout(
+        height=figure.layout.height + room,
+        margin={"l": 56, "r": 8, "b": below},
+        legend=LEGEND_BELOW,
+    )
 
 
 def _whole_stages(figure: Any, stages: int) -> None:
