@@ -94,8 +94,8 @@ def _print_report(found: TrialReport) -> None:
     if found.dropped:
         print(f"Dropped at looks: {', '.join(found.dropped)}.")
     if found.looks:
-        arms, rows = look_columns(found)
-        print_table("looks", ["outcomes", *arms, "came to"], rows[-MOST_ROWS:], text=["came to"])
+        arms, looks = look_columns(found)
+        print_table("looks", ["outcomes", *arms, "came to"], looks[-MOST_ROWS:], text=["came to"])
     print(
         f"cancelled {found.cancelled}, corrected {len(found.corrections)}, late "
         f"{len(found.late)}, refused {found.refused}"
