@@ -43,6 +43,33 @@ def only(simulation: Simulation) -> dict[str, Any]:
     return dict(result)
 
 
+# -- one table for all stages -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["greedy", "equal", "explore-then-commit"])
+@pytest.mark.parametrize("kind", ["uniform", "seasonal", "deployed", "several pulls"])
+def test_a_table_for_all_stages_plays_as_the_policy_says_when_it_is_asked(
+    kind: str, name: str
+) -> None:
+    problem = KINDS[kind](30)
+    policy = Bench(problem).policy(name)
+    assert policy.is_steady(0, problem.horizon) == (kind != "seasonal" or name == "equal")
+    settings: Any = {"draws": 6, "per_draw": 2, "bound": False, "keep_episodes": True}
+    found, asked = (
+        simulate(problem, [each], **settings).to_frame("episodes")
+        for each in (policy, Asked(policy))
+    )
+    assert found.equals(asked)
+
+
+def test_progress_is_told_while_a_policy_is_played() -> None:
+    seen: list[Any] = []
+    simulate(SMALL, ["thompson"], draws=3 * CHUNK, per_draw=1, bound=False, progress=seen.append)
+    assert [each.done for each in seen if each.what == "thompson"] == [
+        0, CHUNK * 8, 2 * CHUNK * 8, 3 * CHUNK * 8,
+    ]  # fmt: skip
+
+
 # -- unbiased -----------------------------------------------------------------------------------
 
 

@@ -289,6 +289,13 @@ class Policy(Shown, ABC):
         """Index of every state of every group at a stage, (groups, slab). Read-only."""
         raise NotImplementedError(f"policy {self.name!r} has no table of indices")
 
+    def is_steady(self, first: int, last: int) -> bool:
+        """Whether `stage_index` gives a state the same index at all stages first..last-1.
+
+        One table then serves them all, however many there are.
+        """
+        return False
+
     def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
         """Play stages first..last-1 of all episodes."""
         raise NotImplementedError(f"policy {self.name!r} has no loop of its own")

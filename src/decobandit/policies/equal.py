@@ -20,6 +20,9 @@ class EqualPolicy(TablePolicy):
     kind_place = "decobandit.policies.kinds.rules:KindEqualPolicy"
     kind_batch_place = "decobandit.policies.kinds.batches:KindBatchEqualPolicy"
 
+    def is_steady(self, first: int, last: int) -> bool:
+        return True
+
     def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats:
         # in units of the rewards, as ties are: one pull more must not count as a tie
         return -n * self.scale

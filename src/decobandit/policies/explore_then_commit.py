@@ -21,7 +21,7 @@ import numpy as np
 
 from ..problem import DEFAULT_TIES, Group, Problem, TieRule
 from ..support import Floats
-from .table import TablePolicy, expected_reward
+from .table import TablePolicy, expected_reward, same_rewards
 
 
 class ExploreThenCommitPolicy(TablePolicy):
@@ -40,6 +40,9 @@ class ExploreThenCommitPolicy(TablePolicy):
         if explore < 1:
             raise ValueError(f"explore: {explore} pulls of each arm; must be at least 1")
         self.explore = problem.unit * math.ceil(explore / problem.unit)  # whole units, in batches
+
+    def is_steady(self, first: int, last: int) -> bool:
+        return same_rewards(self.problem, first, last)
 
     def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats:
         turn = (2.0 + np.maximum(self.explore - n, 0.0)) * self.scale

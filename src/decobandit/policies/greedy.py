@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..problem import Group
 from ..support import Floats
-from .table import TablePolicy, expected_reward
+from .table import TablePolicy, expected_reward, same_rewards
 
 
 class GreedyPolicy(TablePolicy):
@@ -19,6 +19,9 @@ class GreedyPolicy(TablePolicy):
     name = "greedy"
     kind_place = "decobandit.policies.kinds.rules:KindGreedyPolicy"
     kind_batch_place = "decobandit.policies.kinds.batches:KindBatchGreedyPolicy"
+
+    def is_steady(self, first: int, last: int) -> bool:
+        return same_rewards(self.problem, first, last)
 
     def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats:
         return expected_reward(group, stage, n, g)

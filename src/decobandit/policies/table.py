@@ -44,6 +44,13 @@ def expected_reward(group: Group, stage: int, n: Floats, g: Floats) -> Floats:
     return np.asarray(bad + (good - bad) * mean, dtype=np.float64)
 
 
+def same_rewards(problem: Problem, first: int, last: int) -> bool:
+    """Whether every arm has the same rewards at all stages first..last-1."""
+    rewards = np.array([(group.reward_good, group.reward_bad) for group in problem.groups])
+    own = rewards[..., first:last]
+    return bool(np.all(own == own[..., :1]))
+
+
 class TablePolicy(IndexPolicy):
     """Pulls the largest index; a subclass says what the index of a group's states is.
 

@@ -16,7 +16,17 @@ from ..policies.kernels.episodes import NO_ACTION, Episodes, pull
 from ..policies.kernels.index_play import lay_out, play_indices
 from ..problem import TIE_SIGNS, Problem, State, tie_tolerance
 from ..problem.kernels.layout import slab_size
-from ..support import Floats, Progress, Report, Stopwatch, pool, refuse_over, tell, worker_count
+from ..support import (
+    Floats,
+    Progress,
+    Report,
+    Stopwatch,
+    pool,
+    refuse_over,
+    silent,
+    tell,
+    worker_count,
+)
 from .draws import CHUNK, Chunk, World
 from .kernels.accounts import book, book_gap, book_gap_stages, book_regret, lay_out_gap
 from .played import Played
@@ -45,7 +55,13 @@ class Player:
             return block_table(GreedyPolicy(self.problem).stage_index, self.problem, first, last)
         if self.kind != "table":
             return None
-        return block_table(self.policy.stage_index, self.problem, first, last)
+        steady = self.is_steady(first, last)
+        return block_table(self.policy.stage_index, self.problem, first, last, steady=steady)
+
+    def is_steady(self, first: int, last: int) -> bool:
+        """Whether one table of indices serves all these stages, none of them a deployment."""
+        planned = last <= self.problem.horizon
+        return self.kind == "table" and planned and self.policy.is_steady(first, last)
 
     def play(
         self, episodes: Episodes, first: int, last: int, table: Floats | None,
@@ -86,17 +102,22 @@ class Player:
 
 
 def block_table(
-    stage_index: Callable[[int], Floats], problem: Problem, first: int, last: int
-) -> Floats:
-    """Indices of some stages, (groups, states, stages): contiguous for an unpulled arm."""
-    shape = (len(problem.groups), slab_size(last - 1), last - first)
+    stage_index: Callable[[int], Floats], problem: Problem, first: int, last: int, *,
+    steady: bool = False,
+) -> Floats:  # fmt: skip
+    """Indices of some stages, (groups, states, stages): contiguous for an unpulled arm.
+
+    steady: all of them have those of the last one, (groups, states, 1).
+    """
+    stages = range(last - 1 if steady else first, last)
+    shape = (len(problem.groups), slab_size(last - 1), len(stages))
     refuse_over(
         8.0 * np.prod(shape), f"a table of indices at stage {last - 1}", "shorten the horizon"
     )
     table = np.empty(shape)
-    for t in range(first, last):
+    for t in stages:
         tell(Progress("tables of stages", t, problem.stages))
-        lay_out(stage_index(t), t, t - first, last - 1, table)
+        lay_out(stage_index(t), t, t - stages.start, last - 1, table)
     return table
 
 
@@ -148,11 +169,11 @@ def play(
     blocks = list(_blocks(players, world.problem, gap is not None))
     asked = any(player.kind == "ask" for player in players)
     number = 1 if asked else worker_count(workers)
-    steps, per_episode = 0, world.problem.stages
+    report, steps = progress or silent, 0
+    total = world.draws * world.per_draw * world.problem.stages
     with pool(number) as threads:
         for wave in _waves(world, max(last - first for _, first, last in blocks)):
             runs = [_begin(world, number) for number in wave]
-            episodes = sum(len(run.episodes.pulls) for run in runs)
             for player, first, last in blocks:
                 preparing = Stopwatch()
                 table = player.table(first, last)
@@ -161,12 +182,12 @@ def play(
                 block.run(_empty_run(runs[0]), played)  # kernels are loaded before the clock runs
                 played.preparation_seconds += preparing.seconds()
                 playing = Stopwatch()
-                threads.map(partial(block.run, played=played), runs)
+                report(Progress(player.policy.name, steps, total))
+                done = threads.each(partial(block.run, played=played), runs)
+                for run, _ in zip(runs, done, strict=True):
+                    steps += len(run.episodes.pulls) * (last - first)
+                    report(Progress(player.policy.name, steps, total))
                 played.seconds += playing.seconds()
-                steps += episodes * (last - first)
-                if progress is not None:
-                    total = world.draws * world.per_draw * per_episode
-                    progress(Progress(player.policy.name, steps, total))
             for run in runs:
                 _close(run, world, played)
     return played
@@ -181,9 +202,11 @@ def _blocks(
         groups = max(len(problem.groups), len(player.problem.groups))
         bytes_of_stage = 3 * 8 * groups * slab_size(problem.stages - 1)
         longest = max(1, min(LONGEST_BLOCK, BLOCK_BYTES // bytes_of_stage))
-        if player.kind == "own" and not with_gap:  # no table to make: all in one go
+        planned = min(player.until, problem.horizon)
+        alike = player.kind == "own" or player.is_steady(first, planned)
+        if alike and not with_gap:  # no table to make, or one: all in one go
             longest = problem.stages
-        ends = [min(player.until, problem.horizon)]
+        ends = [planned]
         if player is players[-1]:
             ends = [ends[0], problem.stages]
         for end in ends:

@@ -103,12 +103,15 @@ class Pool:
             return list(map(work, *items))  # type: ignore[call-overload]
         return list(self._executor.map(work, *items))  # type: ignore[arg-type]
 
+    def each(self, work: Callable[[S], T], items: Sequence[S]) -> Iterator[T]:
+        """The same of one argument, one after the other as they are done."""
+        return (map if self._executor is None else self._executor.map)(work, items)
+
     def map_told(self, what: str, work: Callable[[S], T], items: Sequence[S]) -> list[T]:
         """The same of one argument, telling how many are done (`tell`)."""
         tell(Progress(what, 0, len(items)))
-        each = map if self._executor is None else self._executor.map
         results: list[T] = []
-        for result in each(work, items):
+        for result in self.each(work, items):
             results.append(result)
             tell(Progress(what, len(results), len(items)))
         return results

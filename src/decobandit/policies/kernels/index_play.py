@@ -4,7 +4,8 @@ The table of a block is laid out [group][state][stage of the block]: an arm that
 consecutive memory from stage to stage, and one that is pulled moves to another such run.
 
 Notations, besides those of `episodes`
-    table (groups, states, B)   indices of a block of B stages, states in the order of `spot`
+    table (groups, states, B)   indices of a block of B stages, states in the order of `spot`; of
+                                (groups, states, 1) where all its stages have the same
     most                        pulls that an arm can have at the last stage of the block
     group (K,)                  group of each arm
     by_pulls, by_position       rule for ties, as in `problem.kernels.ties`
@@ -63,12 +64,12 @@ def largest_of_others(flat, place, arm, first, end, others):
 
 
 @compiled
-def advance(episodes, e, b, i, arm, most, B, place):
-    """Pull an arm, and move its run of indices."""
+def advance(episodes, e, b, i, arm, most, run, place):
+    """Pull an arm, and move its run of indices, which has that length."""
     bad = episodes.pulls[e, arm] - episodes.good[e, arm]
     good = pull(episodes, e, b, i, arm)
     # a product, as a branch could not be predicted
-    place[arm] += np.uint64((good + (1 - good) * (most + 1 - bad)) * B)
+    place[arm] += np.uint64((good + (1 - good) * (most + 1 - bad)) * run)
 
 
 @compiled
@@ -79,31 +80,36 @@ def play_indices(episodes, table, most, group, counts, tolerance, by_pulls, by_p
     have at rest, these are not looked at again.
     """
     E, K = episodes.pulls.shape
-    S, B = table.shape[1], table.shape[2]
+    B, S, run = counts.shape[0], table.shape[1], table.shape[2]
+    step = np.uint64(1 if run == B else 0)  # within a run, from stage to stage
     flat, pulls = table.reshape(-1), episodes.pulls
     score, others = np.empty(K), np.empty(B)
     place = np.empty(K, np.uint64)  # unsigned: no check for negative indices
     for e in range(E):
         for a in range(K):
             good = episodes.good[e, a]
-            place[a] = np.uint64((group[a] * S + spot(good, pulls[e, a] - good, most)) * B)
+            place[a] = np.uint64((group[a] * S + spot(good, pulls[e, a] - good, most)) * run)
         last, again, until = -1, 0, 0
         for b in range(B):
-            if b < until and flat[place[last] + np.uint64(b)] > others[b] + tolerance:
-                advance(episodes, e, b, 0, last, most, B, place)
+            now = np.uint64(b) * step
+            if b < until and flat[place[last] + now] > others[now] + tolerance:
+                advance(episodes, e, b, 0, last, most, run, place)
                 continue
             for a in range(K):
-                score[a] = flat[place[a] + np.uint64(b)]
+                score[a] = flat[place[a] + now]
             for i in range(counts[b]):
                 arm, largest, second = two_largest(score)
                 least = largest - tolerance
                 if second >= least:
                     arm = tie_winner(score, pulls, e, least, by_pulls, by_position, rng)
                 score[arm] = -np.inf
-                advance(episodes, e, b, i, arm, most, B, place)
+                advance(episodes, e, b, i, arm, most, run, place)
                 again = again + 1 if arm == last else 0
                 last = arm
             until = 0
             if again >= HOLD_AFTER and counts[b] == 1:
                 until = min(b + 1 + HOLD_STAGES, B)
-                largest_of_others(flat, place, last, b + 1, until, others)
+                if run == B:
+                    largest_of_others(flat, place, last, b + 1, until, others)
+                else:
+                    largest_of_others(flat, place, last, 0, 1, others)
