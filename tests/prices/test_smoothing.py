@@ -13,6 +13,7 @@ from decobandit.prices.kernels.smooth import clearing_shift
 from decobandit.prices.market import Market
 from decobandit.prices.smoothing import Smoothing, SmoothMarket
 from decobandit.problem import Arm, Beta, Problem, Reward, arms_of
+from decobandit.support import Floats
 from helpers.certificates import assert_certified
 from helpers.examples import KINDS, at_stake, random_prices
 from helpers.oracles import Prices, expected_reward, good_chance, occupancy_lp, stage_pulls
@@ -54,7 +55,7 @@ def test_value_is_that_of_the_recursion_and_its_gradient_that_of_differences(
 ) -> None:
     problem = KINDS[kind](6)
     prices = np.array(random_prices(problem, 1))
-    value, gradient = smooth(problem, width).value_at(prices)
+    value, gradient, _ = smooth(problem, width).value_at(prices)
     assert value == pytest.approx(smoothed_dual(problem, prices.tolist(), width), rel=1e-12)
     step = 1e-4 * width
     for t, slope in enumerate(gradient):
@@ -110,16 +111,30 @@ def test_where_no_arm_is_pulled_in_part_any_shift_between_will_do(target: float)
     assert parts.sum() == pytest.approx(target, rel=1e-12)
 
 
-def test_descent_finds_the_minimum_of_a_quadratic() -> None:
+@pytest.mark.parametrize(("mean", "loose"), [(0.5, 1), (0.75, 1), (0.25, 1), (0.95, 0), (0.05, 0)])
+def test_curvature_is_of_the_arms_that_are_pulled_in_part_or_nearly_so(
+    mean: float, loose: int
+) -> None:
+    """Of two arms, one stage: widths 0.2, price 0.4; the other arm's mean is far above."""
+    arms = [Beta(10.0 * mean, 10.0 * (1.0 - mean)), Beta(9.9, 0.1)]
+    problem = Problem(
+        arms=tuple(Arm(name=str(k), prior=prior) for k, prior in enumerate(arms)), horizon=1
+    )
+    _, _, curvature = smooth(problem, 0.2).value_at(np.array([0.4]))
+    assert curvature == pytest.approx([loose / 0.6])
+
+
+@pytest.mark.parametrize("curvature", [0.0, 1.0, 100.0])
+def test_descent_finds_the_minimum_of_a_quadratic(curvature: float) -> None:
     rng = np.random.default_rng(3)
     root, minimum = rng.normal(size=(12, 12)), rng.normal(size=12)
     hessian = root @ root.T + 0.1 * np.eye(12)
 
-    def function(x: np.ndarray) -> tuple[float, np.ndarray]:  # type: ignore[type-arg]
+    def function(x: Floats) -> tuple[float, Floats, Floats]:
         gradient = hessian @ (x - minimum)
-        return 0.5 * float((x - minimum) @ gradient), gradient
+        return 0.5 * float((x - minimum) @ gradient), gradient, curvature * np.diag(hessian)
 
-    descent = Descent(function, np.zeros(12), first_step=0.1)
+    descent = Descent(function, np.zeros(12), farthest=0.1)
     values = [descent.value]
     while descent.value > 1e-20 and len(values) < 200:
         assert descent.step()

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -42,10 +43,25 @@ def test_coarse_to_fine_brackets_a_cold_solve() -> None:
     assert_same_minimum(warm, cold)
 
 
-def test_coarse_to_fine_does_not_lose_a_season() -> None:
-    problem = seasonal(LONG)
+def slow_season(horizon: int) -> Problem:
+    """One wave of rewards, and one stage in its trough that earns ten times as much."""
+    season = 1.0 + 0.5 * np.sin(2.0 * np.pi * np.arange(horizon) / horizon)
+    season[3 * horizon // 4] *= 10.0
+    arms = (
+        Arm(name="a", prior=Beta(1.0, 1.0), reward=Reward(good=season.round(3).tolist())),
+        Arm(name="b", prior=Beta(2.0, 3.0), reward=Reward(good=1.0)),
+    )
+    return Problem(arms=arms, horizon=horizon)
+
+
+@pytest.mark.parametrize(("make", "sizes"), [(slow_season, {LONG // 2, LONG}), (seasonal, {LONG})])
+def test_coarse_to_fine_does_not_lose_a_season(
+    make: Callable[[int], Problem], sizes: set[int]
+) -> None:
+    """Rewards that jump from stage to stage are not thinned out."""
+    problem = make(LONG)
     warm, cold = solve(problem), solve(problem, start=np.full(LONG, 0.5))
-    assert {line.stages for line in warm.history} == {LONG // 2, LONG}
+    assert {line.stages for line in warm.history} == sizes
     assert_same_minimum(warm, cold)
 
 

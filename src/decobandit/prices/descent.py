@@ -1,6 +1,7 @@
 """Minimising a smooth convex function: L-BFGS with a backtracking line search.
 
-It depends on nothing but values and gradients.
+It depends on nothing but values, gradients and curvatures: estimates of the second derivative along
+each entry, from which L-BFGS starts. Where the Hessian is nearly diagonal they say most of it.
 """
 
 from __future__ import annotations
@@ -15,19 +16,22 @@ from ..support import Floats
 MEMORY = 30  # pairs of steps and changes of the gradient
 ENOUGH = 1e-4  # of the decrease that the gradient promises
 SHORTEST = 1e-6  # part of a step at which the line search gives up
+LEAST_CURVATURE = 0.1  # along an entry, in parts of the mean
+FLAT = 0.01  # curvature where there is none, in parts of what leads as far as allowed
+TINIEST = 1e-300  # curvature that is divided by
 
-Function = Callable[[Floats], tuple[float, Floats]]
+Function = Callable[[Floats], tuple[float, Floats, Floats]]
 
 
 class Descent:
     """A point, the function's value and gradient there, and what past steps have taught."""
 
-    def __init__(self, function: Function, start: Floats, *, first_step: float) -> None:
+    def __init__(self, function: Function, start: Floats, *, farthest: float) -> None:
         self._function = function
-        self._first_step = first_step  # largest change of an entry in the first step
+        self._farthest = farthest  # that an entry moves in a step by its curvature alone
         self._pairs: deque[tuple[Floats, Floats]] = deque(maxlen=MEMORY)
         self.point = start.copy()
-        self.value, self.gradient = function(self.point)
+        self.value, self.gradient, self.curvature = function(self.point)
 
     def step(self) -> bool:
         """One step down; False where none is found."""
@@ -38,7 +42,7 @@ class Descent:
         length = 1.0
         while True:
             point = self.point + length * direction
-            value, gradient = self._function(point)
+            value, gradient, curvature = self._function(point)
             if value <= self.value + ENOUGH * length * slope:
                 break
             if not length > SHORTEST:  # nor where a value that is no number made it none
@@ -48,24 +52,30 @@ class Descent:
         moved, turned = point - self.point, gradient - self.gradient
         if _dot(moved, turned) > 1e-14 * np.sqrt(_dot(moved, moved) * _dot(turned, turned)):
             self._pairs.append((moved, turned))
-        self.point, self.value, self.gradient = point, value, gradient
+        self.point, self.value, self.gradient, self.curvature = point, value, gradient, curvature
         return True
 
     def _scaled(self, gradient: Floats) -> Floats:
-        """The gradient times the inverse Hessian that the pairs stand for (two loops)."""
-        if not self._pairs:
-            largest = float(np.abs(gradient).max())
-            return gradient * (self._first_step / largest) if largest else gradient
+        """The gradient times the inverse Hessian that curvature and pairs stand for (two loops)."""
         result, parts = gradient.copy(), []
         for moved, turned in reversed(self._pairs):
             part = _dot(moved, result) / _dot(moved, turned)
             result -= part * turned
             parts.append(part)
-        moved, turned = self._pairs[-1]
-        result *= _dot(moved, turned) / _dot(turned, turned)
+        steps = 1.0 / self._curvature_of_steps()
+        if self._pairs:
+            moved, turned = self._pairs[-1]
+            steps *= _dot(moved, turned) / _dot(turned, steps * turned)
+        result *= steps
         for (moved, turned), part in zip(self._pairs, reversed(parts), strict=True):
             result += (part - _dot(turned, result) / _dot(moved, turned)) * moved
         return result
+
+    def _curvature_of_steps(self) -> Floats:
+        """The curvature, made larger where it would lead too far from here."""
+        slopes = np.abs(self.gradient) / self._farthest
+        least = max(LEAST_CURVATURE * float(self.curvature.mean()), FLAT * float(slopes.max()))
+        return np.maximum(np.maximum(self.curvature, slopes), max(least, TINIEST))
 
 
 def _dot(x: Floats, y: Floats) -> float:

@@ -20,6 +20,8 @@ from .smoothing import Smoothing, fits
 COARSEST_STAGES = 100  # stages of the smallest market of the coarse-to-fine start
 COARSE_TOLERANCE = 3e-4
 STALLED_ROUNDS = 20  # rounds in which the gap must halve, else they are stuck
+FEW_STALLED_ROUNDS = 8  # the same where the smoothed dual can go on
+SMOOTH_REWARDS = 0.1  # mean change from stage to stage, in parts of all there is, to thin out
 MASTER_STAGES = 300  # beyond this the linear programs of the master problem take too long
 MOST_NARROW_ROUNDS = 4  # in a row, with bands that were too narrow, before new bands
 AVERAGING_OFFSET = 2.0  # the weight of the k-th masses is 2 / (k + 2 + this)
@@ -134,7 +136,8 @@ def rounds(search: Search, start: Floats, tol: float, most_calls: int) -> list[F
         search.saw_bound(flow.total)
         flows.append(flow)
         gaps.append(search.gap)
-        stuck = len(gaps) > STALLED_ROUNDS and gaps[-1] > 0.5 * gaps[-1 - STALLED_ROUNDS]
+        most = FEW_STALLED_ROUNDS if _can_descend(search) else STALLED_ROUNDS
+        stuck = len(gaps) > most and gaps[-1] > 0.5 * gaps[-1 - most]
         if stuck or search.done(tol) or search.calls >= most_calls:
             return flows
         search.saw_value(market.reprice())
@@ -144,6 +147,12 @@ def rounds(search: Search, start: Floats, tol: float, most_calls: int) -> list[F
             market.remember_around(market.mu)
             search.saw_value(market.value_at(market.mu))
             averaged = narrow = 0
+
+
+def _can_descend(search: Search) -> bool:
+    """Whether the smoothed dual is of use here."""
+    market = search.market
+    return isinstance(market, Market) and fits(market) and search.gap > SMOOTHED_GAP
 
 
 def _descend(search: Search, tol: float, most_calls: int) -> list[Flow]:
@@ -227,19 +236,32 @@ def _extrapolate(finer: Floats, coarser: Floats, top: float) -> Floats:
 def start_prices(search: Search, regular: int, most_calls: int) -> Floats:
     """Prices to begin with: from coarser markets where the horizon is long, else fresh arms'.
 
-    `regular` counts the stages before the deployment. Terminal tables and batches do not thin out:
-    with them the start is that of a market in which no arm has been pulled yet.
+    `regular` counts the stages before the deployment. Terminal tables, batches and rewards that
+    jump from stage to stage do not thin out: with them the start is that of a market in which no
+    arm has been pulled yet.
     """
     market = search.market
-    if isinstance(market, Market) and regular > COARSEST_STAGES and not market.arms.terminal.any():
+    if isinstance(market, Market) and regular > COARSEST_STAGES and _thins_out(market, regular):
         prices = _coarse_prices(search, market, regular, most_calls)
-        rewards = np.concatenate([market.arms.reward_good, market.arms.reward_bad])[:, :regular]
+        rewards = _rewards(market, regular)
         if np.all(rewards == rewards[:, :1]):
             return prices
         # thinning may have missed stages with other rewards: use these prices if they are better
         search.saw_value(market.value_at(prices))
     search.saw_value(market.reprice())
     return search.prices
+
+
+def _rewards(market: Market, regular: int) -> Floats:
+    """Of good outcomes and of bad ones, by group and stage."""
+    return np.concatenate([market.arms.reward_good, market.arms.reward_bad])[:, :regular]
+
+
+def _thins_out(market: Market, regular: int) -> bool:
+    """Whether fewer stages are much the same market."""
+    rewards = _rewards(market, regular)
+    change = float(np.abs(np.diff(rewards, axis=1)).max(axis=0).mean())
+    return not market.arms.terminal.any() and change <= SMOOTH_REWARDS * float(np.ptp(rewards))
 
 
 def _coarse_prices(search: Search, market: Market, regular: int, most_calls: int) -> Floats:

@@ -16,7 +16,7 @@ from ..problem.kernels.layout import slab_size
 from ..support import Floats, pool
 from .descent import Descent
 from .in_step import group_slice
-from .kernels.smooth import soft_clearing, soft_flow, soft_pass, states_before
+from .kernels.smooth import AROUND, soft_clearing, soft_flow, soft_pass, states_before
 from .market import Flow, Market
 
 FIRST_WIDTH = 4.0  # times the gap, divided by all pulls
@@ -47,22 +47,35 @@ class SmoothMarket:
         )
         self.width = 1.0
 
-    def value_at(self, mu: Floats) -> tuple[float, Floats]:
-        """The smoothed dual at prices mu, and its gradient."""
+    def value_at(self, mu: Floats) -> tuple[float, Floats, Floats]:
+        """The smoothed dual at prices mu, its gradient, and the curvature along each price."""
         market = self._market
         market.calls += 1
-        reward, spent = np.zeros(market.groups), np.zeros((market.groups, market.stages))
+        reward = np.zeros(market.groups)
+        spent, loose = (np.zeros((market.groups, market.stages)) for _ in range(2))
 
         def one(k: int) -> None:
             part = slice(k, k + 1)
             arms = group_slice(market.arms, part)
             soft_pass(arms, mu, self.width, self._V[part], self._Z[part])
-            soft_flow(arms, self.width, self._Z[part], self._mass[part], reward[part], spent[part])
+            soft_flow(
+                arms,
+                self.width,
+                self._Z[part],
+                self._mass[part],
+                reward[part],
+                spent[part],
+                loose[part],
+            )
 
         with pool(market.workers) as threads:
             threads.map(one, range(market.groups))
         value = float(market.arms.counts @ self._V[:, 0] + market.pulls @ mu)
-        return value, market.pulls - spent.sum(axis=0)
+        return (
+            value,
+            market.pulls - spent.sum(axis=0),
+            loose.sum(axis=0) / ((1.0 + 2.0 * AROUND) * self.width),
+        )
 
     def clear(self) -> tuple[Flow, float]:
         """A flow near that of the last prices that spends exactly the pulls; and its charge."""
@@ -99,7 +112,7 @@ class Smoothing:
 
     def _begin(self, start: Floats, width: float) -> None:
         self._smooth.width = width
-        self._descent = Descent(self._smooth.value_at, start, first_step=width)
+        self._descent = Descent(self._smooth.value_at, start, farthest=width)
         self._candidates, self._moving = 0, True
 
     def advance(self) -> Candidate:

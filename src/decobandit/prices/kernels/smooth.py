@@ -18,6 +18,7 @@ from .flow import finish, fresh
 
 TINY = 1e-15
 NEWTON_STEPS = 100
+AROUND = 1.0  # widths beyond which a state counts neither as pulled in part nor nearly so
 
 
 @compiled
@@ -27,20 +28,20 @@ def states_before(t):
 
 
 @compiled(fastmath={"contract", "nsz"})
-def _soft_row(p, inverse, bad, spread, width, own, after_bad, after_good, ramp, distance):
-    """own += soft(index - price) along a row; `bad` is reward_bad - price."""
+def _soft_row(p, inverse, bad, spread, width, over, own, after_bad, after_good, ramp, distance):
+    """own += soft(index - price) along a row; bad: reward_bad - price, over: 1 / width."""
     for g in range(own.shape[0]):
         z = worth(p + ramp[g] * inverse, bad, spread, own[g], after_bad[g], after_good[g])
         distance[g] = z
         x = min(max(z, 0.0), width)
-        own[g] += x * (z - 0.5 * x) / width
+        own[g] += x * (z - 0.5 * x) * over
 
 
 @compiled
 def soft_pass(arms, mu, width, V, Z):
     """Backward: V_0 at prices mu, and Z."""
     T = mu.shape[0]
-    ramp = np.arange(T + 1.0)
+    ramp, over = np.arange(T + 1.0), 1.0 / width
     for k in range(arms.alpha.shape[0]):
         copy(arms.terminal[k], V[k])
         for t in range(T - 1, -1, -1):
@@ -52,17 +53,22 @@ def soft_pass(arms, mu, width, V, Z):
                 inverse = 1.0 / (arms.alpha[k] + arms.beta[k] + n)
                 following = V[k, r + n + 1 : r + 2 * n + 3]
                 _soft_row(
-                    arms.alpha[k] * inverse, inverse, bad - mu[t], spread, width,
+                    arms.alpha[k] * inverse, inverse, bad - mu[t], spread, width, over,
                     V[k, r : r + n + 1], following[: n + 1], following[1:], ramp, here[r:],
                 )  # fmt: skip
 
 
 @compiled
 def _move_row(p, inverse, shift, width, factor, distance, own, following):
-    """Pull the parts of one row. Returns mass pulled, good outcomes, sum of mass times x^2."""
-    pulled, good, squares = 0.0, 0.0, 0.0
+    """Pull the parts of one row.
+
+    Returns mass pulled, good outcomes, sum of mass times x^2, and mass pulled in part or nearly so.
+    """
+    pulled, good, squares, loose = 0.0, 0.0, 0.0, 0.0
     for g in range(own.shape[0]):
         z = distance[g] - shift
+        if abs(z - 0.5 * width) < (0.5 + AROUND) * width:
+            loose += own[g]
         if z > 0.0 and own[g] > TINY:
             part = 1.0 if z >= width else min(1.0, factor * z / width)
             x = own[g] * part
@@ -73,7 +79,7 @@ def _move_row(p, inverse, shift, width, factor, distance, own, following):
             pulled += x
             good += y
             squares += x * part
-    return pulled, good, squares
+    return pulled, good, squares, loose
 
 
 @compiled
@@ -87,7 +93,7 @@ def _trimmed(own, first, last):
 
 
 @compiled
-def _move(arms, t, shift, width, factor, Z, mass, first, last, reward, spent):
+def _move(arms, t, shift, width, factor, Z, mass, first, last, reward, spent, loose):
     """One stage, prices raised by `shift`; `factor` on parts below 1. Returns sum of mass x^2."""
     squares = 0.0
     for k in range(mass.shape[0]):
@@ -100,11 +106,12 @@ def _move(arms, t, shift, width, factor, Z, mass, first, last, reward, spent):
             first[k, n], last[k, n] = a, b
             if b < a:
                 continue
-            pulled, good, more = _move_row(
+            pulled, good, more, some = _move_row(
                 (arms.alpha[k] + a) * inverse, inverse, shift, width, factor,
                 here[r + a : r + b + 1], mass[k, r + a : r + b + 1],
                 mass[k, r + n + 1 + a : r + n + b + 3],
             )  # fmt: skip
+            loose[k, t] += some
             if pulled > 0.0:
                 reward[k] += pulled * bad + good * spread
                 spent[k, t] += pulled
@@ -115,12 +122,16 @@ def _move(arms, t, shift, width, factor, Z, mass, first, last, reward, spent):
 
 
 @compiled
-def soft_flow(arms, width, Z, mass, reward, spent):
-    """Forward at the prices of Z: fills reward (G,) and spent (G, T)."""
+def soft_flow(arms, width, Z, mass, reward, spent, loose):
+    """Forward at the prices of Z: fills reward (G,), spent (G, T), and loose (G, T).
+
+    Loose is the mass that is pulled in part, or would be at prices somewhat different.
+    """
     first, last = fresh(arms, mass, reward)
     spent[:] = 0.0
+    loose[:] = 0.0
     for t in range(spent.shape[1]):
-        _move(arms, t, 0.0, width, 1.0, Z, mass, first, last, reward, spent)
+        _move(arms, t, 0.0, width, 1.0, Z, mass, first, last, reward, spent, loose)
     finish(arms, mass, reward)
 
 
@@ -180,11 +191,14 @@ def soft_clearing(arms, pulls, width, Z, mass, reward, spent):
     groups, T = arms.reward_good.shape
     first, last = fresh(arms, mass, reward)
     spent[:] = 0.0
+    loose = np.zeros((groups, T))
     key, weight = np.empty(groups * row_start(T + 1)), np.empty(groups * row_start(T + 1))
     squares = 0.0
     for t in range(T):
         count = _offered(t, Z, mass, first, last, key, weight)
         shift, factor = clearing_shift(key[:count], weight[:count], width, pulls[t])
-        squares += _move(arms, t, shift, width, factor, Z, mass, first, last, reward, spent)
+        squares += _move(
+            arms, t, shift, width, factor, Z, mass, first, last, reward, spent, loose
+        )  # fmt: skip
     finish(arms, mass, reward)
     return 0.5 * width * squares
