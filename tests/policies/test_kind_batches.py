@@ -13,6 +13,7 @@ from decobandit import (
     Problem,
     State,
     States,
+    Terminal,
     evaluate,
     gap,
     make_policy,
@@ -128,3 +129,24 @@ def test_large_batches_of_measurements_are_solved_in_little_memory() -> None:
     # if the means were known: 5000 pulls of the best of five, E max of five normals = 1.163
     assert 5000 * 2.0 < found.upper_bound < 5000 * (2.0 + 1.163)
     assert found.relative_gap < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("prior", "horizon", "units", "unit", "deploy"),
+    [(Gamma(0.3, 1), 4, 2, 1, 0.0), (Gamma(1, 3), 2, 2, 1, 0.0), (Gamma(0.3, 0.3), 2, 3, 4, 0.0),
+     (Gamma(8, 1), 3, 3, 1, 1.0), (Normal(1, 3), 2, 4, 1, 0.0)],
+)  # fmt: skip
+def test_the_bound_of_one_arm_is_what_it_earns(
+    prior: Gamma | Normal, horizon: int, units: int, unit: int, deploy: float
+) -> None:
+    # a row that ended too flat beyond its last state had a bound below the truth
+    problem = Problem.uniform(
+        arms=1, horizon=horizon, pulls_per_stage=units * unit, unit=unit, repeat=True, prior=prior,
+        noise_sd=1.0 if isinstance(prior, Normal) else None,
+        terminal=Terminal(deploy=deploy) if deploy else None,
+    )  # fmt: skip
+    mean = prior.mean if isinstance(prior, Normal) else prior.shape / prior.rate
+    earned = (horizon * units * unit + deploy) * mean
+    found = solve(problem)
+    assert found.upper_bound >= earned * (1.0 - 1e-12)
+    assert found.upper_bound == pytest.approx(earned, rel=1e-3)

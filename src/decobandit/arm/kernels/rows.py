@@ -193,7 +193,8 @@ def stage_worths(
 ):  # fmt: skip
     """worth[s, a - 1] = Q_t(s; a), a = 1 .. units, in the states of a stage.
 
-    later: V_{t+1}. base, factor: a pull earns base + factor * mean. widest: states of a row.
+    later: V_{t+1}. base, factor: a pull earns base + factor * mean. widest: states of a row. Beyond
+    its end a row grows by rise and fall, and by what the pulls of the stage that follow earn.
     Rows that arms end in are shared among `parts` calls.
     """
     most = units * unit
@@ -204,8 +205,9 @@ def stage_worths(
             row = source - a
             row_back(
                 row, start, width, at, weights, first, links, even, up, down, 0,
-                start[row + 1] - start[row], rise, fall,
-                after[: start[row + 2] - start[row + 1]], before,
+                start[row + 1] - start[row], rise + (a - 1) * max(factor, 0.0),
+                fall + (a - 1) * max(-factor, 0.0), after[: start[row + 2] - start[row + 1]],
+                before,
             )  # fmt: skip
             after, before = before, after
             low = start[row]
