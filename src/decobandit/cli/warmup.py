@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from .options import Workers
+
+if TYPE_CHECKING:
+    from ..problem import Problem
 
 
 def warmup(workers: Workers = None) -> None:
@@ -61,29 +65,61 @@ def prices_and_deco() -> None:
     solve(Problem.uniform(arms=2, horizon=110))
 
 
+def smoothed_dual() -> None:
+    """What the dual takes where rounds of prices do not settle."""
+    import numpy as np
+
+    from ..prices.market import Market
+    from ..prices.smoothing import Smoothing
+    from ..problem import Problem, arms_of
+
+    problem = Problem.uniform(arms=2, horizon=4)
+    Smoothing(Market(arms_of(problem), problem.pulls), np.zeros(problem.stages), 1.0).advance()
+
+
 def optima_and_gittins() -> None:
-    """The exact optimum, FH-Gittins and their values."""
+    """The exact optimum, of all stages and of the first ones, FH-Gittins and their values."""
+    import numpy as np
+
     from ..evaluation import evaluate
-    from ..joint import optimum
+    from ..joint import optimum, start_optimum
     from ..policies import OptimalPolicy, fh_gittins
     from ..problem import Problem
+    from ..problem.kernels.layout import slab_size
 
     optimum(Problem.uniform(arms=2, horizon=4))
     three = Problem.uniform(arms=3, horizon=4)
     evaluate(three, OptimalPolicy(three))
     evaluate(three, fh_gittins(three))
     optimum(Problem.uniform(arms=3, horizon=4, pulls_per_stage=2))
+    two = _with_last_rewards()
+    evaluate(two, OptimalPolicy(two))
+    start_optimum(three, 2, np.zeros(1), np.zeros((1, 1, slab_size(2))))
+
+
+def _with_last_rewards() -> Problem:
+    from ..problem import Arm, Problem, terminal_table
+
+    table = terminal_table(4, lambda good, bad: 0.5 * good - bad)
+    return Problem(arms=tuple(Arm(name=name, terminal=table) for name in "ab"), horizon=4)
 
 
 def calibrated_indices() -> None:
-    """Calibrated indices, short and long, with a tick and without."""
+    """Calibrated indices, short and long, with a tick and without, with last rewards."""
     from ..arm import EXACT_STAGES, PricePath
     from ..policies import CalibratedPolicy
-    from ..problem import Problem
+    from ..problem import Problem, Terminal
 
     longer = Problem.uniform(arms=1, horizon=EXACT_STAGES + 1)
     CalibratedPolicy(longer, PricePath(kappa=0.1), sweeps=64).stage_index(0)
-    CalibratedPolicy(Problem.uniform(arms=2, horizon=4), PricePath(tick=0.1)).arm_index(0, 0, 0, 0)
+    short = Problem.uniform(arms=2, horizon=4)
+    deployed = Problem.uniform(arms=2, horizon=4, terminal=Terminal(deploy=2))
+    for problem in (short, deployed, _with_last_rewards()):
+        for path in (PricePath(), PricePath(tick=0.1)):
+            policy = CalibratedPolicy(problem, path)
+            policy.arm_index(0, 0, 0, 0)
+            policy.calibration.index(0, 0, 0, 0)
+            policy.stage_index(0)
 
 
 def information_bounds() -> None:
@@ -99,6 +135,7 @@ def simulated_policies() -> None:
     """Every policy that is played by kernels, and the gap by stage."""
     from ..bounds import gap
     from ..policies import POLICIES, policy_class
+    from ..policies.kl_ucb import KlUcbPolicy
     from ..problem import Problem
     from ..simulation import simulate
 
@@ -107,16 +144,54 @@ def simulated_policies() -> None:
     compiled = [name for name, kind in kinds.items() if kind.plays_compiled()]
     simulate(problem, compiled, draws=2, per_draw=1)
     gap(problem, "deco", method="simulated", draws=2)
+    simulate(Problem.uniform(arms=3, horizon=4, pulls_per_stage=2), ["thompson"], draws=2)
+    longer = Problem.uniform(arms=1, horizon=110)
+    KlUcbPolicy(longer).stage_index(100)
 
 
 def batches() -> None:
-    """Policies that share batches among arms."""
+    """Policies that share batches among arms; the dual of batches on a grid."""
     from ..policies import POLICIES
+    from ..prices import solve
     from ..problem import Problem
     from ..simulation import simulate
 
     problem = Problem.uniform(arms=2, horizon=2, pulls_per_stage=4, unit=2, repeat=True)
     simulate(problem, [name for name, each in POLICIES.items() if each.batches], draws=2)
+    solve(Problem.uniform(arms=2, horizon=2, pulls_per_stage=32, repeat=True), grid=8)
+
+
+def chances_of_the_best() -> None:
+    """Chances that an arm is the best, better than a control by a margin, or like the best."""
+    import numpy as np
+
+    from ..policies.posterior_chances import PosteriorChances
+    from ..problem import Problem
+
+    pulls, good = np.array([[1, 2]]), np.array([[1, 0]])
+    for margin in (0.0, 0.1):
+        chances = PosteriorChances(Problem.uniform(arms=2, horizon=4), margin)
+        chances.best(pulls, good)
+        chances.better(pulls, good, 0)
+        chances.alike(pulls, good)
+
+
+def other_outcomes() -> None:
+    """Measurements, counts and classes: prices and every policy, one by one and in batches."""
+    from ..policies import POLICIES
+    from ..prices import solve
+    from ..problem import Arm, Categorical, Gamma, Normal, Payoff, Problem
+    from ..simulation import simulate
+
+    classes = Arm(name="in classes", prior=Categorical((1, 2, 1)), reward=Payoff(values=(0, 1, 3)))
+    measured = Arm(name="measured", prior=Normal(1, 1), noise_sd=1)
+    arms = (classes, measured, Arm(name="counted", prior=Gamma(2, 2)))
+    solve(Problem(arms=arms, horizon=3))
+    simulate(Problem(arms=arms, horizon=3), ["deco", "thompson"], draws=2)
+    bounded = Problem(arms=(classes, Arm(name="binary")), horizon=3)
+    simulate(bounded, [name for name, each in POLICIES.items() if each.kinds], draws=2)
+    shared = Problem(arms=arms, horizon=2, pulls_per_stage=4, unit=2, repeat=True)
+    simulate(shared, [name for name, each in POLICIES.items() if each.kind_batches], draws=2)
 
 
 PARTS = (
@@ -124,6 +199,9 @@ PARTS = (
     optima_and_gittins,
     simulated_policies,
     batches,
+    other_outcomes,
     information_bounds,
     calibrated_indices,
+    chances_of_the_best,
+    smoothed_dual,
 )

@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import ast
 import os
+import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from importlib.util import LazyLoader, find_spec, module_from_spec
 from pkgutil import get_data
 from typing import Any
 
@@ -53,6 +55,23 @@ def lazy_names(
         return getattr(import_module(homes[name], package), name)
 
     return load, lambda: names, names
+
+
+def load_on_use(name: str) -> None:
+    """Let a module of another package be loaded when something of it is used, not before.
+
+    For modules that a library imports without using them.
+    """
+    if name in sys.modules:
+        return
+    package, _, last = name.rpartition(".")
+    spec = find_spec(name)
+    if spec is None or spec.loader is None:
+        return
+    spec.loader = LazyLoader(spec.loader)
+    module = sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    setattr(import_module(package), last, module)
 
 
 def found_at(place: str) -> Any:

@@ -7,16 +7,20 @@ of a function; the one below answers for this package only. Where the environmen
 locators (NUMBA_CACHE_LOCATOR_CLASSES), numba does not ask it, and nothing is kept.
 """
 
+import functools
 from typing import Any, overload
 
 import numba
 import numpy as np
-from numba import njit
 from numba.core import event
 from numba.core.caching import CacheImpl
 
+from ..lazy import load_on_use
 from ..machine_code import PACKAGE, Decorator, Kernel, code_root, content_of_kernels, use_folder
 from ..timing import COMPILING
+from .inner_kernels import KernelDispatcher
+
+load_on_use("numpy.f2py")  # SciPy imports all of NumPy for numba: a tenth of the start of a command
 
 CONTENT = content_of_kernels((numba.__version__, np.__version__))
 ROOT = code_root(getattr(numba.config, "CACHE_DIR", ""))
@@ -78,7 +82,7 @@ class CompilingListener(event.Listener):
         COMPILING.end()
 
 
-event.register("numba:compile", CompilingListener())  # type: ignore[no-untyped-call]
+event.register("numba:compile", CompilingListener())
 
 
 @overload
@@ -90,5 +94,13 @@ def compiled(function: Any = None, **options: Any) -> Any:
 
     options: those of numba.njit, such as fastmath and inline.
     """
-    decorate = njit(cache=KEEP, nogil=True, **options)
-    return decorate if function is None else decorate(function)
+    if function is None:
+        return functools.partial(compiled, **options)
+    if getattr(numba.config, "DISABLE_JIT", False):
+        return function
+    # fastmath is told: a kernel without it would have that of the kernel which calls it first
+    told = {"nopython": True, "nogil": True, "boundscheck": None, "fastmath": False, **options}
+    kernel = KernelDispatcher(function, targetoptions=told)
+    if KEEP:
+        kernel.enable_caching()
+    return kernel
