@@ -7,7 +7,6 @@ of a function; the one below answers for this package only. Where the environmen
 locators (NUMBA_CACHE_LOCATOR_CLASSES), numba does not ask it, and nothing is kept.
 """
 
-import functools
 from typing import Any, overload
 
 import numba
@@ -95,7 +94,7 @@ def compiled(function: Any = None, **options: Any) -> Any:
     options: those of numba.njit, such as fastmath and inline.
     """
     if function is None:
-        return functools.partial(compiled, **options)
+        return lambda kernel: compiled(kernel, **options)
     if getattr(numba.config, "DISABLE_JIT", False):
         return function
     # fastmath is told: a kernel without it would have that of the kernel which calls it first

@@ -1,9 +1,9 @@
 """Kernels inside kernels: compiled for the linker, not for Python.
 
 numba makes every function executable, with wrappers for callers in Python and C, and links its code
-into the functions that call it, where it is optimised again. Two of three kernels are called by
-kernels only: here they are compiled to code for the linker, optimised once where they are linked,
-and kept on disk in that form. One that Python calls nevertheless is compiled again, as a whole.
+into the functions that call it. Two of three kernels are called by kernels only: here they are
+compiled to code for the linker and kept on disk in that form; no machine code is made of them. One
+that Python calls nevertheless is compiled again, as a whole.
 
 Built on numba's documented `pipeline_class` (the class of the compiler) and on its classes for
 dispatchers, libraries and caches. All of it runs under numba's one lock for compilers.
@@ -11,9 +11,8 @@ dispatchers, libraries and caches. All of it runs under numba's one lock for com
 
 from typing import Any
 
-from llvmlite import binding
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
-from numba.core.codegen import JITCodeLibrary
+from numba.core.codegen import JITCodeLibrary, ll
 from numba.core.compiler import Compiler, CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
@@ -31,10 +30,7 @@ def _is_inner(result: Any) -> bool:
 
 
 class InnerLibrary(JITCodeLibrary):
-    """Code that is linked into others, where it is optimised, and not run itself."""
-
-    def _optimize_final_module(self) -> None:
-        pass
+    """Code that is linked into others and not run itself."""
 
     def _finalize_final_module(self) -> None:
         names = [each.name for each in self._final_module.global_variables]
@@ -119,7 +115,7 @@ class KernelCacheFormat(CompileResultCacheImpl):
             return super().rebuild(target_context, payload)
         name, code, description, environment, signature = payload
         library = InnerLibrary(target_context.codegen(), name)
-        library._final_module = binding.parse_bitcode(code)
+        library._final_module = ll.parse_bitcode(code)
         library._finalize_final_module()
         return CompileResult(
             typing_context=target_context.typing_context, target_context=target_context,
