@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from decobandit.problem import Problem, problem_from_dict
-from decobandit.trials import Trial, create_trial
+from decobandit.trials import Trial, create_trial, outcomes_csv
 from helpers.routes import DOCUMENTS, TABLE, routes_of
 from helpers.web_client import Answer, Site, answer, asking
 
@@ -252,3 +253,25 @@ def test_a_damaged_database_does_not_tell_an_operator_how_long_a_trial_is(
         got = site.get("/trials/blind", role)
         assert (got.status, got.code) == (503, "damaged")
         assert (trial.id in got.json["error"]["message"]) == told
+
+
+def test_what_an_operator_hears_of_batches_does_not_depend_on_which_arm_has_which_code(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arms alike, and equal shares: lists in the order of arms or names would tell them apart."""
+    arms = [{"name": name} for name in ("red", "blue", "green")]
+    problem = problem_from_dict({"horizon": 2, "pulls_per_stage": 6, "repeat": True, "arms": arms})
+    heard = set()
+    for codes in permutations("ABC"):
+        monkeypatch.setattr("decobandit.trials.event_log.drawn_codes", lambda arms, c=codes: [*c])
+        name = "".join(codes)
+        trial = create_trial(problem, policy="equal", name=name, db=site.store)
+        batch = site.post(f"/trials/{name}/batches", None, "operator")
+        path = f"/trials/{name}/batches/{batch.json['id']}/outcomes"
+        told: list[Any] = [{"Z": "1/1"}, {"C": "3/3", "B": "3/3", "A": "3/3"}, {"B": "1/2"}]
+        answers = [batch, *(site.post(path, {"counts": each}, "operator") for each in told)]
+        assert [got.status for got in answers] == [201, 400, 409, 200]
+        masked = outcomes_csv(trial.events(), masked=True)
+        said = [*map(_without_ids, answers), re.sub(r"[0-9a-f]{16}|2\d{3}-[^,\n]+", "*", masked)]
+        heard.add(json.dumps(said))
+    assert len(heard) == 1

@@ -13,6 +13,7 @@ from ..problem import Kind, Outcome, Stats
 from .allotments import Allotment
 from .asking import Asking, Decided
 from .batches import Batch, BatchArm, batch_moved
+from .codes import in_order
 from .decider import Decider, decision_record, pending_state
 from .errors import BadOutcome, Conflict, NotFound, TrialError
 from .kind_records import EarlierPending, check_batch_order, kinds_by_name
@@ -145,8 +146,14 @@ class Batches(Asking):
         return tuple(sorted(found))
 
     def _known_arms(self, by_code: bool) -> dict[str, str]:
-        """Names of the arms, by what the sender calls them."""
-        return {code if by_code else name: name for name, code in self._codes.items()}
+        """Names of the arms, by what the sender calls them; codes in their own order.
+
+        Whoever sees codes in the order of the arms, or of their names, knows which is which.
+        """
+        if not by_code:
+            return {name: name for name in self._codes}
+        names = {code: name for name, code in self._codes.items()}
+        return {code: names[code] for code in sorted(names, key=in_order)}
 
     # -- changes ------------------------------------------------------------------------------
 
@@ -210,10 +217,12 @@ class Batches(Asking):
         if request.kind == "batch_cancelled":
             return "no outcome of the batch is pending; there is nothing to cancel"
         corrects = request.kind == "batch_corrected"
-        kinds = kinds_by_name(self.settings.problem)
-        for arm, told in request.counts or ():
-            own, called = batch.arm(arm), self._codes[arm] if by_code else arm
-            pulls = kinds[arm].tally_pulls(tally_of(kinds[arm], told))
+        kinds, counts = kinds_by_name(self.settings.problem), dict(request.counts or ())
+        for called, arm in self._known_arms(by_code).items():
+            if arm not in counts:
+                continue
+            own = batch.arm(arm)
+            pulls = kinds[arm].tally_pulls(tally_of(kinds[arm], counts[arm]))
             if corrects and not own.told:
                 return f"{called} has no outcome to correct in this batch; tell it"
             most = own.pending + own.told * corrects

@@ -14,6 +14,7 @@ from .._version import __version__
 from ..problem import Kind
 from ..support import harmless
 from .batches import Batch, batch_moved, new_batch
+from .codes import in_order
 from .decider import Decider
 from .event_log import now
 from .events import Event, canonical, digest
@@ -191,7 +192,8 @@ def outcome_rows(
             rows[data["allocation"]].update(state="cancelled", **_changed(event))
     if batches.found or first.problem.repeat:
         full = BATCH_COLUMNS if first.problem.is_binary else KIND_BATCH_COLUMNS
-        return batches.rows(first.kinds), MASKED_BATCH_COLUMNS if masked else full
+        shown = batches.rows(first.kinds, masked=masked)
+        return shown, MASKED_BATCH_COLUMNS if masked else full
     return rows.values(), MASKED_COLUMNS if masked else COLUMNS
 
 
@@ -224,10 +226,13 @@ class BatchRows:
             about |= _changed(event)
         self.found[made] = batch, about
 
-    def rows(self, kinds: Mapping[str, Kind]) -> Iterator[dict[str, Any]]:
-        """One for every arm of every batch."""
+    def rows(self, kinds: Mapping[str, Kind], *, masked: bool) -> Iterator[dict[str, Any]]:
+        """One for every arm of every batch; masked: by code, for the order of arms tells them."""
         for batch, about in self.found.values():
-            for one in batch.arms:
+            arms = list(batch.arms)
+            if masked:
+                arms.sort(key=lambda one: in_order(self._codes[one.arm]))
+            for one in arms:
                 yield about | {
                     "arm": one.arm, "code": self._codes[one.arm], "allotted": one.pulls,
                     "seen": kinds[one.arm].write_tally(one.tally(kinds[one.arm])),
