@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from decobandit import Categorical, Payoff, Reward
 from decobandit.evaluation import TooManyStates, evaluate
 from decobandit.policies import DecoPolicy, IndexPolicy, Policy
 from decobandit.prices import solve
@@ -297,6 +298,26 @@ def test_moments_at_a_truth_are_those_of_all_histories(
     assert result.best_arm_probability == pytest.approx(likely, abs=1e-12)
     for arm, pulls in enumerate(result.arm_pulls or ()):
         assert pulls == pytest.approx(fsum(w * s.pulls[arm] for w, _, s in paths), abs=1e-12)
+
+
+@pytest.mark.parametrize("way", ["two arms", "three arms", "batches", "classes"])
+def test_variance_does_not_depend_on_where_rewards_begin(way: str) -> None:
+    def arms(base: float) -> list[Arm]:
+        return [
+            Arm(name=name, prior=Categorical(counts=(1, 2)), reward=Payoff(values=(base, base + 1)))
+            if way == "classes"
+            else Arm(name=name, reward=Reward(good=base + 1, bad=base))
+            for name in "abc"[: 3 if way == "three arms" else 2]
+        ]
+
+    batches = {"pulls_per_stage": 3, "repeat": True} if way == "batches" else {}
+    truth = [(0.5, 0.5)] * 2 if way == "classes" else [0.5] * (3 if way == "three arms" else 2)
+    for base in (0.0, 1e8):
+        problem = Problem(arms=arms(base), horizon=4, **batches)
+        result = evaluate(problem, "greedy", truth=truth)
+        pulls = 4 * problem.pulls_per_stage
+        assert result.variance == pytest.approx(pulls / 4, abs=1e-12)  # of so many fair coins
+        assert result.value == pytest.approx(pulls * (base + 0.5), rel=1e-15)
 
 
 @pytest.mark.parametrize("ties", TIE_RULES)

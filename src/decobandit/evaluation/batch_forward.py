@@ -3,7 +3,8 @@
 States of a shape are arrays, an axis per arm (`joint/batch_states.py`). At a stage the policy is
 asked in all states of a shape at once; those with the same allotment move on together, by one
 product with a matrix per arm that is pulled. At a given truth they carry the first two moments of
-the reward so far too: with r(x) the reward of x good outcomes among those of an arm's batch,
+the reward so far too: with r(x) what x good outcomes among those of an arm's batch earn, less
+`middle` for each pull,
 
     w' = C w        m' = C m + C_r w        q' = C q + 2 C_r m + C_rr w
 
@@ -21,7 +22,7 @@ from ..joint import Batches, Shape
 from ..policies import Policy, TooManyStates
 from ..problem import State, Truth, share_of_best
 from ..support import Floats, Ints, Progress, Report
-from .forward import Total
+from .forward import Total, middle
 
 Moments = Floats  # (columns, axes of the arms): probability; at a truth, first and second moment
 
@@ -125,7 +126,8 @@ class BatchForward:
         group = self.problem.groups[self.problem.group_of_arm[arm]]
         pulls = units * self.problem.unit
         x = np.arange(chances.shape[1]) - np.arange(chances.shape[0])[:, None]
-        low, high = group.reward_bad[stage], group.reward_good[stage]
+        less = middle(self.problem, stage)
+        low, high = group.reward_bad[stage] - less, group.reward_good[stage] - less
         r = pulls * low + (high - low) * x
         w, m, q = part[:1], part[1:2], part[2:]
         with_r, with_rr = chances * r, chances * r * r

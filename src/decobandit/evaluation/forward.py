@@ -1,7 +1,8 @@
 """A policy followed forward, stage by stage, over the joint states that it reaches.
 
 States carry moments (3,): their probability w, and, X being the reward so far, w E[X | state] and
-w E[X^2 | state]; the latter two only where the truth is known.
+w E[X^2 | state]; the latter two only where the truth is known. Every pull of a stage counts in X
+less `middle`: of rewards far from zero, E[X^2] and E[X]^2 would agree in all digits that they have.
 """
 
 from __future__ import annotations
@@ -153,13 +154,14 @@ class Forward:
     def _stage(self, t: int, index: Floats, ties: TieRule) -> Stage:
         problem, groups = self.problem, self.problem.groups
         by_pulls, by_position = TIE_SIGNS[ties]
+        less = self._less(t)
         ended = t + 1 == problem.stages and self.truth is None and not self.tabled
         return Stage(
             indices=index,
             alpha=np.array([group.alpha for group in groups]),
             beta=np.array([group.beta for group in groups]),
-            good=np.array([group.reward_good[t] for group in groups]),
-            bad=np.array([group.reward_bad[t] for group in groups]),
+            good=np.array([group.reward_good[t] - less for group in groups]),
+            bad=np.array([group.reward_bad[t] - less for group in groups]),
             pulls=round(problem.pulls[t]),
             tolerance=tie_tolerance(problem),
             by_pulls=by_pulls,
@@ -193,6 +195,7 @@ class Forward:
                 total.rewards[t] += earned
                 self._report(t, total.states, total.states + found, limit)
             total.probability = float(level.moments[:used, 0].sum())
+            total.rewards[t] += total.probability * now.pulls * self._less(t)
             for own, pulled in zip(members, pulls.sum(axis=1), strict=True):
                 total.pulls[own] += pulled / len(own) if t < self.problem.horizon else 0.0
             if self.watch is not None:
@@ -202,6 +205,9 @@ class Forward:
                 level, used = after, found
         self._close(total, places, level.rows[:used], level.moments[:used])
         return total
+
+    def _less(self, stage: int) -> float:
+        return 0.0 if self.truth is None else middle(self.problem, stage)
 
     def _report(self, stage: int, states: int, found: int, limit: int) -> None:
         stages = self.problem.stages
@@ -237,6 +243,18 @@ def stage_table(policy: Policy, stage: int) -> Floats:
     if index.shape != (len(policy.problem.groups), slab_size(stage)) or np.isnan(index).any():
         raise ValueError(f"{policy.name!r}: not one number per state at stage {stage}")
     return index
+
+
+def middle(problem: Problem, stage: int) -> float:
+    """What a pull of a stage earns before anything is known, over all groups."""
+    fresh = [
+        float(group.kind.mean(np.array(group.kind.fresh(), float))) for group in problem.groups
+    ]
+    earned = [
+        group.reward_base[stage] + group.reward_factor[stage] * mean
+        for group, mean in zip(problem.groups, fresh, strict=True)
+    ]
+    return float(np.mean(earned))
 
 
 def variance(moments: Floats, last: Floats) -> float:

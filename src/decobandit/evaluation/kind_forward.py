@@ -1,7 +1,8 @@
 """A policy followed forward where arms have other outcomes than good or bad, but finitely many.
 
 Joint states are listed stage by stage, with moments (3,): their probability w, and, X being the
-reward so far, w E[X | state] and w E[X^2 | state], the latter two only where the truth is known.
+reward so far as in `forward`, w E[X | state] and w E[X^2 | state], the latter two only where the
+truth is known.
 Exchangeable arms are sorted, unless ties between those in different states go by their position:
 then they are followed again, each by itself. Plain Python: some 100,000 states.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import permutations, product
 
 import numpy as np
@@ -28,7 +29,7 @@ from ..problem import (
     tie_tolerance,
 )
 from ..support import Floats, Ints, Progress, Report
-from .forward import Total
+from .forward import Total, middle
 
 LIMIT_KIND_STATES = 200_000
 Joint = tuple[Stats, ...]  # of every arm
@@ -70,6 +71,7 @@ class KindForward:
         self.arms: list[Group] = [self.problem.groups[k] for k in self.problem.group_of_arm]
         self.merged = truth is None and policy.symmetric
         self._following = cache(self._outcomes)
+        self._middle = cache(partial(middle, self.problem))
 
     def run(self) -> Total:
         """Follow all stages."""
@@ -163,15 +165,16 @@ class KindForward:
         after: dict[Joint, Floats],
     ) -> None:
         """Add the states that outcomes of these arms lead to."""
+        less = self._middle(t)
         if t >= self.problem.horizon:  # a deployment: nothing is observed
-            reward = sum(self._deployed(arm, joint[arm]) for arm in arms)
+            reward = sum(self._deployed(arm, joint[arm]) - less for arm in arms)
             _add(after, joint, _moved(moments, 1.0, reward))
             return
         each = [self._following(arm, t, joint[arm]) for arm in arms]
         for outcomes in product(*each):
             chance, reward, stats = 1.0, 0.0, list(joint)
             for arm, (p, earned, own) in zip(arms, outcomes, strict=True):
-                chance, reward, stats[arm] = chance * p, reward + earned, own
+                chance, reward, stats[arm] = chance * p, reward + earned - less, own
             _add(after, self._sorted(stats), _moved(moments, chance, reward))
 
     def _outcomes(self, arm: int, t: int, stats: Stats) -> list[tuple[float, float, Stats]]:

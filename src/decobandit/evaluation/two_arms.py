@@ -15,7 +15,7 @@ from ..policies import Asked, Policy
 from ..problem import Problem, Truth, share_of_best
 from ..problem.kernels.two_arms import slab_starts
 from ..support import Floats, Ints, Progress, Report
-from .forward import Total, stage_table, variance
+from .forward import Total, middle, stage_table, variance
 from .kernels.two_arms import reached, spread
 
 LIMIT_STATES = 1_000_000_000  # of all stages together: 390 stages
@@ -28,7 +28,7 @@ class TwoArmStates:
     stage: int
     pulls: Ints  # (states, 2)
     good: Ints  # (states, 2)
-    moments: Floats  # (states, 1 or 3): probability; with the first two moments of the reward
+    moments: Floats  # (states, 1 or 3): probability; with the first two moments, as in `forward`
 
     @classmethod
     def at_start(cls, columns: int = 1) -> TwoArmStates:
@@ -56,13 +56,15 @@ class TwoArmStates:
             p = (alpha + self.good) / (weight + self.pulls)
         else:
             p = np.broadcast_to(np.array(truth), self.pulls.shape)
+        less = middle(problem, t) if self.moments.shape[1] > 1 else 0.0
         dense = np.zeros((int(slab_starts(t + 1)[-1]), self.moments.shape[1]))
         earned = spread(
             t, self.pulls, self.good, self.moments, chances, np.ascontiguousarray(p),
-            np.array([group.reward_good[t] for group in groups]),
-            np.array([group.reward_bad[t] for group in groups]), dense,
+            np.array([group.reward_good[t] - less for group in groups]),
+            np.array([group.reward_bad[t] - less for group in groups]), dense,
         )  # fmt: skip
-        return TwoArmStates(t + 1, *reached(t + 1, dense, least)), float(earned)
+        pulled = float(self.moments[:, 0] @ chances.sum(axis=1))
+        return TwoArmStates(t + 1, *reached(t + 1, dense, least)), float(earned) + less * pulled
 
 
 def states_of_two_arms(horizon: int) -> int:

@@ -2,8 +2,10 @@
 
 The advantage of a pull is its worth less the value of the state and the price; the index is the
 largest price at which it crosses zero. For tables it is found at a range of flat prices, and
-crosses on a line between two of them; for one state by bisection. A deployment costs the price as
-often as it is worth pulls.
+crosses on a parabola through three of them: to a thousandth of the standard deviation of the prior.
+There it is what a pull is worth less the price, as far as waiting is worth nothing: the advantage
+itself bends where waiting begins to be. For one state it is found by bisection. A deployment costs
+the price as often as it is worth pulls.
 """
 
 from __future__ import annotations
@@ -47,16 +49,17 @@ class RowGittins:
         """Of all states at stages before any deployment."""
         T, prices = self.problem.horizon, self._prices()
         index = [np.full(int(self.rows.start[t + 1]), prices[0]) for t in range(T)]
-        before: list[Floats] = []
+        seen: list[tuple[list[Floats], list[Floats]]] = []  # of the last three prices
         for i, price in enumerate(prices):
-            now = self._advantages(float(price))
+            seen = [*seen[-2:], self._advantages(float(price))]
             for t in range(T if i else 0):
-                gone = (before[t] > 0.0) & (now[t] <= 0.0)
-                part = before[t][gone] / (before[t][gone] - now[t][gone])
-                index[t][gone] = prices[i - 1] + part * (price - prices[i - 1])
-            before = now
+                gone = (seen[-2][0][t] > 0.0) & (seen[-1][0][t] <= 0.0)
+                # where waiting has come to be worth nothing, it is so at the crossing, too
+                free = seen[-1][1][t][gone] <= 0.0
+                gains = [now[t][gone] + np.where(free, wait[t][gone], 0.0) for now, wait in seen]
+                index[t][gone] = crossing(prices[max(i - 2, 0) : i + 1], gains)
         for t in range(T):
-            index[t][before[t] > 0.0] = prices[-1]
+            index[t][seen[-1][0][t] > 0.0] = prices[-1]
         return index
 
     def _prices(self) -> Floats:
@@ -77,7 +80,7 @@ class RowGittins:
         kind, factor = self._rewards.group.kind, float(self._rewards.factor[stage])
 
         def advantage(price: float) -> float:
-            table = self._advantages(price, stage)[0]
+            table = self._advantages(price, stage)[0][0]
             return float(index_at(table, self.rows, kind, factor, stats[None])[0])
 
         prices = np.linspace(*self._ends, SCANNED)[::-1]
@@ -88,9 +91,14 @@ class RowGittins:
             low, high = (middle, high) if advantage(middle) > 0.0 else (low, middle)
         return 0.5 * (low + high)
 
-    def _advantages(self, price: float, first: int = 0) -> list[Floats]:
-        """Advantage of a pull in all states, by stage from `first` on, at a flat price."""
-        rows, rewards, found = self.rows, self._rewards, []
+    def _advantages(self, price: float, first: int = 0) -> tuple[list[Floats], list[Floats]]:
+        """Advantage of a pull in all states, by stage from `first` on, at a flat price.
+
+        And what they are worth where they wait for the next stage.
+        """
+        rows, rewards = self.rows, self._rewards
+        found: list[Floats] = []
+        waiting: list[Floats] = []
         later = rewards.last(rows) + np.maximum(rewards.deploy * (rows.mean - price), 0.0)
         for t in range(self.problem.horizon - 1, first - 1, -1):
             size = int(rows.start[t + 1])
@@ -101,8 +109,9 @@ class RowGittins:
             )  # fmt: skip
             raise_values(worth, price, later, now)
             found.append(worth[:, 0] - later[:size] - price)
+            waiting.append(later[:size])
             later = now
-        return found[::-1]
+        return found[::-1], waiting[::-1]
 
     def index(self, stage: int, stats: Floats) -> Floats:
         """Index of arms with these statistics, (..., width) -> (...)."""
@@ -112,3 +121,17 @@ class RowGittins:
     def table(self, stage: int) -> Floats:
         """Index of the states at a stage before any deployment."""
         return self._index[stage]
+
+
+def crossing(prices: Floats, gains: list[Floats]) -> Floats:
+    """Where gains are zero between the last two prices: on a chord, bent by the price before."""
+    (low, high), (above, below) = prices[-2:], gains[-2:]
+    slope = (below - above) / (high - low)
+    found = low - above / slope
+    if len(prices) == 3:
+        earlier = (above - gains[0]) / (low - prices[0])
+        bend = (slope - earlier) / (high - prices[0])
+        off = bend * (found - low) * (found - high)
+        steep = slope + bend * (2.0 * found - low - high)
+        found = np.where(steep < 0.0, found - off / np.minimum(steep, -1e-300), found)
+    return np.asarray(found.clip(low, high))

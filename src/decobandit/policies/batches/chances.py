@@ -6,8 +6,8 @@
 Units are multinomial with these shares. The first is what Thompson sampling does with separate
 draws for each unit (`thompson`). The second draws an arm as Thompson sampling does, and with
 probability 1 - b draws on until another arm is best: Russo, Simple Bayesian algorithms for best-arm
-identification, Operations Research 2020. Chances are integrals over a grid of POINTS intervals of
-the rewards that are at stake.
+identification, Operations Research 2020. Chances are integrals over a grid of the rewards that are
+at stake: EVEN intervals, cut further where means of arms are likely to be.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from ..kernels.batch_shares import chances_each
 from .base import distinct_states, in_parts
 from .shares import SharesPolicy
 
-POINTS = 128
+EVEN = 16
+LIKELY = 144  # more ends of intervals
+SCORES = np.linspace(-4.0, 4.0, 25)  # of the log-odds of every state, among whose rewards they are
 TAIL = 1e-9  # probability beyond either end of the grid
 TOP = 0.5  # probability of the first of the two
 
@@ -56,12 +58,29 @@ class ThompsonSharesPolicy(SharesPolicy):
         least = float((low + span * betaincinv(a, b, TAIL)).min())
         most = float((low + span * betaincinv(a, b, 1.0 - TAIL)).max())
         width = max(most - least, 1e-300)
-        edges = np.linspace(least - 1e-9 * width, most + 1e-9 * width, POINTS + 1)
+        ends = least - 1e-9 * width, most + 1e-9 * width
+        likely = np.quantile(_likely(a, b, low, span), np.linspace(0.0, 1.0, LIKELY))
+        certain = low[span == 0.0]  # all of their chance in an interval of no width
+        certain = np.concatenate([certain, certain - 1e-9 * width])
+        cuts = [np.linspace(*ends, EVEN + 1), likely, certain]
+        edges = np.unique(np.concatenate(cuts).clip(*ends))
         with np.errstate(divide="ignore", invalid="ignore"):
             p = (edges[None, :] - low[:, None]) / span[:, None]
         p = np.where(span[:, None] > 0.0, p, edges[None, :] >= low[:, None]).clip(0.0, 1.0)
         at = betainc(a[:, None], b[:, None], p)
         return (at[:, 1:] + at[:, :-1]) / 2.0, np.diff(at, axis=1), where
+
+
+def _likely(a: Floats, b: Floats, low: Floats, span: Floats) -> Floats:
+    """Rewards low + span p around which those of p ~ Beta(a, b) lie, (states, SCORES).
+
+    Evenly in the log-odds of p, whose density is smooth however small or large a and b are.
+    """
+    from scipy.special import expit, polygamma, psi
+
+    middle, spread = psi(a) - psi(b), np.sqrt(polygamma(1, a) + polygamma(1, b))
+    p = expit(middle[:, None] + spread[:, None] * SCORES)
+    return np.asarray(low[:, None] + span[:, None] * p)
 
 
 class TopTwoPolicy(ThompsonSharesPolicy):
