@@ -191,6 +191,23 @@ def test_what_the_server_refuses_of_a_client(client: Client, site: tuple[Site, s
         client.create_trial({"horizon": 0, "arms": [{"name": "a"}]})
 
 
+def test_what_cannot_be_sent_is_an_error_of_the_library_and_shows_no_secret(
+    client: Client, site: tuple[Site, str]
+) -> None:
+    trial = client.create_trial(SMALL, name="unsent", policy="equal")
+    slot = trial.ask()
+    for outcome in (float("nan"), float("inf"), b"good"):
+        with pytest.raises(TrialError, match="JSON"):
+            trial.tell(slot.id, outcome)  # type: ignore[arg-type]
+    for key in ("two\nlines", "clé", ""):
+        with pytest.raises(TrialError, match=r"[Kk]ey: "):
+            trial.ask(key=key)
+    with pytest.raises(TrialError, match="token: ") as refused:
+        Client(site[1], "deco_secret\n")
+    assert "secret" not in str(refused.value)
+    assert open_trial("unsent", db=site[0].store).status().allocated == 1
+
+
 def test_what_is_no_server_of_trials(site: tuple[Site, str]) -> None:
     with pytest.raises(TrialError, match="must begin with http"):
         Client("127.0.0.1:8000")
@@ -330,9 +347,9 @@ def test_verbs_can_be_awaited(site: tuple[Site, str]) -> None:
 
 def test_the_verbs_are_those_of_the_library() -> None:
     """Every public method of a trial but those that need its database has its like here."""
-    local = {"cancellations", "codes", "each_event", "export_text", "has_batch", "outcomes_text",
-             "named", "path", "status_at", "tables", "asking", "telling", "to_frame",
-             "typed"}  # fmt: skip
+    local = {"cancellations", "codes", "declared", "each_event", "export_text", "has_batch",
+             "looks", "named", "outcomes_text", "path", "slot_of", "status_at", "tables", "asking",
+             "telling", "to_frame", "typed"}  # fmt: skip
     ours = {name for name, _ in inspect.getmembers(Trial, inspect.isfunction) if name[0] != "_"}
     theirs = {
         name for name, _ in inspect.getmembers(RemoteTrial, inspect.isfunction) if name[0] != "_"

@@ -133,6 +133,15 @@ def test_an_outcome_is_good_or_bad(site: Site, outcome: Any) -> None:
     assert trial.status().told == 0
 
 
+def test_what_no_outcome_can_be_is_told_in_one_rule(site: Site) -> None:
+    """Not as the first of the types that were tried."""
+    slot = site.trial().ask().id
+    rule = "body.outcome: must be a number, true, false, or text of 1 to 100 characters"
+    for outcome in (None, [1], "", {"good": 1}):
+        got = site.post(f"/trials/pilot/allocations/{slot}/tell", {"outcome": outcome})
+        assert (got.status, got.json["error"]["message"]) == (422, rule)
+
+
 @pytest.mark.parametrize(
     ("outcome", "recorded"),
     [(1, 1), (0, 0), (True, 1), (False, 0), ("good", 1), ("bad", 0)],

@@ -13,7 +13,7 @@ import httpx
 from .._version import __version__
 from ..trials.errors import TrialError
 from .answers import Answer
-from .exchange import Exchange, Request, Transport
+from .exchange import Exchange, Request, Transport, for_header
 from .server_verbs import Handle, ServerVerbs
 from .verbs import Many, One, RemoteTrial, Run
 
@@ -108,7 +108,7 @@ class _OverHttp(ServerVerbs[One, Many, Handle], Generic[One, Many, Handle, Http]
         self._http.base_url = httpx.URL(url)
         self._http.headers["User-Agent"] = f"decobandit/{__version__}"
         if token is not None:
-            self._http.headers["Authorization"] = f"Bearer {token}"
+            self._http.headers["Authorization"] = f"Bearer {for_header('token', token)}"
         exchange = Exchange(self._means.transport(self._http, timeout), url, retries)
         super().__init__(exchange, self._means.run)
 

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 import httpx
 
+from ..trials.errors import TrialError
 from .answers import Answer
 from .errors import Unreachable, error_of
 
@@ -82,6 +83,8 @@ class Exchange:
         while True:
             try:
                 response = await self.transport.send(request)
+            except (ValueError, TypeError) as error:  # nothing was sent: NaN, or bytes
+                raise TrialError(f"the request cannot be written as JSON: {error}") from None
             except httpx.TransportError as error:
                 if attempt >= self.retries or not _may_follow(request, error):
                     why = str(error) or type(error).__name__
@@ -128,6 +131,13 @@ class Exchange:
     def _foreign(self, response: httpx.Response) -> str:
         said = f"answers {response.status_code}, and not as a server of trials does"
         return f"{self.url} {said}"
+
+
+def for_header(name: str, text: str) -> str:
+    """Text that a header can have; httpx would show it in its error, or try again."""
+    if not (text.isascii() and text.isprintable()):
+        raise TrialError(f"{name}: must be printable ASCII characters, without a line break")
+    return text
 
 
 def _may_follow(request: Request, error: httpx.TransportError) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ..problem import Outcome
-from .exchange import Exchange, Request
+from .exchange import Exchange, Request, for_header
 
 One = TypeVar("One")
 Many = TypeVar("Many")
@@ -44,7 +44,7 @@ class Verbs(Generic[One, Many]):
     def _change(self, *path: str, key: str | None, **body: Any) -> One:
         """A change has a key, so that it can be sent again: one of its own where none is given."""
         given = {name: value for name, value in body.items() if value is not None}
-        key = key or secrets.token_urlsafe(12)
+        key = secrets.token_urlsafe(12) if key is None else for_header("key", key)
         return self._sent(Request("POST", (*self._place, *path), body=given, key=key))
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic_core import core_schema
 
 from ...policies import COMPARED_POLICIES, DEFAULT_POLICY
 from ...problem import MAX_NAME, DesignedTable, ProblemTable
@@ -27,14 +29,29 @@ class In(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
 
+@dataclass(frozen=True)
+class OneOf:
+    """Of a union: the one rule that is told where none of its types fits."""
+
+    rule: str
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        return {
+            **handler(source), "custom_error_type": "one_of", "custom_error_message": self.rule
+        }  # fmt: skip
+
+
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 # what it may be depends on the arm: the trial checks it
-Outcome = (
+Outcome = Annotated[
     bool
     | Annotated[int, Field(ge=-MAX_NUMBER, le=MAX_NUMBER)]
     | Annotated[float, Field(allow_inf_nan=False)]
-    | Name
-)
+    | Name,
+    OneOf(f"must be a number, true, false, or text of 1 to {MAX_NAME} characters"),
+]
 Key = Annotated[
     str | None,
     Field(
