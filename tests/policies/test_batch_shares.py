@@ -75,6 +75,18 @@ def test_unequal_rewards_are_compared_as_rewards() -> None:
     assert found == pytest.approx(wanted, abs=0.003)
 
 
+@pytest.mark.parametrize("certain", [1, 2, 3, 5])
+def test_arms_certain_of_one_reward_share_the_chance_of_being_best(certain: int) -> None:
+    known = [Arm(name=str(k), reward=Reward(good=0.6, bad=0.6)) for k in range(certain)]
+    problem = Problem(arms=[Arm(name="uniform"), *known], horizon=2, pulls_per_stage=2, repeat=True)
+    none = np.zeros((1, certain + 1), np.int64)
+    found = ThompsonSharesPolicy(problem).shares(0, none, none)[0]
+    assert found == pytest.approx([0.4] + [0.6 / certain] * certain, abs=1e-6)
+    alone = Problem(arms=known, horizon=2, pulls_per_stage=2, repeat=True)
+    found = ThompsonSharesPolicy(alone).shares(0, none[:, 1:], none[:, 1:])[0]
+    assert found == pytest.approx([1.0 / certain] * certain)
+
+
 def test_top_two_is_drawing_until_another_arm_is_best() -> None:
     (shares,) = TopTwoPolicy(DEPLOYED).shares(1, PULLS[:1], GOOD[:1])
     rng = np.random.default_rng(2)

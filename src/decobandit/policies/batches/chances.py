@@ -61,14 +61,19 @@ class ThompsonSharesPolicy(SharesPolicy):
         ends = least - 1e-9 * width, most + 1e-9 * width
         likely = np.quantile(_likely(a, b, low, span), np.linspace(0.0, 1.0, LIKELY))
         certain = low[span == 0.0]  # all of their chance in an interval of no width
-        certain = np.concatenate([certain, certain - 1e-9 * width])
-        cuts = [np.linspace(*ends, EVEN + 1), likely, certain]
-        edges = np.unique(np.concatenate(cuts).clip(*ends))
+        certain = np.concatenate([certain, np.nextafter(certain, -np.inf)])
+        cuts = [np.linspace(*ends, EVEN + 1), likely.clip(*ends), certain]
+        edges = np.unique(np.concatenate(cuts))
         with np.errstate(divide="ignore", invalid="ignore"):
             p = (edges[None, :] - low[:, None]) / span[:, None]
         p = np.where(span[:, None] > 0.0, p, edges[None, :] >= low[:, None]).clip(0.0, 1.0)
         at = betainc(a[:, None], b[:, None], p)
-        return (at[:, 1:] + at[:, :-1]) / 2.0, np.diff(at, axis=1), where
+        below, mass = (at[:, 1:] + at[:, :-1]) / 2.0, np.diff(at, axis=1)
+        # m arms that are certain of the same reward share it: m - 1 others multiply to 1 / m
+        good, bad = self.compared.good[stage], self.compared.bad[stage]
+        m = np.maximum(((good == bad) & (good == low[:, None])).sum(axis=1, keepdims=True), 2)
+        jump = (span[:, None] == 0.0) & (mass == 1.0)
+        return np.where(jump, m ** (-1.0 / (m - 1)), below), mass, where
 
 
 def _likely(a: Floats, b: Floats, low: Floats, span: Floats) -> Floats:
