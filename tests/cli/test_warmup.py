@@ -7,9 +7,9 @@ import sys
 # kernels, those that Python called, and whom each calls, by the names in its code
 REACHED = """
 import importlib, json, pkgutil, sys
+from numba.core.registry import CPUDispatcher
 import decobandit
 from decobandit.cli.warmup import PARTS
-from decobandit.support.kernels.inner_kernels import KernelDispatcher
 
 for module in pkgutil.walk_packages(decobandit.__path__, "decobandit."):
     if ".kernels." in module.name:
@@ -19,7 +19,7 @@ kernels = {
     for name, module in list(sys.modules.items())
     if name.startswith("decobandit.") and ".kernels." in name
     for kernel in vars(module).values()
-    if isinstance(kernel, KernelDispatcher)
+    if isinstance(kernel, CPUDispatcher)
 }
 for part in PARTS:
     part()
@@ -30,7 +30,7 @@ while ahead:
         reached.add(kernel)
         known = kernel.py_func.__globals__
         called = [known.get(name) for name in kernel.py_func.__code__.co_names]
-        ahead += [each for each in called if isinstance(each, KernelDispatcher)]
+        ahead += [each for each in called if isinstance(each, CPUDispatcher)]
 print(json.dumps([len(kernels), sorted(kernels[each] for each in set(kernels) - reached)]))
 """
 

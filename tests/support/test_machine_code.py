@@ -29,13 +29,6 @@ hits = sum(lay_out.stats.cache_hits.values())
 kept = str(ROOT), CONTENT["policies.index_play"], CONTENT["policies.beta"]
 print(json.dumps([int(table[0, :, 0].argmax()), hits, *kept]))
 """
-# the same `spot`, by Python: 2 * 4 states have fewer than two bad outcomes, less the one that has
-# none of four pulls left, and one good outcome is the next place
-SPOT = """
-import json
-from decobandit.problem.kernels.layout import spot
-print(json.dumps([spot(1, 2, 3), sum(spot.stats.cache_hits.values())]))
-"""
 OF_A_USER = """
 import json
 from numba import njit
@@ -89,15 +82,6 @@ def test_an_edit_in_a_called_kernel_is_seen_and_equal_sources_share_code(
     assert after[3] != before[3]
     assert after[4] == before[4]  # beta.py calls nothing of layout.py: it keeps its code
     assert run(copy_package(tmp_path / "two"))[:2] == [0, 1]
-
-
-def test_a_kernel_that_kernels_called_can_be_called_by_python(tmp_path: Path, run: Run) -> None:
-    run(SOURCES.parent)  # keeps `spot` for the linker only
-    assert run(SOURCES.parent, SPOT) == [8, 0]
-    assert run(SOURCES.parent, SPOT) == [8, 1]
-    assert run(SOURCES.parent)[:2] == [0, 1]
-    at_once = f"{LAY_OUT.replace('print', 'str')}\n{SPOT}"
-    assert run(SOURCES.parent, at_once, DECO_CACHE=str(tmp_path / "other")) == [8, 0]
 
 
 def test_a_zipped_package_keeps_code_too(tmp_path: Path, run: Run) -> None:

@@ -11,13 +11,13 @@ from typing import Any, overload
 
 import numba
 import numpy as np
+from numba import njit
 from numba.core import event
 from numba.core.caching import CacheImpl
 
 from ..lazy import load_on_use
 from ..machine_code import PACKAGE, Decorator, Kernel, code_root, content_of_kernels, use_folder
 from ..timing import COMPILING
-from .inner_kernels import KernelDispatcher
 
 load_on_use("numpy.f2py")  # SciPy imports all of NumPy for numba: a tenth of the start of a command
 
@@ -81,7 +81,7 @@ class CompilingListener(event.Listener):
         COMPILING.end()
 
 
-event.register("numba:compile", CompilingListener())
+event.register("numba:compile", CompilingListener())  # type: ignore[no-untyped-call]
 
 
 @overload
@@ -93,13 +93,6 @@ def compiled(function: Any = None, **options: Any) -> Any:
 
     options: those of numba.njit, such as fastmath and inline.
     """
-    if function is None:
-        return lambda kernel: compiled(kernel, **options)
-    if getattr(numba.config, "DISABLE_JIT", False):
-        return function
     # fastmath is told: a kernel without it would have that of the kernel which calls it first
-    told = {"nopython": True, "nogil": True, "boundscheck": None, "fastmath": False, **options}
-    kernel = KernelDispatcher(function, targetoptions=told)
-    if KEEP:
-        kernel.enable_caching()
-    return kernel
+    decorate = njit(cache=KEEP, **{"nogil": True, "fastmath": False, **options})
+    return decorate if function is None else decorate(function)
