@@ -173,4 +173,4 @@ def test_an_allocation_is_called_by_its_subject_too(db: Path) -> None:
     assert told["id"] == anew["id"] != second["id"]
     refused = deco("trial", "tell", "pilot", "S-3", "good", *here)
     assert refused.code == 2
-    assert "no allocation, batch or subject 'S-3' in this trial" in refused.err
+    assert "no such allocation in this trial" in refused.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from io import TextIOWrapper
 from types import FrameType
 from typing import Annotated, NoReturn
@@ -12,6 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from .._version import __version__
+from ..support.interrupts import raise_between_kernels
 from . import INTERRUPTED
 from .audit import audit
 from .bound import bound
@@ -105,7 +107,7 @@ def _fail(context: str, message: str) -> NoReturn:
 def _interrupt(number: int, frame: FrameType | None) -> None:
     # a compiler that is interrupted may lose the exception and fail in some other way
     _interrupted.append(number)
-    signal.default_int_handler(number, frame)
+    raise_between_kernels(number, frame)
 
 
 def run() -> None:
@@ -113,7 +115,8 @@ def run() -> None:
     signal.signal(signal.SIGINT, _interrupt)
     for stream in (sys.stdout, sys.stderr):  # what it cannot show is a question mark, no error
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")
+            with suppress(OSError):  # where a pipe was put in the place of a file
+                stream.reconfigure(errors="replace")
     try:
         code = app(standalone_mode=False)
     except typer.TyperException as error:

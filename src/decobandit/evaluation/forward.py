@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ..policies import Distribution, Policy, TooManyStates
 from ..problem import TIE_SIGNS, Problem, State, TieRule, Truth, share_of_best, tie_tolerance
 from ..problem.kernels.layout import slab_size
-from ..support import Floats, Progress, Report, available_bytes
+from ..support import Floats, Progress, Report, available_bytes, heed_interrupt
 from .kernels.reach import Places, Stage, pull_largest, pull_slots
 from .kernels.state_table import Codes, Level, empty_level
 
@@ -210,6 +210,7 @@ class Forward:
         return 0.0 if self.truth is None else middle(self.problem, stage)
 
     def _report(self, stage: int, states: int, found: int, limit: int) -> None:
+        heed_interrupt()
         stages = self.problem.stages
         if found > limit:
             raise TooManyStates(

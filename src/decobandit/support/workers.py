@@ -19,6 +19,7 @@ from threading import Event
 from typing import ParamSpec, TypeVar, cast
 
 from .cgroups import cpu_limit
+from .interrupts import heard_between_kernels, raise_put_off
 from .progress import Progress, tell
 
 P = ParamSpec("P")
@@ -71,11 +72,15 @@ def limited_workers(workers: int | None) -> Iterator[None]:
 
 
 def obeys_workers(function: Callable[P, T]) -> Callable[P, T]:
-    """A function whose keyword `workers` applies to everything that it calls."""
+    """A function whose keyword `workers` applies to everything that it calls.
+
+    It computes, so that Ctrl-C is heard between its kernels.
+    """
 
     @functools.wraps(function)
     def limited(*args: P.args, **kwargs: P.kwargs) -> T:
-        with limited_workers(cast("int | None", kwargs.get("workers"))):
+        workers = cast("int | None", kwargs.get("workers"))
+        with limited_workers(workers), heard_between_kernels():
             return function(*args, **kwargs)
 
     return limited
@@ -138,7 +143,11 @@ def pool(workers: int) -> Iterator[Pool]:
 
 
 def heed_interrupt() -> None:
-    """In a thread of a pool: KeyboardInterrupt, where whoever waits for the pool has left it."""
+    """KeyboardInterrupt, where one was put off until kernels have answered.
+
+    In a thread of a pool: where whoever waits for the pool has left it.
+    """
+    raise_put_off()
     stopped = _stopped.get()
     if stopped is not None and stopped.is_set():
         raise KeyboardInterrupt

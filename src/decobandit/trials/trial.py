@@ -21,7 +21,6 @@ from .batches import Batch
 from .cancellations import CancellationCount, counted
 from .database import Store
 from .decider import decider_of
-from .errors import NotFound
 from .event_log import event_log_of
 from .events import Event
 from .export import export_parts, export_text, exported_event, outcomes_text
@@ -121,19 +120,14 @@ class Trial(Recording, Batches, Tabular):
     def slot_of(self, given: str) -> str:
         """The id of an allocation or a batch from itself, or from the subject that it is for.
 
-        Of a subject whose allocation was cancelled and made anew, the last one.
+        Of a subject whose allocation was cancelled and made anew, the last one. What is none of
+        them stays as it is, to be refused by whoever needs it.
         """
         ledger = self._ledger()
         if given in ledger.allocations or given in ledger.batches:
             return given
         made: list[Allocation | Batch] = [*ledger.allocations.values(), *ledger.batches.values()]
-        for slot in reversed(made):
-            if slot.subject == given:
-                return slot.id
-        raise NotFound(
-            f"no allocation, batch or subject {given!r} in this trial; its status lists what is "
-            "pending"
-        )
+        return next((slot.id for slot in reversed(made) if slot.subject == given), given)
 
     def cancellations(self) -> tuple[CancellationCount, ...]:
         """Cancelled allocations by person and arm, and why."""
