@@ -225,3 +225,11 @@ def test_all_others_have_a_colour_of_their_own_among_shares() -> None:
     lines = re.findall(r'stroke="([^"]+)" stroke-width="4"', drawn)
     assert len(set(boxes)) == len(names)
     assert boxes == lines  # as the legend says
+
+
+def test_shares_of_few_allocations_are_counted_in_whole_ones() -> None:
+    for last in (1, 2, 3, 7):
+        drawn = share_figure(["a", "b"], [(1, last, [0.5, 0.5])], label="shares")
+        below = re.findall(r'text-anchor="middle"[^>]*>([\d.]+)<', drawn)
+        assert below[0] == "0"
+        assert below == [str(round(float(tick))) for tick in below]

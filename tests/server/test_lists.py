@@ -1,13 +1,16 @@
 """Lists over HTTP come in pages; exports are streamed; stale allocations are shown."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from decobandit import Problem
+from decobandit.problem import Looks, Rules, Stop
 from decobandit.server.tokens import new_token
-from decobandit.trials import outcomes_csv
+from decobandit.trials import Conflict, Trial, create_trial, outcomes_csv
 from helpers.program import deco
 from helpers.web_client import Site, answer, asking
 
@@ -151,6 +154,69 @@ def test_pages_of_lists_link_to_the_next(site: Site, monkeypatch: pytest.MonkeyP
     run = page(site, f"/trials/{made[0].id}")
     assert [slot in run for slot in slots] == [True, True, False, False]
     assert "2 more are pending" in run
+
+
+def play(trial: Trial, good: str) -> None:
+    """Ask and record at once until no more is allocated; outcomes of one arm are good."""
+    while True:
+        try:
+            slot = trial.ask()
+        except Conflict:
+            return
+        trial.tell(slot.id, int(slot.arm == good))
+
+
+def ended_trials(site: Site) -> None:
+    """One trial of every way to be over, and one that runs, the last made but one."""
+    play(site.trial(name="full", policy="equal"), "old")
+    rules = Rules(control="arm-1", looks=Looks(first=12, every=6), stop=Stop(superiority=0.99))
+    problem = Problem.uniform(arms=3, horizon=60)
+    ward = create_trial(problem, policy="equal", name="ward", db=site.store, seed=3, rules=rules)
+    play(ward, "arm-2")
+    assert ward.status().stopped == "superiority"
+    for name in ("halted", "put-away", "going", "late"):
+        trial = site.trial(name=name, policy="equal")
+        trial.tell(trial.ask().id, 1)
+        if name == "halted":
+            trial.close(reason="holiday")
+        elif name == "put-away":
+            trial.archive()
+
+
+def badges(text: str) -> list[tuple[str, str]]:
+    """Names and badges of a list, from its elements."""
+    found = re.findall(r'<strong>([^<]+)</strong></a>\s*<span class="badge (\w+)">([^<]*)<', text)
+    assert all(words.split(":")[0] == kind for _, kind, words in found)
+    return [(name, words) for name, _, words in found]
+
+
+def test_the_list_marks_trials_that_run_and_how_others_ended(site: Site) -> None:
+    ended_trials(site)
+    running = [("going", "running"), ("late", "running")]
+    over = [("full", "finished"), ("ward", "stopped: superiority"), ("halted", "closed")]
+    shown = page(site, "/", "viewer")
+    assert badges(shown) == running + over
+    assert "1 archived" in shown
+    assert badges(page(site, "/?archived=true")) == [*running, *over, ("put-away", "archived")]
+    assert badges(page(site, "/?state=running")) == running
+    assert badges(page(site, "/?state=over")) == over
+    kept = {
+        one["name"]: (one["finished"], one["stopped"]) for one in site.get("/trials").json["trials"]
+    }
+    assert kept == {
+        "full": (True, None), "ward": (False, "superiority"), "halted": (False, None),
+        "going": (False, None), "late": (False, None),
+    }  # fmt: skip
+
+
+def test_an_operator_is_not_told_by_the_list_which_trials_are_over(site: Site) -> None:
+    ended_trials(site)
+    shown = page(site, "/", "operator")
+    names = re.findall(r"<strong>([^<]+)</strong>", shown)
+    assert names == ["full", "ward", "halted", "going", "late"]
+    for state in ("running", "over"):
+        assert page(site, f"/?state={state}", "operator") == shown
+    assert "badge" not in shown
 
 
 def test_the_program_lists_in_pages(site: Site) -> None:

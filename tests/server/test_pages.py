@@ -173,6 +173,24 @@ def test_an_operator_sees_the_same_page_however_the_trial_goes(site: Site) -> No
     assert len(seen) == 1
 
 
+def test_an_error_of_the_program_is_a_page_with_a_way_back(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    browser = Browser(site, "viewer")
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr("decobandit.server.pages.site.page_of_trials", broken)
+    got = browser.get("/")
+    assert (got.status_code, got.headers["content-type"][:9]) == (500, "text/html")
+    (number,) = re.findall(r"has it as (\w{8})\.", got.text)
+    assert number in caplog.text
+    assert "secret detail" in caplog.text
+    assert "secret detail" not in got.text
+    assert ("a", {"class": "button", "href": "/"}) in Elements(got.text).found
+
+
 def test_an_operators_list_has_names_only(site: Site, trial: Trial) -> None:
     text = Browser(site, "operator").get("/").text
     inside = re.sub(r"<[^>]*>", " ", text.partition("<main")[2].partition("</main>")[0])

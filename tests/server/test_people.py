@@ -158,6 +158,8 @@ def test_the_log_is_read_by_administrators(site: Site) -> None:
     page = Browser(site, "admin").get("/people").text
     assert "The log is intact" in page
     assert "the-viewer" in page
+    ends = next(e["data"]["expires_at"] for e in tree["events"] if e["kind"] == "token_made")
+    assert f"<strong>token made</strong>: the-admin, until {ends[:10]}, role admin<" in page
     for role in ("viewer", "operator"):
         assert Browser(site, role).get("/people").status_code == 403
     change = "UPDATE people SET body = replace(body, 'viewer', 'admin') WHERE seq = 2"

@@ -80,7 +80,7 @@ def print_list(summaries: Sequence[Summary], hidden: int = 0) -> None:
             one.name, one.id, one.policy if one.intact else "DAMAGED",
             f"{one.arms}x{one.horizon}", str(one.told),
             f"{one.open}{' stale' if one.stale else ''}",
-            one.created_at[:10] if one.state == "running" else one.state,
+            one.created_at[:10] if one.badge in ("running", "damaged") else one.badge,
         ]
         for one in summaries
     ]  # fmt: skip

@@ -13,7 +13,7 @@ from ..problem import Kind
 from .colours import DASHES, FRESH_COLOUR, NEUTRAL_COLOUR
 from .episode_lines import short_name
 from .palette import arm_style, policy_style
-from .svg_plot import LETTER, WIDTH, Plot
+from .svg_plot import LETTER, WIDTH, Plot, ticks
 
 ROW = 26.0  # height of a row
 SVG_DASHES = dict(zip(DASHES, ("", "7 4", "9 3 2 3", "2 3"), strict=True))
@@ -133,7 +133,7 @@ def share_figure(
             if share > 0.0:
                 plot.box((first - 1 + gap, end - gap), (below, below + 100.0 * share), colour)
             below += 100.0 * share
-    plot.axis_below("allocation")
+    plot.axis_below("allocation", filter(float.is_integer, ticks(*plot.x)))
     plot.legend([short_name(name) for name in names], colours)
     return plot.svg(label)
 

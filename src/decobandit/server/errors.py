@@ -178,6 +178,11 @@ def _unhandled_response(error: Exception, scope: Scope) -> Response:
         return error_response(error)
     if isinstance(error, TrialError):
         return trial_response(error, blinded=is_blinded(scope))
+    return error_response(internal(error, scope))
+
+
+def internal(error: Exception, scope: Scope) -> ApiError:
+    """The answer to an error of the program itself, which the log has by a number."""
     number = secrets.token_hex(4)
     log.error("error %s in %s %r", number, scope["method"], scope["path"], exc_info=error)
-    return _json(500, "internal", f"internal error; the log of the server has it as {number}")
+    return ApiError(500, "internal", f"internal error; the log of the server has it as {number}")

@@ -11,9 +11,9 @@ from .allocations import Allocation
 from .allotments import Allotment
 from .batches import Batch
 from .cancellations import counted
-from .decider import Decider
+from .decider import Decider, decider_of
 from .decisions import Decision
-from .errors import Conflict, Stopped
+from .errors import Conflict, Stopped, TrialError
 from .ledger import Ledger
 from .limits import TrialLimits
 from .performance import bound_from_here, earned, loss_so_far
@@ -53,12 +53,17 @@ class Summary:
         When the oldest pending allocation was made: ISO 8601, UTC.
     stale : bool
         Whether that is longer ago than `stale_after`.
+    finished : bool
+        Whether every slot has its outcome.
+    stopped : str | None
+        Why a look has stopped the trial: superiority, inferiority, futility or equivalence.
 
     Examples
     --------
     >>> from decobandit.trials import list_trials
-    >>> list_trials(db=trial.store)[0].intact
-    True
+    >>> found = list_trials(db=trial.store)[0]
+    >>> found.intact, found.badge
+    (True, 'running')
     """
 
     id: str
@@ -74,6 +79,18 @@ class Summary:
     state: str = "running"
     open_since: str | None = None
     stale: bool = False
+    finished: bool = False
+    stopped: str | None = None
+
+    @property
+    def badge(self) -> str:
+        """What lists mark it with: running, finished, stopped (by its rules), closed or archived
+        (by people), damaged."""
+        if not self.intact:
+            return "damaged"
+        if self.state == "archived":
+            return self.state
+        return "finished" if self.finished else "stopped" if self.stopped else self.state
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -197,7 +214,19 @@ def summary_of(ledger: Ledger) -> Summary:
         ledger.trial, ledger.name, ledger.settings.policy, ledger.problem.number_of_arms,
         ledger.problem.horizon, ledger.used, ledger.told, waiting, ledger.created_at,
         state=ledger.state, open_since=next(iter(ledger.since.values()), None),
+        finished=ledger.finished, stopped=_stopped(ledger),
     )  # fmt: skip
+
+
+def _stopped(ledger: Ledger) -> str | None:
+    """Why a look has stopped the trial; None, too, where its policy cannot be made here."""
+    rules = ledger.settings.rules
+    if rules is None or not rules.stop.any or not ledger.looks:
+        return None
+    try:
+        return verdict_of(ledger, decider_of(ledger.settings)).stopped
+    except (TrialError, ValueError, ImportError):
+        return None
 
 
 def status_of(ledger: Ledger, decider: Decider) -> Status:

@@ -51,17 +51,21 @@ def page_of_trials(
     after: str | None = None,
     only: Collection[str] | None = None,
     archived: bool = False,
+    running: bool | None = None,
     stale_after: float = STALE_AFTER,
 ) -> TrialPage:
     """Some trials, the oldest first.
 
-    `after`: id or name; `only`: names that may be listed; `archived`: archived ones too.
+    `after`: id or name; `only`: names that may be listed; `archived`: archived ones too; `running`:
+    only those that run, or only the others.
     """
     size, stale = page_size(limit), stale_limit(stale_after)
     shown, hidden, passed = list[Summary](), 0, 0
     for one in _summaries(store, size + 1, after, only):
         if one.state == "archived" and not archived:
             passed += 1
+        elif running is not None and (one.badge == "running") != running:
+            continue
         elif len(shown) == size:
             return TrialPage(tuple(shown), shown[-1].id, hidden)
         else:

@@ -12,9 +12,10 @@ from .rendering import PageRoute, page
 
 EVENTS_PER_PAGE = 100
 WORDS = {  # what is said of an entry; others with their names
-    "name": "{}", "what": "{}", "form": "as {}", "via": "via {}", "address": "from {}",
-    "repeated": "and {} more",
+    "token": "{}", "name": "{}", "what": "{}", "form": "as {}", "via": "via {}",
+    "address": "from {}", "expires_at": "until {:.10}",
 }  # fmt: skip
+LAST = {"repeated": "and {} more times"}
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -41,9 +42,10 @@ def people(request: Request, number: Annotated[int, Query(alias="page", ge=1)] =
 def summary_of(event: Event) -> str:
     """What an event is about, in one line."""
     known = event.data
-    order = [*WORDS, *(name for name in known if name not in ("trial", "masked", *WORDS))]
+    first, words = ("trial", "masked", *WORDS, *LAST), WORDS | LAST
+    order = [*WORDS, *(name for name in known if name not in first), *LAST]
     said = {name: _text(known[name]) for name in order if known.get(name) is not None}
-    return ", ".join(WORDS.get(name, f"{name} {{}}").format(said[name]) for name in said)
+    return ", ".join(words.get(name, f"{name} {{}}").format(said[name]) for name in said)
 
 
 def _text(value: object) -> str:

@@ -23,7 +23,7 @@ from ...figures import marked_policy
 from ...problem.kinds.base import rounded
 from ...trials import TrialError
 from ..auth import access_of
-from ..errors import ApiError, trial_error
+from ..errors import ApiError, internal, trial_error
 from ..principal import is_blinded
 
 MAX_FIELDS = 2000  # of a form
@@ -35,6 +35,7 @@ TITLES = {
     409: "Conflict",
     422: "Invalid input",
     429: "Too many requests",
+    500: "Internal error",
     503: "Not available",
 }
 
@@ -193,5 +194,7 @@ class PageRoute(APIRoute):
                 return _refusal(request, error)
             except RequestValidationError:
                 return error_page(request, 404, "there is no such page")
+            except Exception as error:
+                return _refusal(request, internal(error, request.scope))
 
         return checked

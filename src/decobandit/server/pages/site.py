@@ -6,7 +6,7 @@ The form for a new trial is in `plan.py`, the pages of a trial in `trial.py`.
 from __future__ import annotations
 
 from importlib.resources import as_file, files
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import FileResponse
@@ -29,6 +29,7 @@ from .trial import PLOTLY
 
 KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 TRIALS_PER_PAGE = 100
+FIRST_BADGES = ("damaged", "running")  # then those that are over
 IMMUTABLE = "public, max-age=31536000, immutable"  # addresses change with the content
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -40,20 +41,27 @@ def trials(
     request: Request,
     archived: bool = False,
     after: Annotated[str | None, Query(max_length=100)] = None,
+    state: Literal["running", "over"] | None = None,
 ) -> Response:
-    """The trials that the token is for, the oldest first; an operator sees their names only."""
-    caller, state = request.state.principal, request.app.state
+    """The trials that the token is for: pages go from old to new, running ones first on each.
+
+    An operator sees their names only, the oldest first.
+    """
+    caller, limits = request.state.principal, request.app.state.limits
     found = page_of_trials(
-        state.store, limit=TRIALS_PER_PAGE, after=after, only=caller.only_trials,
-        archived=archived, stale_after=state.limits.stale_after,
+        request.app.state.store, limit=TRIALS_PER_PAGE, after=after, only=caller.only_trials,
+        archived=archived, stale_after=limits.stale_after,
+        running=None if state is None or caller.blinded else state == "running",
     )  # fmt: skip
+    ranks = {} if caller.blinded else {name: rank for rank, name in enumerate(FIRST_BADGES)}
     return page(
         request,
         "trials.html.j2",
-        trials=found.items,
+        trials=sorted(found.items, key=lambda one: ranks.get(one.badge, len(ranks))),
         next=found.next,
         first=after is None,
         archived=archived,
+        state=None if caller.blinded else state,
         hidden=0 if caller.blinded else found.hidden,
     )
 
