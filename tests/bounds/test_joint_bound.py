@@ -3,6 +3,7 @@
 import tomllib
 from dataclasses import replace
 from importlib.resources import files
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,10 +11,12 @@ import pytest
 from decobandit.bounds import best_bound, best_bounds
 from decobandit.bounds import joint_bounds as module
 from decobandit.bounds.joint_bounds import joint_bound, price_paths
-from decobandit.joint import optimum
+from decobandit.joint import exact_stages, optimum
 from decobandit.prices import DualSolution, dual_value, solve
-from decobandit.problem import Problem
+from decobandit.problem import Categorical, Payoff, Problem
 from helpers.examples import KINDS, at_stake, random_prices
+
+CLASSES: dict[str, Any] = {"prior": Categorical([1, 1]), "reward": Payoff(values=[0, 1])}
 
 
 def at_prices(problem: Problem, prices: list[float]) -> DualSolution:
@@ -101,3 +104,25 @@ def test_no_scenarios_are_drawn_where_the_joint_bound_goes_far(
     with pytest.raises(RuntimeError):
         best_bound(KINDS["heterogeneous"](100))  # 20 or so
     assert drawn == [best_bounds.DRAWS]
+
+
+@pytest.mark.parametrize(
+    ("problem", "best"),
+    [
+        # 1 and 3 pulls of two fresh arms, then 4 of the better: E[largest posterior mean] = 37/60
+        (Problem.uniform(arms=2, horizon=2, pulls_per_stage=4, repeat=True), 2 + 4 * 37 / 60),
+        (Problem.uniform(arms=2, horizon=2, **CLASSES), 13 / 12),
+    ],
+    ids=["batches", "classes"],
+)  # fmt: skip
+def test_small_batches_and_classes_are_bounded_by_their_optimum(
+    problem: Problem, best: float
+) -> None:
+    bound = best_bound(problem)
+    assert bound.kind == "optimum"
+    assert bound.value == pytest.approx(best, abs=1e-12)
+
+
+def test_what_is_long_to_count_is_bounded_by_prices() -> None:
+    assert exact_stages(Problem.uniform(arms=2, horizon=300, **CLASSES)) == 0
+    assert exact_stages(Problem.uniform(arms=200, horizon=9, pulls_per_stage=2, repeat=True)) == 0

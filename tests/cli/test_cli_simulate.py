@@ -122,3 +122,8 @@ def test_figures_of_results_are_drawn_as_pictures_and_as_pages(tmp_path: Path) -
             assert (run.code, run.err) == (0, "")
             assert (tmp_path / name).read_bytes().startswith(start)
         assert "https://" not in (tmp_path / "x.html").read_text().partition("<script")[0]
+
+
+def test_the_usual_policies_are_those_that_serve_the_problem() -> None:
+    tree = deco("simulate", "--arms", 2, "--horizon", 2, "--batch", 2, "--draws", 50, "--json").json
+    assert [each["policy"] for each in tree["results"]] == ["deco-calibrated", "deco", "thompson"]

@@ -21,6 +21,7 @@ from decobandit.problem import (
     State,
     States,
     Terminal,
+    terminal_table,
 )
 
 MACHINE = States(
@@ -267,3 +268,32 @@ def test_controls_leave_the_value_where_it_is_and_narrow_its_error() -> None:
     assert fitted.value == pytest.approx(exact, abs=4 * fitted.value_se)
     assert fitted.value_se < 0.7 * plain.value_se
     assert np.isfinite(fitted.value_se)
+
+
+def tabled(horizon: int) -> Problem:
+    """An arm that pays 6 after one good outcome alone, 0.25 unpulled, beside classes."""
+    table = terminal_table(
+        horizon, lambda good, bad: {(1, 0): 6.0, (0, 0): 0.25}.get((good, bad), 0.0)
+    )
+    cure = Arm(name="cure", prior=Beta(1, 1), reward=Reward(good=0, bad=0), terminal=table)
+    classes = Arm(name="classes", prior=Categorical([1, 1]), reward=Payoff(values=[0, 1]))
+    return Problem(arms=[cure, classes], horizon=horizon)
+
+
+@pytest.mark.parametrize(
+    ("policy", "value"),
+    [("optimal", 3.5), ("equal", 3.5), ("greedy", 1.25), ("deco", 3.5), ("fh-gittins", 3.5)],
+)
+def test_tables_of_last_rewards_count_beside_other_outcomes(policy: str, value: float) -> None:
+    problem = tabled(2)
+    assert optimum(problem).value == pytest.approx(3.5)
+    assert evaluate(problem, policy).value == pytest.approx(value)
+    found = simulate(problem, policy, draws=400, rng=2).results[0]
+    assert abs(found.value - value) < 4 * found.value_se
+    assert found.value_se < 0.2
+
+
+def test_variance_at_a_truth_has_last_rewards_of_tables() -> None:
+    found = evaluate(tabled(2), "equal", truth=[0.5, [0.5, 0.5]])
+    assert found.value == pytest.approx(3.5)
+    assert found.variance == pytest.approx(9 + 0.25)

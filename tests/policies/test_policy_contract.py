@@ -1,13 +1,15 @@
 """What every policy in the catalogue keeps to, whatever it does inside."""
 
+from contextlib import suppress
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 
-from decobandit.policies import Policy
+from decobandit.policies import POLICIES, Policy, make_policy, serving
 from decobandit.policies.kernels.episodes import Episodes
-from decobandit.problem import Arm, Beta, Problem, State
+from decobandit.problem import Arm, Beta, Categorical, Payoff, Problem, State, States
 from decobandit.simulation import Player, simulate
 from helpers.examples import KINDS, random_state
 from helpers.policies import NO_INDEX, SINGLE_PULLS, Bench
@@ -150,3 +152,34 @@ def test_has_no_index_and_says_so(name: str) -> None:
     )  # fmt: skip
     assert run.code == 2
     assert f"policy {name!r} has no index of a single arm" in run.err
+
+
+def _own(**settings: Any) -> Problem:
+    moody = States(first="up", states={
+        "up": {"mean": 1.0, "next": {"stays": (0.5, "up"), "falls": (0.5, "down")}},
+        "down": {"mean": 0.0, "next": {"stays": (1.0, "down")}},
+    })  # fmt: skip
+    return Problem.uniform(arms=2, horizon=2, prior=moody, **settings)
+
+
+GRADES: dict[str, Any] = {"prior": Categorical([1, 1, 1]), "reward": Payoff(values=[0, 1, 3])}
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Problem.uniform(arms=2, horizon=2),
+        Problem.uniform(arms=2, horizon=2, pulls_per_stage=2, repeat=True),
+        Problem.uniform(arms=2, horizon=2, **GRADES),
+        Problem.uniform(arms=2, horizon=2, pulls_per_stage=2, repeat=True, **GRADES),
+        _own(),
+        _own(pulls_per_stage=2, repeat=True),
+    ],
+    ids=["plain", "batches", "classes", "class-batches", "own", "own-batches"],
+)
+def test_names_know_which_policies_serve(problem: Problem) -> None:
+    made = []
+    for name in POLICIES:
+        with suppress(ValueError):
+            made.append(make_policy(problem, name).name)
+    assert serving(problem, POLICIES) == tuple(made)

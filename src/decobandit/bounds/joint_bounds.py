@@ -40,7 +40,7 @@ class JointBound:
 
 def known_optimum(problem: Problem, *, progress: Report | None = None) -> JointBound | None:
     """The exact optimum, where it takes no more than a second or so."""
-    if not _is_served(problem) or exact_stages(problem) < problem.stages:
+    if exact_stages(problem) < problem.stages:
         return None
     return JointBound(optimum(problem, progress=progress).value, problem.stages)
 
@@ -50,19 +50,16 @@ def joint_bound(
 ) -> JointBound | None:
     """The bound of as many stages as can be followed; None where that is not even one."""
     found = known_optimum(problem, progress=progress)
-    if found is not None or not _is_served(problem):
+    stage = exact_stages(problem)
+    if found is not None or stage == 0:
         return found
-    stage, paths = exact_stages(problem), price_paths(problem, solution.prices)
-    if stage == 0 or len(paths) < LEAST_PATHS:
+    paths = price_paths(problem, solution.prices)
+    if len(paths) < LEAST_PATHS:
         return None
     tables = [Relaxation(problem, path, keep_all_bytes=0).values(stage) for path in paths]
     fixed = paths[:, stage:] @ problem.pulls[stage:]
     value = start_optimum(problem, stage, fixed, np.stack(tables), progress=progress)
     return JointBound(value, stage)
-
-
-def _is_served(problem: Problem) -> bool:
-    return problem.is_binary and not problem.repeat
 
 
 def price_paths(problem: Problem, prices: Floats) -> Floats:

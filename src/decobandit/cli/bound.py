@@ -32,7 +32,7 @@ def bound(
     from ..bounds import best_bound, bounds_at_prices
     from ..support import show_progress
 
-    if not problem.is_binary:
+    if not problem.is_binary or problem.repeat:
         with show_progress() as report:
             found = best_bound(problem, tol=tol, draws=0, progress=report)
         print_result(found, as_json, _print_from_prices)
@@ -46,7 +46,7 @@ def bound(
 
 def _print_from_prices(found: BestBound) -> None:
     print(said_of(found))
-    print("information bound: none; its scenarios are of good and bad outcomes")
+    print("information bound: none; its scenarios are of single pulls, good or bad")
 
 
 def print_bounds(result: InformationBound) -> None:

@@ -47,11 +47,11 @@ def takes_policies(
     """
 
     def choose(source: Source, policy: list[str] | None, ties: TieRule, tol: float) -> Chosen:
-        from ..policies import check_policies
+        from ..policies import check_policies, serving
 
         if saved == "policy" and source.solution is not None:
             return _as_saved(source, policy, tol)
-        names = default if policy is None else _names(policy)
+        names = serving(source.problem, default) if policy is None else _names(policy)
         if not several and len(names) > 1:
             raise typer.BadParameter(f"--policy: {', '.join(names)}: give one policy")
         check_policies(names)

@@ -29,7 +29,7 @@ from ..problem import (
     tie_tolerance,
 )
 from ..support import Floats, Ints, Progress, Report
-from .forward import Total, middle
+from .forward import Total, middle, variance
 
 LIMIT_KIND_STATES = 200_000
 Joint = tuple[Stats, ...]  # of every arm
@@ -88,12 +88,20 @@ class KindForward:
         for t in range(problem.stages):
             total.states += len(level)
             level = self._stage(t, level, total)
-        total.probability = float(sum(moments[0] for moments in level.values()))
+        moments, last = np.stack(list(level.values())), self._last_rewards(list(level))
+        total.probability = float(moments[:, 0].sum())
+        total.last_reward = float(moments[:, 0] @ last)
         if self.truth is not None:
-            first, second = (sum(moments[i] for moments in level.values()) for i in (1, 2))
-            total.variance = max(float(second - first**2), 0.0)
+            total.variance = variance(moments, last)
             total.best_arm = self._chance_of_best(level)
         return total
+
+    def _last_rewards(self, states: list[Joint]) -> Floats:
+        """By tables, of all arms together, (states,)."""
+        last = np.zeros(len(states))
+        for k, group in enumerate(self.arms):
+            last += group.last_rewards(np.array([joint[k] for joint in states], dtype=float))
+        return last
 
     def _stage(self, t: int, level: dict[Joint, Floats], total: Total) -> dict[Joint, Floats]:
         states = list(level)

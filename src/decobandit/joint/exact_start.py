@@ -12,9 +12,12 @@ import numpy as np
 
 from ..problem import Problem
 from ..support import Floats, Report, silent, worker_count
+from .batch_optimum import work
+from .batch_states import least_states
 from .exact_optimum import SHAPE_BYTES, set_outcomes, two_arms_alone
 from .joint_states import columns, count
 from .joint_sweep import sweep_start, two_arm_states
+from .kind_optimum import joint_kind_states
 
 MOST_WORK = 1e8  # joint states of an optimum, about a second on one core
 START_WORK = 4e7  # of a start, whose result is a bound only
@@ -22,14 +25,19 @@ ENDING_FACTOR = 3.0  # what a state at the end of a start costs, whose tables ar
 MOST_BYTES = 256 * 2**20
 TWO_ARM_FACTOR = 20.0  # so many times faster are two arms that are followed to the end
 SET_FACTOR = 0.25  # of a state, for each set of arms with its outcomes
-MOST_COUNTED = 400  # stages; beyond, only two arms could be followed
+MOST_COUNTED = 400  # stages, or arms times pulls; beyond, only two arms could be followed
+BATCH_WORK = 1e7  # states times ways to share a batch, about as long
+KIND_STATES = 15_000  # of arms with other outcomes, which plain Python follows
 
 
 def exact_stages(problem: Problem) -> int:
     """How many of the first stages can be followed in a second or less; perhaps all of them.
 
-    Size alone decides, foretold without following any.
+    Size alone decides, foretold without following any. Batches and other outcomes than good or bad
+    are followed over all stages or none.
     """
+    if problem.repeat or not problem.is_binary:
+        return problem.stages if _all_fit(problem) else 0
     if two_arms_alone(problem) and _two_arms_fit(problem):
         return problem.stages
     number = min(problem.stages, MOST_COUNTED)
@@ -55,6 +63,15 @@ def exact_stages(problem: Problem) -> int:
         if fits[end] and done + ENDING_FACTOR * own <= START_WORK and end <= problem.horizon
     ]
     return max(ends, default=0)
+
+
+def _all_fit(problem: Problem) -> bool:
+    """Whether batches, or arms of other outcomes, can be followed to the end."""
+    if problem.n_arms * problem.most_pulls > MOST_COUNTED:
+        return False
+    if problem.is_binary:
+        return 16 * least_states(problem) <= MOST_BYTES and work(problem) <= BATCH_WORK
+    return not problem.repeat and joint_kind_states(problem) <= KIND_STATES
 
 
 def _two_arms_fit(problem: Problem) -> bool:

@@ -152,6 +152,7 @@ def _reward(problem: Problem, t: int, group: int, stats: Stats) -> float:
 
 
 def _last(problem: Problem, joint: Joint) -> float:
-    if problem.terminal is None:
-        return 0.0
+    if problem.terminal is None:  # tables of last rewards, if any
+        own = ((problem.groups[k], np.array(stats, dtype=float)) for k, stats in joint)
+        return sum(float(group.last_rewards(stats)) for group, stats in own)
     return max(_reward(problem, problem.horizon, *arm) for arm in joint)

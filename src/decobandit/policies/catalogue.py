@@ -66,6 +66,19 @@ def check_policies(names: Iterable[str], *, places: bool = True) -> None:
         policy_class(name, places=places)
 
 
+def serving(problem: Problem, names: Iterable[str]) -> tuple[str, ...]:
+    """Those of this package's policies that serve a problem of this kind, in their order."""
+    entries = {name: POLICIES[name] for name in names}
+    if problem.is_binary:
+        return tuple(n for n, e in entries.items() if (e.batches if problem.repeat else e.single))
+    own = any(group.kind.ordered for group in problem.groups)
+    return tuple(
+        name
+        for name, entry in entries.items()
+        if (entry.kind_batches if problem.repeat else entry.kinds) and (entry.own_states or not own)
+    )
+
+
 def policy_class(name: str, *, places: bool = True) -> type[Policy]:
     """The class of a policy."""
     if not isinstance(name, str):

@@ -22,6 +22,7 @@ class Entry:
     single: bool = True  # serves problems without `repeat`
     kinds: bool = False  # serves arms with other outcomes than good or bad
     kind_batches: bool = False  # serves batches of such arms
+    own_states: bool = False  # serves arms of own states, which have no unknown mean
 
 
 _HERE = "decobandit.policies"
@@ -35,6 +36,7 @@ POLICIES: dict[str, Entry] = {
         batches=True,
         kinds=True,
         kind_batches=True,
+        own_states=True,
     ),
     "deco-calibrated": Entry(
         f"{_HERE}.tuning.tuned:TunedPolicy",
@@ -42,19 +44,29 @@ POLICIES: dict[str, Entry] = {
         batches=True,
         kinds=True,
         kind_batches=True,
+        own_states=True,
     ),
     "deco-repriced": _only_batches(
         f"{_BATCHES}.repriced:RepricedDecoPolicy", "DeCo in batches, prices taken anew every stage"
     ),
     "deco-rolling": Entry(f"{_HERE}.rolling:RollingDecoPolicy", "DeCo, prices solved every stage"),
     "fh-gittins": Entry(
-        f"{_HERE}.calibrated:FhGittinsPolicy", "finite-horizon Gittins index", kinds=True
+        f"{_HERE}.calibrated:FhGittinsPolicy",
+        "finite-horizon Gittins index",
+        kinds=True,
+        own_states=True,
     ),
     "optimal": Entry(
-        f"{_HERE}.optimal:OptimalPolicy", "exact dynamic programming; small problems", kinds=True
+        f"{_HERE}.optimal:OptimalPolicy",
+        "exact dynamic programming; small problems",
+        kinds=True,
+        own_states=True,
     ),
     "greedy": _everywhere(
-        f"{_HERE}.greedy:GreedyPolicy", "largest expected reward", kind_batches=True
+        f"{_HERE}.greedy:GreedyPolicy",
+        "largest expected reward",
+        kind_batches=True,
+        own_states=True,
     ),
     "equal": Entry(
         f"{_HERE}.equal:EqualPolicy",
@@ -62,6 +74,7 @@ POLICIES: dict[str, Entry] = {
         batches=True,
         kinds=True,
         kind_batches=True,
+        own_states=True,
     ),
     "explore-then-commit": Entry(
         f"{_HERE}.explore_then_commit:ExploreThenCommitPolicy",
@@ -110,6 +123,7 @@ POLICIES: dict[str, Entry] = {
         "online knowledge gradient",
         batches=True,
         kinds=True,
+        own_states=True,
     ),
 }
 ALIASES = {"rolling-deco": "deco-rolling"}  # former names, in files and logs
@@ -142,6 +156,11 @@ def kind_policies() -> str:
 def kind_batch_policies() -> str:
     """Policies that share batches of such arms, for messages."""
     return _one_of(name for name, entry in POLICIES.items() if entry.kind_batches)
+
+
+def own_state_policies() -> str:
+    """Policies for arms of own states, for messages."""
+    return _one_of(name for name, entry in POLICIES.items() if entry.own_states)
 
 
 def _one_of(names: Iterable[str]) -> str:

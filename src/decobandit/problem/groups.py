@@ -57,6 +57,14 @@ class Group:
         first, other = (rewards[list(stage)] for rewards in self.rewards)
         return np.asarray(value * first + (1.0 - value) * other)
 
+    def last_rewards(self, stats: FloatArray) -> FloatArray:
+        """By the table of last rewards, of arms with these statistics, (..., width) -> (...)."""
+        if self.terminal is None:
+            return np.zeros(stats.shape[:-1])
+        good, bad = stats[..., 0].astype(np.int64), stats[..., 1].astype(np.int64)
+        n = good + bad
+        return np.asarray(self.terminal[n * (n + 1) // 2 + good])
+
     @property
     def is_binary(self) -> bool:
         """Whether outcomes are good or bad."""

@@ -68,7 +68,9 @@ class KindWorld(Chunked):
         ends = np.array(
             [g.reward_base + g.reward_factor * x for g in self.problem.groups for x in g.kind.usual]
         )
-        return float(self.problem.pulls @ (ends.max(axis=0) - ends.min(axis=0)))
+        tables = [(g.count, g.terminal) for g in self.problem.groups if g.terminal is not None]
+        last = sum(count * float(np.ptp(table)) for count, table in tables)
+        return float(self.problem.pulls @ (ends.max(axis=0) - ends.min(axis=0))) + last
 
     # -- what is known of the parameters ------------------------------------------------------
 
@@ -189,6 +191,9 @@ def _played(
                         reward=base + factor * got, truth=mean,
                     )  # fmt: skip
             left = np.maximum(left - 1, 0)
+    for k, group in enumerate(problem.groups):
+        last = group.last_rewards(chunk.stats.of_group(k)).sum(axis=1)
+        earned, expected = earned + last, expected + last
     share = (-1, world.per_draw)
     each = earned.reshape(share).mean(axis=1), expected.reshape(share).mean(axis=1)
     best = world.best_of(chunk)

@@ -40,7 +40,8 @@ class RowGittins:
         self._rewards = RowRewards(problem, own)
         ends = [self.rows.mean.min(), self.rows.mean.max()]
         earned = self._rewards.base[:, None] + self._rewards.factor[:, None] * np.array(ends)
-        low, high = float(earned.min()), float(earned.max())
+        table = 2.0 * float(np.abs(self._rewards.last(self.rows)).max())
+        low, high = float(earned.min()) - table, float(earned.max()) + table
         margin = 1e-9 * max(abs(low), abs(high), 1e-300)
         self._ends = low - margin, high + margin
 

@@ -10,6 +10,7 @@ import numpy as np
 from ...problem import Binary, Classes, Counted, Kind, Measured
 from ...support import Floats
 from ..kernels.kl_bound import kl_upper_bounds
+from ..names import own_state_policies
 
 STEPS = 60  # of bisection
 
@@ -21,7 +22,8 @@ def _refused(kind: Kind, what: str) -> ValueError:
 @singledispatch
 def averages(kind: Kind, stats: Floats) -> tuple[Floats, Floats | None]:
     """Mean of the outcomes so far and their variance (None: not kept), of arms with pulls."""
-    raise _refused(kind, "outcomes are states, which have no average to be bounded")
+    what = "outcomes are states, which have no average to be bounded"
+    raise _refused(kind, f"{what}; use {own_state_policies()}")
 
 
 @averages.register

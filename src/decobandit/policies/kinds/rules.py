@@ -11,6 +11,7 @@ from ...arm import RowGittins, RowRelaxation
 from ...problem import DEFAULT_TIES, Problem, State, TieRule
 from ...support import Floats
 from ..fixed_prices import FixedPricePolicy
+from ..names import own_state_policies
 from ..refusals import refuse_several_pulls
 from .base import KindPolicy
 
@@ -82,7 +83,10 @@ def refuse_own_arms(problem: Problem, policy: str) -> None:
     """A ValueError where an arm has no unknown mean."""
     for group in problem.groups:
         if not group.kind.has_law:
-            raise ValueError(f"policy {policy!r}: own arms have states and no unknown mean")
+            raise ValueError(
+                f"policy {policy!r}: own arms have states and no unknown mean; use "
+                f"{own_state_policies()}"
+            )
 
 
 class KindThompsonPolicy(KindPolicy):
