@@ -86,6 +86,16 @@ def test_no_probability_is_reason_enough_for_both_ends(name: str) -> None:
         designed_from_dict(changed(("stop",), {"superiority": 0.8, name: 0.9}))
 
 
+@pytest.mark.parametrize(("stages", "pulls"), [(30, 1), (10, 3)])
+def test_the_first_look_is_within_the_pulls_of_the_trial(stages: int, pulls: int) -> None:
+    arms = [{"name": name} for name in "abc"]
+    tree = {"horizon": stages, "pulls_per_stage": pulls, "arms": arms}
+    stop = {"superiority": 0.9}
+    designed_from_dict({**tree, "design": {"looks": {"first": 30}, "stop": stop}})
+    with pytest.raises(ProblemError, match=r"looks\.first: 31 .* at most 30, the pulls of the"):
+        designed_from_dict({**tree, "design": {"looks": {"first": 31}, "stop": stop}})
+
+
 def test_looks_fall_due_at_known_outcomes() -> None:
     rules = Rules(looks=Looks(first=40, every=20), stop=Stop(superiority=0.99))
     due = [now for now in range(1, 121) if rules.looks_between(now - 1, now)]

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from decobandit import Problem
 from decobandit.cli.app import app
 from decobandit.problem import Looks, Rules, Stop
-from decobandit.trials import Closed, Trial, create_trial, open_trial
+from decobandit.trials import Closed, Trial, TrialError, create_trial, open_trial
 from decobandit.trials.report_text import trial_page
 
 THREE = Problem.uniform(arms=3, horizon=60)
@@ -69,6 +69,20 @@ def test_a_dropped_arm_is_not_allocated_any_more(tmp_path: Path) -> None:
     later = play(trial, {"arm-1": 1, "arm-2": 1, "arm-3": 0}, 10)
     assert set(later) == {"arm-1", "arm-2"}
     assert trial.replay().ok
+
+
+def test_rules_of_no_effect_are_refused_but_a_trial_on_record_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = Rules(looks=Looks(first=61), stop=Stop(superiority=0.5))
+    with pytest.raises(TrialError, match=r"looks\.first: 61 is not allowed; must be at most 60"):
+        new(tmp_path, late)
+    with monkeypatch.context() as earlier:  # a version that let it pass
+        earlier.setattr(Rules, "_not_meant", lambda rules, problem: ())
+        new(tmp_path, late)
+    again = open_trial("ward", db=tmp_path / "trials.db")
+    assert sum(play(again, {"arm-1": 1, "arm-2": 0, "arm-3": 0}, 60).values()) == 60
+    assert again.replay().ok
 
 
 def test_rules_come_from_the_problem_file(tmp_path: Path) -> None:

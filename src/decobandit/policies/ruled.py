@@ -81,7 +81,7 @@ class RuledPolicy(Policy):
     """
 
     def __init__(self, policy: Policy, rules: Rules) -> None:
-        rules.check(policy.problem)
+        rules.check_possible(policy.problem)
         self.inner, self.rules = policy, rules
         self.name, self.problem, self.ties = policy.name, policy.problem, policy.ties
         self.cost = policy.cost

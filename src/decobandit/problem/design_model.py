@@ -177,9 +177,26 @@ class Rules(Frozen):
         return [arm.name for arm in problem.arms].index(self.control)
 
     def check(self, problem: Problem) -> None:
-        """An InvalidProblem where the rules do not suit the problem."""
+        """An InvalidProblem where the rules do not suit the problem, or cannot be meant."""
+        self.check_possible(problem)
+        for place, rule, found in self._not_meant(problem):
+            _refused(place, rule, found)
+
+    def check_possible(self, problem: Problem) -> None:
+        """The same where they cannot be obeyed: trials on record may have rules of no effect."""
         for place, rule, found in self._faults(problem):
             _refused(place, rule, found)
+
+    def _not_meant(self, problem: Problem) -> Iterator[Fault]:
+        high = self.stop.superiority
+        for name in ("inferiority", "futility"):
+            low = getattr(self.stop, name)
+            if high is not None and low is not None and low >= high:
+                yield ("stop", name), f"must be below superiority, {high:g}", low
+        pulls = problem.horizon * problem.pulls_per_stage
+        if self.looks is not None and self.looks.first > pulls:
+            rule = f"must be at most {pulls}, the pulls of the trial: later looks are not reached"
+            yield ("looks", "first"), rule, self.looks.first
 
     def _faults(self, problem: Problem) -> Iterator[Fault]:
         if not problem.is_binary:
@@ -203,11 +220,6 @@ class Rules(Frozen):
                 yield ("control_share",), "must stand with control", self.control_share
             if self.stop.futility is not None:
                 yield ("stop", "futility"), "must stand with control", self.stop.futility
-        high = self.stop.superiority
-        for name in ("inferiority", "futility"):
-            low = getattr(self.stop, name)
-            if high is not None and low is not None and low >= high:
-                yield ("stop", name), f"must be below superiority, {high:g}", low
         if problem.pulls_per_stage > 1 and not problem.repeat:
             yield from self._faults_of_different_arms()
         if problem.is_binary and not -1.0 < self.margin < 1.0:

@@ -213,6 +213,7 @@ def settings_from(
 def _check_rules(rules: Rules, policy: Policy) -> None:
     """`TrialError` where a trial could not obey them."""
     try:
+        rules.check(policy.problem)
         ruled = RuledPolicy(policy, rules)
         if rules.stop.any:
             ruled.posteriors  # noqa: B018  # refuses priors that it cannot compare
