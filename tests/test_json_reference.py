@@ -20,7 +20,10 @@ import command_reference
 import json_reference
 
 KNOWN = json_reference.fields()
-PLAIN = {"null", "boolean", "integer", "number", "string", "object", "file"}
+PLAIN = {"null", "boolean", "integer", "number", "string", "object", "file", "outcome"}
+TYPES = {
+    "file": {"object"}, "number": {"number", "integer"}, "outcome": {"number", "integer", "string"}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +103,7 @@ class Reader:
         if kind == "object" and isinstance(value, dict):
             self.object(value, [owner], path)
         found = json_type(value)
-        return found in {"file": {"object"}, "number": {"number", "integer"}}.get(kind, {kind})
+        return found in TYPES.get(kind, {kind})
 
 
 @pytest.fixture(scope="module")

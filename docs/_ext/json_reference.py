@@ -16,6 +16,7 @@ Every command with `--json` prints one JSON object, with these keys. A dot is a 
 `[]` an entry of a list, `{}` a value of an object whose keys are names. Keys that a sentence limits
 ("with ...", "where ...") are left out elsewhere, unless it says null. Later versions may add keys;
 those that are here keep name and meaning. A number that is whole may be written without a point.
+An outcome is a number, or the name of one where states are your own.
 A test runs all commands and compares what they print with this page.
 """
 

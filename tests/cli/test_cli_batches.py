@@ -91,6 +91,7 @@ def test_people_read_counts_shares_and_that_there_is_no_bound(db: Path) -> None:
 
 BAD = [
     (["--counts", "ctrl=1/3"], "no arm is called 'ctrl'; arms: control, third arm"),
+    (["--counts", "control=١/٢"], "counts: control=١/٢; must be good/pulls"),
     (["--counts", "control=5/3"], "counts: control=5/3; must be good/pulls"),
     (["--counts", "control=-1/3"], "counts: control=-1/3; must be good/pulls"),
     (["--counts", "control"], "--counts: 'control'; must be ARM=GOOD/PULLS"),

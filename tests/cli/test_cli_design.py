@@ -293,4 +293,11 @@ def test_bad_files_are_refused_in_a_line(file: Path, old: str, new: str, line: s
     file.write_text(file.read_text().replace(old, new))
     result = CliRunner().invoke(app, ["design", str(file)])
     assert line in str(result.exception)
+    assert str(result.exception).startswith(f"{file}: ")
     assert "\n" not in str(result.exception)
+
+
+def test_a_design_without_scenarios_is_refused_with_the_name_of_its_file(file: Path) -> None:
+    file.write_text(FILE.partition("[[design.scenarios]]")[0])
+    result = CliRunner().invoke(app, ["design", str(file)])
+    assert str(result.exception) == f"{file}: design.scenarios: required key is missing"

@@ -347,9 +347,9 @@ def test_verbs_can_be_awaited(site: tuple[Site, str]) -> None:
 
 def test_the_verbs_are_those_of_the_library() -> None:
     """Every public method of a trial but those that need its database has its like here."""
-    local = {"cancellations", "codes", "declared", "each_event", "export_text", "has_batch",
-             "looks", "named", "outcomes_text", "path", "slot_of", "status_at", "tables", "asking",
-             "telling", "to_frame", "typed"}  # fmt: skip
+    local = {"absent_tables", "asking", "cancellations", "codes", "columns", "declared",
+             "each_event", "export_text", "has_batch", "looks", "named", "outcomes_text", "path",
+             "slot_of", "status_at", "tables", "telling", "to_frame", "typed"}  # fmt: skip
     ours = {name for name, _ in inspect.getmembers(Trial, inspect.isfunction) if name[0] != "_"}
     theirs = {
         name for name, _ in inspect.getmembers(RemoteTrial, inspect.isfunction) if name[0] != "_"

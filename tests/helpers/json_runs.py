@@ -30,6 +30,11 @@ CLASSES = "horizon = 3\n" + "".join(
     "reward = { values = [0, 0.5, 1] }\n"
     for name in "ab"
 )
+MIXED = (
+    'horizon = 4\n[[arms]]\nname = "cure"\n[[arms]]\nname = "machine"\n'
+    '[arms.prior]\nkind = "states"\nfirst = "new"\n[arms.prior.states.new]\nmean = 1.0\n'
+    'next = { fine = [0.9, "new"], worn = [0.1, "new"] }\n'
+)
 DESIGN = (
     PAIR
     + """
@@ -62,6 +67,7 @@ FILES = {
     "deployed.toml": DEPLOYED,
     "normal.toml": NORMAL,
     "classes.toml": CLASSES,
+    "mixed.toml": MIXED,
     "shared_classes.toml": "pulls_per_stage = 4\nrepeat = true\n" + CLASSES,
     "design.toml": DESIGN + SCENARIOS,
     "delayed.toml": DELAYED,
@@ -174,6 +180,7 @@ def _policies(session: Session) -> None:
     session("gap", pair, "--method", "simulated", *draws)
     session("path", pair, "--policy", "deco")
     session("path", normal, "--policy", "greedy")
+    session("path", session.file("mixed.toml"), "--policy", "equal")
     session("path", pair, "--policy", "deco", "--truth", "0.2,0.6", "--expected")
 
 

@@ -126,7 +126,7 @@ def test_outcomes_of_a_batch_are_recorded_as_tallies_parts_or_rows(
     path = f"/trials/shared/batches/{site.post('/trials/shared/batches').json['id']}"
     for wrong, said in (
         ({"counts": {"grades": "1+1"}}, "must be 3 counts"),
-        ({"counts": {"lab": {"good": 1, "pulls": -1}}}, "greater than or equal to 0"),
+        ({"counts": {"lab": {"good": 1, "pulls": -1}}}, "whole numbers from 0 to"),
         ({"counts": {"events": [0.5, 1]}}, "whole number"),
         ({"rows": [{"arm": "lab", "outcome": "x"}]}, "must be a finite number"),
     ):

@@ -35,6 +35,7 @@ def test_probes_are_asked_by_both_methods(site: Site, method: str, path: str) ->
 def test_a_probe_is_for_reading(site: Site) -> None:
     refused = answer(site.app, asking("POST", LIVE, site.tokens["admin"]))
     assert (refused.status, refused.code) == (405, "method_not_allowed")
+    assert refused.header("allow") == "GET, HEAD"
 
 
 def test_a_probe_knows_no_limits_and_any_host(tmp_path: Path) -> None:

@@ -115,6 +115,25 @@ def test_a_refused_value_is_not_repeated(site: Site) -> None:
     assert (got.status, b"script" in got.body) == (422, False)
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", "/api/v1/trials", {"GET", "POST"}),
+        ("GET", "/api/v1/trials/x/ask", {"POST"}),
+        ("GET", "/api/v1/tokens/x", {"DELETE"}),
+        ("PUT", "/login", {"GET", "POST"}),
+        ("TRACE", "/api/v1/trials", {"GET", "POST"}),
+    ],
+)
+def test_a_refused_method_is_told_all_methods_of_the_path(
+    site: Site, method: str, path: str, allowed: set[str]
+) -> None:
+    got = answer(site.app, asking(method, path, site.tokens["admin"]))
+    assert got.status == 405
+    assert set(str(got.header("allow")).split(", ")) == allowed
+    assert str(got.header("allow")) in got.json["error"]["message"]
+
+
 def test_options_of_other_sites_get_no_permission(site: Site) -> None:
     ask = Ask("OPTIONS", "/api/v1/trials", [("origin", "http://evil.example")])
     got = answer(site.app, ask)

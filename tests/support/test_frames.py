@@ -130,6 +130,18 @@ def test_a_decision_is_given_in_the_frame_that_the_outcomes_came_in() -> None:
         ]
 
 
+def test_a_table_that_is_not_there_is_not_listed_and_refused_with_its_reason() -> None:
+    found = gap(PROBLEM, "greedy", method="simulated", draws=10)
+    assert list(found.tables()) == ["stages"]
+    with pytest.raises(ValueError, match=r"arms: only of an exact gap; gap\(.*method='exact'\)"):
+        found.to_frame("arms")
+    kept = {keep: simulate(PROBLEM, "greedy", draws=10, keep_episodes=keep) for keep in (0, 1)}
+    assert [list(each.tables()) for each in kept.values()] == [
+        ["policies", "stages"],
+        ["policies", "stages", "episodes"],
+    ]
+
+
 def test_what_is_refused() -> None:
     found = gap(PROBLEM, "greedy")
     with pytest.raises(ValueError, match="table: no 'rows'; there are stages, arms"):

@@ -124,6 +124,7 @@ def test_csv_of_a_trial_is_read_as_the_state_that_it_is_in(store: Any, tmp_path:
         ("grades", True, "must be the number of a class, 0 to 2"),
         ("lab", "high", "must be a finite number"),
         ("lab", float("inf"), "must be a finite number"),
+        ("lab", 1e308, r"1e\+308; must be .* at most 1e\+100 in size: sums of squares would"),
         ("events", -1, "must be a whole number, zero or more"),
         ("grades", "2", "must be the number of a class, 0 to 2"),
         ("lab", "1.5", "must be a finite number"),

@@ -83,6 +83,10 @@ class SimulatedComparison(Tabular):
             "policies": lambda: found.with_settings(self.to_dict()["results"]),
         }
 
+    def absent_tables(self) -> dict[str, str]:
+        """As of the simulation."""
+        return self.simulation.absent_tables()
+
 
 @dataclass(frozen=True)
 class ComparedEpisode:

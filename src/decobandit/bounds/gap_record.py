@@ -143,7 +143,12 @@ class Gap(Tabular):
 
     def tables(self) -> Tables:
         """Columns by the name of the table."""
-        return {"stages": self._stages, "arms": self._arms}
+        return {"stages": self._stages} | ({} if self.by_arm is None else {"arms": self._arms})
+
+    def absent_tables(self) -> dict[str, str]:
+        """Why a table is not there, by its name."""
+        why = "only of an exact gap; gap(..., method='exact')"
+        return {"arms": why} if self.by_arm is None else {}
 
     def _stages(self) -> Columns:
         running = zip(self.stages, self.running_loss.tolist(), strict=True)
@@ -152,8 +157,7 @@ class Gap(Tabular):
         )
 
     def _arms(self) -> Columns:
-        if self.by_arm is None:
-            raise ValueError("arms: only of an exact gap; gap(..., method='exact')")
+        assert self.by_arm is not None
         shortfall, congestion = self.by_arm.T
         arms = len(shortfall)
         return {

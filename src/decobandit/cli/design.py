@@ -65,10 +65,11 @@ def design(
     as_json: AsJson = False,
 ) -> None:
     """Operating characteristics: successes, pulls, errors, power, size, by policy and scenario."""
-    from ..designs import load_design
+    from ..designs import check_asked, load_design
     from ..figures import characteristics_figure
 
     problem, asked = load_design(file)
+    check_asked(asked, file)
     given = {"draws": draws, "seed": seed}
     changes = {key: value for key, value in given.items() if value is not None}
     asked = asked.model_copy(update=changes)

@@ -10,6 +10,7 @@ import typer
 
 from ..policies.names import POLICIES
 from ..problem.tie_rules import TIE_RULES, TieRule, tie_rule
+from ..support import float_from
 from .files import check_drawing
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def read_by(read: Callable[[str], T], metavar: str, text: str, **settings: Any) 
 def numbers(text: str, option: str) -> tuple[float, ...]:
     """Numbers separated by commas."""
     try:
-        return tuple(float(part) for part in text.split(","))
+        return tuple(float_from(part) for part in text.split(","))
     except ValueError:
         raise ValueError(f"{option}: {text!r}; must be numbers separated by commas") from None
 
@@ -55,7 +56,7 @@ def _truth(text: str) -> tuple[float | str, ...]:
 
 def _truth_of_arm(word: str, text: str) -> float | str:
     try:
-        numbers = [float(part) for part in word.split("+")] if word != "-" else []
+        numbers = [float_from(part) for part in word.split("+")] if word != "-" else []
     except ValueError:
         rule = "must be one per arm, separated by commas: numbers, chances such as .2+.8, or -"
         raise ValueError(f"--truth: {text!r}; {rule}") from None

@@ -69,7 +69,7 @@ def simulate(
     if found.simulation.interrupted:
         say("interrupted: these are the policies that were finished")
     print_result(found, as_json, print_simulation)
-    save_table(episodes, found.simulation.tables()["episodes"])
+    save_table(episodes, partial(found.simulation.columns, "episodes"))
     title = f"Expected regret: {title_of(found.simulation.problem)}"
     draw_either(out, partial(regret_figure, found.simulation), title)
 

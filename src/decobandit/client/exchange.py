@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 import httpx
 
+from ..support import is_count
 from ..trials.errors import TrialError
 from .answers import Answer
 from .errors import Unreachable, error_of
@@ -153,6 +154,6 @@ def _growing(attempt: int) -> float:
 def _pause_asked(response: httpx.Response, attempt: int) -> float | None:
     """Seconds until the server may be asked again; None where that does not help."""
     after = response.headers.get("Retry-After", "")
-    if response.status_code not in AGAIN or not after.isdecimal():
+    if response.status_code not in AGAIN or not is_count(after):
         return None
     return min(max(float(after), _growing(attempt)), LONGEST_PAUSE)

@@ -15,6 +15,7 @@ from ..support.lazy import lazy_names
 if TYPE_CHECKING:
     from .designing import POLICIES as POLICIES
     from .designing import characteristics_in as characteristics_in
+    from .designing import check_asked as check_asked
     from .designing import is_null as is_null
     from .designing import load_design as load_design
     from .designing import operating_characteristics as operating_characteristics

@@ -66,6 +66,17 @@ def load_design(path: str | Path) -> tuple[Problem, Design]:
     return problem, design
 
 
+def check_asked(design: Design, source: str | Path | None = None) -> None:
+    """A ProblemError unless policies are known and there are scenarios; source: the file."""
+    place = "design" if source is None else f"{source}: design"
+    if not design.scenarios:
+        raise ProblemError(f"{place}.scenarios: required key is missing")
+    try:
+        check_names(design.policies)
+    except ValueError as error:
+        raise ProblemError(f"{place}.policies: {error}") from None
+
+
 @obeys_workers
 def operating_characteristics(
     problem: Problem,
@@ -122,10 +133,8 @@ def operating_characteristics(
     design.check(check_problem(problem))
     if exact and not all(group.kind.finite for group in problem.groups):
         raise ValueError("exact: measurements and counts have infinitely many states; simulate")
-    if not design.scenarios:
-        raise ProblemError("design.scenarios: required key is missing")
+    check_asked(design)
     names = design.policies or POLICIES
-    check_names(names)
     context = Context(problem, tol=tol, ties=ties)
     task = _Task(problem, design, exact, progress)
     found: dict[str, list[Characteristics]] = {each.name: [] for each in design.scenarios}

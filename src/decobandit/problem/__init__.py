@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from .kinds.counted import beta_binomial as beta_binomial
     from .kinds.of_arm import kind_of as kind_of
     from .kinds.own import Own as Own
+    from .kinds.summed import LARGEST_SUM as LARGEST_SUM
     from .kinds.summed import Counted as Counted
     from .kinds.summed import Measured as Measured
     from .merged_pulls import unit_pulls as unit_pulls

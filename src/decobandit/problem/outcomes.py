@@ -13,6 +13,7 @@ from ..support import (
     Rows,
     TableError,
     former_spellings,
+    is_count,
     kind_of,
     original,
     read_rows,
@@ -253,7 +254,7 @@ def _cell(row: Row, column: str) -> str:
 
 def _count(row: Row, column: str, where: str) -> int:
     cell = _cell(row, column)
-    if not (cell.isascii() and cell.isdecimal()) or int(cell) > _MOST:
+    if not is_count(cell) or int(cell) > _MOST:
         raise ProblemError(f"{where}: {column} {cell!r}; must be a whole number, zero or more")
     return int(cell)
 

@@ -14,6 +14,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..support import Place, dotted, one_line
@@ -23,6 +24,7 @@ from .principal import is_blinded
 
 log = logging.getLogger("decobandit.server")
 
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 CODES = {
     400: "bad_request",
     401: "unauthorized",
@@ -131,11 +133,30 @@ def _json(
     return JSONResponse(body, status_code=status, headers=dict(headers or {}))
 
 
+def _method_refused(scope: Scope) -> ApiError:
+    """With the methods of all routes of the path: a route knows its own only."""
+    asked = {"type": "http", "path": scope["path"], "root_path": scope.get("root_path", "")}
+    allowed = ", ".join(
+        method
+        for method in METHODS
+        if any(
+            route.matches({**asked, "method": method})[0] is Match.FULL
+            for route in scope["app"].routes
+        )
+    )
+    method = scope["method"] if scope["method"] in METHODS else "this method"
+    return ApiError(
+        405, CODES[405], f"{method} is not allowed here; the path has {allowed}", {"Allow": allowed}
+    )
+
+
 def install(app: FastAPI) -> None:
     """Turn the errors of routes into responses."""
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
+        if error.status_code == 405:
+            return error_response(_method_refused(request.scope))
         return error_response(error)
 
     async def trial(request: Request, error: Exception) -> Response:

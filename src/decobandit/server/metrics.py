@@ -28,9 +28,9 @@ from ..trials.database import Store
 from ..trials.events import KINDS
 from .api.api_route import ApiRoute
 from .auth import allow
+from .errors import METHODS
 from .long_work import LongWork
 
-METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 NO_ROUTE = "none"
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 

@@ -200,7 +200,15 @@ class Simulation(Tabular):
 
     def tables(self) -> Tables:
         """Columns by the name of the table."""
-        return {"policies": self._policies, "stages": self._stages, "episodes": self._episodes}
+        usual = {"policies": self._policies, "stages": self._stages}
+        return usual if self.absent_tables() else {**usual, "episodes": self._episodes}
+
+    def absent_tables(self) -> dict[str, str]:
+        """Why a table is not there, by its name."""
+        kept = any(each.episodes is not None for each in self.results)
+        return (
+            {} if kept else {"episodes": "not kept; simulate(..., keep_episodes=True) keeps them"}
+        )
 
     def _policies(self) -> Columns:
         return self.with_settings(self.to_dict()["results"])
@@ -230,8 +238,6 @@ class Simulation(Tabular):
 
     def _episodes(self) -> Columns:
         kept = [(each.policy, each.episodes) for each in self.results if each.episodes is not None]
-        if not kept:
-            raise ValueError("episodes: not kept; simulate(..., keep_episodes=True) keeps them")
         names = np.array([arm.name for arm in self.problem.arms])
         first = kept[0][1]
         joined = {name: np.concatenate([each[name] for _, each in kept]) for name in first}

@@ -128,7 +128,7 @@ def _came_back(found: object, address: str) -> CellResult | CellFailure:
 @contextmanager
 def connected(address: str) -> Iterator[Client]:
     """A client of the scheduler, all of whose workers are fit to compute cells."""
-    if re.fullmatch(r"(tcp|tls)://\S+:\d{1,5}", address) is None:
+    if re.fullmatch(r"(tcp|tls)://\S+:[0-9]{1,5}", address) is None:
         raise ClusterError(f"{address!r}: not the address of a scheduler; must be tcp://HOST:PORT")
     try:
         from distributed import Client as DaskClient

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from .memory import limit_bytes as limit_bytes
     from .memory import refuse_over as refuse_over
     from .once import Once as Once
+    from .plain_numbers import float_from as float_from
+    from .plain_numbers import int_from as int_from
+    from .plain_numbers import is_count as is_count
     from .progress import Progress as Progress
     from .progress import Report as Report
     from .progress import show_progress as show_progress

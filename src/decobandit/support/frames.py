@@ -7,6 +7,7 @@ Results say what their tables are (`Tabular.tables`), and `to_frame` makes frame
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -59,6 +60,20 @@ class Tabular(Shown):
         """What makes the columns of every table, by its name; the first is the usual one."""
         raise NotImplementedError
 
+    def absent_tables(self) -> dict[str, str]:
+        """Tables that the result could have and has not, by name: why, and how to get them."""
+        return {}
+
+    def columns(self, table: str | None = None) -> Columns:
+        """The columns of a table, by default of the first; a ValueError where there is none."""
+        known = self.tables()
+        name = next(iter(known)) if table is None else table
+        if name in (absent := self.absent_tables()):
+            raise ValueError(f"{name}: {absent[name]}")
+        if name not in known:
+            raise ValueError(f"table: no {name!r}; there are {', '.join(known)}")
+        return known[name]()
+
     def to_frame(self, table: str | None = None, *, kind: object = None) -> Any:
         """One of the tables as a data frame.
 
@@ -81,12 +96,9 @@ class Tabular(Shown):
         ImportError
             If the package of the kind is not installed.
         """
-        known = self.tables()
-        name = next(iter(known)) if table is None else table
-        if name not in known:
-            raise ValueError(f"table: no {name!r}; there are {', '.join(known)}")
+        columns = partial(self.columns, table)
         wanted = self.frame_kind if kind is None else kind
-        return frame_of(known[name], kind=wanted if isinstance(wanted, str) else kind_of(wanted))
+        return frame_of(columns, kind=wanted if isinstance(wanted, str) else kind_of(wanted))
 
 
 def frame_of(columns: Columns | Callable[[], Columns], *, kind: str = DEFAULT_KIND) -> Any:

@@ -114,7 +114,14 @@ def _complaint(detail: ErrorDetails, model: type[BaseModel] | None, show_value: 
         table = None if model is None else _model_at(model, detail["loc"][:-1])
         return f"unknown key; allowed: {', '.join(table.model_fields)}" if table else "unknown key"
     rule = _RULES.get(detail["type"]) or re.sub(r"^\w+ should ", "must ", detail["msg"])
+    if detail["type"] == "one_of" and not show_value:
+        return f"given {_sort_of(detail['input'])}; {rule}"
     return f"{shown(detail['input'])} is not allowed; {rule}" if show_value else rule
+
+
+def _sort_of(value: object) -> str:
+    """What was found, without the texts in it."""
+    return "text" if isinstance(value, str) else shown(value)
 
 
 def _model_at(model: type[BaseModel], place: Place) -> type[BaseModel] | None:

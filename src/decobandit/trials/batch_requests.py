@@ -10,6 +10,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from ..problem import Kind, Outcome, Stats
+from ..support import is_count
 from .allotments import Allotment
 from .asking import Asking, Decided
 from .batches import Batch, BatchArm, batch_moved
@@ -318,7 +319,7 @@ def _pair(arm: str, given: object) -> tuple[int, int]:
 
 
 def _whole(part: object) -> int:
-    if isinstance(part, str) and part.strip().isdecimal():
+    if isinstance(part, str) and is_count(part.strip()):
         return int(part)
     if isinstance(part, int | np.integer) and not isinstance(part, bool):
         return int(part)

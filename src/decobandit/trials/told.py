@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..problem import Kind, Stats
+from ..problem import LARGEST_SUM, Kind, Stats
 
 Told = tuple[int, int] | str
-MOST = 1e100  # of a sum, in size: what is computed from it is a number
 Counts = tuple[tuple[str, Told], ...]  # arm, and what was told of it; each arm once
 
 
@@ -34,7 +33,7 @@ def tally_of(kind: Kind, told: Told) -> Stats:
 
 def told_of(kind: Kind, tally: Stats) -> Told:
     """What events have of a tally; a ValueError where it is not one."""
-    if not all(abs(each) <= MOST for each in tally):
+    if not all(abs(each) <= LARGEST_SUM for each in tally):
         raise ValueError("the sum of the outcomes is too large")
     if kind.counts_good:
         good, bad = map(int, tally)

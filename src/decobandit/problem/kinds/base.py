@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...support import Floats
+from ...support import Floats, float_from
 
 Stats = tuple[float, ...]
 Outcome = int | float | str  # as logs and files have one
@@ -317,7 +317,7 @@ def _six_digits(number: float) -> str:
 def number_of(given: object) -> float:
     """A number, or text that is one; nan where it is none."""
     try:
-        return nan if isinstance(given, bool) else float(str(given))
+        return nan if isinstance(given, bool) else float_from(str(given))
     except ValueError:
         return nan
 

@@ -9,7 +9,7 @@ from math import comb
 
 import numpy as np
 
-from ...support import Floats, shown
+from ...support import Floats, int_from, shown
 from ..priors import SUM_TOLERANCE
 from .base import Kind, Outcome, Stats, is_whole, number_of
 
@@ -343,7 +343,7 @@ class Classes(Kind):
 
     def read_outcome(self, text: object, stats: Stats) -> float:
         try:
-            outcome = int(str(text))
+            outcome = int_from(str(text))
         except ValueError:
             outcome = -1
         if not 0 <= outcome < self.width:

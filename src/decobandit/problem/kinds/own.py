@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ...support import Floats, shown
+from ...support import Floats, is_count, shown
 from ..priors import States
 from .base import Kind, Outcome, Stats
 
@@ -129,7 +129,7 @@ class Own(Kind):
 
     def read(self, text: str) -> Stats:
         name, slash, pulls = text.strip().partition("/")
-        if not slash or not pulls.isdecimal() or name not in self.names:
+        if not slash or not is_count(pulls) or name not in self.names:
             raise ValueError(f"{text!r}; must be state/pulls, for example {self.names[0]}/0")
         return (int(pulls), self.names.index(name))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...support import Floats, shown
+from ...support import Floats, float_from, int_from, shown
 from .base import Kind, Outcome, Stats, is_whole, number_of, whole
 
 NODES = 16  # of a quadrature over pending outcomes
@@ -18,6 +18,8 @@ MOST_COUNTS = 64  # that are told apart in an outlook
 TAIL = 1e-9  # chance of counts beyond them
 FAINT = 1e-12  # chance of all counts that are left out
 LARGEST_COUNT = 2**53  # the next one is no number of its own any more
+LARGEST_SUM = 1e100  # in size: what is computed from it, squares among it, is a number
+_OF_SIZE = f", at most {LARGEST_SUM:g} in size: sums of squares would overflow"
 _PULLS = re.compile(r"\s*[0-9]{1,9}\s*")
 
 
@@ -56,7 +58,7 @@ class Summed(Kind):
         try:
             if not slash or not _PULLS.fullmatch(pulls):
                 raise ValueError
-            stats = (int(pulls), float(total))
+            stats = (int(pulls), float_from(total))
         except ValueError:
             raise ValueError(f"{text!r}; must be sum/pulls, for example {self.example}") from None
         self.check(stats)
@@ -73,6 +75,8 @@ class Summed(Kind):
             raise ValueError(f"{self.write(stats)}; must be a finite sum, and pulls zero or more")
         if pulls == 0 and total != 0:
             raise ValueError(f"{self.write(stats)}; without pulls the sum is 0")
+        if abs(total) > LARGEST_SUM:
+            raise ValueError(f"{self.write(stats)}; the sum must be a number{_OF_SIZE}")
 
     def traced(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
         read = np.array([self.read_outcome(each, ()) for each in outcomes]).reshape(-1)
@@ -138,18 +142,19 @@ class Measured(Summed):
         return f"N({float(self.mean(known)):.4g}, sd {float(self.sd(known)):.4g})"
 
     def read_outcome(self, text: object, stats: Stats) -> float:
-        try:
-            outcome = math.nan if isinstance(text, bool) else float(str(text))
-        except ValueError:
-            outcome = math.nan
-        if not math.isfinite(outcome):
-            raise ValueError(f"outcome {shown(text)}; must be a finite number")
+        outcome = number_of(text)
+        if not abs(outcome) <= LARGEST_SUM:
+            rule = f"must be a finite number{_OF_SIZE if math.isfinite(outcome) else ''}"
+            raise ValueError(f"outcome {shown(text)}; {rule}")
         return outcome
 
     def read_truth(self, given: object) -> Stats:
         mean = number_of(given)
-        if not math.isfinite(mean):
-            raise ValueError(f"{shown(given)} is not allowed; must be a finite number, the mean")
+        if not abs(mean) <= LARGEST_SUM:
+            size = _OF_SIZE if math.isfinite(mean) else ""
+            raise ValueError(
+                f"{shown(given)} is not allowed; must be a finite number, the mean{size}"
+            )
         return (mean,)
 
     def plain(self, given: object) -> Outcome:
@@ -258,7 +263,7 @@ class Counted(Summed):
 
     def read_outcome(self, text: object, stats: Stats) -> float:
         try:
-            outcome = -1 if isinstance(text, bool) else int(str(text))
+            outcome = -1 if isinstance(text, bool) else int_from(str(text))
         except ValueError:
             outcome = -1
         if not 0 <= outcome <= LARGEST_COUNT:
@@ -268,8 +273,9 @@ class Counted(Summed):
 
     def read_truth(self, given: object) -> Stats:
         rate = number_of(given)
-        if not 0.0 <= rate < math.inf:
-            raise ValueError(f"{shown(given)} is not allowed; must be a rate, zero or more")
+        if not 0.0 <= rate <= LARGEST_COUNT:
+            rule = f"must be a rate, zero or more, at most {LARGEST_COUNT}"
+            raise ValueError(f"{shown(given)} is not allowed; {rule}")
         return (rate,)
 
     def plain(self, given: object) -> Outcome:

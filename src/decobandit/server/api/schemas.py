@@ -160,7 +160,16 @@ class RowIn(In):
 
 Parts = Annotated[list[Outcome], Field(max_length=MAX_ROWS)]  # of a tally
 Counts = Annotated[
-    dict[Name, CountIn | Annotated[str, Field(max_length=MAX_TALLY)] | Parts],
+    dict[
+        Name,
+        Annotated[
+            CountIn | Annotated[str, Field(max_length=MAX_TALLY)] | Parts,
+            OneOf(
+                f"must be a table of good and pulls, whole numbers from 0 to {MAX_COUNT}; the text "
+                "good/pulls such as 3/5, of measurements sum/pulls; or a list of these parts"
+            ),
+        ],
+    ],
     Field(
         description="Outcomes by name of the arm (to an operator, its code): good and pulls, or "
         "the text good/pulls; of classes a count of each, 2+0+1; of measurements and counts "

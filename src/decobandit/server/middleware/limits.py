@@ -16,7 +16,7 @@ import anyio
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ...support import Cache
+from ...support import Cache, is_count
 from ...trials.staleness import STALE_AFTER
 from ..connections import counted_address
 from ..errors import ApiError, busy, error_response, unauthorized
@@ -185,9 +185,9 @@ class BodyLimit(RequestCheck):
         """The body; None where the client has gone."""
         most, pieces, size = self.limits.body_bytes, [], 0
         declared = Headers(scope=scope).get("content-length", "")
-        if declared.isascii() and declared.isdigit() and len(declared) > 18:
+        if is_count(declared) and len(declared) > 18:
             raise _too_large(most)
-        if declared.isascii() and declared.isdigit() and int(declared) > most:
+        if is_count(declared) and int(declared) > most:
             raise _too_large(most)
         while True:
             message = await receive()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ...problem import Design
-from ...support import Place
+from ...support import Place, float_from, int_from
 from .rendering import Form
 
 DRAWS = "2000"  # simulated trials, unless another number is typed
@@ -185,7 +185,7 @@ def _read(each: RuleField, text: str, wrong: dict[str, str]) -> Any:
 def number(name: str, text: str, wrong: dict[str, str], *, whole: bool = False) -> float:
     """The number that was typed into a field; where it is none, `wrong` says so."""
     try:
-        value = int(text.strip()) if whole else float(text.strip())
+        value = int_from(text.strip()) if whole else float_from(text.strip())
         return int(value) if value == int(value) else value  # messages show 2, not 2.0
     except (ValueError, OverflowError):
         kind = "whole number" if whole else "number"
