@@ -15,6 +15,7 @@ HEADINGS = {
     "exact": "Exact values",
     "gittins": "Finite-horizon Gittins indices",
     "growth": "Growth",
+    "index": "Losses of the calibrated index",
     "kinds": "Other outcomes",
     "many_trials": "Many trials in one database",
     "start": "The first minute",

@@ -1,5 +1,6 @@
 """What the benchmarks measure against computes the same thing, and their table can be read."""
 
+import csv
 import io
 import json
 import os
@@ -32,6 +33,7 @@ from benchmarks.bench_growth import (  # noqa: E402
     over_arms,
     over_horizons,
 )
+from benchmarks.bench_index import FEW, Loss, loss, read, row_of, summaries, text, whole_table  # noqa: E402
 from benchmarks.bench_simulation import CASES, Case, noise, speed  # noqa: E402
 from benchmarks.occupancy_lp import maximum, occupancy_lp  # noqa: E402
 from benchmarks.page import HEADINGS  # noqa: E402
@@ -190,6 +192,60 @@ def test_package_with_other_indices_is_no_peer(tmp_path: Path) -> None:
 def test_missing_package_is_said_to_be_missing() -> None:
     _, package = short_table(5, Peer("away", ("fh-gittins",), why_not="no package"), 0.1)
     assert package.beside == "away: not measured: no package"
+
+
+def test_loss_of_the_calibrated_index_is_that_of_the_reproduction() -> None:
+    with (ROOT / "docs" / "reproduction" / "table1.csv").open(encoding="utf-8") as lines:
+        table = {(row["arms"], row["horizon"]): row for row in csv.DictReader(lines)}
+    known, found = table["3", "20"], loss(3, 20)
+    for name, value in (
+        ("optimum", found.optimum), ("deco_calibrated", found.calibrated),
+        ("fh_gittins", found.fh_gittins),
+    ):  # fmt: skip
+        assert value == pytest.approx(float(known[name]), abs=1e-9)
+    assert row_of(found).ours == pytest.approx(21.7, abs=0.05)  # 22% in docs/reproduction/table1.md
+    assert row_of(found).met
+
+
+def half(arms: int, horizon: int) -> Loss:
+    """Losses known by hand: FH-Gittins 1, ours 0.5 at (4, 30), 0.25 up to 23 stages, else 0.1."""
+    lost = 0.5 if (arms, horizon) == (4, 30) else 0.25 if horizon < 24 else 0.1
+    return Loss(arms, horizon, 10.0, 10.0 - lost, 9.0)
+
+
+def test_losses_are_kept_by_pair_and_summed_up(tmp_path: Path) -> None:
+    part, whole = tmp_path / "results" / "part.csv", tmp_path / "whole.csv"
+    asked: list[tuple[int, int]] = []
+
+    def stops(arms: int, horizon: int) -> Loss:
+        if len(asked) == 100:
+            raise KeyboardInterrupt
+        asked.append((arms, horizon))
+        return half(arms, horizon)
+
+    with pytest.raises(KeyboardInterrupt):
+        whole_table(part, whole, stops)
+    assert len(read(part)) == 100
+    assert not whole.exists()
+    later: list[tuple[int, int]] = []
+    every = whole_table(part, whole, lambda *pair: later.append(pair) or half(*pair))
+    assert (len(every), len(later), set(asked) & set(later)) == (377, 277, set())
+    assert read(whole) == every
+    assert not part.exists()  # the next run begins anew
+    rows = {row.what.partition("problems, ")[2]: row for row in summaries(every)}
+    assert rows["up to 23 stages: mean"].ours == pytest.approx(25.0)
+    assert rows["24 to 40 stages: mean"].ours == pytest.approx((10 * 220 + 50) / 221)
+    assert rows["all: largest, at (4, 30)"].ours == pytest.approx(50.0)
+    assert rows["all: largest, at (4, 30)"].met is False
+    assert set(FEW) <= {(one.arms, one.horizon) for one in every}
+
+
+def test_an_optimum_that_is_refused_says_so_in_its_row() -> None:
+    refused = Loss(15, 40, None, None, None, "needs 30.0 GB, more than there is")
+    assert row_of(refused).beside == refused.refused
+    assert row_of(refused).met is None
+    assert "needs 30.0 GB" in text([refused])
+    assert Loss(2, 12, 8.0, 8.0, 8.0).percent is None  # FH-Gittins is optimal
 
 
 # -- growth -------------------------------------------------------------------------------------
