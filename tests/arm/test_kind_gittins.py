@@ -9,6 +9,7 @@ from scipy.stats import norm
 
 from decobandit import Categorical, Normal, Payoff, Problem, Terminal
 from decobandit.arm.kinds.gittins import RowGittins
+from decobandit.arm.kinds.normal_gittins import normal_indices
 
 
 def index_of_normal(mean: float, sd: float, noise: float, stages: int) -> float:
@@ -86,3 +87,39 @@ def test_tables_of_classes_hold_the_index_with_and_without_a_deployment(deploy: 
     for stage in (0, 2, 5):
         wanted = index_of_classes(counts, values, 8 - stage, deploy)
         assert table.index(stage, fresh[None])[0] == pytest.approx(wanted, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("prior_pulls", "discount", "published"),
+    [
+        # R package gittins, to 5e-4
+        (1.0, 0.8, {0: 0.50552724}),
+        # Gittins, Multi-armed bandit allocation indices, 1989: n sqrt(1 - a) times these
+        (1.0, 0.995, {0: 0.12852, 1: 0.17192, 2: 0.20137, 4: 0.24242, 9: 0.30400}),
+    ],
+)
+def test_indices_of_normal_arms_without_end_are_the_published_ones(
+    prior_pulls: float, discount: float, published: dict[int, float]
+) -> None:
+    found = normal_indices(prior_pulls, 9, discount)
+    for n, value in published.items():
+        scale = (n + 1) * np.sqrt(1.0 - discount) if discount == 0.995 else 1.0
+        assert scale * found[n] == pytest.approx(value, abs=6e-4 if discount == 0.8 else 1e-4)
+
+
+def test_indices_of_normal_arms_without_end_by_a_plain_sum_over_outcomes() -> None:
+    """Discounted by a half, 14 pulls are for ever; outcomes on a grid of their own."""
+    prior_pulls, discount, stages = 0.3, 0.5, 14
+    x = np.linspace(-12.0, 12.0, 4801)
+    z = np.linspace(-8.0, 8.0, 801)
+    weights = norm.pdf(z) / norm.pdf(z).sum()
+    worth = np.maximum(x, 0.0) / (1.0 - discount)
+    wanted = []
+    for k in range(stages, -1, -1):
+        n = prior_pulls + k
+        at = x[:, None] + z / np.sqrt(n * (n + 1.0))
+        there = np.where(at > x[-1], at / (1.0 - discount), np.interp(at, x, worth))
+        gain = x + discount * (there * weights).sum(axis=1)
+        wanted.append(-float(np.interp(0.0, gain, x)))
+        worth = np.maximum(gain, 0.0)
+    assert normal_indices(prior_pulls, 2, discount) == pytest.approx(wanted[::-1][:3], abs=2e-4)

@@ -8,6 +8,7 @@ from scipy import stats
 
 from decobandit import Design, operating_characteristics
 from decobandit.designs import Characteristics
+from decobandit.designs.final_tests import z_p_values
 from decobandit.problem import (
     Arm,
     Beta,
@@ -51,6 +52,54 @@ def test_power_of_a_posterior_test_of_normal_arms_is_the_closed_form() -> None:
     assert found.select_best == pytest.approx(chosen, abs=4 * found.errors["select_best"])
     assert found.bias[1] == pytest.approx(0.0, abs=4 * found.errors["bias"][1])
     assert found.rmse[1] == pytest.approx(1 / np.sqrt(n), rel=0.06)
+
+
+def test_power_of_a_z_test_is_the_closed_form() -> None:
+    """36 patients on each arm of the trial of Williamson and Villar: 80% at a level of 5%."""
+    n, noise, apart, margin = 36, 0.64, 0.374, 0.1
+    arms = [Arm(name=name, prior=Normal(5, 0.1), noise_sd=noise) for name in ("control", "new")]
+    problem, spread = Problem(arms=arms, horizon=2 * n), noise * np.sqrt(2 / n)
+    for by in (0.0, margin):  # whatever the prior
+        found = found_in(
+            problem, [0.155, 0.155 + apart], "equal", control="control", margin=by,
+            test={"kind": "z", "alpha": 0.05},
+        )  # fmt: skip
+        power = stats.norm.sf(stats.norm.ppf(0.95) - (apart - by) / spread)
+        assert found.errors is not None
+        assert found.reject == pytest.approx(power, abs=4 * found.errors["reject"])
+    assert stats.norm.sf(stats.norm.ppf(0.95) - apart / spread) == pytest.approx(0.80, abs=0.005)
+
+
+def test_p_values_of_a_z_test_by_hand() -> None:
+    noise = {"a": 1, "b": 2, "c": 1}
+    arms = [Arm(name=name, prior=Normal(0, 1), noise_sd=sd) for name, sd in noise.items()]
+    problem = Problem(arms=arms, horizon=20)
+    pulls = np.array([[4, 9, 0], [0, 5, 5]])
+    known = np.zeros((2, 3, 2))
+    known[..., 0], known[..., 1] = pulls, [[2.0, 18.0, 0.0], [0.0, 5.0, 5.0]]
+    found = z_p_values(problem, pulls, known, 0, 0.5)
+    # means 0.5 and 2, variances 1/4 and 4/9: one above the margin
+    assert found[0, 1] == pytest.approx(stats.norm.sf(1.0 / np.sqrt(1 / 4 + 4 / 9)))
+    assert found[0, 0] == found[0, 2] == 1.0  # control; no outcome of the third
+    assert np.all(found[1] == 1.0)  # none of control
+
+
+def test_levels_of_other_tests_are_calibrated() -> None:
+    scenarios = [{"name": "null", "truth": [0.0, 0.0]}, {"name": "one", "truth": [0.0, 0.8]}]
+    design = Design(
+        policies=["equal"], draws=DRAWS, scenarios=scenarios, control="control",
+        test={"kind": "z", "alpha": 0.2},
+    )  # fmt: skip
+    found = operating_characteristics(Problem(arms=LAB, horizon=40), design, calibrate_to=0.05)
+    (own,) = found.calibration
+    assert own.what == "test.alpha"
+    # p-values of equal shares are uniform where nothing works: the level is the type I error
+    assert own.threshold == pytest.approx(0.05, abs=4 * np.sqrt(0.05 * 0.95 / DRAWS))
+    assert own.type_one_error == pytest.approx(0.05, abs=2 / DRAWS)
+    power = stats.norm.sf(stats.norm.ppf(1 - own.threshold) - 0.8 * np.sqrt(10))
+    each = found.scenarios[1].policies[0]
+    assert each.errors is not None
+    assert each.reject == pytest.approx(power, abs=4 * each.errors["reject"])
 
 
 def test_counts_earn_their_rates_and_adaptive_policies_find_the_better_arm() -> None:
@@ -99,6 +148,7 @@ def test_calibration_keeps_the_type_one_error() -> None:
     ("arms", "rules", "truth", "said"),
     [
         (LAB, {"test": {"kind": "fisher"}, "control": "control"}, [0, 0], "must be posterior"),
+        (LAB, {"test": {"kind": "z"}}, [0, 0], "must be posterior where there is no control"),
         (LAB, {}, [0, [1, 2]], "must be a finite number, the mean"),
         ([Arm(name="a", prior=Categorical([1, 1]), reward=Payoff(values=[0, 2]))], {}, [0.5],
          "must be 2 chances that sum to 1"),

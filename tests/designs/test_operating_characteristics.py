@@ -276,6 +276,30 @@ def test_the_calibrated_threshold_is_the_smallest() -> None:
     assert max(each.policies[0].reject for each in again.scenarios[:2]) > 0.1
 
 
+def test_the_calibrated_level_of_fishers_test_is_the_largest() -> None:
+    scenarios = [{"name": "null", "truth": [0.4, 0.4]}]
+    design = Design(
+        policies=["equal"], scenarios=scenarios, control="arm-1", test={"kind": "fisher"}
+    )
+    n = 6
+    found = operating_characteristics(
+        Problem.uniform(arms=2, horizon=2 * n), design, calibrate_to=0.1
+    )
+    (own,) = found.calibration
+    ends = [  # p-value and chance of every end
+        (fisher_exact([[h, n - h], [g, n - g]], alternative="greater")[1],
+         binom.pmf(g, n, 0.4) * binom.pmf(h, n, 0.4))
+        for g in range(n + 1) for h in range(n + 1)
+    ]  # fmt: skip
+    levels = sorted({round(p, 9) for p, _ in ends})
+    errors = {level: sum(w for p, w in ends if p <= level + 1e-8) for level in levels}
+    kept = [level for level in levels if errors[level] <= 0.1]
+    over = levels[len(kept)]
+    assert own.what == "test.alpha"
+    assert kept[-1] <= own.threshold < over
+    assert own.type_one_error == pytest.approx(errors[kept[-1]])
+
+
 def test_where_looks_are_the_test_their_threshold_is_calibrated() -> None:
     design = Design(
         policies=["equal"], looks={"first": 8, "every": 4}, stop={"superiority": 0.9},

@@ -1,12 +1,17 @@
 """Forward-looking Gittins index: indices against stopping problems, units against all outcomes."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.optimize import brentq
+from scipy.stats import norm
 
-from decobandit import Arm, Beta, Problem, Reward, make_policy
+from decobandit import Arm, Beta, Gamma, Normal, Payoff, Problem, Reward, make_policy
 from decobandit.arm.gittins_tables import discounted_table
+from decobandit.arm.kinds.normal_gittins import normal_indices
 from decobandit.policies.batches.forward_gittins import DISCOUNT
+from decobandit.policies.kinds.grouped import GroupedStats
 
 
 def stopping_index(good: int, bad: int, discount: float) -> float:
@@ -130,3 +135,58 @@ def test_what_it_does_not_serve_is_refused() -> None:
     long = Problem.uniform(arms=2, horizon=100, pulls_per_stage=50, repeat=True)
     with pytest.raises(ValueError, match="'flgi' has indices of up to 3000 pulls; the problem has"):
         make_policy(long, "flgi")
+
+
+# -- of normal arms -----------------------------------------------------------------------------
+
+
+def measured(**settings: Any) -> Problem:
+    arms = [
+        Arm(name="known", prior=Normal(0.4, 0.5), noise_sd=1.0),
+        Arm(name="new", prior=Normal(0.0, 1.0), noise_sd=2.0),
+    ]
+    return Problem(arms=arms, horizon=3, pulls_per_stage=2, repeat=True, **settings)
+
+
+def test_units_of_normal_arms_are_drawn_as_the_rule_would_take_them() -> None:
+    """The first of two goes to the larger index; the second to it again if its outcome is good."""
+    problem = measured()
+    ahead = {0: normal_indices(4.0, 6, DISCOUNT), 1: 2.0 * normal_indices(4.0, 6, DISCOUNT)}
+    assert 0.0 + ahead[1][0] > 0.4 + ahead[0][0]
+    # the mean of "new" after one outcome y: y / 5; y is N(0, sd sqrt(4 + 1)) from what is known
+    least = 5.0 * (0.4 + ahead[0][0] - ahead[1][1])
+    again = norm.sf(least / np.sqrt(5.0))
+    wanted, rows = (1.0 + again) / 2.0, 40_000
+    none, fresh = np.zeros((rows, 2), np.int64), np.zeros((rows, 2, 2))
+    given = make_policy(problem, "flgi").allot_many(0, none, fresh, np.random.default_rng(5))
+    assert np.all(given.sum(axis=1) == 2)
+    error = np.sqrt(wanted * (1.0 - wanted) / (2 * rows))
+    assert given[:, 1].mean() / 2 == pytest.approx(wanted, abs=4.0 * error)
+
+
+def test_units_of_normal_arms_obey_what_is_allowed_and_go_to_one_arm() -> None:
+    problem = measured(unit=2).model_copy(update={"pulls_per_stage": 6})
+    policy, none = make_policy(problem, "flgi"), np.zeros((300, 2), np.int64)
+    stats = GroupedStats.fresh(problem, 300)
+    allowed = np.tile([True, False], (300, 1))
+    given = policy.share_units(0, stats, none, np.random.default_rng(2), allowed)
+    assert np.all(given == [3, 0])
+    free = policy.allot_many(0, none, np.zeros((300, 2, 2)), np.random.default_rng(2))
+    assert np.all(free % 2 == 0)
+    assert np.all(free.sum(axis=1) == 6)
+
+
+def test_of_other_kinds_only_measurements_that_pay_the_same_are_served() -> None:
+    counted = Problem(
+        arms=[Arm(name=name, prior=Gamma(2, 2)) for name in "ab"], horizon=2, pulls_per_stage=3,
+        repeat=True,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="policy 'flgi' has indices of arms that are all good or"):
+        make_policy(counted, "flgi")
+    arms = [
+        Arm(name=name, prior=Normal(0, 1), noise_sd=1, reward=Payoff(factor=(1.0, 2.0)))
+        for name in "ab"
+    ]
+    changing = Problem(arms=arms, horizon=2, pulls_per_stage=3, repeat=True)
+    with pytest.raises(ValueError, match="policy 'flgi' discounts the same reward at all stages"):
+        make_policy(changing, "flgi")

@@ -184,6 +184,21 @@ def test_a_look_keeps_what_was_known_when_it_fell_due(store: Any) -> None:
     assert trial.verify().ok
 
 
+def test_a_z_test_declares_at_the_end(store: Any) -> None:
+    # means of 4 outcomes each, noise 1: the difference has a standard deviation of 0.707
+    for apart, declared in ((1.7, ("new",)), (1.0, ())):  # p-values 0.008 and 0.079
+        rules = Rules(test=FinalTest(kind="z", alpha=0.025), control="old")
+        arms = [Arm(name=name, prior=Normal(0, 1), noise_sd=1) for name in ("old", "new")]
+        trial = create_trial(
+            Problem(arms=arms, horizon=8), policy="equal", db=store, rules=rules, bound=False
+        )
+        assert trial.declared() is None
+        for _ in range(8):
+            slot = trial.ask()
+            trial.tell(slot.id, apart if slot.arm == "new" else 0.0)
+        assert trial.declared() == declared
+
+
 def test_rules_that_make_no_sense_are_refused_in_one_line(store: Any) -> None:
     table = States(first="on", states={"on": {"mean": 1.0, "next": {"ok": (1.0, "on")}}})
     own = Problem(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .cones import Cones as Cones
     from .kinds.gittins import RowGittins as RowGittins
     from .kinds.makers import arm_rows as arm_rows
+    from .kinds.normal_gittins import normal_indices as normal_indices
     from .kinds.relaxation import RowRelaxation as RowRelaxation
     from .kinds.rewards import RowRewards as RowRewards
     from .kinds.rows import COARSEST as COARSEST

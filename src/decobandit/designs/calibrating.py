@@ -1,6 +1,6 @@
 """Thresholds by the type I error: the smallest one that errs at most so often where nothing works.
 
-With a test of its own, the threshold of the final test: all thresholds are compared on the same
+With a test of its own, the threshold of the final test, or its alpha: all are compared on the same
 endings. Where the test is but the last look, that of superiority, which changes when trials stop:
 by bisection, on the same draws.
 """
@@ -44,15 +44,17 @@ def calibrate(
     if not nulls:
         raise ValueError("--calibrate: no scenario is a null scenario; add one to the design")
     test = design.final_test
-    if test.kind != "posterior":
-        raise ValueError(f"--calibrate: the test {test.kind} has no threshold; it has its alpha")
+    if test.kind == "conditional":
+        raise ValueError("--calibrate: the test conditional keeps its alpha: there is nothing to")
     by_looks = design.test is None and design.stop.superiority is not None
     if by_looks:
         what, (level, error) = "stop.superiority", _by_bisection(design, nulls, alpha, ends)
         changed = design.model_copy(update={"stop": _stop_at(design, level)})
     else:
-        what, (level, error) = "test.threshold", _by_quantile(design, nulls, alpha, ends)
-        changed = design.model_copy(update={"test": test.model_copy(update={"threshold": level})})
+        level, error = _by_quantile(design, nulls, alpha, ends)
+        named = "threshold" if test.kind == "posterior" else "alpha"
+        what = f"test.{named}"
+        changed = design.model_copy(update={"test": test.model_copy(update={named: level})})
     found = Calibrated(
         error.policy, alpha, what, level, error.value, error.se, error.scenario, error.exact
     )
@@ -71,15 +73,20 @@ def _stop_at(design: Design, level: float) -> Stop:
 def _by_quantile(
     design: Design, nulls: Sequence[Scenario], alpha: float, ends: Ends
 ) -> tuple[float, _Error]:
-    """The final test's threshold, from the distribution of its largest statistic."""
+    """The final test's threshold, from the distribution of its largest statistic.
+
+    Of p-values, one minus them.
+    """
     test, seen = design.final_test, []
+    by_p = test.kind != "posterior"
     for scenario in nulls:
         ruled, own, exact = ends(design, scenario)
         tested = final_test(ruled, test, own)
         rivals = own.allowed.copy()
         if ruled.control is not None:
             rivals[:, ruled.control] = False
-        largest = np.where(rivals, tested.statistic, 0.0).max(axis=1)
+        statistic = 1.0 - tested.statistic if by_p else tested.statistic
+        largest = np.where(rivals, statistic, 0.0).max(axis=1)
         early = float(own.weight[tested.decided & own.declared.any(axis=1)].sum())
         if early > alpha:
             raise ValueError(
@@ -96,7 +103,7 @@ def _by_quantile(
     found = max(errors)
     if found.value > alpha + ROOM:
         raise ValueError(_NEVER.format(alpha))
-    return level, found
+    return 1.0 - level if by_p else level, found
 
 
 def _quantile(values: Floats, weights: Floats, room: float) -> float:

@@ -11,18 +11,22 @@
                  P(better than control) being as large as it is, or larger; the arm is declared
                  where it is at most alpha
 
+    z            one-sided P(as large a mean of the arm less that of control, or larger), from the
+                 outcomes alone, at a difference of the margin and known noise, is at most alpha;
+                 no correction for several arms, nor for the way pulls were shared
+
 An arm that was dropped is not declared. A trial that stopped at a look is not tested again: it
 declares what it declared there. The conditional test alone tests every trial, and only it declares.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..policies import SAME, RuledPolicy, at_least, at_most
-from ..problem import FinalTest
+from ..problem import FinalTest, Problem
 from ..support import Floats, Ints
 from .endings import Endings, Flags
 from .following import follow
@@ -64,7 +68,26 @@ def _statistic(
             allowed[:, policy.control] = True
         return policy.statistic(pulls, good, allowed)
     assert policy.control is not None
+    if test.kind == "z":
+        return z_p_values(policy.problem, pulls, good, policy.control, policy.rules.margin)
     return fisher_p_values(pulls, good, policy.control)
+
+
+def z_p_values(problem: Problem, pulls: Ints, stats: Any, control: int, margin: float) -> Floats:
+    """One-sided p-values of every arm against control, (S, K); 1 for control, and without pulls.
+
+    stats (S, K, 2): pulls and sums of the outcomes.
+    """
+    from scipy.special import ndtr
+
+    noise = np.array([problem.groups[k].kind.noise_sd for k in problem.group_of_arm])
+    made = np.maximum(pulls, 1)
+    mean, square = stats[..., 1] / made, noise**2 / made
+    apart = mean - mean[:, [control]] - margin
+    found = ndtr(-apart / np.sqrt(square + square[:, [control]]))
+    found[(pulls == 0) | (pulls[:, [control]] == 0)] = 1.0
+    found[:, control] = 1.0
+    return np.asarray(found)
 
 
 def fisher_p_values(pulls: Ints, good: Ints, control: int) -> Floats:

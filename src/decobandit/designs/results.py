@@ -109,7 +109,7 @@ class Calibrated:
 
     policy: str
     alpha: float
-    what: str  # test.threshold, or stop.superiority
+    what: str  # test.threshold, test.alpha, or stop.superiority
     threshold: float
     type_one_error: float  # the largest over the null scenarios
     type_one_error_se: float  # 0 where exact

@@ -243,7 +243,7 @@ class Policy(Shown, ABC):
     @classmethod
     def for_kinds(cls, context: Context) -> Policy:
         """The policy for arms whose outcomes are not all good or bad, under its name."""
-        if context.problem.repeat and cls.kind_place:
+        if context.problem.repeat and (cls.kind_place or cls.kind_batch_place):
             refusal = "chooses arms for single pulls; batches of arms with other outcomes than good"
             return cls._stand_in(
                 cls.kind_batch_place, context, f"{refusal} or bad: use {kind_batch_policies()}"

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .best_arm import best_mean_reward as best_mean_reward
     from .best_arm import best_true_rewards as best_true_rewards
     from .best_arm import share_of_best as share_of_best
+    from .design_model import FINAL_TESTS as FINAL_TESTS
     from .design_model import Design as Design
     from .design_model import FinalTest as FinalTest
     from .design_model import Looks as Looks

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from ..support import refuse
 from .fields import MAX_NAME, Checked, Name, Number, fraction, whole_number
+from .kinds.summed import Measured
 from .model import Problem
 from .model_base import Frozen, InvalidProblem
 
@@ -27,15 +28,16 @@ Chance = Annotated[float, fraction("must be a number from 0 to 1", 0.0, 1.0)]
 Level = Annotated[float, fraction("must be a number above 0 and below 1", 0.0, 1.0, open_ends=True)]
 
 
+FINAL_TESTS = ("posterior", "fisher", "conditional", "z")
+
+
 def _kind(value: object) -> str:
-    kinds = ("posterior", "fisher", "conditional")
-    return (
-        str(value) if value in kinds else refuse(f"must be one of {', '.join(kinds)}", found=value)
-    )
+    rule = f"must be one of {', '.join(FINAL_TESTS)}"
+    return str(value) if value in FINAL_TESTS else refuse(rule, found=value)
 
 
 TestKind = Annotated[
-    Literal["posterior", "fisher", "conditional"], Checked(_kind, {"type": "string"})
+    Literal["posterior", "fisher", "conditional", "z"], Checked(_kind, {"type": "string"})
 ]
 
 
@@ -87,10 +89,11 @@ class FinalTest(Frozen):
 
     posterior: an arm is declared where its probability is at least `threshold`. fisher: Fisher's
     exact test of each arm against control, one-sided, at `alpha`. conditional: the exact test of
-    the design itself given the number of good outcomes, at `alpha`; two arms.
+    the design itself given the number of good outcomes, at `alpha`; two arms. z: of measurements,
+    each arm's mean against that of control, one-sided, at `alpha`.
     """
 
-    kind: TestKind = Field(default="posterior", description="posterior, fisher or conditional.")
+    kind: TestKind = Field(default="posterior", description="posterior, fisher, conditional or z.")
     threshold: Level | None = Field(
         default=None, description="Of a posterior test: probability at which an arm is declared."
     )
@@ -248,6 +251,9 @@ class Rules(Frozen):
             yield ("test", "kind"), rule, test.kind
         if test.kind == "conditional" and self.margin != 0.0:
             yield ("margin",), "must be 0 for a conditional test", self.margin
+        measured = all(isinstance(group.kind, Measured) for group in problem.groups)
+        if test.kind == "z" and not measured:
+            yield ("test", "kind"), "must be another one: z is a test of measurements", test.kind
 
 
 class Design(Rules):
@@ -330,8 +336,8 @@ def _of_kinds(rules: Rules, problem: Problem) -> Iterator[Fault]:
     if any(group.kind.ordered for group in problem.groups):
         yield (), "must stand with arms of unknown means: own states have none to compare", {}
     kind = rules.final_test.kind
-    if kind != "posterior":
-        rule = "must be posterior: the others are tests of good and bad outcomes"
+    if kind not in ("posterior", "z"):
+        rule = "must be posterior, or z of measurements: the others are of good and bad outcomes"
         yield ("test", "kind"), rule, kind
 
 

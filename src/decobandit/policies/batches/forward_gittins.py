@@ -26,21 +26,27 @@ from .base import BatchPolicy, as_compared
 DISCOUNT = 0.99
 
 
+def refuse_many_pulls(problem: Problem, policy: str, others: str) -> None:
+    """A ValueError where indices of so many pulls would take too long."""
+    if problem.most_pulls > MOST_PULLS:
+        raise ValueError(
+            f"policy {policy!r} has indices of up to {MOST_PULLS} pulls; the problem has "
+            f"{problem.most_pulls}; use {others}"
+        )
+
+
 class ForwardGittinsPolicy(BatchPolicy):
     """Draws every unit of a batch by the forward-looking Gittins index."""
 
     name = "flgi"
+    kind_batch_place = "decobandit.policies.kinds.forward_gittins:KindForwardGittinsPolicy"
     randomised = True
 
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
         super().__init__(problem, ties=ties)
         self.seen = as_compared(problem)
         refuse_changing_rewards(self.seen, self.name)
-        if problem.most_pulls > MOST_PULLS:
-            raise ValueError(
-                f"policy {self.name!r} has indices of up to {MOST_PULLS} pulls; the problem has "
-                f"{problem.most_pulls}; use {batch_policies()}"
-            )
+        refuse_many_pulls(problem, self.name, batch_policies())
         self._index = Once(self._tables)
 
     def share_units(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -23,6 +23,10 @@ from ..records import ArmIndex
 from .chances import KindPosteriors
 from .grouped import GroupedStats
 from .pending import mean_values
+
+if TYPE_CHECKING:
+    from ..base import Policy
+    from ..context import Context
 
 
 class KindPolicy(IndexPolicy):
@@ -38,6 +42,10 @@ class KindPolicy(IndexPolicy):
         self.groups = [problem.groups[k] for k in problem.group_of_arm]
         self._base = np.array([group.reward_base for group in self.groups])  # (K, stages)
         self._factor = np.array([group.reward_factor for group in self.groups])
+
+    @classmethod
+    def for_kinds(cls, context: Context) -> Policy:
+        return cls.make(context)
 
     def values(
         self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None

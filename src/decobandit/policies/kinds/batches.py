@@ -84,7 +84,7 @@ class KindBatchPolicy(KindPolicy):
         given = np.zeros(pulls.shape, dtype=np.int64)
         for _ in range(self.problem.units):
             now = pulls + self.problem.unit * given
-            worth = _of_allowed(values(now), allowed)
+            worth = of_allowed(values(now), allowed)
             given += largest_arms(worth, now, 1, self._tolerance, self.ties, rng)
         return given
 
@@ -149,7 +149,7 @@ class KindBatchThompsonPolicy(KindBatchPolicy):
         kinds = [group.kind for group in self.problem.groups]
         for _ in range(self.problem.units):
             drawn = self.by_group(stats, lambda k, own: kinds[k].true_mean(kinds[k].draw(own, rng)))
-            worth = _of_allowed(self.rewards(self.compared(stage), drawn), allowed)
+            worth = of_allowed(self.rewards(self.compared(stage), drawn), allowed)
             given[every, worth.argmax(axis=1)] += 1
         return given
 
@@ -179,6 +179,6 @@ class KindBatchEqualPolicy(KindBatchPolicy):
         return self.unit_by_unit(lambda now: -now.astype(float), pulls, rng, allowed)
 
 
-def _of_allowed(values: Floats, allowed: Allowed | None) -> Floats:
+def of_allowed(values: Floats, allowed: Allowed | None) -> Floats:
     """The same, and never the largest for arms that are not allowed."""
     return values if allowed is None else np.where(allowed, values, -np.inf)

@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from ...problem import Design
+from ...problem import FINAL_TESTS, Design
 from ...support import Place, float_from, int_from
 from .rendering import Form
 
 DRAWS = "2000"  # simulated trials, unless another number is typed
-TESTS = ("posterior", "fisher", "conditional")
 
 
 @dataclass(frozen=True)
@@ -156,7 +155,7 @@ class DesignDraft:
         return next(found, "control")
 
     def _place(self, each: RuleField) -> tuple[str, ...]:
-        if each.name == "level" and self.values.get("test") in TESTS[1:]:
+        if each.name == "level" and self.values.get("test") in FINAL_TESTS[1:]:
             return ("test", "alpha")
         return each.place
 

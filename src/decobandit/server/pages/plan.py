@@ -23,14 +23,14 @@ from ...designs.reporting import study_design
 from ...figures.design_report import study_page
 from ...figures.design_tables import characteristics
 from ...policies import COMPARED_POLICIES, canonical_name, policy_names
-from ...problem import Design, Problem, Rules
+from ...problem import FINAL_TESTS, Design, Problem, Rules
 from ...trials import Conflict, Store, Trial, TrialError, open_trial
 from ..auth import allow
 from ..errors import ApiError, trial_error
 from ..long_work import refusals
 from ..middleware.security_headers import INLINE_STYLES
 from ..new_trials import start_trial
-from .design_form import ALLOCATION, PLANNING, STOPPING, TESTS
+from .design_form import ALLOCATION, PLANNING, STOPPING
 from .plan_form import LABELS, Draft, FormError
 from .rendering import PageRoute, Sent, go, page
 
@@ -161,7 +161,7 @@ def _page(
     return page(
         request, "plan.html.j2", status, draft=draft, policies=policy_names(), plan=found,
         wrong=wrong, labels=LABELS, wrong_fields=fields or {}, characteristics=parts,
-        allocation=ALLOCATION, stopping=STOPPING, planning=PLANNING, tests=TESTS, **values,
+        allocation=ALLOCATION, stopping=STOPPING, planning=PLANNING, tests=FINAL_TESTS, **values,
     )  # fmt: skip
 
 
