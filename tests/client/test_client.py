@@ -342,6 +342,44 @@ def test_verbs_can_be_awaited(site: tuple[Site, str]) -> None:
     assert sorted(asyncio.run(visits())) == [f"S-{i}" for i in range(5)]
 
 
+# -- data frames --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("problem", [SMALL, BATCHED], ids=["pulls", "batches"])
+def test_tables_are_those_of_the_library(
+    client: Client, site: tuple[Site, str], problem: Problem
+) -> None:
+    name = f"tables of {problem.pulls_per_stage}"
+    trial = client.create_trial(problem, name=name, policy="equal", seed=1)
+    if problem.repeat:
+        trial.tell_batch(trial.ask_batch(note="first").id, {"arm-1": (1, 2), "arm-2": "0/1"})
+    else:
+        trial.tell(trial.ask(subject="S-1").id, 1)
+        trial.cancel(trial.ask().id, reason="left")
+    own = open_trial(name, db=site[0].store)
+
+    async def awaited(table: str) -> Any:
+        async with AsyncClient(site[1], site[0].tokens["viewer"]) as other:
+            return await other.open_trial(name).to_frame(table)
+
+    for table in own.tables():
+        expected = own.to_frame(table)
+        assert expected.num_rows >= 2
+        assert trial.to_frame(table).equals(expected)
+        assert asyncio.run(awaited(table)).equals(expected)
+        assert trial.to_frame(table, kind="pandas").equals(own.to_frame(table, kind="pandas"))
+    assert trial.to_frame().equals(own.to_frame())
+    with pytest.raises(
+        ValueError, match=r"^table: no 'units'; there are (batch|alloc)\w+, arms, ev"
+    ):
+        trial.to_frame("units")
+    with (
+        Client(site[1], site[0].tokens["operator"]) as blinded,
+        pytest.raises(Refused, match="role"),
+    ):
+        blinded.open_trial(name).to_frame()
+
+
 # -- the same verbs -----------------------------------------------------------------------------
 
 
@@ -349,7 +387,7 @@ def test_the_verbs_are_those_of_the_library() -> None:
     """Every public method of a trial but those that need its database has its like here."""
     local = {"absent_tables", "asking", "cancellations", "codes", "columns", "declared",
              "each_event", "export_text", "has_batch", "looks", "named", "outcomes_text", "path",
-             "slot_of", "status_at", "tables", "telling", "to_frame", "typed"}  # fmt: skip
+             "slot_of", "status_at", "tables", "telling", "typed"}  # fmt: skip
     ours = {name for name, _ in inspect.getmembers(Trial, inspect.isfunction) if name[0] != "_"}
     theirs = {
         name for name, _ in inspect.getmembers(RemoteTrial, inspect.isfunction) if name[0] != "_"

@@ -13,6 +13,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ..problem import Outcome
+from ..trials.events import event_from
+from ..trials.export_tables import TrialTables
 from .exchange import Exchange, Request, for_header
 
 One = TypeVar("One")
@@ -170,6 +172,22 @@ class RemoteTrial(Verbs[One, Many]):
     def events(self) -> Many:
         """The log, in order."""
         return self._all("events", "events")
+
+    def to_frame(self, table: str | None = None, *, kind: object = None) -> Any:
+        """A table of the trial as a data frame: `Trial.to_frame`, from the log of the server.
+
+        `table`: allocations, or batches, the usual one; arms; events. `kind`: pyarrow, pandas or
+        polars.
+        """
+        return self._run(self._frame(table, kind))
+
+    async def _frame(self, table: str | None, kind: object) -> Any:
+        log = await self._exchange.all(Request("GET", (*self._place, "events")), "events")
+        status = await self._exchange.one(Request("GET", self._place)) if table == "arms" else {}
+        events = [event_from(event.to_dict()) for event in log]
+        return TrialTables(events, [arm.to_dict() for arm in status.get("arms", ())]).to_frame(
+            table, kind=kind
+        )
 
     def report(self, *, control: str | None = None) -> One:
         """Rates with intervals, chances of being best, shares over time, deviations, the log."""

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,6 +126,13 @@ def new_event(
     }  # fmt: skip
     body = canonical(tree)
     return Event(**tree, body=body, hash=digest(body))  # type: ignore[arg-type]
+
+
+def event_from(tree: Mapping[str, Any]) -> Event:
+    """An event from what `to_dict` gave; `Damaged` unless its hash fits."""
+    fields = {name: tree.get(name) for name in _FIELDS}
+    where = f"trial {tree.get('trial')}, event {tree.get('seq')}"
+    return read_event(canonical(fields), str(tree.get("hash")), where)
 
 
 def read_event(body: str, stored_hash: str, where: str, kinds: Collection[str] = KINDS) -> Event:

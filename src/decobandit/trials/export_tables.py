@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
-from ..support import Columns, columns_of
+from ..support import Columns, Tables, Tabular, columns_of
 from .events import Event, canonical
 from .export import outcome_rows
-from .status import Status
+from .ledger import Ledger
 
 WORDS = frozenset(
     (
@@ -15,6 +16,32 @@ WORDS = frozenset(
         "posterior", "key",
     )
 )  # columns that may have nothing in them, and are text  # fmt: skip
+
+
+def trial_tables(
+    events: Callable[[], Iterable[Event]],
+    arms: Callable[[], Iterable[Mapping[str, Any]]],
+    *,
+    batches: bool,
+) -> Tables:
+    """The tables of a trial by their names, from its log and from the arms of its status."""
+    return {
+        "batches" if batches else "allocations": lambda: outcome_columns(events()),
+        "arms": lambda: arm_columns(arms()),
+        "events": lambda: event_columns(events()),
+    }
+
+
+class TrialTables(Tabular):
+    """The tables of a trial that was read whole: its log, and the arms of its status."""
+
+    def __init__(self, events: Sequence[Event], arms: Sequence[Mapping[str, Any]]) -> None:
+        self._events, self._arms = events, arms
+
+    def tables(self) -> Tables:
+        """Columns by the name of the table."""
+        problem = Ledger(self._events[0].trial).extended(self._events[:1]).problem
+        return trial_tables(lambda: self._events, lambda: self._arms, batches=problem.repeat)
 
 
 def outcome_columns(events: Iterable[Event]) -> Columns:
@@ -27,9 +54,9 @@ def outcome_columns(events: Iterable[Event]) -> Columns:
     )
 
 
-def arm_columns(status: Status) -> Columns:
+def arm_columns(arms: Iterable[Mapping[str, Any]]) -> Columns:
     """One row per arm."""
-    columns = columns_of(map(vars, status.arms), words=WORDS)
+    columns = columns_of(arms, words=WORDS)
     return {"arm": columns.pop("name"), **columns}
 
 

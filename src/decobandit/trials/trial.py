@@ -24,7 +24,7 @@ from .decider import decider_of
 from .event_log import event_log_of
 from .events import Event
 from .export import export_parts, export_text, exported_event, outcomes_text
-from .export_tables import arm_columns, event_columns, outcome_columns
+from .export_tables import trial_tables
 from .kind_records import kinds_by_name
 from .ledger import Ledger
 from .performance import episode_of
@@ -185,12 +185,11 @@ class Trial(Recording, Batches, Tabular):
 
     def tables(self) -> Tables:
         """Columns by the name of the table."""
-        usual = "batches" if self.problem.repeat else "allocations"
-        return {
-            usual: lambda: outcome_columns(self.each_event(self._ledger())),
-            "arms": lambda: arm_columns(self.status()),
-            "events": lambda: event_columns(self.each_event(self._ledger())),
-        }
+        return trial_tables(
+            lambda: self.each_event(self._ledger()),
+            lambda: map(vars, self.status().arms),
+            batches=self.problem.repeat,
+        )
 
     def verify(self, *, head: str | None = None) -> Verification:
         """Check the chain, from the rows as they are. `head`: one that some event must have."""
