@@ -22,6 +22,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
     "generated_reference",
+    "dark_figures",
 ]
 MADE = ("gallery", "notebooks")  # folders of pages made from scripts
 exclude_patterns = [

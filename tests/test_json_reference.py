@@ -1,15 +1,21 @@
 """The page on JSON describes every key that a command prints, with its type, and no other."""
 
+import csv
 import re
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from pydantic import TypeAdapter
 
 from decobandit.cli.app import app
+from decobandit.paper import batches, claims, designs, figure3, figure4, table1, values
+from decobandit.paper.report import Section
+from decobandit.paper.reproduction import Part, Reproduction
 from decobandit.paper.selftest import check_optima
 from decobandit.paper.selftest_report import run_checks
 from helpers.documented import ROOT
@@ -36,8 +42,27 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Printed]:
             patch.setenv(name, "1")  # `deco study run` sets them: set back at the end
         runs = run_all(tmp_path_factory.mktemp("json"))
     # two minutes of checks; one group prints the same keys, by the same function
-    yield runs | {"deco selftest": [run_checks([check_optima]).to_dict()]}
+    runs |= {"deco selftest": [run_checks([check_optima]).to_dict()]}
+    # minutes for all parts: one is run, and the others come from the rows that are kept
+    runs["deco reproduce"].append(kept_reproduction().to_dict())
+    yield runs
     signal.signal(signal.SIGINT, handler)
+
+
+def kept_reproduction() -> Reproduction:
+    """All parts of the kept files; batches have none."""
+    kinds: dict[str, Any] = {
+        "table1": table1.Row, "figure3": figure3.Point, "figure4": figure4.Point,
+        "designs": designs.Row, "published": values.Row,
+    }  # fmt: skip
+    rows = {"batches": [batches.Row("flat", 10, 5, "rho", 0.0242, 0.0235, 0.0012, 1.5, 0.017)]}
+    for name, kind in kinds.items():
+        with open(ROOT / "docs" / "reproduction" / f"{name}.csv", encoding="utf-8") as file:
+            read = [{k: v or None for k, v in row.items()} for row in csv.DictReader(file)]
+        rows[name] = TypeAdapter(list[kind]).validate_python(read)
+    said = [claims.Verdict("DeCo is close to the optimum", "in part", "1.2 times its regret")]
+    parts = {name: Part(own, Section(name), said) for name, own in rows.items()}
+    return Reproduction("paper", Path("report.html"), parts)
 
 
 def commands_with_json(root: typer.Typer, path: str = "deco") -> Iterator[str]:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from matplotlib.image import imread
 
 from decobandit.bounds import follow
 from decobandit.policies.deco import deco as deco_policy
@@ -46,6 +47,16 @@ def test_a_whole_table_and_a_figure(tmp_path: Path) -> None:
     assert run.out.count("[red]a[/red]") == 2  # no markup
     assert run.out.count(" good ") == 4
     assert "left out" not in run.out
+
+
+def test_a_figure_is_for_dark_pages_where_its_name_says_so(tmp_path: Path) -> None:
+    for name in ("episode.png", "episode-dark.png"):
+        run = deco("path", "--arms", 2, "--horizon", 4, "--out", tmp_path / name)
+        assert (run.code, run.err) == (0, "")
+    light, dark = (imread(tmp_path / f"episode{which}.png") for which in ("", "-dark"))
+    assert light.shape == dark.shape
+    assert light[0, 0, :3].min() > 0.98
+    assert dark[0, 0, :3].max() < 0.2
 
 
 def test_the_market_is_a_table_json_and_figures(tmp_path: Path) -> None:

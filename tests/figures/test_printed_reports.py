@@ -8,7 +8,20 @@ import pytest
 
 from decobandit import Design, Problem, operating_characteristics
 from decobandit.figures.design_report import design_page
+from decobandit.figures.plots import new_figure
+from decobandit.paper.batches import Row as BatchRow
+from decobandit.paper.claims import Verdict
+from decobandit.paper.report import (
+    ReportPage,
+    Section,
+    batches_section,
+    claims_section,
+    table1_section,
+)
+from decobandit.paper.selftest_report import Selftest, installed
+from decobandit.paper.table1 import Row as Table1Row
 from decobandit.problem import Arm
+from decobandit.support import Check
 from decobandit.trials import create_trial
 from decobandit.trials.report_text import trial_page
 
@@ -39,11 +52,43 @@ def trial_report(folder: Path) -> str:
     return trial_page(trial.report())
 
 
-@pytest.mark.parametrize(("kind", "least", "most"), [("design", 3, 8), ("trial", 3, 6)])
+def reproduction_report() -> str:
+    wide = Table1Row(
+        15, 40, None, 31.63, 31.54, 31.634696, 31.562929, 31.632883, None, 31.621828, 31.73723,
+        "flat", 31.5726, 0.0036,
+    )  # fmt: skip
+    batch = BatchRow("descending", 100, 10, "knowledge-gradient", 0.05547, 0.04836, 3e-4, 1.0, 0.04)
+    figure = new_figure((6.4, 11.0))
+    figure.subplots()
+    said = [Verdict("DeCo is comparable to FH-Gittins", "in part", "2 arms: 1.58; " * 12)]
+    parts = [table1_section([wide] * 7), batches_section([batch] * 42), claims_section(said)]
+    drawn = Section("Figure 3", ["Regret."], figure=figure)
+    return ReportPage("deco reproduce all --scale paper", [*parts, drawn]).to_html()
+
+
+def selftest_report() -> str:
+    check = Check("dual", "upper bound of the dual, 4 arms, 6 stages of 2 pulls",
+                  "linear program over occupations, HiGHS", 7.402777778, 7.402777778, 1e-9,
+                  "at least")  # fmt: skip
+    return Selftest((check,) * 30, installed(), "2026-11-17T15:00:00+00:00", 5.0).to_html()
+
+
+REPORTS = {
+    "design": lambda _: design_report(),
+    "trial": trial_report,
+    "reproduction": lambda _: reproduction_report(),
+    "selftest": lambda _: selftest_report(),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "least", "most"),
+    [("design", 3, 8), ("trial", 3, 6), ("reproduction", 3, 4), ("selftest", 2, 4)],
+)
 def test_a_report_prints_on_a4_without_cuts(
     chromium: Any, tmp_path: Path, kind: str, least: int, most: int
 ) -> None:
-    text = design_report() if kind == "design" else trial_report(tmp_path)
+    text = REPORTS[kind](tmp_path)
     page = chromium.new_page(
         viewport={"width": TEXT_WIDTH, "height": TEXT_HEIGHT}, color_scheme="dark"
     )

@@ -144,6 +144,7 @@ def _problems(session: Session) -> None:
     for file in (pair, deployed, normal):
         session("solve", file)
     session("market", pair)
+    session("reproduce", "figure2", "--out", session.file("reproduction"))
     session("optimum", pair)
     session("bound", pair, "--draws", 20)
     session("bound", classes)
@@ -239,6 +240,7 @@ def _ends(session: Session) -> None:
     for name in ("ruled", "roll-out"):
         session("trial status", name, *db)
         session("trial report", name, *db)
+    session("trial list", *db)
 
 
 def _records(session: Session, db: tuple[object, ...]) -> None:

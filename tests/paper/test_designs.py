@@ -42,7 +42,7 @@ def test_files_and_page_have_the_verdicts(tmp_path: Path, monkeypatch: pytest.Mo
     cases = {"binary-bandit": (designs._CASES["binary-bandit"][0], lambda draws: NUMBERS)}
     monkeypatch.setattr(designs, "_CASES", cases)
     monkeypatch.setattr(designs, "_timed", lambda draws: designs.Timed(33.1, 0.25))
-    page = reproduce(["designs"], "quick", tmp_path)
+    page = reproduce(["designs"], "quick", tmp_path).page
     text = (tmp_path / "designs.md").read_text(encoding="utf-8")
     assert "`deco reproduce designs --scale quick`" in text
     assert text.count("| yes |") == 2
@@ -53,7 +53,7 @@ def test_files_and_page_have_the_verdicts(tmp_path: Path, monkeypatch: pytest.Mo
     assert "optimum over the priors" in page.read_text(encoding="utf-8")
     # kept: computed once
     monkeypatch.setattr(designs, "_CASES", {"binary-bandit": (cases["binary-bandit"][0], _fails)})
-    assert reproduce(["designs"], "quick", tmp_path) == page
+    assert reproduce(["designs"], "quick", tmp_path).page == page
 
 
 NUMBERS = [(38.562343246635564, 0.0), (27.7, 0.0), (23.650456467947016, 0.0)]

@@ -1,9 +1,13 @@
 """The paper's figures at a very small scale, and the page that compares."""
 
 import csv
+import re
+from base64 import b64decode
+from io import BytesIO
 from pathlib import Path
 
 import pytest
+from matplotlib.image import imread
 
 from decobandit.joint import optimum
 from decobandit.paper import claims, figure2, figure3, figure4, published, table1
@@ -137,18 +141,25 @@ def test_page_has_the_papers_numbers_beside_ours() -> None:
     assert f"{rows[0].deco_simulated:.4f} ± {rows[0].deco_error:.4f}" in page
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
-    assert "http" not in page
+    assert "http" not in page.replace("http-equiv", "")
 
 
 def test_command_writes_data_figures_and_the_page(tmp_path: Path) -> None:
     run = run_deco("reproduce", "figure2", "--out", tmp_path)
     assert (run.code, run.err) == (0, "")
     assert {file.name for file in tmp_path.iterdir()} == {
-        "figure2.csv", "figure2.png", "figure2.svg", "report.html",
+        "figure2.csv", "figure2.png", "figure2-dark.png", "figure2.svg", "report.html",
     }  # fmt: skip
+    light, dark = (imread(tmp_path / f"figure2{which}.png") for which in ("", "-dark"))
+    assert light.shape == dark.shape
+    assert light[0, 0, :3].min() > 0.98  # white ground
+    assert dark[0, 0, :3].max() < 0.15
     with open(tmp_path / "figure2.csv", newline="", encoding="utf-8") as file:
         assert len(list(csv.DictReader(file))) == 4 * figure2.SCALES["quick"].horizon
-    assert "data:image/png;base64," in (tmp_path / "report.html").read_text(encoding="utf-8")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    pictures = re.findall('(?:src|srcset)="data:image/png;base64,([^"]+)"', page)
+    shown = [imread(BytesIO(b64decode(picture)))[0, 0, :3].max() for picture in pictures]
+    assert (shown[0] < 0.15, shown[1] > 0.98) == (True, True)  # on dark screens, elsewhere
 
 
 def test_unknown_part_is_refused(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_apart_counts_errors_of_both():
 def test_the_part_writes_a_page_and_a_table(tmp_path, monkeypatch):
     assert "published" in PARTS
     monkeypatch.setitem(values.DRAWS, "quick", 5)
-    page = reproduce(["published"], "quick", tmp_path)
+    page = reproduce(["published"], "quick", tmp_path).page
     assert "Values of policies" in page.read_text(encoding="utf-8")
     text = (tmp_path / "published.md").read_text(encoding="utf-8")
     assert "`deco reproduce published --scale quick`" in text

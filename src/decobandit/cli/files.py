@@ -83,16 +83,20 @@ def make_folder(path: Path) -> None:
 def draw(
     out: Path | None, figure: Callable[[], Figure], page: Callable[[], str] | None = None
 ) -> None:
-    """Write a figure, or a page where the file's name says so, if there is a file to write."""
+    """Write a figure, or a page where the file's name says so, if there is a file to write.
+
+    A figure whose name ends in `-dark` is for dark pages.
+    """
     if out is None:
         return
     from ..figures import save_figure, save_page
+    from ..figures.plots import DARK_ENDING
 
     if page is not None and out.suffix.lower() in PAGES:
         save_page(page(), out)
         written("page", out)
     else:
-        save_figure(figure(), out)
+        save_figure(figure(), out, dark=out.stem.endswith(DARK_ENDING))
         written("figure", out)
 
 

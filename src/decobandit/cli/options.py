@@ -149,9 +149,10 @@ PullsColumn = Annotated[str, shown("NAME", "With the good outcomes: all outcomes
 # -- where results go -----------------------------------------------------------------------------
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-REGRETS = "Draw the regrets: .png, .svg, .pdf, or .html for an interactive page."
-OutFigure = Annotated[Path | None, shown("FILE", REGRETS, callback=check_drawing)]
-DRAWING = "Draw it: .png, .svg, .pdf, or .html for an interactive page."
-OutDrawing = Annotated[Path | None, shown("FILE", DRAWING, callback=check_drawing)]
+DRAWINGS = ".png, .svg, .pdf, or .html for an interactive page; NAME-dark.png is for dark pages."
+OutFigure = Annotated[
+    Path | None, shown("FILE", f"Draw the regrets: {DRAWINGS}", callback=check_drawing)
+]
+OutDrawing = Annotated[Path | None, shown("FILE", f"Draw it: {DRAWINGS}", callback=check_drawing)]
 DATABASE = "Database of trials: an SQLite file, or postgresql://... without a password."
 Db = Annotated[str | None, shown("FILE|URL", DATABASE, show_default="DECO_DB, else deco-trials.db")]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from .files import make_folder
-from .options import Workers
-from .output import say
+from .options import AsJson, Workers
+from .output import print_result, say
+
+if TYPE_CHECKING:
+    from ..paper.reproduction import Reproduction
 
 # typer takes several values of an enumeration, not of a Literal
 Part = StrEnum(
@@ -38,23 +41,29 @@ def reproduce(
         "reproduction"
     ),
     workers: Workers = None,
+    as_json: AsJson = False,
 ) -> None:
     """Compute published tables and figures again, beside what was printed."""
     make_folder(out)
     chosen = [part.value for part in what or () if part != "all"]
-    reproduced(chosen or PARTS, scale, out)
+    print_result(_reproduced(chosen or PARTS, scale, out), as_json, print_reproduction)
 
 
-def reproduced(parts: list[str], scale: str, out: Path) -> None:
-    """Compute the parts, with a bar for each, and say where the page is."""
+def _reproduced(parts: list[str], scale: str, out: Path) -> Reproduction:
+    """Compute the parts, with a bar for each."""
     from ..paper.cells import Interrupted
     from ..paper.reproduction import reproduce as compute
     from ..support import show_progress
 
     try:
         with show_progress() as report:
-            page = compute(parts, scale, out, report)
+            return compute(parts, scale, out, report)
     except Interrupted as stopped:
         say(f"interrupted: {stopped}; the same command goes on")
         raise typer.Exit(INTERRUPTED) from None
-    print(f"{page}: {', '.join(parts)}, scale {scale}; data and figures beside it")
+
+
+def print_reproduction(found: Reproduction) -> None:
+    """Where the page is."""
+    parts = ", ".join(found.parts)
+    print(f"{found.page}: {parts}, scale {found.scale}; data and figures beside it")

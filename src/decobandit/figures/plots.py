@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 STATES = ((0, 0), (1, 1), (0, 1), (4, 5), (6, 10))  # good / pulls of the arms that are drawn
 
+DPI = 150
+DARK_ENDING = "-dark"
 WIDTH = 6.4  # inches: letters stay readable where the figure is as wide as a phone
 LEGEND_COLUMNS, LEGEND_LETTERS = 3, 94  # at most; letters beside each other in all
 LEGEND_SAMPLE = 11  # letters that a line and the space around it take
@@ -68,8 +70,24 @@ def save_figure(figure: Figure, path: str | Path, *, dark: bool = False) -> None
     file = Path(path) if Path(path).suffix else Path(f"{path}.png")
     content = io.BytesIO()
     drawn = for_dark_pages(figure) if dark else figure
-    drawn.savefig(content, format=file.suffix.removeprefix("."), dpi=150)
+    drawn.savefig(content, format=file.suffix.removeprefix("."), dpi=DPI)
     write_whole(file, content.getvalue())
+
+
+def dark_name(path: Path) -> Path:
+    """What the variant of a figure for dark pages is called: `figure.png`, `figure-dark.png`."""
+    return path.with_stem(f"{path.stem}{DARK_ENDING}")
+
+
+def small_png(figure: Figure, *, dark: bool = False, dpi: int = DPI) -> bytes:
+    """A figure as PNG of 256 colours: a third of the size, for files that are kept or embedded."""
+    from PIL import Image  # matplotlib needs it, too
+
+    full, content = io.BytesIO(), io.BytesIO()
+    (for_dark_pages(figure) if dark else figure).savefig(full, format="png", dpi=dpi)
+    few = Image.open(full).convert("RGB").quantize(256, method=Image.Quantize.FASTOCTREE)
+    few.save(content, format="png", optimize=True)
+    return content.getvalue()
 
 
 def for_dark_pages(figure: Figure) -> Figure:

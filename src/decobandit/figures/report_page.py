@@ -7,6 +7,7 @@ stands. The server puts the same parts into its own pages: both style sheets kno
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
@@ -85,6 +86,16 @@ def paragraph(text: str, *, soft: bool = False) -> Markup:
     return Markup('<p class="soft">{}</p>' if soft else "<p>{}</p>").format(text)
 
 
+def coded(text: str) -> Markup:
+    """A text whose names between backticks are set as code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # one of them has no partner
+        return Markup.escape(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if i % 2 else part for i, part in enumerate(parts)
+    )
+
+
 def facts(pairs: Iterable[tuple[str, object]]) -> Markup:
     """Names and values, side by side."""
     each = Markup("<div><dt>{}</dt><dd>{}</dd></div>")
@@ -131,6 +142,15 @@ def table(
 def drawing(svg: Markup, caption: str = "") -> Markup:
     """A figure, and what it shows."""
     return Markup("<figure>{}<figcaption>{}</figcaption></figure>").format(svg, caption)
+
+
+def pictures(alt: str, light: bytes, dark: bytes) -> Markup:
+    """A figure in two PNG files, one for white pages and paper, one for dark pages."""
+    white, black = (f"data:image/png;base64,{b64encode(each).decode()}" for each in (light, dark))
+    return Markup(
+        '<figure><picture><source media="screen and (prefers-color-scheme: dark)" srcset="{}">'
+        '<img alt="{}" src="{}"></picture></figure>'
+    ).format(black, alt, white)
 
 
 def commands(lines: Iterable[str]) -> Markup:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment
+from markupsafe import Markup
 
 from .._version import __version__
+from ..figures.plots import small_png
+from ..figures.report_page import coded, paragraph, pictures, report_page, section, table
 from . import designs, values
 from .batches import Row as BatchRow
 from .claims import Verdict
@@ -20,17 +19,46 @@ from .table1 import Row
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+EMBEDDED_DPI = 110
+BEST = ("arms", "T", "paper", "ours, exact", "difference", "upper bound")
+DECO = ("arms", "T", "paper", "ours, exact", "difference", "ours, simulated", "calibrated index")
+BATCHES = ("prior", "policy", "arms", "batches", "published", "ours", "no policy has less")
+CLAIMS = ("the paper", "borne out", "our numbers")
+MODES = (False, True)  # for white pages, for dark ones
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows as text; columns of `words` hold words rather than numbers."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: Sequence[str] = ()
+    caption: str = ""
+
+    def to_markup(self) -> Markup:
+        """As reports have it."""
+        return table(self.header, self.rows, words=self.words, caption=self.caption)
+
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, some sentences, a table, a figure; any of them may be missing."""
+    """A heading, some sentences, tables, a figure; any of them may be missing."""
 
     title: str
     text: Sequence[str] = ()
-    header: Sequence[str] = ()
-    rows: Sequence[Sequence[str]] = ()
-    words: bool = False  # the table holds sentences rather than numbers
-    figure: str = ""  # PNG in base64
+    tables: Sequence[Table] = ()
+    figure: Figure | None = None
+
+    def to_markup(self) -> Markup:
+        """As reports have it."""
+        drawn = self.figure
+        return section(
+            self.title,
+            *(paragraph(coded(line)) for line in self.text),
+            *(each.to_markup() for each in self.tables),
+            Markup("") if drawn is None else pictures(self.title, *map(_embedded(drawn), MODES)),
+        )
 
 
 @dataclass
@@ -42,40 +70,40 @@ class ReportPage:
 
     def to_html(self) -> str:
         """The page; everything in it is escaped."""
-        source = resources.files(__package__).joinpath("report.html.j2")
-        template = Environment(autoescape=True).from_string(source.read_text(encoding="utf-8"))
-        return template.render(
-            command=self.command, version=__version__, sections=self.sections
-        )  # fmt: skip
+        about = (
+            "Heymann, De Lara, Chancelier: decomposition-coordination for finite-horizon Bayesian "
+            f"bandits. Written by `{self.command}`. Errors are standard errors."
+        )
+        parts = [each.to_markup() for each in self.sections]
+        return report_page(
+            "The paper, reproduced", parts, about=coded(about), footer=f"decobandit {__version__}"
+        )
 
 
-def embedded(figure: Figure) -> str:
-    """A figure as PNG in base64."""
-    content = io.BytesIO()
-    figure.savefig(content, format="png", dpi=110)
-    return base64.b64encode(content.getvalue()).decode("ascii")
+def _embedded(figure: Figure) -> Callable[[bool], bytes]:
+    return lambda dark: small_png(figure, dark=dark, dpi=EMBEDDED_DPI)
 
 
 def table1_section(rows: Sequence[Row]) -> Section:
-    """Values and differences, row by row."""
-    header = (
-        "arms", "T", "paper: best known", "ours, exact", "difference", "paper: DeCo",
-        "ours, exact", "difference", "ours, simulated", "calibrated", "upper bound",
-    )  # fmt: skip
-    lines = []
+    """Values and differences, row by row: those of the best policy known, and DeCo's."""
+    best, deco = [], []
     for row in rows:
         paper = row.paper_bf if row.paper_bf is not None else row.paper_fh
         ours = row.optimum if row.paper_bf is not None else row.fh_gittins
         assert paper is not None
-        lines.append(
+        size = (str(row.arms), str(row.horizon))
+        best.append(
             (
-                str(row.arms), str(row.horizon),
-                f"{paper:.3f} ({'optimum' if row.paper_bf is not None else 'FH-Gittins'})",
+                *size, f"{paper:.3f} ({'optimum' if row.paper_bf is not None else 'FH-Gittins'})",
                 "-" if ours is None else f"{ours:.6f}",
-                "-" if ours is None else f"{ours - paper:+.4f}",
-                f"{row.paper_deco:.3f}", f"{row.deco:.6f}", f"{row.deco - row.paper_deco:+.4f}",
-                f"{row.deco_simulated:.4f} ± {row.deco_error:.4f}",
-                f"{row.deco_calibrated:.6f}", f"{row.upper_bound:.6f}",
+                "-" if ours is None else f"{ours - paper:+.4f}", f"{row.upper_bound:.6f}",
+            )
+        )  # fmt: skip
+        deco.append(
+            (
+                *size, f"{row.paper_deco:.3f}", f"{row.deco:.6f}",
+                f"{row.deco - row.paper_deco:+.4f}",
+                f"{row.deco_simulated:.4f} ± {row.deco_error:.4f}", f"{row.deco_calibrated:.6f}",
             )
         )  # fmt: skip
     return Section(
@@ -90,8 +118,7 @@ def table1_section(rows: Sequence[Row]) -> Section:
             "last is below the first by 0.030 ± 0.002). Several prices are nearly minimal, and "
             "DeCo's value depends on which of them is found.",
         ),
-        header,
-        lines,
+        (Table(BEST, best, caption="The best policy known"), Table(DECO, deco, caption="DeCo")),
     )
 
 
@@ -99,7 +126,7 @@ def batches_section(rows: Sequence[BatchRow]) -> Section:
     """Simple regret in batches, beside published figures."""
     lines = [
         (
-            row.prior, str(row.arms), str(row.horizon), row.policy,
+            row.prior, row.policy, str(row.arms), str(row.horizon),
             "-" if row.published is None else f"{row.published:.5f}",
             f"{row.regret:.5f} ± {row.regret_se:.5f}", f"{row.unavoidable:.5f}",
         )
@@ -108,19 +135,17 @@ def batches_section(rows: Sequence[BatchRow]) -> Section:
     return Section(
         "Batches: simple regret",
         ("Batches of 100 pulls; published by Che and Namkoong, arXiv 2303.11582.",),
-        ("prior", "arms", "batches", "policy", "published", "ours", "no policy has less"),
-        lines,
+        (Table(BATCHES, lines, words=("prior", "policy")),),
     )
 
 
 def designs_section(found: designs.Reproduced) -> Section:
     """Operating characteristics beside published numbers."""
+    rows = [designs.cells(row) for row in found.rows]
     return Section(
         "Designs: operating characteristics",
         (designs.said_of_time(found.timed), *designs.NOTES),
-        designs.HEADER,
-        [designs.cells(row) for row in found.rows],
-        words=True,
+        (Table(designs.HEADER, rows, words=("case", "quantity", "agrees")),),
     )
 
 
@@ -129,17 +154,15 @@ def values_section(rows: Sequence[values.Row]) -> Section:
     return Section(
         "Values of policies",
         (values.SOURCE, *values.NOTES),
-        values.HEADER,
-        [values.texts(row) for row in rows],
+        (Table(values.HEADER, list(map(values.texts, rows)), words=("policy", "best published")),),
     )
 
 
 def claims_section(verdicts: Sequence[Verdict]) -> Section:
     """The paper's words against our numbers."""
+    rows = [(verdict.claim, verdict.holds, verdict.because) for verdict in verdicts]
     return Section(
         "What the paper says of its figures",
         ("The paper prints no numbers for Figures 3 and 4; these are its sentences.",),
-        ("the paper", "borne out", "our numbers"),
-        [(verdict.claim, verdict.holds, verdict.because) for verdict in verdicts],
-        words=True,
+        (Table(CLAIMS, rows, words=CLAIMS),),
     )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ..figures import save_figure
+from ..figures.plots import dark_name, small_png
 from ..studies import csv_text
 from ..support import Progress, Report, obeys_workers, silent, write_whole
 from . import batches, claims, designs, figure2, figure3, figure4, published, table1, values
@@ -18,7 +20,6 @@ from .report import (
     batches_section,
     claims_section,
     designs_section,
-    embedded,
     table1_section,
     values_section,
 )
@@ -30,6 +31,35 @@ if TYPE_CHECKING:
 PARTS = ("table1", "figure2", "figure3", "figure4", "batches", "designs", "published")
 
 
+@dataclass(frozen=True)
+class Part:
+    """What one part has come to."""
+
+    rows: Sequence[DataclassInstance]  # of its CSV file
+    section: Section
+    verdicts: Sequence[Verdict] = ()
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """All parts of one run, by their names, and the page that compares them."""
+
+    scale: str
+    page: Path
+    parts: dict[str, Part]
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """On the paper's sentences."""
+        return [verdict for part in self.parts.values() for verdict in part.verdicts]
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values: the rows of every part."""
+        rows = {name: [asdict(row) for row in part.rows] for name, part in self.parts.items()}
+        claims = [asdict(verdict) for verdict in self.verdicts]
+        return {"scale": self.scale, "page": str(self.page), **rows, "claims": claims}
+
+
 @obeys_workers
 def reproduce(
     parts: Sequence[str],
@@ -38,33 +68,31 @@ def reproduce(
     progress: Report | None = None,
     *,
     workers: int | None = None,
-) -> Path:
+) -> Reproduction:
     """Compute the parts, write their data and figures, and the page `report.html`.
 
     What is finished is kept in `folder`/cells and not computed again.
     """
+    told = progress or silent
+    done = {name: _DO[name](scale, folder, told) for name in PARTS if name in parts}
+    found = Reproduction(scale, folder / "report.html", done)
     page = ReportPage(f"deco reproduce {' '.join(parts)} --scale {scale}")
-    verdicts: list[Verdict] = []
-    for part in (name for name in PARTS if name in parts):
-        sections, found = _DO[part](scale, folder, progress or silent)
-        page.sections += sections
-        verdicts += found
-    if verdicts:
-        page.sections.append(claims_section(verdicts))
-    file = folder / "report.html"
-    write_whole(file, page.to_html())
-    return file
+    page.sections += [part.section for part in done.values()]
+    if found.verdicts:
+        page.sections.append(claims_section(found.verdicts))
+    write_whole(found.page, page.to_html())
+    return found
 
 
-def _table1(scale: str, folder: Path, progress: Report) -> tuple[list[Section], list[Verdict]]:
+def _table1(scale: str, folder: Path, progress: Report) -> Part:
     told = _counter("table1", len(published.table1()), progress)
     kept = folder / "cells" / f"table1-{scale}"
     rows = table1.run(quick=scale == "quick", folder=kept, report=told)
     _tables("table1", scale, folder, table1.to_csv(rows), partial(table1.to_markdown, rows))
-    return [table1_section(rows)], []
+    return Part(rows, table1_section(rows))
 
 
-def _figure2(scale: str, folder: Path, progress: Report) -> tuple[list[Section], list[Verdict]]:
+def _figure2(scale: str, folder: Path, progress: Report) -> Part:
     sizes = figure2.SCALES[scale]
     episodes = figure2.run(sizes)
     points = figure2.score(sizes, episodes)
@@ -75,47 +103,48 @@ def _figure2(scale: str, folder: Path, progress: Report) -> tuple[list[Section],
         f"{', '.join(map(str, sizes.seeds))}. Losses that can be read off: "
         + "; ".join(f"run {i}: {each.running_loss[-1]:.3f}" for i, each in enumerate(episodes, 1)),
     )
-    return [Section("Figure 2: four paths", text, figure=drawn)], []
+    return Part(points, Section("Figure 2: four paths", text, figure=drawn))
 
 
-def _figure3(scale: str, folder: Path, progress: Report) -> tuple[list[Section], list[Verdict]]:
+def _figure3(scale: str, folder: Path, progress: Report) -> Part:
     sizes = figure3.SCALES[scale]
     points = figure3.run(sizes, _cells("figure3", scale, folder), progress)
     drawn = _written("figure3", folder, figure3.Point, points, figure3.plot(sizes, points))
     section = Section("Figure 3: Bayesian regret", [figure3.caption(sizes)], figure=drawn)
-    return [section], claims.of_figure3(points)
+    return Part(points, section, claims.of_figure3(points))
 
 
-def _figure4(scale: str, folder: Path, progress: Report) -> tuple[list[Section], list[Verdict]]:
+def _figure4(scale: str, folder: Path, progress: Report) -> Part:
     sizes = figure4.SCALES[scale]
     points = figure4.run(sizes, _cells("figure4", scale, folder), progress)
     drawn = _written("figure4", folder, figure4.Point, points, figure4.plot(sizes, points))
     title = "Figure 4: regret and its lower bounds"
-    return [Section(title, [figure4.caption(sizes)], figure=drawn)], claims.of_figure4(points)
+    section = Section(title, [figure4.caption(sizes)], figure=drawn)
+    return Part(points, section, claims.of_figure4(points))
 
 
-def _batches(scale: str, folder: Path, progress: Report) -> tuple[list[Section], list[Verdict]]:
+def _batches(scale: str, folder: Path, progress: Report) -> Part:
     told = _counter("batches", len(batches.cells(scale)), progress)
     rows = batches.run(scale, _cells("batches", scale, folder), told)
     _tables("batches", scale, folder, batches.to_csv(rows), partial(batches.to_markdown, rows))
-    return [batches_section(rows)], []
+    return Part(rows, batches_section(rows))
 
 
-def _designs(scale: str, folder: Path, progress: Report) -> tuple[list[Section], list[Verdict]]:
+def _designs(scale: str, folder: Path, progress: Report) -> Part:
     told = _counter("designs", designs.CASES, progress)
     found = designs.run(scale, _cells("designs", scale, folder), told)
     _tables("designs", scale, folder, designs.to_csv(found), partial(designs.to_markdown, found))
-    return [designs_section(found)], []
+    return Part(found.rows, designs_section(found))
 
 
-def _published(scale: str, folder: Path, progress: Report) -> tuple[list[Section], list[Verdict]]:
+def _published(scale: str, folder: Path, progress: Report) -> Part:
     told = _counter("published", len(values.cells(scale)), progress)
     rows = values.run(scale, _cells("published", scale, folder), told)
     _tables("published", scale, folder, values.to_csv(rows), partial(values.to_markdown, rows))
-    return [values_section(rows)], []
+    return Part(rows, values_section(rows))
 
 
-_DO: dict[str, Callable[[str, Path, Report], tuple[list[Section], list[Verdict]]]] = {
+_DO: dict[str, Callable[[str, Path, Report], Part]] = {
     "table1": _table1,
     "figure2": _figure2,
     "figure3": _figure3,
@@ -160,9 +189,11 @@ def _written(
     kind: type[DataclassInstance],
     points: Sequence[DataclassInstance],
     figure: Figure,
-) -> str:
-    """The data and the figure of a part written; the figure as the page has it."""
+) -> Figure:
+    """The data and the figure of a part written, the figure for white and for dark pages."""
     write_whole(folder / f"{part}.csv", csv_text(kind, points))
-    for suffix in (".png", ".svg"):
-        save_figure(figure, folder / f"{part}{suffix}")
-    return embedded(figure)
+    file = folder / f"{part}.png"
+    write_whole(file, small_png(figure))
+    write_whole(dark_name(file), small_png(figure, dark=True))
+    save_figure(figure, file.with_suffix(".svg"))
+    return figure

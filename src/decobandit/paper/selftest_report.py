@@ -8,15 +8,22 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from importlib.resources import files
 
-from jinja2 import Environment
+from markupsafe import Markup
 
 from .._version import __version__
+from ..figures.report_page import Cell, paragraph, report_page, section, table
 from ..support import Check, Progress, Report
 
 # what numbers depend on, besides our own code
 PACKAGES = ("numpy", "numba", "llvmlite", "scipy", "highspy", "pydantic", "sqlalchemy")
+TITLES = ("checked", "against", "expected", "found", "within", "verdict")
+WORD_TITLES = ("checked", "against", "verdict")
+ABOUT = (
+    "Each number below was computed on this machine and compared with one that decobandit did not "
+    "compute: published by others, found by a slow version in plain Python, by a linear program, "
+    "or by another library. Estimates may be off by four standard errors."
+)
 
 
 @dataclass(frozen=True)
@@ -58,9 +65,31 @@ class Selftest:
 
     def to_html(self) -> str:
         """One page without anything from outside."""
-        source = files(__package__).joinpath("selftest.html.j2").read_text(encoding="utf-8")
-        template = Environment(autoescape=True).from_string(source)
-        return template.render(found=self, version=__version__)
+        number, failed = len(self.checks), len(self.failed)
+        found = f"All {number} checks hold" if self.ok else f"{failed} of {number} checks failed"
+        title = f"decobandit {__version__}: self-test"
+        about = f"{self.made_at[:19].replace('T', ' ')} UTC, in {self.seconds:.0f} s"
+        areas = (
+            section(
+                area[0].upper() + area[1:], table(TITLES, map(_cells, checks), words=WORD_TITLES)
+            )
+            for area, checks in self.by_area().items()
+        )
+        parts = [section(found, paragraph(ABOUT)), *areas, section("Installed", self._installed())]
+        return report_page(title, parts, about=about, footer="deco selftest --report FILE")
+
+    def _installed(self) -> Markup:
+        return table(("package", "version"), self.installed.items(), words=("package", "version"))
+
+
+def _cells(check: Check) -> tuple[Cell, ...]:
+    """A check as a row; one that failed is seen at once."""
+    rule = "" if check.rule == "equal" else f"{check.rule} "
+    cells: tuple[Cell, ...] = (
+        check.what, check.oracle, f"{rule}{check.expected:.10g}", f"{check.found:.10g}",
+        f"{check.tolerance:.1g}", "holds" if check.ok else "FAILED",
+    )  # fmt: skip
+    return cells if check.ok else tuple(map(Markup("<strong>{}</strong>").format, cells))
 
 
 def run_checks(

@@ -15,11 +15,11 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 from starlette.exceptions import HTTPException
 
 from ..._version import __version__
 from ...figures import marked_policy
+from ...figures.report_page import coded
 from ...problem.kinds.base import rounded
 from ...trials import TrialError
 from ..auth import access_of
@@ -53,18 +53,8 @@ def _digits(number: float, places: int) -> str:
     return f"{round(number, places) + 0.0:.{places}f}"
 
 
-def _coded(text: str) -> Markup:
-    """A text whose names between backticks are set as code."""
-    parts = text.split("`")
-    if len(parts) % 2 == 0:  # one of them has no partner
-        return Markup.escape(text)
-    return Markup("").join(
-        Markup("<code>{}</code>").format(part) if i % 2 else part for i, part in enumerate(parts)
-    )
-
-
 templates.filters |= {
-    "coded": _coded,
+    "coded": coded,
     "digits": _digits,
     "marked": marked_policy,
     "rounded": rounded,
