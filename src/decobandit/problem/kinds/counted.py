@@ -136,7 +136,9 @@ class Binary(Kind):
         if given in ("good", "bad"):
             return int(given == "good")
         if not isinstance(given, bool | np.bool_ | int | np.integer) or given not in (0, 1):
-            raise ValueError(f"outcome {given!r}; must be good, bad, 1 or 0")
+            word = isinstance(given, str) and given.strip().lower() in _OUTCOMES
+            text = ", as a number, not as text" if word else ""
+            raise ValueError(f"outcome {given!r}; must be good, bad, 1 or 0{text}")
         return int(given)
 
     def named(self, outcome: Outcome) -> str:
@@ -347,13 +349,17 @@ class Classes(Kind):
         except ValueError:
             outcome = -1
         if not 0 <= outcome < self.width:
-            raise ValueError(
-                f"outcome {shown(text)}; must be the number of a class, 0 to {self.width - 1}"
-            )
+            raise self._no_outcome(text)
         return float(outcome)
 
     def plain(self, given: object) -> Outcome:
-        return int(self.read_outcome(given if is_whole(given) else shown(given), ()))
+        if not is_whole(given):
+            raise self._no_outcome(given)
+        return int(self.read_outcome(given, ()))
+
+    def _no_outcome(self, given: object) -> ValueError:
+        rule = f"must be the number of a class, 0 to {self.width - 1}"
+        return ValueError(f"outcome {shown(given)}; {rule}")
 
     @property
     def choices(self) -> tuple[str, ...]:

@@ -144,8 +144,8 @@ class Measured(Summed):
     def read_outcome(self, text: object, stats: Stats) -> float:
         outcome = number_of(text)
         if not abs(outcome) <= LARGEST_SUM:
-            rule = f"must be a finite number{_OF_SIZE if math.isfinite(outcome) else ''}"
-            raise ValueError(f"outcome {shown(text)}; {rule}")
+            size = _OF_SIZE if math.isfinite(outcome) else ""
+            raise _no_outcome(text, f"a finite number{size}")
         return outcome
 
     def read_truth(self, given: object) -> Stats:
@@ -158,8 +158,9 @@ class Measured(Summed):
         return (mean,)
 
     def plain(self, given: object) -> Outcome:
-        number = isinstance(given, float | np.floating) or is_whole(given)
-        return self.read_outcome(given if number else shown(given), ())
+        if not isinstance(given, float | np.floating) and not is_whole(given):
+            raise _no_outcome(given, "a finite number")
+        return self.read_outcome(given, ())
 
     def recorded(self, outcome: float, stats: Stats) -> Outcome:
         return outcome
@@ -268,7 +269,7 @@ class Counted(Summed):
             outcome = -1
         if not 0 <= outcome <= LARGEST_COUNT:
             rule = "zero or more" if outcome < 0 else f"at most {LARGEST_COUNT}"
-            raise ValueError(f"outcome {shown(text)}; must be a whole number, {rule}")
+            raise _no_outcome(text, f"a whole number, {rule}")
         return float(outcome)
 
     def read_truth(self, given: object) -> Stats:
@@ -279,7 +280,9 @@ class Counted(Summed):
         return (rate,)
 
     def plain(self, given: object) -> Outcome:
-        return int(self.read_outcome(given if is_whole(given) else shown(given), ()))
+        if not is_whole(given):
+            raise _no_outcome(given, "a whole number, zero or more")
+        return int(self.read_outcome(given, ()))
 
     def ahead(self, stats: Stats, count: int, most: int) -> tuple[Floats, Floats] | None:
         """The sum of the counts is negative binomial; faint tails are left out."""
@@ -354,3 +357,7 @@ def _after_each(kind: Summed, stats: Floats, outcomes: Floats) -> Floats:
     """Statistics after each of these outcomes, (..., J, 2)."""
     before = np.broadcast_to(stats[..., None, :], (*outcomes.shape, 2))
     return kind.after(before, outcomes)
+
+
+def _no_outcome(given: object, rule: str) -> ValueError:
+    return ValueError(f"outcome {shown(given)}; must be {rule}")
