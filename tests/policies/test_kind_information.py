@@ -10,11 +10,13 @@ from scipy.stats import nbinom, norm
 
 from decobandit import (
     Arm,
+    Beta,
     Categorical,
     Gamma,
     Normal,
     Payoff,
     Problem,
+    Reward,
     State,
     evaluate,
     make_policy,
@@ -264,3 +266,13 @@ def test_an_arm_that_is_known_is_pulled_where_it_is_best(name: str, known: float
     policy = make_policy(Problem(horizon=2, arms=arms), name)
     ((pulled, chance),) = policy.distribution(0, State.before(policy.problem))
     assert (pulled, chance) == ((arm,), 1.0)
+
+
+def test_an_arm_that_is_known_and_counts_down_is_the_best_at_the_end() -> None:
+    """Its reward is 1 for certain, and the other's at most 0."""
+    arms = [
+        Arm(name="known", prior=Categorical([2, 1]), reward=Payoff(values=[-1, -1], factor=-1)),
+        Arm(name="other", prior=Beta(2, 3), reward=Reward(good=0, bad=-1)),
+    ]
+    policy = make_policy(Problem(horizon=2, arms=arms), "ids")
+    assert policy.distribution(0, State.before(policy.problem)) == [((0,), 1.0)]

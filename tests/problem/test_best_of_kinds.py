@@ -18,7 +18,7 @@ from decobandit import (
     evaluate,
     simulate,
 )
-from decobandit.problem import best_mean_reward, best_true_rewards
+from decobandit.problem import best_mean_bound, best_mean_reward, best_true_rewards
 
 GRADES = Payoff(values=[0, 1, 3])
 
@@ -135,3 +135,27 @@ def test_arms_with_states_of_their_own_have_no_best_one() -> None:
     problem = Problem(horizon=2, arms=[Arm(name="s", prior=table), Arm(name="c")])
     assert best_mean_reward(problem) is None
     assert simulate(problem, "greedy", draws=20).results[0].regret is None
+
+
+@pytest.mark.parametrize("weights", [(1, 0.02, 1), (0.11, 1, 0.05), (1, 1, 1.6)])
+def test_the_bound_is_not_below_what_the_best_arm_earns_for_certain(
+    weights: tuple[float, ...],
+) -> None:
+    """Laws of classes are integrals: their errors made bounds that a policy exceeds."""
+    arms = [
+        Arm(name="best", prior=Categorical(weights), reward=Payoff(values=[1, 1.83, 1.2])),
+        Arm(name="worse", prior=Categorical([3, 1]), reward=Payoff(values=[0.2, 0.9])),
+    ]
+    mean = (weights[0] + 1.83 * weights[1] + 1.2 * weights[2]) / sum(weights)
+    problem = Problem(horizon=3, pulls_per_stage=2, repeat=True, unit=2, arms=arms)
+    bound = best_mean_bound(problem)
+    assert bound is not None
+    assert 6 * mean <= bound <= 6 * mean + 1e-3
+    alone = problem.model_copy(update={"arms": tuple(arms[:1])})
+    assert best_mean_bound(alone) == pytest.approx(6 * mean, rel=1e-14)
+
+
+def test_all_arms_earn_their_means() -> None:
+    """Where every arm is pulled, none is chosen; beta laws of small weights are steep."""
+    both = Problem.uniform(arms=2, horizon=1, pulls_per_stage=2, prior=Beta(0.0014, 1))
+    assert best_mean_reward(both) == pytest.approx(2 * 0.0014 / 1.0014, rel=1e-14)

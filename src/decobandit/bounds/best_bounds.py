@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..prices import DualSolution, check_solution, solve
-from ..problem import Problem, best_mean_reward, check_problem
+from ..problem import Problem, best_mean_bound, check_problem
 from ..support import Report, Rng, obeys_workers, warn_deprecated
 from .bound_kinds import BoundKind, best_of
 from .bound_results import InformationBound
@@ -137,7 +137,7 @@ def best_bound(
         return BestBound(found.best, found.best_is)
     bounds = best_of(
         lagrangian=solution.upper_bound,
-        trivial=best_mean_reward(problem),
+        trivial=best_mean_bound(problem),
         joint=None if joint is None else joint.value,
     )
     return BestBound(*bounds)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .arm_model import Prior as Prior
     from .arm_model import Reward as Reward
     from .arm_model import terminal_table as terminal_table
+    from .best_arm import best_mean_bound as best_mean_bound
     from .best_arm import best_mean_moments as best_mean_moments
     from .best_arm import best_mean_per_pull as best_mean_per_pull
     from .best_arm import best_mean_reward as best_mean_reward

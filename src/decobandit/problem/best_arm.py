@@ -28,6 +28,7 @@ SAME_MEAN = 1e-12  # posterior means closer than this are equal
 _QUANTILES = np.array([1e-9, 1e-5, 1e-3, 0.05, 0.3, 0.7, 0.95, 1 - 1e-3, 1 - 1e-5, 1 - 1e-9])
 _ENDS = np.array([1e-14, 1 - 1e-14])  # beyond them nothing counts
 REACH, NODES = 3.2, 49  # of the rule between two of them, where there are other outcomes
+ERRORS = 2.0  # of the means of all arms, that the rule may be off by
 
 
 def best_mean_reward(problem: Problem, truth: Sequence[float] | None = None) -> float | None:
@@ -40,7 +41,7 @@ def best_mean_reward(problem: Problem, truth: Sequence[float] | None = None) -> 
     if not _has_best_arm(problem):
         return None
     if not problem.is_binary:
-        return _best_of_kinds(problem)
+        return _best_of_kinds(problem)[0]
     pulls, times = _best_pulls(problem)
     if truth is None:
         return float((times * pulls * best_mean_per_pull(problem)).sum())
@@ -49,6 +50,13 @@ def best_mean_reward(problem: Problem, truth: Sequence[float] | None = None) -> 
     bad = np.array([arm.reward_bad for arm in arms])
     means = np.sort(bad + np.array(truth)[:, None] * (good - bad), axis=0)[::-1]
     return float(sum(times[t] * means[:m, t].sum() for t, m in enumerate(pulls)))
+
+
+def best_mean_bound(problem: Problem) -> float | None:
+    """What no policy earns more than: the same, with the error that its integral may have."""
+    if problem.is_binary or not _has_best_arm(problem):
+        return best_mean_reward(problem)
+    return sum(_best_of_kinds(problem))
 
 
 @lru_cache(maxsize=8)
@@ -96,24 +104,30 @@ def best_true_rewards(problem: Problem, means: Floats) -> Floats | None:
     return total
 
 
-def _best_of_kinds(problem: Problem) -> float:
-    """Over the prior, arms of any kind whose mean has a law."""
-    known, total = dict[bytes, float](), 0.0
+def _best_of_kinds(problem: Problem) -> tuple[float, float]:
+    """Over the prior, arms of any kind whose mean has a law; and how far off it may be."""
+    known, total, error = dict[bytes, tuple[float, float]](), 0.0, 0.0
     for t, (m, times) in enumerate(zip(*_best_pulls(problem), strict=True)):
         rewards = np.array([(g.reward_base[t], g.reward_factor[t]) for g in problem.groups])
         key = rewards.tobytes() + m.tobytes()
         if key not in known:
             known[key] = largest_of_kinds(problem, rewards, int(m))
-        total += float(times) * known[key]
-    return total
+        total += float(times) * known[key][0]
+        error += float(times) * known[key][1]
+    return total, error
 
 
-def largest_of_kinds(problem: Problem, rewards: Floats, m: int) -> float:
+def largest_of_kinds(problem: Problem, rewards: Floats, m: int) -> tuple[float, float]:
     """E of the sum of the m largest base + factor times a mean; rewards (groups, 2).
 
     The integral above, between quantiles of every group, with a rule that does not mind the
-    infinite slopes that laws of small prior weights have there.
+    infinite slopes that laws of small prior weights have there. And how far off it may be: a
+    product of laws is off by no more than all of them, and each by what the rule makes of its mean,
+    which is known, about.
     """
+    first = [np.array(group.kind.fresh(), dtype=float) for group in problem.groups]
+    own = [float(group.kind.mean(each)) for group, each in zip(problem.groups, first, strict=True)]
+    means = rewards[:, 0] + rewards[:, 1] * np.array(own)
     parts, weights = _double_exponential()
     counts = np.array([group.count for group in problem.groups])
     cuts = []
@@ -122,8 +136,8 @@ def largest_of_kinds(problem: Problem, rewards: Floats, m: int) -> float:
         stats = np.array(group.kind.fresh(), dtype=float)
         cuts.append(base + factor * group.kind.quantile(stats[None, :], levels))
     edges = np.unique(np.concatenate(cuts))
-    if edges.size == 1:
-        return m * float(edges[0])
+    if m == problem.n_arms or edges.size == 1:
+        return float(counts @ means) * m / problem.n_arms, 0.0
     length = np.diff(edges)[:, None]
     x = (edges[:-1, None] + length * parts).ravel()
     below = np.stack(
@@ -131,7 +145,9 @@ def largest_of_kinds(problem: Problem, rewards: Floats, m: int) -> float:
         axis=1,
     )
     held = _expected_minimum(1.0 - below, below, counts, m)
-    return float(m * edges[0] + (length * weights).ravel() @ held)
+    each = (length * weights).ravel()
+    error = float(counts @ np.abs(edges[0] + each @ (1.0 - below) - means))
+    return float(m * edges[0] + each @ held), ERRORS * m * error
 
 
 def _double_exponential() -> tuple[Floats, Floats]:
@@ -174,6 +190,9 @@ class _Sums:
     def __call__(self, good: Floats, bad: Floats, m: int) -> float:
         low = min(good.min(), bad.min())
         span = max(good.max(), bad.max()) - low
+        if m == self._counts.sum():  # all arms: no integral is as good as their means
+            mean = self._alpha / (self._alpha + self._beta)
+            return float(self._counts @ (bad + mean * (good - bad)))
         if span == 0.0:
             return m * float(low)
         # rewards that only rise and fall together are one shape, shifted and scaled

@@ -54,6 +54,11 @@ class KindIdsPolicy(KindPolicy):
         refuse_own_arms(problem, self.name)
         self._refuse_changing_ranks()
         self._laws = [law_of(group.kind) for group in problem.groups]
+        for k, group in enumerate(self.groups):  # a mean that is known is part of the base
+            least, most = group.kind.mean_range
+            if least == most:
+                self._base[k] += self._factor[k] * least
+                self._factor[k] = 0.0
         K, L = problem.n_arms, max(FEWEST, POINTS // problem.n_arms)
         # equal arms have different points: together they are as dense as those of different ones
         self._z = FAR * (2.0 * (np.arange(L) + (np.arange(K)[:, None] + 0.5) / K) / L - 1.0)
