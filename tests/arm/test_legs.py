@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from decobandit.arm import Calibration, Relaxation, calibration
+from decobandit.arm.kernels import calibrated_root
+from decobandit.arm.kernels.calibrated_root import advantage
 from decobandit.arm.tick_calibration import TickCalibration
 from decobandit.problem import Arm, Beta, Problem
 from decobandit.support import in_legs
@@ -35,6 +37,32 @@ def test_legs_do_not_change_a_single_digit(name: str, monkeypatch: pytest.Monkey
     calibration._SHARED.clear()
     monkeypatch.setattr(in_legs, "STATES_AT_ONCE", 1)
     assert np.array_equal(TABLES[name](), whole)
+
+
+def test_one_index_of_a_long_horizon_is_found_step_by_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """SIGINT in the third step of the search: the kernel as a whole would not hear it."""
+    flat = Calibration(PROBLEM, np.zeros(STAGES))
+    at_once = flat.index(3, 0, 1, 1)
+    monkeypatch.setattr(calibration, "LONG_STAGES", 10)
+    assert flat.index(3, 0, 1, 1) == at_once
+    steps: list[float] = []
+
+    def strike(*state: object) -> float:
+        steps.append(1.0)
+        if len(steps) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return float(advantage(*state))
+
+    monkeypatch.setattr(calibrated_root, "advantage", strike)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            flat.index(3, 0, 1, 1)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(steps) == 3
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -283,6 +283,15 @@ def test_interruption_returns_the_best_solution_so_far() -> None:
     assert len(answer["multipliers"]) == 500
 
 
+@pytest.mark.parametrize("command", ["index", "gap", "market", "path"])
+def test_ctrl_c_in_a_search_for_prices_ends_the_command_that_needs_them(command: str) -> None:
+    stopped = deco_at_terminal(command, *LONG[1:], "--tol", 0, interrupt_at="bound")
+    assert (stopped.code, stopped.out) == (130, "")
+    assert stopped.err.rstrip().endswith("deco: interrupted")
+    assert "best solution" not in stopped.err  # nothing went on with it
+    assert "Traceback" not in stopped.err
+
+
 # -- the program as a whole ---------------------------------------------------------------------
 
 

@@ -3,13 +3,16 @@
 import math
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.stats import beta
 
+from decobandit import evaluate, information_bound
+from decobandit.bounds import compare_by_simulation
+from decobandit.policies import Context
 from decobandit.prices import market as market_module
 from decobandit.prices import solve
 from decobandit.prices.market import Market
@@ -81,6 +84,24 @@ def test_interrupt_of_a_long_problem_before_its_first_bounds(
     assert solution.lower_bound <= minimum <= solution.upper_bound
     assert dual(problem, solution.prices) <= solution.upper_bound + 1e-12 * at_stake(problem)
     assert solution.oracle_calls <= 3  # no pass after the interrupt
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda problem: evaluate(problem, "deco"),
+        information_bound,
+        lambda problem: compare_by_simulation(Context(problem), ["equal"], bound=True, draws=2),
+    ],
+)
+def test_whoever_needs_the_prices_is_interrupted_with_the_search(
+    work: Callable[[Problem], object], strikes: list[int]
+) -> None:
+    """The search alone would answer with the prices that it has, 20 legs after its start."""
+    problem = KINDS["seasonal"](12)
+    strikes.append(20)
+    with pytest.raises(KeyboardInterrupt):
+        work(problem)
 
 
 # -- bounds without a pass ----------------------------------------------------------------------

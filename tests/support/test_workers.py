@@ -6,14 +6,14 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from decobandit.arm import Calibration, Cones
+from decobandit.arm import Calibration, Cones, RowGittins
 from decobandit.arm.gittins_tables import SINGLE_THREAD_STAGES, flat_table
 from decobandit.bounds import gap, information_bound
 from decobandit.evaluation import evaluate
@@ -21,7 +21,7 @@ from decobandit.joint import joint_sweep, optimum
 from decobandit.policies import CalibratedPolicy, KlUcbPolicy, OptimalPolicy, curve, fh_gittins
 from decobandit.prices import dual_value, solve
 from decobandit.prices import market as market_module
-from decobandit.problem import Arm, Beta, Problem
+from decobandit.problem import Arm, Beta, Normal, Problem
 from decobandit.simulation import simulate
 from decobandit.studies import here
 from decobandit.support import legs, limited_workers, pool, renamed_keyword, worker_count, workers
@@ -229,6 +229,25 @@ def test_threads_end_between_legs_when_the_main_thread_is_interrupted() -> None:
     finally:
         signal.signal(signal.SIGINT, before)
     assert not ended  # nor has any reached its end
+
+
+def test_work_on_gittins_tables_is_given_up_when_the_main_thread_leaves() -> None:
+    """Of measurements they are made by the threads that play; what waits never begins."""
+    arm = Arm(name="a", prior=Normal(mean=0.0, sd=1.0), noise_sd=1.0)
+    tables = [RowGittins(Problem(arms=(arm,), horizon=100), 0) for _ in range(4)]
+    made: list[Future[Any]] = []
+
+    def begin_and_leave() -> None:
+        with pool(2) as threads:
+            made.extend(threads.submit(each.table, 0) for each in tables)
+            while not all(each.running() for each in made[:2]):
+                time.sleep(1e-3)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        begin_and_leave()
+    assert all(isinstance(each.exception(), KeyboardInterrupt) for each in made[:2])
+    assert all(each.cancelled() for each in made[2:])
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 10), (10, 0), (3, 3), (7, 1)])

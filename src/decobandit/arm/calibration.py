@@ -14,6 +14,7 @@ import numpy as np
 from ..problem import Group, Problem, check_problem
 from ..problem.kernels.layout import slab_size
 from ..support import Cache, Floats, legs, pool, refuse_over, worker_count
+from ..support.kernels.compiled import step_by_step
 from .gittins_tables import flat_table
 from .kernels.calibrated_root import (
     advantage,
@@ -30,6 +31,7 @@ ACCURACY = 1e-11  # of an index, in units of the largest reward difference
 FLAT_STAGES = 600  # up to here tables under a flat price are solved state by state
 EXACT_STAGES = 48  # up to here others are, too; beyond come sweeps
 SLOW_STAGES = 100  # rewards for which sweeps do not work are solved state by state up to here
+LONG_STAGES = 400  # beyond, Ctrl-C is heard within the search for one index
 SWEEP_ROWS = 200_000_000  # rows of states that all sweeps together may visit (about 12 s)
 FEWEST_SWEEPS, MOST_SWEEPS = 256, 4096
 CHUNKS = 8  # runs of neighbouring surcharges, shared by the threads
@@ -105,8 +107,9 @@ class Calibration:
         grid = np.linspace(low, high, 2 if self._single(group) else SCAN)
         tol = ACCURACY * self._scale
         signs = [bool(advantage(*state, c, tol, V) > 0.0) for c in grid]
+        find = root if self.problem.stages <= LONG_STAGES else step_by_step(root)
         found = [
-            float(root(*state, a, b, tol, V))
+            float(find(*state, a, b, tol, V))
             for a, b, at_a, at_b in zip(grid[:-1], grid[1:], signs[:-1], signs[1:], strict=True)
             if at_a and not at_b
         ]

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..problem import Problem
 from ..support import Cache, Floats, pool, worker_count
-from .calibration import ACCURACY, CHUNKS, Calibration, Key
+from ..support.kernels.compiled import step_by_step
+from .calibration import ACCURACY, CHUNKS, LONG_STAGES, Calibration, Key
 from .kernels.calibrated_root import NOISE, advantage
 from .kernels.calibrated_sweep import crossing, stage_start
 from .kernels.gittins import flat_index
@@ -72,7 +73,8 @@ class TickCalibration(Calibration):
         def make() -> float:
             state, V = self._as_fresh_arm(stage, group, good, bad)
             surcharges = self._surcharges_below(self._ceiling(stage, group, good, bad), group)
-            return float(tick_index(*state, surcharges, ACCURACY * self._scale, V))
+            find = tick_index if self.problem.stages <= LONG_STAGES else step_by_step(tick_index)
+            return float(find(*state, surcharges, ACCURACY * self._scale, V))
 
         return self._indices.get_or_make((stage, group, good, bad), make)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..prices import DualSolution, check_solution, solve
+from ..prices import DualSolution, check_solution, whole_solution
 from ..problem import Problem, best_mean_bound, check_problem
 from ..support import Report, Rng, obeys_workers, warn_deprecated
 from .bound_kinds import BoundKind, best_of
@@ -124,7 +124,7 @@ def best_bound(
     if exact is not None:
         return BestBound(exact.value, "optimum")
     if solution is None:
-        solution = solve(problem, tol=tol, progress=progress)
+        solution = whole_solution(problem, tol=tol, progress=progress)
     joint = joint_bound(problem, solution, progress=progress)
     followed = 0 if joint is None else joint.stages
     if draws is None:

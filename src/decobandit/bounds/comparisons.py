@@ -8,7 +8,7 @@ or asked for (`Context.solution_for`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 from ..evaluation import Evaluation, evaluate
@@ -16,7 +16,16 @@ from ..policies import Context, make_policies
 from ..prices import DualSolution
 from ..problem import Given, Problem, truth_of
 from ..simulation import Sampling, Simulation, Sizes, check_sampling, simulate
-from ..support import Report, Rng, Tables, Tabular, columns_of, seed_of, tells_progress
+from ..support import (
+    Report,
+    Rng,
+    Tables,
+    Tabular,
+    columns_of,
+    seed_of,
+    tells_progress,
+    until_interrupted,
+)
 from .best_bounds import BestBound, best_bound, check_bound_draws, with_joint
 from .bound_results import InformationBound
 from .episode_record import Episode
@@ -129,17 +138,13 @@ def compare_exactly(
         truth_of(truth, problem)  # refuses what cannot be
     made = make_policies(context, policies)
     solution = context.solution_for(_wanted(bound, bound_draws))
-    results, interrupted = list[Evaluation](), False
-    try:
-        for each in made:
-            results.append(evaluate(problem, each, truth=truth, progress=progress))
-    except KeyboardInterrupt:
-        if not results:
-            raise
-        interrupted = True
+    results, interrupted = until_interrupted(
+        lambda each: evaluate(problem, each, truth=truth, progress=progress), made
+    )
     best = None
     if truth is None and solution is not None and not interrupted:
-        best = best_bound(problem, solution=solution, draws=bound_draws)
+        best = _bound_beside(problem, solution, bound_draws)
+        interrupted = best is None
     left_out = truth is None and solution is None and bound is None
     return ExactComparison(problem, solution, tuple(results), best, interrupted, left_out)
 
@@ -171,7 +176,8 @@ def compare_by_simulation(
     )  # fmt: skip
     if not believed or solution is None:
         return SimulatedComparison(found, None, believed and bound is None)
-    return SimulatedComparison(found, best_bound(problem, solution=solution, draws=bound_draws))
+    best = None if found.interrupted else _bound_beside(problem, solution, bound_draws)
+    return SimulatedComparison(replace(found, interrupted=best is None), best)
 
 
 @tells_progress
@@ -239,6 +245,14 @@ def bounds_at_prices(
 def _wanted(bound: bool | None, bound_draws: int | None) -> bool | None:
     """Whether a bound is asked for; whoever gives scenarios for it asks for it."""
     return True if bound is None and bound_draws else bound
+
+
+def _bound_beside(problem: Problem, solution: DualSolution, draws: int | None) -> BestBound | None:
+    """The bound beside policies that are finished; None where Ctrl-C ended the work on it."""
+    try:
+        return best_bound(problem, solution=solution, draws=draws)
+    except KeyboardInterrupt:
+        return None
 
 
 def _with_gaps(trees: list[dict[str, Any]], bound: BestBound | None) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..arm import RowRelaxation
 from ..policies import DEFAULT_POLICY, Context, Policy, in_order, make_policies
-from ..prices import DualSolution, check_solution, solve
+from ..prices import DualSolution, check_solution, whole_solution
 from ..problem import (
     DEFAULT_TIES,
     Given,
@@ -175,7 +175,7 @@ def retrace(
         problem = solution.problem
     refuse_batches(check_problem(problem), "episodes")
     if solution is None:
-        solution = solve(problem, tol=tol)
+        solution = whole_solution(problem, tol=tol)
     check_solution(solution, problem)
     m, T = problem.pulls_per_stage, problem.horizon
     most = T * m + problem.stages - T

@@ -45,7 +45,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arm import Relaxation
-from ..prices import DualSolution, check_solution, solve
+from ..prices import DualSolution, check_solution, whole_solution
 from ..problem import Problem, check_problem, refuse_batches, refuse_kinds
 from ..problem.kernels.layout import slab_size
 from ..simulation import (
@@ -150,7 +150,7 @@ def information_bound(
     check_settings(draws, weight, pops)
     clock = Stopwatch()
     if solution is None:
-        solution = solve(problem, tol=tol)
+        solution = whole_solution(problem, tol=tol)
     check_solution(solution, problem)
     world = World(problem, draws=CHUNK + draws, per_draw=1, seed=seed)
     with pool(worker_count(workers)) as threads:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .files import make_folder
-from .problem_options import solve_shown
+from .problem_options import context_of
 
 
 def demo(
@@ -23,7 +23,7 @@ def demo(
     from .solve import print_solution
 
     make_folder(out)
-    solution = solve_shown(Problem.uniform(arms=5, horizon=40), 1e-4)
+    solution = context_of(Problem.uniform(arms=5, horizon=40), 1e-4).solution
     print_solution(solution)
     observed = State.parse("5/7,1/3,2/2,0/1,0/0")
     policy = deco(solution)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .files import draw
 from .options import AsJson, OutDrawing, Tolerance
 from .output import print_result, title_of
-from .problem_options import solve_shown, takes_problem
+from .problem_options import context_of, takes_problem
 from .tables import print_stages
 
 if TYPE_CHECKING:
@@ -27,11 +27,12 @@ def market(
     from ..prices import demand
     from ..problem import refuse_batches
 
+    context = context_of(problem, tol)
     if problem.repeat and out is not None and out.suffix != ".html" and not as_json:
-        draw(out, partial(batch_figure, solve_shown(problem, tol)))
+        draw(out, partial(batch_figure, context.solution))
         return
     refuse_batches(problem, "the table of a market (--out FILE.png draws shares and prices)")
-    found = demand(solve_shown(problem, tol))
+    found = demand(context.solution)
     draw(out, partial(market_figure, found), partial(market_page, found))
     print_result(found, as_json, print_market)
 

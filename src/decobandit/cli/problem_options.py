@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .options import Workers
-from .output import say
 from .taking import options_of, taking, with_options
 
 if TYPE_CHECKING:
@@ -197,7 +196,4 @@ def solve_shown(problem: Problem, tol: float, grid: int | None = None) -> DualSo
     from ..support import show_progress
 
     with show_progress() as report:
-        solution = solve(problem, tol=tol, grid=grid, progress=report)
-    if solution.interrupted:
-        say("interrupted: this is the best solution so far")
-    return solution
+        return solve(problem, tol=tol, grid=grid, progress=report)

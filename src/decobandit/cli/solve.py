@@ -9,7 +9,7 @@ import typer
 
 from .files import ending_in, written
 from .options import AsJson, Tolerance
-from .output import print_result, title_of
+from .output import print_result, say, title_of
 from .problem_options import solve_shown, takes_problem
 from .tables import print_table
 
@@ -42,6 +42,8 @@ def solve(
     from ..prices import save_solution
 
     solution = solve_shown(problem, tol, grid)
+    if solution.interrupted:
+        say("interrupted: this is the best solution so far")
     if out is not None:
         save_solution(solution, out)
         written("solution", out)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..bounds import Episode, follow
 from ..figures import episodes_figure
 from ..policies.deco import deco
-from ..prices import solve
+from ..prices import whole_solution
 from ..problem import Problem
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Point:
 def run(sizes: Sizes) -> list[Episode]:
     """The episodes."""
     problem = Problem.uniform(arms=sizes.arms, horizon=sizes.horizon)
-    solution = solve(problem)
+    solution = whole_solution(problem)
     policy = deco(solution)
     return [follow(solution.problem, policy, solution=solution, rng=seed) for seed in sizes.seeds]
 

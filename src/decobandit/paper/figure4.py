@@ -27,7 +27,7 @@ from ..figures import (
     new_figure,
     policy_style,
 )
-from ..prices import solve
+from ..prices import whole_solution
 from ..problem import Problem
 from ..studies import Cell, FinishedCell
 from ..support import Report
@@ -123,7 +123,7 @@ def bounds(sizes: Sizes, folder: Path | None = None) -> list[Point]:
 def _bounds(arms: int, horizon: int, draws: int) -> dict[str, Regret]:
     """Regret and its error, from prices and, where there are draws, from scenarios."""
     problem = Problem.uniform(arms=arms, horizon=horizon)
-    best, solution = arms / (arms + 1) * horizon, solve(problem)
+    best, solution = arms / (arms + 1) * horizon, whole_solution(problem)
     found = {"price bound": (best - solution.upper_bound, 0.0)}
     if draws:
         bound = information_bound(problem, solution=solution, draws=draws)

@@ -58,7 +58,12 @@ class Context:
         object.__setattr__(self, "_solved", Once(self._solve))
 
     def _solve(self) -> DualSolution:
-        return self.solver(self.problem, self.tol) if self.given is None else self.given
+        if self.given is not None:
+            return self.given
+        solution = self.solver(self.problem, self.tol)
+        if solution.interrupted:  # as in `whole_solution`, whoever the solver is
+            raise KeyboardInterrupt
+        return solution
 
     @property
     def solution(self) -> DualSolution:
@@ -80,5 +85,8 @@ class Context:
 
     @property
     def interrupted(self) -> bool:
-        """Whether the search for prices, made here, was stopped before its end."""
-        return self.given is None and self.solved and self.solution.interrupted
+        """Whether the prices that were given are of a search that was stopped before its end.
+
+        One that is made here is then given up: Ctrl-C ends the whole of the work.
+        """
+        return self.given is not None and self.given.interrupted

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arm import Cones, Relaxation, Terms
-from ..prices import DualSolution, solve
+from ..prices import DualSolution, whole_solution
 from ..problem import DEFAULT_TIES, Problem, State, TieRule, remaining_problem
 from ..support import Floats, shown
 from .base import Policy
@@ -153,7 +153,7 @@ class ReplannedDecoPolicy(Policy):
     ) -> tuple[int, ...]:
         """The choice if the planned end were now."""
         left = remaining_problem(self.problem, stage, state)
-        policy = DecoPolicy(left, solve(left, tol=self._tol).prices, ties=self.ties)
+        policy = DecoPolicy(left, whole_solution(left, tol=self._tol).prices, ties=self.ties)
         return policy.select(0, State.fresh(left.number_of_arms), rng)
 
     def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
@@ -164,7 +164,7 @@ class ReplannedDecoPolicy(Policy):
         for e in range(len(episodes.pulls)):
             before = _state(episodes, e)
             left = remaining_problem(self.problem, first, before)
-            prices = solve(left, tol=self._tol, start=prices, workers=1).prices
+            prices = whole_solution(left, tol=self._tol, start=prices, workers=1).prices
             policy = DecoPolicy(left, prices, ties=self.ties)
             for t in range(last - first):
                 now = _state(episodes, e)

@@ -8,7 +8,7 @@ account.
 
 from __future__ import annotations
 
-from ..prices import DualSolution, solve
+from ..prices import DualSolution, whole_solution
 from ..problem import DEFAULT_TIES, State, TieRule, remaining_problem
 from ..support import Floats
 from .context import Context
@@ -57,5 +57,5 @@ class RollingDecoPolicy(IndexPolicy):
         if stage == 0 or stage >= self.problem.horizon:
             return self._first.indices(stage, state)
         left = remaining_problem(self.problem, stage, state)
-        solution = solve(left, tol=self._tol, start=self._first.prices[stage:], workers=1)
+        solution = whole_solution(left, tol=self._tol, start=self._first.prices[stage:], workers=1)
         return DecoPolicy(left, solution.prices).indices(0, State.fresh(left.number_of_arms))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .dual import DualValue as DualValue
     from .dual import dual_value as dual_value
     from .dual import solve as solve
+    from .dual import whole_solution as whole_solution
     from .effort import is_quick as is_quick
     from .solution import DualSolution as DualSolution
     from .solution import SolutionRecord as SolutionRecord

@@ -214,6 +214,24 @@ def solve(
     )
 
 
+def whole_solution(
+    problem: Problem,
+    *,
+    tol: float = 1e-4,
+    start: npt.ArrayLike | None = None,
+    workers: int | None = None,
+    progress: Report | None = None,
+) -> DualSolution:
+    """`solve` for whoever goes on with the prices: a keyboard interrupt is raised.
+
+    One Ctrl-C then ends all of the work, not the search for prices alone.
+    """
+    solution = solve(problem, tol=tol, start=start, workers=workers, progress=progress)
+    if solution.interrupted:
+        raise KeyboardInterrupt
+    return solution
+
+
 def _bound_below(
     search: Search, markets: Markets, tol: float, interrupted: bool
 ) -> tuple[float | None, bool]:

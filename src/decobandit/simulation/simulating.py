@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeGuard, TypeVar, cast
+from typing import Any, NamedTuple, TypeGuard, cast
 
 import numpy as np
 
 from ..arm import BatchRelaxation, Relaxation, exact_bytes
 from ..policies import DEFAULT_POLICY, Context, Policy, make_policies, make_successor
-from ..prices import DualSolution, is_quick, solve
+from ..prices import DualSolution, is_quick, whole_solution
 from ..problem import (
     DEFAULT_TIES,
     Beta,
@@ -32,7 +32,16 @@ from ..problem import (
     plain_truth,
     tie_rule,
 )
-from ..support import Floats, Report, Rng, former_spellings, obeys_workers, seed_of, tells_progress
+from ..support import (
+    Floats,
+    Report,
+    Rng,
+    former_spellings,
+    obeys_workers,
+    seed_of,
+    tells_progress,
+    until_interrupted,
+)
 from .batch_playing import play_batches
 from .draws import World
 from .estimators import CONSTANT_WITHIN, Missed, estimate
@@ -42,7 +51,6 @@ from .playing import Player, play
 from .results import Curve, PolicyResult, Simulation
 from .sampling import check_sampling
 
-T = TypeVar("T")
 GAP_TOLERANCE = 1e-3  # of the dual that gives the gap terms: any prices are valid
 MOST_GAP_BYTES = 256 * 2**20  # of tables for the gap terms of batches; beyond, they are not used
 
@@ -152,7 +160,9 @@ def simulate(
     prices = _prices(context, bound) if believed else None
     game = _game(problem, world, prices, workers, progress, keep_episodes)
     turns = list(zip(made, successors, strict=True))
-    results = _in_turn(turns, lambda turn: _result(game, *turn, world, problem.horizon))
+    results, interrupted = until_interrupted(
+        lambda turn: _result(game, turn[0], turn[1], world, problem.horizon), turns
+    )
     settings = {
         "draws": draws, "per_draw": per_draw, "seed": seed, "truth": known,
         "truth_prior": _plain(truth_prior), "true_horizon": actual.horizon,
@@ -160,19 +170,7 @@ def simulate(
     most = None if game.dual is None else game.dual.value()
     if most is None and believed and context.solved:
         most = context.solution.upper_bound
-    return Simulation(problem, results, settings, most, len(results) < len(turns))
-
-
-def _in_turn(turns: Sequence[T], play_one: Callable[[T], PolicyResult]) -> tuple[PolicyResult, ...]:
-    """The results of all turns; interrupted, those of the turns before, if there are any."""
-    results: list[PolicyResult] = []
-    try:
-        for turn in turns:
-            results.append(play_one(turn))
-    except KeyboardInterrupt:
-        if not results:
-            raise
-    return tuple(results)
+    return Simulation(problem, tuple(results), settings, most, interrupted)
 
 
 def _simulated_kinds(
@@ -186,8 +184,8 @@ def _simulated_kinds(
 ) -> Simulation:
     """The same for arms of any kind."""
     made = _made(context, policies)
-    results = _in_turn(
-        made, lambda policy: play_kinds(policy, world, workers, progress, pulls=keep)
+    results, interrupted = until_interrupted(
+        lambda policy: play_kinds(policy, world, workers, progress, pulls=keep), made
     )
     settings = {
         "draws": world.draws, "per_draw": world.per_draw, "seed": seed,
@@ -196,7 +194,7 @@ def _simulated_kinds(
     }  # fmt: skip
     believed = world.truth is None
     bound = context.solution.upper_bound if context.solved and believed else None
-    return Simulation(context.problem, results, settings, bound, len(results) < len(made))
+    return Simulation(context.problem, tuple(results), settings, bound, interrupted)
 
 
 class _Game(NamedTuple):
@@ -233,7 +231,7 @@ def _prices(context: Context, bound: bool | None) -> Floats | None:
     if context.solved or bound:
         return context.solution.prices
     wanted = bound is None and _has_gap_terms(context.problem) and is_quick(context.problem)
-    return solve(context.problem, tol=GAP_TOLERANCE).prices if wanted else None
+    return whole_solution(context.problem, tol=GAP_TOLERANCE).prices if wanted else None
 
 
 def _has_gap_terms(problem: Problem) -> bool:

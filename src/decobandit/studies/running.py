@@ -17,7 +17,7 @@ from types import FrameType
 
 from ..designs import characteristics_in
 from ..policies import Context, make_policies
-from ..prices import solve
+from ..prices import whole_solution
 from ..problem import Problem, TieRule, true_problem
 from ..simulation import PolicyResult, simulate
 from ..support import Progress, Report, obeys_workers, renamed_keyword, silent
@@ -128,7 +128,7 @@ def _context(problem: Problem, tol: float, ties: TieRule, workers: int | None) -
         problem,
         tol=tol,
         ties=ties,
-        solver=lambda problem, tol: solve(problem, tol=tol, workers=workers),
+        solver=lambda problem, tol: whole_solution(problem, tol=tol, workers=workers),
     )
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .html_cards import Card as Card
     from .html_cards import Shown as Shown
     from .in_legs import legs as legs
+    from .interrupts import until_interrupted as until_interrupted
     from .lazy import found_at as found_at
     from .memory import TooLargeError as TooLargeError
     from .memory import available_bytes as available_bytes

@@ -8,10 +8,13 @@ numba does not expect an exception there, and the process crashes. Here those li
 import _thread
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TypeVar
 
+S = TypeVar("S")
+T = TypeVar("T")
 PAUSE = 0.002  # seconds until an interrupt that came at a bad moment is told again
 OBJECTS = "numba/core/serialize.py"  # reads the classes of what a kernel returns
 RECORD = ("<string>", "<lambda>")  # file and name of the code that makes a named tuple
@@ -54,6 +57,22 @@ def heard_between_kernels() -> Iterator[None]:
     finally:
         _put_off.clear()
         signal.signal(signal.SIGINT, own)
+
+
+def until_interrupted(work: Callable[[S], T], items: Iterable[S]) -> tuple[list[T], bool]:
+    """What work makes of the items in their order, and whether Ctrl-C ended it before the last.
+
+    KeyboardInterrupt where it came before the first result.
+    """
+    results: list[T] = []
+    try:
+        for item in items:
+            results.append(work(item))
+    except KeyboardInterrupt:
+        if not results:
+            raise
+        return results, True
+    return results, False
 
 
 def _tell_again() -> None:

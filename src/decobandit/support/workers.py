@@ -139,6 +139,7 @@ def pool(workers: int) -> Iterator[Pool]:
             yield Pool(workers, executor)
         except BaseException:
             stopped.set()  # before the executor waits for what is under way
+            executor.shutdown(wait=False, cancel_futures=True)  # what has not begun never does
             raise
 
 

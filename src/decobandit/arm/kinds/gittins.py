@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from ...problem import Problem
-from ...support import Floats
+from ...support import Floats, heed_interrupt
 from ..kernels.batches import raise_values
 from ..kernels.rows import stage_worths
 from .makers import arm_rows
@@ -102,6 +102,7 @@ class RowGittins:
         waiting: list[Floats] = []
         later = rewards.last(rows) + np.maximum(rewards.deploy * (rows.mean - price), 0.0)
         for t in range(self.problem.horizon - 1, first - 1, -1):
+            heed_interrupt()
             size = int(rows.start[t + 1])
             worth, now = np.empty((size, 1)), np.empty(size)
             stage_worths(

@@ -96,3 +96,11 @@ def compiled(function: Any = None, **options: Any) -> Any:
     # fastmath is told: a kernel without it would have that of the kernel which calls it first
     decorate = njit(cache=KEEP, **{"nogil": True, "fastmath": False, **options})
     return decorate if function is None else decorate(function)
+
+
+def step_by_step(kernel: Kernel) -> Kernel:
+    """The same kernel run by the interpreter: only those that it calls are compiled.
+
+    For one whose steps are long kernels themselves: Ctrl-C is heard between them.
+    """
+    return getattr(kernel, "py_func", kernel)  # where numba is switched off, it is Python already
