@@ -142,7 +142,7 @@ def test_swept_tables_are_shared_and_solved_ones_are_others(
     monkeypatch.setattr(calibration, "FLAT_STAGES", 0)
     swept, again = (Calibration(problem, np.zeros(60), sweeps=300) for _ in range(2))
     assert np.array_equal(swept.stage_index(4), again.stage_index(4))
-    assert swept._whole[group] is again._whole[group]
+    assert swept._span.tables[group] is again._span.tables[group]
     assert 0.0 < np.abs(swept.stage_index(4)[group] - solved[group]).max() < 1e-2
 
 
@@ -164,7 +164,7 @@ def test_problems_with_the_same_arms_share_a_table() -> None:
         for arms in (2, 7)
     )
     assert np.array_equal(few.stage_index(4), many.stage_index(4))
-    assert few._whole[0] is many._whole[0]
+    assert few._span.tables[0] is many._span.tables[0]
     other = Calibration(Problem.uniform(arms=2, horizon=horizon), np.full(horizon, 0.1))
     assert other.stage_index(4)[0] == pytest.approx(few.stage_index(4)[0] - 0.1, abs=1e-10)
 

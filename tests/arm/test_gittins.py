@@ -128,4 +128,4 @@ def test_rewards_that_change_take_the_general_road() -> None:
     problem = seasonal(6)
     found = Calibration(problem, np.zeros(problem.stages))
     assert found.stage_index(2)[0, 0] == pytest.approx(found.index(2, 0, 0, 0), abs=1e-9)
-    assert not found._whole
+    assert found._span is None

@@ -39,6 +39,31 @@ def test_legs_do_not_change_a_single_digit(name: str, monkeypatch: pytest.Monkey
     assert np.array_equal(TABLES[name](), whole)
 
 
+@pytest.mark.parametrize("spans", [2, 3, 7])
+@pytest.mark.parametrize("name", ["swept", "tick"])
+def test_tables_of_some_stages_at_a_time_have_the_same_digits(
+    name: str, spans: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In any order of stages; no more memory than a span is asked for."""
+    make: Callable[[], Calibration] = {
+        "swept": lambda: Calibration(PROBLEM, BASE, sweeps=300),
+        "tick": lambda: TickCalibration(PROBLEM, BASE, tick=0.03),
+    }[name]
+    whole = make()
+    tables = [whole.stage_index(t) for t in range(STAGES)]
+    states = [len(table[0]) for table in tables]
+    monkeypatch.setattr(calibration, "SPAN_BYTES", 16 * sum(states) // spans + 1)
+    asked: list[float] = []
+    monkeypatch.setattr(calibration, "refuse_over", lambda needed, *said: asked.append(needed))
+    cut, seen = make(), set()
+    for t in [*range(STAGES), 3, 50, 17]:
+        assert np.array_equal(cut.stage_index(t), tables[t])
+        assert cut._span is not None
+        seen.add((cut._span.first, cut._span.last))
+    assert len(seen) == spans
+    assert max(asked) < 16 * (sum(states) / spans + 2 * states[-1])
+
+
 def test_one_index_of_a_long_horizon_is_found_step_by_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -15,7 +15,7 @@ from decobandit.bounds import (
     follow_by_name,
     gap,
 )
-from decobandit.evaluation import evaluate
+from decobandit.evaluation import TooManyStates, evaluate
 from decobandit.policies import Context, indices_of_arm, recommend, recommend_each
 from decobandit.prices import DualSolution, solve
 from decobandit.problem import Beta, Problem
@@ -67,6 +67,12 @@ def test_gaps_episodes_and_recommendations_are_those_of_single_calls() -> None:
 
 def unsolved(problem: Problem, tol: float) -> DualSolution:
     raise AssertionError("the long work has begun")
+
+
+def test_policies_that_reach_too_many_states_are_refused_before_the_dual_is_solved() -> None:
+    context = Context(Problem.uniform(arms=50, horizon=500), solver=unsolved)
+    with pytest.raises(TooManyStates, match="simulate the policy"):
+        compare_exactly(context, ["greedy"], bound=True)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from decobandit.policies import DecoPolicy, IndexPolicy, Policy
 from decobandit.prices import solve
 from decobandit.problem import TIE_RULES, Arm, Beta, Problem, State, TieRule
 from decobandit.problem.kernels.layout import slab_size
+from decobandit.support import Progress
 from helpers.examples import KINDS, at_stake, largest_reward, problems, random_prices
 from helpers.oracles import good_chance, rewards, stage_pulls
 from helpers.reference import REFERENCE
@@ -459,6 +460,24 @@ def test_too_many_states_are_refused_with_their_number() -> None:
     wide = Problem.uniform(arms=60, horizon=2, pulls_per_stage=50)
     with pytest.raises(TooManyStates, match="more than 1000 states"):
         evaluated(Tabled(wide, seed=1, ties="first"), truth=[0.5] * 60, limit_states=1000)
+
+
+@pytest.mark.parametrize("name", ["greedy", "equal", "fh-gittins"])
+def test_too_many_states_are_refused_long_before_they_are_there(name: str) -> None:
+    """As many as there are may be reached; of five times the stages, a part is enough to tell."""
+    problem, seen = Problem.uniform(arms=3, horizon=60), list[int]()
+
+    def note(now: Progress) -> None:
+        if now.what == name:
+            seen.append(int(now.note.removesuffix(" states").replace(",", "")))
+
+    states = evaluate(problem, name).states
+    assert evaluate(problem, name, limit_states=states, progress=note).states == states
+    seen.clear()
+    longer = Problem.uniform(arms=3, horizon=300)
+    with pytest.raises(TooManyStates, match=r"more than .* states .*'deco simulate'"):
+        evaluate(longer, name, limit_states=states, progress=note)
+    assert max(seen) < states // 2
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_a_simulation_tells_how_far_its_tables_are(policy: Callable[[], Policy],
     calibration._SHARED.clear()
     simulate(TABLES, [policy()], draws=2, per_draw=1, progress=report)
     tables = [(now.done, now.total) for now, _ in seen if now.what == what]
-    assert len(tables) >= 8
+    assert len(tables) >= 2
     assert tables == sorted(tables)
     assert tables[0][0] == 0
     assert all(0 <= done <= (total or 0) for done, total in tables)

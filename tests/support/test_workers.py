@@ -24,7 +24,16 @@ from decobandit.prices import market as market_module
 from decobandit.problem import Arm, Beta, Normal, Problem
 from decobandit.simulation import simulate
 from decobandit.studies import here
-from decobandit.support import legs, limited_workers, pool, renamed_keyword, worker_count, workers
+from decobandit.support import (
+    Progress,
+    legs,
+    limited_workers,
+    pool,
+    renamed_keyword,
+    tells_progress,
+    worker_count,
+    workers,
+)
 
 SRC = Path(__file__).parents[2] / "src" / "decobandit"
 
@@ -203,6 +212,33 @@ def test_tables_do_not_depend_on_workers() -> None:
     with limited_workers(1):
         first = one.stage_index(20)
     assert np.array_equal(first, more.stage_index(20))
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_steps_are_told_while_items_are_under_way(number: int) -> None:
+    """Each item ends only when the calling thread was told of both of its steps."""
+    told, heard = list[int](), threading.Event()
+
+    def report(now: Progress) -> None:
+        assert (now.what, now.total) == ("long work", 2 * number)
+        told.append(now.done)
+        if now.done == 2 * number:
+            heard.set()
+
+    @tells_progress
+    def run(*, progress: Callable[[Progress], None]) -> list[int]:
+        def work(item: int, step: Callable[[int], None]) -> int:
+            step(1)
+            step(1)
+            assert heard.wait(60)
+            return 10 * item
+
+        with pool(number) as threads:
+            return threads.map_in_steps("long work", work, range(number), 2 * number)
+
+    assert run(progress=report) == [0, 10][:number]
+    assert (told[0], told[-1]) == (0, 2 * number)
+    assert told == sorted(told)
 
 
 # -- interrupts ---------------------------------------------------------------------------------

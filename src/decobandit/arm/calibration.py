@@ -7,13 +7,15 @@ pull at which the arm is indifferent.
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..problem import Group, Problem, check_problem
+from ..problem import Problem, check_problem
 from ..problem.kernels.layout import slab_size
-from ..support import Cache, Floats, legs, pool, refuse_over, worker_count
+from ..support import Cache, Floats, Ints, legs, pool, refuse_over, worker_count
 from ..support.kernels.compiled import step_by_step
 from .gittins_tables import flat_table
 from .kernels.calibrated_root import (
@@ -36,6 +38,7 @@ SWEEP_ROWS = 200_000_000  # rows of states that all sweeps together may visit (a
 FEWEST_SWEEPS, MOST_SWEEPS = 256, 4096
 CHUNKS = 8  # runs of neighbouring surcharges, shared by the threads
 SHARED_BYTES = 512 * 2**20
+SPAN_BYTES = 5 * 2**29  # of swept tables at a time; more stages are swept span by span
 SCAN = 64  # surcharges at which the sign of the advantage is evaluated, for one state
 HALVINGS = 8  # of the distance of two of them, where the sign may have changed twice
 
@@ -43,6 +46,25 @@ HALVINGS = 8  # of the distance of two of them, where the sign may have changed 
 Key = tuple[float | int | bytes | tuple[float, float], ...]
 # whole tables by all that they depend on: other problems may have the same arms
 _SHARED = Cache[Key, Floats](SHARED_BYTES, size=lambda table: table.nbytes)
+
+
+class Job(NamedTuple):
+    """Surcharges of one group to sweep at, and what `follow` takes beside them."""
+
+    group: int
+    surcharges: Floats
+    window: int
+    flat: bool
+    least: float
+    skip: bool
+
+
+class Span(NamedTuple):
+    """Tables of the stages first .. last-1, laid out as those of all stages are."""
+
+    first: int
+    last: int
+    tables: list[Floats]  # by group
 
 
 class Calibration:
@@ -82,7 +104,7 @@ class Calibration:
         self._scale = reward_scale(problem)
         self._none = np.zeros(slab_size(problem.stages))
         self._tables: dict[int, Floats] = {}  # by stage, solved state by state
-        self._whole: list[Floats] = []  # by group, all stages
+        self._span: Span | None = None  # the last that was made: of all stages where they fit
         single = all(self._single(k) for k in range(len(problem.groups)))
         self._flat = single and problem.stages <= FLAT_STAGES
 
@@ -178,11 +200,38 @@ class Calibration:
         return self._whole_stage(stage)
 
     def _whole_stage(self, stage: int) -> Floats:
-        """A stage of the whole tables, which are made when the first is asked for."""
-        if not self._whole:
-            self._make_whole()
-        own = slice(stage_start(stage), stage_start(stage + 1))
-        return np.stack([table[own] for table in self._whole])
+        """A stage of the tables of its span, which are made when the first is asked for."""
+        span = self._span  # read once: another thread may replace it
+        if span is None or not span.first <= stage < span.last:
+            self._span = span = None  # its memory is needed
+            self._span = span = self._made_span(*self._stages_around(stage))
+        start = stage_start(span.first)
+        own = slice(stage_start(stage) - start, stage_start(stage + 1) - start)
+        return np.stack([table[own] for table in span.tables])
+
+    def _stages_around(self, stage: int) -> tuple[int, int]:
+        """First stage of the span of a stage, and the end: all stages where their tables fit."""
+        edges = self._edges()
+        i = int(np.searchsorted(edges, stage, side="right"))
+        return int(edges[i - 1]), int(edges[i])
+
+    def _edges(self) -> Ints:
+        """Where spans of stages begin and end: they have about as many states each."""
+        stages = self.problem.stages
+        states = stage_start(np.arange(stages + 1))
+        number = 1
+        if self._is_swept():
+            number = max(1, math.ceil(self._bytes(int(states[-1])) / SPAN_BYTES))
+        parts = np.arange(1, number) / number * states[-1]
+        return np.unique([0, *np.searchsorted(states, parts), stages])
+
+    def _bytes(self, states: int) -> float:
+        """Of so many states of all groups."""
+        return 8.0 * len(self.problem.groups) * states
+
+    def _is_swept(self) -> bool:
+        """Whether whole tables are made by sweeps."""
+        return not self._flat
 
     def _is_whole(self) -> bool:
         """Whether one table has the indices of all stages; otherwise each stage has its own."""
@@ -193,8 +242,9 @@ class Calibration:
         if not self._is_whole():
             return
         stages, groups = self.problem.stages, self.problem.groups
+        most = int(np.diff(stage_start(self._edges())).max())
         refuse_over(
-            8.0 * len(groups) * stage_start(stages),
+            self._bytes(most),
             f"a table of calibrated indices over {stages} stages for {len(groups)} kinds of arms",
             "use DeCo, which needs none",
         )
@@ -206,24 +256,26 @@ class Calibration:
             for group in self.problem.groups
         )
 
-    def _make_whole(self) -> None:
+    def _made_span(self, first: int, last: int) -> Span:
         self.refuse_large()
-        keys = [self._key(k) for k in range(len(self.problem.groups))]
+        keys = [(first, last, *self._key(k)) for k in range(len(self.problem.groups))]
 
         def make(missing: list[Key]) -> list[Floats]:
             which = [keys.index(key) for key in missing]
-            made = self._made(which)
+            made = self._made(which, first, last)
             for table in made:
                 table.flags.writeable = False  # others may read it too
             return made
 
-        self._whole = _SHARED.get_or_make_all(keys, make)
+        return Span(first, last, _SHARED.get_or_make_all(keys, make))
 
-    def _made(self, which: list[int]) -> list[Floats]:
-        """Whole tables of these groups."""
-        return [self._flat_table(k) for k in which] if self._flat else self._sweep(which)
+    def _made(self, which: list[int], first: int, last: int) -> list[Floats]:
+        """Tables of these groups over a span; all stages unless they are swept."""
+        if self._is_swept():
+            return self._sweep(which, first, last)
+        return [self._solved_table(k) for k in which]
 
-    def _flat_table(self, group: int) -> Floats:
+    def _solved_table(self, group: int) -> Floats:
         arm = self.problem.groups[group]
         return flat_table(
             alpha=arm.alpha,
@@ -234,33 +286,36 @@ class Calibration:
             workers=self._workers,
         )
 
-    def _sweep(self, which: list[int]) -> list[Floats]:
-        groups = self.problem.groups
-        tables = {k: np.empty(stage_start(self.problem.stages)) for k in which}
+    def _sweep(self, which: list[int], first: int, last: int) -> list[Floats]:
+        """Tables of the stages first .. last-1, by threads that share the surcharges."""
+        size = stage_start(last) - stage_start(first)
+        tables = {k: np.empty(size) for k in which}
+        jobs = [job for k in which for job in self._jobs(k)]
 
-        def run(job: tuple[int, int]) -> None:
-            k, i = job
-            group = groups[k]
-            how = (self._single(k), 0.0, i > 0)
-            self._follow(group, self._surcharges(k, i), WINDOW, how, tables[k])
+        def run(job: Job, step: Callable[[int], None]) -> None:
+            front = front_of(first, last, job.window)
+            arm, table = self.problem.groups[job.group], tables[job.group]
+            for begin, end in legs(0, job.surcharges.size, stage_start(self.problem.stages)):
+                follow(
+                    arm.alpha, arm.beta, arm.reward_good, arm.reward_bad, self.base, self.weight,
+                    self._none, job.surcharges, job.flat, job.least, job.skip, front, begin, end,
+                    first, last, table,
+                )  # fmt: skip
+                step(end - begin)
 
-        jobs = [(k, i) for k in which for i in range(CHUNKS)]
+        what = "table of indices"
+        if last - first < self.problem.stages:
+            what += f", stages {first} to {last - 1}"
+        total = sum(job.surcharges.size for job in jobs)
         with pool(worker_count(self._workers, most=len(jobs))) as threads:
-            threads.map_told("table of indices", run, jobs)
+            threads.map_in_steps(what, run, jobs, total)
         return [tables[k] for k in which]
 
-    def _follow(
-        self, arm: Group, surcharges: Floats, window: int, how: tuple[bool, float, bool],
-        table: Floats,
-    ) -> None:  # fmt: skip
-        """Sweeps at all surcharges, in legs; how: what `follow` takes as flat, least, skip."""
-        stages = self.problem.stages
-        front = front_of(stages, window)
-        for first, last in legs(0, surcharges.size, stage_start(stages)):
-            follow(
-                arm.alpha, arm.beta, arm.reward_good, arm.reward_bad, self.base, self.weight,
-                self._none, surcharges, *how, front, first, last, table,
-            )  # fmt: skip
+    def _jobs(self, group: int) -> list[Job]:
+        """Runs of surcharges, each for one thread."""
+        flat = self._single(group)
+        return [Job(group, self._surcharges(group, i), WINDOW, flat, 0.0, i > 0)
+                for i in range(CHUNKS)]  # fmt: skip
 
     def _key(self, group: int) -> Key:
         """All that a whole table depends on."""

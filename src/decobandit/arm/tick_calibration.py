@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..problem import Problem
-from ..support import Cache, Floats, pool, worker_count
+from ..support import Cache, Floats
 from ..support.kernels.compiled import step_by_step
-from .calibration import ACCURACY, CHUNKS, LONG_STAGES, Calibration, Key
+from .calibration import ACCURACY, CHUNKS, LONG_STAGES, Calibration, Job, Key
 from .kernels.calibrated_root import NOISE, advantage
 from .kernels.calibrated_sweep import crossing, stage_start
 from .kernels.gittins import flat_index
@@ -117,13 +117,11 @@ class TickCalibration(Calibration):
         last = int(np.ceil((self._anchor - low) / self.tick))
         return np.asarray(self._anchor - self.tick * np.arange(first, last + 1), dtype=np.float64)
 
-    def _made(self, which: list[int]) -> list[Floats]:
+    def _is_swept(self) -> bool:
         # with a deployment, states with a positive advantage need not be an upper set either
-        if self.problem.terminal is not None or not self._monotone():
-            return [self._every_state(k) for k in which]
-        return self._sweep(which)
+        return self.problem.terminal is None and self._monotone()
 
-    def _every_state(self, group: int) -> Floats:
+    def _solved_table(self, group: int) -> Floats:
         stages, arm = self.problem.stages, self.problem.groups[group]
         if stages > MOST_STAGES:
             raise ValueError(
@@ -139,24 +137,15 @@ class TickCalibration(Calibration):
         )  # fmt: skip
         return table
 
-    def _sweep(self, which: list[int]) -> list[Floats]:
-        stages, groups = self.problem.stages, self.problem.groups
-        tables = {k: np.empty(stage_start(stages)) for k in which}
-        chunks = 1 if stages <= SHORT_STAGES else CHUNKS
-
-        def run(job: tuple[int, int]) -> None:
-            k, i = job
-            arm = groups[k]
-            surcharges = self._surcharges_below(self._range(0, k)[1], k)
-            edges = np.linspace(0, surcharges.size - 1, chunks + 1).astype(int)
-            how = (False, NOISE * ACCURACY * self._scale, i > 0)
-            own = surcharges[edges[i] : edges[i + 1] + 1]
-            self._follow(arm, own, self._window(k), how, tables[k])
-
-        jobs = [(k, i) for k in which for i in range(chunks)]
-        with pool(worker_count(self._workers, most=len(jobs))) as threads:
-            threads.map_told("table of indices", run, jobs)
-        return [tables[k] for k in which]
+    def _jobs(self, group: int) -> list[Job]:
+        surcharges = self._surcharges_below(self._range(0, group)[1], group)
+        chunks = 1 if self.problem.stages <= SHORT_STAGES else CHUNKS
+        edges = np.linspace(0, surcharges.size - 1, chunks + 1).astype(int)
+        window, least = self._window(group), NOISE * ACCURACY * self._scale
+        return [
+            Job(group, surcharges[edges[i] : edges[i + 1] + 1], window, False, least, i > 0)
+            for i in range(chunks)
+        ]
 
     def _window(self, group: int) -> int:
         """States of a row that the frontier may pass in one tick, and some more."""

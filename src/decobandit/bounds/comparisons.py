@@ -137,14 +137,18 @@ def compare_exactly(
     if truth is not None:
         truth_of(truth, problem)  # refuses what cannot be
     made = make_policies(context, policies)
-    solution = context.solution_for(_wanted(bound, bound_draws))
     results, interrupted = until_interrupted(
         lambda each: evaluate(problem, each, truth=truth, progress=progress), made
     )
     best = None
-    if truth is None and solution is not None and not interrupted:
-        best = _bound_beside(problem, solution, bound_draws)
-        interrupted = best is None
+    if not interrupted:  # after the policies: one may reach too many states
+        try:
+            solution = context.solution_for(_wanted(bound, bound_draws))
+            if truth is None and solution is not None:
+                best = best_bound(problem, solution=solution, draws=bound_draws)
+        except KeyboardInterrupt:
+            interrupted = True
+    solution = context.solution if context.solved else None
     left_out = truth is None and solution is None and bound is None
     return ExactComparison(problem, solution, tuple(results), best, interrupted, left_out)
 
@@ -176,8 +180,13 @@ def compare_by_simulation(
     )  # fmt: skip
     if not believed or solution is None:
         return SimulatedComparison(found, None, believed and bound is None)
-    best = None if found.interrupted else _bound_beside(problem, solution, bound_draws)
-    return SimulatedComparison(replace(found, interrupted=best is None), best)
+    if found.interrupted:
+        return SimulatedComparison(found, None)
+    try:
+        best = best_bound(problem, solution=solution, draws=bound_draws)
+    except KeyboardInterrupt:
+        return SimulatedComparison(replace(found, interrupted=True), None)
+    return SimulatedComparison(found, best)
 
 
 @tells_progress
@@ -245,14 +254,6 @@ def bounds_at_prices(
 def _wanted(bound: bool | None, bound_draws: int | None) -> bool | None:
     """Whether a bound is asked for; whoever gives scenarios for it asks for it."""
     return True if bound is None and bound_draws else bound
-
-
-def _bound_beside(problem: Problem, solution: DualSolution, draws: int | None) -> BestBound | None:
-    """The bound beside policies that are finished; None where Ctrl-C ended the work on it."""
-    try:
-        return best_bound(problem, solution=solution, draws=draws)
-    except KeyboardInterrupt:
-        return None
 
 
 def _with_gaps(trees: list[dict[str, Any]], bound: BestBound | None) -> list[dict[str, Any]]:

@@ -19,10 +19,10 @@ from math import prod
 import numpy as np
 
 from ..joint import Batches, Shape
-from ..policies import Policy, TooManyStates
+from ..policies import Policy
 from ..problem import State, Truth, share_of_best
 from ..support import Floats, Ints, Progress, Report
-from .forward import Total, middle
+from .forward import Total, middle, too_many_states
 
 Moments = Floats  # (columns, axes of the arms): probability; at a truth, first and second moment
 
@@ -96,11 +96,7 @@ class BatchForward:
         self.total.states += int(np.count_nonzero(moments[0]))
         stored = sum(prod(each.shape[1:]) for each in after.values())
         if stored > self.limit:
-            raise TooManyStates(
-                f"exact evaluation reaches more than {self.limit} states (stage {stage + 1} of "
-                f"{self.problem.stages}); simulate the policy, or pass a larger limit_states where "
-                "memory allows"
-            )
+            raise too_many_states(self.limit, stage, self.problem.stages)
         if self.progress is not None:
             note = f"{self.total.states:,} states"
             self.progress(Progress(self.policy.name, stage, self.problem.stages, note))

@@ -22,6 +22,9 @@ from .kernels.reach import Places, Stage, pull_largest, pull_slots
 from .kernels.state_table import Codes, Level, empty_level
 
 MEMORY_SHARE = 0.25  # of the available memory, for the states of two stages
+# later stages have more states than those before them, or fewer by far less than this factor: where
+# arms that are pulled in turn come to have as many pulls each, more of their states are merged
+SHRINKING = 8
 CHUNK = 2_000  # states between two reports
 
 
@@ -212,11 +215,9 @@ class Forward:
     def _report(self, stage: int, states: int, found: int, limit: int) -> None:
         heed_interrupt()
         stages = self.problem.stages
-        if found > limit:
-            raise TooManyStates(
-                f"exact evaluation reaches more than {limit} states (stage {stage + 1} of {stages})"
-                "; simulate the policy, or pass a larger limit_states where memory allows"
-            )
+        ahead = (found - states) * (self.problem.horizon - stage - 1)
+        if found > limit or ahead > SHRINKING * self.limit:
+            raise too_many_states(limit, stage, stages)
         if self.progress is not None:
             self.progress(Progress(self.name, stage, stages, f"{states:,} states"))
 
@@ -236,6 +237,15 @@ class Forward:
                 for c, codes, count in _columns(places, rows)
             ]
             total.best_arm = float(moments[:, 0] @ share_of_best(arms))
+
+
+def too_many_states(limit: int, stage: int, stages: int) -> TooManyStates:
+    """The refusal, which says what to do."""
+    return TooManyStates(
+        f"exact evaluation reaches more than {limit} states (seen at stage {stage + 1} of "
+        f"{stages}); simulate the policy ('deco simulate'), or, in Python, pass a larger "
+        "limit_states where memory allows"
+    )
 
 
 def stage_table(policy: Policy, stage: int) -> Floats:

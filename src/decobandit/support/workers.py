@@ -12,10 +12,10 @@ import functools
 import operator
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
-from threading import Event
+from threading import Event, Lock
 from typing import ParamSpec, TypeVar, cast
 
 from .cgroups import cpu_limit
@@ -25,6 +25,7 @@ from .progress import Progress, tell
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
+TELL_SECONDS = 0.2  # between two reports of threads that are under way
 _allowed: ContextVar[int | None] = ContextVar("allowed workers", default=None)
 _stopped: ContextVar[Event | None] = ContextVar("the pool was left", default=None)
 
@@ -120,6 +121,31 @@ class Pool:
             results.append(result)
             tell(Progress(what, len(results), len(items)))
         return results
+
+    def map_in_steps(
+        self, what: str, work: Callable[[S, Callable[[int], None]], T], items: Sequence[S],
+        total: int,
+    ) -> list[T]:  # fmt: skip
+        """The same where items are long: work(item, step) calls step(n) when n steps are done."""
+        done, lock = [0], Lock()
+
+        def step(steps: int) -> None:
+            with lock:
+                done[0] += steps
+            if self._executor is None:
+                tell(Progress(what, done[0], total))
+
+        tell(Progress(what, 0, total))
+        if self._executor is None:
+            return [work(item, step) for item in items]
+        under_way = [self._executor.submit(work, item, step) for item in items]
+        left = set(under_way)
+        while left:
+            ended, left = wait(left, TELL_SECONDS, FIRST_COMPLETED)
+            for each in ended:
+                each.result()  # an error ends it
+            tell(Progress(what, done[0], total))
+        return [each.result() for each in under_way]
 
     def submit(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Begin a piece of work beside the calling thread."""

@@ -108,6 +108,12 @@ def sweep(alpha, beta, reward_good, reward_bad, mu, V, start, stop):
     high = np.empty(start + 1, np.int64)
     ramp = np.arange(start + 1.0)
     alive_rows(V, start, low, high)
+    return lower(alpha, beta, reward_good, reward_bad, mu, V, low, high, ramp, start, stop)
+
+
+@compiled
+def lower(alpha, beta, reward_good, reward_bad, mu, V, low, high, ramp, start, stop):
+    """The same, where the intervals of states with V != 0 are known, and kept up to date."""
     touched = 0
     top = start
     while top > stop:

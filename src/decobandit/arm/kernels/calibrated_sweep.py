@@ -20,7 +20,7 @@ from ...problem.kernels.worth import worth
 from ...support import Floats, Ints
 from ...support.kernels.arrays import copy
 from ...support.kernels.compiled import compiled
-from .backward import alive_rows, step_row
+from .backward import STAGES_PER_BLOCK, alive_rows, lower, step_row
 
 WINDOW = 4  # states below the frontier whose advantage is remembered, without a tick
 
@@ -92,57 +92,59 @@ def _advance(alpha, beta, bad, spread, price, n, V, flat, least, c, c_before, ed
 class Front(NamedTuple):
     """What sweeps hand on from one surcharge to the next."""
 
-    edge: Ints  # (rows of all stages,) the frontier
-    before: Floats  # (rows of all stages, window) advantages below it at the last surcharge
+    edge: Ints  # (rows of the stages of a table,) the frontier
+    before: Floats  # (rows of these stages, window) advantages below it at the last surcharge
 
 
 @compiled
-def front_of(T, window):
-    """The frontier above all states."""
-    rows = row_start(T)
+def front_of(bottom, top, window):
+    """The frontier above all states of the stages bottom .. top-1."""
+    above = row_start(bottom)
+    rows = row_start(top) - above
     edge = np.empty(rows, np.int64)
-    for t in range(T):
+    for t in range(bottom, top):
         for n in range(t + 1):
-            edge[row_start(t) + n] = n + 1
+            edge[row_start(t) - above + n] = n + 1
     return Front(edge, np.ones((rows, window)))
 
 
 @compiled
 def follow(
     alpha, beta, good, bad, base, weight, terminal, surcharges, flat, least, skip, front, first,
-    last, table,
+    last, bottom, top, table,
 ):  # fmt: skip
-    """Fill `table` (all stages) with the indices between the first and the last surcharge.
+    """Fill `table`, of the stages bottom .. top-1, with indices between two surcharges.
 
     Surcharges fall; here go sweeps first .. last-1 of them, from where `front` stands. `skip`:
     states already in front of the frontier at the first surcharge of all are somebody else's;
     otherwise their index is put there. Returns the number of states whose index was found.
     """
     T = good.shape[0]
-    edge, before = front.edge, front.before
     nowhere = np.empty(T + 1)
     V, low, high, ramp = room_of(T, terminal)
     found = 0
     for j in range(first, last):
-        c = surcharges[j]
+        c, c_before = surcharges[j], surcharges[max(j - 1, 0)]
+        prices = base + c * weight
         start_sweep(terminal, T, V, low, high)
-        for t in range(T - 1, -1, -1):
-            price, spread = base[t] + c * weight[t], good[t] - bad[t]
-            start = stage_start(t)
-            for n in range(t + 1):
-                row = row_start(t) + n
-                here = start + row_start(n)
-                was = edge[row]
-                if j == 0 and skip:
-                    edge[row] = _advance(
-                        alpha, beta, bad[t], spread, price, n, V, flat, least, c, c, was,
-                        before[row], nowhere,
+        lower(alpha, beta, good, bad, prices, V, low, high, ramp, T, top)
+        others = skip and j == 0
+        upper = top
+        while upper > bottom:  # blocks of stages, as in `lower`
+            depth = min(STAGES_PER_BLOCK, upper - bottom)
+            for slant in range(upper):
+                for k in range(min(depth, slant + 1)):
+                    t, n = upper - 1 - k, slant - k
+                    row = row_start(t) - row_start(bottom) + n
+                    was, spread = front.edge[row], good[t] - bad[t]
+                    here = stage_start(t) - stage_start(bottom) + row_start(n)
+                    own = nowhere[: n + 1] if others else table[here : here + n + 1]
+                    front.edge[row] = _advance(
+                        alpha, beta, bad[t], spread, prices[t], n, V, flat, least, c,
+                        c if others else c_before, was, front.before[row], own,
                     )  # fmt: skip
-                else:
-                    edge[row] = _advance(
-                        alpha, beta, bad[t], spread, price, n, V, flat, least, c,
-                        surcharges[max(j - 1, 0)], was, before[row], table[here : here + n + 1],
-                    )  # fmt: skip
-                    found += was - edge[row]
-                step_row(alpha, beta, bad[t], spread, price, n, V, low, high, ramp)
+                    if not others:
+                        found += was - front.edge[row]
+                    step_row(alpha, beta, bad[t], spread, prices[t], n, V, low, high, ramp)
+            upper -= depth
     return found
