@@ -127,3 +127,15 @@ def test_figures_of_results_are_drawn_as_pictures_and_as_pages(tmp_path: Path) -
 def test_the_usual_policies_are_those_that_serve_the_problem() -> None:
     tree = deco("simulate", "--arms", 2, "--horizon", 2, "--batch", 2, "--draws", 50, "--json").json
     assert [each["policy"] for each in tree["results"]] == ["deco-calibrated", "deco", "thompson"]
+
+
+def test_policies_that_do_the_same_are_called_the_same() -> None:
+    # with one pull left both take the largest mean; equal takes arms in turn
+    common = ("--prior-good", "2", "--draws", "20", "--per-draw", "5")
+    run = deco(
+        "simulate", "--arms", "2", "--horizon", "1", "--policy", "greedy,fh-gittins", *common
+    )
+    assert "same" in run.out.partition("fh-gittins")[2].splitlines()[0]
+    assert "same: earned the same as greedy in all 100 episodes" in run.out
+    run = deco(*common, "--horizon", "4", "--policy", "greedy,equal")
+    assert "same: earned" not in run.out

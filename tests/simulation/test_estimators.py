@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from decobandit.problem import Problem, best_mean_moments
+from decobandit.evaluation import evaluate
+from decobandit.problem import Beta, Problem, best_mean_moments
 from decobandit.simulation import (
     MIN_DRAWS,
     Missed,
@@ -11,6 +12,7 @@ from decobandit.simulation import (
     estimate,
     mean_estimate,
     regression,
+    simulate,
 )
 from decobandit.simulation.estimators import Sample
 from helpers.examples import KINDS
@@ -44,8 +46,12 @@ def test_errors_count_the_leverage_of_every_draw() -> None:
     distance = float(
         x.mean(axis=0) @ np.linalg.inv((x - x.mean(0)).T @ (x - x.mean(0))) @ x.mean(0)
     )
-    jackknife = np.sum((off / (1.0 - np.diag(hat))) ** 2) / np.sum(off**2)
-    assert inflation == pytest.approx(np.sqrt(jackknife * (1 + 60 * distance)), rel=1e-9)
+    # HC3, the jackknife, up to twice the usual leverage 3 / 60; HC4 beyond
+    leverage = np.diag(hat)
+    delta = np.clip(60 * leverage / 3, 2.0, 4.0)
+    assert np.count_nonzero(delta > 2.0) > 3
+    variance = np.sum(off**2 / (1.0 - leverage) ** delta) / np.sum(off**2)
+    assert inflation == pytest.approx(np.sqrt(variance * (1 + 60 * distance)), rel=1e-9)
 
 
 def test_a_control_given_twice_does_no_harm() -> None:
@@ -65,6 +71,23 @@ def test_a_control_that_few_draws_decide_is_left_out() -> None:
     x[:2, 0] = 100.0
     fitted = regression(y, x)
     assert fitted is None or np.array_equal(fitted[0], y)
+
+
+@pytest.mark.parametrize(
+    ("arms", "horizon", "prior", "policy", "least", "most"),
+    [
+        (2, 6, Beta(0.01, 1), "ucb1", 0.75, 1.25),  # 1.32 by the jackknife alone
+        (3, 10, Beta(1, 1), "greedy", 0.85, 1.15),
+    ],
+)
+def test_errors_of_many_seeds_are_those_that_are_claimed(
+    arms: int, horizon: int, prior: Beta, policy: str, least: float, most: float
+) -> None:
+    problem = Problem.uniform(arms=arms, horizon=horizon, prior=prior)
+    exact = evaluate(problem, policy).value
+    found = [simulate(problem, policy, draws=200, rng=seed).results[0] for seed in range(200)]
+    off = [(each.value - exact) / each.value_se for each in found]
+    assert least <= np.std(off) <= most
 
 
 @pytest.mark.parametrize("due", [0.5, 2.0, 5.0, 12.0, 25.0, 60.0])

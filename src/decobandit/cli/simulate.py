@@ -89,6 +89,7 @@ def print_simulation(found: SimulatedComparison) -> None:
     result, bound = found.simulation, found.bound
     first = result.results[0].policy
     several = len(result.results) > 1
+    same = {each.policy for each in result.results[1:] if result.alike(each.policy, first)}
     titles = ["policy", "value", "regret"] + ["gain"] * several + ["to bound"] * (bound is not None)
 
     def row(each: PolicyResult) -> list[str]:
@@ -96,6 +97,7 @@ def print_simulation(found: SimulatedComparison) -> None:
         if several:
             gain = result.difference(each.policy, first)
             text = f"{gain.value:+.4f} ± {gain.value_se:.4f}"
+            text = "same" if each.policy in same else text
             cells.append("" if each.policy == first else text)
         if bound is not None:
             cells.append(percent(bound.gap_percent(each.value)))
@@ -107,6 +109,9 @@ def print_simulation(found: SimulatedComparison) -> None:
     print("regret: reward of always pulling the best arms, minus that of the policy")
     if several:
         print(f"gain: over {first}, estimated on common draws and outcomes")
+    if same:
+        episodes = result.settings["draws"] * result.settings["per_draw"]
+        print(f"same: earned the same as {first} in all {episodes:,} episodes")
     if bound is not None:
         print(said_of(bound))
     elif found.left_out:

@@ -140,7 +140,7 @@ def regression(y: Floats, controls: Floats) -> tuple[Floats, float] | None:
         each = each - _product(each, axis) * axis
         distance += float(axis.mean()) ** 2
         pull = pull + (axis - axis.mean()) ** 2
-    return each, _inflation(each, pull, distance)
+    return each, _inflation(each, pull, distance, len(fitted))
 
 
 def _product(one: Floats, other: Floats) -> float:
@@ -156,17 +156,21 @@ def _decided_by_many(rest: Floats, column: Floats) -> bool:
     return _deciding(rest) >= MIN_DECIDING
 
 
-def _inflation(each: Floats, pull: Floats, distance: float) -> float:
+def _inflation(each: Floats, pull: Floats, distance: float, fitted: int) -> float:
     """Of the error of a mean of residuals: controls were fitted, and are off their known means.
 
-    pull: the leverage of every draw, by which the fit has drawn its residual towards zero (the
-    jackknife divides by one minus it). distance: xbar' C^-1 xbar, C the centred sums of products.
+    pull: the leverage of every draw, by which the fit has drawn its residual towards zero. The
+    jackknife divides by one minus it; where it is more than twice the usual, by a power of that up
+    to 2 (HC4: Cribari-Neto, Asymptotic inference under heteroskedasticity of unknown form, 2004),
+    for draws that decide their own fit are those of large residuals. distance: xbar' C^-1 xbar, C
+    the centred sums of products.
     """
     off = each - each.mean()
     square = float((off**2).sum())
     if square == 0.0:
         return 1.0
-    undone = off / np.maximum(1.0 - pull, LEAST_FREE)
+    power = np.clip(pull * each.size / (fitted + 1) / 2.0, 1.0, 2.0)
+    undone = off / np.maximum(1.0 - pull, LEAST_FREE) ** power
     return math.sqrt(float((undone**2).sum()) / square * (1.0 + each.size * distance))
 
 

@@ -164,6 +164,11 @@ class Simulation(Tabular):
         apart = math.hypot(one.best.value_se, two.best.value_se)
         return replace(found, value_se=min(found.value_se, apart))
 
+    def alike(self, policy: str, other: str) -> bool:
+        """Whether two policies did not differ in any draw: an error says little then."""
+        one, two = (self._estimates(name) for name in (policy, other))
+        return np.array_equal(one.contributions, two.contributions)
+
     def _estimates(self, policy: str) -> Estimates:
         for result in self.results:
             if result.policy == policy:
