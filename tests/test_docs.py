@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.image import imread
 
 import decobandit
 from decobandit.policies import make_policy
@@ -18,6 +19,26 @@ def blocks(page: str) -> list[str]:
     return re.findall(
         r"^```python\n(.*?)^```", (DOCS / page).read_text(encoding="utf-8"), re.M | re.S
     )
+
+
+def figures_of(page: Path) -> set[Path]:
+    """Pictures that a page shows, as it names them."""
+    text = page.read_text(encoding="utf-8")
+    named = re.findall(
+        r"!\[[^\]]*\]\(([^)]+\.png)\)|\{image\} (\S+\.png)|src=\"([^\"]+\.png)\"", text
+    )
+    return {(page.parent / name).resolve() for names in named for name in names if name}
+
+
+def test_every_figure_of_a_page_has_a_variant_for_dark_pages() -> None:
+    pages = [DOCS.parent / "README.md", *DOCS.rglob("*.md")]
+    shown = set().union(*(figures_of(page) for page in pages))
+    assert len(shown) >= 8
+    for light in shown:
+        pictures = [imread(light), imread(light.with_stem(f"{light.stem}-dark"))]
+        assert pictures[0].shape[:2] == pictures[1].shape[:2], light
+        grounds = [picture[0, 0, :3].max() for picture in pictures]
+        assert (grounds[0] > 0.95, grounds[1] < 0.2) == (True, True), light
 
 
 def test_the_policy_of_the_guide_works(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
