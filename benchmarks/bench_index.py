@@ -2,9 +2,9 @@
 
 Uniform priors, default settings, exact values. `make bench` takes a few pairs (arms, horizon).
 `python -m benchmarks index` with DECO_BENCH_PAIRS=all in the environment takes all 377 with 3 to 15
-arms and 12 to 40 stages, half an hour of CPU time. They are kept one by one in
-benchmarks/results/index_losses.csv, from where an interrupted run goes on; the whole table becomes
-docs/reproduction/index_losses.csv.
+arms and 12 to 40 stages, an hour of CPU time. They are kept one by one in
+docs/reproduction/index_losses.csv: a run computes those that are not there yet. Without the file
+all are computed anew.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ CHOSEN = range(12, 24)  # stages of the problems on which the candidates of the 
 FEW = ((3, 12), (15, 12), (3, 20), (5, 20), (3, 25), (6, 28), (3, 40), (15, 33))
 MOST = 40.0  # percent
 ROUNDING = 1e-10  # losses below it are none
-PART = Path(__file__).parent / "results" / "index_losses.csv"
-WHOLE = Path(__file__).parents[1] / "docs" / "reproduction" / "index_losses.csv"
+KEPT = Path(__file__).parents[1] / "docs" / "reproduction" / "index_losses.csv"
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def run() -> list[Row]:
         raise SystemExit(f"DECO_BENCH_PAIRS is {wanted!r}; give few or all")
     if wanted == "few":
         return [row_of(loss(arms, horizon)) for arms, horizon in FEW]
-    return summaries(whole_table())
+    return summaries(all_losses())
 
 
 def loss(arms: int, horizon: int) -> Loss:
@@ -74,21 +73,15 @@ def loss(arms: int, horizon: int) -> Loss:
     return Loss(arms, horizon, best, ours, gittins)
 
 
-def whole_table(
-    part: Path = PART, whole: Path = WHOLE, compute: Callable[[int, int], Loss] = loss
-) -> list[Loss]:
-    """All problems, short ones first: those kept in `part`, then the others; `part` is ended."""
-    found = {(one.arms, one.horizon): one for one in read(part)}
+def all_losses(kept: Path = KEPT, compute: Callable[[int, int], Loss] = loss) -> list[Loss]:
+    """All problems, by arms and horizon; those not in the file are computed, short ones first."""
+    found = {(one.arms, one.horizon): one for one in read(kept)}
     for pair in ((arms, horizon) for horizon in HORIZONS for arms in ARMS):
         if pair not in found:
             print(f"measuring: index {pair}", file=sys.stderr)
             found[pair] = compute(*pair)
-            part.parent.mkdir(exist_ok=True)
-            write_whole(part, text(found.values()))
-    every = sorted(found.values(), key=lambda one: (one.arms, one.horizon))
-    write_whole(whole, text(every))
-    part.unlink(missing_ok=True)
-    return every
+            write_whole(kept, text(found[each] for each in sorted(found)))
+    return [found[each] for each in sorted(found)]
 
 
 def text(losses: Iterable[Loss]) -> str:

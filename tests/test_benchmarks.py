@@ -33,7 +33,16 @@ from benchmarks.bench_growth import (  # noqa: E402
     over_arms,
     over_horizons,
 )
-from benchmarks.bench_index import FEW, Loss, loss, read, row_of, summaries, text, whole_table  # noqa: E402
+from benchmarks.bench_index import (  # noqa: E402
+    FEW,
+    Loss,
+    all_losses,
+    loss,
+    read,
+    row_of,
+    summaries,
+    text,
+)
 from benchmarks.bench_simulation import CASES, Case, noise, speed  # noqa: E402
 from benchmarks.occupancy_lp import maximum, occupancy_lp  # noqa: E402
 from benchmarks.page import HEADINGS  # noqa: E402
@@ -214,7 +223,7 @@ def half(arms: int, horizon: int) -> Loss:
 
 
 def test_losses_are_kept_by_pair_and_summed_up(tmp_path: Path) -> None:
-    part, whole = tmp_path / "results" / "part.csv", tmp_path / "whole.csv"
+    kept = tmp_path / "losses.csv"
     asked: list[tuple[int, int]] = []
 
     def stops(arms: int, horizon: int) -> Loss:
@@ -224,14 +233,12 @@ def test_losses_are_kept_by_pair_and_summed_up(tmp_path: Path) -> None:
         return half(arms, horizon)
 
     with pytest.raises(KeyboardInterrupt):
-        whole_table(part, whole, stops)
-    assert len(read(part)) == 100
-    assert not whole.exists()
+        all_losses(kept, stops)
+    assert len(read(kept)) == 100
     later: list[tuple[int, int]] = []
-    every = whole_table(part, whole, lambda *pair: later.append(pair) or half(*pair))
+    every = all_losses(kept, lambda *pair: later.append(pair) or half(*pair))
     assert (len(every), len(later), set(asked) & set(later)) == (377, 277, set())
-    assert read(whole) == every
-    assert not part.exists()  # the next run begins anew
+    assert read(kept) == every
     rows = {row.what.partition("problems, ")[2]: row for row in summaries(every)}
     assert rows["up to 23 stages: mean"].ours == pytest.approx(25.0)
     assert rows["24 to 40 stages: mean"].ours == pytest.approx((10 * 220 + 50) / 221)

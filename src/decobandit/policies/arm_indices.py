@@ -67,7 +67,10 @@ def _stats(own: Group, stage: int, good: int, bad: int, state: str | None) -> St
     if state is not None:
         if good or bad:
             raise ValueError("state: give it, or good and bad outcomes, not both")
-        return own.kind.read(state)
+        try:
+            return own.kind.read(state)
+        except ValueError as error:
+            raise ValueError(f"state: {error}") from None
     if own.is_binary:
         return (good, bad)
     if good or bad:

@@ -216,7 +216,10 @@ def _decided(made: Policy, stage: int, seen: State, rng: Rng) -> Recommendation:
 
 def _seen(state: object, problem: Problem) -> State:
     if isinstance(state, str):
-        return State.parse(state, problem)
+        try:
+            return State.parse(state, problem)
+        except ValueError as error:
+            raise ValueError(f"state: {error}") from None
     if not isinstance(state, State):
         raise TypeError(
             f'state: {shown(state)} is neither a decobandit.State nor text such as "3/5,0/0"'
