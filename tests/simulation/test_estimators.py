@@ -1,8 +1,11 @@
 """Regression on controls, and the moments of the best mean, by second roads."""
 
+import math
+
 import numpy as np
 import pytest
 
+from decobandit import Arm, Normal, Payoff, Reward, Terminal
 from decobandit.evaluation import evaluate
 from decobandit.problem import Beta, Problem, best_mean_moments
 from decobandit.simulation import (
@@ -106,7 +109,9 @@ def sample(draws: int) -> Sample:
     rng = np.random.default_rng(3)
     mean = rng.normal(size=draws)
     reward, none = mean + rng.normal(size=draws), np.empty((draws, 0))
-    return Sample(reward, mean, None, None, None, None, none, np.ones(draws), Missed(10.0, 10.0))
+    return Sample(
+        reward, mean, None, None, None, None, None, none, np.ones(draws), Missed(10.0, 10.0)
+    )
 
 
 def test_a_regression_needs_enough_draws() -> None:
@@ -137,3 +142,38 @@ def test_moments_of_the_largest_mean_agree_with_draws(kind: str) -> None:
     for power, found in enumerate(best_mean_moments(problem), start=1):
         error = np.std(largest**power) / np.sqrt(largest.size)
         assert found == pytest.approx(np.mean(largest**power), abs=4.5 * error)
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_deployments_are_estimated_by_what_is_known_of_the_arm(batch: bool) -> None:
+    """Arms seen n times each, the larger mean deployed: E max of two normal posterior means."""
+    n, worth = 8, 1000.0
+    arms = [
+        Arm(name=name, prior=Normal(0, 1), noise_sd=2, reward=Payoff(factor=0.0)) for name in "ab"
+    ]
+    shape = {"horizon": 1, "pulls_per_stage": 2 * n, "repeat": True} if batch else {"horizon": 16}
+    problem = Problem(arms=arms, terminal=Terminal(deploy=worth), **shape)
+    spread = math.sqrt(n / (n + 4.0))  # the prior is worth 4 pulls
+    wanted, draws = worth * spread / math.sqrt(math.pi), 2000
+    (found,) = simulate(problem, ["equal"], draws=draws, rng=2).results
+    best = found.estimates.best
+    assert best.value == pytest.approx(wanted, abs=4.0 * best.value_se)
+    # the mean is known but for 1/3 of its variance, the better of two is of less than all of it
+    assert best.value_se < 0.7 * worth / math.sqrt(draws)
+    assert found.estimates.by_method["plain"].value_se > 1.3 * best.value_se
+
+
+def test_binary_deployments_are_estimated_as_exactly_as_they_are_known() -> None:
+    """Five of each arm, Beta(g + 1, 6 - g) after them, and the larger mean deployed."""
+    problem = Problem.uniform(
+        arms=2, horizon=10, reward=Reward(good=0.0), terminal=Terminal(deploy=100.0)
+    )
+    means = [(g + 1) / 7 for g in range(6)]  # all numbers of good outcomes are as likely
+    wanted = 100.0 * float(np.mean([max(a, b) for a in means for b in means]))
+    for settings in ({}, {"pulls_per_stage": 2, "repeat": True, "horizon": 5}):
+        own = problem.model_copy(update=settings)
+        (found,) = simulate(own, ["equal"], draws=4000, rng=5).results
+        best = found.estimates.best
+        assert best.value == pytest.approx(wanted, abs=4.0 * best.value_se)
+        # the sd of the larger mean alone is 22
+        assert best.value_se < 0.7 * 22.0 / math.sqrt(4000)

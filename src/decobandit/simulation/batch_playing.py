@@ -138,6 +138,9 @@ def _book(
     """Pull, and add up what it earned."""
     good, bad = world.good[:, stage], world.bad[:, stage]
     means = (given * (bad + (good - bad) * wave.p)).sum(axis=1)
+    alpha, beta = world.priors
+    known = (alpha + wave.good) / (alpha + beta + wave.pulls)
+    predicted = (given * (bad + (good - bad) * known)).sum(axis=1)
     earned, found = means, np.zeros_like(given)
     if stage < world.problem.horizon:
         number = worker_count(workers, most=1 + len(given) // 1024)
@@ -155,6 +158,7 @@ def _book(
     wave.stage_means[:, stage] = _by_draw(means, world)
     played.mean_reward[wave.place] += wave.stage_means[:, stage]
     played.reward[wave.place] += _by_draw(earned, world)
+    played.predicted[wave.place] += _by_draw(predicted, world)
 
 
 def _record(
@@ -217,6 +221,7 @@ def _close(wave: _Wave, world: World, played: Played) -> None:
             last = _by_draw(terminal[n * (n + 1) // 2 + g], world)
             played.reward[wave.place] += last
             played.mean_reward[wave.place] += last
+            played.predicted[wave.place] += last
     p = np.concatenate([chunk.p for chunk in wave.chunks])
     weights = np.concatenate([chunk.weights for chunk in wave.chunks])[:, None]
     best = np.stack([world.best(p, t) for t in range(world.problem.stages)], axis=1)

@@ -4,7 +4,8 @@
     expected     mean regret at the true success probabilities, under the exact expected best
     gap          upper bound minus the mean of the gap terms (Theorem 1)
     regression   the mean rewards regressed on controls whose mean is known: all of the above,
-                 and functions of the parameters alone
+                 rewards by the posterior means of the arms that are pulled, and functions of the
+                 parameters alone
 
 A draw is one choice of the parameters; the episodes that share it are averaged first, so that draws
 are independent and their spread gives the error. The regression is biased of the order of one over
@@ -73,6 +74,7 @@ class Sample:
 
     reward: Floats  # (draws,) from the outcomes
     mean_reward: Floats  # (draws,) from the true means of the pulled arms
+    predicted: Floats | None  # (draws,) from their posterior means; None: drawn from no prior
     best: Floats | None  # (draws,) from the true means of the best arms; None: not defined
     expected_best: float | None  # its expectation
     gap: Floats | None  # (draws,) gap terms; None where the identity does not hold
@@ -210,6 +212,8 @@ def _deciding(each: Floats) -> float:
 def _controls(sample: Sample) -> Floats:
     """Columns of mean zero: differences of estimates, and what is known of the parameters."""
     columns = [sample.mean_reward - sample.reward]
+    if sample.predicted is not None:
+        columns.append(sample.mean_reward - sample.predicted)
     if sample.best is not None and sample.expected_best is not None:
         columns.append(sample.best - sample.expected_best)
     if sample.gap is not None and sample.upper_bound is not None:

@@ -140,12 +140,14 @@ def play_kinds(
 
     with pool(worker_count(workers, most=world.number_of_chunks)) as threads:
         parts: Sequence[tuple[Floats, ...]] = threads.map(part, range(world.number_of_chunks))
-    reward, mean, controls, each_best = (np.concatenate(own) for own in zip(*parts, strict=True))
+    reward, mean, predicted, controls, each_best = (
+        np.concatenate(own) for own in zip(*parts, strict=True)
+    )
     weights, best = np.ones(world.draws), world.expected_best
     sample = Sample(
-        reward=reward, mean_reward=mean, best=None if best is None else each_best,
-        expected_best=best, gap=None, upper_bound=None, controls=controls,
-        weights=weights, missed=Missed(world.range, world.range),
+        reward=reward, mean_reward=mean, predicted=None if world.truth else predicted,
+        best=None if best is None else each_best, expected_best=best, gap=None, upper_bound=None,
+        controls=controls, weights=weights, missed=Missed(world.range, world.range),
     )  # fmt: skip
     found = estimate(sample)
     regret = None if best is None else best - found.best.value
@@ -160,15 +162,15 @@ def _played(
     policy: KindPolicy, world: KindWorld, chunk: KindChunk, first: int, record: PullRecord | None,
     watch: Watched | None,
 ) -> tuple[Floats, ...]:  # fmt: skip
-    """Rewards of each draw, by outcomes and by true means, averaged over its episodes; controls;
-    rewards of the best arms.
+    """Rewards of each draw, by outcomes, by true and by posterior means, averaged over its
+    episodes; controls; rewards of the best arms.
 
     `first`: number of the first episode.
     """
     problem = world.problem
     E, K = len(chunk.stats[0]), len(chunk.stats)
     pulls = np.zeros((E, K), dtype=np.int64)
-    earned, expected = np.zeros(E), np.zeros(E)
+    earned, expected, predicted = np.zeros((3, E))
     for stage in range(problem.stages):
         left = policy.choose_many(stage, chunk.stats, pulls, chunk.rng)
         if watch is not None:
@@ -181,10 +183,12 @@ def _played(
                     continue
                 base, factor = group.reward_base[stage], group.reward_factor[stage]
                 made = pulls[e, arms[which]]
+                known = group.kind.mean(chunk.stats.of_group(k)[e, which])
                 seen, got, mean = _pulled(group, chunk, k, e, which, made, stage < problem.horizon)
                 pulls[e, arms[which]] = made + 1
                 earned += np.bincount(e, base + factor * got, E)
                 expected += np.bincount(e, base + factor * mean, E)
+                predicted += np.bincount(e, base + factor * known, E)
                 if record is not None:
                     record.add(
                         first + e, np.full(e.shape, stage), arms[which], outcome=seen,
@@ -195,7 +199,7 @@ def _played(
         last = group.last_rewards(chunk.stats.of_group(k)).sum(axis=1)
         earned, expected = earned + last, expected + last
     share = (-1, world.per_draw)
-    each = earned.reshape(share).mean(axis=1), expected.reshape(share).mean(axis=1)
+    each = [own.reshape(share).mean(axis=1) for own in (earned, expected, predicted)]
     best = world.best_of(chunk)
     return *each, world.controls_of(chunk), np.zeros_like(each[0]) if best is None else best
 

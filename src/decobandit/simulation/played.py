@@ -26,7 +26,8 @@ class Played:
 
     def __init__(self, world: World, *, by_stage: bool = False, pulls: bool = False) -> None:
         draws, stages = world.draws, world.problem.stages
-        self.reward, self.mean_reward, self.best, self.gap = np.zeros((4, draws))
+        self.reward, self.mean_reward, self.predicted = np.zeros((3, draws))
+        self.best, self.gap = np.zeros((2, draws))
         chunks = (world.chunk(i) for i in range(world.number_of_chunks))
         drawn = [(chunk.p, chunk.weights) for chunk in chunks]
         p = np.concatenate([each for each, _ in drawn])
@@ -51,6 +52,7 @@ class Played:
         return Sample(
             reward=self.reward * share,
             mean_reward=self.mean_reward * share,
+            predicted=None if world.truth is not None else self.predicted * share,
             best=None if expected is None else self.best,
             expected_best=expected,
             gap=None if gap is None else self.gap * share,

@@ -282,6 +282,7 @@ class _Block:
         deployed = self.first >= world.problem.horizon
         mine = run.place
         book(episodes, good, bad, deployed, played.reward[mine], played.mean_reward[mine], means)
+        played.predicted[mine] += self._predicted(episodes) if deployed else means.sum(axis=1)
         if played.record is not None:
             first = mine.start * world.per_draw
             played.record.add_actions(first, episodes, self.first, good, bad, deployed)
@@ -306,6 +307,19 @@ class _Block:
             played.moments[mine.start // CHUNK, stages],
         )  # fmt: skip
 
+    def _predicted(self, episodes: Episodes) -> Floats:
+        """What the posterior means of deployed arms earn, summed over the episodes of a draw.
+
+        The kernels draw an outcome of a deployed arm, too: means are those after it. Before the
+        deployment true means are as good: rewards by posterior means tell no more.
+        """
+        (alpha, beta), arm = self.world.priors, episodes.actions[:, 0, 0] >> 1
+        e = np.arange(len(arm))
+        n, g = episodes.pulls[e, arm], episodes.good[e, arm]
+        mean = (alpha[arm] + g) / (alpha[arm] + beta[arm] + n)
+        good, bad = self.world.good[arm, self.first], self.world.bad[arm, self.first]
+        return np.asarray((bad + (good - bad) * mean).reshape(-1, self.world.per_draw).sum(axis=1))
+
 
 def _close(run: _Run, world: World, played: Played) -> None:
     """Add the last rewards that arms earn by their final states."""
@@ -317,3 +331,4 @@ def _close(run: _Run, world: World, played: Played) -> None:
             last = terminal[n * (n + 1) // 2 + g].reshape(-1, world.per_draw).sum(axis=1)
             played.reward[run.place] += last
             played.mean_reward[run.place] += last
+            played.predicted[run.place] += last
