@@ -150,3 +150,11 @@ def test_the_bound_of_one_arm_is_what_it_earns(
     found = solve(problem)
     assert found.upper_bound >= earned * (1.0 - 1e-12)
     assert found.upper_bound == pytest.approx(earned, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["deco", "thompson", "greedy", "equal"])
+def test_one_arm_is_chosen_at_the_deployment_and_none_of_a_batch(name: str) -> None:
+    policy = make_policy(NORMAL, name)
+    with pytest.raises(ValueError, match=r"shares 4 pulls .* allocate\(state\)"):
+        policy.choose(State.before(NORMAL), rng=np.random.default_rng(1))
+    assert policy.choose(State.parse("9/8,-1/4", NORMAL), rng=np.random.default_rng(1)) == (0,)

@@ -75,3 +75,13 @@ def from_table(table: Floats, group_of_arm: Ints, pulls: Counts, good: Counts) -
     """Index of every arm, (E, K), from that of every state of every group, (groups, slab)."""
     n = pulls.astype(np.int64)
     return np.asarray(table[group_of_arm, n * (n + 1) // 2 + good])
+
+
+def sole_arm(pulls: Sequence[int], policy: str) -> tuple[int]:
+    """The arm of a deployment, or of a stage that is one pull; a ValueError where it is a batch."""
+    if sum(pulls) != 1:
+        raise ValueError(
+            f"policy {policy!r} shares {sum(pulls)} pulls among arms at a stage: ask for the pulls "
+            "of every arm, allocate(state)"
+        )
+    return (list(pulls).index(1),)

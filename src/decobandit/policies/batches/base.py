@@ -24,7 +24,7 @@ from ...problem import (
     tie_tolerance,
 )
 from ...support import Floats, Ints, pool, worker_count
-from ..allotting import Counts, largest_arms
+from ..allotting import Counts, largest_arms, sole_arm
 from ..asked_states import check_turn
 from ..base import Policy
 from ..chances import Allowed, Asked
@@ -81,13 +81,7 @@ class BatchPolicy(Policy):
         self, stage: int, state: State, rng: np.random.Generator | None = None
     ) -> tuple[int, ...]:
         """The arm of a deployment, or of a stage that is one pull."""
-        pulls = self.allot(stage, state, rng)
-        if sum(pulls) != 1:
-            raise ValueError(
-                f"policy {self.name!r} shares {self.problem.pulls_per_stage} pulls among arms at "
-                "a stage: ask for the pulls of every arm, allocate(state)"
-            )
-        return (pulls.index(1),)
+        return sole_arm(self.allot(stage, state, rng), self.name)
 
     def allot(
         self, stage: int, state: State, rng: np.random.Generator | None = None

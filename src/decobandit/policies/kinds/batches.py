@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ...arm import UnitRelaxation
 from ...problem import DEFAULT_TIES, Problem, State, TieRule
 from ...support import Floats, Ints
-from ..allotting import largest_arms
+from ..allotting import largest_arms, sole_arm
 from ..asked_states import check_turn
 from ..batches.deco import knapsacks
 from ..chances import Allowed, Asked
@@ -72,6 +72,12 @@ class KindBatchPolicy(KindPolicy):
             stage, grouped, np.asarray(asked.pulls, dtype=np.int64), rng, asked.allowed
         )
         return np.asarray(units / self.problem.units)
+
+    def select(
+        self, stage: int, state: State, rng: np.random.Generator | None = None
+    ) -> tuple[int, ...]:
+        """The arm of a deployment, or of a stage that is one pull."""
+        return sole_arm(self.allot(stage, state, rng), self.name)
 
     def indices(self, stage: int, state: State) -> None:  # type: ignore[override]
         """None: batches are not decided by an index of single arms."""
