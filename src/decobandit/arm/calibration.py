@@ -15,7 +15,7 @@ import numpy as np
 
 from ..problem import Problem, check_problem
 from ..problem.kernels.layout import slab_size
-from ..support import Cache, Floats, Ints, legs, pool, refuse_over, worker_count
+from ..support import Cache, Floats, Ints, legs, pool, read_only, refuse_over, worker_count
 from ..support.kernels.compiled import step_by_step
 from .gittins_tables import flat_table
 from .kernels.calibrated_root import (
@@ -102,7 +102,7 @@ class Calibration:
         if problem.terminal is not None:
             self.weight[problem.horizon :] = problem.terminal.deploy
         self._scale = reward_scale(problem)
-        self._none = np.zeros(slab_size(problem.stages))
+        self._none = read_only(np.zeros(slab_size(problem.stages)))  # as tables of problems are
         self._tables: dict[int, Floats] = {}  # by stage, solved state by state
         self._span: Span | None = None  # the last that was made: of all stages where they fit
         single = all(self._single(k) for k in range(len(problem.groups)))

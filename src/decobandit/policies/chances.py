@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..problem import TIE_SIGNS, Problem, State, TieRule, tie_tolerance
-from ..support import Floats
+from ..support import Floats, read_only
 from .allotting import Counts, state_of
 from .kernels.index_chances import index_chances
 from .records import Allotments
@@ -65,8 +65,8 @@ def chances_by_table(problem: Problem, index: Floats, ties: TieRule, asked: Aske
     counts = (np.ascontiguousarray(part, dtype=np.int64) for part in asked[:3])
     chances = np.empty(asked.pulls.shape)
     index_chances(
-        np.ascontiguousarray(index), problem.group_of_arm, alpha, beta, *counts, asked.allowed,
-        tie_tolerance(problem), *TIE_SIGNS[ties], chances,
+        read_only(np.ascontiguousarray(index)), problem.group_of_arm, alpha, beta, *counts,
+        asked.allowed, tie_tolerance(problem), *TIE_SIGNS[ties], chances,
     )  # fmt: skip
     return chances
 

@@ -22,6 +22,7 @@ from ..support import (
     Report,
     Stopwatch,
     pool,
+    read_only,
     refuse_over,
     silent,
     tell,
@@ -117,7 +118,7 @@ def block_table(
     table = np.empty(shape)
     for t in stages:
         tell(Progress("tables of stages", t, problem.stages))
-        lay_out(stage_index(t), t, t - stages.start, last - 1, table)
+        lay_out(read_only(stage_index(t)), t, t - stages.start, last - 1, table)
     return table
 
 

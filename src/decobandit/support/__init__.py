@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .arrays import Flags as Flags
     from .arrays import Floats as Floats
     from .arrays import Ints as Ints
+    from .arrays import read_only as read_only
     from .cache import Cache as Cache
     from .checks import Check as Check
     from .csv_cells import harmless as harmless

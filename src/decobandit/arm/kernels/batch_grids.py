@@ -12,14 +12,14 @@ moved to states of the next row, their mean kept:
 
 import numpy as np
 
-from ...support.kernels.arrays import copy
+from ...support.kernels.arrays import ONE, copy
 from ...support.kernels.compiled import compiled
 from .batches import beta_binomial
 
 NOTHING = 1e-19  # chances below this are left out: all of them together are rounding
 
 
-@compiled
+@compiled(inline="always")
 def likely(chance, unit):
     """First and last number of good outcomes that is not left out."""
     lo, hi = 0, unit
@@ -30,7 +30,7 @@ def likely(chance, unit):
     return lo, hi
 
 
-@compiled
+@compiled(inline="always")
 def span(good, at, end, low, high):
     """Numbers, in the row at .. end - 1, of the last state not above low, the first not below high.
 
@@ -41,7 +41,7 @@ def span(good, at, end, low, high):
     return max(first, 0), min(last, end - at - 1)
 
 
-@compiled
+@compiled(inline="always")
 def spread_above(g, chance, lo, hi, y, weights):
     """Move the atoms g + lo .. g + hi to the states around each; y (states,), first <= g + lo."""
     k, last = 0, y.shape[0] - 1
@@ -94,14 +94,14 @@ def gather_side(g, chance, begin, end, y, middle, side, weights):
         k -= side
 
 
-@compiled
+@compiled(inline="always")
 def gather_below(g, chance, lo, hi, y, middle, weights):
     """Move the atoms, whose mean is y[middle], by runs to states; the rest goes to the middle.
 
     What the rest lacks to have its mean there comes back from the nearest states of one side.
     """
-    gather_side(g, chance, lo, hi, y, middle, -1, weights)
-    gather_side(g, chance, hi, lo, y, middle, 1, weights)
+    gather_side(g, chance, lo, hi, y, middle, -ONE, weights)
+    gather_side(g, chance, hi, lo, y, middle, ONE, weights)
     moment = 0.0
     for x in range(lo, hi + 1):
         weights[middle] += chance[x]

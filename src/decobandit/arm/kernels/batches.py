@@ -180,7 +180,7 @@ def offers(later, values, mass, key, weight):
     return count
 
 
-@compiled
+@compiled(inline="always")
 def set_out(start, mean, units, rows, base, spread, later, values, price, slack, part, mass,
             under_way):  # fmt: skip
     """Masses of a stage by the units that they take, in under_way. Returns units and reward."""
@@ -236,7 +236,7 @@ def follow_stage(
     return spent, reward
 
 
-@compiled
+@compiled(inline="always")
 def place(good, at, end, x):
     """(k, part): x good outcomes lie between the states k and k + 1 of a row at .. end - 1.
 
@@ -275,7 +275,7 @@ def unit_values_many(start, good, later, values, row, x, out):
                 out[i, a + 1] += part * (values[k + 1, a] - values[k, a])
 
 
-@compiled
+@compiled(inline="always")
 def share_out(values, units, best, choice, given):
     """given[k]: units of arm k, that sum to `units` and maximise the sum of values[k, given[k]].
 

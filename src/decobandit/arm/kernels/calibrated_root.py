@@ -20,7 +20,7 @@ Notations, besides those of the package
 import numpy as np
 
 from ...problem.kernels.layout import row_start
-from ...support.kernels.arrays import copy
+from ...support.kernels.arrays import ONE, ZERO, copy
 from ...support.kernels.compiled import compiled
 from .backward import sweep
 from .indices import index_terms
@@ -39,8 +39,8 @@ def advantage(alpha, beta, good, bad, base, weight, terminal, c, tol, V):
     T = good.shape[0]
     copy(terminal, V)
     prices = base + c * weight
-    sweep(alpha, beta, good, bad, prices, V, T, 1)
-    ell, delta = index_terms(alpha, beta, good[0], bad[0], 0, 0, V)
+    sweep(alpha, beta, good, bad, prices, V, T, ONE)
+    ell, delta = index_terms(alpha, beta, good[0], bad[0], ZERO, ZERO, V)
     return ell + delta - prices[0] - NOISE * tol
 
 
@@ -74,7 +74,7 @@ def root(alpha, beta, good, bad, base, weight, terminal, low, high, tol, V):
     return low + (high - low) * (at_low / (at_low - at_high)) if at_high < 0.0 else high
 
 
-@compiled
+@compiled(inline="always")
 def bracketed_root(alpha, beta, good, bad, base, weight, terminal, guess, step, tol, V):
     """The crossing of A near `guess`: the bracket grows by doubling steps from there."""
     low = high = guess
@@ -94,7 +94,7 @@ def bracketed_root(alpha, beta, good, bad, base, weight, terminal, guess, step, 
     return root(alpha, beta, good, bad, base, weight, terminal, low, high, tol, V)
 
 
-@compiled
+@compiled(inline="always")
 def may_rise(width, gain, wait, slope):
     """Whether the advantage may be positive inside an interval at whose ends it is not.
 
@@ -110,7 +110,7 @@ def may_rise(width, gain, wait, slope):
     return first + (last - first) * x / width > lowest
 
 
-@compiled
+@compiled(inline="always")
 def last_crossing(alpha, beta, good, bad, base, weight, terminal, whole, least, tol, V):
     """The largest crossing in an interval, or nan; `whole`: its ends, gains, waits and slopes.
 
@@ -181,14 +181,14 @@ def stage_largest_roots(alpha, beta, good, bad, base, weight, terminal, t, grid,
         )  # fmt: skip
 
 
-@compiled
+@compiled(inline="always")
 def rooms(pulls):
     """Work space for the values of the states within `pulls` pulls, and their terminal rewards."""
     size = row_start(pulls + 1)
     return np.empty(size), np.zeros(size)
 
 
-@compiled
+@compiled(inline="always")
 def states_of(t):
     """Pulls and good outcomes of every state of stage t, in the order of a slab."""
     return [(n, g) for n in range(t + 1) for g in range(n + 1)]

@@ -37,21 +37,21 @@ def crossing(c, c_before, gain, before):
     return c + (c_before - c) * gain / (gain - before)
 
 
-@compiled
+@compiled(inline="always")
 def room_of(T, terminal):
     """Work space of a sweep over all stages: V, and low, high and ramp of `step_row`."""
     low, high = np.empty(T + 1, np.int64), np.empty(T + 1, np.int64)
     return np.empty(terminal.shape[0]), low, high, np.arange(T + 1.0)
 
 
-@compiled
+@compiled(inline="always")
 def start_sweep(terminal, T, V, low, high):
     """V after the last stage, and its rows."""
     copy(terminal, V)
     alive_rows(V, T, low, high)
 
 
-@compiled
+@compiled(inline="always")
 def _advantage(alpha, inverse, bad, spread, price, g, own, following, flat):
     gain = worth(
         (alpha + g) * inverse, bad - price, spread, 0.0, following[g], following[g + 1]

@@ -16,6 +16,7 @@ Notations, besides those of the package
 import numpy as np
 
 from ...problem.kernels.layout import row_start
+from ...support.kernels.arrays import ONE
 from ...support.kernels.compiled import compiled
 from .calibrated_sweep import stage_start
 from .stopping import gain
@@ -58,7 +59,7 @@ def _predicted(index, h, step):
     return 3.0 * (index[h - step] - index[h - 2 * step]) + index[h - 3 * step]
 
 
-@compiled
+@compiled(inline="always")
 def _between(index, left, step):
     """Fill index between left and left + step, from these two and their neighbours."""
     right = left + step
@@ -72,7 +73,7 @@ def _between(index, left, step):
         index[h] = line + x * y * ((1.0 + y) * bend_left + (1.0 + x) * bend_right) / 3.0
 
 
-@compiled
+@compiled(inline="always")
 def index_by_left(a, b, most, steps, tol, W, index):
     """Fill `index` for h = 1..most; without steps all are roots."""
     parts = 0
@@ -80,7 +81,7 @@ def index_by_left(a, b, most, steps, tol, W, index):
         parts += 1
     index[0] = a / (a + b)
     for h in range(1, (most if parts == 0 else steps[0, 0]) + 1):
-        index[h] = flat_root(a, b, h, _predicted(index, h, 1), tol, W)
+        index[h] = flat_root(a, b, h, _predicted(index, h, ONE), tol, W)
     for j in range(parts):
         step, end = steps[j, 1], most + 2 * steps[j, 1]
         if j + 1 < parts:

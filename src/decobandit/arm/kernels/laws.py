@@ -23,13 +23,13 @@ def law_of(weights, begin, wide):
     )
 
 
-@compiled
+@compiled(inline="always")
 def shift_of(start, n):
     """Number in row n + 1 of the point that is number 0 of row n: rows have one middle."""
     return (start[n + 2] - 2 * start[n + 1] + start[n]) // 2
 
 
-@compiled
+@compiled(inline="always")
 def cuts(c, size, reach, even):
     """How far a law of this reach leads down and up from number c of a row of `size` states."""
     below, above = min(c, reach), min(size - 1 - c, reach)
@@ -99,7 +99,7 @@ def whole_ahead(inner, end, reach, at, mass, after):
                 right[k] += w * mass[k]
 
 
-@compiled
+@compiled(inline="always")
 def law_ahead(inner, end, reach, even, shift, mass, after):
     """after += mass (states of a row,) one pull later, by a law."""
     size = after.shape[0]

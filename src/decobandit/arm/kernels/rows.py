@@ -26,7 +26,7 @@ where rows are exact.
 
 import numpy as np
 
-from ...support.kernels.arrays import copy
+from ...support.kernels.arrays import ZERO, copy
 from ...support.kernels.compiled import compiled
 from .batches import demand, hull_slopes
 from .laws import FAST, cuts, law_ahead, law_back, law_of, shift_of
@@ -204,7 +204,7 @@ def stage_worths(
         for a in range(1, min(most, source) + 1):
             row = source - a
             row_back(
-                row, start, width, at, weights, first, links, even, up, down, 0,
+                row, start, width, at, weights, first, links, even, up, down, ZERO,
                 start[row + 1] - start[row], rise + (a - 1) * max(factor, 0.0),
                 fall + (a - 1) * max(-factor, 0.0), after[: start[row + 2] - start[row + 1]],
                 before,
@@ -217,7 +217,7 @@ def stage_worths(
                     worth[low + k, a // unit - 1] = after[k]
 
 
-@compiled
+@compiled(inline="always")
 def set_out(units, unit, states, later, worth, price, slack, part, mass, under_way):
     """Masses of a stage by the pulls that they take, in under_way. Returns the units taken."""
     corners, slopes = np.empty(units + 1, np.int64), np.empty(units)

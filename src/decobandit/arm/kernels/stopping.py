@@ -68,7 +68,7 @@ def _row_back(a, b, h, c, k, edge, likely, top, W):
     return edge, likely
 
 
-@compiled
+@compiled(inline="always")
 def gain(a, b, h, c, W):
     """A(c) and E[tau]; W: work space, 2 h + 2."""
     p, k = a / (a + b), h - 1

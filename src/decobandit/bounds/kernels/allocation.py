@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...problem.kernels.layout import row_start
-from ...support.kernels.arrays import copy
+from ...support.kernels.arrays import ZERO, copy
 from ...support.kernels.compiled import compiled
 
 MOST_NODES = 1 << 20  # of one search; each takes 2 K + 40 bytes
@@ -71,14 +71,14 @@ def sweep_back(gain, nu, W):
     return total
 
 
-@compiled
+@compiled(inline="always")
 def rise_of(gain, W, a, t, n):
     """What a pull of arm a at (t, n) adds to gain and W_{t+1} together."""
     later = row_start(t + 1) + n
     return gain[row_start(t) + n, a] + W[later + 1, a] - W[later, a]
 
 
-@compiled
+@compiled(inline="always")
 def spend(gain, nu, W, spent):
     """spent (T,): pulls of each stage that the arms by themselves ask for at prices nu."""
     spent[:] = 0.0
@@ -90,7 +90,7 @@ def spend(gain, nu, W, spent):
                 n += 1
 
 
-@compiled
+@compiled(inline="always")
 def greedy(gain, W, pulls):
     """Value of the allocation that pulls the arms of largest rise: what can be had at least."""
     K, T = gain.shape[1], pulls.shape[0]
@@ -109,7 +109,7 @@ def greedy(gain, W, pulls):
     return value
 
 
-@compiled
+@compiled(inline="always")
 def lower(gain, pulls, mu, W, steps=STEPS):
     """Take D down from D(mu) in so many steps at most, and leave W at its prices.
 
@@ -140,7 +140,7 @@ def lower(gain, pulls, mu, W, steps=STEPS):
     return upper, least, best_nu
 
 
-@compiled
+@compiled(inline="always")
 def two_arms(gain, W, T):
     """The maximum for two arms, pulled one at a time: backward over the pulls n of the first."""
     best = np.empty(T + 1)
@@ -166,7 +166,7 @@ class Nodes(NamedTuple):
     size: npt.NDArray[np.int64]  # (2,): nodes, entries of the heap
 
 
-@compiled
+@compiled(inline="always")
 def room_for(nodes, K):
     """Room for that many nodes; each may be entered twice into the heap."""
     slots = 4
@@ -198,7 +198,7 @@ def find(nodes, pulls, stage):
     new = nodes.size[0]
     nodes.size[0] += 1
     nodes.slot[i] = new
-    nodes.pulls[new] = pulls
+    copy(pulls, nodes.pulls[new])
     nodes.stage[new], nodes.value[new], nodes.open[new] = stage, -np.inf, False
     return new
 
@@ -215,7 +215,7 @@ def push(nodes, key, node):
     nodes.key[i], nodes.node[i] = key, node
 
 
-@compiled
+@compiled(inline="always")
 def pop(nodes):
     """Take the largest key from the heap: (key, node)."""
     key, node = nodes.key[0], nodes.node[0]
@@ -234,7 +234,7 @@ def pop(nodes):
     return key, node
 
 
-@compiled
+@compiled(inline="always")
 def next_choice(chosen, K):
     """The next of all ways to choose some of K arms, in order; False after the last."""
     i = chosen.shape[0] - 1
@@ -248,7 +248,7 @@ def next_choice(chosen, K):
     return True
 
 
-@compiled
+@compiled(inline="always")
 def expand(nodes, parent, gain, W, m, to_come, deeper, least):
     """Open every node that m pulls lead to, where it may be better than `least`.
 
@@ -280,7 +280,7 @@ def expand(nodes, parent, gain, W, m, to_come, deeper, least):
         more = next_choice(chosen, K)
 
 
-@compiled
+@compiled(inline="always")
 def search(gain, pulls, nu, W, least, upper, pops, choices):
     """(upper bound on the maximum, whether it is the maximum), after at most `pops` nodes.
 
@@ -294,7 +294,7 @@ def search(gain, pulls, nu, W, least, upper, pops, choices):
     for t in range(T - 1, -1, -1):
         to_come[t] = to_come[t + 1] + pulls[t] * nu[t]
     nodes = room_for(min(pops * choices + 2, max(MOST_NODES, choices + 2)), K)
-    root = find(nodes, np.zeros(K, np.int16), 0)
+    root = find(nodes, np.zeros(K, np.int16), ZERO)
     nodes.value[root] = 0.0
     push(nodes, upper, root)
     while nodes.size[1] > 0:

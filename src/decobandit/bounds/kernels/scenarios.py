@@ -59,14 +59,14 @@ def draw_outcomes(p, keys, good):
                 good[s, a, n + 1] = good[s, a, n] + outcome
 
 
-@compiled
+@compiled(inline="always")
 def chance(model, good, a, n):
     """Posterior mean of arm a after n pulls; good (K, T + 1)."""
     k = model.group[a]
     return (model.alpha[k] + good[a, n]) / (model.alpha[k] + model.beta[k] + n)
 
 
-@compiled
+@compiled(inline="always")
 def reward(model, a, t, p):
     """Expected reward of arm a at stage t where a good outcome has chance p."""
     k = model.group[a]
@@ -91,7 +91,7 @@ def lay_out_surprise(t, V, model, scenarios):
                 scenarios.surprise[s, a, row_start(t) + n] = surprise
 
 
-@compiled
+@compiled(inline="always")
 def lay_out_scenario(model, scenarios, s, weight, gain, W):
     """gain (tri, K): ell_t(n, g) - weight x surprise; and the last rewards in row T of W."""
     good, T = scenarios.good[s], model.mu.shape[0]

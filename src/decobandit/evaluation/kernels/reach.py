@@ -18,7 +18,7 @@ import numpy as np
 
 from ...problem.kernels.ties import NO_RANK, wins_tie
 from ...problem.kernels.worth import expected_reward
-from ...support.kernels.arrays import copy
+from ...support.kernels.arrays import ZERO, copy
 from ...support.kernels.compiled import compiled
 from .state_table import Codes, Floats, Ints, add
 
@@ -67,7 +67,7 @@ class Runs(NamedTuple):
 # -- which arms are pulled ----------------------------------------------------------------------
 
 
-@compiled
+@compiled(inline="always")
 def pulls_of(code):
     """n of the code n(n+1)/2 + g; the root is exact where g = 0."""
     return int((math.sqrt(8.0 * code + 1.0) - 1.0) * 0.5)
@@ -102,7 +102,7 @@ def threshold(R, runs, tolerance):
     return top - tolerance
 
 
-@compiled
+@compiled(inline="always")
 def pick(R, row, runs, places, stage):
     """Take the arms of largest index one by one, ties by rule. Returns whether a tie is unclear.
 
@@ -126,7 +126,7 @@ def pick(R, row, runs, places, stage):
     return unclear
 
 
-@compiled
+@compiled(inline="always")
 def pick_sure(R, runs, stage):
     """Take the arms that random ties leave no choice about. Returns the pulls still to be drawn.
 
@@ -148,7 +148,7 @@ def pick_sure(R, runs, stage):
     return left
 
 
-@compiled
+@compiled(inline="always")
 def draw(R, runs, begin, left):
     """Give `left` pulls to the spare arms of the runs from `begin` on, first runs first."""
     for r in range(begin, R):
@@ -156,7 +156,7 @@ def draw(R, runs, begin, left):
         left -= runs.drawn[r]
 
 
-@compiled
+@compiled(inline="always")
 def draw_next(R, runs):
     """The next way to draw as many arms; False when there is none."""
     behind, space = 0, 0  # arms drawn from the runs behind r, and spare ones there
@@ -170,7 +170,7 @@ def draw_next(R, runs):
     return False
 
 
-@compiled
+@compiled(inline="always")
 def share_of_draw(R, runs):
     """Probability of the draw at hand: ways to draw so from each run, over all ways."""
     share, spare, j = 1.0, 0, 0
@@ -187,7 +187,7 @@ def share_of_draw(R, runs):
 # -- what pulls lead to -------------------------------------------------------------------------
 
 
-@compiled
+@compiled(inline="always")
 def expect(R, row, runs, places, stage):
     """Expected reward of the pulls at hand; sets chances, and the first of all good outcomes."""
     reward = 0.0
@@ -203,7 +203,7 @@ def expect(R, row, runs, places, stage):
     return reward
 
 
-@compiled
+@compiled(inline="always")
 def outcome(R, row, runs, places, stage):
     """Probability and reward of the good outcomes at hand; what they lead to is in runs.row."""
     after = runs.row
@@ -227,7 +227,7 @@ def outcome(R, row, runs, places, stage):
     return likely, reward
 
 
-@compiled
+@compiled(inline="always")
 def next_outcome(R, runs):
     """The next numbers of good outcomes that can occur; False after the last."""
     for r in range(R):
@@ -256,7 +256,7 @@ def push(R, row, moments, share, runs, places, stage, after, used, limit, pulls)
     return after, used, share * moments[0] * expected
 
 
-@compiled
+@compiled(inline="always")
 def scratch(slots):
     """Room for the runs of any row."""
     a, x, row = np.empty((7, slots), np.int64), np.empty((2, slots)), np.empty(slots, np.int32)
@@ -299,7 +299,7 @@ def pull_largest(level, begin, end, places, stage, after, used, limit, pulls):
         row, moments, more = level.rows[i], level.moments[i], True
         R = read_runs(row, places, stage.indices, runs)
         if stage.by_position == 0:
-            draw(R, runs, 0, pick_sure(R, runs, stage))
+            draw(R, runs, ZERO, pick_sure(R, runs, stage))
         elif pick(R, row, runs, places, stage):
             return after, used, earned, True
         while more and used <= limit:

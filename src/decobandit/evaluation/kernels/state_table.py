@@ -55,7 +55,7 @@ def find(level, row):
     return at
 
 
-@compiled
+@compiled(inline="always")
 def grown(level, used):
     """The same states with room for twice as many."""
     wide = empty_level(2 * level.rows.shape[0], level.rows.shape[1], level.moments.shape[1])
@@ -66,7 +66,7 @@ def grown(level, used):
     return wide
 
 
-@compiled
+@compiled(inline="always")
 def add(level, used, row, moments, share, reward):
     """Add a share of a state's moments, with `reward` on top, to the state `row`."""
     if used == level.rows.shape[0]:

@@ -14,16 +14,17 @@ Notations
 import numpy as np
 
 from ...problem.kernels.layout import row_start
+from ...support.kernels.arrays import copy
 from ...support.kernels.compiled import compiled
 
 
-@compiled
+@compiled(inline="always")
 def _sums_of_run(under, own, r, v, sums, fewer):
     """sums: over the r values of every multiset of 0..v, of own[value]. fewer: spare room."""
     sums[0] = 0.0
     for i in range(1, r + 1):
         before = under[v + 1, i - 1]
-        fewer[:before] = sums[:before]
+        copy(sums[:before], fewer)
         for g in range(v + 1):
             start = under[g, i]
             for a in range(under[g + 1, i - 1]):
@@ -45,7 +46,7 @@ def _lowered(source, more, fixed, out):
         out[i] = x if x < out[i] else out[i]
 
 
-@compiled
+@compiled(inline="always")
 def _lower_shape(ranking, pulls, fixed, tables, out, found, sums, fewer):
     """out: lowered to `fixed` and the sum over all arms in every state of a shape.
 

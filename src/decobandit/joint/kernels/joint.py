@@ -73,7 +73,7 @@ def pull_row(arms, k, t, n, p, gain):
         gain[g] = worth(p[g], bad, spread, own[g], after[g], after[g + 1])
 
 
-@compiled
+@compiled(inline="always")
 def run_length(pulls, group, c, k, v):
     """How many columns from c on are of group k and have v pulls."""
     end = c
@@ -104,7 +104,7 @@ def _raise_row(out, after, p, gain):
         out[g] = x if x > out[g] else out[g]
 
 
-@compiled
+@compiled(inline="always")
 def _raise_run(out, after, outer, inner, v, leaving, joining, sizes, p, gain):
     """Try every arm of a run in every state of a shape.
 
@@ -137,7 +137,7 @@ def _raise_run(out, after, outer, inner, v, leaving, joining, sizes, p, gain):
                     to += inner
 
 
-@compiled
+@compiled(inline="always")
 def _insertions(ranking, r, v):
     """Rank of every multiset of r values in 0..v with one more value, (multisets, width)."""
     rows, start, width = ranking.under[v + 1, r], ranking.start[r], ranking.width[r]
@@ -186,7 +186,7 @@ def fill_last(arms, t, ranking, shapes, first, last, values):
         _fill_last(arms, t, ranking, shapes.pulls[s], out, p, gain)
 
 
-@compiled
+@compiled(inline="always")
 def _pull_run(arms, t, ranking, pulls, c, outer, out, after, p, gain):
     """Try the arms of the run that begins at column c; returns its length and its multisets."""
     under, group = ranking.under, ranking.group
@@ -201,7 +201,7 @@ def _pull_run(arms, t, ranking, pulls, c, outer, out, after, p, gain):
     return r, sizes[0]
 
 
-@compiled
+@compiled(inline="always")
 def _fill_shape(arms, t, ranking, ladder, after, s, out, spare, place, p, gain):
     """out: W_t in the states of shape s. Walks down the rungs that are not stored, and back.
 
@@ -219,7 +219,7 @@ def _fill_shape(arms, t, ranking, ladder, after, s, out, spare, place, p, gain):
             row, c = ladder.first[depth] + place[depth, 0], place[depth, 1]
         else:
             pulls = ladder.pulls[row]
-            end = c + run_length(pulls, ranking.group, c, ranking.group[c], pulls[c]) - 1
+            end = c + run_length(pulls, ranking.group, c, ranking.group[c], np.int64(pulls[c])) - 1
             target = np.int64(ladder.after[row, end])
             below = ladder.first[depth + 1] + target
             if after.size > 0:

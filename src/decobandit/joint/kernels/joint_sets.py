@@ -19,7 +19,7 @@ from ...support.kernels.compiled import compiled
 from .joint import pull_row
 
 
-@compiled
+@compiled(inline="always")
 def _find_kinds(arms, t, pulls, group, good, kinds, number, p, gain, row):
     """Kinds of arms in a state, from the last column to the first; returns q."""
     chance, earned = row
@@ -39,7 +39,7 @@ def _find_kinds(arms, t, pulls, group, good, kinds, number, p, gain, row):
     return q
 
 
-@compiled
+@compiled(inline="always")
 def _spread(total, number, take):
     """Take `total` arms, of the first kinds as many as there are."""
     for i in range(take.size):
@@ -47,7 +47,7 @@ def _spread(total, number, take):
         total -= take[i]
 
 
-@compiled
+@compiled(inline="always")
 def _next_choice(number, take):
     """The next way to take as many arms; False after the last one."""
     before = 0
@@ -60,7 +60,7 @@ def _next_choice(number, take):
     return False
 
 
-@compiled
+@compiled(inline="always")
 def _shape_after(kinds, take, ladder, s):
     """Shape after all pulls, one by one: each changes the last column that is left of a run."""
     pulled, end, column = 0, -1, -1
@@ -86,7 +86,7 @@ def _run_rank(under, found, r):
     return rank
 
 
-@compiled
+@compiled(inline="always")
 def _open_runs(kinds, take, ranking, pulls, arms_at, runs):
     """Split the rank of the state after the pulls: returns the part that outcomes do not change.
 
@@ -111,7 +111,7 @@ def _open_runs(kinds, take, ranking, pulls, arms_at, runs):
     return fixed, count
 
 
-@compiled
+@compiled(inline="always")
 def _outcome(kinds, take, wins, p, arms_at):
     """Put the pulled arms where their outcomes lead; returns the chance of these outcomes."""
     chance = 1.0
@@ -127,7 +127,7 @@ def _outcome(kinds, take, wins, p, arms_at):
     return chance
 
 
-@compiled
+@compiled(inline="always")
 def _expected(kinds, number, take, wins, p, ranking, pulls, after, arms_at, runs):
     """Mean of `after`, the values of the shape `pulls`, over the outcomes of the arms taken."""
     for i in range(take.size):
@@ -158,17 +158,24 @@ def _expected(kinds, number, take, wins, p, ranking, pulls, after, arms_at, runs
     return total
 
 
-@compiled
+@compiled(inline="always")
 def _largest(number, gain, m):
     """Sum of the m largest gains."""
-    total = 0.0
-    for i in np.argsort(-gain):
-        total += gain[i] * min(number[i], m)
-        m -= min(number[i], m)
+    total, before, at = 0.0, np.inf, -1  # the last one that was taken
+    while m > 0:
+        best = -1
+        for i in range(gain.size):
+            left = gain[i] < before or (gain[i] == before and i > at)
+            if left and (best < 0 or gain[i] > gain[best]):
+                best = i
+        taken = min(number[best], m)
+        total += gain[best] * taken
+        m -= taken
+        before, at = gain[best], best
     return total
 
 
-@compiled
+@compiled(inline="always")
 def _next_state(pulls, group, good):
     """The next state of a shape in order of rank."""
     stop = pulls.size

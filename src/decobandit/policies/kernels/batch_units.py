@@ -13,7 +13,7 @@ import numpy as np
 
 from ...arm.kernels.batches import share_out
 from ...problem.kernels.ties import tie_winner
-from ...support.kernels.arrays import copy
+from ...support.kernels.arrays import ZERO, copy
 from ...support.kernels.compiled import compiled
 
 
@@ -43,7 +43,7 @@ def give_by_index(
             score[k] = index[where[e, k], 0]
         for _ in range(units):
             least = score.max() - tolerance
-            arm = tie_winner(score, now, 0, least, by_pulls, by_position, rng)
+            arm = tie_winner(score, now, ZERO, least, by_pulls, by_position, rng)
             given[e, arm] += 1
             now[0, arm] += unit
             if given[e, arm] < units:

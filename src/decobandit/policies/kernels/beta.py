@@ -28,7 +28,7 @@ CLOSE = 1e-5  # steps are of third order: one this small against the shape is th
 LEAST, MOST = -700.0, 40.0  # of y; outside, x is 0 or 1
 
 
-@compiled
+@compiled(inline="always")
 def _stirling_rest(z):
     """log Gamma(z) - ((z - 1/2) log z - z + log(2 pi) / 2), z at least 20."""
     s = 1.0 / (z * z)
@@ -76,13 +76,13 @@ def upper_tail(a, b, x, rest, w):
     return 1.0 - w / fraction(a, b, x)
 
 
-@compiled
+@compiled(inline="always")
 def curved(correction):
     """What Halley's method divides a step of Newton's by, kept near 1: far out it would creep."""
     return min(max(1.0 + correction, 0.5), 2.0)
 
 
-@compiled
+@compiled(inline="always")
 def normal_quantile(v):
     """z with P(Z > z) = exp(-v) for a standard normal Z, to 0.0005: a start for other quantiles.
 
@@ -95,7 +95,7 @@ def normal_quantile(v):
     return z if tail <= 0.5 else -z
 
 
-@compiled
+@compiled(inline="always")
 def quantile_start(a, b, log_b, v, z):
     """y near the upper quantile of level v.
 
@@ -112,7 +112,7 @@ def quantile_start(a, b, log_b, v, z):
     return min((math.log(-math.expm1(-v)) + math.log(a) + log_b) / a, 0.0)
 
 
-@compiled
+@compiled(inline="always")
 def upper_quantile(a, b, v, z):
     """x with S(x) = exp(-v), then its first and second derivative by v; z = normal_quantile(v).
 
@@ -148,7 +148,7 @@ def upper_quantile(a, b, v, z):
     return _with_slopes(a, b, y, v, log_b)
 
 
-@compiled
+@compiled(inline="always")
 def _with_slopes(a, b, y, v, log_b):
     """x, dx/dv, d2x/dv2 at the solution y."""
     x, rest = 1.0 / (1.0 + math.exp(-y)), 1.0 / (1.0 + math.exp(y))

@@ -14,13 +14,14 @@ Notations, besides those of `episodes` and `ties`
 import numpy as np
 
 from ...problem.kernels.ties import tie_winner
+from ...support.kernels.arrays import ZERO
 from ...support.kernels.compiled import compiled
 from .episodes import pull
 
 LANES = 32
 
 
-@compiled
+@compiled(inline="always")
 def compare(mean, own, level, arm, largest, second):
     """In every lane the arm of the largest bound, that bound, and the second largest."""
     for i in range(LANES):
@@ -58,7 +59,7 @@ def play_bounds(
                     for a in range(K):
                         score[a] = mean[a, i] + level[b] * own[a, i]
                     arm = tie_winner(score, pulls, e, least, by_pulls, by_position, rng)
-                pull(episodes, e, b, 0, arm)
+                pull(episodes, e, b, ZERO, arm)
                 n = pulls[e, arm]
                 mean[arm, i] = good[e, arm] / n
                 own[arm, i] = width[n]

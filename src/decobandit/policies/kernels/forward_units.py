@@ -12,6 +12,7 @@ Notations
 import numpy as np
 
 from ...problem.kernels.ties import drawn
+from ...support.kernels.arrays import copy
 from ...support.kernels.compiled import compiled
 
 
@@ -29,7 +30,8 @@ def forward_units(
         given[e] = 0
         for _ in range(units):
             position = int(rng.random() * units)
-            n[:], g[:] = pulls[e], good[e]
+            copy(pulls[e], n)
+            copy(good[e], g)
             for k in range(K):
                 own = index[group_of_arm[k], n[k] * (n[k] + 1) // 2 + g[k]]
                 score[k] = own if allowed[e, k] else -np.inf

@@ -16,7 +16,7 @@ from ...problem.kernels.ties import NO_RANK, wins_tie
 from ...support.kernels.compiled import compiled
 
 
-@compiled
+@compiled(inline="always")
 def mean_index(index, a, b, n, g, k):
     """Index of one arm, averaged over its k pending outcomes; index (slab,)."""
     if k == 0:
@@ -32,7 +32,7 @@ def mean_index(index, a, b, n, g, k):
     return total
 
 
-@compiled
+@compiled(inline="always")
 def share_ties(score, held, least, by_pulls, by_position, chance):
     """Chances in one joint state: 1 for the arm that the rule takes, or shared evenly."""
     K, best, lowest, tied = score.shape[0], -1, NO_RANK, 0

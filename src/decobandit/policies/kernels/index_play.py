@@ -16,6 +16,7 @@ import numpy as np
 
 from ...problem.kernels.layout import row_start, spot
 from ...problem.kernels.ties import tie_winner
+from ...support.kernels.arrays import ONE, ZERO
 from ...support.kernels.compiled import compiled
 from .episodes import pull
 
@@ -51,7 +52,7 @@ def two_largest(score):
     return arm, largest, second
 
 
-@compiled
+@compiled(inline="always")
 def largest_of_others(flat, place, arm, first, end, others):
     """others[b], b in first..end-1: the largest index of all arms but one, while they rest."""
     for b in range(first, end):
@@ -63,7 +64,7 @@ def largest_of_others(flat, place, arm, first, end, others):
                 others[b] = max(others[b], flat[at + np.uint64(b)])
 
 
-@compiled
+@compiled(inline="always")
 def advance(episodes, e, b, i, arm, most, run, place):
     """Pull an arm, and move its run of indices, which has that length."""
     bad = episodes.pulls[e, arm] - episodes.good[e, arm]
@@ -89,11 +90,11 @@ def play_indices(episodes, table, most, group, counts, tolerance, by_pulls, by_p
         for a in range(K):
             good = episodes.good[e, a]
             place[a] = np.uint64((group[a] * S + spot(good, pulls[e, a] - good, most)) * run)
-        last, again, until = -1, 0, 0
+        last, again, until = -ONE, 0, 0
         for b in range(B):
             now = np.uint64(b) * step
             if b < until and flat[place[last] + now] > others[now] + tolerance:
-                advance(episodes, e, b, 0, last, most, run, place)
+                advance(episodes, e, b, ZERO, last, most, run, place)
                 continue
             for a in range(K):
                 score[a] = flat[place[a] + now]
@@ -109,7 +110,5 @@ def play_indices(episodes, table, most, group, counts, tolerance, by_pulls, by_p
             until = 0
             if again >= HOLD_AFTER and counts[b] == 1:
                 until = min(b + 1 + HOLD_STAGES, B)
-                if run == B:
-                    largest_of_others(flat, place, last, b + 1, until, others)
-                else:
-                    largest_of_others(flat, place, last, 0, 1, others)
+                first, end = (b + 1, until) if run == B else (0, 1)
+                largest_of_others(flat, place, last, first, end, others)

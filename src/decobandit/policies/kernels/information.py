@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...support.kernels.arrays import ZERO, copy
 from ...support.kernels.compiled import compiled
 from .episodes import pull
 
@@ -133,7 +134,7 @@ def dot(u, v):
     return total
 
 
-@compiled
+@compiled(inline="always")
 def find_best(grid, rows, scratch):
     """Chances of being best and joint means, into scratch."""
     K = rows.low.size
@@ -159,7 +160,7 @@ def find_best(grid, rows, scratch):
         joint /= whole
 
 
-@compiled
+@compiled(inline="always")
 def divergence(p, q):
     """Kullback-Leibler divergence of Bernoulli distributions, accurate where p is near q."""
     step = p - q
@@ -184,7 +185,7 @@ def weigh_up(scratch, by_variance):
         scratch.mean[j], scratch.regret[j], scratch.gain[j] = mean, max(0.0, regret), gain
 
 
-@compiled
+@compiled(inline="always")
 def ratio(regret, gain):
     """Squared regret per gain; none of either is the best that there is."""
     if regret <= 0.0:
@@ -234,11 +235,14 @@ def best_pairs(chance, joint, gain, scratch, first, second, q):
 
     gain (E, K): information about the best arm; by variance where it is empty.
     """
+    by_variance = np.bool_(True)  # the gains that this makes are taken, or replaced
     for e in range(chance.shape[0]):
-        scratch.chance[:], scratch.joint[:] = chance[e], joint[e]
-        weigh_up(scratch, True)
+        copy(chance[e], scratch.chance)
+        for i in range(chance.shape[1]):
+            copy(joint[e, i], scratch.joint[i])
+        weigh_up(scratch, by_variance)
         if gain.shape[0] > 0:
-            scratch.gain[:] = gain[e]
+            copy(gain[e], scratch.gain)
         first[e], second[e], q[e] = best_pair(scratch.regret, scratch.gain)
 
 
@@ -254,7 +258,7 @@ def play(episodes, stages, alpha, beta, by_variance, grid, rows, scratch, rng):
         for b in range(stages):
             i, j, q = decide(grid, rows, scratch, by_variance)
             arm = i if rng.random() < q else j
-            pull(episodes, e, b, 0, arm)
+            pull(episodes, e, b, ZERO, arm)
             good = episodes.good[e, arm]
             bad = episodes.pulls[e, arm] - good
             fill_row(arm, alpha[arm] + good, beta[arm] + bad, grid, rows)

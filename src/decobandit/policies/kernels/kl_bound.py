@@ -12,7 +12,7 @@ NEAR_ONE = 1e-14  # bounds closer to 1 cannot be distinguished
 MOST_STEPS = 100
 
 
-@compiled
+@compiled(inline="always")
 def kl_upper_bound(p, level):
     """The largest q with kl(p, q) <= level: Newton's method from above.
 

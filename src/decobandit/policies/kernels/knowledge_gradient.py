@@ -11,12 +11,13 @@ import numpy as np
 
 from ...problem.kernels.ties import tie_winner
 from ...problem.kernels.worth import expected_reward
+from ...support.kernels.arrays import ZERO
 from ...support.kernels.compiled import compiled
 from .episodes import pull
 from .index_play import two_largest
 
 
-@compiled
+@compiled(inline="always")
 def rise(largest, others, p, up, down):
     """E[max'] - max where one arm moves to `up` with chance p, else to `down`."""
     return p * (max(others, up) - largest) + (1.0 - p) * (max(others, down) - largest)
@@ -59,6 +60,6 @@ def play(episodes, to_come, alpha, beta, good, bad, deploy, tolerance, by_pulls,
             arm = tie_winner(
                 index, episodes.pulls, e, least, by_pulls, by_position, rng
             )  # fmt: skip
-            pull(episodes, e, t, 0, arm)
+            pull(episodes, e, t, ZERO, arm)
             a[arm] = alpha[arm] + episodes.good[e, arm]
             b[arm] = beta[arm] + (episodes.pulls[e, arm] - episodes.good[e, arm])

@@ -16,7 +16,7 @@ from .beta import CLOSE, MOST_STEPS, ROUNDING, curved, log_beta, upper_tail
 BELOW_ONE = 1.0 - ROUNDING
 
 
-@compiled
+@compiled(inline="always")
 def normal_start(v):
     """The same index of a standard normal p: a start for others. Newton's method climbs to it."""
     z, odds = 0.0, math.exp(v)
@@ -30,7 +30,7 @@ def normal_start(v):
     return z
 
 
-@compiled
+@compiled(inline="always")
 def optimistic_index(a, b, v, z):
     """x, then its first and second derivative by v; z = normal_start(v).
 
@@ -58,7 +58,7 @@ def optimistic_index(a, b, v, z):
     return _with_slopes(a, b, x, m, odds, log_b)
 
 
-@compiled
+@compiled(inline="always")
 def _with_slopes(a, b, x, m, odds, log_b):
     """x, dx/dv = (x - m) / D, d2x/dv2 at the solution x."""
     if x >= BELOW_ONE or x <= m:

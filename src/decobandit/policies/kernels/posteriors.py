@@ -88,7 +88,7 @@ def windows(grid, a, b, log_beta, first, last):
         first[u], last[u] = low, high
 
 
-@compiled
+@compiled(inline="always")
 def _log_density(log_p, log_q, x, y, log_beta):
     """At an end of the scale a power of zero is nothing, not infinitely small times nothing."""
     one = 0.0 if x == 0.0 else x * log_p

@@ -50,7 +50,7 @@ def gamma(a, rng):
             return d * v
 
 
-@compiled
+@compiled(inline="always")
 def log_gamma(a, rng):
     """The logarithm of a gamma draw, which itself may be too small for a double where a < 1."""
     return math.log(gamma(a + 1.0, rng)) + math.log(1.0 - rng.random()) / a
@@ -67,7 +67,7 @@ def key(log_odds, span):
     return -1.0 / log_distance if log_odds < 0.0 else 1.0 / log_distance
 
 
-@compiled
+@compiled(inline="always")
 def draw(a, b, low, span, rng):
     """The mean reward of one draw from Beta(a, b), and its key."""
     if span == 0.0:
@@ -79,7 +79,7 @@ def draw(a, b, low, span, rng):
     return low + span * (1.0 / (1.0 + math.exp(-log_odds))), key(log_odds, span)
 
 
-@compiled
+@compiled(inline="always")
 def tail(a, b, log_beta, logs, slopes):
     """Density of Beta(a, b) at x, and the slope with which its logarithm falls there."""
     fall = (b - 1.0) * slopes[1] - (a - 1.0) * slopes[0]
@@ -89,7 +89,7 @@ def tail(a, b, log_beta, logs, slopes):
     return math.exp(log_f), fall
 
 
-@compiled
+@compiled(inline="always")
 def draw_beyond(a, b, x, fall, rng):
     """A point proposed above x, or 0 where it is not taken."""
     y = x + rng.standard_exponential() / fall
@@ -99,7 +99,7 @@ def draw_beyond(a, b, x, fall, rng):
     return y if -rng.standard_exponential() < log_ratio + fall * (y - x) else 0.0
 
 
-@compiled
+@compiled(inline="always")
 def play_episode(episodes, e, a, b, log_beta, good, bad, rng, top, values, keys):
     """A block of stages, one for each row of rewards good, bad: (stages, arms)."""
     K, m, start = a.size, top.size, 0
@@ -145,7 +145,7 @@ def play_episode(episodes, e, a, b, log_beta, good, bad, rng, top, values, keys)
         start = top[0]
 
 
-@compiled
+@compiled(inline="always")
 def insert(arm, value, key, top, values, keys, filled):
     """Put an arm in its place among the m largest, which are sorted. Returns how many there are."""
     i = filled

@@ -21,7 +21,7 @@ import math
 
 import numpy as np
 
-from ...support.kernels.arrays import copy
+from ...support.kernels.arrays import ZERO, copy
 from ...support.kernels.compiled import compiled
 from .episodes import pull, uniform
 from .thompson import gamma, log_gamma
@@ -40,7 +40,7 @@ def move(below, w, x, k, a, b, outcome):
         w[k, j] *= ratio * x[outcome, j]
 
 
-@compiled
+@compiled(inline="always")
 def recall(below, w, x, k, alpha, beta, n, g):
     """The law of arm k's draw after n outcomes, g of them good.
 
@@ -64,13 +64,13 @@ def multiply(below, lead, rest):
                 rest[j] *= below[k, j]
 
 
-@compiled
+@compiled(inline="always")
 def softplus(y):
     """log(1 + exp(y))."""
     return max(y, 0.0) + math.log1p(math.exp(-abs(y)))
 
 
-@compiled
+@compiled(inline="always")
 def draw_anywhere(a, b, rng):
     """Log-odds of a draw from Beta(a, b)."""
     if a >= 1.0 and b >= 1.0:
@@ -78,7 +78,7 @@ def draw_anywhere(a, b, rng):
     return log_gamma(a, rng) - log_gamma(b, rng)
 
 
-@compiled
+@compiled(inline="always")
 def draw_within(a, b, cut, x, j, chance, rng):
     """Log-odds y of a draw from Beta(a, b) that is known to be in bin j, which has some chance.
 
@@ -114,7 +114,7 @@ def draw_within(a, b, cut, x, j, chance, rng):
             return y
 
 
-@compiled
+@compiled(inline="always")
 def winner(below, cut, x, rest, lead, j, u, a, b, rng):
     """The arm of the largest draw, which is in bin j, where `lead` is not alone.
 
@@ -143,11 +143,11 @@ def winner(below, cut, x, rest, lead, j, u, a, b, rng):
     return best if best >= 0 else lead
 
 
-@compiled
+@compiled(inline="always")
 def play_episode(episodes, e, a, b, cut, x, below, w, rest, rng):
     """A block of stages."""
     stream = np.uint64(rng.random() * 2.0**53)  # of its own: a call of the generator is slow
-    lead = 0
+    lead = ZERO
     multiply(below, lead, rest)
     for t in range(episodes.actions.shape[1]):
         u = uniform(stream, t)
@@ -157,7 +157,7 @@ def play_episode(episodes, e, a, b, cut, x, below, w, rest, rng):
         arm = lead
         if u >= rest[j] * below[lead, j + 1]:
             arm = winner(below, cut, x, rest, lead, j, u, a, b, rng)
-        outcome = pull(episodes, e, t, 0, arm)
+        outcome = pull(episodes, e, t, ZERO, arm)
         move(below, w, x, arm, a[arm], b[arm], outcome)
         a[arm] += outcome
         b[arm] += 1 - outcome

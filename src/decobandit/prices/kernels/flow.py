@@ -91,7 +91,7 @@ def _pull(p, inverse, part, own, after_bad, after_good):
     return pulled, good
 
 
-@compiled
+@compiled(inline="always")
 def _pull_band(p, inverse, price, slack, at_price, index, own, after_bad, after_good):
     """The same where each state is pulled by its index: all above the price, a part at it."""
     pulled, good = 0.0, 0.0
@@ -108,7 +108,7 @@ def _pull_band(p, inverse, price, slack, at_price, index, own, after_bad, after_
     return pulled, good
 
 
-@compiled
+@compiled(inline="always")
 def _move_row(alpha, inverse, low, high, left, right, price, slack, at_price, index, own,
               following, first, last):  # fmt: skip
     """Pull one row: parts `left` and `right` of the sides of its band [low, high].

@@ -17,7 +17,7 @@ from ...support.kernels.compiled import compiled
 from .bands import Back
 
 
-@compiled
+@compiled(inline="always")
 def room_for_states(bands):
     """key, weight: room for all states that a stage may collect."""
     room = bands.room.sum()
@@ -92,7 +92,7 @@ def value_leg(arms, bands, mu, V, back, start, stop):
         step(arms, t, mu[t], V, back)
 
 
-@compiled
+@compiled(inline="always")
 def _row_band(alpha, beta, bad, spread, price, width, n, V, low, high):
     """(low, high, left, right) of one row: the hull of the states within `width` of the price.
 

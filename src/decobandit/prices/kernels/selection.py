@@ -7,7 +7,7 @@ from ...support.kernels.compiled import compiled
 ROUNDING = 1e-9  # masses below this, in arms, are rounding
 
 
-@compiled
+@compiled(inline="always")
 def in_order(parts):
     """Sum of the groups' parts, first to last: the same digits however threads share the groups."""
     total = 0.0
@@ -58,7 +58,7 @@ def margin(key, weight, target):
     return -np.inf, 1.0
 
 
-@compiled
+@compiled(inline="always")
 def clear(key, weight, sure, total, target):
     """How to spend exactly `target` pulls: (price, part at it, part of sure, part of the rest).
 

@@ -58,7 +58,7 @@ def soft_pass(arms, mu, width, V, Z):
                 )  # fmt: skip
 
 
-@compiled
+@compiled(inline="always")
 def _move_row(p, inverse, shift, width, factor, distance, own, following):
     """Pull the parts of one row.
 
@@ -82,7 +82,7 @@ def _move_row(p, inverse, shift, width, factor, distance, own, following):
     return pulled, good, squares, loose
 
 
-@compiled
+@compiled(inline="always")
 def _trimmed(own, first, last):
     """The interval of a row without the tiny masses at its ends."""
     while first <= last and own[first] <= TINY:
@@ -135,7 +135,7 @@ def soft_flow(arms, width, Z, mass, reward, spent, loose):
     finish(arms, mass, reward)
 
 
-@compiled
+@compiled(inline="always")
 def _offered(t, Z, mass, first, last, key, weight):
     """Collect the states with mass: index less price, and mass. Returns their number."""
     count = 0
@@ -150,7 +150,7 @@ def _offered(t, Z, mass, first, last, key, weight):
     return count
 
 
-@compiled
+@compiled(inline="always")
 def clearing_shift(key, weight, width, target):
     """(shift, factor) of a stage: sum of weight times clip((key - shift) / width) is the target.
 

@@ -77,7 +77,7 @@ def _below(a, v, x, low, high):
     return _inverted(a, v, x, math.sqrt(square / min(a.sum(), 1.0)))
 
 
-@compiled
+@compiled(inline="always")
 def _step(a, v, x, scale):
     """Of the midpoints: at most TURN of a phase wherever the integrand is larger than SMALL."""
     step, w = STEP, 0.5
@@ -94,7 +94,7 @@ def _step(a, v, x, scale):
     return step
 
 
-@compiled
+@compiled(inline="always")
 def _inverted(a, v, x, scale):
     total, step = 0.0, _step(a, v, x, scale)
     size, phase = 0.0, 0.0

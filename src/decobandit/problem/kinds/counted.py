@@ -263,9 +263,9 @@ class Classes(Kind):
         """A function of the Dirichlet weights and a number each, (...)."""
         shape = np.broadcast_shapes(stats.shape[:-1], np.shape(given))
         weights = np.broadcast_to(np.array(self.counts) + stats, (*shape, self.width))
-        points = np.ascontiguousarray(np.broadcast_to(given, shape), dtype=float).reshape(-1, 1)
+        points = np.array(np.broadcast_to(given, shape), dtype=float, order="C").reshape(-1, 1)
         found = np.empty(points.shape)
-        flat = np.ascontiguousarray(weights).reshape(-1, self.width)
+        flat = np.array(weights, order="C").reshape(-1, self.width)
         law(flat, np.array(self.values, dtype=float), points, found)
         return found.reshape(shape)
 
