@@ -6,7 +6,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY src ./src
 RUN python -m venv /opt/decobandit \
  && /opt/decobandit/bin/pip install --no-cache-dir ".[server,postgres]" \
- && DECO_CACHE=/opt/decobandit/cache /opt/decobandit/bin/deco warmup
+ && DECO_CACHE=/opt/decobandit/cache /opt/decobandit/bin/deco warmup --all
 
 FROM python:3.12-slim
 RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin deco \

@@ -26,7 +26,7 @@ demo: $(PLAIN) ## solve a problem, print the tables, reproduce the paper at a sm
 # it; each worker takes a half of the files, so that what a file's tests share is made once, and
 # helps the other when it is done
 test: $(READY) ## run the tests
-	$(BIN)/deco warmup
+	$(BIN)/deco warmup --all
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=10
 
 test-faults: $(READY) ## strike trials with DECO_FAULTS faults (1000), check that nothing was lost, write docs/reliability.md

@@ -331,6 +331,7 @@ def test_warmup_says_that_kernels_are_ready() -> None:
     done = deco("warmup")
     assert (done.code, done.err) == (0, "")
     assert "ready" in done.out
+    assert "deco warmup --all" in done.out  # what is left, and how to have it
 
 
 def test_demo_draws_a_figure(tmp_path: Path) -> None:

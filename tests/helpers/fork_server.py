@@ -46,7 +46,7 @@ def load_kernels() -> None:
     import highspy
 
     with redirect_stdout(io.StringIO()):
-        assert call_program(["warmup"]) == 0
+        assert call_program(["warmup", "--all"]) == 0
     highspy.Highs.resetGlobalScheduler(True)  # its threads end; a run that needs some starts them
 
 

@@ -1,43 +1,62 @@
-"""`deco warmup`: compile the kernels once, so that later commands start at once.
+"""`deco warmup`: compile kernels once, so that later commands start at once.
 
-The compiler works in one thread of a process only, so parts of the kernels are compiled in
-processes of their own, as many as there are workers. Parts that share few kernels come first:
-what two processes need at the same moment is compiled in both.
+Without options those of everyday commands: good and bad outcomes, one pull at a time. The compiler
+works in one thread of a process only, so parts of the kernels are compiled in processes of their
+own, as many as there are workers. Parts that share few kernels come first: what two processes need
+at the same moment is compiled in both.
 """
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
 
 from .options import Workers
 
 if TYPE_CHECKING:
     from ..problem import Problem
 
+Part: TypeAlias = Callable[[], None]
+LEFT = (
+    "batches, several pulls of a stage, other outcomes, last rewards and rarer policies are "
+    "compiled on first use; deco warmup --all compiles them now"
+)
 
-def warmup(workers: Workers = None) -> None:
-    """Compile the kernels and keep them on disk."""
+
+def warmup(
+    all_kernels: Annotated[
+        bool,
+        typer.Option(
+            "--all", help="Every kernel: also of batches, other outcomes and rarer policies."
+        ),
+    ] = False,
+    workers: Workers = None,
+) -> None:
+    """Compile the kernels of everyday commands, or all, and keep them on disk."""
     import time
 
     from ..support import worker_count
 
     began = time.perf_counter()
-    processes = worker_count(workers, most=len(PARTS))
-    for _ in _compile_in(processes):
+    parts = EVERYDAY + RARER if all_kernels else EVERYDAY
+    for _ in _compile_in(worker_count(workers, most=len(parts)), parts):
         pass
     print(f"kernels ready ({time.perf_counter() - began:.1f} s)")
+    if not all_kernels:
+        print(LEFT)
 
 
-def _compile_in(processes: int) -> Iterable[None]:
+def _compile_in(processes: int, parts: tuple[Part, ...]) -> Iterable[None]:
     if processes == 1:
-        yield from map(_compile, PARTS)
+        yield from map(_compile, parts)
         return
     from multiprocessing import get_context
 
     with get_context("spawn").Pool(processes, initializer=_leave_interrupts) as pool:
-        yield from pool.imap_unordered(_compile, PARTS)
+        yield from pool.imap_unordered(_compile, parts)
 
 
 def _leave_interrupts() -> None:
@@ -45,13 +64,12 @@ def _leave_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _compile(part: Callable[[], None]) -> None:
+def _compile(part: Part) -> None:
     part()
 
 
 def prices_and_deco() -> None:
-    """The dual, short and long, and DeCo's value."""
-    from ..evaluation import evaluate
+    """The dual, short and long, and DeCo."""
     from ..policies.deco import deco
     from ..prices import dual_value, solve
     from ..problem import Problem, State
@@ -59,9 +77,7 @@ def prices_and_deco() -> None:
     problem = Problem.uniform(arms=2, horizon=4)
     solution = solve(problem)
     dual_value(problem, solution.prices)
-    policy = deco(solution)
-    policy.choose(State.fresh(2))
-    evaluate(problem, policy)
+    deco(solution).choose(State.fresh(2))
     solve(Problem.uniform(arms=2, horizon=110))
 
 
@@ -87,34 +103,57 @@ def optima_and_gittins() -> None:
     from ..problem import Problem
     from ..problem.kernels.layout import slab_size
 
-    optimum(Problem.uniform(arms=2, horizon=4))
-    three = Problem.uniform(arms=3, horizon=4)
-    evaluate(three, OptimalPolicy(three))
-    evaluate(three, fh_gittins(three))
-    optimum(Problem.uniform(arms=3, horizon=4, pulls_per_stage=2))
-    two = _with_last_rewards()
-    evaluate(two, OptimalPolicy(two))
+    two, three = Problem.uniform(arms=2, horizon=4), Problem.uniform(arms=3, horizon=4)
+    optimum(two)
+    for problem in (_two_different(), three):
+        optimum(problem)
+        evaluate(problem, OptimalPolicy(problem))
+        evaluate(problem, fh_gittins(problem))
     start_optimum(three, 2, np.zeros(1), np.zeros((1, 1, slab_size(2))))
 
 
-def _with_last_rewards() -> Problem:
-    from ..problem import Arm, Problem, terminal_table
+def _two_different() -> Problem:
+    from ..problem import Arm, Beta, Problem
 
-    table = terminal_table(4, lambda good, bad: 0.5 * good - bad)
-    return Problem(arms=tuple(Arm(name=name, terminal=table) for name in "ab"), horizon=4)
+    return Problem(arms=(Arm(name="a", prior=Beta(2, 1)), Arm(name="b")), horizon=4)
 
 
-def calibrated_indices() -> None:
-    """Calibrated indices, short and long, with a tick and without, with last rewards."""
+def several_pulls() -> None:
+    """The optimum and Thompson sampling where a stage pulls several arms."""
+    from ..joint import optimum
+    from ..problem import Problem
+    from ..simulation import simulate
+
+    problem = Problem.uniform(arms=3, horizon=4, pulls_per_stage=2)
+    optimum(problem)
+    simulate(problem, ["thompson"], draws=2)
+
+
+def default_policy() -> None:
+    """The calibrated index and the price path that is tuned for it."""
+    from ..evaluation import evaluate
+    from ..policies import DEFAULT_POLICY
+    from ..problem import Problem
+
+    for problem in (Problem.uniform(arms=2, horizon=4), Problem.uniform(arms=3, horizon=4)):
+        evaluate(problem, DEFAULT_POLICY)
+
+
+def calibrated_states() -> None:
+    """Calibrated indices state by state, short and long, with a tick, with last rewards."""
     from ..arm import EXACT_STAGES, PricePath
-    from ..policies import CalibratedPolicy
-    from ..problem import Problem, Terminal
+    from ..evaluation import evaluate
+    from ..policies import CalibratedPolicy, OptimalPolicy
+    from ..problem import Arm, Problem, Terminal, terminal_table
 
     longer = Problem.uniform(arms=1, horizon=EXACT_STAGES + 1)
     CalibratedPolicy(longer, PricePath(kappa=0.1), sweeps=64).stage_index(0)
     short = Problem.uniform(arms=2, horizon=4)
     deployed = Problem.uniform(arms=2, horizon=4, terminal=Terminal(deploy=2))
-    for problem in (short, deployed, _with_last_rewards()):
+    table = terminal_table(4, lambda good, bad: 0.5 * good - bad)
+    lasting = Problem(arms=tuple(Arm(name=name, terminal=table) for name in "ab"), horizon=4)
+    evaluate(lasting, OptimalPolicy(lasting))
+    for problem in (short, deployed, lasting):
         for path in (PricePath(), PricePath(tick=0.1)):
             policy = CalibratedPolicy(problem, path)
             policy.arm_index(0, 0, 0, 0)
@@ -132,8 +171,22 @@ def information_bounds() -> None:
 
 
 def simulated_policies() -> None:
-    """Every policy that is played by kernels, and the gap by stage."""
+    """The policies of most simulations, a draw of Thompson sampling, and the gap."""
+    import numpy as np
+
     from ..bounds import gap
+    from ..policies import COMPARED_POLICIES, make_policy
+    from ..problem import Problem, State
+    from ..simulation import simulate
+
+    problem = Problem.uniform(arms=2, horizon=4)
+    make_policy(problem, "thompson").choose(State.fresh(2), rng=np.random.default_rng(0))
+    simulate(problem, [*COMPARED_POLICIES, "greedy", "ucb1", "kl-ucb"], draws=2)
+    gap(problem, "deco", method="simulated", draws=2)
+
+
+def rarer_policies() -> None:
+    """Every other policy that is played by kernels, several episodes of a draw."""
     from ..policies import POLICIES, policy_class
     from ..policies.kl_ucb import KlUcbPolicy
     from ..problem import Problem
@@ -143,10 +196,7 @@ def simulated_policies() -> None:
     kinds = {name: policy_class(name) for name, each in POLICIES.items() if each.single}
     compiled = [name for name, kind in kinds.items() if kind.plays_compiled()]
     simulate(problem, compiled, draws=2, per_draw=1)
-    gap(problem, "deco", method="simulated", draws=2)
-    simulate(Problem.uniform(arms=3, horizon=4, pulls_per_stage=2), ["thompson"], draws=2)
-    longer = Problem.uniform(arms=1, horizon=110)
-    KlUcbPolicy(longer).stage_index(100)
+    KlUcbPolicy(Problem.uniform(arms=1, horizon=110)).stage_index(100)
 
 
 def batches() -> None:
@@ -162,18 +212,22 @@ def batches() -> None:
 
 
 def chances_of_the_best() -> None:
-    """Chances that an arm is the best, better than a control by a margin, or like the best."""
+    """Chances that an arm is best, better than a control by a margin, like the best, pulled."""
     import numpy as np
 
+    from ..policies import fh_gittins
+    from ..policies.chances import Asked
     from ..policies.posterior_chances import PosteriorChances
     from ..problem import Problem
 
+    problem = Problem.uniform(arms=2, horizon=4)
     pulls, good = np.array([[1, 2]]), np.array([[1, 0]])
     for margin in (0.0, 0.1):
-        chances = PosteriorChances(Problem.uniform(arms=2, horizon=4), margin)
+        chances = PosteriorChances(problem, margin)
         chances.best(pulls, good)
         chances.better(pulls, good, 0)
         chances.alike(pulls, good)
+    fh_gittins(problem).chances_many(3, Asked.of(pulls, good))
 
 
 def other_outcomes() -> None:
@@ -194,14 +248,19 @@ def other_outcomes() -> None:
     simulate(shared, [name for name, each in POLICIES.items() if each.kind_batches], draws=2)
 
 
-PARTS = (
+EVERYDAY: tuple[Part, ...] = (
     prices_and_deco,
     optima_and_gittins,
+    chances_of_the_best,
     simulated_policies,
+    information_bounds,
+    default_policy,
+    smoothed_dual,
+)
+RARER: tuple[Part, ...] = (
     batches,
     other_outcomes,
-    information_bounds,
-    calibrated_indices,
-    chances_of_the_best,
-    smoothed_dual,
+    several_pulls,
+    rarer_policies,
+    calibrated_states,
 )
