@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from decobandit import Categorical, Normal, Payoff, Problem, Terminal
-from decobandit.arm.kinds.gittins import RowGittins
+from decobandit.arm.kinds.gittins import RowGittins, crossing
 from decobandit.arm.kinds.normal_gittins import normal_indices
 
 
@@ -123,3 +123,13 @@ def test_indices_of_normal_arms_without_end_by_a_plain_sum_over_outcomes() -> No
         wanted.append(-float(np.interp(0.0, gain, x)))
         worth = np.maximum(gain, 0.0)
     assert normal_indices(prior_pulls, 2, discount) == pytest.approx(wanted[::-1][:3], abs=2e-4)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_crossing_is_between_its_prices_however_flat_the_gains() -> None:
+    prices = np.array([0.0, 1.0, 2.0])
+    # a parabola without slope where its chord crosses, and a line
+    gains = [np.array([5.75e10, 4.0]), np.array([0.75e10, 1.0]), np.array([-0.25e10, -2.0])]
+    flat, plain = crossing(prices, gains)
+    assert 1.0 <= flat <= 2.0
+    assert plain == pytest.approx(4.0 / 3.0)

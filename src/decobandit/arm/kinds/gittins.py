@@ -135,5 +135,6 @@ def crossing(prices: Floats, gains: list[Floats]) -> Floats:
         bend = (slope - earlier) / (high - prices[0])
         off = bend * (found - low) * (found - high)
         steep = slope + bend * (2.0 * found - low - high)
-        found = np.where(steep < 0.0, found - off / np.minimum(steep, -1e-300), found)
+        with np.errstate(over="ignore"):  # beyond the prices: clipped
+            found = np.where(steep < 0.0, found - off / np.minimum(steep, -1e-300), found)
     return np.asarray(found.clip(low, high))
