@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from decobandit.policies import GreedyPolicy
-from decobandit.prices import solve
+from decobandit.prices import dual, solve
 from decobandit.problem import Beta, Problem
 from decobandit.simulation import simulate
 from decobandit.studies import (
@@ -409,7 +409,7 @@ def test_a_search_that_was_cut_short_makes_no_cell(
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(studies, "solve", cut_short)
+            patch.setattr(dual, "solve", cut_short)
             outcome = run_here(file, tmp_path / "small")
     finally:
         signal.signal(signal.SIGINT, before)

@@ -197,7 +197,7 @@ def _played(
             left = np.maximum(left - 1, 0)
     for k, group in enumerate(problem.groups):
         last = group.last_rewards(chunk.stats.of_group(k)).sum(axis=1)
-        earned, expected = earned + last, expected + last
+        earned, expected, predicted = earned + last, expected + last, predicted + last
     share = (-1, world.per_draw)
     each = [own.reshape(share).mean(axis=1) for own in (earned, expected, predicted)]
     best = world.best_of(chunk)
