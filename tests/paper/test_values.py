@@ -26,7 +26,7 @@ def test_thompson_and_gittins_meet_their_namesakes(monkeypatch):
     assert abs(rows["fh-gittins"].apart) < 3.0
     # 20,000 episodes of another version of this package: 78.65, error at most .09
     assert rows["fh-gittins"].value == pytest.approx(78.65, abs=3 * 0.09 + 3 * 0.1)
-    assert rows["fh-gittins"].value_se < 0.15
+    assert rows["fh-gittins"].value_se < 0.17
     assert rows["deco"].published is None
     assert rows["deco"].best_published_policy == "SNAIL"
 
