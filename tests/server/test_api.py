@@ -136,10 +136,16 @@ def test_an_outcome_is_good_or_bad(site: Site, outcome: Any) -> None:
 def test_what_no_outcome_can_be_is_told_in_one_rule(site: Site) -> None:
     """Not as the first of the types that were tried."""
     slot = site.trial().ask().id
-    rule = "body.outcome: must be a number, true, false, or text of 1 to 100 characters"
-    for outcome in (None, [1], "", {"good": 1}):
+    rule = "must be a number, true, false, or text of 1 to 100 characters"
+    for outcome, given in (
+        (None, "null"),
+        ([1], "a list of 1"),
+        ("", "empty text"),
+        ({"good": 1}, "a table"),
+    ):
         got = site.post(f"/trials/pilot/allocations/{slot}/tell", {"outcome": outcome})
-        assert (got.status, got.json["error"]["message"]) == (422, rule)
+        said = got.json["error"]["message"]
+        assert (got.status, said) == (422, f"body.outcome: given {given}; {rule}")
 
 
 @pytest.mark.parametrize(

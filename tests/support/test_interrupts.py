@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -36,6 +37,7 @@ def strike():
         long(40_000_000)
         heed_interrupt()
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored if started in the background
 long(1)
 for _ in range(3):
     try:
@@ -52,6 +54,15 @@ def test_a_kernel_that_returns_a_record_in_a_tuple_can_be_interrupted() -> None:
     assert (done.returncode, done.stdout.split()) == (0, ["heard"] * 3), done.stderr
 
 
+@pytest.fixture
+def default_handler() -> Iterator[None]:
+    """Processes that are started in the background ignore the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("default_handler")
 def test_only_the_default_handler_of_the_main_thread_is_replaced() -> None:
     said: list[object] = []
 

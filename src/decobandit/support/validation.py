@@ -121,7 +121,9 @@ def _complaint(detail: ErrorDetails, model: type[BaseModel] | None, show_value: 
 
 def _sort_of(value: object) -> str:
     """What was found, without the texts in it."""
-    return "text" if isinstance(value, str) else shown(value)
+    if isinstance(value, str):
+        return "text" if value else "empty text"
+    return shown(value)
 
 
 def _model_at(model: type[BaseModel], place: Place) -> type[BaseModel] | None:
