@@ -1,6 +1,7 @@
 """Several policies beside one bound: the answers of each, and refusals before the long work."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from decobandit.bounds import (
     compare_by_simulation,
     compare_exactly,
     compare_gaps,
+    comparisons,
     follow,
     follow_by_name,
     gap,
@@ -69,8 +71,11 @@ def unsolved(problem: Problem, tol: float) -> DualSolution:
     raise AssertionError("the long work has begun")
 
 
-def test_policies_that_reach_too_many_states_are_refused_before_the_dual_is_solved() -> None:
-    context = Context(Problem.uniform(arms=50, horizon=500), solver=unsolved)
+def test_policies_that_reach_too_many_states_are_refused_before_the_dual_is_solved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(comparisons, "evaluate", partial(evaluate, limit_states=1000))
+    context = Context(Problem.uniform(arms=5, horizon=60), solver=unsolved)
     with pytest.raises(TooManyStates, match="simulate the policy"):
         compare_exactly(context, ["greedy"], bound=True)
 

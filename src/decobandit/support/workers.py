@@ -105,13 +105,17 @@ class Pool:
 
     def map(self, work: Callable[..., T], *items: object) -> list[T]:
         """work(item, ...) of every item, in order."""
-        if self._executor is None:
-            return list(map(work, *items))  # type: ignore[call-overload]
-        return list(self._executor.map(work, *items))  # type: ignore[arg-type]
+        return list(self._results(work, *items))
 
     def each(self, work: Callable[[S], T], items: Sequence[S]) -> Iterator[T]:
         """The same of one argument, one after the other as they are done."""
-        return (map if self._executor is None else self._executor.map)(work, items)
+        return self._results(work, items)
+
+    def _results(self, work: Callable[..., T], *items: object) -> Iterator[T]:
+        if self._executor is None:
+            return map(work, *items)  # type: ignore[call-overload, no-any-return]
+        submit = functools.partial(self._executor.submit, work)
+        return _in_order(list(map(submit, *items)))  # type: ignore[call-overload]
 
     def map_told(self, what: str, work: Callable[[S], T], items: Sequence[S]) -> list[T]:
         """The same of one argument, telling how many are done (`tell`)."""
@@ -151,6 +155,18 @@ class Pool:
         """Begin a piece of work beside the calling thread."""
         assert self._executor is not None, "a pool of one worker has no executor"
         return self._executor.submit(work, *args, **kwargs)
+
+
+def _in_order(under_way: list[Future[T]]) -> Iterator[T]:
+    """Results, one after the other; what is left when one is an error never begins."""
+    try:
+        for each in under_way:
+            while not each.done():  # a signal just before a wait without end would not be heard
+                wait([each], TELL_SECONDS)
+            yield each.result()
+    finally:
+        for each in under_way:
+            each.cancel()
 
 
 @contextmanager
