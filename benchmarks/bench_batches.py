@@ -67,7 +67,7 @@ def beside_rho(arms: int, *, horizon: int = 10, draws: int | None = None) -> lis
     met = rho.regret - printed.rho <= FAR * math.hypot(rho.value_se, ERROR)
     return [
         Row(f"simple regret of RHO, {what}", rho.regret, "", "RHO, published", printed.rho,
-            printed.rho / rho.regret, f"at most {FAR:g} errors more ({rho.value_se:.2g} here)", met),
+            printed.rho / rho.regret, f"{FAR:g} errors more at most ({rho.value_se:.2g})", met),
         Row(f"simple regret of deco-repriced, {what} (error {ours.value_se:.2g})", ours.regret, "",
             "RHO by ours, same draws", rho.regret, rho.regret / ours.regret),
         Row(f"deco-repriced, {what}", time, "ms/episode", "RHO by ours", their_time,
