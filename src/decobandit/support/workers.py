@@ -11,12 +11,12 @@ from __future__ import annotations
 import functools
 import operator
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Event, Lock
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 from .cgroups import cpu_limit
 from .interrupts import heard_between_kernels, raise_put_off
@@ -103,7 +103,7 @@ class Pool:
         self.workers = workers
         self._executor = executor
 
-    def map(self, work: Callable[..., T], *items: object) -> list[T]:
+    def map(self, work: Callable[..., T], *items: Iterable[Any]) -> list[T]:
         """work(item, ...) of every item, in order."""
         return list(self._results(work, *items))
 
@@ -111,11 +111,11 @@ class Pool:
         """The same of one argument, one after the other as they are done."""
         return self._results(work, items)
 
-    def _results(self, work: Callable[..., T], *items: object) -> Iterator[T]:
+    def _results(self, work: Callable[..., T], *items: Iterable[Any]) -> Iterator[T]:
+        calls = zip(*items, strict=False)
         if self._executor is None:
-            return map(work, *items)  # type: ignore[call-overload, no-any-return]
-        submit = functools.partial(self._executor.submit, work)
-        return _in_order(list(map(submit, *items)))  # type: ignore[call-overload]
+            return (work(*each) for each in calls)
+        return _in_order([self._executor.submit(work, *each) for each in calls])
 
     def map_told(self, what: str, work: Callable[[S], T], items: Sequence[S]) -> list[T]:
         """The same of one argument, telling how many are done (`tell`)."""
