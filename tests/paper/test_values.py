@@ -19,14 +19,14 @@ def test_cells_are_named_once_and_complete():
 
 def test_thompson_and_gittins_meet_their_namesakes(monkeypatch):
     cell = next(cell for cell in published.values() if (cell.horizon, cell.arms) == (100, 5))
-    settings = values.Settings(5, 100, draws=400, per_draw=2)
+    settings = values.Settings(5, 100, draws=500, per_draw=2)
     rows = {row.policy: row for row in values._rows(cell, settings)}
     assert rows["thompson"].published == 74.7
     assert abs(rows["thompson"].apart) < 3.0
     assert abs(rows["fh-gittins"].apart) < 3.0
     # 20,000 episodes of another version of this package: 78.65, error at most .09
     assert rows["fh-gittins"].value == pytest.approx(78.65, abs=3 * 0.09 + 3 * 0.1)
-    assert rows["fh-gittins"].value_se < 0.17
+    assert rows["fh-gittins"].value_se < 0.15
     assert rows["deco"].published is None
     assert rows["deco"].best_published_policy == "SNAIL"
 
