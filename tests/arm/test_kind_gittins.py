@@ -94,7 +94,7 @@ def test_tables_of_classes_hold_the_index_with_and_without_a_deployment(deploy: 
     [
         # R package gittins, to 5e-4
         (1.0, 0.8, {0: 0.50552724}),
-        # Gittins, Multi-armed bandit allocation indices, 1989: n sqrt(1 - a) times these
+        # n sqrt(1 - a) times the index, as we remember the table of Gittins 1989: not looked up
         (1.0, 0.995, {0: 0.12852, 1: 0.17192, 2: 0.20137, 4: 0.24242, 9: 0.30400}),
     ],
 )
