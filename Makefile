@@ -11,10 +11,10 @@ READY := $(VENV)/.ready
 PIP_FLAGS := --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-faults check bench docs dist clean
+.PHONY: help setup demo test test-faults test-lowest lock check bench docs dist clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv and install the package in it, with its development tools
 
@@ -28,6 +28,20 @@ demo: $(PLAIN) ## solve a problem, print the tables, reproduce the paper at a sm
 test: $(READY) ## run the tests
 	$(BIN)/deco warmup --all
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=10
+
+# the newest versions are tested by `make test`; these are the oldest that pyproject.toml allows
+test-lowest: $(READY) ## run the tests with the lowest direct dependencies, in .venv-lowest
+	$(BIN)/python -m pip install $(PIP_FLAGS) --editable ".[lock]"
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-lowest
+	$(BIN)/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct --editable ".[dev]"
+	.venv-lowest/bin/deco warmup --all
+	.venv-lowest/bin/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
+
+lock: $(READY) ## write the lock file of the container image and its SBOM, in deploy/
+	$(BIN)/python -m pip install $(PIP_FLAGS) --editable ".[lock]"
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.12 --extra server --extra postgres \
+	  --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml --output-file deploy/requirements.lock
+	$(BIN)/python deploy/write_sbom.py deploy/requirements.lock deploy/sbom.cdx.json
 
 test-faults: $(READY) ## strike trials with DECO_FAULTS faults (1000), check that nothing was lost, write docs/reliability.md
 	cd tests && ../$(BIN)/python -m helpers.faults
@@ -53,7 +67,7 @@ dist: $(READY) ## build wheel and sdist in dist/, install the wheel in an empty 
 
 # machine code of kernels stays, in the user's cache folder: it is never out of date
 clean: ## remove the environment, caches and everything that was generated
-	rm -rf $(VENV) demo benchmarks/results docs/_build docs/gallery docs/notebooks docs/reference/generated tests/artifacts dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-lowest demo benchmarks/results docs/_build docs/gallery docs/notebooks docs/reference/generated tests/artifacts dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # _version.py is listed because the installed metadata is a copy of it.

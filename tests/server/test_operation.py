@@ -11,6 +11,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from packaging.requirements import Requirement
+
+import decobandit
 from decobandit import Problem
 from decobandit.server.log_lines import MAX_MESSAGE, MAX_TRACE, LogLimits
 from decobandit.server.middleware.limits import Limits
@@ -157,7 +160,7 @@ def test_the_image_runs_the_server_as_nobody_special() -> None:
         found.setdefault(word, []).append(rest)
     known = {
         "FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "VOLUME", "EXPOSE", "STOPSIGNAL",
-        "HEALTHCHECK", "ENTRYPOINT",
+        "HEALTHCHECK", "ENTRYPOINT", "ARG",
     }  # fmt: skip
     assert set(found) <= known
     assert found["USER"] == ["10001"]
@@ -176,14 +179,37 @@ def test_the_image_runs_the_server_as_nobody_special() -> None:
 
 def test_what_the_image_installs_exists() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    (extras,) = re.findall(r'"\.\[(.*)\]"', IMAGE)
-    assert set(extras.split(",")) <= set(project["optional-dependencies"])
-    assert {"server", "postgres"} <= set(extras.split(","))
-    (version,) = set(re.findall(r"^FROM python:(\d+\.\d+)-", IMAGE, flags=re.M))
+    (version,) = set(re.findall(r"^ARG BASE=python:(\d+\.\d+)-", IMAGE, flags=re.M))
     least = project["requires-python"].removeprefix(">=").split(",")[0]
     assert [int(part) for part in version.split(".")] >= [int(part) for part in least.split(".")]
     (command,) = re.findall(r"bin/deco (\w+)", IMAGE)
     assert command in command_reference.program().commands
+
+
+def test_the_lock_file_has_a_hash_for_every_package_and_fits_the_dependencies() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lock = (ROOT / "deploy" / "requirements.lock").read_text(encoding="utf-8")
+    blocks = re.split(r"\n(?=\S)", lock.strip())
+    assert all(re.match(r"[\w.-]+==\S+", block) and "--hash=sha256:" in block for block in blocks)
+    pinned = dict(re.findall(r"^([\w.-]+)==([^\s;]+)", lock, flags=re.M))
+    extras = project["optional-dependencies"]
+    wanted = project["dependencies"] + extras["trials"] + extras["server"] + extras["postgres"]
+    for text in wanted:
+        requirement = Requirement(text)
+        if requirement.name != "decobandit":
+            assert requirement.specifier.contains(pinned[requirement.name]), text
+    assert "--require-hashes --requirement requirements.lock" in IMAGE
+
+
+def test_the_sbom_lists_what_the_lock_file_pins() -> None:
+    lock = (ROOT / "deploy" / "requirements.lock").read_text(encoding="utf-8")
+    sbom = json.loads((ROOT / "deploy" / "sbom.cdx.json").read_text(encoding="utf-8"))
+    assert (sbom["bomFormat"], sbom["specVersion"]) == ("CycloneDX", "1.6")
+    assert sbom["metadata"]["component"]["version"] == decobandit.__version__
+    listed = {(part["name"], part["version"]) for part in sbom["components"]}
+    assert listed == set(re.findall(r"^([\w.-]+)==([^\s;]+)", lock, flags=re.M))
+    digests = [entry["content"] for part in sbom["components"] for entry in part["hashes"]]
+    assert sorted(digests) == sorted(re.findall(r"--hash=sha256:([0-9a-f]{64})", lock))
 
 
 def test_the_unit_starts_the_server_and_waits_until_it_has_stopped() -> None:

@@ -122,6 +122,28 @@ def test_the_next_folder_is_used_where_one_cannot_be_written(
     assert code_root() is None
 
 
+def test_read_only_code_is_used_and_not_compiled_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    # a service may not write to its image; root may write anywhere, so the check is replaced
+    generic = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
+    assert run(SOURCES.parent, **generic)[:2] == [0, 0]
+    kept = tmp_path / "cache" / "kernels"
+    refuse = (
+        "import tempfile; real = tempfile.TemporaryFile\n"
+        "def fake(dir=None, **more):\n"
+        f"    if str(dir) == {str(kept)!r}: raise PermissionError(13, 'read-only', str(dir))\n"
+        "    return real(dir=dir, **more)\n"
+        "tempfile.TemporaryFile = fake\n"
+    )
+    before = {path: path.stat().st_mtime_ns for path in kept.rglob("*")}
+    copy = run(SOURCES.parent, refuse + LAY_OUT, **generic)
+    assert copy[:2] == [0, 1]
+    assert copy[2] != str(kept)
+    assert not Path(str(copy[2])).exists()  # gone with its process
+    assert {path: path.stat().st_mtime_ns for path in kept.rglob("*")} == before
+
+
 def test_without_a_folder_kernels_are_compiled_in_memory(tmp_path: Path, run: Run) -> None:
     copy = copy_package(tmp_path / "one")
     source = copy / "decobandit" / "support" / "machine_code.py"

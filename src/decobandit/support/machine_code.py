@@ -4,7 +4,7 @@ One folder for each file of kernels and each content that its code can depend on
 the files that it imports, and that of the records that kernels take), under the first of these that
 can be written to:
 
-    $DECO_CACHE                        where it is set
+    $DECO_CACHE                        where it is set; a temporary copy of it where it is read-only
     the folder that numba is told      NUMBA_CACHE_DIR, where it is set
     the user's folder for caches       ~/.cache/decobandit and its like on other systems
     __pycache__ of the package
@@ -16,6 +16,7 @@ share their code. Folders that were not used lately are removed when a new one i
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import os
@@ -100,12 +101,29 @@ def code_root(told: str = "") -> Path | None:
 
     told: the folder that numba is told to use, if any.
     """
+    chosen = os.environ.get(ENVIRONMENT)
     for root in _roots(told):
         with contextlib.suppress(OSError):
             root.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=root).close()  # a full or read-only disk says so here
             return root
+        if chosen and root == Path(chosen) / "kernels" and root.is_dir():
+            with contextlib.suppress(OSError):
+                return _temporary_copy(root)
     return None
+
+
+def _temporary_copy(root: Path) -> Path:
+    """Copy machine code that cannot be written to, as in a container image: numba writes to it."""
+    copy = Path(tempfile.mkdtemp(prefix="decobandit-"))
+    atexit.register(_remove_copy, copy, os.getpid())
+    shutil.copytree(root, copy, dirs_exist_ok=True, copy_function=shutil.copyfile)
+    return copy
+
+
+def _remove_copy(copy: Path, owner: int) -> None:
+    if os.getpid() == owner:  # not in a process that was forked off
+        shutil.rmtree(copy, ignore_errors=True)
 
 
 def use_folder(folder: Path) -> None:
