@@ -98,7 +98,7 @@ with TemporaryDirectory() as folder:
 
 with TemporaryDirectory() as folder:
     trial = create_trial(
-        problem, policy="fh-gittins", rules=design.rules, db=Path(folder, "ward.db"), seed=1
+        problem, policy="fh-gittins", design=design, db=Path(folder, "ward.db"), seed=1
     )
     allocation = trial.ask()
     print(allocation.arm, "-", allocation.reason)

@@ -40,6 +40,23 @@ def said(db: Path, command: str, *words: object) -> Any:
     return trial(db, command, *words, "--json").json
 
 
+def test_counts_of_arms_whose_names_have_commas(tmp_path: Path) -> None:
+    file, db = tmp_path / "two.toml", tmp_path / "t.db"
+    file.write_text(
+        'horizon = 2\npulls_per_stage = 10\nrepeat = true\n[[arms]]\nname = "drug, 10 mg"\n'
+        '[[arms]]\nname = "drug, 20 mg = 2 x 10"\n',
+        encoding="utf-8",
+    )
+    new = ("trial", "new", file, "--policy", "equal", "--no-bound", "--name", "ab", "--db", db)
+    assert deco(*new).code == 0
+    batch = said(db, "ask", "--batch")
+    counts = "drug, 10 mg=3/5, drug, 20 mg = 2 x 10=1/2"
+    told = said(db, "tell", batch["id"], "--counts", counts)
+    assert [(one["good"], one["bad"]) for one in told["arms"]] == [(3, 2), (1, 1)]
+    refused = trial(db, "tell", batch["id"], "--counts", "drug 10 mg")
+    assert (refused.code, "must be ARM=GOOD/PULLS" in refused.err) == (2, True)
+
+
 def test_a_batched_trial_from_its_beginning_to_its_end(db: Path, tmp_path: Path) -> None:
     batch = said(db, "ask", "--batch", "--subject", "hour 1")
     assert [(one["arm"], one["pulls"], one["share"]) for one in batch["arms"]] == [

@@ -46,7 +46,7 @@ def test_a_trial_from_its_beginning_to_its_end(db: Path, tmp_path: Path) -> None
     assert full.err == "deco: error: every slot of the trial is in use\n"
     assert deco("trial", "verify", "pilot", "--db", db, "--json").json["ok"]
     assert deco("trial", "replay", "pilot", "--db", db, "--json").json == {
-        "trial": status["trial"], "ok": True, "decisions": 4, "differences": [],
+        "trial": status["id"], "ok": True, "decisions": 4, "differences": [],
     }  # fmt: skip
     deco("trial", "export", "pilot", "--db", db, "--out", tmp_path / "rows.csv")
     with (tmp_path / "rows.csv").open(encoding="utf-8") as file:

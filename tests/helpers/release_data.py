@@ -33,7 +33,7 @@ def ward(store: Store) -> Trial:
         stop=Stop(superiority=0.97),
     )
     problem = Problem.uniform(arms=3, horizon=40)
-    trial = create_trial(problem, policy="thompson", name="ward", db=store, seed=1, rules=rules)
+    trial = create_trial(problem, policy="thompson", name="ward", db=store, seed=1, design=rules)
     first = trial.ask(subject="p-001", note="left clinic", key="ask 0", by="ann")
     trial.cancel(first.id, reason="withdrew consent", by="ann")
     told = trial.ask(subject="p-002", by="ann")

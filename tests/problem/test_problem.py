@@ -82,16 +82,18 @@ def test_reward_per_stage_is_stored_as_tuple_of_floats(value: Any) -> None:
     assert {type(number) for number in stored} == {float}
 
 
-@pytest.mark.parametrize("name", ["a", "x" * 100, "placebo (mg/d)", "Präparat-β", "薬 1", "a=b"])
+@pytest.mark.parametrize(
+    "name", ["a", "x" * 100, "placebo (mg/d)", "Präparat-β", "薬 1", "a=b", "A, 10 mg"]
+)
 def test_printable_names_are_accepted(name: str) -> None:
     assert Arm(name=name).name == name
 
 
 @pytest.mark.parametrize(
-    "name", ["", " ", " a", "a ", "a,b", "a\nb", "a\tb", "\x7f", "\ud800", "\u2028", "x" * 101, 3]
+    "name", ["", " ", " a", "a ", "a\nb", "a\tb", "\x7f", "\ud800", "\u2028", "x" * 101, 3]
 )
 def test_other_names_are_refused(name: Any) -> None:
-    with pytest.raises(ValidationError, match="printable characters, no comma, no blank"):
+    with pytest.raises(ValidationError, match="printable characters, no blank"):
         Arm(name=name)
 
 
@@ -222,8 +224,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "zero weight": (lambda: Beta(0, 1), "good: 0 is not allowed; must be a positive number"),
     "name that is none": (
         lambda: Arm(name=3),  # type: ignore[arg-type]
-        "name: 3 is not allowed; "
-        "must be 1 to 100 printable characters, no comma, no blank at either end",
+        "name: 3 is not allowed; must be 1 to 100 printable characters, no blank at either end",
     ),
     "number of arms for arms": (
         lambda: Problem(arms=3, horizon=2),  # type: ignore[arg-type]

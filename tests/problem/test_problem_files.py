@@ -313,7 +313,7 @@ NOT_WHOLE = "must be a whole number from 1 to"
         (
             with_arm(name="a\u2028b"),
             r'arms[1].name: "a\u2028b" is not allowed; '
-            "must be 1 to 100 printable characters, no comma, no blank at either end",
+            "must be 1 to 100 printable characters, no blank at either end",
         ),
         (with_arm(count=0), f"arms[1].count: 0 is not allowed; {NOT_WHOLE} 100000"),
         (with_arm(count=1.0), f"arms[1].count: 1.0 is not allowed; {NOT_WHOLE} 100000"),

@@ -66,8 +66,8 @@ def _records_are_those_of_the_library(site: Site) -> None:
 
 def test_trials_are_found_by_name_and_by_id(site: Site) -> None:
     made = site.post("/trials", {"problem": SMALL, "name": "with blank é"}).json
-    for path in (made["trial"], "with blank é"):
-        assert site.get(f"/trials/{path}").json["trial"] == made["trial"]
+    for path in (made["id"], "with blank é"):
+        assert site.get(f"/trials/{path}").json["id"] == made["id"]
     assert site.post("/trials", {"problem": SMALL, "name": "with blank é"}).code == "conflict"
     assert site.get("/trials/other").code == "not_found"
 

@@ -171,7 +171,7 @@ def ended_trials(site: Site) -> None:
     play(site.trial(name="full", policy="equal"), "old")
     rules = Rules(control="arm-1", looks=Looks(first=12, every=6), stop=Stop(superiority=0.99))
     problem = Problem.uniform(arms=3, horizon=60)
-    ward = create_trial(problem, policy="equal", name="ward", db=site.store, seed=3, rules=rules)
+    ward = create_trial(problem, policy="equal", name="ward", db=site.store, seed=3, design=rules)
     play(ward, "arm-2")
     assert ward.status().stopped == "superiority"
     for name in ("halted", "put-away", "going", "late"):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from decobandit.problem import Rules
 from decobandit.server.sessions import COOKIE
 from decobandit.trials import Trial, create_trial, list_trials
 from helpers.page_browser import EVIL, NAMES, Browser, Elements
@@ -292,6 +293,16 @@ def test_every_kind_of_policy_is_explained(site: Site, policy: str) -> None:
     figures = browser.get(f"/trials/{trial.id}/why.json?expected=true").json()
     assert all(trace["type"] == "bar" for trace in figures["decision"]["data"])
     assert figures["path"]["data"]
+
+
+def test_why_does_not_promise_the_largest_index_where_rules_draw(site: Site) -> None:
+    problem, browser = site.trial(NAMES).problem, Browser(site, "admin")
+    for rules in (None, Rules(floor=0.3), Rules(burn_in=1)):
+        trial = create_trial(problem, policy="deco", db=site.store, seed=1, design=rules)
+        page = browser.get(f"/trials/{trial.id}/why").text
+        assert ("The arm with the largest index is next." in page) == (rules is None)
+        assert ("it need not have the largest index" in page) == (rules is not None)
+        assert trial.status().by_rules == (rules is not None)
 
 
 def test_the_posterior_of_an_arm_is_its_mean_and_a_central_interval(site: Site) -> None:

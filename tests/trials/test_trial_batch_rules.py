@@ -16,7 +16,7 @@ HOURS = Problem.uniform(arms=3, horizon=6, pulls_per_stage=20, repeat=True, unit
 def new(folder: Path, rules: Rules, policy: str = "greedy", problem: Problem = HOURS) -> Trial:
     db = folder / "trials.db"
     return create_trial(
-        problem, policy=policy, name="shop", db=db, seed=3, bound=False, rules=rules
+        problem, policy=policy, name="shop", db=db, seed=3, bound=False, design=rules
     )
 
 

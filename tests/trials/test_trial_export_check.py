@@ -164,7 +164,7 @@ def ruled(store: Any) -> Trial:
     problem = Problem.uniform(arms=2, horizon=3, pulls_per_stage=8, repeat=True, unit=4)
     rules = Rules(control="arm-1", floor=0.5, stop=Stop(inferiority=0.1))
     trial = create_trial(
-        problem, policy="greedy", name="ruled", db=store, seed=3, bound=False, rules=rules
+        problem, policy="greedy", name="ruled", db=store, seed=3, bound=False, design=rules
     )
     first, _ = trial.ask_batch(), trial.ask_batch()
     trial.tell_batch(first.id, {"arm-1": (4, 4), "arm-2": (0, 4)})

@@ -70,7 +70,7 @@ def test_looks_decide_as_the_normal_law_does(store: Any) -> None:
         control="old", looks=Looks(first=6, every=3), stop=Stop(superiority=0.95, inferiority=0.1)
     )
     outcomes = {"old": 0.1, "new": 0.9, "newer": -0.6}
-    trial = create_trial(NORMAL, policy="equal", db=store, rules=rules, seed=1)
+    trial = create_trial(NORMAL, policy="equal", db=store, design=rules, seed=1)
     stats, left, stopped = dict.fromkeys(outcomes, (0, 0.0)), set(outcomes), ""
     for told in range(1, 31):
         slot = trial.ask()
@@ -116,7 +116,7 @@ def test_a_trial_ends_as_the_design_simulates_it(store: Any, problem: Problem, t
     played = []
     for number in range(trials):
         trial = create_trial(
-            problem, policy="greedy", db=store, rules=rules, bound=False, seed=number
+            problem, policy="greedy", db=store, design=rules, bound=False, seed=number
         )
         given: Counter[str] = Counter()
         try:
@@ -152,7 +152,7 @@ def outcome(trial: Trial, arm: str, step: Any) -> Any:
 
 def test_burn_in_floor_and_share_of_control_are_obeyed(store: Any) -> None:
     rules = Rules(burn_in=2, floor=0.15, control="lab", control_share=0.3)
-    trial = create_trial(MIXED, policy="greedy", db=store, rules=rules, bound=False, seed=2)
+    trial = create_trial(MIXED, policy="greedy", db=store, design=rules, bound=False, seed=2)
     first = [trial.ask() for _ in range(8)]  # while all are pending
     assert Counter(slot.arm for slot in first) == dict.fromkeys(OUTCOMES, 2)
     assert first[0].reason == "grades: burn-in, 2 pulls of every arm first"
@@ -173,7 +173,7 @@ def test_burn_in_floor_and_share_of_control_are_obeyed(store: Any) -> None:
 
 def test_a_look_keeps_what_was_known_when_it_fell_due(store: Any) -> None:
     rules = Rules(control="old", looks=Looks(first=9, every=100), stop=Stop(superiority=0.9))
-    trial = create_trial(NORMAL, policy="equal", db=store, rules=rules, seed=1)
+    trial = create_trial(NORMAL, policy="equal", db=store, design=rules, seed=1)
     slots = [trial.ask() for _ in range(9)]
     for slot in slots:
         trial.tell(slot.id, {"old": -1.0, "new": 1.0, "newer": 0.0}[slot.arm])
@@ -190,7 +190,7 @@ def test_a_z_test_declares_at_the_end(store: Any) -> None:
         rules = Rules(test=FinalTest(kind="z", alpha=0.025), control="old")
         arms = [Arm(name=name, prior=Normal(0, 1), noise_sd=1) for name in ("old", "new")]
         trial = create_trial(
-            Problem(arms=arms, horizon=8), policy="equal", db=store, rules=rules, bound=False
+            Problem(arms=arms, horizon=8), policy="equal", db=store, design=rules, bound=False
         )
         assert trial.declared() is None
         for _ in range(8):
@@ -209,7 +209,7 @@ def test_rules_that_make_no_sense_are_refused_in_one_line(store: Any) -> None:
         (NORMAL, Rules(test=FinalTest(kind="fisher", alpha=0.05), control="old"), "posterior"),
     ):
         with pytest.raises(TrialError, match=said) as caught:
-            create_trial(problem, policy="greedy", db=store, rules=rules, bound=False)
+            create_trial(problem, policy="greedy", db=store, design=rules, bound=False)
         assert "\n" not in str(caught.value)
 
 
@@ -232,7 +232,7 @@ def told(trial: Trial, means: dict[str, float]) -> dict[str, int]:
 
 def test_batches_obey_floor_share_and_burn_in_within_a_unit(store: Any) -> None:
     rules = Rules(burn_in=6, control="old", control_share=0.3, floor=0.15)
-    trial = create_trial(SHARED, policy="greedy", db=store, rules=rules, bound=False, seed=5)
+    trial = create_trial(SHARED, policy="greedy", db=store, design=rules, bound=False, seed=5)
     means = {"old": 0.0, "new": 2.0, "newer": -1.0}
     assert sorted(told(trial, means).values()) == [6, 6, 8]
     for _ in range(5):
@@ -250,7 +250,7 @@ def test_looks_between_batches_drop_and_stop_as_the_normal_law_does(store: Any) 
         looks=Looks(first=20, every=20),
         stop=Stop(superiority=0.999, inferiority=0.05),
     )
-    trial = create_trial(SHARED, policy="equal", db=store, rules=rules, bound=False, seed=5)
+    trial = create_trial(SHARED, policy="equal", db=store, design=rules, bound=False, seed=5)
     means, stats = {"old": 0.0, "new": 0.5, "newer": -0.6}, dict.fromkeys(SHARED_NAMES, (0, 0.0))
     left, stopped = set(means), False
     for _ in range(6):

@@ -17,7 +17,7 @@ THREE = Problem.uniform(arms=3, horizon=60)
 
 def new(folder: Path, rules: Rules, policy: str = "greedy", problem: Problem = THREE) -> Trial:
     db = folder / "trials.db"
-    return create_trial(problem, policy=policy, name="ward", db=db, seed=3, rules=rules)
+    return create_trial(problem, policy=policy, name="ward", db=db, seed=3, design=rules)
 
 
 def play(trial: Trial, good: dict[str, int], most: int) -> Counter[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -96,8 +97,8 @@ def takes_outcomes(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _pairs(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for part in text.split(","):
-        arm, equals, pair = part.rpartition("=")
+    for part in re.findall(r"[^=]*=[^,]*(?:,|$)|.+", text):  # names may have commas
+        arm, equals, pair = part.removesuffix(",").rpartition("=")
         if not equals or not arm.strip():
             raise typer.BadParameter(
                 f"--counts: {part!r}; must be ARM=GOOD/PULLS, or as the arm has its outcomes"

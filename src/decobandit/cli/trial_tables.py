@@ -77,15 +77,15 @@ def print_list(summaries: Sequence[Summary], hidden: int = 0) -> None:
         return
     rows = [
         [
-            one.name, one.id, one.policy if one.intact else "DAMAGED",
+            one.name, one.policy,
             f"{one.arms}x{one.horizon}", str(one.told),
             f"{one.open}{' stale' if one.stale else ''}",
-            one.created_at[:10] if one.badge in ("running", "damaged") else one.badge,
+            one.badge, one.created_at[:10],
         ]
         for one in summaries
     ]  # fmt: skip
-    titles = ["trial", "id", "policy", "arms x stages", "told", "open", "created"]
-    print_table("", titles, rows, text=["trial", "id", "policy", "created"])
+    titles = ["trial", "policy", "size", "told", "open", "state", "created"]
+    print_table("", titles, rows, text=["trial", "policy", "state", "created"])
 
 
 def print_status(status: Status, stale: Mapping[str, str]) -> None:

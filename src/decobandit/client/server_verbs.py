@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from ..policies import COMPARED_POLICIES, DEFAULT_POLICY
-from ..problem import DEFAULT_TIES, Design, Problem, designed_to_dict
+from ..problem import DEFAULT_TIES, Design, Problem, Rules, designed_to_dict
 from .exchange import Request
 from .verbs import Many, One, RemoteTrial, Verbs
 
@@ -44,7 +44,7 @@ class ServerVerbs(Verbs[One, Many], Generic[One, Many, Handle]):
         tol: float = 1e-4,
         ties: str = DEFAULT_TIES,
         bound: bool | None = None,
-        design: Design | None = None,
+        design: Rules | None = None,
         max_open: int | None = None,
         max_cancelled: int | None = None,
     ) -> Handle:
@@ -130,7 +130,7 @@ class ServerVerbs(Verbs[One, Many], Generic[One, Many, Handle]):
         return self._get("people", slow=True)
 
 
-def _table(problem: Asked, design: Design | None = None) -> Mapping[str, Any]:
+def _table(problem: Asked, design: Rules | None = None) -> Mapping[str, Any]:
     return designed_to_dict(problem, design) if isinstance(problem, Problem) else problem
 
 

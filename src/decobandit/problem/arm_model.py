@@ -118,7 +118,7 @@ class Arm(Frozen):
     Parameters
     ----------
     name : str
-        Printable, no comma, no blank at either end; unique in a problem.
+        Printable, no blank at either end; unique in a problem.
     prior : Beta, Categorical, Normal, Gamma or States
         Of the success probability, uniform by default; or of other outcomes than good or bad.
     reward : Reward or Payoff
@@ -136,7 +136,7 @@ class Arm(Frozen):
     2.0
     """
 
-    name: Name = Field(description="Printable, no comma, no blank at either end; unique.")
+    name: Name = Field(description="Printable, no blank at either end; unique.")
     prior: Prior = Field(default=FLAT_PRIOR, description="Uniform where it is left out.")
     reward: ArmReward = Field(default=Reward(), description="1 and 0 where it is left out.")
     noise_sd: PositiveNumber | None = Field(default=None, description="Of normal outcomes.")

@@ -159,6 +159,11 @@ class Rules(Frozen):
     )
 
     @property
+    def rules(self) -> "Rules":
+        """Rules alone, without what a design has only for planning."""
+        return Rules(**{name: getattr(self, name) for name in Rules.model_fields})
+
+    @property
     def final_test(self) -> FinalTest:
         """The test; where none is given, one more look at the threshold of superiority."""
         return self.test or FinalTest(threshold=self.stop.superiority)
@@ -311,11 +316,6 @@ class Design(Rules):
     question: Question = Field(
         default="", description="What the trial is to find out, for the report."
     )
-
-    @property
-    def rules(self) -> Rules:
-        """Without what is only for planning."""
-        return Rules(**{name: getattr(self, name) for name in Rules.model_fields})
 
     def _faults(self, problem: Problem) -> Iterator[Fault]:
         yield from super()._faults(problem)

@@ -28,7 +28,7 @@ MAX_PULLS = 1_000_000  # that one arm may take
 MAX_NAME = 100
 MIN_PRIOR = 1e-12  # weight of an outcome: smaller ones overflow where they divide
 MAX_SIZE = 1e12  # of any number: sums over stages and arms then stay far from overflow
-NAME_RULE = f"must be 1 to {MAX_NAME} printable characters, no comma, no blank at either end"
+NAME_RULE = f"must be 1 to {MAX_NAME} printable characters, no blank at either end"
 WORD_RULE = f"must be 1 to {MAX_NAME} printable characters, no comma, blank, slash, plus or @"
 
 Table = tuple[tuple[float, ...], ...]
@@ -59,7 +59,6 @@ def is_name(value: object) -> bool:
         isinstance(value, str)
         and 1 <= len(value) <= MAX_NAME
         and value.isprintable()
-        and "," not in value
         and value == value.strip()
     )
 
@@ -69,7 +68,7 @@ def _name(value: object) -> str:
 
 
 def _word(value: object) -> str:
-    plain = is_name(value) and not set(str(value)) & set("/@+ ")
+    plain = is_name(value) and not set(str(value)) & set("/@+, ")
     return str(value) if plain else refuse(WORD_RULE, found=value)
 
 

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from ..support import Place, refuse
 from .arm_model import Arm, numbered
-from .design_model import Design
+from .design_model import Design, Rules
 from .fields import MAX_ARMS, NAME_RULE, ArmCount, is_name
 from .model import Arms, Problem, ProblemFields
 from .model_base import Frozen, InvalidProblem, ProblemError
@@ -123,7 +123,7 @@ def problem_to_dict(problem: Problem) -> dict[str, Any]:
     return {key: tree[key] for key in ProblemTable.model_fields if key in tree}
 
 
-def designed_to_dict(problem: Problem, design: Design | None) -> dict[str, Any]:
+def designed_to_dict(problem: Problem, design: Rules | None) -> dict[str, Any]:
     """The same with a design, where there is one; `designed_from_dict` undoes it."""
     tree = problem_to_dict(problem)
     if design is None:

@@ -69,6 +69,7 @@ class Decision:
     index: tuple[float, ...] | None  # or the value of the best choice with the arm
     value_of_information: tuple[float, ...] | None  # only DeCo's index has this part
     reason: str
+    by_rules: bool = False  # the rules of the design chose or drew the arm, not its index
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def trial_name(name: str) -> str:
     ):
         shown = repr(name) if len(str(name)) <= MAX_SHOWN else "too long"
         raise TrialError(
-            f"name: {shown}; must be 1 to 100 printable characters without comma or slash, "
+            f"name: {shown}; must be 1 to 100 printable characters without a slash, "
             "must not begin with a dash, must not be '.' or '..', and must not look like an id"
         )
     return name

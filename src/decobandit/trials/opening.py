@@ -34,7 +34,7 @@ def create_trial(
     by: str = "library",
     solution: DualSolution | None = None,
     bound: bool | None = None,
-    rules: Rules | None = None,
+    design: Rules | None = None,
     max_open: int | None = None,
     max_cancelled: int | None = None,
 ) -> Trial:
@@ -55,8 +55,8 @@ def create_trial(
     bound : bool, optional
         Whether to solve the dual for the bound alone, where the policy is made without prices. By
         default where that takes a few seconds at most.
-    rules : Rules, optional
-        Burn-in, floor, share of control and stopping that the trial obeys: `Design.rules`.
+    design : Design or Rules, optional
+        Its rules (burn-in, floor, share of control, looks and stopping) bind the trial.
     max_open, max_cancelled : int, optional
         How many allocations may be pending at the same time, and how many may be cancelled in all.
         By default half the slots, but at least 50 and 20.
@@ -82,7 +82,7 @@ def create_trial(
     """
     make = partial(
         make_settings, check_problem(problem), policy=policy, ties=ties, tol=tol,
-        solution=solution, bound=bound, rules=rules,
+        solution=solution, bound=bound, rules=None if design is None else design.rules,
     )  # fmt: skip
     actor, limits = actor_of(by), chosen_limits(default_limits(problem), max_open, max_cancelled)
     with closed_on_error(db) as store:

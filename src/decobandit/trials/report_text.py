@@ -56,7 +56,7 @@ def trial_page(report: TrialReport) -> str:
         ],
         about=f"{report.policy}, {len(report.arms)} arms, {report.slots} allocations planned. "
         f"Made {_time(report.reported_at)}.",
-        footer=f"decobandit {report.version}. Trial {report.trial}, head {report.audit.head}.",
+        footer=f"decobandit {report.version}. Trial {report.id}, head {report.audit.head}.",
     )
 
 
@@ -218,7 +218,7 @@ def shares(report: TrialReport) -> list[Markup]:
     rest = len(kept) < len(arms)
     counts = [f"{arms[k].name} {arms[k].allocated}" for k in kept]
     if rest:
-        names.append(f"{len(arms) - len(kept)} others")
+        names.append(number_of(len(arms) - len(kept), "other arm"))
         blocks = [(first, last, [*some, 1.0 - sum(some)]) for first, last, some in blocks]
         counts.append(f"{names[-1]} {sum(arms[k].allocated for k in set(order) - set(kept))}")
     label = "Share of each arm in consecutive allocations"

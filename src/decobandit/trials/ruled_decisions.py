@@ -144,7 +144,8 @@ def _decided(
     chances[:, list(pending.taken)] = 0.0
     arm = int(drawn_arms(chances, 1, rng).argmax())
     name = ruled.problem.arms[arm].name
-    return replace(decision, arm=arm, reason=f"{name}: {_why(ruled, found, pending, chances[0])}")
+    reason = f"{name}: {_why(ruled, found, pending, chances[0])}"
+    return replace(decision, arm=arm, reason=reason, by_rules=True)
 
 
 def _why(ruled: LiveRules, found: Looked, pending: PendingState, chances: Floats) -> str:

@@ -15,8 +15,8 @@ class Standing:
 
     Attributes
     ----------
-    trial : str
-        Its id.
+    id : str
+        Random.
     name : str
         Its name.
     state : str
@@ -69,7 +69,7 @@ class Standing:
         Arms that looks have dropped.
     """
 
-    trial: str
+    id: str
     name: str
     state: str
     finished: bool

@@ -176,6 +176,8 @@ class Status(Standing):
         Batches with pending outcomes.
     next_batch : dict[str, int] | None
         Pulls of every arm that an ask for a batch would allot now, where arms share batches.
+    by_rules : bool
+        Whether the rules of the design chose or drew the next arm, not its index.
 
     Examples
     --------
@@ -195,6 +197,7 @@ class Status(Standing):
     limits: TrialLimits
     batches: tuple[Batch, ...]
     next_batch: dict[str, int] | None
+    by_rules: bool
 
     @property
     def is_over(self) -> bool:
@@ -238,7 +241,7 @@ def status_of(ledger: Ledger, decider: Decider) -> Status:
     names = [arm.name for arm in problem.arms]
     keep = finished and problem.terminal is not None
     return Status(
-        trial=ledger.trial, name=ledger.name, policy=settings.policy, horizon=problem.horizon,
+        id=ledger.trial, name=ledger.name, policy=settings.policy, horizon=problem.horizon,
         pulls_per_stage=problem.pulls_per_stage,
         slots=ledger.slots, allocated=ledger.used, told=ledger.told,
         open=tuple(slot for slot in ledger.allocations.values() if slot.state == "open"),
@@ -260,6 +263,7 @@ def status_of(ledger: Ledger, decider: Decider) -> Status:
         cancellations=counted(ledger.cancellations),
         batches=tuple(batch for batch in ledger.batches.values() if batch.state == "open"),
         next_batch=None if allotment is None else dict(zip(names, allotment.counts, strict=True)),
+        by_rules=decision is not None and decision.by_rules,
     )  # fmt: skip
 
 

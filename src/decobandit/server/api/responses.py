@@ -175,7 +175,7 @@ WhyOut = model_of(
     Status,
     "WhyOut",
     doc="The numbers that the next decision comes from.",
-    only=("next_arm", "reason", "stage", "price", "arms", "open"),
+    only=("next_arm", "by_rules", "reason", "stage", "price", "arms", "open"),
     types=_PARTS,
 )
 EventOut = model_of(Event, "EventOut", without=("body",))

@@ -87,18 +87,18 @@ def short_names(names: Sequence[str]) -> list[str]:
 
 
 def describe_decision(status: Status) -> str:
-    """What the bars are."""
+    """Return the caption of the decision figure."""
+    chosen = (
+        "The rules of the design choose or draw the next arm: it need not have the largest index."
+        if status.by_rules
+        else "The arm with the largest index is next."
+    )
     if _has_information(status):
         line = " The green line is the price of a pull at this stage." if _has_price(status) else ""
-        return (
-            "Each bar is the index of an arm: expected reward plus value of information. The arm "
-            f"with the largest index is next.{line}"
-        )
+        bars = "Each bar is the index of an arm: expected reward plus value of information."
+        return f"{bars} {chosen}{line}"
     if status.arms[0].index is not None:
-        return (
-            f"Each bar is the index of an arm by the policy {status.policy}. The arm with the "
-            "largest index is next."
-        )
+        return f"Each bar is the index of an arm by the policy {status.policy}. {chosen}"
     return (
         f"Each bar is the expected reward of a pull. The policy {status.policy} decides on all "
         "arms together, or draws one."
