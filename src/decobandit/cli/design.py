@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,6 +33,8 @@ Trials = Annotated[
     int | None,
     typer.Option(metavar="N", min=1, show_default="the file's", help="Trials to simulate."),
 ]
+
+MAX_ARM_ROWS = 12  # arms whose pulls are shown
 
 OutReport = Annotated[
     Path | None,
@@ -120,7 +123,6 @@ def print_design(found: DesignResult) -> None:
     what = "better than control" if found.design.control is not None else "best"
     print(f"power, type I error: some arm is declared {what}")
     print("select best: a best arm has the largest posterior mean at the end")
-    print("pulls: by arm, in the order of the file")
     print("--json has bias and RMSE of the estimates too")
     for each in found.calibration:
         error = "exact" if each.exact else f"± {each.type_one_error_se:.4f}"
@@ -137,17 +139,36 @@ def _print_scenario(found: DesignResult, scenario: ScenarioResult) -> None:
     truth = between.join(described_truth(found.problem, scenario.truth))
     earned = "good" if found.problem.is_binary else "reward"
     kind = "type I error" if scenario.null else "power"
-    titles = [
-        "policy", f"{earned} (sd)", "pulls", "best share", "select best", kind,
-        "size", "stopped",
-    ]  # fmt: skip
     title = f"{scenario.name}: {truth}" + (" (null)" if scenario.null else "")
-    print_table(title, titles, map(_row, scenario.policies), text=["policy"])
+    names = [f"pulls of {arm.name}" for arm in found.problem.arms[:MAX_ARM_ROWS]]
+    labels = [earned, f"{earned} sd", "best share", "select best", kind, "size", "stopped", *names]
+    for columns in _fitting(labels, [_column(each) for each in scenario.policies]):
+        titles = ["", *(policy for policy, *_ in columns)]
+        cells = [values[: len(labels)] for _, *values in columns]
+        print_table(title, titles, zip(labels, *cells, strict=True), text=[""], narrow=True)
+    if found.problem.n_arms > MAX_ARM_ROWS:
+        print(f"pulls of the first {MAX_ARM_ROWS} arms; --json has all of them")
     if scenario.policies and scenario.policies[0].select_best is None:
         print("all arms are equal: there is no best one to select")
 
 
-def _row(each: Characteristics) -> list[str]:
+def _fitting(labels: list[str], columns: list[list[str]]) -> Iterator[list[list[str]]]:
+    """Group the columns of policies so that each table fits the terminal."""
+    from rich.console import Console
+
+    room = Console().width - max(map(len, labels)) - 2
+    widths = [max(map(len, column)) + 2 for column in columns]
+    group: list[list[str]] = []
+    for column, width in zip(columns, widths, strict=True):
+        if group and sum(widths[: len(group)]) + width > room:
+            yield group
+            widths, group = widths[len(group) :], []
+        group.append(column)
+    yield group
+
+
+def _column(each: Characteristics) -> list[str]:
+    """Return the policy's name and its entries, the pulls of every arm last."""
     errors = each.errors or {}
 
     def with_error(name: str, digits: int) -> str:
@@ -160,11 +181,12 @@ def _row(each: Characteristics) -> list[str]:
 
     return [
         each.policy,
-        f"{with_error('good', 2)} ({each.good_sd:.2f})",
-        " ".join(f"{n:.1f}" for n in each.pulls),
+        with_error("good", 2),
+        f"{each.good_sd:.2f}",
         with_error("best_share", 3),
         with_error("select_best", 3),
         with_error("reject", 4),
         with_error("size", 1),
         with_error("stopped", 3),
+        *(f"{n:.1f}" for n in each.pulls),
     ]

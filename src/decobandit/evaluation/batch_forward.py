@@ -98,8 +98,9 @@ class BatchForward:
         if stored > self.limit:
             raise too_many_states(self.limit, stage, self.problem.stages)
         if self.progress is not None:
-            note = f"{self.total.states:,} states"
-            self.progress(Progress(self.policy.name, stage, self.problem.stages, note))
+            name, stages, arms = self.policy.name, self.problem.stages, self.problem.n_arms
+            note = f"stage {stage} of {stages}, {self.total.states:,} states"
+            self.progress(Progress.of_growing_stages(name, stage, stages, arms, note))
 
     # -- what comes of it ---------------------------------------------------------------------
 

@@ -219,7 +219,8 @@ class Forward:
         if found > limit or ahead > SHRINKING * self.limit:
             raise too_many_states(limit, stage, stages)
         if self.progress is not None:
-            self.progress(Progress(self.name, stage, stages, f"{states:,} states"))
+            arms, note = self.problem.n_arms, f"stage {stage} of {stages}, {states:,} states"
+            self.progress(Progress.of_growing_stages(self.name, stage, stages, arms, note))
 
     def _close(self, total: Total, places: Places, rows: Codes, moments: Floats) -> None:
         """Add last rewards; at given true success probabilities, also variance and best arm."""

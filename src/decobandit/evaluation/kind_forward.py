@@ -116,8 +116,9 @@ class KindForward:
             if len(after) > self.limit:
                 self._refuse(t)
             if self.progress is not None and i % 1000 == 0:
-                note = f"stage {t} of {self.problem.stages}"
-                self.progress(Progress(self.policy.name, t, self.problem.stages, note=note))
+                name, stages = self.policy.name, self.problem.stages
+                note = f"stage {t} of {stages}"
+                self.progress(Progress.of_growing_stages(name, t, stages, len(self.arms), note))
         if self.watch is not None:
             self.watch(t, KindLevel(stats, chances, pulled))
         for k, group in enumerate(self.arms):

@@ -107,8 +107,9 @@ def follow_two_arms(policy: Policy, truth: Truth | None, progress: Report | None
         total.pulls += level.moments[:, 0] @ chances
         level, total.rewards[t] = level.after(problem, chances, truth)
         if progress is not None:
-            note = f"{total.states:,} states"
-            progress(Progress(policy.name, t, problem.horizon, note))
+            stages = problem.horizon
+            note = f"stage {t} of {stages}, {total.states:,} states"
+            progress(Progress.of_growing_stages(policy.name, t, stages, 2, note))
     close(total, problem, truth, level)
     return total
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, cast
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -58,6 +58,16 @@ class Progress:
     done: int
     total: int | None = None
     note: str = ""
+
+
+    @classmethod
+    def of_growing_stages(cls, task: str, stage: int, stages: int, arms: int, note: str) -> Self:
+        """Progress of a recursion over joint states, whose number grows with the stage.
+
+        Stages up to t have about t ** (2 arms) states in all, so that is what the work is.
+        """
+        share = (stage / stages) ** (2 * arms)
+        return cls(task, round(1000 * share), 1000, note)
 
 
 Report = Callable[[Progress], None]
