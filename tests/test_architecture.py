@@ -96,8 +96,7 @@ def test_imports_go_down_only() -> None:
         (module, target)
         for module in FILES
         for target in own_imports(module)
-        if unit_of(target) != unit_of(module)
-        and HEIGHT[unit_of(target)] >= HEIGHT[unit_of(module)]
+        if unit_of(target) != unit_of(module) and HEIGHT[unit_of(target)] >= HEIGHT[unit_of(module)]
     }
     assert upward == set()
 

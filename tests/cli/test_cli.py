@@ -343,6 +343,29 @@ def test_demo_draws_a_figure(tmp_path: Path) -> None:
     assert "pull: arm-" in done.out
 
 
+@pytest.mark.parametrize(
+    ("missing", "extra", "code"),
+    [
+        ("sqlalchemy", "trials", "from decobandit.trials import open_store"),
+        ("httpx", "client", "from decobandit.client import Client"),
+        ("cryptography", "trials", "import sys; sys.argv = ['deco', 'keys', 'new', 'x']; main()"),
+        ("fastapi", "server", "import sys; sys.argv = ['deco', 'serve']; main()"),
+    ],
+)
+def test_a_missing_extra_is_named_with_its_pip_command(
+    tmp_path: Path, missing: str, extra: str, code: str
+) -> None:
+    script = f"import sys; sys.modules[{missing!r}] = None\nfrom decobandit.cli import main\n{code}"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    *_, message = done.stderr.strip().splitlines()
+    how = f"{missing} is not installed; install it with: pip install 'decobandit[{extra}]'"
+    assert message.endswith(how)
+    assert ("Traceback" in done.stderr) == ("main()" not in code)
+
+
 def test_missing_matplotlib_names_the_pip_command(tmp_path: Path) -> None:
     (tmp_path / "matplotlib").mkdir()
     write(tmp_path / "matplotlib" / "__init__.py", "raise ImportError('not installed')\n")

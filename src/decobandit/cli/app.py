@@ -14,6 +14,7 @@ import typer
 
 from .._version import __version__
 from ..support.interrupts import raise_between_kernels
+from ..support.lazy import explain_missing_extras
 from . import INTERRUPTED
 from .audit import audit
 from .bound import bound
@@ -118,7 +119,8 @@ def run() -> None:
             with suppress(OSError):  # where a pipe was put in the place of a file
                 stream.reconfigure(errors="replace")
     try:
-        code = app(standalone_mode=False)
+        with explain_missing_extras():
+            code = app(standalone_mode=False)
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         _fail(context.command_path if context else "deco", error.format_message())

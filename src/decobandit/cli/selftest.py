@@ -54,9 +54,9 @@ def selftest(
 
 
 def _checks_of_the_log() -> list[Callable[[], Iterator[Check]]]:
-    from ..trials.selftest import check_log
-
     if find_spec("sqlalchemy") is not None:
+        from ..trials.selftest import check_log
+
         return [check_log]
     say("the log of trials is not checked: the extra 'trials' is not installed")
     return []

@@ -44,17 +44,12 @@ def serve(
     """Serve trials to browsers and programs. Ctrl-C stops it."""
     check_database(db)
     gc.disable()  # until all is loaded: nothing of it is garbage, and to look takes time
-    try:
-        from ..server.app import create_app
-        from ..server.http_server import is_loopback, listen, make_server, url_of
-        from ..server.log_lines import set_up_log
-        from ..server.middleware.limits import Limits
-        from ..trials import open_store
-    except ImportError as error:
-        raise ImportError(
-            f"the server needs a library that is not installed ({error.name}): "
-            "pip install 'decobandit[server]'"
-        ) from None
+    from ..server.app import create_app
+    from ..server.http_server import is_loopback, listen, make_server, url_of
+    from ..server.log_lines import set_up_log
+    from ..server.middleware.limits import Limits
+    from ..trials import open_store
+
     if not is_loopback(host):
         _check_open(host, no_auth, allow_host)
     key = None if signing_key is None else private_key(signing_key)

@@ -55,13 +55,8 @@ def check_database(db: str | None) -> None:
 def database(db: str | None, *, existing: bool = False) -> Iterator[Store]:
     """The database of trials, open while the block lasts."""
     check_database(db)
-    try:
-        from ..trials import open_store
-    except ImportError as error:
-        raise ImportError(
-            f"trials need a library that is not installed ({error.name}): "
-            "pip install 'decobandit[trials]'"
-        ) from None
+    from ..trials import open_store
+
     with open_store(db, existing=existing) as store:
         yield store
 

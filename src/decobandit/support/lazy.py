@@ -18,7 +18,8 @@ from __future__ import annotations
 import ast
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import LazyLoader, find_spec, module_from_spec
 from pkgutil import get_data
@@ -52,9 +53,37 @@ def lazy_names(
             return load(renamed[name])
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(homes[name], package), name)
+        with explain_missing_extras():
+            return getattr(import_module(homes[name], package), name)
 
     return load, lambda: names, names
+
+
+EXTRAS = {  # top-level modules of optional dependencies: the extra that installs them
+    "alembic": "trials",
+    "cryptography": "trials",
+    "sqlalchemy": "trials",
+    "httpx": "client",
+    "fastapi": "server",
+    "httptools": "server",
+    "prometheus_client": "server",
+    "starlette": "server",
+    "uvicorn": "server",
+}
+
+
+@contextmanager
+def explain_missing_extras() -> Iterator[None]:
+    """Replace the error for a missing optional dependency by one that names its extra."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
+        if module not in EXTRAS:
+            raise
+        how = f"pip install 'decobandit[{EXTRAS[module]}]'"
+        message = f"{module} is not installed; install it with: {how}"
+        raise ModuleNotFoundError(message, name=error.name) from None
 
 
 def load_on_use(name: str) -> None:

@@ -15,6 +15,11 @@ people), `damage.py`, `staleness.py`, `names.py`, `verdicts.py` (looks and the t
 just created, with 2 arms and 5 stages.
 """
 
+from ..support.lazy import explain_missing_extras
+
+with explain_missing_extras():
+    import sqlalchemy as sqlalchemy  # the extra `trials`
+
 from .allocations import Allocation
 from .batches import Batch, BatchArm
 from .cancellations import CancellationCount
