@@ -135,7 +135,7 @@ def operating_characteristics(
         raise ValueError("exact: measurements and counts have infinitely many states; simulate")
     check_asked(design)
     names = design.policies or POLICIES
-    context = Context(problem, tol=tol, ties=ties)
+    context = Context(problem, tol=tol, ties=ties, under_rules=True)
     task = _Task(problem, design, exact, progress)
     found: dict[str, list[Characteristics]] = {each.name: [] for each in design.scenarios}
     levels, notes, interrupted = list[Calibrated](), list[str](), False

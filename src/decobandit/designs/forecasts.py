@@ -23,6 +23,7 @@ from ..policies import (
     canonical_name,
     check_policies,
     make_policies,
+    picked_name,
     policy_class,
 )
 from ..problem import Arm, Problem, Reward, format_problem
@@ -122,7 +123,7 @@ def forecast(
     parameters, where values are simulated; as many as take a second by default.
     """
     context = Context(problem, tol=tol, path_states=PATH_STATES)
-    wanted = None if chosen is None else canonical_name(chosen)
+    wanted = None if chosen is None else picked_name(context, canonical_name(chosen))
     asked = [*([] if wanted is None else [wanted]), *map(canonical_name, policies)]
     names = [*dict.fromkeys(name for name in asked if name != BASELINE), BASELINE]
     check_policies(names)

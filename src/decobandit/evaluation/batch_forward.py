@@ -54,6 +54,8 @@ class BatchForward:
                 for given, part in self._answers(t, shape, moments):
                     self._book(t, shape, given, part)
                     target = tuple(np.add(shape, given).tolist())
+                    if prod(n * problem.unit + 1 for n in target) > self.limit:  # before memory is
+                        raise too_many_states(self.limit, t, problem.stages)
                     moved = self._moved(t, shape, given, part)
                     after[target] = moved if target not in after else after[target] + moved
                 self._count(t, moments, after)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .catalogue import make_policies as make_policies
     from .catalogue import make_policy as make_policy
     from .catalogue import make_successor as make_successor
+    from .catalogue import picked_name as picked_name
     from .catalogue import policy_class as policy_class
     from .catalogue import policy_names as policy_names
     from .catalogue import serving as serving

@@ -191,6 +191,11 @@ def make_policies(context: Context, policies: Sequence[str | Policy]) -> list[Po
     return [kind if isinstance(kind, Policy) else _made(kind, context) for kind in classes]
 
 
+def picked_name(context: Context, name: str) -> str:
+    """Name of the policy that is made for `name`: the one that `auto` picks, else the same."""
+    return make_policies(context, [name])[0].name if name == DEFAULT_POLICY else name
+
+
 def _made(kind: type[Policy], context: Context) -> Policy:
     if not context.problem.is_binary:
         return kind.for_kinds(context)

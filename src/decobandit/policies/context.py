@@ -33,6 +33,8 @@ class Context:
         `solver(problem, tol)` solves the dual when it is first needed.
     given : DualSolution, optional
         Where the dual has been solved already.
+    under_rules : bool
+        Whether the rules of a design will bind the policy, which may drop arms or delay outcomes.
 
     Examples
     --------
@@ -50,6 +52,7 @@ class Context:
     path_states: int | None = None
     solver: Callable[[Problem, float], DualSolution] = lambda problem, tol: solve(problem, tol=tol)
     given: DualSolution | None = None
+    under_rules: bool = False
     _solved: Once[DualSolution] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -30,6 +30,14 @@ _BATCHES = "decobandit.policies.batches"
 _only_batches = partial(Entry, batches=True, single=False)
 _everywhere = partial(Entry, general=True, batches=True, kinds=True)
 POLICIES: dict[str, Entry] = {
+    "auto": Entry(
+        f"{_HERE}.auto:AutoPolicy",
+        "picks the policy that suits the problem",
+        batches=True,
+        kinds=True,
+        kind_batches=True,
+        own_states=True,
+    ),
     "deco": Entry(
         f"{_HERE}.deco:DecoPolicy",
         "the paper's DeCo: index at the dual's prices",
@@ -127,7 +135,7 @@ POLICIES: dict[str, Entry] = {
     ),
 }
 ALIASES = {"rolling-deco": "deco-rolling"}  # former names, in files and logs
-DEFAULT_POLICY = "deco-calibrated"
+DEFAULT_POLICY = "auto"
 PAPER_POLICY = "deco"
 BASELINE_POLICY = "equal"  # what a trial is compared with
 # what a simulation compares unless it is told otherwise
@@ -135,7 +143,7 @@ SIMULATED_POLICIES = ("deco-calibrated", "deco", "fh-gittins", "thompson")
 # what a plan compares unless it is told otherwise, the baseline last
 COMPARED_POLICIES = ("deco", "deco-calibrated", "fh-gittins", "thompson", BASELINE_POLICY)
 # told apart by colour alone in figures, which have seven: the paper's, the default and equal shares
-FIGURE_POLICIES = (DEFAULT_POLICY, "deco", "fh-gittins", "thompson", "kl-ucb", "ids", "equal")
+FIGURE_POLICIES = ("deco-calibrated", "deco", "fh-gittins", "thompson", "kl-ucb", "ids", "equal")
 
 
 def general_policies() -> str:

@@ -197,7 +197,9 @@ def settings_from(
     check_policies([policy])
     if context.given is not None:
         check_bound(context.given)
-    context = replace(context, solver=partial(_to_the_end, context.solver))
+    context = replace(
+        context, solver=partial(_to_the_end, context.solver), under_rules=rules is not None
+    )
     # a policy that does not serve this problem says so now, and one that is made from prices has
     # them solved
     (made,) = make_policies(context, [policy])
@@ -206,7 +208,8 @@ def settings_from(
         _check_rules(rules, made)
     solution = context.solution_for(bound)
     best = None if solution is None else best_bound(problem, solution=solution)
-    fixed = (solution, policy, context.ties, seed, made.record(), problem, rules)
+    name = made.name if policy == DEFAULT_POLICY else policy  # the log names what was picked
+    fixed = (solution, name, context.ties, seed, made.record(), problem, rules)
     return TrialSettings(*fixed, best_bound=best)
 
 

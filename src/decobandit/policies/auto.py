@@ -1,0 +1,148 @@
+"""The default policy: `auto` picks one of the named policies for a problem.
+
+    single pulls                    deco-calibrated; non-binary outcomes: fh-gittins
+    single pulls and a deployment   optimal where the exact optimum is small and no rules bind, else
+                                    deco-calibrated; non-binary outcomes: the best of fh-gittins
+                                    and knowledge-gradient
+    batches                         up to 5 stages, or rewards that change over the stages: the best
+                                    of deco-repriced, knowledge-gradient, greedy and deco; else
+                                    deco-repriced. Non-binary outcomes: the best of deco and greedy
+
+The best is the one of largest value, computed exactly where that takes few states. Otherwise
+candidates are compared on common draws, and the first is replaced only by one that earns more by
+several standard errors; where simulation would take long, the first is taken. Measurements:
+`docs/decisions/0019-auto.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..joint import count_states
+from ..problem import Problem, State
+from .base import Policy
+from .catalogue import make_policies
+from .context import Context
+from .names import DEFAULT_POLICY
+from .tuning.judges import exact_value, on_common_draws
+
+# joint states of all stages up to which the exact optimum is used
+OPTIMUM_STATES = 1_000_000
+OPTIMUM_STATES_NON_BINARY = 20_000  # whose recursion is not compiled
+SHORT = 5  # stages of batches up to which prices of single stages are a poor guide
+# states that are kept to compute the value of a candidate exactly
+EXACT_STATES, EXACT_STATES_SHORT = 20_000, 200_000
+SAMPLED_PULLS = 5_000  # pulls of an episode times arms up to which candidates are simulated
+DRAWS, PER_DRAW = 1000, 2
+ERRORS = 3.0  # standard errors by which a rival must earn more on common draws
+
+
+class AutoPolicy(Policy):
+    """Picks a policy for its problem; what it makes is that policy, under that policy's name."""
+
+    name = DEFAULT_POLICY
+
+    @classmethod
+    def make(cls, context: Context) -> Policy:
+        """Make the policy that suits the problem best."""
+        candidates = [
+            policy
+            for name in _candidates(context)
+            if (policy := _made_or_none(context, name)) is not None
+        ]
+        return _best(candidates)
+
+    @classmethod
+    def in_batches(cls, context: Context) -> Policy:
+        return cls.make(context)
+
+    @classmethod
+    def for_kinds(cls, context: Context) -> Policy:
+        return cls.make(context)
+
+    @classmethod
+    def successor(cls, context: Context, planned: int) -> Policy:
+        return type(cls.make(context)).successor(context, planned)
+
+    @classmethod
+    def is_tuned(cls) -> bool:
+        return True
+
+    def select(
+        self, stage: int, state: State, rng: np.random.Generator | None = None
+    ) -> tuple[int, ...]:
+        raise NotImplementedError("'auto' makes another policy: use make_policy")
+
+
+def _candidates(context: Context) -> tuple[str, ...]:
+    """Names of the policies to compare, the one for larger problems first."""
+    problem = context.problem
+    if problem.repeat:
+        if not problem.is_binary:
+            return ("deco", "greedy")
+        if problem.horizon > SHORT and _steady_rewards(problem):
+            return ("deco-repriced",)
+        return ("deco-repriced", "knowledge-gradient", "greedy", "deco")
+    first = "deco-calibrated" if problem.is_binary else "fh-gittins"
+    if not _has_last_reward(problem):
+        return (first,)
+    if not context.under_rules and _optimum_is_small(problem):
+        return ("optimal",)
+    # deco-calibrated has compared itself with the knowledge gradient
+    return (first,) if problem.is_binary else (first, "knowledge-gradient")
+
+
+def _steady_rewards(problem: Problem) -> bool:
+    return all(
+        bool(np.all(reward == reward[0])) for group in problem.groups for reward in group.rewards
+    )
+
+
+def _has_last_reward(problem: Problem) -> bool:
+    return problem.terminal is not None or any(g.terminal is not None for g in problem.groups)
+
+
+def _optimum_is_small(problem: Problem) -> bool:
+    most = OPTIMUM_STATES if problem.is_binary else OPTIMUM_STATES_NON_BINARY
+    try:
+        return count_states(problem)[0] <= most
+    except ValueError:  # infinitely many outcomes
+        return False
+
+
+def _made_or_none(context: Context, name: str) -> Policy | None:
+    """Make a candidate; None for a rival that does not serve this problem."""
+    try:
+        (policy,) = make_policies(context, [name])
+    except ValueError:
+        if name == _candidates(context)[0]:
+            raise
+        return None
+    return policy
+
+
+def _best(policies: Sequence[Policy]) -> Policy:
+    """Return the policy of largest value; the first among equals, and where none can be told."""
+    if len(policies) == 1:
+        return policies[0]
+    short = policies[0].problem.horizon <= SHORT
+    limit = EXACT_STATES_SHORT if short else EXACT_STATES
+    try:
+        values = [exact_value(policy, limit).value for policy in policies]
+    except ValueError:
+        return _best_on_draws(policies)
+    return policies[int(np.argmax(values))]
+
+
+def _best_on_draws(policies: Sequence[Policy]) -> Policy:
+    first, *rivals = policies
+    problem = first.problem
+    if int(problem.pulls.sum()) * problem.n_arms > SAMPLED_PULLS:
+        return first
+    sample = on_common_draws(policies, DRAWS, PER_DRAW)
+    gains = [sample.difference(rival.name, first.name) for rival in rivals]
+    largest = max(range(len(rivals)), key=lambda i: gains[i].value)
+    better = gains[largest].value > ERRORS * gains[largest].value_se
+    return rivals[largest] if better else first
