@@ -1,140 +1,215 @@
-"""Finite-horizon Gittins indices of arms of any kind: the flat price at which a pull is worth it.
+"""Calibrated indices of arms with states in rows: under a flat price, finite-horizon Gittins ones.
 
-The advantage of a pull is its worth less the value of the state and the price; the index is the
-largest price at which it crosses zero. For tables it is found at a range of flat prices, and
-crosses on a parabola through three of them: to a thousandth of the standard deviation of the prior.
-There it is what a pull is worth less the price, as far as waiting is worth nothing: the advantage
-itself bends where waiting begins to be. For one state it is found by bisection. A deployment costs
-the price as often as it is worth pulls.
+The index of a state is the largest surcharge at which a pull is as good as none. Advantages of all
+states are computed at one surcharge after another, falling, and closer together where bounds on
+largest zeros are not close enough (`kernels/row_indices.py`). A deployment costs the surcharge as
+often as it is worth pulls.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from ...problem import Problem
-from ...support import Floats, heed_interrupt
-from ..kernels.batches import raise_values
-from ..kernels.rows import stage_worths
+from ...support import Floats, Ints, legs
+from ..kernels.row_indices import advantages, narrow
 from .makers import arm_rows
 from .relaxation import index_at
 from .rewards import RowRewards
 from .rows import ArmRows
 
-PRICES = 96  # that the advantage is tabulated for, evenly over all rewards
-LIKELY = 48  # more of them, where the mean of the arm is likely to be
-FAR = 4.0  # normal scores of the least and the most likely of these
-SCANNED = 16  # prices that the largest crossing of one state is looked for between
-ACCURACY = 1e-9  # of the index of one state, in units of the range of rewards
+ACCURACY = 1e-12  # of an index, in units of the range of rewards
+FEWEST_SURCHARGES, MOST_SURCHARGES = 128, 2000  # of a table, evenly over the range of rewards
+TABLE_STEPS = 50_000_000.0  # products that a table of more than the fewest surcharges may take
+MOST_TIMES = 8.0  # as many surcharges, where indices are far below all rewards or cross often
+PENDING_BYTES = 2**28  # of advantages at surcharges that come later
 COARSER = -1  # grids of half the usual points: indices differ by less than between two prices
 
 
-class RowGittins:
-    """Indices of one group of arms: of all states by stage, once they are asked for; of one."""
+class Scaled(NamedTuple):
+    """Rewards less `shift`, in units of `scale`; means from 0 to 1. See `advantages`."""
 
-    def __init__(self, problem: Problem, group: int, *, refine: int = COARSER) -> None:
-        self.problem, own = problem, problem.groups[group]
-        self.rows: ArmRows = arm_rows(own.kind, problem.most_pulls, refine)
-        self._rewards = RowRewards(problem, own)
-        ends = [self.rows.mean.min(), self.rows.mean.max()]
-        earned = self._rewards.base[:, None] + self._rewards.factor[:, None] * np.array(ends)
-        table = 2.0 * float(np.abs(self._rewards.last(self.rows)).max())
-        low, high = float(earned.min()) - table, float(earned.max()) + table
-        margin = 1e-9 * max(abs(low), abs(high), 1e-300)
-        self._ends = low - margin, high + margin
+    shift: float
+    scale: float
+    mean: Floats  # (states,)
+    base: Floats  # (T,)
+    factor: Floats  # (T,)
+    rise: Floats  # (T,)
+    fall: Floats  # (T,)
+    deployed: Floats  # (states,) reward of a deployment per pull that it is worth
+    last: Floats  # (states,) last rewards
+    low: float  # a surcharge below all indices
+    noise: float  # an advantage that rounding may leave
+
+
+class Priced(NamedTuple):
+    """Advantages at one surcharge; `out` as in `kernels/row_indices.py`."""
+
+    surcharge: float
+    out: Floats
+
+
+class RowGittins:
+    """Indices of one group of arms: of all states by stage, once they are asked for; of one.
+
+    base (stages,): price path to which the surcharge is added; flat by default.
+    """
+
+    def __init__(
+        self, problem: Problem, group: int, *, refine: int = COARSER, base: Floats | None = None
+    ) -> None:
+        self.problem, self._group = problem, problem.groups[group]
+        self.rows: ArmRows = arm_rows(self._group.kind, problem.most_pulls, refine)
+        self._rewards = RowRewards(problem, self._group)
+        self._path = np.zeros(problem.stages) if base is None else base
+
+    @cached_property
+    def _scaled(self) -> Scaled:
+        rows, rewards, T = self.rows, self._rewards, self.problem.horizon
+        base, factor, deploy = rewards.base - self._path[:T], rewards.factor, rewards.deploy
+        last, height = rewards.last(rows), float(np.ptp(rewards.last(rows)))
+        bottom = float(rows.mean.min())
+        span = float(rows.mean.max()) - bottom
+        ends = base[:, None] + factor[:, None] * np.array([bottom, bottom + span])
+        shift, top = float(ends.min()), float(ends.max()) + height
+        room, offsets = float(np.ptp(ends, axis=1).sum()) + height, ends[:, 0]
+        deployed = np.zeros(0)
+        if deploy:
+            offsets = np.append(offsets, bottom - self._path[T] / deploy)
+            top = max(top, float(offsets[-1]) + span + height)
+            room += deploy * span
+        scale = top - shift
+        if scale < np.finfo(float).tiny:  # the same reward whatever happens
+            scale, factor = 1.0, np.zeros(T)
+            ends = np.full_like(ends, shift)
+        if deploy:
+            deployed = (offsets[-1] - shift + (rows.mean - bottom)) / scale
+        off = float(np.abs(offsets).max()) * (1.0 + deploy) if np.ptp(offsets) else 0.0
+        rise, fall = (np.append(x[:-1] - x[1:], x[-1]) for x in (rewards.rise, rewards.fall))
+        noise = (T + 8.0) * (1.0 + deploy + height / scale) + off / scale
+        return Scaled(
+            shift=shift, scale=scale, mean=(rows.mean - bottom) / (span or 1.0),
+            base=(ends[:, 0] - shift) / scale, factor=factor * span / scale, rise=rise / scale,
+            fall=fall / scale, deployed=deployed, last=last / scale,
+            low=0.0 if self._is_steady else -room / scale,
+            noise=0.0 if self._is_steady else float(np.finfo(float).eps * noise),
+        )  # fmt: skip
+
+    @cached_property
+    def _is_steady(self) -> bool:
+        """Whether rewards and prices are the same at all stages, and there are no last rewards.
+
+        Then waiting is worth nothing at the index, the zero of the value of a pull, which falls.
+        """
+        T, rewards = self.problem.horizon, self._rewards
+        steady = [rewards.base - self._path[:T], rewards.factor]
+        constant = all(bool(np.all(x == x[0])) for x in steady)
+        return constant and not rewards.deploy and self._group.terminal is None
+
+    def _priced(self, surcharge: float, place: Ints, first: int, lowest: int) -> Priced:
+        """Advantages at a surcharge, of the stages that have a place, from `first` on."""
+        scaled, rows, T = self._scaled, self.rows, self.problem.horizon
+        deploy = self._rewards.deploy
+        final = np.zeros((2, rows.size))
+        final[0] = scaled.last
+        if deploy:
+            worth = scaled.deployed - surcharge
+            final[0] += deploy * np.maximum(worth, 0.0)
+            final[1] = np.where(worth > 0.0, -deploy, 0.0)
+        out = np.empty((2 if self._is_steady else 4, self._size(place)))
+        D, V, dV = np.empty((3, rows.size))
+        start, _, *successors = rows.arrays
+        laid_out = (start, *successors, rows.up, rows.down)
+        for above, below in legs(T, first, float(rows.weights.size)):
+            advantages(
+                laid_out, scaled.mean, scaled.base, scaled.factor, final, scaled.rise, scaled.fall,
+                surcharge, above, below, lowest, place, D, V, dV, out,
+            )  # fmt: skip
+        return Priced(surcharge, out)
+
+    def _size(self, place: Ints) -> int:
+        """States of the stages that have a place."""
+        return int(self.rows.start[1:][: place.size][place >= 0].sum())
+
+    def _solve(
+        self, index: Floats, place: Ints, *, first: int, lowest: int, most: float, extra: float
+    ) -> None:
+        """Fill `index` where it is nan. place, lowest: as in `advantages`.
+
+        To ACCURACY as long as no larger part of `most` surcharges is used than of the states is
+        done, and `extra` ones; then to about 2 / most^2.
+        """
+        scaled, wanted = self._scaled, int(np.isnan(index).sum())
+        made, halved, step = 0, 0, 1.0 / 32.0
+
+        def priced(surcharge: float) -> Priced:
+            nonlocal made
+            made += 1
+            return self._priced(surcharge, place, first, lowest)
+
+        right, pending = priced(1.0), list[Priced]()
+        index[np.isnan(index) & (right.out[0] >= -scaled.noise)] = 1.0
+        keep = max(2, PENDING_BYTES // max(right.out.nbytes, 1))
+        while (left := int(np.isnan(index).sum())) and right.surcharge > scaled.low:
+            if not pending:
+                pending.append(priced(max(right.surcharge - step, scaled.low)))
+            a, b = pending[-1].surcharge, right.surcharge
+            middle = 0.5 * (a + b)
+            close = made < most * (1.0 - left / wanted) + extra
+            last = not a < middle < b or b - a <= (ACCURACY if close else 0.5 / most)
+            last = last or made > MOST_TIMES * most
+            guess = 0.0 if close else 2.0 * most**-2.0
+            at_ends = pending[-1].out, right.out
+            unsure, at = narrow(a, b, *at_ends, scaled.noise, ACCURACY, guess, last, index)
+            if unsure and not last:
+                halved += 1
+                near = close and a < at < b and halved % 2 == 1
+                pending.append(priced(at if near else middle))
+                del pending[:-keep]
+            else:
+                right, step = pending.pop(), 2.0 * (b - a)
+        index[np.isnan(index)] = scaled.low
+        index *= scaled.scale
+        index += scaled.shift
 
     @cached_property
     def _index(self) -> list[Floats]:
         """Of all states at stages before any deployment."""
-        T, prices = self.problem.horizon, self._prices()
-        index = [np.full(int(self.rows.start[t + 1]), prices[0]) for t in range(T)]
-        seen: list[tuple[list[Floats], list[Floats]]] = []  # of the last three prices
-        for i, price in enumerate(prices):
-            seen = [*seen[-2:], self._advantages(float(price))]
-            for t in range(T if i else 0):
-                gone = (seen[-2][0][t] > 0.0) & (seen[-1][0][t] <= 0.0)
-                # where waiting has come to be worth nothing, it is so at the crossing, too
-                free = seen[-1][1][t][gone] <= 0.0
-                gains = [now[t][gone] + np.where(free, wait[t][gone], 0.0) for now, wait in seen]
-                index[t][gone] = crossing(prices[max(i - 2, 0) : i + 1], gains)
-        for t in range(T):
-            index[t][seen[-1][0][t] > 0.0] = prices[-1]
-        return index
-
-    def _prices(self) -> Floats:
-        """Flat prices of the tables, in order."""
-        even, kind = np.linspace(*self._ends, PRICES), self._rewards.group.kind
-        if kind.ordered:  # own states: no law of a mean
-            return even
-        from scipy.special import ndtr  # late: scipy takes half a second to load
-
-        fresh = np.broadcast_to(np.array(kind.fresh(), dtype=float), (LIKELY, kind.width))
-        mean = kind.quantile(fresh, ndtr(np.linspace(-FAR, FAR, LIKELY)))
-        earned = self._rewards.base[:, None] + self._rewards.factor[:, None] * mean
-        likely = np.quantile(earned, np.linspace(0.0, 1.0, LIKELY))
-        return np.union1d(even, likely.clip(*self._ends))
+        T, start = self.problem.horizon, self.rows.start
+        place = np.concatenate([[0], np.cumsum(start[1:T])]).astype(np.int64)
+        index = np.full(self._size(place), np.nan)
+        width = np.repeat(self.rows.width, np.diff(start))[: start[T]].astype(float)
+        products = 2.0 * float((np.cumsum(width)[start[1 : T + 1] - 1]).sum())
+        steps = TABLE_STEPS if self.rows.exact else 0.0
+        most = float(np.clip(steps / products, FEWEST_SURCHARGES, MOST_SURCHARGES))
+        extra = FEWEST_SURCHARGES if most > FEWEST_SURCHARGES else -np.inf
+        self._solve(index, place, first=0, lowest=0, most=most, extra=extra)
+        return [index[place[t] : place[t] + start[t + 1]] for t in range(T)]
 
     def root(self, stage: int, stats: Floats) -> float:
-        """Index of one arm, (width,): the largest price at which the advantage crosses zero."""
-        kind, factor = self._rewards.group.kind, float(self._rewards.factor[stage])
-
-        def advantage(price: float) -> float:
-            table = self._advantages(price, stage)[0][0]
-            return float(index_at(table, self.rows, kind, factor, stats[None])[0])
-
-        prices = np.linspace(*self._ends, SCANNED)[::-1]
-        i = next((i for i, price in enumerate(prices) if advantage(float(price)) > 0.0), 0)
-        low, high = float(prices[i]), float(prices[max(i - 1, 0)])
-        while high - low > ACCURACY * (self._ends[1] - self._ends[0]):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if advantage(middle) > 0.0 else (low, middle)
-        return 0.5 * (low + high)
-
-    def _advantages(self, price: float, first: int = 0) -> tuple[list[Floats], list[Floats]]:
-        """Advantage of a pull in all states, by stage from `first` on, at a flat price.
-
-        And what they are worth where they wait for the next stage.
-        """
-        rows, rewards = self.rows, self._rewards
-        found: list[Floats] = []
-        waiting: list[Floats] = []
-        later = rewards.last(rows) + np.maximum(rewards.deploy * (rows.mean - price), 0.0)
-        for t in range(self.problem.horizon - 1, first - 1, -1):
-            heed_interrupt()
-            size = int(rows.start[t + 1])
-            worth, now = np.empty((size, 1)), np.empty(size)
-            stage_worths(
-                *rows.arrays, rows.up, rows.down, 1, 1, t, *rewards.of_stage(t), rows.widest, 0, 1,
-                later, worth,
-            )  # fmt: skip
-            raise_values(worth, price, later, now)
-            found.append(worth[:, 0] - later[:size] - price)
-            waiting.append(later[:size])
-            later = now
-        return found[::-1], waiting[::-1]
+        """Index of one arm, (width,): as in the table, solved to rounding."""
+        kind, rows = self._group.kind, self.rows
+        n, at = int(kind.pulls(stats)), float(rows.locate(stats))
+        low, high = int(rows.start[n]), int(rows.start[n + 1]) - 1
+        near = np.clip(low + np.array([np.floor(at), np.ceil(at)]), low, high).astype(np.int64)
+        place = np.full(self.problem.horizon, -1, dtype=np.int64)
+        place[stage] = 0
+        index = np.zeros(int(rows.start[stage + 1]))
+        index[near] = np.nan
+        self._solve(
+            index, place, first=stage, lowest=n, most=MOST_SURCHARGES, extra=MOST_SURCHARGES
+        )
+        factor = float(self._rewards.factor[stage])
+        return float(index_at(index, rows, kind, factor, stats[None])[0])
 
     def index(self, stage: int, stats: Floats) -> Floats:
         """Index of arms with these statistics, (..., width) -> (...)."""
-        kind, factor = self._rewards.group.kind, float(self._rewards.factor[stage])
+        kind, factor = self._group.kind, float(self._rewards.factor[stage])
         return index_at(self.table(stage), self.rows, kind, factor, stats)
 
     def table(self, stage: int) -> Floats:
         """Index of the states at a stage before any deployment."""
         return self._index[stage]
-
-
-def crossing(prices: Floats, gains: list[Floats]) -> Floats:
-    """Where gains are zero between the last two prices: on a chord, bent by the price before."""
-    (low, high), (above, below) = prices[-2:], gains[-2:]
-    slope = (below - above) / (high - low)
-    found = low - above / slope
-    if len(prices) == 3:
-        earlier = (above - gains[0]) / (low - prices[0])
-        bend = (slope - earlier) / (high - prices[0])
-        off = bend * (found - low) * (found - high)
-        steep = slope + bend * (2.0 * found - low - high)
-        with np.errstate(over="ignore"):  # beyond the prices: clipped
-            found = np.where(steep < 0.0, found - off / np.minimum(steep, -1e-300), found)
-    return np.asarray(found.clip(low, high))
