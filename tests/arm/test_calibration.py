@@ -25,7 +25,7 @@ def bisected(problem: Problem, group: int, base: np.ndarray, stage: int, n: int,
 
     def pull_is_worth_it(c: float) -> bool:
         prices = base + c * weight
-        return OneArm(problem, arm, prices).index(stage, n, g) > prices[stage] + 1e-12
+        return OneArm(problem, arm, prices).index(stage, n, g) >= prices[stage] - 1e-12
 
     grid = np.linspace(-3.0, 3.0, 601)
     last = max(i for i, c in enumerate(grid) if pull_is_worth_it(c))

@@ -18,29 +18,25 @@ from ..problem.kernels.layout import slab_size
 from ..support import Cache, Floats, Ints, legs, pool, read_only, refuse_over, worker_count
 from ..support.kernels.compiled import step_by_step
 from .gittins_tables import flat_table
-from .kernels.calibrated_root import (
-    advantage,
-    largest_root,
-    root,
-    stage_largest_roots,
-    stage_roots,
-    terminal_from,
-)
+from .kernels.calibrated_root import NOISE, advantage, root, stage_roots, terminal_from
 from .kernels.calibrated_sweep import WINDOW, follow, front_of, stage_start
+from .kernels.gittins import flat_index
+from .kinds.gittins import RowGittins
 from .price_paths import reward_scale
 
 ACCURACY = 1e-11  # of an index, in units of the largest reward difference
 FLAT_STAGES = 600  # up to here tables under a flat price are solved state by state
 EXACT_STAGES = 48  # up to here others are, too; beyond come sweeps
-SLOW_STAGES = 100  # rewards for which sweeps do not work are solved state by state up to here
-LONG_STAGES = 400  # beyond, Ctrl-C is heard within the search for one index
+LONG_STAGES = 400  # up to here tables for which sweeps may fail are solved in rows of states;
+# beyond, Ctrl-C is heard within the search for one index
 SWEEP_ROWS = 200_000_000  # rows of states that all sweeps together may visit (about 12 s)
 FEWEST_SWEEPS, MOST_SWEEPS = 256, 4096
 CHUNKS = 8  # runs of neighbouring surcharges, shared by the threads
 SHARED_BYTES = 512 * 2**20
 SPAN_BYTES = 5 * 2**29  # of swept tables at a time; more stages are swept span by span
 SCAN = 64  # surcharges at which the sign of the advantage is evaluated, for one state
-HALVINGS = 8  # of the distance of two of them, where the sign may have changed twice
+# in units of the largest reward difference, of an index in a table of rows from the exact one:
+NEAR, FAR = 1e-6, 1e-3  # first step of the search, and more than the error can be
 
 
 Key = tuple[float | int | bytes | tuple[float, float], ...]
@@ -55,7 +51,7 @@ class Job(NamedTuple):
     surcharges: Floats
     window: int
     flat: bool
-    least: float
+    noise: float
     skip: bool
 
 
@@ -102,8 +98,10 @@ class Calibration:
         if problem.terminal is not None:
             self.weight[problem.horizon :] = problem.terminal.deploy
         self._scale = reward_scale(problem)
+        self._noise = NOISE * ACCURACY * self._scale
         self._none = read_only(np.zeros(slab_size(problem.stages)))  # as tables of problems are
-        self._tables: dict[int, Floats] = {}  # by stage, solved state by state
+        self._tables: dict[int, Floats] = {}  # by stage, not made by sweeps
+        self._in_rows: dict[int, RowGittins] = {}
         self._span: Span | None = None  # the last that was made: of all stages where they fit
         single = all(self._single(k) for k in range(len(problem.groups)))
         self._flat = single and problem.stages <= FLAT_STAGES
@@ -120,14 +118,22 @@ class Calibration:
     def crossings(self, stage: int, group: int, good: int, bad: int) -> tuple[bool, list[float]]:
         """Every surcharge at which the advantage crosses zero, and whether there is just one.
 
-        Looked for on a grid over the surcharges that can matter: two crossings between the same
-        two grid points would be missed, except for the largest, which is looked for more closely
-        (`largest_root`) and is the index.
+        The largest is the index, the largest surcharge at which a pull is as good as none. Others
+        are looked for on a grid over the surcharges that can matter: two crossings between the same
+        two grid points are missed.
         """
+        arm, tol = self.problem.groups[group], ACCURACY * self._scale
+        if self._single(group):
+            rewards = arm.reward_good[0] - self.base[0], arm.reward_bad[0] - self.base[0]
+            left = self.problem.stages - stage
+            index = flat_index(arm.alpha + good, arm.beta + bad, *rewards, left, ACCURACY)
+            return True, [float(index)]
+        if stage >= self.problem.horizon:  # the deployment: worth its mean as often as it counts
+            mean = (arm.alpha + good) / (arm.alpha + arm.beta + good + bad)
+            return True, [float(mean - self.base[-1] / self.weight[-1])]
+        largest = self._rows(group).root(stage, np.array([good, bad], dtype=float))
         state, V = self._as_fresh_arm(stage, group, good, bad)
-        low, high = self._range(stage, group)
-        grid = np.linspace(low, high, 2 if self._single(group) else SCAN)
-        tol = ACCURACY * self._scale
+        grid = np.linspace(*self._range(stage, group), SCAN)
         signs = [bool(advantage(*state, c, tol, V) > 0.0) for c in grid]
         find = root if self.problem.stages <= LONG_STAGES else step_by_step(root)
         found = [
@@ -135,12 +141,14 @@ class Calibration:
             for a, b, at_a, at_b in zip(grid[:-1], grid[1:], signs[:-1], signs[1:], strict=True)
             if at_a and not at_b
         ]
-        if not found:
-            raise ArithmeticError(f"stage {stage}, {good} good, {bad} bad: no index was found")
-        if not self._single(group):
-            largest = float(largest_root(*state, grid, _least(grid), tol, V))
-            found = [c for c in found if c < largest - 10.0 * tol] + [largest]
+        found = [c for c in found if c < largest - 10.0 * tol] + [largest]
         return len(found) == 1, found
+
+    def _rows(self, group: int) -> RowGittins:
+        """Indices over the states in rows of a group."""
+        if group not in self._in_rows:
+            self._in_rows[group] = RowGittins(self.problem, group, base=self.base)
+        return self._in_rows[group]
 
     def _as_fresh_arm(
         self, stage: int, group: int, good: int, bad: int
@@ -191,11 +199,12 @@ class Calibration:
         far better. Otherwise, short horizons: exact, as `index`. Long ones: by sweeps over many
         surcharges, which leaves errors of up to half the distance of two surcharges, and mostly
         far less. The surcharges span the rewards of all stages: where these differ much, errors
-        do too.
+        do too. Sweeps need indices that grow with good outcomes; otherwise, up to LONG_STAGES,
+        tables are solved in rows of states. Beyond, sweeps may miss the largest crossing.
         """
         if not self._is_whole():
             if stage not in self._tables:
-                self._solve_from(stage)
+                self._tables[stage] = self._solve_stage(stage)
             return self._tables[stage]
         return self._whole_stage(stage)
 
@@ -235,7 +244,9 @@ class Calibration:
 
     def _is_whole(self) -> bool:
         """Whether one table has the indices of all stages; otherwise each stage has its own."""
-        return self._flat or (self.problem.stages > EXACT_STAGES and self._monotone())
+        if self._flat or self.problem.stages <= EXACT_STAGES:
+            return self._flat
+        return self._monotone() or (self.problem.stages > LONG_STAGES and self._is_sweepable())
 
     def refuse_large(self) -> None:
         """A ValueError where the table of all stages needs more memory than there is."""
@@ -250,7 +261,18 @@ class Calibration:
         )
 
     def _monotone(self) -> bool:
-        """Whether indices grow with good outcomes in all groups, as sweeps need it."""
+        """Whether indices provably grow with good outcomes in all groups, as sweeps need it.
+
+        Not with a deployment, nor where outcomes come to matter more: what a pull tells may then
+        count for more than what it earns.
+        """
+        falling = all(
+            bool(np.all(np.diff(group.reward_good - group.reward_bad) <= 0.0))
+            for group in self.problem.groups
+        )
+        return self._is_sweepable() and self.problem.terminal is None and falling
+
+    def _is_sweepable(self) -> bool:
         return all(
             group.terminal is None and bool(np.all(group.reward_good > group.reward_bad))
             for group in self.problem.groups
@@ -298,7 +320,7 @@ class Calibration:
             for begin, end in legs(0, job.surcharges.size, stage_start(self.problem.stages)):
                 follow(
                     arm.alpha, arm.beta, arm.reward_good, arm.reward_bad, self.base, self.weight,
-                    self._none, job.surcharges, job.flat, job.least, job.skip, front, begin, end,
+                    self._none, job.surcharges, job.flat, job.noise, job.skip, front, begin, end,
                     first, last, table,
                 )  # fmt: skip
                 step(end - begin)
@@ -314,7 +336,7 @@ class Calibration:
     def _jobs(self, group: int) -> list[Job]:
         """Runs of surcharges, each for one thread."""
         flat = self._single(group)
-        return [Job(group, self._surcharges(group, i), WINDOW, flat, 0.0, i > 0)
+        return [Job(group, self._surcharges(group, i), WINDOW, flat, self._noise, i > 0)
                 for i in range(CHUNKS)]  # fmt: skip
 
     def _key(self, group: int) -> Key:
@@ -336,41 +358,27 @@ class Calibration:
             return part
         return np.append(np.array_split(all_of_them, CHUNKS)[chunk - 1][-1:], part)
 
-    def _solve_from(self, stage: int) -> None:
-        """Exact tables from the last stage down to this one; each is the next one's first guess."""
-        if self.problem.stages > SLOW_STAGES:
-            raise ValueError(
-                f"calibrated indices over {self.problem.stages} stages need rewards of good above "
-                f"those of bad and no terminal tables (limit {SLOW_STAGES} stages otherwise, "
-                f"{FLAT_STAGES} under a flat price); use DeCo, which needs none"
-            )
-        for t in range(self.problem.stages - 1, stage - 1, -1):
-            if t not in self._tables:
-                self._tables[t] = self._solve_stage(t)
-
     def _solve_stage(self, stage: int) -> Floats:
-        groups = self.problem.groups
+        stages, groups = self.problem.stages, self.problem.groups
+        if stages > LONG_STAGES:
+            raise ValueError(
+                f"calibrated indices over {stages} stages need rewards of good above those of bad "
+                f"and no terminal tables (limit {LONG_STAGES} stages otherwise, {FLAT_STAGES} "
+                "under a flat price); use DeCo, which needs none"
+            )
         table = np.empty((len(groups), slab_size(stage)))
-        later = self._tables.get(stage + 1)
         for k, arm in enumerate(groups):
-            low, high = self._range(stage, k)
-            arrays = (
-                arm.alpha, arm.beta, arm.reward_good, arm.reward_bad, self.base, self.weight,
-                self._terminal(k), stage,
-            )  # fmt: skip
-            tol = ACCURACY * self._scale
-            if self.problem.terminal is not None:  # with several crossings in many states
-                grid = np.linspace(low, high, SCAN)
-                stage_largest_roots(*arrays, grid, _least(grid), tol, table[k])
+            if stage >= self.problem.horizon:
+                table[k] = self._rows(k).rows.mean - self.base[-1] / self.weight[-1]
                 continue
-            guess = np.full(slab_size(stage), 0.5 * (low + high))
-            if later is not None:
-                guess[:] = later[k, : guess.size]
-            step = 0.25 * (high - low) if later is None else 0.02 * self._scale
-            stage_roots(*arrays, guess, step, tol, table[k])
+            in_rows = self._rows(k).table(stage)
+            table[k] = in_rows
+            if stages <= EXACT_STAGES:
+                stage_roots(
+                    arm.alpha, arm.beta, arm.reward_good, arm.reward_bad, self.base, self.weight,
+                    self._terminal(k), stage, in_rows, NEAR * self._scale,
+                    ACCURACY * self._scale, table[k],
+                )  # fmt: skip
+                other = np.abs(table[k] - in_rows) > FAR * self._scale  # a smaller crossing
+                table[k, other] = in_rows[other]
         return table
-
-
-def _least(grid: Floats) -> float:
-    """Distance of two surcharges within which no two changes of sign are looked for."""
-    return float(grid[1] - grid[0]) * 0.5**HALVINGS

@@ -12,7 +12,7 @@ from ..problem import Problem
 from ..support import Cache, Floats
 from ..support.kernels.compiled import step_by_step
 from .calibration import ACCURACY, CHUNKS, LONG_STAGES, Calibration, Job, Key
-from .kernels.calibrated_root import NOISE, advantage
+from .kernels.calibrated_root import advantage
 from .kernels.calibrated_sweep import crossing, stage_start
 from .kernels.gittins import flat_index
 from .kernels.tick_index import tick_index, tick_table
@@ -141,9 +141,9 @@ class TickCalibration(Calibration):
         surcharges = self._surcharges_below(self._range(0, group)[1], group)
         chunks = 1 if self.problem.stages <= SHORT_STAGES else CHUNKS
         edges = np.linspace(0, surcharges.size - 1, chunks + 1).astype(int)
-        window, least = self._window(group), NOISE * ACCURACY * self._scale
+        window = self._window(group)
         return [
-            Job(group, surcharges[edges[i] : edges[i + 1] + 1], window, False, least, i > 0)
+            Job(group, surcharges[edges[i] : edges[i + 1] + 1], window, False, self._noise, i > 0)
             for i in range(chunks)
         ]
 

@@ -60,10 +60,10 @@ def _advantage(alpha, inverse, bad, spread, price, g, own, following, flat):
 
 
 @compiled
-def _advance(alpha, beta, bad, spread, price, n, V, flat, least, c, c_before, edge, before, table):
+def _advance(alpha, beta, bad, spread, price, n, V, flat, noise, c, c_before, edge, before, table):
     """Move one row's frontier at surcharge c; before (window,): advantages at c_before.
 
-    `least`: an advantage that is none, subtracted from all of them.
+    `noise`: added to all advantages; a pull that is worse by less is as good as none.
 
     Returns the new edge: the smallest g whose index is known. table: the row's indices.
     """
@@ -73,7 +73,7 @@ def _advance(alpha, beta, bad, spread, price, n, V, flat, least, c, c_before, ed
     known = 0
     window = before.shape[0]
     while g >= 0:
-        gain = _advantage(alpha, inverse, bad, spread, price, g, own, following, flat) - least
+        gain = _advantage(alpha, inverse, bad, spread, price, g, own, following, flat) + noise
         if gain <= 0.0:
             break
         if known < window and before[known] <= 0.0:
@@ -85,7 +85,7 @@ def _advance(alpha, beta, bad, spread, price, n, V, flat, least, c, c_before, ed
     edge = g + 1
     for i in range(min(window, edge)):
         gain = _advantage(alpha, inverse, bad, spread, price, edge - 1 - i, own, following, flat)
-        before[i] = gain - least
+        before[i] = gain + noise
     return edge
 
 
@@ -110,7 +110,7 @@ def front_of(bottom, top, window):
 
 @compiled
 def follow(
-    alpha, beta, good, bad, base, weight, terminal, surcharges, flat, least, skip, front, first,
+    alpha, beta, good, bad, base, weight, terminal, surcharges, flat, noise, skip, front, first,
     last, bottom, top, table,
 ):  # fmt: skip
     """Fill `table`, of the stages bottom .. top-1, with indices between two surcharges.
@@ -140,7 +140,7 @@ def follow(
                     here = stage_start(t) - stage_start(bottom) + row_start(n)
                     own = nowhere[: n + 1] if others else table[here : here + n + 1]
                     front.edge[row] = _advance(
-                        alpha, beta, bad[t], spread, prices[t], n, V, flat, least, c,
+                        alpha, beta, bad[t], spread, prices[t], n, V, flat, noise, c,
                         c if others else c_before, was, front.before[row], own,
                     )  # fmt: skip
                     if not others:

@@ -26,7 +26,7 @@ from ...support.kernels.compiled import compiled
 from .rows import row_back
 
 NO_SLOPE = 0.0
-HALVINGS = 30
+HALVINGS = 12
 
 
 @compiled
@@ -40,26 +40,35 @@ def advantages(
     grid that V_{t+2} does not; of the last stage, what V_T gains. D, V, dV (states,): of stage
     `above`; room where that is the end.
     """
-    start = rows[0]
+    start, width, at, weights, first, links, _, up, down = rows
     T = base.shape[0]
     widest = 0
     for n in range(start.shape[0] - 1):
         widest = max(widest, start[n + 1] - start[n])
-    gained, slope, plus = np.empty(widest), np.empty(widest), np.empty(widest)
+    gained, slope, ahead = np.empty(widest), np.empty(widest), np.empty(widest)
     if above == T:
         V[:] = final[0]
         dV[:] = final[1]
     for t in range(above - 1, below - 1, -1):
+        # from the last stage values are taken, from others advantages that are positive
+        source, least = (V, -np.inf) if t == T - 1 else (D, 0.0)
         for n in range(lowest, t + 1):
-            low, end, stop = start[n], start[n + 1], start[n + 2]
+            low, end, stop, wide = start[n], start[n + 1], start[n + 2], width[n]
             size = end - low
-            ahead = V[end:stop]
-            if t < T - 1:
-                ahead = plus[: stop - end]
+            if links.shape[0] == 0 and first.shape[0] == 0:
                 for k in range(stop - end):
-                    ahead[k] = max(D[end + k], 0.0)
-            row_back(n, *rows, 0, size, rise[t], fall[t], ahead, gained)
-            row_back(n, *rows, 0, size, NO_SLOPE, NO_SLOPE, dV[end:stop], slope)
+                    ahead[k] = max(source[end + k], least)
+                row_back(n, *rows, 0, size, rise[t], fall[t], ahead[: stop - end], gained)
+                row_back(n, *rows, 0, size, NO_SLOPE, NO_SLOPE, dV[end:stop], slope)
+            else:
+                for k in range(size):
+                    s, w = low + k, at[n] + k * wide
+                    total, tilt = up[s] * rise[t] + down[s] * fall[t], 0.0
+                    for j in range(w, w + wide):
+                        i = end + (links[j] if links.shape[0] > 0 else first[s] + j - w)
+                        total += weights[j] * max(source[i], least)
+                        tilt += weights[j] * dV[i]
+                    gained[k], slope[k] = total, tilt
             for k in range(size):
                 s = low + k
                 if t == T - 1:

@@ -55,7 +55,7 @@ def tick_table(alpha, beta, good, bad, base, weight, terminal, surcharges, tol, 
                 for g in range(n + 1):
                     p = (alpha + g) / (alpha + beta + n)
                     gain = worth(p, bad[t] - price, spread, own[g], following[g], following[g + 1])
-                    gain -= NOISE * tol
+                    gain += NOISE * tol
                     if gain > 0.0 and np.isnan(table[here + g]):
                         last = c if j == 0 else surcharges[j - 1]
                         table[here + g] = crossing(c, last, gain, before[here + g])
