@@ -1,5 +1,6 @@
 """Calibrated indices: where the advantage of a pull crosses zero."""
 
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -9,6 +10,7 @@ from decobandit.arm import Calibration, PricePath, calibration
 from decobandit.prices import solve
 from decobandit.problem import Arm, Beta, Problem, Reward, Terminal
 from decobandit.support import memory
+from helpers.exact_index import exact_indices
 from helpers.examples import deployed, heterogeneous, seasonal, tabled
 from helpers.oracles import OneArm
 from helpers.reference import REFERENCE
@@ -76,7 +78,8 @@ def test_with_terminal_tables_each_crossing_is_one() -> None:
                     OneArm(problem, arm, np.full(5, x)).index(stage, n, g) - x
                     for x in (c - 1e-6, c + 1e-6)
                 )
-                assert below > 0.0 > above - 1e-11
+                assert below > -1e-12  # as good as none
+                assert above < -1e-8
 
 
 @pytest.mark.parametrize("path", [PricePath(), PricePath(kappa=0.2)], ids=str)
@@ -113,9 +116,9 @@ def test_index_grows_with_the_horizon_and_with_good_outcomes() -> None:
 
 
 def test_long_horizons_with_terminal_tables_are_refused() -> None:
-    problem = tabled(101)
+    problem = tabled(401)
     with pytest.raises(ValueError, match="use DeCo"):
-        Calibration(problem, np.zeros(101)).stage_index(0)
+        Calibration(problem, np.zeros(401)).stage_index(0)
 
 
 def test_a_path_around_decos_prices_needs_them() -> None:
@@ -200,8 +203,54 @@ def test_with_a_deployment_index_and_table_are_the_largest_crossing(
 
 
 def test_a_crossing_between_two_points_of_the_grid_is_found() -> None:
-    # 3/80, 27/80 and 123/280: the advantage is positive only just below the last
+    # 3/80 and 123/280: the advantage is zero from 27/80 on, and positive just below the last
     problem = one_arm_deployed(3, 0.1, 20.0, Beta(good=1, bad=1))
     single, crossings = Calibration(problem, np.zeros(4)).crossings(1, 0, 0, 1)
     assert not single
-    assert crossings == pytest.approx([3 / 80, 27 / 80, 123 / 280], abs=1e-9)
+    assert crossings == pytest.approx([3 / 80, 123 / 280], abs=1e-9)
+
+
+def states_within(pulls: int) -> list[tuple[int, int]]:
+    return [(n, g) for n in range(pulls + 1) for g in range(n + 1)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_index_and_table_are_the_largest_price_at_which_a_pull_is_as_good_as_none(
+    seed: int,
+) -> None:
+    """With deployments, small or changing rewards and price paths, in exact fractions."""
+    rng = np.random.default_rng(seed)
+    T, deploy = int(rng.integers(2, 6)), float(rng.choice([1, 5, 20, 300]))
+    alpha, beta = (Fraction(int(n), 4) for n in rng.integers(1, 12, 2))
+    good, bad = [(np.full(T, 0.125), np.zeros(T)), rng.integers(-3, 6, (2, T)) / 4.0][seed % 2]
+    base = np.append(rng.integers(0, 4, T), 0.0) / 8.0 * (seed % 3 == 0)
+    reward = Reward(good=good.tolist(), bad=bad.tolist())
+    arm = Arm(name="a", prior=Beta(good=float(alpha), bad=float(beta)), reward=reward)
+    problem = Problem(arms=(arm,), horizon=T, terminal=Terminal(deploy=deploy))
+
+    def mean(state: tuple[int, int]) -> Fraction:
+        return (alpha + state[0]) / (alpha + beta + sum(state))
+
+    def earned(t: int, state: tuple[int, int]) -> Fraction:
+        p = mean(state)
+        return Fraction(good[t]) * p + Fraction(bad[t]) * (1 - p) - Fraction(base[t])
+
+    wanted = exact_indices(
+        lambda s: [(mean(s), (s[0] + 1, s[1])), (1 - mean(s), (s[0], s[1] + 1))],
+        earned, T, deploy=Fraction(deploy), mean=mean,
+    )  # fmt: skip
+    found = Calibration(problem, base)
+    for t in range(T):
+        for i, (n, g) in enumerate(states_within(t)):
+            index = float(wanted(t, (g, n - g)))
+            assert found.index(t, 0, g, n - g) == pytest.approx(index, abs=1e-9)
+            assert found.stage_index(t)[0, i] == pytest.approx(index, abs=1e-9)
+
+
+def test_longer_tables_hold_largest_crossings_where_indices_do_not_grow() -> None:
+    """A deployment, beyond the horizons that are solved state by state: against single states."""
+    problem = one_arm_deployed(60, 0.1, 20.0, Beta(good=1, bad=1))
+    found = Calibration(problem, np.zeros(61))
+    for t, n, g in ((0, 0, 0), (12, 5, 1), (30, 9, 8), (58, 40, 3), (59, 2, 1)):
+        single = found.index(t, 0, g, n - g)
+        assert found.stage_index(t)[0, n * (n + 1) // 2 + g] == pytest.approx(single, abs=1e-3)

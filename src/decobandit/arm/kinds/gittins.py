@@ -23,7 +23,7 @@ from .rows import ArmRows
 
 ACCURACY = 1e-12  # of an index, in units of the range of rewards
 FEWEST_SURCHARGES, MOST_SURCHARGES = 128, 2000  # of a table, evenly over the range of rewards
-TABLE_STEPS = 50_000_000.0  # products that a table of more than the fewest surcharges may take
+TABLE_STEPS = 100_000_000.0  # products that a table of more than the fewest surcharges may take
 MOST_TIMES = 8.0  # as many surcharges, where indices are far below all rewards or cross often
 PENDING_BYTES = 2**28  # of advantages at surcharges that come later
 COARSER = -1  # grids of half the usual points: indices differ by less than between two prices
