@@ -68,10 +68,10 @@ def test_one_index_of_a_long_horizon_is_found_step_by_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """SIGINT in the third step of the search: the kernel as a whole would not hear it."""
-    flat = Calibration(PROBLEM, np.zeros(STAGES))
-    at_once = flat.index(3, 0, 1, 1)
+    falling = Calibration(PROBLEM, np.linspace(0.2, 0.0, STAGES))
+    at_once = falling.index(3, 0, 1, 1)
     monkeypatch.setattr(calibration, "LONG_STAGES", 10)
-    assert flat.index(3, 0, 1, 1) == at_once
+    assert falling.index(3, 0, 1, 1) == at_once
     steps: list[float] = []
 
     def strike(*state: object) -> float:
@@ -84,7 +84,7 @@ def test_one_index_of_a_long_horizon_is_found_step_by_step(
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
-            flat.index(3, 0, 1, 1)
+            falling.index(3, 0, 1, 1)
     finally:
         signal.signal(signal.SIGINT, before)
     assert len(steps) == 3
