@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from decobandit.arm import Calibration
+from decobandit.arm import Calibration, KnotCalibration
 from decobandit.arm import gittins_tables as flat_tables
 from decobandit.arm.gittins_tables import flat_table
 from decobandit.arm.kernels.gittins import flat_root, index_by_left
@@ -129,3 +129,41 @@ def test_rewards_that_change_take_the_general_road() -> None:
     found = Calibration(problem, np.zeros(problem.stages))
     assert found.stage_index(2)[0, 0] == pytest.approx(found.index(2, 0, 0, 0), abs=1e-9)
     assert found._span is None
+
+
+@pytest.mark.parametrize(
+    ("arm", "horizon"),
+    [
+        (Arm(name="a"), 230),
+        (Arm(name="a", prior=Beta(good=0.5, bad=4.0)), 230),
+        (Arm(name="a", prior=Beta(good=30.0, bad=1.2), reward=Reward(good=-1.0, bad=2.0)), 300),
+    ],
+)
+def test_indices_between_knots_are_near_roots_of_the_plain_recursion(
+    arm: Arm, horizon: int
+) -> None:
+    """In states of all sizes, the corners of what can be reached included."""
+    problem = Problem(arms=(arm,), horizon=horizon)
+    knots, rng = KnotCalibration(problem), np.random.default_rng(5)
+    alpha, beta = arm.prior.good, arm.prior.bad
+    low, high = sorted((arm.reward.good, arm.reward.bad))
+    swapped, errors = arm.reward.good < arm.reward.bad, []
+    for left in (1, 2, 15, 17, 40, 100, horizon - 120, horizon - 1, horizon):
+        most = horizon - left
+        sizes = {0, min(1, most), most // 7, most}
+        for good, n in {(int(rng.integers(n + 1)), n) for n in sizes} | {(0, most), (most, most)}:
+            a, b = alpha + good, beta + n - good
+            if swapped:
+                a, b = b, a
+            index = knots.index(horizon - left, 0, good, n - good)
+            at = (index - low) / (high - low)
+            # the advantage is convex in the price: two prices around the index bracket it
+            error = 1.5e-3
+            assert (
+                plain_gain(a, b, left, at - error)[0] > 0.0 > plain_gain(a, b, left, at + error)[0]
+            )
+            worth, pulls = plain_gain(a, b, left, at)
+            errors.append(abs(worth) / pulls)
+    assert np.median(errors) < 1e-4
+    exact = Calibration(problem, np.zeros(horizon)).crossings(0, 0, 0, 0)[1]
+    assert knots.crossings(0, 0, 0, 0)[1] == exact

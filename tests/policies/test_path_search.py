@@ -17,6 +17,7 @@ from decobandit.policies import (
     make_policies,
     make_policy,
 )
+from decobandit.policies.calibrated import TABLE_STAGES
 from decobandit.policies.tuning import path_search
 from decobandit.policies.tuning.path_search import (
     DEFAULT,
@@ -125,9 +126,34 @@ def test_flat_path_is_taken_where_it_earns_more_on_common_draws(
 
 
 def test_a_premium_fades_in_proportion_to_the_horizon() -> None:
-    long = Problem.uniform(arms=5, horizon=240)
-    assert choose_path(long).path == ticked_path(*DEFAULT, 240)
+    long = Problem.uniform(arms=5, horizon=160)
+    assert choose_path(long).path == ticked_path(*DEFAULT, 160)
     assert ticked_path(0.8, 0.16, 64) == PricePath(kappa=0.1, tick=0.02)
+
+
+def test_beyond_tables_the_path_is_flat_where_rewards_stay_the_same() -> None:
+    long = Problem.uniform(arms=3, horizon=TABLE_STAGES + 1)
+    chosen = choose_path(long)
+    assert (chosen.path, chosen.method) == (PricePath(), "default")
+    assert choose_path(Problem.uniform(arms=3, horizon=TABLE_STAGES)).path != PricePath()
+    assert default_path(seasonal(TABLE_STAGES + 1)).kappa > 0.0  # knots would not serve it
+
+
+def test_beyond_tables_a_single_decision_and_a_table_are_the_same_number() -> None:
+    arms = [
+        Arm(name="a", prior=Beta(good=1.3, bad=2.0), reward=Reward(good=2.0, bad=-1.0)),
+        Arm(name="b", prior=Beta(good=1, bad=1), reward=Reward(good=0.0, bad=1.5)),
+    ]
+    policy = make_policy(Problem(arms=arms, horizon=240), "deco-calibrated")
+    for stage in (0, 1, 57, 200, 239):
+        table = policy.stage_index(stage)
+        for n in {0, stage // 3, stage}:
+            good = np.arange(n + 1)
+            for arm in (0, 1):
+                own = policy.indices_of(stage, arm, np.stack([good, n - good], axis=1))
+                row = table[arm, n * (n + 1) // 2 + good]
+                assert own == pytest.approx(row, abs=1e-14)
+                assert policy.index_of(stage, arm, n // 2, n - n // 2) == own[n // 2]
 
 
 def test_what_cannot_be_simulated_gets_the_default_path() -> None:

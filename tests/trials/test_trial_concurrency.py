@@ -5,16 +5,24 @@
 
 import os
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Event, Thread, local
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection
 
+from decobandit.arm import Calibration, KnotCalibration, calibration, tick_calibration
+from decobandit.policies import calibrated
+from decobandit.policies.tuning import path_search
+from decobandit.policies.tuning.tuned import TunedPolicy
 from decobandit.prices import solve
-from decobandit.problem import Arm, Beta, Problem
-from decobandit.trials import create_trial, open_store, open_trial, turns
+from decobandit.problem import Arm, Beta, Problem, Reward
+from decobandit.trials import Store, create_trial, open_store, open_trial, turns
+from decobandit.trials import decider as deciders
 from decobandit.trials.decider import Decider, decider_of
 from decobandit.trials.decisions import Decision
 from decobandit.trials.errors import Conflict, NoFreeSlot, StoreError
@@ -180,6 +188,124 @@ def test_asks_at_once_of_policies_of_every_cost_get_slots_of_their_own(
         assert len({answer.id for answer in answers}) == 12
         assert trial.verify().ok
         assert trial.replay().ok
+
+
+@contextmanager
+def computing_watched(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+    """Whether a transaction of the thread was open, each time that indices are computed."""
+    inside, computed = local(), list[bool]()
+    run = Store._run
+
+    def running(self: Store, connection: Connection, jobs: list[Any]) -> None:
+        inside.open = self is store
+        try:
+            run(self, connection, jobs)
+        finally:
+            inside.open = False
+
+    def watched(make: Callable[..., Any]) -> Callable[..., Any]:
+        def making(*args: Any) -> Any:
+            computed.append(getattr(inside, "open", False))
+            return make(*args)
+
+        return making
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "_run", running)
+        patch.setattr(KnotCalibration, "_solved", watched(KnotCalibration._solved))
+        patch.setattr(Calibration, "_made_span", watched(Calibration._made_span))
+        patch.setattr(tick_calibration, "tick_index", watched(tick_calibration.tick_index))
+        yield computed
+
+
+@pytest.mark.parametrize("case", ["knots", "spans of tables", "one state at a time"])
+def test_no_index_is_computed_while_a_transaction_is_open(
+    db: str, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    """16 threads ask and tell; decisions made ahead are those that a new policy makes."""
+    rewards = [Reward(good=1.0, bad=0.0), Reward(good=0.8, bad=0.1)]
+    arms = [Arm(name=f"arm {k}", reward=reward) for k, reward in enumerate(rewards)]
+    problem = Problem(arms=arms, horizon=48)
+    computations = 1
+    if case == "knots":
+        monkeypatch.setattr(path_search, "TABLE_STAGES", 20)
+        monkeypatch.setattr(TunedPolicy, "knots_beyond", 20)
+    elif case == "spans of tables":
+        monkeypatch.setattr(calibration, "SPAN_BYTES", 2 * 8 * 7_000)
+        problem, computations = Problem(arms=arms, horizon=60), 3
+    else:
+        monkeypatch.setattr(calibrated, "TABLE_STAGES", 20)
+        problem, computations = Problem.uniform(arms=2, horizon=48), 48  # a path with ticks
+    deciders._DECIDERS.clear()
+    calibration._SHARED.clear()
+    with open_store(db) as store:
+        trial = create_trial(problem, policy="deco-calibrated", db=store, seed=3)
+        with computing_watched(store, monkeypatch) as computed:
+
+            def ask_and_tell(number: int) -> None:
+                for _ in range(3):
+                    trial.tell(trial.ask().id, number % 2)
+
+            at_once(16, ask_and_tell)
+            for _ in range(problem.horizon - 48):
+                trial.tell(trial.ask().id, 1)
+        assert len(computed) >= computations
+        assert not any(computed)
+        assert trial.status().finished
+        assert trial.replay().ok
+        ledger, new = Ledger(trial.id), Decider(trial.settings)  # nothing is kept from before
+        for event in trial.events():
+            if event.kind == "asked":
+                again = new.decide(ledger)
+                assert event.data["decision"]["index"] == list(again.index or ())
+                assert event.data["arm"] == problem.arms[again.arm].name
+            ledger = ledger.extended([event])
+
+
+def test_a_transaction_does_not_wait_for_a_thread_that_decides(tmp_path: Path) -> None:
+    with open_store(tmp_path / "t.db") as store:
+        trial = create_trial(Problem(arms=ARMS, horizon=9), db=store, seed=1, policy="deco")
+        trial.ask()
+        decider = decider_of(trial.settings)
+        asked, free = Event(), Event()
+
+        def decide_for_long() -> None:
+            with decider._lock:
+                asked.set()
+                free.wait(PATIENCE)
+
+        with ThreadPoolExecutor(2) as pool:
+            long = pool.submit(decide_for_long)
+            asked.wait(PATIENCE)
+            waiting = pool.submit(trial.ask)
+            store.write(lambda connection: None)  # nobody holds the writers' lock
+            assert not waiting.done()
+            free.set()
+            long.result()
+            assert waiting.result().state == "open"
+
+
+def test_turns_come_in_the_order_of_those_who_wait() -> None:
+    lock, order = turns.FairLock(), list[int]()
+    assert lock.acquire(0.0)
+    assert not lock.acquire(0.01)  # one that gave up leaves no gap
+    threads = []
+
+    def wait(number: int) -> None:
+        assert lock.acquire(PATIENCE)
+        order.append(number)
+        lock.release()
+
+    for number in range(8):
+        threads.append(Thread(target=wait, args=[number]))
+        threads[-1].start()
+        while len(lock._waiting) <= number:
+            time.sleep(0.001)
+    lock.release()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert order == list(range(8))
+    assert not lock.locked()
 
 
 def test_an_earlier_stage_than_any_before_is_prepared_before_the_lock_is_taken(

@@ -6,7 +6,8 @@ Single pulls: `relaxation.py`. Batches: states `batch_states.py`, values `batch_
 grid of states `batch_sizes.py` (when), `batch_grids.py` (which, and why bounds hold). Other kinds
 of outcomes: states in rows `kinds/rows.py`, made by `kinds/makers.py`, one pull
 of normal arms `kernels/laws.py`. Calibrated indices:
-`calibration.py`, with ticks `tick_calibration.py`, against the paths of `price_paths.py`.
+`calibration.py`, with ticks `tick_calibration.py`, against the paths of `price_paths.py`; long
+horizons `gittins_knots.py`.
 """
 
 from typing import TYPE_CHECKING
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
     from .batch_states import UnitStates as UnitStates
     from .batch_states import unit_states as unit_states
     from .calibration import EXACT_STAGES as EXACT_STAGES
+    from .calibration import FLAT_STAGES as FLAT_STAGES
     from .calibration import Calibration as Calibration
     from .cones import Cones as Cones
+    from .gittins_knots import KnotCalibration as KnotCalibration
     from .kinds.gittins import RowGittins as RowGittins
     from .kinds.makers import arm_rows as arm_rows
     from .kinds.normal_gittins import normal_indices as normal_indices
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from .price_checks import check_prices as check_prices
     from .price_checks import price_array as price_array
     from .price_paths import PricePath as PricePath
+    from .price_paths import is_steady as is_steady
     from .relaxation import Relaxation as Relaxation
     from .relaxation import Terms as Terms
     from .tick_calibration import TickCalibration as TickCalibration

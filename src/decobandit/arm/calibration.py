@@ -208,6 +208,11 @@ class Calibration:
             return self._tables[stage]
         return self._whole_stage(stage)
 
+    def is_made(self, stage: int) -> bool:
+        """Whether the table of a stage is there."""
+        span = self._span
+        return stage in self._tables or (span is not None and span.first <= stage < span.last)
+
     def _whole_stage(self, stage: int) -> Floats:
         """A stage of the tables of its span, which are made when the first is asked for."""
         span = self._span  # read once: another thread may replace it

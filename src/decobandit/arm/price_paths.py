@@ -92,6 +92,16 @@ class PricePath:
         return (" + ".join(parts) or "flat") + f" in ticks of {self.tick:g}" * bool(self.tick)
 
 
+def is_steady(problem: Problem) -> bool:
+    """Whether all stages are alike, rewards of arms and the end included."""
+    return problem.terminal is None and all(
+        group.terminal is None
+        and bool(np.all(group.reward_good == group.reward_good[0]))
+        and bool(np.all(group.reward_bad == group.reward_bad[0]))
+        for group in problem.groups
+    )
+
+
 def reward_scale(problem: Problem) -> float:
     """The largest difference that one outcome makes before any deployment."""
     spread = max(

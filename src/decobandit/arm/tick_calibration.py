@@ -11,12 +11,13 @@ import numpy as np
 from ..problem import Problem
 from ..support import Cache, Floats
 from ..support.kernels.compiled import step_by_step
-from .calibration import ACCURACY, CHUNKS, LONG_STAGES, Calibration, Job, Key
+from .calibration import ACCURACY, CHUNKS, FLAT_STAGES, LONG_STAGES, Calibration, Job, Key
+from .gittins_knots import KnotCalibration
 from .kernels.calibrated_root import advantage
 from .kernels.calibrated_sweep import crossing, stage_start
 from .kernels.gittins import flat_index
 from .kernels.tick_index import tick_index, tick_table
-from .price_paths import PricePath, reward_scale
+from .price_paths import PricePath, is_steady, reward_scale
 
 MOST_STAGES = 400  # of tables of arms for which all states have to be looked at
 MOST_WINDOW = 64  # states that a frontier may pass at a time; of more, some are placed halfway
@@ -26,9 +27,14 @@ KEPT = 10_000  # indices of single states
 
 def calibrated(
     problem: Problem, path: PricePath, prices: Floats | None = None, *, start: int = 0,
-    sweeps: int | None = None,
+    sweeps: int | None = None, knots_beyond: int = FLAT_STAGES,
 ) -> Calibration:  # fmt: skip
-    """Indices under a price path; `prices`, `start` as in `PricePath.prices`."""
+    """Indices under a price path; `prices`, `start` as in `PricePath.prices`.
+
+    Beyond `knots_beyond` stages, those of a flat path come from knots where rewards are steady.
+    """
+    if path.flat and problem.stages > knots_beyond and is_steady(problem):
+        return KnotCalibration(problem)
     base = path.prices(problem, prices, start=start)
     if path.tick:
         return TickCalibration(problem, base, tick=path.tick * reward_scale(problem))

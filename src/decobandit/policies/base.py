@@ -280,6 +280,10 @@ class Policy(Shown, ABC):
         """The same policy for the single decisions of a trial; `cones`: at the trial's prices."""
         return self
 
+    def has_tables(self, stage: int) -> bool:
+        """Whether the tables that a decision at a stage looks into are made; most have none."""
+        return True
+
     def refuse_large(self) -> None:  # most have none
         """A ValueError where its tables need more memory than there is; none of them is made."""
 

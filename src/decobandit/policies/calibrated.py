@@ -11,14 +11,14 @@ from typing import Self
 
 import numpy as np
 
-from ..arm import PricePath, calibrated
+from ..arm import FLAT_STAGES, KnotCalibration, PricePath, TickCalibration, calibrated
 from ..problem import DEFAULT_TIES, Problem, State, TieRule
 from ..support import Floats
 from .context import Context
 from .index_policy import IndexPolicy
 from .records import ArmIndex
 
-TABLE_STAGES = 200  # up to here single decisions look into tables, which take a second or less
+TABLE_STAGES = 200  # up to here tables of all stages take a second or less
 
 
 class CalibratedPolicy(IndexPolicy):
@@ -51,6 +51,7 @@ class CalibratedPolicy(IndexPolicy):
 
     name = "calibrated"
     cost = "tables"
+    knots_beyond = FLAT_STAGES  # as in `calibrated`
 
     def __init__(
         self,
@@ -66,7 +67,13 @@ class CalibratedPolicy(IndexPolicy):
         super().__init__(problem, ties=ties)
         self.name = name or self.name
         self.path = path
-        self.calibration = calibrated(problem, path, prices, start=start, sweeps=sweeps)
+        self.calibration = calibrated(
+            problem, path, prices, start=start, sweeps=sweeps, knots_beyond=self.knots_beyond
+        )
+        # single decisions by tables of all stages would wait for these
+        self._one_by_one = isinstance(self.calibration, TickCalibration) and (
+            problem.stages > TABLE_STAGES
+        )
 
     @classmethod
     def make(cls, context: Context) -> Self:
@@ -79,10 +86,19 @@ class CalibratedPolicy(IndexPolicy):
     def refuse_large(self) -> None:
         self.calibration.refuse_large()
 
+    def has_tables(self, stage: int) -> bool:
+        return not self._one_by_one and self.calibration.is_made(stage)
+
     def index_of(self, stage: int, group: int, good: int, bad: int) -> float:
-        if self.path.tick and self.problem.stages > TABLE_STAGES:  # the same number, at once
+        if self._one_by_one or isinstance(self.calibration, KnotCalibration):  # the same number
             return self.calibration.index(stage, group, good, bad)
         return super().index_of(stage, group, good, bad)
+
+    def indices_of(self, stage: int, arm: int, stats: Floats) -> Floats:
+        if isinstance(self.calibration, KnotCalibration):
+            group = int(self.problem.group_of_arm[arm])
+            return self.calibration.indices(stage, group, np.asarray(stats, dtype=np.int64))
+        return super().indices_of(stage, arm, stats)
 
     def indices(self, stage: int, state: State) -> Floats:
         own = zip(self.problem.group_of_arm, state.good, state.bad, strict=True)

@@ -2,9 +2,9 @@
 
 Every change reads the trial, writes one event, and returns when that event is on disk. A repeated
 request, recognised by its key or because it agrees with the record, gets the answer of the first
-one and writes nothing. A short decision is made in the transaction that records it. One that takes
-long is made before it, so that other writers need not wait; if the trial has outrun it, it is made
-again.
+one and writes nothing. A short decision, which only looks into tables, is made in the transaction
+that records it. One that takes long is made before it, for the state of the trial at that moment,
+so that other writers never wait; if the trial has another state by then, it is made again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .settings import TrialSettings
 from .status import summary_of
 from .turns import Turns
 
-MAX_ATTEMPTS = 5  # to record a decision that was made ahead, while others write
+MAX_ATTEMPTS = 20  # to record a decision that was made ahead, while others write
 D = TypeVar("D")  # a decision, or an allotment
 Act = Callable[[Connection, Ledger, Request, str | None, str], Answer | Conflict]
 
@@ -55,16 +55,16 @@ class Decided(Generic[D]):
     decider: Once[Decider]
     make: Callable[[Decider, Ledger], D]
     ahead: _Ahead[D] | None = None
-    wait: bool = False  # decide even if that takes long and other writers have to wait
 
     def at(self, ledger: Ledger, pending: PendingState) -> D:
         """The decision; `Outdated` if there is none yet and it takes long."""
         if self.ahead is not None and self.ahead.pending == pending:
             return self.ahead.decision
         decider = self.decider()
-        if self.wait or decider.is_short(ledger.stage):
+        with decider.at_once(ledger.stage) as short:
+            if not short:
+                raise Outdated
             return self.make(decider, ledger)
-        raise Outdated
 
     def made_ahead(self, ledger: Ledger) -> Decided[D]:
         """The same, decided for a state, outside the transaction that will record it.
@@ -126,10 +126,7 @@ class Asking(Lifecycle):
                         return self._change(request, ahead, key, by)
                     except Outdated:
                         continue
-            if self._decider().cost == "solve":
-                raise StoreError("other processes change the trial faster than its policy decides")
-            waiting = partial(write, replace(decided, wait=True))
-            return self._change(request, waiting, key, by)
+            raise StoreError("other processes change the trial faster than its policy decides")
 
     def _moving(
         self, request: Request, move: Act[Answer], key: str | None, by: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from threading import Lock
-from typing import Any
+from threading import RLock
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from .pending import MOST_AHEAD, PendingState, posterior_means
 from .ruled_decisions import LiveRules, allot_by_rules, decide_by_rules
 from .settings import TrialSettings
 
+D = TypeVar("D")
+MAX_DECIDED = 1000  # decisions that are remembered by the state that they are for
+LOCK_SECONDS = 0.02  # that a transaction waits for another thread that asks the same policy
 MAX_DECIDERS = 8  # the tables of one take up to hundreds of megabytes
 # of a policy whose tables are there, a decision takes no longer than the write of an event
 SHORT_DECISIONS: tuple[Cost, ...] = ("light", "tables")
@@ -46,7 +49,9 @@ class Decider:
         rules = settings.rules
         self.ruled = None if rules is None else LiveRules(self.policy, rules)
         self._prepared_from = math.inf  # tables are made backwards, from the last stage
-        self._lock = Lock()  # policies fill their tables as they are asked
+        self._lock = RLock()  # policies fill their tables as they are asked
+        self._decided = Cache[Hashable, Decision](MAX_DECIDED)  # by seed, state and looks
+        self._allotted = Cache[Hashable, Allotment](MAX_DECIDED)
 
     @property
     def cost(self) -> Cost:
@@ -60,7 +65,19 @@ class Decider:
 
     def is_short(self, stage: int) -> bool:
         """Whether other writers may wait for a decision: no search, and no table left to make."""
-        return self.cost in SHORT_DECISIONS and stage >= self._prepared_from
+        prepared = self.cost in SHORT_DECISIONS and stage >= self._prepared_from
+        return prepared and self.policy.has_tables(stage)
+
+    @contextmanager
+    def at_once(self, stage: int) -> Iterator[bool]:
+        """Whether a decision is short and no other thread holds the policy; it is held then."""
+        if not self._lock.acquire(timeout=LOCK_SECONDS):
+            yield False
+            return
+        try:
+            yield self.is_short(stage)
+        finally:
+            self._lock.release()
 
     def decide(self, ledger: Ledger) -> Decision:
         """The next arm; depends on the ledger's counts alone, and on the seed.
@@ -68,15 +85,15 @@ class Decider:
         Draws are those of the stage: pulls of one stage come from one draw, and whoever cancels an
         allocation and asks again gets the same arm.
         """
-        rng = np.random.default_rng([ledger.settings.seed, ledger.stage])
-        pending = pending_state(ledger)
-        with self._lock, _memory():
+        pending, prices = pending_state(ledger), self.settings.prices
+
+        def make() -> Decision:
+            rng = np.random.default_rng([ledger.settings.seed, ledger.stage])
             if self.ruled is None:
-                found = decide(self.policy, pending, self.settings.prices, rng=rng)
-            else:
-                found = decide_by_rules(self.ruled, ledger, pending, self.settings.prices, rng)
-            self._prepared_from = min(self._prepared_from, ledger.stage)
-            return found
+                return decide(self.policy, pending, prices, rng=rng)
+            return decide_by_rules(self.ruled, ledger, pending, prices, rng)
+
+        return self._kept(self._decided, ledger, pending, make)
 
     def allot(self, ledger: Ledger) -> Allotment:
         """The whole next stage; depends on the ledger's counts alone, and on the seed."""
@@ -86,13 +103,25 @@ class Decider:
         def draws() -> np.random.Generator:
             return np.random.default_rng(seed)
 
-        with self._lock, _memory():
+        def make() -> Allotment:
             if self.ruled is None:
-                found = allot(self.policy, pending, prices, draws=draws)
-            else:
-                found = allot_by_rules(self.ruled, ledger, pending, prices, draws)
-            self._prepared_from = min(self._prepared_from, ledger.stage)
-            return found
+                return allot(self.policy, pending, prices, draws=draws)
+            return allot_by_rules(self.ruled, ledger, pending, prices, draws)
+
+        return self._kept(self._allotted, ledger, pending, make)
+
+    def _kept(
+        self, kept: Cache[Hashable, D], ledger: Ledger, pending: PendingState, make: Callable[[], D]
+    ) -> D:
+        """The decision in a state, made unless it was before."""
+        key = (ledger.settings.seed, pending, ledger.looks)
+        decision = kept.get(key)
+        if decision is None:
+            with self._lock, _memory():
+                decision = make()
+                kept.put(key, decision)
+                self._prepared_from = min(self._prepared_from, ledger.stage)
+        return decision
 
     def deployment(self, ledger: Ledger) -> int:
         """The arm to deploy, when all slots have outcomes."""

@@ -9,6 +9,7 @@ is made again.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
@@ -24,7 +25,7 @@ class Turns:
     """The turns at one trial."""
 
     def __init__(self) -> None:
-        self._asks, self._changes = Lock(), Lock()
+        self._asks, self._changes = FairLock(), FairLock()
 
     @property
     def taken(self) -> bool:
@@ -44,8 +45,45 @@ class Turns:
             yield
 
 
+class FairLock:
+    """A lock that threads get in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._guard = Lock()
+        self._held = False
+        self._waiting: deque[Lock] = deque()  # each is released when its thread has its turn
+
+    def locked(self) -> bool:
+        return self._held
+
+    def acquire(self, timeout: float) -> bool:
+        """Whether the turn came within so many seconds."""
+        with self._guard:
+            if not self._held:
+                self._held = True
+                return True
+            turn = Lock()
+            turn.acquire()
+            self._waiting.append(turn)
+        if turn.acquire(timeout=timeout):
+            return True
+        with self._guard:
+            if turn in self._waiting:
+                self._waiting.remove(turn)
+                return False
+        return True  # the turn came in the last moment
+
+    def release(self) -> None:
+        """The turn of the thread that has waited longest."""
+        with self._guard:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._held = False
+
+
 @contextmanager
-def _held(lock: Lock) -> Iterator[None]:
+def _held(lock: FairLock) -> Iterator[None]:
     if not lock.acquire(timeout=SECONDS):
         raise StoreError("too many requests wait for the decisions of this trial; try again")
     try:

@@ -6,7 +6,9 @@ they change over the stages, paths follow what the best arm earns, without ticks
 problems: by exact evaluation, so that the choice is never worse than FH-Gittins, whose flat path is
 among the candidates. Larger ones: c and d are those of DEFAULT, unless FH-Gittins earns more on
 common draws; horizons beyond SIMULATED_STAGES are cut there for this comparison. If it is not
-possible, DEFAULT. `docs/decisions/0004-default-path.md` has the measurements.
+possible, DEFAULT. Beyond TABLE_STAGES, where rewards stay the same: the flat path, whose indices
+can be had at any horizon (`arm/gittins_knots.py`). `docs/decisions/0004-default-path.md` has the
+measurements.
 
 Where an arm is deployed at the end, what is learned in the trial is worth more than what is earned
 in it, and the knowledge gradient may earn more than every path. It is compared in the same way,
@@ -18,15 +20,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-import numpy as np
 import numpy.typing as npt
 
-from ...arm import PricePath, price_array
+from ...arm import PricePath, is_steady, price_array
 from ...prices import DualSolution, check_solution
 from ...problem import DEFAULT_TIES, Problem, TieRule, check_problem, true_problem
 from ...support import former_spellings, obeys_workers
 from ..base import Policy
-from ..calibrated import CalibratedPolicy
+from ..calibrated import TABLE_STAGES, CalibratedPolicy
 from ..knowledge_gradient import KnowledgeGradientPolicy
 from ..refusals import TooManyStates
 from .judges import exact_value, on_common_draws
@@ -96,18 +97,15 @@ def ticked_path(premium: float, tick: float, horizon: int) -> PricePath:
 
 def default_path(problem: Problem, horizon: int | None = None) -> PricePath:
     """The path where nothing is compared; `horizon`: of the stages over which it fades."""
+    if is_long(problem):
+        return PricePath()
     path = ticked_path(*DEFAULT, problem.horizon if horizon is None else horizon)
-    return path if _steady(problem) else replace(path, tick=0.0)
+    return path if is_steady(problem) else replace(path, tick=0.0)
 
 
-def _steady(problem: Problem) -> bool:
-    """Whether all stages are alike, rewards of arms and the end included."""
-    return problem.terminal is None and all(
-        group.terminal is None
-        and bool(np.all(group.reward_good == group.reward_good[0]))
-        and bool(np.all(group.reward_bad == group.reward_bad[0]))
-        for group in problem.groups
-    )
+def is_long(problem: Problem) -> bool:
+    """Whether the path is flat because only then indices can be had in time for every stage."""
+    return problem.stages > TABLE_STAGES and is_steady(problem)
 
 
 @former_spellings("prices")
@@ -177,7 +175,7 @@ def choose_path(
 def _exact_values(problem: Problem, ties: TieRule, limit: int) -> dict[PricePath, float]:
     """What each candidate earns, the flat path first; as many as may be followed in all."""
     ticked = (ticked_path(*each, problem.horizon) for each in CANDIDATES)
-    candidates = (PricePath(), *ticked) if _steady(problem) else CHANGING_CANDIDATES
+    candidates = (PricePath(), *ticked) if is_steady(problem) else CHANGING_CANDIDATES
     found, states = dict[PricePath, float](), 0
     for path in candidates:
         policy = CalibratedPolicy(problem, path, ties=ties)
@@ -209,7 +207,7 @@ def _simulated(problem: Problem, ties: TieRule) -> ChosenPath:
     """The default path, unless FH-Gittins or the knowledge gradient earns more on common draws."""
     horizon = min(problem.horizon, SIMULATED_STAGES)
     default = ChosenPath(default_path(problem), None, 0, "default")
-    if len(problem.groups) > SIMULATED_GROUPS:
+    if is_long(problem) or len(problem.groups) > SIMULATED_GROUPS:
         return default
     try:
         short = true_problem(problem, None, horizon)

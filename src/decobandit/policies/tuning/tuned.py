@@ -8,7 +8,7 @@ from typing import Self
 from ...arm import PricePath
 from ..base import Policy
 from ..batches.repriced import RepricedDecoPolicy
-from ..calibrated import CalibratedPolicy
+from ..calibrated import TABLE_STAGES, CalibratedPolicy
 from ..context import Context
 from ..knowledge_gradient import KnowledgeGradientPolicy
 from ..records import ArmIndex
@@ -21,6 +21,7 @@ class TunedPolicy(CalibratedPolicy):
     """Calibrated against the path that `choose_path` finds, or one that was found before."""
 
     name = "deco-calibrated"
+    knots_beyond = TABLE_STAGES
     # in batches no price path does better than prices taken anew; other kinds: a flat path, and in
     # batches the prices of the dual
     batch_place = f"{__name__}:TunedBatchPolicy"
