@@ -93,9 +93,9 @@ def test_mistakes_are_named_by_their_keys(site: Site, design: Any, line: str) ->
 
 def test_a_design_that_takes_too_long_is_ended(site: Site) -> None:
     work = site.app.state.long_work
-    work._limits = replace(work._limits, solve_seconds=0.01)
+    work._limits = replace(work._limits, plan_seconds=0.01)
     answer = site.post("/design", {"problem": TREE})
-    assert (answer.status, answer.code) == (422, "too_large")
+    assert (answer.status, answer.code) == (422, "too_slow")
 
 
 def test_a_trial_obeys_the_rules_that_were_sent(site: Site) -> None:

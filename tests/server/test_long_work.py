@@ -18,7 +18,7 @@ from fastapi import Request
 from decobandit.problem import problem_from_dict
 from decobandit.server import worker_process
 from decobandit.server.errors import ApiError
-from decobandit.server.long_work import LongWork, Queue, refusals
+from decobandit.server.long_work import KINDS, Kind, LongWork, Queue, refusals
 from decobandit.server.middleware.limits import Limits
 from decobandit.server.principal import Principal
 from decobandit.trials.settings import make_settings
@@ -134,8 +134,8 @@ def test_whoever_leaves_the_queue_gives_the_place_up() -> None:
 # -- the processes --------------------------------------------------------------------------------
 
 
-def run_one(limits: Limits, work: Callable[..., Any], *args: Any) -> Any:
-    return asyncio.run(LongWork(limits).run(sent_by("ann"), "plan", work, *args))
+def run_one(limits: Limits, work: Callable[..., Any], *args: Any, kind: Kind = "plan") -> Any:
+    return asyncio.run(LongWork(limits).run(sent_by("ann"), kind, work, *args))
 
 
 def test_what_is_computed_elsewhere_comes_back() -> None:
@@ -161,10 +161,13 @@ def test_a_process_that_dies_is_an_answer() -> None:
     assert (died.value.status_code, died.value.code) == (422, "too_large")
 
 
-def test_what_takes_too_long_is_ended() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_takes_too_long_is_ended(kind: Kind) -> None:
+    limits = Limits(plan_seconds=0.2) if kind == "plan" else Limits(solve_seconds=0.2)
     with pytest.raises(ApiError) as late:
-        run_one(Limits(solve_seconds=0.2), time.sleep, 600)
-    assert (late.value.status_code, late.value.code) == (422, "too_large")
+        run_one(limits, time.sleep, 600, kind=kind)
+    assert (late.value.status_code, late.value.code) == (422, "too_slow")
+    assert "ended after 0.2 seconds; ask for fewer draws" in str(late.value.detail)
     assert becomes(lambda: not computing())
 
 

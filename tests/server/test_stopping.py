@@ -1,6 +1,7 @@
 """A signal ends the server in time, whatever is under way; what was acknowledged stays."""
 
 import json
+import os
 import signal
 import socket
 import sqlite3
@@ -13,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
+import psycopg
 import pytest
 
 from decobandit.trials import open_store, open_trial
@@ -20,6 +22,12 @@ from helpers.serving import serving
 from helpers.web_client import SMALL
 from helpers.web_server import PATIENCE, request
 
+pytest_plugins = ["helpers.databases"]
+
+BACKENDS = """
+SELECT pid FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+"""
 HUGE = {
     "horizon": 1500,
     "arms": [{"name": f"a{k}", "prior": {"good": 1 + k / 10, "bad": 1}} for k in range(20)],
@@ -38,7 +46,7 @@ def sent(port: int, method: str, path: str, body: object = None) -> socket.socke
 
 
 @contextmanager
-def serving_a_trial(db: Path) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+def serving_a_trial(db: Path | str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
     with serving("--db", db, "--no-auth") as (process, _, port):
         body = {"problem": SMALL, "name": "pilot"}
         assert request(port, "POST", "/api/v1/trials", None, body)[0] == 201
@@ -81,6 +89,31 @@ def test_a_locked_database_does_not_keep_the_server(tmp_path: Path) -> None:
         trial = open_trial("pilot", db=store)
         assert trial.status().allocated == 1
         assert trial.verify().ok
+
+
+def test_requests_given_up_at_a_stop_are_told_to_come_again(postgresql: str) -> None:
+    """PostgreSQL stalls: the server stops without it, and says so to those who wait."""
+    with serving_a_trial(postgresql) as (process, port):
+        with psycopg.connect(postgresql.replace("+psycopg", ""), autocommit=True) as other:
+            backends = [int(row[0]) for row in other.execute(BACKENDS).fetchall()]
+        assert backends
+        try:
+            for backend in backends:
+                os.kill(backend, signal.SIGSTOP)
+            line = sent(port, "POST", "/api/v1/trials/pilot/ask")
+            time.sleep(0.5)
+            assert ends(process)
+            line.settimeout(PATIENCE)
+            answer = b"".join(iter(lambda: line.recv(4096), b"")).decode()
+            line.close()
+            assert answer.startswith("HTTP/1.1 503 ")
+            assert "\r\nretry-after: 5\r\n" in answer
+            assert '"code":"unavailable"' in answer
+        finally:
+            for backend in backends:
+                os.kill(backend, signal.SIGCONT)
+    with open_store(postgresql) as store:
+        assert open_trial("pilot", db=store).verify().ok
 
 
 def test_clients_that_do_not_read_do_not_keep_the_server(tmp_path: Path) -> None:

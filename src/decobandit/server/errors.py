@@ -6,6 +6,7 @@ unexpected errors are logged under a number, and the answer has the number only.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Mapping
@@ -83,6 +84,12 @@ def busy(message: str = "too many requests at once", seconds: int = 1) -> ApiErr
 def database_silent() -> ApiError:
     """The answer when the database does not answer in time."""
     return ApiError(503, "unavailable", "the database does not answer", {"Retry-After": "5"})
+
+
+def stopping() -> ApiError:
+    """The answer to a request that is given up because the server has to stop."""
+    again = {"Retry-After": "5", "Connection": "close"}
+    return ApiError(503, "unavailable", "the server stops; try again", again)
 
 
 def trial_error(error: TrialError, *, blinded: bool) -> ApiError:
@@ -188,13 +195,15 @@ class CatchAll:
 
         try:
             await self.app(scope, receive, watched)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             if scope["type"] != "http" or started:
                 raise  # the response has begun: the connection can only be closed
             await _unhandled_response(error, scope)(scope, receive, send)
 
 
-def _unhandled_response(error: Exception, scope: Scope) -> Response:
+def _unhandled_response(error: BaseException, scope: Scope) -> Response:
+    if isinstance(error, asyncio.CancelledError):  # the server does not wait for it any longer
+        return error_response(stopping())
     if isinstance(error, HTTPException):
         return error_response(error)
     if isinstance(error, TrialError):
@@ -202,7 +211,7 @@ def _unhandled_response(error: Exception, scope: Scope) -> Response:
     return error_response(internal(error, scope))
 
 
-def internal(error: Exception, scope: Scope) -> ApiError:
+def internal(error: BaseException, scope: Scope) -> ApiError:
     """The answer to an error of the program itself, which the log has by a number."""
     number = secrets.token_hex(4)
     log.error("error %s in %s %r", number, scope["method"], scope["path"], exc_info=error)

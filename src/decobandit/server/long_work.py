@@ -111,15 +111,20 @@ class LongWork:
 
         async def computed() -> T:
             async with self._queues[kind].turn(request.state.principal.name):
-                return await self._compute(work, *args, **named)
+                return await self._compute(self._seconds(kind), work, *args, **named)
 
         return await while_connected(request, computed())
 
-    async def _compute(self, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+    def _seconds(self, kind: Kind) -> float:
+        return self._limits.plan_seconds if kind == "plan" else self._limits.solve_seconds
+
+    async def _compute(
+        self, seconds: float, work: Callable[P, T], *args: P.args, **named: P.kwargs
+    ) -> T:
         worker: Worker = await anyio.to_thread.run_sync(worker_process.take)
         ended = False
         try:
-            async with asyncio.timeout(self._limits.solve_seconds):
+            async with asyncio.timeout(seconds):
                 # a thread of its own: it waits for as long as the other process computes
                 found = await anyio.to_thread.run_sync(
                     lambda: worker.run(work, args, named),
@@ -129,8 +134,11 @@ class LongWork:
             ended = True
             return found  # type: ignore[return-value]
         except TimeoutError:
-            most = self._limits.solve_seconds
-            raise ApiError(422, "too_large", f"it takes longer than {most:g} seconds") from None
+            raise ApiError(
+                422, "too_slow",
+                f"the computation was ended after {seconds:g} seconds; ask for fewer draws, "
+                "scenarios, policies, arms or stages",
+            ) from None  # fmt: skip
         except WorkerDied:
             raise ApiError(422, "too_large", "it needs more memory than there is") from None
         except Exception:

@@ -57,7 +57,8 @@ class Limits:
     waiting_per_person: int = 4
     waiting_seconds: float = 120.0
     design_pulls: int = 100_000_000  # of all trials of a design that is simulated: minutes
-    solve_seconds: float = 600.0  # for one of them
+    plan_seconds: float = 120.0  # for one plan or design
+    solve_seconds: float = 600.0  # for one new trial or replay
     stop_seconds: float = 10.0  # after a signal the process has ended
     stale_after: float = STALE_AFTER  # hours until a pending allocation is shown as stale
     clock: Callable[[], float] = time.monotonic
