@@ -26,7 +26,7 @@ from .settings import TrialSettings
 
 D = TypeVar("D")
 MAX_DECIDED = 1000  # decisions that are remembered by the state that they are for
-LOCK_SECONDS = 0.02  # that a transaction waits for another thread that asks the same policy
+LOCK_SECONDS = 0.005  # that a transaction waits for another thread that asks the same policy
 MAX_DECIDERS = 8  # the tables of one take up to hundreds of megabytes
 # of a policy whose tables are there, a decision takes no longer than the write of an event
 SHORT_DECISIONS: tuple[Cost, ...] = ("light", "tables")
