@@ -23,7 +23,7 @@ from decobandit.problem import (
     problem_to_dict,
     terminal_table,
 )
-from decobandit.problem.problem_files import Format, parse_problem, save_problem
+from decobandit.problem.problem_files import Format, parse_problem, parse_tree, save_problem
 
 EXAMPLE = """
 horizon = 2
@@ -434,3 +434,39 @@ def test_key_error_in_a_file_names_the_file(tmp_path: Path) -> None:
         load_problem(path)
     expected = "arms[0].prior.bad: -1 is not allowed; must be a positive number"
     assert str(info.value) == f"{path}: {expected}"
+
+
+# -- long keys ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'question = "' + "a." * 40 + '"',
+        "question = '" + "a." * 40 + "'",
+        'question = """\n' + "a." * 40 + '\\"""' + "[" * 40 + '"""',
+        "question = '''" + "[.{" * 40 + "'''",
+        "# " + "a." * 40 + "[" * 40,
+        "x = [" + "0.5, " * 40 + "]",
+        "x = [\n" + "[0.5, 0.25],\n" * 40 + "]",
+        ".".join("a" * 20) + " = 1.5",
+        "[" + ".".join("a" * 20) + "]\nb.c = 1",
+        "x = " + "[" * 20 + "]" * 20,
+    ],
+)
+def test_dots_and_brackets_of_values_are_no_nesting(text: str) -> None:
+    assert parse_tree(text, "toml") == tomllib.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (".".join("a" * 21) + " = 1", 1),
+        ("x = 1\n[" + ".".join("a" * 21) + "]", 2),
+        ("x = 1\n\ny = " + "[" * 21 + "]" * 21, 3),
+        ('"' + '\\"' * 9 + '".' * 1 + ".".join(['"b.c"'] * 20) + " = 1", 1),
+    ],
+)
+def test_long_keys_and_deep_values_are_refused(text: str, line: int) -> None:
+    with pytest.raises(ProblemError, match=rf"not valid TOML: .* \(at line {line}\)"):
+        parse_tree(text, "toml")

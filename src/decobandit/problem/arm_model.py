@@ -11,7 +11,16 @@ from pydantic import BaseModel, Field, model_validator
 
 from ..support import refuse
 from .choices import OneOf
-from .fields import Name, Number, PerStage, PositiveNumber, PriorWeight, Table, TerminalTable
+from .fields import (
+    FirstError,
+    Name,
+    Number,
+    PerStage,
+    PositiveNumber,
+    PriorWeight,
+    Table,
+    TerminalTable,
+)
 from .model_base import Frozen, plain_init
 from .priors import Categorical, Gamma, Normal, States
 
@@ -83,7 +92,9 @@ class Payoff(Frozen):
 
     per_stage: ClassVar[tuple[str, ...]] = ("factor",)
 
-    values: tuple[Number, ...] | None = Field(default=None, description="Of classes, one each.")
+    values: Annotated[tuple[Number, ...], FirstError()] | None = Field(
+        default=None, description="Of classes, one each."
+    )
     factor: PerStage = Field(default=1.0, description="Of the value of an outcome.")
 
 

@@ -12,13 +12,15 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from ..support import refuse
-from .fields import MAX_NAME, Checked, Name, Number, fraction, whole_number
+from .fields import MAX_NAME, Checked, FirstError, Name, Number, at_most, fraction, whole_number
 from .kinds.summed import Measured
 from .model import Problem
 from .model_base import Frozen, InvalidProblem
 
 MAX_DRAWS = 10_000_000
 MAX_QUESTION = 2000
+MAX_POLICIES = 100
+MAX_SCENARIOS = 1000
 LARGEST_SEED = 2**53  # that every reader of JSON keeps
 
 Fault = tuple[tuple[str | int, ...], str, object]  # place, rule, what was found
@@ -138,7 +140,7 @@ class Scenario(Frozen):
     """A truth that may hold, one per arm."""
 
     name: Title = Field(description="What it is called.")
-    truth: tuple[TrueValue, ...] = Field(
+    truth: Annotated[tuple[TrueValue, ...], FirstError()] = Field(
         description="Success probability of every arm; mean, rate, chances of classes."
     )
 
@@ -301,8 +303,12 @@ class Design(Rules):
     0.99
     """
 
-    policies: tuple[Annotated[str, Field(strict=True)], ...] = Field(
-        default=(), description="Names of policies to compare."
+    policies: Annotated[tuple[Annotated[str, Field(strict=True)], ...], at_most(MAX_POLICIES)] = (
+        Field(
+            default=(),
+            description="Names of policies to compare.",
+            json_schema_extra={"maxItems": MAX_POLICIES},
+        )
     )
     draws: Annotated[int, whole_number(1, MAX_DRAWS)] = Field(
         default=10_000, description="Trials that are simulated, where it is not exact."
@@ -310,8 +316,10 @@ class Design(Rules):
     seed: Annotated[int, whole_number(0, LARGEST_SEED)] = Field(
         default=1, description="Of what is simulated."
     )
-    scenarios: tuple[Scenario, ...] = Field(
-        default=(), description="True success probabilities that may hold."
+    scenarios: Annotated[tuple[Scenario, ...], at_most(MAX_SCENARIOS)] = Field(
+        default=(),
+        description="True success probabilities that may hold.",
+        json_schema_extra={"maxItems": MAX_SCENARIOS},
     )
     question: Question = Field(
         default="", description="What the trial is to find out, for the report."

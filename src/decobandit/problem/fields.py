@@ -14,9 +14,12 @@ import numpy as np
 from pydantic import (
     AfterValidator,
     BeforeValidator,
+    FailFast,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     TypeAdapter,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
 )
 from pydantic_core import CoreSchema, core_schema
 
@@ -33,6 +36,23 @@ WORD_RULE = f"must be 1 to {MAX_NAME} printable characters, no comma, blank, sla
 
 Table = tuple[tuple[float, ...], ...]
 Schema = dict[str, Any]
+
+
+class FirstError(FailFast):
+    """Annotation of a list whose check stops at the first error."""
+
+    __hash__ = object.__hash__  # a member of unions has to have one
+
+
+def at_most(entries: int) -> BeforeValidator:
+    """Annotation of a list or a table whose length is checked before its entries."""
+
+    def check(value: object) -> object:
+        if isinstance(value, list | tuple | dict) and len(value) > entries:
+            refuse(f"must have at most {entries} entries", found=value)
+        return value
+
+    return BeforeValidator(check)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,10 +195,26 @@ PerStage = Annotated[
     Checked(_per_stage, {"anyOf": [_NUMBER, {"type": "array", "items": _NUMBER}]}),
 ]
 TerminalTable = Annotated[
-    tuple[tuple[Number, ...], ...], BeforeValidator(_plain), AfterValidator(_triangular)
+    tuple[Annotated[tuple[Number, ...], FirstError()], ...],
+    FirstError(),
+    BeforeValidator(_plain),
+    AfterValidator(_triangular),
 ]
 Flag = Annotated[bool, Checked(_flag, {"type": "boolean"})]
 StageCount = Annotated[int, whole_number(1, MAX_HORIZON)]
 ArmCount = Annotated[int, whole_number(1, MAX_ARMS)]
 
-_NUMBERS = TypeAdapter[tuple[float, ...]](tuple[Number, ...])
+_NUMBERS = TypeAdapter[tuple[float, ...]](Annotated[tuple[Number, ...], FirstError()])
+
+
+def _entry_by_entry(value: object, handler: ValidatorFunctionWrapHandler) -> Any:
+    if not isinstance(value, dict):
+        return handler(value)
+    checked: dict[Any, Any] = {}
+    for key, entry in value.items():
+        checked |= handler({key: entry})
+    return checked
+
+
+# annotation of a table of names whose check stops at the first error
+FirstErrorOfTable = WrapValidator(_entry_by_entry)

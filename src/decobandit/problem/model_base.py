@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import CoreSchema, ErrorDetails
 
-from ..support import Naming, init_details, one_line, shown
+from ..support import Naming, init_details, one_line, refuse_many_keys, shown
 
 Init = TypeVar("Init", bound=Callable[..., None])
 
@@ -83,6 +89,12 @@ class Frozen(BaseModel):
         except ValidationError as error:
             details = [_in_python(detail) for detail in error.errors(include_url=False)]
             raise InvalidProblem.of(details, type(self)) from None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_many_keys(cls, tree: Any) -> Any:
+        refuse_many_keys(tree, cls)
+        return tree
 
     @classmethod
     def __get_pydantic_json_schema__(

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from ..support import refuse
-from .fields import Chance, Number, PositiveNumber, PriorWeight, Word
+from .fields import Chance, FirstError, FirstErrorOfTable, Number, PositiveNumber, PriorWeight, Word
 from .model_base import Frozen, plain_init
 
 MOST_CLASSES = 20
@@ -38,7 +38,9 @@ class Categorical(Frozen):
     """
 
     kind: Literal["categorical"] = "categorical"
-    counts: tuple[PriorWeight, ...] = Field(description="Pseudo-counts of the classes.")
+    counts: Annotated[tuple[PriorWeight, ...], FirstError()] = Field(
+        description="Pseudo-counts of the classes."
+    )
 
     @plain_init
     def __init__(self, counts: Any, *, kind: Any = "categorical") -> None:
@@ -118,7 +120,7 @@ class OwnState(Frozen):
     """
 
     mean: Number = Field(description="Expected reward of a pull.")
-    next: dict[Word, tuple[Chance, Word]] = Field(
+    next: Annotated[dict[Word, tuple[Chance, Word]], FirstErrorOfTable] = Field(
         description="By outcome: its chance, and the state that follows."
     )
 
@@ -157,7 +159,9 @@ class States(Frozen):
 
     kind: Literal["states"] = "states"
     first: Word = Field(description="State of an arm that has not been pulled.")
-    states: dict[Word, OwnState] = Field(description="The states by name.")
+    states: Annotated[dict[Word, OwnState], FirstErrorOfTable] = Field(
+        description="The states by name."
+    )
 
     def __hash__(self) -> int:
         return hash((self.first, tuple(self.states)))

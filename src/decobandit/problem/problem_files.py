@@ -4,6 +4,7 @@ Reading what was written gives an equal problem.
 """
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,15 @@ from .problem_tables import designed_to_dict, problem_from_dict
 Format = Literal["toml", "json"]
 
 _FORMATS: dict[str, Format] = {".toml": "toml", ".json": "json"}
+MAX_NESTING = 20  # parts of a dotted TOML key, and brackets within brackets
+# what counts towards MAX_NESTING in TOML; strings and comments, closed or not, are skipped whole
+_TOML_TOKEN = re.compile(
+    r'"""(?:[^"\\]|\\.|""?(?!"))*+"{0,5}+'
+    r"|'''(?:[^']|''?(?!'))*+'{0,5}+"
+    r'|"(?:[^"\\\n]|\\.)*+"?'
+    r"|'[^'\n]*+'?|#[^\n]*+|[.=,\n\[\]{}]",
+    re.DOTALL,
+)
 
 
 # -- reading ------------------------------------------------------------------------------------
@@ -77,7 +87,7 @@ def read_tree(path: str | Path) -> Any:
 def parse_tree(text: str, format: Format, source: str = "<text>") -> Any:
     """What a text holds, whatever it is about; `source` is what messages call it."""
     try:
-        return tomllib.loads(text) if _known(format) == "toml" else _loads_json(text)
+        return _loads_toml(text) if _known(format) == "toml" else _loads_json(text)
     except json.JSONDecodeError as error:
         problem = f"{error.msg} (at line {error.lineno}, column {error.colno})"
         raise ProblemError(f"{source}: not valid JSON: {problem}") from None
@@ -86,6 +96,30 @@ def parse_tree(text: str, format: Format, source: str = "<text>") -> Any:
     except ValueError as error:
         problem = " ".join(str(error).split())
         raise ProblemError(f"{source}: not valid {format.upper()}: {problem}") from None
+
+
+def _loads_toml(text: str) -> Any:
+    _check_nesting(text)
+    return tomllib.loads(text)
+
+
+def _check_nesting(text: str) -> None:
+    """Refuse long dotted keys and deep brackets before parsing; the check is linear.
+
+    The time and memory that `tomllib` takes for a key grow with the square of its parts.
+    """
+    dots = depth = 0
+    for token in _TOML_TOKEN.finditer(text):
+        sign = token[0]
+        if sign == ".":
+            dots += 1
+        elif sign in "=,\n[]{}":
+            dots = 0
+            depth += (sign in "[{") - (sign in "]}")
+        if dots >= MAX_NESTING or depth > MAX_NESTING:
+            line = text.count("\n", 0, token.start()) + 1
+            what = f"a key has more than {MAX_NESTING} parts" if dots else "nested too deeply"
+            raise ValueError(f"{what} (at line {line})")
 
 
 def _loads_json(text: str) -> Any:

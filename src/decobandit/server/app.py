@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from anyio import CapacityLimiter
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
@@ -16,6 +17,7 @@ from ..trials.database import Store
 from ..trials.signed_notes import PrivateKey
 from . import errors, metrics
 from .api import routes as api
+from .api.api_route import MAX_CHECKS
 from .auth import Guard, Identify
 from .errors import CatchAll
 from .long_work import LongWork
@@ -72,6 +74,7 @@ def create_app(
     app.state.long_work, app.state.metrics = long_work, counted
     app.state.trial_cache = TrialCache(store)
     app.state.record_readers = RecordReaders()
+    app.state.body_checks = CapacityLimiter(MAX_CHECKS)
     app.state.signing_key = signing_key
     errors.install(app)
     app.include_router(api.router)

@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from .validation import one_line as one_line
     from .validation import place_of as place_of
     from .validation import refuse as refuse
+    from .validation import refuse_many_keys as refuse_many_keys
     from .validation import shown as shown
     from .workers import Pool as Pool
     from .workers import heed_interrupt as heed_interrupt

@@ -34,6 +34,17 @@ def refuse(rule: str, *, found: object, at: Place = ()) -> NoReturn:
     raise ValidationError.from_exception_data("value", [details])
 
 
+def refuse_many_keys(tree: object, model: type[BaseModel]) -> None:
+    """Refuse the first unknown key of a table that has more keys than `model` has fields.
+
+    pydantic reports every unknown key: the time for that grows with what was sent.
+    """
+    if isinstance(tree, dict) and len(tree) > len(model.model_fields):
+        unknown = next(key for key in tree if key not in model.model_fields)
+        details = InitErrorDetails(type="extra_forbidden", loc=(unknown,), input=tree[unknown])
+        raise ValidationError.from_exception_data(model.__name__, [details])
+
+
 def one_line(
     error: ValidationError | Sequence[ErrorDetails],
     model: type[BaseModel] | None = None,

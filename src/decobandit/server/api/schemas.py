@@ -5,15 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, model_validator
 from pydantic_core import core_schema
 
 from ...policies import COMPARED_POLICIES, DEFAULT_POLICY
 from ...problem import MAX_NAME, DesignedTable, ProblemTable
+from ...problem.fields import FirstError, at_most
+from ...problem.model import Arms
+from ...problem.problem_tables import ArmEntry
+from ...support import refuse_many_keys
 from ...trials.batch_requests import MAX_COUNT
 from ...trials.limits import MAX_LIMIT
 from ...trials.requests import MAX_SUBJECT, MAX_TEXT
 from ...trials.settings import MAX_ARMS
+from ..middleware.limits import MAX_SENT_ARMS
 from ..tokens import DEFAULT_DAYS, MAX_DAYS, NAME_PATTERN, Role
 
 MAX_ROWS = 100_000  # of one request
@@ -27,6 +32,12 @@ class In(BaseModel):
     """Base of request bodies: no unknown keys, no conversions."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_many_keys(cls, tree: Any) -> Any:
+        refuse_many_keys(tree, cls)
+        return tree
 
 
 @dataclass(frozen=True)
@@ -62,12 +73,23 @@ Key = Annotated[
 Reason = Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
 
 
+SentArms = Annotated[
+    Arms[ArmEntry],
+    at_most(MAX_SENT_ARMS),
+    Field(json_schema_extra={"minItems": 1, "maxItems": MAX_SENT_ARMS}),
+]
+
+
 class ProblemIn(ProblemTable):
     """A problem, as problem files hold it."""
+
+    arms: SentArms
 
 
 class DesignedIn(DesignedTable):
     """A problem and the design of its trial, as problem files hold them."""
+
+    arms: SentArms
 
 
 # -- requests -----------------------------------------------------------------------------------
@@ -158,7 +180,7 @@ class RowIn(In):
     outcome: Outcome = Field(description="As of a single allocation.")
 
 
-Parts = Annotated[list[Outcome], Field(max_length=MAX_ROWS)]  # of a tally
+Parts = Annotated[list[Outcome], FirstError(), Field(max_length=MAX_ROWS)]  # of a tally
 Counts = Annotated[
     dict[
         Name,
@@ -170,13 +192,14 @@ Counts = Annotated[
             ),
         ],
     ],
+    at_most(MAX_ARMS),
     Field(
         description="Outcomes by name of the arm (to an operator, its code): good and pulls, or "
         "the text good/pulls; of classes a count of each, 2+0+1; of measurements and counts "
         "sum/pulls; of own states the outcomes in the order of the pulls, fine+worn; or these "
         "parts as a list.",
         min_length=1,
-        max_length=MAX_ARMS,
+        json_schema_extra={"maxProperties": MAX_ARMS},
     ),
 ]
 
@@ -196,12 +219,13 @@ class _Counted(Keyed):
         }
 
 
+Rows = Annotated[list[RowIn], FirstError(), Field(min_length=1, max_length=MAX_ROWS)]
+
+
 class BatchOutcomesIn(_Counted):
     """Outcomes of a batch: counts, or one row for each."""
 
-    rows: list[RowIn] | None = Field(
-        default=None, min_length=1, max_length=MAX_ROWS, description="Instead of counts."
-    )
+    rows: Rows | None = Field(default=None, description="Instead of counts.")
 
 
 class CorrectBatchIn(_Counted):

@@ -24,6 +24,7 @@ from ..principal import Principal
 from .base import HttpMiddleware, RequestCheck, until_answered
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+MAX_SENT_ARMS = 200  # entries of the list of arms that a request sends
 LOGIN = "/login"  # the only change that needs no authentication
 
 
@@ -49,7 +50,7 @@ class Limits:
     ready_seconds: float = 2.0  # in which the database answers, if it is ready
     body_bytes: int = 256 * 1024
     body_seconds: float = 20.0  # from the first byte of a body to the last
-    max_arms: int = 200
+    max_arms: int = MAX_SENT_ARMS
     max_horizon: int = 2000
     max_light_horizon: int = 50_000  # of a policy that needs neither prices nor tables
     solves: int = 2  # plans at once, and so many new trials, and replays; one of each person

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -32,7 +32,7 @@ from ..middleware.security_headers import INLINE_STYLES
 from ..new_trials import start_trial
 from .design_form import ALLOCATION, PLANNING, STOPPING
 from .plan_form import LABELS, Draft, FormError
-from .rendering import PageRoute, Sent, go, page
+from .rendering import Form, PageRoute, Sent, go, page
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -48,72 +48,85 @@ def show(request: Request) -> Response:
 @allow("admin", "viewer")
 async def expect(request: Request, form: Sent) -> Response:
     """The forecast of a form."""
-    draft, state = Draft.of(form), request.app.state
-    if form.one("add") or form.one("add_scenario"):
-        return _page(request, draft)
-    try:
-        if form.one("load"):
-            return _page(request, draft.loaded())
-        problem, design = await run_in_threadpool(draft.designed, state.limits)
-        with refusals():
-            found = await state.long_work.run(
-                request, "plan", forecast, problem, COMPARED_POLICIES, chosen=draft.policy
-            )
-            result = None
-            if design is not None and design.scenarios:
-                result = await state.long_work.run(
-                    request, "plan", operating_characteristics, problem, design
-                )
-            return await run_in_threadpool(_page, request, draft, found, design, result)
-    except FormError as error:
-        return _page(request, draft, wrong=str(error), fields=error.fields, status=422)
-    except ApiError as error:
-        return _refused(request, draft, error)
+    return await _answered(request, form, _forecast)
 
 
 @router.post("/plan/report")
 @allow("admin", "viewer")
 async def report(request: Request, form: Sent) -> Response:
     """The report of the design of a file: one page that needs no other, to save and to print."""
-    draft, state = Draft.of(form), request.app.state
-    try:
-        problem, design = await run_in_threadpool(draft.designed, state.limits)
-        with refusals():
-            if design is None:
-                raise ValueError("a report needs rules or scenarios, here or in a problem file")
-            study = await state.long_work.run(request, "plan", study_design, problem, design)
-            file = draft.design_file(problem, design)
-            text = await run_in_threadpool(study_page, study, f"trial.{draft.format}", file)
-    except FormError as error:
-        return _page(request, draft, wrong=str(error), fields=error.fields, status=422)
-    except ApiError as error:
-        return _refused(request, draft, error)
-    return HTMLResponse(text, headers={"Content-Security-Policy": INLINE_STYLES})
+    return await _answered(request, form, _report)
 
 
 @router.post("/trials")
 @allow("admin", all_trials=True)
 async def start(request: Request, form: Sent) -> Response:
     """Start the trial; a form that is sent twice starts one."""
-    draft, state = Draft.of(form), request.app.state
+    return await _answered(request, form, _start)
+
+
+async def _answered(
+    request: Request, form: Form, act: Callable[[Request, Form, Draft], Awaitable[Response]]
+) -> Response:
+    """The answer of `act`, or the form again with what is wrong; all work is done in threads."""
+    draft = await run_in_threadpool(Draft.of, form)
     try:
-        problem, rules = await run_in_threadpool(draft.ruled, state.limits)
-        with refusals():
-            try:
-                trial = await start_trial(
-                    request, problem, policy=draft.policy, name=draft.name, rules=rules,
-                    bound=True,  # the forecast has promised it
-                )  # fmt: skip
-            except Conflict:
-                trial = await run_in_threadpool(_same, draft, problem, rules, state.store)
+        return await act(request, form, draft)
     except FormError as error:
-        return _page(request, draft, wrong=str(error), fields=error.fields, status=422)
+        wrong, fields = str(error), error.fields
+        return await run_in_threadpool(
+            _page, request, draft, wrong=wrong, fields=fields, status=422
+        )
     except TrialError as error:
         refused = trial_error(error, blinded=request.state.principal.blinded)
         taken = {"name": refused.detail} if isinstance(error, Conflict) else None
-        return _refused(request, draft, refused, taken)
+        return await run_in_threadpool(_refused, request, draft, refused, taken)
     except ApiError as error:
-        return _refused(request, draft, error)
+        return await run_in_threadpool(_refused, request, draft, error)
+
+
+async def _forecast(request: Request, form: Form, draft: Draft) -> Response:
+    state = request.app.state
+    if form.one("add") or form.one("add_scenario"):
+        return await run_in_threadpool(_page, request, draft)
+    if form.one("load"):
+        return await run_in_threadpool(lambda: _page(request, draft.loaded(state.limits)))
+    problem, design = await run_in_threadpool(draft.designed, state.limits)
+    with refusals():
+        found = await state.long_work.run(
+            request, "plan", forecast, problem, COMPARED_POLICIES, chosen=draft.policy
+        )
+        result = None
+        if design is not None and design.scenarios:
+            result = await state.long_work.run(
+                request, "plan", operating_characteristics, problem, design
+            )
+        return await run_in_threadpool(_page, request, draft, found, design, result)
+
+
+async def _report(request: Request, form: Form, draft: Draft) -> Response:
+    state = request.app.state
+    problem, design = await run_in_threadpool(draft.designed, state.limits)
+    with refusals():
+        if design is None:
+            raise ValueError("a report needs rules or scenarios, here or in a problem file")
+        study = await state.long_work.run(request, "plan", study_design, problem, design)
+        file = await run_in_threadpool(draft.design_file, problem, design)
+        text = await run_in_threadpool(study_page, study, f"trial.{draft.format}", file)
+    return HTMLResponse(text, headers={"Content-Security-Policy": INLINE_STYLES})
+
+
+async def _start(request: Request, form: Form, draft: Draft) -> Response:
+    state = request.app.state
+    problem, rules = await run_in_threadpool(draft.ruled, state.limits)
+    with refusals():
+        try:
+            trial = await start_trial(
+                request, problem, policy=draft.policy, name=draft.name, rules=rules,
+                bound=True,  # the forecast has promised it
+            )  # fmt: skip
+        except Conflict:
+            trial = await run_in_threadpool(_same, draft, problem, rules, state.store)
     return go(f"/trials/{trial.id}")
 
 

@@ -20,9 +20,11 @@ from ...support import Place, dotted, one_line
 from ...trials import TrialError
 from ...trials.names import trial_name
 from ..api.problems import check_size, check_work
+from ..api.schemas import DesignedIn
+from ..errors import ApiError
 from ..middleware.limits import Limits
 from .design_form import BY_NAME, DesignDraft, label_of, number
-from .rendering import Form
+from .rendering import MAX_FIELDS, Form
 
 NAME = "Name of the trial"
 MOST_ARMS = 12  # with scenarios, that the form has fields for
@@ -98,6 +100,8 @@ class Draft:
             for name, default in (("reward_good", "1"), ("reward_bad", "0"))
         ]
         rows = tuple(Row(*fields) for fields in zip(names, good, bad, *padded, strict=False))
+        if len(rows) * len(form.all("scenario")) > MAX_FIELDS:  # the page has a field for each pair
+            raise ApiError(422, "invalid", "the form has too many scenarios for so many arms")
         more = (Row(),) * 2 if form.one("add") or not rows else ()
         return cls(
             name=form.one("name").strip() or _new_name(),
@@ -127,13 +131,15 @@ class Draft:
         """Of the file."""
         return "json" if self.file.startswith("{") else "toml"
 
-    def loaded(self) -> Draft:
+    def loaded(self, limits: Limits) -> Draft:
         """The form filled in from its file; the file stays where the form cannot say it all."""
         if not self.file:
             return self
+        table = self._table_of_file()
         try:
-            problem, design = self._table_of_file().designed()
-        except InvalidProblem as error:
+            check_size(table, limits)
+            problem, design = table.designed()
+        except ValueError as error:
             raise _bad_file(error) from None
         if not problem.is_binary:  # outcomes that the form has no fields for
             return self
@@ -147,6 +153,8 @@ class Draft:
         deploy = "0" if problem.terminal is None else f"{problem.terminal.deploy:.15g}"
         first, *others = _policies(design, self.policy)
         typed = DesignDraft() if design is None else DesignDraft.from_design(design, others)
+        if len(rows) * len(typed.scenarios) > MAX_FIELDS:
+            return self
         filled = replace(
             self, horizon=str(problem.horizon), pulls=str(problem.pulls_per_stage), deploy=deploy,
             rows=rows, file="", policy=first, design=typed.padded(len(rows)),
@@ -226,7 +234,7 @@ class Draft:
 
     def _table_of_file(self) -> DesignedTable:
         try:
-            return DesignedTable.from_tree(parse_tree(self.file, self.format))
+            return DesignedIn.from_tree(parse_tree(self.file, self.format))
         except ValueError as error:
             raise _bad_file(error) from None
 

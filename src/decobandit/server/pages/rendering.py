@@ -15,6 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from ..._version import __version__
@@ -97,8 +98,12 @@ async def _form(request: Request) -> Form:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != FORM_TYPE:
         raise ApiError(415, "not_a_form", f"a form must be sent as {FORM_TYPE}")
+    return await run_in_threadpool(_parsed, await request.body())
+
+
+def _parsed(body: bytes) -> Form:
     try:
-        text = (await request.body()).decode("ascii")
+        text = body.decode("ascii")
         pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
     except ValueError:  # not ASCII, not UTF-8 behind the percent signs, or too many fields
         raise ApiError(422, "invalid", "the form is malformed") from None
