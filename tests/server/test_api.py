@@ -3,16 +3,24 @@
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.routing import APIRoute
 
 import decobandit
 from decobandit.problem import problem_from_dict
+from decobandit.server import record_readers
+from decobandit.server.auth import access_of
+from decobandit.server.errors import ApiError
 from decobandit.server.middleware.limits import Limits
+from decobandit.server.record_readers import RecordReaders
+from decobandit.server.tokens import new_token
 from decobandit.trials import open_trial
 from helpers.policies import Bench
+from helpers.routes import routes_of
 from helpers.web_client import SMALL, Site, answer, asking
 from helpers.web_server import request, served
 
@@ -309,20 +317,95 @@ def test_a_head_is_found_in_the_log(site: Site) -> None:
 
 
 def test_few_logs_are_read_at_a_time_and_the_rest_is_told_to_wait(site: Site) -> None:
-    from decobandit.server.record_readers import RecordReaders
-
     trial = site.trial(name="read")
     readers = site.app.state.record_readers = RecordReaders(2, wait=0.01)
     for _ in range(5):  # places are given back
         assert site.get(f"/trials/{trial.id}/export").json["trial"] == trial.id
-    with readers.one(), readers.one():
-        for path in ("export", "events", "verify"):
+    with readers.one("ann"), readers.one("bob"):
+        for path in ("export", "events", "verify", "report"):
             refused = site.get(f"/trials/{trial.id}/{path}")
             assert (refused.status, refused.json["error"]["code"]) == (503, "busy")
             assert "retry-after" in dict(refused.headers)
         assert site.ask("POST", f"/trials/{trial.id}/ask", "operator").status == 200
-    half = readers.streamed(trial.export_text)
-    next(half)
-    del half  # the client has gone
-    with readers.one(), readers.one():
+    with readers.one("ann"), readers.one("bob"):
         pass
+
+
+def test_one_person_cannot_take_all_places_of_readers(site: Site) -> None:
+    """Whatever the viewer reads, the administrator's exports and checks go on."""
+    trial = site.trial(name="shared")
+    readers = site.app.state.record_readers = RecordReaders(wait=0.01)
+    with ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(readers.one("the-viewer"))
+        with pytest.raises(ApiError) as refused:
+            stack.enter_context(readers.one("the-viewer"))
+        assert (refused.value.status_code, refused.value.code) == (503, "busy")
+        for path in ("export", "events", "verify", "report"):
+            assert site.get(f"/trials/{trial.id}/{path}").status == 200
+
+
+def test_an_export_that_nobody_reads_holds_no_place(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts are made at once and wait on disk; there are few of one person."""
+    monkeypatch.setattr(record_readers, "MEMORY_BYTES", 1000)
+    readers = RecordReaders(wait=0.01)
+    pieces: list[int] = []
+
+    def make() -> Iterator[str]:
+        for number in range(100):
+            pieces.append(number)
+            yield f"{number} é\r\n" * 10
+
+    unread = [readers.text("ann", make) for _ in range(record_readers.MAX_UNREAD)]
+    assert len(pieces) == 100 * len(unread)  # all of every text is made
+    assert all(text.file._rolled for text in unread)  # type: ignore[attr-defined]  # on disk
+    with readers.one("ann"), readers.one("ann"), readers.one("bob"):  # no place is held
+        pass
+    with pytest.raises(ApiError, match="read the exports"):
+        readers.text("ann", make)
+    assert "".join(readers.text("bob", make)) == "".join(unread.pop()) == "".join(make())
+    unread.pop()  # a client that has gone
+    for _ in range(2):
+        unread.append(readers.text("ann", make))
+    with pytest.raises(ApiError):
+        readers.text("ann", make)
+
+
+def test_an_export_that_fails_is_an_error_and_holds_nothing(site: Site) -> None:
+    readers = RecordReaders(1, wait=0.01)
+
+    def fails() -> Iterator[str]:
+        yield "half"
+        raise OSError(28, "No space left on device")
+
+    for _ in range(2 * record_readers.MAX_UNREAD):
+        with pytest.raises(ApiError, match="no room for the export: No space left"):
+            readers.text("ann", fails)
+
+
+def test_a_token_for_one_trial_gets_no_note_of_all_trials(site: Site) -> None:
+    site.trial(name="mine")
+    site.trial(name="secret")
+    site.tokens["limited"] = new_token(site.store, "limited", "admin", trials=["mine"])[1]
+    site.app.state.guard.tokens_changed()
+    refused = site.ask("POST", "/checkpoints", "limited")
+    assert (refused.status, refused.code) == (403, "forbidden")
+    assert b"secret" not in refused.body
+
+
+def test_routes_of_no_single_trial_are_for_all_trials_or_listed_here(site: Site) -> None:
+    """A token for named trials gets to routes without a trial only if they were thought about."""
+    known = {
+        "trial_list",  # shows the trials of the token
+        "plan_make", "design_make", "design_report",  # about no trial at all
+        "show", "expect", "report", "trials",  # the same as pages
+    }  # fmt: skip
+    reached = {
+        route.name
+        for route in routes_of(site.app.routes)
+        if isinstance(route, APIRoute) and "{trial}" not in route.path
+        and access_of(route.endpoint).roles and not access_of(route.endpoint).all_trials
+    }  # fmt: skip
+    assert reached == known

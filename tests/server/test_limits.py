@@ -127,17 +127,20 @@ def test_a_body_that_drips_is_given_up(tmp_path: Path) -> None:
 
 
 def test_too_many_at_once_are_sent_away(tmp_path: Path) -> None:
-    site = Site(tmp_path, replace(Limits(), concurrent=2))
+    """One person never holds all places: the slow bodies of one leave room for another."""
+    site = Site(tmp_path, replace(Limits(), concurrent=3))
     lines = [("authorization", f"Bearer {site.tokens['viewer']}")]
     slow = [Ask("POST", "/api/v1/tokens", lines, body=[b"", b""], pause=0.5) for _ in range(5)]
-    statuses = sorted(found.status for found in answers(site.app, slow))
-    assert statuses == [403, 403, 503, 503, 503]
+    other = asking("GET", "/api/v1/trials", site.tokens["admin"])
+    *statuses, status = (found.status for found in answers(site.app, [*slow, other]))
+    assert sorted(statuses) == [403, 403, 503, 503, 503]
+    assert status == 200
     assert site.get("/health").status == 200
     site.close()
 
 
 def test_strangers_hold_no_place_by_sending_slowly(tmp_path: Path) -> None:
-    site = Site(tmp_path, replace(Limits(), concurrent=8, strangers=2))
+    site = Site(tmp_path, replace(Limits(), concurrent=8, strangers=3))
     slow = [Ask("POST", "/api/v1/tokens", body=[b" "] * 100, pause=0.02) for _ in range(5)]
     assert {found.status for found in answers(site.app, slow)} == {401}  # before the body
     logins = [Ask("POST", "/login", body=[b"", b""], pause=0.5) for _ in range(6)]
@@ -145,6 +148,44 @@ def test_strangers_hold_no_place_by_sending_slowly(tmp_path: Path) -> None:
     statuses = [found.status for found in answers(site.app, [*logins, known])]
     assert statuses.count(503) == 4
     assert statuses[-1] == 200
+    site.close()
+
+
+@pytest.mark.parametrize(
+    "addresses",
+    [["192.0.2.1", "192.0.2.2"], ["2001:db8::1", "2001:db8:0:1::1"], ["::ffff:192.0.2.1"] * 2],
+    ids=["IPv4", "IPv6", "mapped"],
+)
+def test_slow_logins_of_few_addresses_keep_no_stranger_out(
+    tmp_path: Path, addresses: list[str]
+) -> None:
+    """Far more than there are places for strangers, from two addresses (or /64 networks)."""
+    site = Site(tmp_path)
+    logins = [
+        Ask("POST", "/login", body=[b"", b""], pause=2.0, client=(addresses[i % 2], i))
+        for i in range(3 * site.limits.strangers)
+    ]
+    neighbours = [
+        Ask("POST", "/login", body=[b"", b""], pause=2.0, client=("2001:db8::ffff", 1)),
+        asking("GET", "/login", client=("192.0.2.3", 1)),
+        asking("GET", "/login", client=("::ffff:192.0.2.3", 1)),
+        asking("GET", HEALTH, client=("2001:db8:7::1", 1)),
+    ]
+    found = [each.status for each in answers(site.app, [*logins, *neighbours])]
+    assert found[: len(logins)].count(503) > site.limits.strangers
+    assert found[len(logins) + 1 :] == [200, 200, 200]
+    if addresses[0] == "2001:db8::1":  # of the same /64 network
+        assert found[len(logins)] == 503
+    site.close()
+
+
+def test_the_body_of_a_login_is_short_and_quick(tmp_path: Path) -> None:
+    site = Site(tmp_path, Limits(login_seconds=0.05))
+    lines = [("content-type", "application/x-www-form-urlencoded"), ("origin", "http://127.0.0.1")]
+    long = Ask("POST", "/login", lines, b"token=" + b"x" * site.limits.login_bytes)
+    assert answer(site.app, replace(long, headers=lines[:1])).status == 413
+    slow = Ask("POST", "/login", lines[:1], body=[b" "] * 1000, pause=0.02)
+    assert answer(site.app, slow).status == 408
     site.close()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from decobandit.server.connections import Connections
-from decobandit.server.http_protocol import AHEAD_BYTES, BoundedProtocol
+from decobandit.server.http_protocol import AHEAD_BYTES, MAX_HEADERS, BoundedProtocol
 from decobandit.server.middleware.limits import Limits
 from helpers.web_client import Site
 from helpers.web_server import PATIENCE, request, served
@@ -234,3 +234,45 @@ def test_what_is_not_http_is_refused_in_the_form_of_all_errors(tmp_path: Path) -
         head, _, body = line.recv(65536).partition(b"\r\n\r\n")
     assert b"application/json" in head
     assert json.loads(body)["error"]["code"] == "bad_request"
+
+
+def heard(port: int, *lines: bytes) -> tuple[int, str]:
+    """Status and error code of the answer to a head of these lines."""
+    with connected(port) as line:
+        line.sendall(b"\r\n".join([*lines, b"Connection: close", b"", b""]))
+        text = b""
+        while piece := line.recv(65536):
+            text += piece
+    head, _, body = text.partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body).get("error", {}).get("code", "")
+
+
+def test_a_head_has_few_headers(tmp_path: Path) -> None:
+    get = b"GET /api/v1/health HTTP/1.1"
+    with site_within(tmp_path) as (_, port):
+        few = [b"x: y"] * (MAX_HEADERS - 2)
+        assert heard(port, get, b"Host: localhost", *few) == (200, "")
+        for more in (1, 2000):
+            many = few + [b"x: y"] * more
+            assert heard(port, get, b"Host: localhost", *many) == (400, "bad_request")
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [
+        (b"http://localhost/api/v1/health", b"localhost", 200),
+        (b"http://LOCALHOST:80/api/v1/health", b"localhost:80", 200),
+        (b"http://localhost/api/v1/health", b"127.0.0.1", 400),
+        (b"http://other.example/api/v1/health", b"localhost", 400),
+        (b"http://other.example/api/v1/health", b"other.example", 421),
+        (b"http://localhost:99/api/v1/health", b"localhost", 400),
+        (b"http://localhost@other.example/api/v1/health", b"localhost", 400),
+        (b"ftp://localhost/api/v1/health", b"localhost", 400),
+        (b"other.example:443", b"localhost", 400),
+    ],
+)
+def test_targets_of_other_hosts_are_refused(
+    tmp_path: Path, target: bytes, host: bytes, status: int
+) -> None:
+    with site_within(tmp_path) as (_, port):
+        assert heard(port, b"GET " + target + b" HTTP/1.1", b"Host: " + host)[0] == status

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import ClassVar
+from urllib.parse import urlsplit
 
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -20,6 +21,7 @@ from .middleware.limits import Limits
 from .middleware.security_headers import DEFAULTS
 
 HEAD_BYTES = 16 * 1024
+MAX_HEADERS = 100  # of one request
 AHEAD_BYTES = 64 * 1024  # of later requests, while one is under way
 UNSENT_BYTES = 64 * 1024  # of an answer, before the application has to wait
 PROGRESS_BYTES = 16 * 1024  # that a client reads in `Limits.write_seconds`, or all that is left
@@ -164,6 +166,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_head:  # nobody reads trailers
+            if len(self.headers) >= MAX_HEADERS:
+                raise ValueError("the head has too many headers")
             super().on_header(name, value)
 
     def on_body(self, body: bytes) -> None:
@@ -183,8 +187,17 @@ class BoundedProtocol(HttpToolsProtocol):
             raise ValueError("the head is too long")
         if self.pipeline:
             raise ValueError("a second request waits already")
+        if not self.url.startswith(b"/") and self.url != b"*":
+            self._check_absolute()
         self.scope["state"]["crowded"] = self.crowded
         super().on_headers_complete()
+
+    def _check_absolute(self) -> None:
+        """Refuse a target that names another host than the header Host does."""
+        target = urlsplit(self.url.decode("ascii"))
+        hosts = [value.lower() for name, value in self.headers if name == b"host"]
+        if target.scheme not in ("http", "https") or hosts != [target.netloc.lower().encode()]:
+            raise ValueError("the target is of another host")
 
     # -- the end of a connection ----------------------------------------------------------------
 

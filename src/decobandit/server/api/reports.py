@@ -23,8 +23,8 @@ ControlArm = Annotated[
 
 @router.get("/trials/{trial}/report", response_model=out.ReportOut)
 @allow("admin", "viewer")
-def trial_report(request: Request, _: Caller, trial: Seen, control: ControlArm = None) -> Out:
+def trial_report(request: Request, caller: Caller, trial: Seen, control: ControlArm = None) -> Out:
     """Rates with intervals, chances of being best, shares over time, deviations, the log."""
-    with request.app.state.record_readers.one():
+    with request.app.state.record_readers.one(caller.name):
         found = trial.report(control=control, late_after=request.app.state.limits.stale_after)
     return out.ReportOut.model_validate(found.to_dict())

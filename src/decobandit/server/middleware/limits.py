@@ -43,13 +43,15 @@ class Limits:
     write_seconds: float = 20.0  # in which a client reads some of its answer
     concurrent: int = 400  # requests without an answer yet
     strangers: int = 100  # of them not authenticated
-    strangers_per_address: int = 50
+    strangers_per_address: int = 20
     threads: int = 32  # requests that work at once; nobody takes more of them than are left free
     thread_seconds: float = 20.0  # that a request waits for one
     database_seconds: float = 10.0  # in which tokens are read
     ready_seconds: float = 2.0  # in which the database answers, if it is ready
     body_bytes: int = 256 * 1024
     body_seconds: float = 20.0  # from the first byte of a body to the last
+    login_bytes: int = 4 * 1024  # of the body of a login
+    login_seconds: float = 5.0  # from the first byte of that body to the last
     max_arms: int = MAX_SENT_ARMS
     max_horizon: int = 2000
     max_light_horizon: int = 50_000  # of a policy that needs neither prices nor tables
@@ -118,8 +120,8 @@ class RateLimit(HttpMiddleware):
             Buckets(limits.rate, limits.burst, most=limits.clients, clock=limits.clock)
             for _ in range(2)
         )
-        self._under_way = 0
-        self._strangers = Counter[str]()  # by address
+        self._under_way = Counter[str]()  # by person, or by address of strangers
+        self._strangers = 0
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         principal: Principal | None = scope["state"]["principal"]
@@ -130,20 +132,26 @@ class RateLimit(HttpMiddleware):
             await error_response(error)(scope, receive, send)
             return
         stranger = principal is None
-        self._under_way += 1
-        self._strangers[address] += stranger
+        who = address if principal is None else f"person {principal.name}"
+        self._under_way[who] += 1
+        self._strangers += stranger
 
         def answered() -> None:
-            self._under_way -= 1
-            self._strangers[address] -= stranger
-            self._strangers += Counter()  # drops the addresses that have none
+            self._under_way[who] -= 1
+            self._strangers -= stranger
+            if not self._under_way[who]:
+                del self._under_way[who]
 
         async with until_answered(send, answered) as watched:
             await self.app(scope, receive, watched)
 
     def _check(self, scope: Scope, principal: Principal | None, address: str) -> None:
-        """Refuse a request over a limit; one that is accepted costs a credit."""
-        if self._under_way >= self.limits.concurrent:
+        """Refuse a request over a limit; one that is accepted costs a credit.
+
+        Nobody holds more places than are free, so that there is one left for whoever comes next.
+        """
+        who = address if principal is None else f"person {principal.name}"
+        if self._under_way[who] >= self.limits.concurrent - self._under_way.total():
             raise busy()
         if principal is None:
             self._check_stranger(scope, address)
@@ -158,9 +166,8 @@ class RateLimit(HttpMiddleware):
         if scope["method"] not in SAFE_METHODS and scope["path"] != LOGIN:
             # before the body is read: a slow body must not hold a place
             raise unauthorized()
-        limits = self.limits
-        full = self._strangers.total() >= limits.strangers
-        if full or self._strangers[address] >= limits.strangers_per_address:
+        most = min(self.limits.strangers_per_address, self.limits.strangers - self._strangers)
+        if self._under_way[address] >= most:
             raise busy()
         if scope["state"].get("crowded"):
             raise busy("too many connections")
@@ -174,18 +181,22 @@ class BodyLimit(RequestCheck):
         self.limits = limits
 
     async def check(self, scope: Scope, receive: Receive) -> Receive | None:
+        limits = self.limits
+        login = scope["state"]["principal"] is None  # nobody else may send a body
+        seconds = limits.login_seconds if login else limits.body_seconds
+        most = min(limits.login_bytes, limits.body_bytes) if login else limits.body_bytes
         try:
-            with anyio.fail_after(self.limits.body_seconds):
-                body = await self._read(scope, receive)
+            with anyio.fail_after(seconds):
+                body = await self._read(scope, receive, most)
         except TimeoutError:
             raise ApiError(
                 408, "too_slow", "the body took too long", {"Connection": "close"}
             ) from None
         return None if body is None else _replayed(body, receive)
 
-    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
+    async def _read(self, scope: Scope, receive: Receive, most: int) -> bytes | None:
         """The body; None where the client has gone."""
-        most, pieces, size = self.limits.body_bytes, [], 0
+        pieces, size = [], 0
         declared = Headers(scope=scope).get("content-length", "")
         if is_count(declared) and len(declared) > 18:
             raise _too_large(most)

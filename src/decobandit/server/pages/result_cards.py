@@ -13,7 +13,7 @@ from ...trials.report_text import declared, results, shares, state_of
 def report_for(request: Request, trial: Trial, control: str = "") -> TrialReport:
     """The report; few requests at a time read a whole log."""
     state = request.app.state
-    with state.record_readers.one():
+    with state.record_readers.one(request.state.principal.name):
         return trial.report(control=control or None, late_after=state.limits.stale_after)
 
 

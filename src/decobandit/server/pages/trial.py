@@ -306,7 +306,7 @@ class _Log:
 
 
 def _log(request: Request, name: str, number: int, check: str) -> _Log:
-    with request.app.state.record_readers.one():
+    with request.app.state.record_readers.one(request.state.principal.name):
         trial = _trial(request, name)
         ledger = ledger_of(trial.store, trial.id)
         pages = ledger.seq // EVENTS_PER_PAGE + 1
@@ -322,7 +322,10 @@ def _log(request: Request, name: str, number: int, check: str) -> _Log:
 
 def _audited(request: Request, log: _Log, check: str, replay: Replay | None) -> Response:
     trial = log.trial
-    verified = trial.verify() if check == "chain" else None
+    verified = None
+    if check == "chain":
+        with request.app.state.record_readers.one(request.state.principal.name):
+            verified = trial.verify()
     return page(
         request,
         "audit.html.j2",
@@ -338,7 +341,8 @@ def _audited(request: Request, log: _Log, check: str, replay: Replay | None) -> 
 
 def _damaged(request: Request, trial: str) -> Response:
     """What is wrong with a trial that cannot be opened."""
-    verified = check_trial(trial, db=request.app.state.store)
+    with request.app.state.record_readers.one(request.state.principal.name):
+        verified = check_trial(trial, db=request.app.state.store)
     return page(request, "damaged.html.j2", verified=verified)
 
 
@@ -374,8 +378,9 @@ def _summary(event: Event, ledger: Ledger) -> str:
 @allow("admin", "viewer")
 def export_json(request: Request, trial: Opened) -> Response:
     """The whole trial as JSON."""
-    request.state.recorder.exported(request.state.principal, trial, "json")
-    text = request.app.state.record_readers.streamed(trial.export_text)
+    caller = request.state.principal
+    request.state.recorder.exported(caller, trial, "json")
+    text = request.app.state.record_readers.text(caller.name, trial.export_text)
     return StreamingResponse(text, media_type="application/json", headers=_download(trial, "json"))
 
 
@@ -383,8 +388,9 @@ def export_json(request: Request, trial: Opened) -> Response:
 @allow("admin", "viewer")
 def export_csv(request: Request, trial: Opened) -> Response:
     """One row per allocation."""
-    request.state.recorder.exported(request.state.principal, trial, "csv")
-    text = request.app.state.record_readers.streamed(trial.outcomes_text)
+    caller = request.state.principal
+    request.state.recorder.exported(caller, trial, "csv")
+    text = request.app.state.record_readers.text(caller.name, trial.outcomes_text)
     return StreamingResponse(
         text, media_type="text/csv; charset=utf-8", headers=_download(trial, "csv")
     )
