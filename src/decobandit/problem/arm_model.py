@@ -7,7 +7,7 @@ Descriptions of fields are read in the documents of the API, too. Other descript
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ..support import refuse
 from .choices import OneOf
@@ -25,6 +25,10 @@ from .model_base import Frozen, plain_init
 from .priors import Categorical, Gamma, Normal, States
 
 
+def _with_kind(schema: dict[str, Any]) -> None:
+    schema["properties"]["kind"] = {"type": "string", "enum": ["beta"], "title": "Kind"}
+
+
 class Beta(Frozen):
     """Beta prior on an arm's success probability: pseudo-counts of good and bad outcomes.
 
@@ -39,6 +43,9 @@ class Beta(Frozen):
     >>> Beta(2, 8)
     Beta(good=2.0, bad=8.0)
     """
+
+    # files and requests may name the kind
+    model_config = ConfigDict(json_schema_extra=_with_kind)
 
     good: PriorWeight = Field(description="Pseudo-count of good outcomes.")
     bad: PriorWeight = Field(description="Pseudo-count of bad outcomes.")

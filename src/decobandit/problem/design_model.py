@@ -12,7 +12,17 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from ..support import refuse
-from .fields import MAX_NAME, Checked, FirstError, Name, Number, at_most, fraction, whole_number
+from .fields import (
+    MAX_NAME,
+    UNPRINTABLE,
+    Checked,
+    FirstError,
+    Name,
+    Number,
+    at_most,
+    fraction,
+    whole_number,
+)
 from .kinds.summed import Measured
 from .model import Problem
 from .model_base import Frozen, InvalidProblem
@@ -39,7 +49,8 @@ def _kind(value: object) -> str:
 
 
 TestKind = Annotated[
-    Literal["posterior", "fisher", "conditional", "z"], Checked(_kind, {"type": "string"})
+    Literal["posterior", "fisher", "conditional", "z"],
+    Checked(_kind, {"type": "string", "enum": list(FINAL_TESTS)}),
 ]
 
 
@@ -57,7 +68,13 @@ def _question(value: object) -> str:
 
 
 Question = Annotated[str, Checked(_question, {"type": "string", "maxLength": MAX_QUESTION})]
-Title = Annotated[str, Checked(_title, {"type": "string", "maxLength": MAX_NAME})]
+_PRINTABLE = f"^[^{UNPRINTABLE}]+$"
+Title = Annotated[
+    str,
+    Checked(
+        _title, {"type": "string", "minLength": 1, "maxLength": MAX_NAME, "pattern": _PRINTABLE}
+    ),
+]
 
 
 class Looks(Frozen):

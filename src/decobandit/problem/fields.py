@@ -34,6 +34,21 @@ MAX_SIZE = 1e12  # of any number: sums over stages and arms then stay far from o
 NAME_RULE = f"must be 1 to {MAX_NAME} printable characters, no blank at either end"
 WORD_RULE = f"must be 1 to {MAX_NAME} printable characters, no comma, blank, slash, plus or @"
 
+# what JSON schemas exclude from text that must be printable: the blocks that matter, not all
+UNPRINTABLE = (
+    r"\x00-\x1f\x7f-\xa0\xad\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000"
+    r"\ue000-\uf8ff\ufeff\ufff0-\ufffb\ufffe\uffff"
+)
+
+
+def line_pattern(without: str = "", *, before: str = "") -> str:
+    """The pattern of one printable line, no blank at either end, without some characters.
+
+    `before` is a part of the pattern that comes first, such as what must not follow.
+    """
+    return f"^(?! ){before}[^{UNPRINTABLE}{without}]+(?<! )$"
+
+
 Table = tuple[tuple[float, ...], ...]
 Schema = dict[str, Any]
 
@@ -126,7 +141,10 @@ def fraction(rule: str, low: float, high: float, *, open_ends: bool = False) -> 
     def allowed(x: float) -> bool:
         return low < x < high if open_ends else low <= x <= high
 
-    return Checked(_real(rule, allowed), {"type": "number", "minimum": low, "maximum": high})
+    keys = ("exclusiveMinimum", "exclusiveMaximum") if open_ends else ("minimum", "maximum")
+    return Checked(
+        _real(rule, allowed), {"type": "number", **dict(zip(keys, (low, high), strict=True))}
+    )
 
 
 def _flag(value: object) -> bool:
@@ -158,7 +176,8 @@ def _per_stage(value: object) -> float | tuple[float, ...]:
 _NUMBER: Schema = {"type": "number", "minimum": -MAX_SIZE, "maximum": MAX_SIZE}
 _one_number = _real("must be a finite number, or a list with one per stage", lambda x: True)
 
-Name = Annotated[str, Checked(_name, {"type": "string", "minLength": 1, "maxLength": MAX_NAME})]
+_TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_NAME}
+Name = Annotated[str, Checked(_name, _TEXT | {"pattern": line_pattern(",")})]
 Number = Annotated[float, Checked(_real("must be a finite number", lambda x: True), _NUMBER)]
 
 
@@ -174,7 +193,9 @@ PriorWeight = Annotated[
     float,
     Checked(_prior_weight, {"type": "number", "minimum": MIN_PRIOR, "maximum": MAX_SIZE}),
 ]
-PositiveNumber = Annotated[float, Checked(_positive, _NUMBER | {"exclusiveMinimum": 0})]
+PositiveNumber = Annotated[
+    float, Checked(_positive, {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_SIZE})
+]
 Chance = Annotated[
     float,
     Checked(
@@ -182,7 +203,7 @@ Chance = Annotated[
         {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
     ),
 ]
-Word = Annotated[str, Checked(_word, {"type": "string", "minLength": 1, "maxLength": MAX_NAME})]
+Word = Annotated[str, Checked(_word, _TEXT | {"pattern": line_pattern(", /@+")})]
 NotNegative = Annotated[
     float,
     Checked(

@@ -14,7 +14,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, ErrorDetails
 
-from ..support import Naming, init_details, one_line, refuse_many_keys, shown
+from ..support import Naming, init_details, one_line, refuse_many_keys, shown, without_defaults
 
 Init = TypeVar("Init", bound=Callable[..., None])
 
@@ -104,6 +104,13 @@ class Frozen(BaseModel):
         table = handler.resolve_ref_schema(schema)
         if "description" in table:  # the docstring: its sections are for readers of Python
             table["description"] = table["description"].partition("\n\n")[0]
+        fields = table.get("properties", {})
+        tags = [name for name, field in fields.items() if "const" in field]  # tell tables apart
+        for name in tags:
+            fields[name].pop("default", None)
+        without_defaults(fields)
+        if tags:
+            table["required"] = [*tags, *table.get("required", ())]
         return schema
 
     @classmethod

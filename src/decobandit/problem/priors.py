@@ -39,7 +39,8 @@ class Categorical(Frozen):
 
     kind: Literal["categorical"] = "categorical"
     counts: Annotated[tuple[PriorWeight, ...], FirstError()] = Field(
-        description="Pseudo-counts of the classes."
+        description="Pseudo-counts of the classes.",
+        json_schema_extra={"minItems": 2, "maxItems": MOST_CLASSES},
     )
 
     @plain_init

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, GetJsonSchemaHandler, model_validator
+from pydantic_core import CoreSchema
 
 from ..support import Place, refuse
 from .arm_model import Arm, numbered
@@ -16,6 +17,8 @@ from .design_model import Design, Rules
 from .fields import MAX_ARMS, NAME_RULE, ArmCount, is_name
 from .model import Arms, Problem, ProblemFields
 from .model_base import Frozen, InvalidProblem, ProblemError
+
+_ABOUT = ("title", "description")  # keys of a JSON schema beside the type
 
 
 class Written(Frozen):
@@ -28,6 +31,20 @@ class Written(Frozen):
             return tree
         optional = {key for key, field in cls.model_fields.items() if not field.is_required()}
         return {key: tree[key] for key in tree if key not in optional or tree[key] is not None}
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        schema = super().__get_pydantic_json_schema__(core, handler)
+        table = handler.resolve_ref_schema(schema)
+        for name, field in table.get("properties", {}).items():
+            if name not in table["required"] and {"type": "null"} not in field.get("anyOf", ()):
+                about = {key: field.pop(key) for key in _ABOUT if key in field}
+                kinds = field.pop("anyOf", None) or [dict(field)]
+                field.clear()
+                field |= {"anyOf": [*kinds, {"type": "null"}], **about}
+        return schema
 
 
 class ArmEntry(Written, Arm):

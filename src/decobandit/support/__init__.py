@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from .validation import refuse as refuse
     from .validation import refuse_many_keys as refuse_many_keys
     from .validation import shown as shown
+    from .validation import without_defaults as without_defaults
     from .workers import Pool as Pool
     from .workers import heed_interrupt as heed_interrupt
     from .workers import limited_workers as limited_workers

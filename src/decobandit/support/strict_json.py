@@ -12,14 +12,18 @@ from typing import Any, NoReturn
 
 MAX_DEPTH = 20
 MAX_DIGITS = 40  # of one number; a double needs 17
+MAX_WHOLE = 2**53  # up to which doubles are exact
 
 
 class JsonError(ValueError):
     """Not JSON, or JSON that is refused."""
 
 
-def parse(body: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
-    """The tree of a body in UTF-8. Raises JsonError, and nothing else."""
+def parse(body: bytes, *, max_depth: int = MAX_DEPTH, whole: bool = False) -> Any:
+    """The tree of a body in UTF-8. Raises JsonError, and nothing else.
+
+    `whole`: 20.0 is read as 20; to JSON Schema both are the same integer.
+    """
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
@@ -29,7 +33,7 @@ def parse(body: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
             text,
             object_pairs_hook=_without_duplicates,
             parse_constant=_no_constant,
-            parse_float=_float,
+            parse_float=_number if whole else _float,
             parse_int=_int,
         )
     except json.JSONDecodeError as error:
@@ -64,6 +68,11 @@ def _float(digits: str) -> float:
     if not math.isfinite(number):
         raise JsonError("a number is too large")
     return number
+
+
+def _number(digits: str) -> float:
+    number = _float(digits)
+    return int(number) if number.is_integer() and abs(number) <= MAX_WHOLE else number
 
 
 def _check(tree: Any, max_depth: int) -> None:

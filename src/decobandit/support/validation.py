@@ -45,6 +45,18 @@ def refuse_many_keys(tree: object, model: type[BaseModel]) -> None:
         raise ValidationError.from_exception_data(model.__name__, [details])
 
 
+def without_defaults(properties: dict[str, dict[str, Any]]) -> None:
+    """Say the defaults of a JSON schema's properties in their descriptions.
+
+    Programs that write clients refuse tables as defaults, or demand every key that has one.
+    """
+    for field in properties.values():
+        default = field.pop("default", None)
+        if default not in (None, {}, [], "") and not isinstance(default, dict):
+            said = f"{json.dumps(default)} where it is left out."
+            field["description"] = f"{field.get('description', '')} {said}".strip()
+
+
 def one_line(
     error: ValidationError | Sequence[ErrorDetails],
     model: type[BaseModel] | None = None,

@@ -71,7 +71,7 @@ async def _checked_body(model: type[In], body: bytes, request: Request) -> In:
 
 def _sent(model: type[In], body: bytes) -> In:
     try:
-        return model.model_validate(parse(body))
+        return model.model_validate(parse(body, whole=True))
     except JsonError as error:
         raise ApiError(422, "bad_json", f"body: {error}") from None
     except ValidationError as error:

@@ -5,15 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    model_validator,
+)
 from pydantic_core import core_schema
 
 from ...policies import COMPARED_POLICIES, DEFAULT_POLICY
 from ...problem import MAX_NAME, DesignedTable, ProblemTable
-from ...problem.fields import FirstError, at_most
+from ...problem.fields import FirstError, at_most, line_pattern
 from ...problem.model import Arms
 from ...problem.problem_tables import ArmEntry
-from ...support import refuse_many_keys
+from ...support import refuse_many_keys, without_defaults
 from ...trials.batch_requests import MAX_COUNT
 from ...trials.limits import MAX_LIMIT
 from ...trials.requests import MAX_SUBJECT, MAX_TEXT
@@ -24,6 +31,7 @@ from ..tokens import DEFAULT_DAYS, MAX_DAYS, NAME_PATTERN, Role
 MAX_ROWS = 100_000  # of one request
 MAX_NUMBER = 2**53  # of a count that is an outcome
 MAX_TALLY = 10_000  # characters
+MAX_SEED = 2**63 - 1024  # a double, as the numbers of the document are
 KEY_PATTERN = r"^[ -~]{1,100}$"
 Ties = Literal["least-pulled", "most-pulled", "first", "last", "random"]
 
@@ -38,6 +46,14 @@ class In(BaseModel):
     def _refuse_many_keys(cls, tree: Any) -> Any:
         refuse_many_keys(tree, cls)
         return tree
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        schema = handler(core)
+        without_defaults(handler.resolve_ref_schema(schema).get("properties", {}))
+        return schema
 
 
 @dataclass(frozen=True)
@@ -70,7 +86,13 @@ Key = Annotated[
         description="Makes the request safe to repeat: the same key gives the same answer.",
     ),
 ]
-Reason = Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
+# the trial checks these, and says what is wrong in its own words
+_LINE = {"pattern": line_pattern()}
+_TRIAL_NAME = {"pattern": line_pattern(",/", before=r"(?!-|\.{1,2}$|[0-9a-f]{16}$)")}
+Reason = Annotated[str, Field(min_length=1, max_length=MAX_TEXT, json_schema_extra=_LINE)]
+Note = Annotated[str, Field(min_length=1, max_length=MAX_TEXT, json_schema_extra=_LINE)]
+Subject = Annotated[str, Field(min_length=1, max_length=MAX_SUBJECT, json_schema_extra=_LINE)]
+TrialName = Annotated[str, Field(min_length=1, max_length=MAX_NAME, json_schema_extra=_TRIAL_NAME)]
 
 
 SentArms = Annotated[
@@ -101,9 +123,9 @@ class CreateIn(In):
     problem: DesignedIn = Field(
         description="Arms, priors, rewards and horizon; rules that the trial obeys: design."
     )
-    name: Name | None = Field(default=None, description="Unique; by default a random one.")
+    name: TrialName | None = Field(default=None, description="Unique; by default a random one.")
     policy: str = Field(default=DEFAULT_POLICY, max_length=40, description="Name of the policy.")
-    seed: int | None = Field(default=None, ge=0, le=2**63 - 1, description="Of the draws.")
+    seed: int | None = Field(default=None, ge=0, le=MAX_SEED, description="Of the draws.")
     tol: float = Field(default=1e-4, ge=1e-6, le=0.1, description="Relative gap of the prices.")
     ties: Ties = Field(default="least-pulled", description="How ties are broken.")
     bound: bool | None = Field(
@@ -128,15 +150,11 @@ class Keyed(In):
 class AskIn(Keyed):
     """Who or what an allocation is for."""
 
-    subject: str | None = Field(
+    subject: Subject | None = Field(
         default=None,
-        min_length=1,
-        max_length=MAX_SUBJECT,
         description="The same subject gets the same allocation, until it is cancelled.",
     )
-    note: str | None = Field(
-        default=None, min_length=1, max_length=MAX_TEXT, description="Kept in the log."
-    )
+    note: Note | None = Field(default=None, description="Kept in the log.")
 
 
 class OutcomeIn(Keyed):
@@ -192,7 +210,6 @@ Counts = Annotated[
             ),
         ],
     ],
-    at_most(MAX_ARMS),
     Field(
         description="Outcomes by name of the arm (to an operator, its code): good and pulls, or "
         "the text good/pulls; of classes a count of each, 2+0+1; of measurements and counts "
@@ -201,6 +218,7 @@ Counts = Annotated[
         min_length=1,
         json_schema_extra={"maxProperties": MAX_ARMS},
     ),
+    at_most(MAX_ARMS),
 ]
 
 
