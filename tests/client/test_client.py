@@ -307,6 +307,33 @@ def test_what_is_sent_again(answer: Any, request_: Request, again: bool) -> None
         assert wire.waited == []
 
 
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+@pytest.mark.parametrize("after", [None, "4"])
+def test_a_page_of_a_proxy_whose_server_restarts_is_no_answer(
+    status: int, after: str | None
+) -> None:
+    """What reads or has a key is sent again, with pauses that grow; the rest may have been done."""
+    headers = {} if after is None else {"Retry-After": after}
+
+    class Proxy(Scripted):
+        async def send(self, request: Request) -> httpx.Response:
+            self.answers.pop(0)
+            if self.answers:
+                return httpx.Response(status, headers=headers, html="<h1>Bad Gateway</h1>")
+            return httpx.Response(200, json={"ok": True})
+
+    for request_ in (Request("GET", ("a",)), Request("POST", (), key="k")):
+        wire = Proxy(*[(0, {}, {})] * 4)
+        assert asyncio.run(Exchange(wire, "http://here", 3).one(request_)).ok
+        assert wire.waited == [4.0] * 3 if after else wire.waited == sorted(wire.waited)
+        assert all(wait >= 0.5 for wait in wire.waited)
+    for request_ in (Request("POST", ("trials",)), Request("POST", ("tokens",))):
+        wire = Proxy(*[(0, {}, {})] * 4)
+        with pytest.raises(TrialError, match=f"answers {status}, and not as a server of trials"):
+            asyncio.run(Exchange(wire, "http://here", 3).one(request_))
+        assert wire.waited == []
+
+
 def test_attempts_end() -> None:
     wire = Scripted(*[(503, {"Retry-After": "1"}, _error("busy"))] * 3)
     with pytest.raises(TrialError, match="said"):

@@ -239,7 +239,7 @@ def test_the_unit_starts_the_server_and_waits_until_it_has_stopped() -> None:
 
 def nginx(text: str) -> list[Any]:
     """Directives as lists of words; a block is the list of its directives, the last word."""
-    words = re.findall(r'"[^"]*"|[{};]|[^\s{};"]+', re.sub(r"#.*", "", text))
+    words = re.findall(r'"[^"]*"|\'[^\']*\'|[{};]|[^\s{};"]+', re.sub(r"#.*", "", text))
     stack: list[list[Any]] = [[]]
     line: list[Any] = []
     for word in words:
@@ -276,7 +276,15 @@ def test_the_proxy_has_the_limits_of_the_server() -> None:
     assert ["ssl_protocols", "TLSv1.2", "TLSv1.3"] in tls
     (inside,) = (each[-1] for each in tls if each[:2] == ["location", "/"])
     headers = {each[1]: each[2] for each in inside if each[0] == "proxy_set_header"}
-    assert headers["Host"] == "$host"
+    assert headers["Host"] == "$http_host"
+    assert one["limit_req_status"] == one["limit_conn_status"] == "429"
+    (zone,) = (each for each in top if each[0] == "limit_req_zone")
+    assert float(zone[-1].removeprefix("rate=").removesuffix("r/s")) >= limits.rate
+    (burst,) = (each[2] for each in tls if each[0] == "limit_req")
+    assert int(burst.removeprefix("burst=")) >= limits.burst
+    assert int(dict(each[1:] for each in tls if each[0] == "limit_conn")["deco_connections"]) >= (
+        limits.connections_per_address
+    )
     assert headers["X-Request-ID"] == "$request_id"
     assert headers["X-Forwarded-Proto"] == "$scheme"
     options = {each[0]: each[1] for each in inside if len(each) == 2}

@@ -63,7 +63,7 @@ def test_methods_that_are_overridden_are_there(owner: type, name: str) -> None:
 
 
 def test_attributes_that_are_read_are_there() -> None:
-    async def app(*_: Any) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
         await asyncio.sleep(3600)
 
     async def parsed() -> httptools_impl.HttpToolsProtocol:

@@ -3,8 +3,8 @@
 All of it is written as coroutines over a transport. The transport of `Client` never suspends, so
 that its coroutines are done when they are first run; that of `AsyncClient` does.
 
-A request that may be sent again is: after a connection that failed, and after 429 and 503 with the
-header `Retry-After`. What reads or computes may always be repeated. A change carries a key, under
+A request that may be sent again is: after a connection that failed, after 429 and 503 with the
+header `Retry-After`, and after 429, 502, 503 and 504 of a proxy, whose server restarts. What reads or computes may always be repeated. A change carries a key, under
 which the server answers the same again and writes nothing new. New trials and tokens have no key:
 they are sent again only where the server cannot have seen them, or says that it is busy.
 """
@@ -26,7 +26,9 @@ from .errors import Unreachable, error_of
 
 ROOT = "/api/v1"
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 30.0  # seconds between two attempts
+FIRST_PROXY_PAUSE = 1.0  # after an answer of a proxy: a server takes seconds to start
 AGAIN = (429, 503)
+AGAIN_OF_PROXY = (429, 502, 503, 504)
 BUSY = ("busy", "too_many_requests")
 
 
@@ -95,7 +97,7 @@ class Exchange:
                 if response.is_success:
                     return self._read(request, response)
                 code, message = self._said(response)
-                again = _pause_asked(response, attempt)
+                again = _pause_asked(response, attempt, of_proxy=not code)
                 may = request.repeatable or code in BUSY
                 if attempt >= self.retries or again is None or not may:
                     raise error_of(response.status_code, code, message)
@@ -146,14 +148,16 @@ def _may_follow(request: Request, error: httpx.TransportError) -> bool:
     return request.repeatable or never_sent
 
 
-def _growing(attempt: int) -> float:
+def _growing(attempt: int, first: float = FIRST_PAUSE) -> float:
     """Longer each time, and not the same for clients that failed together."""
-    return min(FIRST_PAUSE * 2.0**attempt, LONGEST_PAUSE) * random.uniform(0.5, 1.0)
+    return min(first * 2.0**attempt, LONGEST_PAUSE) * random.uniform(0.5, 1.0)
 
 
-def _pause_asked(response: httpx.Response, attempt: int) -> float | None:
+def _pause_asked(response: httpx.Response, attempt: int, *, of_proxy: bool) -> float | None:
     """Seconds until the server may be asked again; None where that does not help."""
     after = response.headers.get("Retry-After", "")
-    if response.status_code not in AGAIN or not is_count(after):
-        return None
-    return min(max(float(after), _growing(attempt)), LONGEST_PAUSE)
+    if is_count(after) and response.status_code in (AGAIN_OF_PROXY if of_proxy else AGAIN):
+        return min(max(float(after), _growing(attempt)), LONGEST_PAUSE)
+    if of_proxy and response.status_code in AGAIN_OF_PROXY:
+        return _growing(attempt, FIRST_PROXY_PAUSE)
+    return None
