@@ -7,7 +7,7 @@ import pytest
 
 from decobandit.server.app import create_app
 from decobandit.server.sessions import COOKIE
-from helpers.web_client import HOST, Ask, Site, answer, asking
+from helpers.web_client import HOST, Answer, Ask, Site, answer, asking
 
 SELF = f"http://{HOST}"
 TOKENS = "/api/v1/tokens"
@@ -108,3 +108,84 @@ def test_no_host_or_two_are_refused(site: Site) -> None:
     assert answer(site.app, asking("GET", "/api/v1/health", host=None)).status == 421
     twice = asking("GET", "/api/v1/health", headers={"host": "localhost"})
     assert answer(site.app, twice).status == 421
+
+
+# -- pages of named origins ---------------------------------------------------------------------
+
+FRIEND = "https://app.example.org"
+
+
+@pytest.fixture
+def friendly(site: Site) -> Site:
+    site.app = create_app(site.store, cors_origins=[FRIEND, "http://localhost:3000"])
+    return site
+
+
+def cors(found: Answer) -> dict[str, str]:
+    return {name: value for name, value in found.headers if name.startswith("access-control")}
+
+
+@pytest.mark.parametrize("origin", [FRIEND, "http://localhost:3000"])
+def test_a_page_of_a_named_origin_uses_the_api_with_a_token(friendly: Site, origin: str) -> None:
+    asked = {
+        "origin": origin,
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "authorization, content-type, idempotency-key",
+    }
+    before = answer(friendly.app, asking("OPTIONS", TOKENS, headers=asked))
+    assert (before.status, before.header("access-control-allow-origin")) == (204, origin)
+    allowed = (before.header("access-control-allow-headers") or "").lower()
+    assert {"authorization", "content-type", "idempotency-key"} <= set(allowed.split(", "))
+    assert "POST" in (before.header("access-control-allow-methods") or "")
+    headers = {"origin": origin, "sec-fetch-site": "cross-site"}
+    body = {"name": "ann", "role": "viewer"}
+    made = answer(
+        friendly.app, asking("POST", TOKENS, friendly.tokens["admin"], body, headers=headers)
+    )
+    assert (made.status, made.header("access-control-allow-origin")) == (201, origin)
+    assert made.header("vary") == "Origin"
+    refused = answer(friendly.app, asking("GET", "/api/v1/trials", "deco_x", headers=headers))
+    assert (refused.status, refused.header("access-control-allow-origin")) == (401, origin)
+    assert not any(
+        "credentials" in name for found in (before, made, refused) for name in cors(found)
+    )
+
+
+def test_a_named_origin_gets_nothing_by_cookie_and_no_pages(friendly: Site) -> None:
+    _, session = friendly.app.state.guard.log_in({"client": None}, friendly.tokens["admin"])
+    headers = {"origin": FRIEND, "cookie": f"{COOKIE}={session}"}
+    body = {"name": "ann", "role": "viewer"}
+    assert answer(friendly.app, asking("POST", TOKENS, None, body, headers=headers)).status == 403
+    page = answer(friendly.app, asking("GET", "/login", headers={"origin": FRIEND}))
+    assert (page.status, cors(page)) == (200, {})
+    form = {"origin": FRIEND, "content-type": "application/x-www-form-urlencoded"}
+    assert answer(friendly.app, asking("POST", "/login", headers=form)).status == 403
+
+
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", f"{FRIEND}.evil.example", f"{FRIEND}:444",
+               "http://app.example.org", f"{FRIEND}/"],
+)  # fmt: skip
+def test_other_origins_get_nothing(friendly: Site, origin: str) -> None:
+    headers = {"origin": origin}
+    asked = headers | {"access-control-request-method": "POST"}
+    assert cors(answer(friendly.app, asking("OPTIONS", TOKENS, headers=asked))) == {}
+    body = {"name": "ann", "role": "viewer"}
+    token = friendly.tokens["admin"]
+    refused = answer(friendly.app, asking("POST", TOKENS, token, body, headers=headers))
+    assert (refused.status, cors(refused)) == (403, {})
+    assert refused.header("vary") == "Origin"
+
+
+def test_no_origin_is_named_by_default(site: Site) -> None:
+    found = answer(site.app, asking("GET", "/api/v1/health", headers={"origin": FRIEND}))
+    assert (found.status, cors(found), found.header("vary")) == (200, {}, None)
+
+
+@pytest.mark.parametrize(
+    "text", ["*", "https://*.example.org", "app.example.org", "https://", "ftp://a", "https://a/b",
+             "https://a/", "https://u@a", "https://a:b", "https://a?b", "null", "", "https://a b"],
+)  # fmt: skip
+def test_what_is_no_origin_is_refused(site: Site, text: str) -> None:
+    with pytest.raises(ValueError, match=r"--cors-origin: .* is not allowed"):
+        create_app(site.store, cors_origins=[text])

@@ -25,6 +25,10 @@ def serve(
         list[str] | None,
         typer.Option(metavar="NAME", help="A name that browsers may use for this server."),
     ] = None,
+    cors_origin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ORIGIN", help="A site whose pages may use the API with a token."),
+    ] = None,
     no_auth: Annotated[
         bool, typer.Option("--no-auth", help="No tokens: this machine's users are administrators.")
     ] = False,
@@ -57,8 +61,9 @@ def serve(
         limits = Limits(rate=rate, burst=2 * rate, stale_after=stale_after)
         hosts = (f"[{host}]" if ":" in host else host, *(allow_host or ()))
         app = create_app(
-            store, auth=not no_auth, limits=limits, allowed_hosts=hosts, signing_key=key
-        )
+            store, auth=not no_auth, limits=limits, allowed_hosts=hosts,
+            cors_origins=cors_origin or (), signing_key=key,
+        )  # fmt: skip
         counted = app.state.metrics
         set_up_log(log_format, verbose=verbose, dropped=counted.log_lines_dropped.inc)
         if not no_auth:

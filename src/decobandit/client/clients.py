@@ -126,7 +126,8 @@ class Client(_OverHttp[Answer, list[Answer], Trial, httpx.Client]):
     token : str, optional
         What `deco token new` printed; none for a server without tokens.
     retries : int
-        Attempts after the first, where a request failed on its way or the server is busy. Changes
+        Attempts after the first, where a request failed on its way or the server is busy or
+        restarts behind a proxy. Changes
         carry a key: one whose answer was lost is not made twice.
     timeout : float
         Seconds that the server may be silent; what is computed or exported has 900.

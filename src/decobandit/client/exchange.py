@@ -4,9 +4,10 @@ All of it is written as coroutines over a transport. The transport of `Client` n
 that its coroutines are done when they are first run; that of `AsyncClient` does.
 
 A request that may be sent again is: after a connection that failed, after 429 and 503 with the
-header `Retry-After`, and after 429, 502, 503 and 504 of a proxy, whose server restarts. What reads or computes may always be repeated. A change carries a key, under
-which the server answers the same again and writes nothing new. New trials and tokens have no key:
-they are sent again only where the server cannot have seen them, or says that it is busy.
+header `Retry-After`, and after 429, 502, 503 and 504 of a proxy, whose server restarts. What reads
+or computes may always be repeated. A change carries a key, under which the server answers the same
+again and writes nothing new. New trials and tokens have no key: they are sent again only where the
+server cannot have seen them, or says that it is busy.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The application: middleware around the routes, from the outside in.
 
-Observe > SecurityHeaders > CatchAll > Probes > SameOrigin > Identify > RateLimit > BodyLimit
+Observe > SecurityHeaders > Cors > CatchAll > Probes > SameOrigin > Identify > RateLimit > BodyLimit
 > Shares > routes
 """
 
@@ -21,6 +21,7 @@ from .api.api_route import MAX_CHECKS
 from .auth import Guard, Identify
 from .errors import CatchAll
 from .long_work import LongWork
+from .middleware.cors import Cors, checked_origin
 from .middleware.limits import BodyLimit, Limits, RateLimit
 from .middleware.observe import Observe
 from .middleware.probes import Liveness, Probes, Readiness
@@ -38,11 +39,12 @@ def create_app(
     auth: bool = True,
     limits: Limits | None = None,
     allowed_hosts: Iterable[str] = (),
+    cors_origins: Iterable[str] = (),
     signing_key: PrivateKey | None = None,
 ) -> FastAPI:
     """The server of one database. `auth=False`: every user of this machine is an administrator.
 
-    `signing_key`: signs checkpoints.
+    `cors_origins`: sites whose pages may use the API. `signing_key`: signs checkpoints.
     """
     limits = limits or Limits()
     probes = {"/api/v1/live": Liveness(), "/api/v1/ready": Readiness(store, limits)}
@@ -60,6 +62,7 @@ def create_app(
         middleware=[
             Middleware(Observe, metrics=counted),
             Middleware(SecurityHeaders),
+            Middleware(Cors, origins=tuple(map(checked_origin, cors_origins))),
             Middleware(CatchAll),
             Middleware(Probes, probes=probes),
             Middleware(SameOrigin, allowed_hosts=tuple(allowed_hosts)),

@@ -32,7 +32,7 @@ class SameOrigin(RequestCheck):
         headers = Headers(scope=scope)
         check_host(headers.getlist("host"), self.allowed)
         check_path(scope["path"])
-        if scope["method"] not in SAFE_METHODS:
+        if scope["method"] not in SAFE_METHODS and not scope["state"].get("cors"):
             check_origin(headers, scope["scheme"])
         return receive
 
