@@ -177,7 +177,7 @@ BAD_TRIALS: list[dict[str, Any]] = [
     {"problem": SMALL, "colour": "red"},
     {"problem": SMALL | {"colour": "red"}},
     {"problem": SMALL | {"horizon": 0}},
-    {"problem": SMALL | {"horizon": 2.0}},
+    {"problem": SMALL | {"horizon": 2.5}},
     {"problem": SMALL | {"horizon": "2"}},
     {"problem": SMALL | {"horizon": True}},
     {"problem": SMALL | {"horizon": 2001}},
