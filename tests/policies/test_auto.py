@@ -49,9 +49,7 @@ def test_greedy_is_picked_where_it_is_best() -> None:
         (Problem.uniform(arms=2, horizon=9, pulls_per_stage=4, repeat=True), "deco-repriced"),
     ],
 )
-def test_results_and_logs_name_what_was_picked(
-    problem: Problem, name: str, tmp_path: Path
-) -> None:
+def test_results_and_logs_name_what_was_picked(problem: Problem, name: str, tmp_path: Path) -> None:
     assert make_policy(problem).name == make_policy(problem, "auto").name == name
     assert evaluate(problem).policy == name
     with open_store(tmp_path / "auto.db") as store:

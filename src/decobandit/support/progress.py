@@ -59,7 +59,6 @@ class Progress:
     total: int | None = None
     note: str = ""
 
-
     @classmethod
     def of_growing_stages(cls, task: str, stage: int, stages: int, arms: int, note: str) -> Self:
         """Progress of a recursion over joint states, whose number grows with the stage.
