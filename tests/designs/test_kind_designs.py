@@ -18,6 +18,7 @@ from decobandit.problem import (
     Payoff,
     Problem,
     ProblemError,
+    Rules,
     States,
 )
 
@@ -77,7 +78,7 @@ def test_p_values_of_a_z_test_by_hand() -> None:
     pulls = np.array([[4, 9, 0], [0, 5, 5]])
     known = np.zeros((2, 3, 2))
     known[..., 0], known[..., 1] = pulls, [[2.0, 18.0, 0.0], [0.0, 5.0, 5.0]]
-    found = z_p_values(problem, pulls, known, 0, 0.5)
+    found = z_p_values(problem, pulls, known, 0, Rules(margin=0.5))
     # means 0.5 and 2, variances 1/4 and 4/9: one above the margin
     assert found[0, 1] == pytest.approx(stats.norm.sf(1.0 / np.sqrt(1 / 4 + 4 / 9)))
     assert found[0, 0] == found[0, 2] == 1.0  # control; no outcome of the third
@@ -93,9 +94,14 @@ def test_levels_of_other_tests_are_calibrated() -> None:
     found = operating_characteristics(Problem(arms=LAB, horizon=40), design, calibrate_to=0.05)
     (own,) = found.calibration
     assert own.what == "test.alpha"
-    # p-values of equal shares are uniform where nothing works: the level is the type I error
-    assert own.threshold == pytest.approx(0.05, abs=4 * np.sqrt(0.05 * 0.95 / DRAWS))
-    assert own.type_one_error == pytest.approx(0.05, abs=2 / DRAWS)
+    # p-values of equal shares are uniform where nothing works: the level is the type I error, and
+    # that of 95% confidence 1.64 standard errors below 0.05
+    error = np.sqrt(0.05 * 0.95 / DRAWS)
+    assert own.threshold == pytest.approx(0.05 - 1.64 * error, abs=4 * error)
+    assert own.type_one_error == pytest.approx(own.threshold, abs=4 * own.type_one_error_se)
+    assert own.confidence == 0.95
+    null = found.scenarios[0].policies[0]
+    assert own.type_one_error == null.reject
     power = stats.norm.sf(stats.norm.ppf(1 - own.threshold) - 0.8 * np.sqrt(10))
     each = found.scenarios[1].policies[0]
     assert each.errors is not None

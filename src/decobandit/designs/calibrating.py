@@ -1,8 +1,13 @@
-"""Thresholds by the type I error: the smallest one that errs at most so often where nothing works.
+"""Smallest threshold that keeps the type I error at or below alpha in all null scenarios.
 
 With a test of its own, the threshold of the final test, or its alpha: all are compared on the same
 endings. Where the test is but the last look, that of superiority, which changes when trials stop:
 by bisection, on the same draws.
+
+Where trials are simulated, the threshold is fitted on draws of its own, none of which is used for
+reported numbers. It is the smallest at which no more trials declare an arm than would, with
+probability 1 - CONFIDENCE, if the type I error were alpha: an upper confidence limit of the error
+is then at most alpha. Several null scenarios share 1 - CONFIDENCE.
 """
 
 from __future__ import annotations
@@ -15,30 +20,27 @@ import numpy as np
 from ..policies import SAME, RuledPolicy, at_least
 from ..problem import Design, Scenario, Stop
 from ..support import Floats
-from .endings import Endings, chance_se
+from .endings import Endings
 from .final_tests import final_test
-from .results import Calibrated
 
 Ends = Callable[[Design, Scenario], tuple[RuledPolicy, Endings, bool]]
+CONFIDENCE = 0.95  # that the type I error is at most alpha, where trials are simulated
 HALVINGS = 14
 ROOM = 1e-12  # of probabilities that are sums
 _NEVER = "--calibrate: the type I error is above {} at every threshold"
 
 
-class _Error(NamedTuple):
-    """The largest type I error over the null scenarios."""
+class Fit(NamedTuple):
+    """A threshold, and the null scenario in which it declares an arm most often."""
 
-    value: float
-    se: float
-    scenario: str
-    exact: bool
-    policy: str
+    what: str  # key of the design that is set
+    threshold: float
+    scenario: Scenario
+    design: Design  # with the threshold
 
 
-def calibrate(
-    design: Design, nulls: Sequence[Scenario], alpha: float, ends: Ends
-) -> tuple[Calibrated, Design]:
-    """The threshold of a policy, and the design with it."""
+def calibrate(design: Design, nulls: Sequence[Scenario], alpha: float, ends: Ends) -> Fit:
+    """Fit the threshold of a policy; `ends`: how trials of a changed design end in a scenario."""
     if not 0.0 < alpha < 1.0:
         raise ValueError(f"--calibrate: {alpha} is not allowed; must be above 0 and below 1")
     if not nulls:
@@ -46,64 +48,77 @@ def calibrate(
     test = design.final_test
     if test.kind == "conditional":
         raise ValueError("--calibrate: the test conditional keeps its alpha: there is nothing to")
-    by_looks = design.test is None and design.stop.superiority is not None
-    if by_looks:
-        what, (level, error) = "stop.superiority", _by_bisection(design, nulls, alpha, ends)
-        changed = design.model_copy(update={"stop": _stop_at(design, level)})
-    else:
-        level, error = _by_quantile(design, nulls, alpha, ends)
-        named = "threshold" if test.kind == "posterior" else "alpha"
-        what = f"test.{named}"
-        changed = design.model_copy(update={"test": test.model_copy(update={named: level})})
-    found = Calibrated(
-        error.policy, alpha, what, level, error.value, error.se, error.scenario, error.exact
-    )
-    return found, changed
+    if design.test is None and design.stop.superiority is not None:
+        level, scenario = _by_bisection(design, nulls, alpha, ends)
+        return Fit("stop.superiority", level, scenario, _stopping_at(design, level))
+    level, scenario = _by_quantile(design, nulls, alpha, ends)
+    name = "threshold" if test.kind == "posterior" else "alpha"
+    changed = design.model_copy(update={"test": test.model_copy(update={name: level})})
+    return Fit(f"test.{name}", level, scenario, changed)
 
 
-def _error(value: float, design: Design, scenario: Scenario, exact: bool, policy: str) -> _Error:
-    se = 0.0 if exact else float(chance_se(np.asarray(value), design.draws))
-    return _Error(value, se, scenario.name, exact, policy)
+def largest_share(alpha: float, draws: int, scenarios: int) -> float:
+    """Largest share of simulated trials with an error that shows a type I error of at most alpha.
+
+    The upper confidence limit of Clopper and Pearson of such a share is at most alpha.
+    """
+    from scipy.stats import binom  # late: scipy takes half a second to load
+
+    tail = (1.0 - CONFIDENCE) / scenarios
+    most = int(binom.ppf(tail, draws, alpha))
+    most -= int(binom.cdf(most, draws, alpha) > tail)
+    if most < 0:
+        least = int(np.ceil(np.log(tail) / np.log1p(-alpha)))
+        raise ValueError(
+            f"--calibrate: {draws} simulated trials are too few to show a type I error of at most "
+            f"{alpha}; must be at least {least}, better many more"
+        )
+    return most / draws
 
 
-def _stop_at(design: Design, level: float) -> Stop:
-    return design.stop.model_copy(update={"superiority": level})
+def _room(alpha: float, design: Design, scenarios: int, exact: bool) -> float:
+    """Probability, or share of simulated trials, that may declare an arm."""
+    return alpha if exact else largest_share(alpha, design.draws, scenarios)
+
+
+def _stopping_at(design: Design, level: float) -> Design:
+    stop: Stop = design.stop.model_copy(update={"superiority": level})
+    return design.model_copy(update={"stop": stop})
 
 
 def _by_quantile(
     design: Design, nulls: Sequence[Scenario], alpha: float, ends: Ends
-) -> tuple[float, _Error]:
+) -> tuple[float, Scenario]:
     """The final test's threshold, from the distribution of its largest statistic.
 
     Of p-values, one minus them.
     """
-    test, seen = design.final_test, []
+    test, laws, room = design.final_test, [], alpha
     by_p = test.kind != "posterior"
     for scenario in nulls:
-        ruled, own, exact = ends(design, scenario)
-        tested = final_test(ruled, test, own)
-        rivals = own.allowed.copy()
+        ruled, endings, exact = ends(design, scenario)
+        room = _room(alpha, design, len(nulls), exact)
+        tested = final_test(ruled, test, endings)
+        rivals = endings.allowed.copy()
         if ruled.control is not None:
             rivals[:, ruled.control] = False
         statistic = 1.0 - tested.statistic if by_p else tested.statistic
         largest = np.where(rivals, statistic, 0.0).max(axis=1)
-        early = float(own.weight[tested.decided & own.declared.any(axis=1)].sum())
-        if early > alpha:
+        early = tested.decided & endings.declared.any(axis=1)
+        largest[tested.decided] = -np.inf
+        largest[early] = np.inf  # declared at a look, whatever the threshold
+        share = float(endings.weight[early].sum())
+        if share > room + ROOM:
             raise ValueError(
                 f"--calibrate: in scenario {scenario.name!r} looks alone declare an arm with "
-                f"probability {early:.4f}; raise stop.superiority"
+                f"probability {share:.4f}; raise stop.superiority"
             )
-        open_ends = ~tested.decided
-        seen.append((scenario, early, largest[open_ends], own.weight[open_ends], exact, ruled.name))
-    level = max(_quantile(x, w, alpha - early) for _, early, x, w, _, _ in seen)
-    errors = []
-    for scenario, early, x, w, exact, name in seen:
-        value = early + float(w[at_least(x, level)].sum())
-        errors.append(_error(value, design, scenario, exact, name))
-    found = max(errors)
-    if found.value > alpha + ROOM:
+        laws.append((largest, endings.weight))
+    level = max(_quantile(*law, room) for law in laws)
+    errors = [float(weight[at_least(x, level)].sum()) for x, weight in laws]
+    if max(errors) > room + ROOM:
         raise ValueError(_NEVER.format(alpha))
-    return 1.0 - level if by_p else level, found
+    return 1.0 - level if by_p else level, nulls[int(np.argmax(errors))]
 
 
 def _quantile(values: Floats, weights: Floats, room: float) -> float:
@@ -111,7 +126,7 @@ def _quantile(values: Floats, weights: Floats, room: float) -> float:
     order = np.argsort(values)[::-1]
     ordered, reached = values[order], np.cumsum(weights[order])
     over = np.flatnonzero(reached > room + ROOM)
-    if over.size == 0:
+    if over.size == 0 or ordered[over[0]] == -np.inf:
         return float(np.nextafter(0.0, 1.0))
     # just above the value at which too many reach it
     return float(min(ordered[over[0]] + 2.0 * SAME, 1.0 - ROOM))
@@ -119,28 +134,29 @@ def _quantile(values: Floats, weights: Floats, room: float) -> float:
 
 def _by_bisection(
     design: Design, nulls: Sequence[Scenario], alpha: float, ends: Ends
-) -> tuple[float, _Error]:
+) -> tuple[float, Scenario]:
     """The threshold of superiority at looks and at the end."""
 
-    def error_at(level: float) -> _Error:
-        changed = design.model_copy(update={"stop": _stop_at(design, level)})
-        errors = []
+    def largest_error_at(level: float) -> Scenario | None:
+        """The null scenario of the largest error, or None where that is too large."""
+        changed = _stopping_at(design, level)
+        errors, room = [], alpha
         for scenario in nulls:
-            ruled, own, exact = ends(changed, scenario)
-            declared = final_test(ruled, changed.final_test, own).declared.any(axis=1)
-            value = float(own.weight[declared].sum())
-            errors.append(_error(value, design, scenario, exact, ruled.name))
-        return max(errors)
+            ruled, endings, exact = ends(changed, scenario)
+            room = _room(alpha, design, len(nulls), exact)
+            declared = final_test(ruled, changed.final_test, endings).declared.any(axis=1)
+            errors.append(float(endings.weight[declared].sum()))
+        return nulls[int(np.argmax(errors))] if max(errors) <= room + ROOM else None
 
     low, high = 0.0, 1.0 - ROOM
-    best = error_at(high)
-    if best.value > alpha + ROOM:
+    scenario = largest_error_at(high)
+    if scenario is None:
         raise ValueError(_NEVER.format(alpha))
     for _ in range(HALVINGS):
         middle = (low + high) / 2.0
-        error = error_at(middle)
-        if error.value <= alpha + ROOM:
-            high, best = middle, error
-        else:
+        at_middle = largest_error_at(middle)
+        if at_middle is None:
             low = middle
-    return high, best
+        else:
+            high, scenario = middle, at_middle
+    return high, scenario

@@ -9,12 +9,13 @@ import numpy as np
 from ..policies import REASONS, RuledPolicy
 from ..problem import FinalTest, Truth, share_of_best
 from ..support import Floats
-from .endings import Endings, chance_se
+from .endings import Endings, Flags, chance_se
 from .final_tests import Tested
-from .kind_trials import posterior_means, rewards, totals, truth_values
+from .kind_trials import compared_values, posterior_means, rewards, totals, truth_values
 from .results import Characteristics, Errors, PerArm
 
-DROPPED = -np.inf  # posterior mean of an arm that is not chosen
+DROPPED = -np.inf  # expected reward of an arm that is not chosen
+ROUNDING = 1e-12  # of true values
 
 
 class _Moments(NamedTuple):
@@ -90,13 +91,20 @@ def _best(
     policy: RuledPolicy, truth: Truth, ends: Endings
 ) -> tuple[_Moments | None, _Moments | None]:
     """Share of the pulls on best arms, and whether one is chosen; None where all are equal."""
-    best = np.array(truth) == max(truth)
+    rules, problem = policy.rules, policy.problem
+    best = best_arms(compared_values(rules, problem, truth))
     if best.all():
         return None, None
-    known = np.where(ends.allowed, posterior_means(policy.problem, ends), DROPPED)
-    means = [(known[:, arm], p, 1) for arm, p in enumerate(truth)]
+    expected = compared_values(rules, problem, posterior_means(problem, ends))
+    expected = np.where(ends.allowed, expected, DROPPED)
+    means = [(expected[:, arm], float(is_best), 1) for arm, is_best in enumerate(best)]
     share = ends.pulls[:, best].sum(axis=1) / np.maximum(ends.size, 1)
     return _moments(ends.weight, share), _moments(ends.weight, share_of_best(means))
+
+
+def best_arms(values: Floats) -> Flags:
+    """Whether arms have the largest of these true values, (K,)."""
+    return np.asarray(values >= values.max() - ROUNDING * max(1.0, float(np.abs(values).max())))
 
 
 _Some = tuple[float | None, ...]

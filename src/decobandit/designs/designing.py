@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from ..policies import BASELINE_POLICY, DEFAULT_POLICY, Context, RuledPolicy, make_policies
 from ..policies import check_policies as check_names
 from ..problem import (
@@ -21,17 +23,17 @@ from ..problem import (
     read_tree,
 )
 from ..support import Report, Stopwatch, obeys_workers
-from .calibrating import calibrate
-from .characteristics import characterise
+from .calibrating import CONFIDENCE, Fit, calibrate
+from .characteristics import ROUNDING, best_arms, characterise
 from .endings import Endings
 from .final_tests import final_test
 from .following import can_follow, follow
-from .kind_trials import truth_values
+from .kind_trials import compared_values, truth_values
 from .playing import play
 from .results import Calibrated, Characteristics, DesignResult, ScenarioResult
 
 POLICIES = (DEFAULT_POLICY, BASELINE_POLICY)  # where a design names none
-ROUNDING = 1e-12  # of sums of true values
+FITTING = 2**31  # in seeds of trials that only thresholds are fitted on
 
 
 def load_design(path: str | Path) -> tuple[Problem, Design]:
@@ -98,8 +100,9 @@ def operating_characteristics(
     design : Design
         Rules, policies, test and scenarios.
     calibrate_to : float, optional
-        Largest type I error: the smallest threshold that has no more in the null scenarios is found
-        for every policy, and used.
+        Largest type I error: for every policy, the smallest threshold that keeps it in the null
+        scenarios is used. Where trials are simulated, it is fitted on other draws than those of the
+        results, and keeps the type I error with a confidence of 95%.
     ties : TieRule
         How policies break ties; "random" splits them evenly.
     tol : float
@@ -142,10 +145,11 @@ def operating_characteristics(
     for name in dict.fromkeys(names):
         rows: list[Characteristics] = []
         try:
-            level, characteristics = task.policy(context, name, calibrate_to)
-            levels += level
-            for row in characteristics:
+            fit, characteristics = task.policy(context, name, calibrate_to)
+            for scenario, row in zip(design.scenarios, characteristics, strict=True):
                 rows.append(row)
+                if fit is not None and fit.scenario == scenario and calibrate_to is not None:
+                    levels.append(_calibrated(fit, calibrate_to, row))
         except (ValueError, MemoryError) as error:
             notes.append(f"{name} is left out: {error}")
             continue
@@ -169,6 +173,15 @@ def operating_characteristics(
     )  # fmt: skip
 
 
+def _calibrated(fit: Fit, alpha: float, row: Characteristics) -> Calibrated:
+    """A threshold, with the type I error of trials that it was not fitted on."""
+    error = 0.0 if row.errors is None else float(str(row.errors["reject"]))
+    return Calibrated(
+        row.policy, alpha, fit.what, fit.threshold, row.reject, error, fit.scenario.name,
+        row.exact, None if row.exact else CONFIDENCE,
+    )  # fmt: skip
+
+
 def characteristics_in(
     context: Context, policy: str, design: Design, scenario: Scenario, number: int
 ) -> Characteristics:
@@ -183,9 +196,12 @@ def is_null(problem: Problem, design: Design, scenario: Scenario) -> bool:
     """Whether no arm is better than control by the margin; without a control arm: all are equal."""
     control, means = design.control_of(problem), truth_values(problem, scenario.truth)
     if control is None:
-        return len({*means}) == 1
-    most = means[control] + design.margin
-    return all(p <= most + ROUNDING for k, p in enumerate(means) if k != control)
+        return bool(best_arms(compared_values(design, problem, means)).all())
+    base, factor = design.pull_values(problem)
+    worth = base + factor * means
+    most = worth[control] + design.margin
+    room = ROUNDING * max(1.0, float(np.abs(worth).max()))
+    return all(x <= most + room for k, x in enumerate(worth) if k != control)
 
 
 @dataclass(frozen=True)
@@ -199,20 +215,20 @@ class _Task:
 
     def policy(
         self, context: Context, name: str, alpha: float | None
-    ) -> tuple[list[Calibrated], Iterator[Characteristics]]:
+    ) -> tuple[Fit | None, Iterator[Characteristics]]:
         """Its threshold, where asked for, and its characteristics, scenario by scenario."""
         (made,) = make_policies(context, [name])
-        design, levels = self.design, list[Calibrated]()
+        design, fit = self.design, None
         if alpha is not None:
             nulls = [each for each in design.scenarios if is_null(self.problem, design, each)]
 
             def ends(changed: Design, scenario: Scenario) -> tuple[RuledPolicy, Endings, bool]:
-                ruled = RuledPolicy(made, changed.rules)
-                return ruled, *self.ends(ruled, scenario, design.scenarios.index(scenario))
+                ruled, number = RuledPolicy(made, changed.rules), design.scenarios.index(scenario)
+                return ruled, *self.ends(ruled, scenario, (number, FITTING))
 
-            level, design = calibrate(design, nulls, alpha, ends)
-            levels.append(level)
-        return levels, self.rows(RuledPolicy(made, design.rules), design)
+            fit = calibrate(design, nulls, alpha, ends)
+            design = fit.design
+        return fit, self.rows(RuledPolicy(made, design.rules), design)
 
     def rows(self, ruled: RuledPolicy, design: Design) -> Iterator[Characteristics]:
         """Characteristics, scenario by scenario."""
@@ -224,15 +240,17 @@ class _Task:
     ) -> Characteristics:
         """Characteristics in a scenario, whose random numbers are those of its number."""
         clock = Stopwatch()
-        ends, exact = self.ends(ruled, scenario, number)
+        ends, exact = self.ends(ruled, scenario, (number,))
         tested = final_test(ruled, test, ends)
         seconds = clock.seconds()
         return characterise(ruled, scenario.truth, test, ends, tested, exact=exact, seconds=seconds)
 
-    def ends(self, ruled: RuledPolicy, scenario: Scenario, number: int) -> tuple[Endings, bool]:
-        """How trials end, and whether that is exact."""
+    def ends(
+        self, ruled: RuledPolicy, scenario: Scenario, seed: tuple[int, ...]
+    ) -> tuple[Endings, bool]:
+        """How trials end, and whether that is exact; the seed follows that of the design."""
         exact = can_follow(ruled) if self.exact is None else self.exact
         if exact:
             return follow(ruled, scenario.truth, self.progress), True
-        seed = (self.design.seed, number)
+        seed = (self.design.seed, *seed)
         return play(ruled, scenario.truth, self.design.draws, seed, self.progress), False

@@ -12,9 +12,11 @@
                  where it is at most alpha
 
     z            one-sided P(as large a mean of the arm less that of control, or larger), from the
-                 outcomes alone, at a difference of the margin and known noise, is at most alpha;
-                 no correction for several arms, nor for the way pulls were shared
+                 rewards of the outcomes alone, at a difference of the margin and known noise, is
+                 at most alpha; no correction for several arms, nor for the way pulls were shared
 
+Arms are compared by the expected reward of a pull, or by the outcome where the rules say so: where
+fewer good outcomes earn more, Fisher's test counts the bad ones, and the z-test is of mean rewards.
 An arm that was dropped is not declared. A trial that stopped at a look is not tested again: it
 declares what it declared there. The conditional test alone tests every trial, and only it declares.
 """
@@ -26,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..policies import SAME, RuledPolicy, at_least, at_most
-from ..problem import FinalTest, Problem
+from ..problem import FinalTest, Problem, Rules
 from ..support import Floats, Ints
 from .endings import Endings, Flags
 from .following import follow
@@ -69,29 +71,37 @@ def _statistic(
         return policy.statistic(pulls, good, allowed)
     assert policy.control is not None
     if test.kind == "z":
-        return z_p_values(policy.problem, pulls, good, policy.control, policy.rules.margin)
-    return fisher_p_values(pulls, good, policy.control)
+        return z_p_values(policy.problem, pulls, good, policy.control, policy.rules)
+    _, factor = policy.rules.pull_values(policy.problem)  # the same of all arms
+    better = good if factor[0] > 0.0 else pulls - good
+    return fisher_p_values(pulls, better, policy.control)
 
 
-def z_p_values(problem: Problem, pulls: Ints, stats: Any, control: int, margin: float) -> Floats:
+def z_p_values(problem: Problem, pulls: Ints, stats: Any, control: int, rules: Rules) -> Floats:
     """One-sided p-values of every arm against control, (S, K); 1 for control, and without pulls.
 
     stats (S, K, 2): pulls and sums of the outcomes.
     """
     from scipy.special import ndtr
 
+    base, factor = rules.pull_values(problem)
     noise = np.array([problem.groups[k].kind.noise_sd for k in problem.group_of_arm])
     made = np.maximum(pulls, 1)
-    mean, square = stats[..., 1] / made, noise**2 / made
-    apart = mean - mean[:, [control]] - margin
-    found = ndtr(-apart / np.sqrt(square + square[:, [control]]))
+    mean, square = base + factor * stats[..., 1] / made, (factor * noise) ** 2 / made
+    apart = mean - mean[:, [control]] - rules.margin
+    spread = np.sqrt(square + square[:, [control]])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.where(spread > 0.0, ndtr(-apart / spread), apart <= 0.0)
     found[(pulls == 0) | (pulls[:, [control]] == 0)] = 1.0
     found[:, control] = 1.0
     return np.asarray(found)
 
 
 def fisher_p_values(pulls: Ints, good: Ints, control: int) -> Floats:
-    """One-sided p-values of every arm against control, (S, K); 1 for control."""
+    """One-sided p-values of every arm against control, (S, K); 1 for control.
+
+    good (S, K): outcomes of which more are better.
+    """
     from scipy.stats import hypergeom
 
     found = np.ones(pulls.shape)

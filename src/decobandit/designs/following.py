@@ -27,7 +27,8 @@ NEGLIGIBLE = 1e-20  # probability of a state that is left out: of all together, 
 # of those that are sorted; a policy of two arms that does not draw reaches few of them
 MERGED_STATES, SURE_STATES = 3_000_000, 15_000_000
 CODE_BITS = 62.0  # of a state
-KIND_STATES = 2_000_000  # where outcomes are of classes: policies and looks take longer there
+# where outcomes are of classes, or earn unequal rewards: policies and looks take longer there
+KIND_STATES = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +67,7 @@ def can_follow(policy: RuledPolicy) -> bool:
     if not _is_dense(policy):
         sure = problem.n_arms == 2 and not (policy.randomised or policy.ties == "random")
         most = min(most, SURE_STATES if sure else MERGED_STATES)
-    if not problem.is_binary:
+    if not problem.is_binary or not policy.rules.one_value(problem):
         most = min(most, KIND_STATES)
     return states_of(problem, delay) <= most
 

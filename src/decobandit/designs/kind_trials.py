@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..problem import Problem, check_kind_truth, true_means
+from ..problem import Problem, Rules, check_kind_truth, true_means
 from ..support import Floats
 from .endings import Endings
 
@@ -22,6 +22,16 @@ def truth_values(problem: Problem, truth: tuple[Any, ...]) -> tuple[float, ...]:
     means = true_means(problem, check_kind_truth(truth, problem))
     assert means is not None  # own states were refused
     return tuple(means)
+
+
+def compared_values(rules: Rules, problem: Problem, means: object) -> Floats:
+    """What arms of these mean outcomes, (..., K), are compared by: rewards, or the outcomes.
+
+    In units of the largest factor, so that rounding errors do not depend on the unit of rewards.
+    """
+    base, factor = rules.pull_values(problem)
+    unit = max(float(np.abs(factor).max()), float(np.abs(base).max()))
+    return np.asarray((base + factor * np.asarray(means)) / unit)
 
 
 def drawn_statistics(

@@ -30,10 +30,11 @@ class Characteristics:
     pulls, pulls_sd : tuple of float
         Pulls of each arm.
     best_share : float or None
-        Mean share of pulls that best arms get; None where all arms are equal.
+        Mean share of pulls that best arms get, those of the largest expected reward of a pull (of
+        the largest mean outcome where the design compares outcomes); None where all are equal.
     select_best : float or None
-        Probability that at the end the largest posterior mean, of arms not dropped, is that of a
-        best arm; ties count by halves. None where all arms are equal.
+        Probability that at the end the largest posterior expected reward, of arms not dropped, is
+        that of a best arm; ties count by halves. None where all arms are equal.
     reject : float
         Probability that some arm is declared better than control; without a control arm, best.
     reject_by_arm : tuple of float
@@ -105,16 +106,20 @@ class ScenarioResult:
 
 @dataclass(frozen=True)
 class Calibrated:
-    """The smallest threshold of a policy whose type I error is at most alpha in null scenarios."""
+    """The smallest threshold of a policy that keeps the type I error at alpha in null scenarios.
+
+    Where trials are simulated, it is fitted on other draws than `type_one_error` comes from.
+    """
 
     policy: str
     alpha: float
     what: str  # test.threshold, test.alpha, or stop.superiority
     threshold: float
-    type_one_error: float  # the largest over the null scenarios
+    type_one_error: float  # in this scenario, on fresh draws where simulated
     type_one_error_se: float  # 0 where exact
-    scenario: str  # where it is largest
+    scenario: str  # the null scenario where the error was largest when the threshold was fitted
     exact: bool
+    confidence: float | None  # that the true error is at most alpha; None where exact
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""

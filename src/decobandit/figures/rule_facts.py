@@ -13,6 +13,7 @@ STOPS = {
     "futility": "at most for every arm: the trial stops",
     "equivalence": "at least, that the arms differ by less than the margin: the trial stops",
 }
+VALUES = {"reward": "expected reward of a pull", "outcome": "mean outcome"}  # arms are compared by
 
 
 def rule_facts(rules: Rules) -> list[tuple[str, object]]:
@@ -30,6 +31,7 @@ def rule_facts(rules: Rules) -> list[tuple[str, object]]:
         *pairs,
         ("Delay of outcomes", "1 stage" if rules.delay == 1 else f"{rules.delay} stages"),
         ("Looks", _looks(rules)),
+        ("Arms are compared by", VALUES[rules.compare]),
         ("Margin", f"{rules.margin:g}"),
         ("Final test", f"{test.kind}, {level} {test.level:g}"),
     ]
@@ -47,7 +49,8 @@ def stopping(rules: Rules) -> Markup:
     what = "better than control by the margin" if rules.control is not None else "best"
     return table(
         ["Rule", "Probability", "What happens"], rows, words=["Rule", "What happens"],
-        caption=f"Stopping, by the posterior probability that an arm is {what}",
+        caption=f"Stopping, by the posterior probability that an arm is {what} "
+        f"({VALUES[rules.compare]})",
     )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from ..problem import DEFAULT_TIES, Problem, State, Stats, TieRule, tie_tolerance
+from ..problem import DEFAULT_TIES, Problem, Rules, State, Stats, TieRule, tie_tolerance
 from ..problem.kernels.layout import slab_size
 from ..support import Card, Floats, Ints, Shown, found_at, warn_deprecated
 from .allotting import Counts, ask_each, from_table, largest_arms, once_each
@@ -36,6 +36,7 @@ from .context import Context
 from .names import POLICIES, batch_policies, kind_batch_policies, kind_policies
 from .posterior_chances import PosteriorChances
 from .records import Allotments, ArmIndex, Cost, Distribution, Ways, Weighed
+from .reward_chances import RewardChances, posterior_chances
 
 if TYPE_CHECKING:
     from ..arm import Cones, Relaxation
@@ -221,9 +222,9 @@ class Policy(Shown, ABC):
             return restricted(drawn / drawn.sum(axis=1, keepdims=True), asked.allowed)
         return chances_by_asking(lambda state: self.allotments(stage, state), asked)
 
-    def posteriors_by(self, margin: float) -> PosteriorChances:
-        """What looks compare arms by; a policy may have its own chances from the same rows."""
-        return PosteriorChances(self.problem, margin)
+    def posteriors_by(self, rules: Rules) -> PosteriorChances | RewardChances:
+        """Posterior probabilities used at interim looks, by margin and comparison of the rules."""
+        return posterior_chances(self.problem, rules)
 
     # -- how it is made -----------------------------------------------------------------------
 

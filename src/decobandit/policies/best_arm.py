@@ -6,11 +6,12 @@ from functools import cached_property
 
 import numpy as np
 
-from ..problem import Problem
+from ..problem import Problem, Rules
 from ..support import Floats
 from .base import Policy
 from .chances import Asked
 from .posterior_chances import PosteriorChances, comparable_posteriors
+from .reward_chances import RewardChances
 
 
 class ByChanceOfBest(Policy):
@@ -25,12 +26,13 @@ class ByChanceOfBest(Policy):
         """P(best) of many states, where arms differ in their success probability only."""
         return comparable_posteriors(self.as_compared())
 
-    def posteriors_by(self, margin: float) -> PosteriorChances:
-        """The posteriors of decisions too, so that each state is put on a grid once."""
-        if self.posteriors is None:
-            return super().posteriors_by(margin)
-        if self.posteriors.margin != margin:
-            self.posteriors = PosteriorChances(self.problem, margin)
+    def posteriors_by(self, rules: Rules) -> PosteriorChances | RewardChances:
+        """Posterior probabilities of looks; shared with decisions where both compare alike."""
+        compared = super().posteriors_by(rules)
+        if self.posteriors is None or isinstance(compared, RewardChances):
+            return compared
+        if compared.margin != self.posteriors.margin:
+            self.posteriors = compared
         return self.posteriors
 
     def chances_many(

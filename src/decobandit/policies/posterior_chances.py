@@ -1,7 +1,8 @@
 """Posterior probabilities that compare arms: best, better than control, all alike.
 
 For many joint states at once; each state of an arm is put on a grid once, see `kernels.posteriors`.
-Accurate to 1e-8 for priors with both parameters at least `LEAST_PRIOR`.
+Accurate to 1e-8 for priors with both parameters at least `LEAST_PRIOR`. Arms whose outcomes earn
+different rewards: `reward_chances.py`.
 """
 
 from __future__ import annotations
@@ -43,12 +44,17 @@ class PosteriorChances:
         Whose priors are taken.
     margin : float
         By which an arm has to be better than another, or within which arms are alike.
+    factor : float
+        What a success probability is multiplied by, of every arm, to be compared: not 0. Where it
+        is negative, the arm of the smallest success probability is best.
     """
 
-    def __init__(self, problem: Problem, margin: float = 0.0) -> None:
+    def __init__(self, problem: Problem, margin: float = 0.0, factor: float = 1.0) -> None:
         groups = [problem.groups[k] for k in problem.group_of_arm]
-        self.alpha = np.array([group.alpha for group in groups])
-        self.beta = np.array([group.beta for group in groups])
+        self.down = factor < 0.0  # compared by probabilities of bad outcomes
+        self.alpha = np.array([group.beta if self.down else group.alpha for group in groups])
+        self.beta = np.array([group.alpha if self.down else group.beta for group in groups])
+        margin /= abs(factor)
         priors = np.stack([self.alpha, self.beta], axis=1)
         self.priors, self.prior_of_arm = np.unique(priors, axis=0, return_inverse=True)
         self.prior_of_arm = self.prior_of_arm.reshape(-1)
@@ -58,12 +64,7 @@ class PosteriorChances:
         none = np.zeros((0, self.alpha.size), np.int64)
         self._last_best = Answers(none, np.zeros(none.shape))
         self.total = problem.horizon * problem.pulls_per_stage
-        least = min(self.alpha.min(), self.beta.min())
-        if least < LEAST_PRIOR:
-            raise ValueError(
-                f"prior: a parameter of {least:g} is too small for posterior probabilities of "
-                f"designs; must be at least {LEAST_PRIOR:g}"
-            )
+        check_priors(self.alpha, self.beta)
 
     def best(self, pulls: Counts, good: Counts, allowed: Flags | None = None) -> Floats:
         """P(best) of every arm among those allowed, (states, arms); 0 for the others."""
@@ -141,6 +142,7 @@ class PosteriorChances:
     def _codes_of(self, pulls: Counts, good: Counts) -> Ints:
         """A code is a state of a prior: equal arms have equal rows."""
         n = pulls.astype(np.int64)
+        good = n - good if self.down else good
         return (n * (n + 1) // 2 + good) * len(self.priors) + self.prior_of_arm
 
     def _found(self, codes: Ints) -> Ints:
@@ -208,6 +210,16 @@ class PosteriorChances:
             away = edges[1] / 3.0 ** np.arange(GRADED) * np.sign(self.margin)
             edges = np.concatenate([edges, [kink], kink - away])
         return _grid(np.unique(edges.clip(0.0, np.pi)), self.margin)
+
+
+def check_priors(alpha: Floats, beta: Floats) -> None:
+    """Refuse priors whose posterior probabilities would not be accurate."""
+    least = min(alpha.min(), beta.min())
+    if least < LEAST_PRIOR:
+        raise ValueError(
+            f"prior: a parameter of {least:g} is too small for posterior probabilities of "
+            f"designs; must be at least {LEAST_PRIOR:g}"
+        )
 
 
 def _room(nodes: Floats, used: int, needed: int) -> Floats:

@@ -6,7 +6,8 @@
     floor          probabilities below it are raised to it, the others scaled down
     batch          both are shares of the batch, in whole units: rounded up or down at random, so
                    that they hold on average, and in every batch to within one unit
-    look           with a control arm: P(better than control by the margin); without: P(best)
+    look           with a control arm: P(better than control by the margin); without: P(best). By
+                   the expected reward of a pull, or by the outcome where `compare` says so
 
 All is a function of what is known: pulls, good outcomes, pending ones, and the arms not dropped.
 Arms that have been dropped are left out of the policy's choice.
@@ -29,6 +30,7 @@ from .chances import Allowed, Asked, drawn_arms, with_floor
 from .kinds.pending import as_expected
 from .posterior_chances import PosteriorChances
 from .records import Distribution
+from .reward_chances import RewardChances
 
 # why a trial stops; codes of `Verdict.reason`
 REASONS = ("", "superiority", "inferiority", "futility", "equivalence")
@@ -130,13 +132,25 @@ class RuledPolicy(Policy):
     ) -> Counts:
         """Pulls of every arm, (E, K), where some may be pending and some arms dropped."""
         several = self.problem.pulls_per_stage > 1
-        if several and not self.inner.randomised and asked.pending.any():
+        if not several:
+            return self.in_units(self.chances_many(stage, asked, rng), rng)
+        if not self.inner.randomised and asked.pending.any():
             asked = as_expected(self.problem, asked)  # else arms that wait would be given more
-        if several and self.unruled(asked):
-            return self.inner.allot_many(stage, asked.pulls, asked.good, rng)
-        if several and not self.problem.repeat:
-            return self._different_arms(stage, asked, rng)
-        return self.in_units(self.chances_many(stage, asked, rng), rng)
+        given, free = np.empty(asked.pulls.shape, np.int64), self.unruled(asked)
+        for rows, allot in ((free, self._allot_freely), (~free, self._allot_by_rules)):
+            if rows.any():
+                given[rows] = allot(stage, asked.rows(rows), rng)
+        return given
+
+    def _allot_freely(self, stage: int, asked: Asked, rng: np.random.Generator | None) -> Counts:
+        return self.inner.allot_many(stage, asked.pulls, asked.good, rng)
+
+    def _allot_by_rules(self, stage: int, asked: Asked, rng: np.random.Generator | None) -> Counts:
+        if self.problem.repeat:
+            return self.in_units(self.chances_many(stage, asked, rng), rng)
+        # where a stage pulls several different arms, the burn-in alone changes the choice
+        even = self._shared_evenly(asked) * self.problem.pulls_per_stage
+        return np.rint(even).astype(np.int64)
 
     def in_units(self, chances: Floats, rng: np.random.Generator | None = None) -> Counts:
         """Pulls of every arm of a stage that is shared by these chances, (E, K)."""
@@ -150,25 +164,16 @@ class RuledPolicy(Policy):
             given = drawn_arms(chances, units, rng)
         return given * self.problem.unit
 
-    def _different_arms(self, stage: int, asked: Asked, rng: np.random.Generator | None) -> Counts:
-        """Where a stage pulls several different arms, the burn-in alone changes the choice."""
-        burning = self.burning(asked)
-        even = self._shared_evenly(asked.rows(burning)) * self.problem.pulls_per_stage
-        given = np.empty(asked.pulls.shape, np.int64)
-        given[burning] = np.rint(even)
-        rest = asked.rows(~burning)
-        if len(rest.pulls):
-            given[~burning] = self.inner.allot_many(stage, rest.pulls, rest.good, rng)
-        return given
-
     def allot_many(
         self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None = None
     ) -> Ints:
         return np.asarray(self.allot_asked(stage, Asked.of(pulls, good), rng), dtype=np.int64)
 
-    def unruled(self, asked: Asked) -> bool:
-        """Whether the rules leave the choice to the policy in all of these states."""
-        return not self.shared and bool(asked.allowed.all()) and not self.burning(asked).any()
+    def unruled(self, asked: Asked) -> npt.NDArray[np.bool_]:
+        """Whether the rules leave the choice to the policy, in each of these states, (E,)."""
+        if self.shared:
+            return np.zeros(len(asked.pulls), np.bool_)
+        return asked.allowed.all(axis=1) & ~self.burning(asked)
 
     def burning(self, asked: Asked) -> npt.NDArray[np.bool_]:
         """Whether some arm has fewer pulls than the burn-in, (E,)."""
@@ -205,9 +210,9 @@ class RuledPolicy(Policy):
     # -- looks --------------------------------------------------------------------------------
 
     @cached_property
-    def posteriors(self) -> PosteriorChances:
-        """Compares arms by the margin of the rules."""
-        return self.inner.posteriors_by(self.rules.margin)
+    def posteriors(self) -> PosteriorChances | RewardChances:
+        """Posterior probabilities that compare arms by the rules."""
+        return self.inner.posteriors_by(self.rules)
 
     def statistic(self, pulls: Counts, good: Counts, allowed: Allowed) -> Floats:
         """P(better than control by the margin), or without a control arm P(best); (E, K)."""

@@ -166,6 +166,27 @@ def _below(group: Group, base: float, factor: float, x: Floats) -> Floats:
     return found if factor > 0.0 else np.asarray(1.0 - found)
 
 
+def pull_rewards(problem: Problem) -> tuple[Floats, Floats]:
+    """Base and factor of the expected reward of a pull of each arm, (arms,) each.
+
+    A pull of an arm with mean outcome m is expected to earn base + factor m, on average over the
+    stages of the trial. Where pulls of every arm earn the same whatever the outcome, the reward of
+    the deployment is taken instead, if there is one.
+    """
+    groups = [problem.groups[k] for k in problem.group_of_arm]
+    base = _stage_means([group.reward_base[: problem.horizon] for group in groups])
+    factor = _stage_means([group.reward_factor[: problem.horizon] for group in groups])
+    if problem.terminal is not None and not factor.any() and np.ptp(base) == 0.0:
+        base = np.array([group.reward_base[-1] for group in groups])
+        factor = np.array([group.reward_factor[-1] for group in groups])
+    return base, factor
+
+
+def _stage_means(rewards: Sequence[Floats]) -> Floats:
+    """Mean of each row; a constant row keeps its value to the last digit."""
+    return np.array([row[0] if np.ptp(row) == 0.0 else row.mean() for row in rewards])
+
+
 def share_of_best(arms: Sequence[tuple[Floats, float, int]]) -> Floats:
     """Of the arms that look best, the part that are best: those of the largest true probability.
 

@@ -9,9 +9,11 @@ from itertools import count
 from math import isfinite
 from typing import Annotated, Any, Literal, Self
 
+import numpy as np
 from pydantic import Field, model_validator
 
-from ..support import refuse
+from ..support import Floats, refuse
+from .best_arm import pull_rewards
 from .fields import (
     MAX_NAME,
     UNPRINTABLE,
@@ -54,6 +56,20 @@ TestKind = Annotated[
 ]
 
 
+COMPARISONS = ("reward", "outcome")
+
+
+def _comparison(value: object) -> str:
+    rule = f"must be one of {', '.join(COMPARISONS)}"
+    return str(value) if value in COMPARISONS else refuse(rule, found=value)
+
+
+Comparison = Annotated[
+    Literal["reward", "outcome"],
+    Checked(_comparison, {"type": "string", "enum": list(COMPARISONS)}),
+]
+
+
 def _title(value: object) -> str:
     good = isinstance(value, str) and 1 <= len(value) <= MAX_NAME and value.isprintable()
     rule = f"must be 1 to {MAX_NAME} printable characters"
@@ -87,7 +103,8 @@ class Looks(Frozen):
 class Stop(Frozen):
     """Probabilities at which a look stops the trial, or drops an arm; None: never.
 
-    With a control arm they are probabilities to beat it by the margin; without, to be best.
+    With a control arm they are probabilities to beat it by the margin; without, to be best. Arms
+    are compared by what `compare` of the rules says.
     """
 
     superiority: Level | None = Field(default=None, description="At least: stop, declare the arm.")
@@ -109,7 +126,8 @@ class FinalTest(Frozen):
     posterior: an arm is declared where its probability is at least `threshold`. fisher: Fisher's
     exact test of each arm against control, one-sided, at `alpha`. conditional: the exact test of
     the design itself given the number of good outcomes, at `alpha`; two arms. z: of measurements,
-    each arm's mean against that of control, one-sided, at `alpha`.
+    each arm's mean against that of control, one-sided, at `alpha`. All of them test in the
+    direction of the larger reward, unless arms are compared by their outcomes.
     """
 
     kind: TestKind = Field(default="posterior", description="posterior, fisher, conditional or z.")
@@ -173,6 +191,9 @@ class Rules(Frozen):
     looks: Looks | None = Field(default=None, description="After every outcome if left out.")
     stop: Stop = Field(default=Stop(), description="When a look stops the trial or drops an arm.")
     margin: Number = Field(default=0.0, description="By which an arm has to beat control.")
+    compare: Comparison = Field(
+        default="reward", description="What arms are compared by: reward of a pull, or outcome."
+    )
     test: FinalTest | None = Field(
         default=None, description="The test at the end; one more look where none is given."
     )
@@ -196,6 +217,17 @@ class Rules(Frozen):
             return False
         reached = (now - looks.first) // looks.every
         return before < looks.first + reached * looks.every
+
+    def pull_values(self, problem: Problem) -> tuple[Floats, Floats]:
+        """Base and factor, (arms,) each: arms are compared by base + factor times mean outcome."""
+        if self.compare == "outcome":
+            return np.zeros(problem.n_arms), np.ones(problem.n_arms)
+        return pull_rewards(problem)
+
+    def one_value(self, problem: Problem) -> bool:
+        """Whether outcomes count the same for all arms, and are not all worth the same."""
+        base, factor = self.pull_values(problem)
+        return bool(np.ptp(base) == np.ptp(factor) == 0.0 and factor[0] != 0.0)
 
     def control_of(self, problem: Problem) -> int | None:
         """Position of the control arm."""
@@ -249,8 +281,13 @@ class Rules(Frozen):
                 yield ("stop", "futility"), "must stand with control", self.stop.futility
         if problem.pulls_per_stage > 1 and not problem.repeat:
             yield from self._faults_of_different_arms()
-        if problem.is_binary and not -1.0 < self.margin < 1.0:
-            yield ("margin",), "must be a number between -1 and 1", self.margin
+        base, factor = self.pull_values(problem)
+        if not factor.any():
+            rule = "must be outcome: pulls of every arm earn the same whatever the outcome"
+            yield ("compare",), rule, self.compare
+        most = float(np.max(base + factor.clip(min=0.0)) - np.min(base + factor.clip(max=0.0)))
+        if problem.is_binary and not -most < self.margin < most:
+            yield ("margin",), f"must be a number between {-most:g} and {most:g}", self.margin
         if self.stop.equivalence is not None and self.margin <= 0:
             yield ("margin",), "must be positive where trials stop for equivalence", self.margin
         yield from self._faults_of_test(problem)
@@ -273,11 +310,23 @@ class Rules(Frozen):
         if test.kind == "conditional" and not single:
             rule = "must be posterior or fisher but for two arms, one pull per stage and no delay"
             yield ("test", "kind"), rule, test.kind
-        if test.kind == "conditional" and self.margin != 0.0:
-            yield ("margin",), "must be 0 for a conditional test", self.margin
+        if test.kind in ("fisher", "conditional"):
+            yield from self._faults_of_rates(problem)
         measured = all(isinstance(group.kind, Measured) for group in problem.groups)
         if test.kind == "z" and not measured:
             yield ("test", "kind"), "must be another one: z is a test of measurements", test.kind
+
+    def _faults_of_rates(self, problem: Problem) -> Iterator[Fault]:
+        """Reasons why a test of equal success probabilities is no test of what arms earn."""
+        kind = self.final_test.kind
+        if self.margin != 0.0:
+            yield ("margin",), f"must be 0 for the test {kind}, which has no margin", self.margin
+        if problem.is_binary and not self.one_value(problem):
+            rule = (
+                "must be posterior where outcomes of arms earn different rewards: a larger success "
+                'probability is not a larger reward there; or set compare = "outcome"'
+            )
+            yield ("test", "kind"), rule, kind
 
 
 class Design(Rules):
@@ -301,6 +350,8 @@ class Design(Rules):
         Probabilities at which a look stops the trial or drops an arm.
     margin : float
         By which an arm has to beat control; within which arms are equivalent.
+    compare : str
+        What arms are compared by: "reward", the expected reward of a pull, or "outcome".
     policies : sequence of str
         Names of policies.
     test : FinalTest, optional

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..policies import KindChances
 from ..policies.best_chances import best_chances
-from ..problem import Arm, Kind, Problem, State
+from ..problem import Arm, Kind, Problem, Rules, State
 from ..support import Floats
 from .errors import TrialError
 from .kind_records import kinds_of, outcomes_of, tallies
@@ -61,9 +61,10 @@ class ArmResult:
     credible_interval : tuple[float, float] | None
         95% of the posterior, with equal tails; null of own states.
     best : float | None
-        Posterior probability that its expected reward is the largest; null with very many arms.
+        Posterior probability that its expected reward of a pull is the largest, or its mean outcome
+        where the rules compare outcomes; null with very many arms.
     better_than_control : float | None
-        Posterior probability that its expected reward exceeds the control's; null for the control.
+        Posterior probability that it exceeds the control's; null for the control.
     seen : str
         What is on record, as states are written.
     prior : str
@@ -112,7 +113,7 @@ def arm_results(ledger: Ledger, control: int) -> tuple[ArmResult, ...]:
     """The results of every arm, in the order of the problem."""
     problem, state = ledger.problem, ledger.known
     compare = _compared_binary if problem.is_binary else _compared
-    best, better = compare(problem, state, control)
+    best, better = compare(problem, state, control, ledger.settings.rules or Rules())
     written, stats = str(state).split(","), state.stats(problem)
     found = []
     for k, (arm, kind) in enumerate(zip(problem.arms, kinds_of(problem), strict=True)):
@@ -183,23 +184,23 @@ def posteriors_of(ledger: Ledger) -> list[tuple[float, Ends | None]]:
 Chances = tuple[list[float | None], list[float | None]]
 
 
-def _compared(problem: Problem, state: State, control: int) -> Chances:
+def _compared(problem: Problem, state: State, control: int, rules: Rules) -> Chances:
     """P(best) and P(better than control) of arms of any kind; none where there are own states."""
     arms: list[float | None] = [None] * problem.number_of_arms
     kinds = kinds_of(problem)
     if len(kinds) > MAX_COMPARED or any(kind.ordered for kind in kinds):
         return arms, arms
-    chances = KindChances(problem, rewards=True, draws=DRAWS)
+    chances = KindChances(problem, rewards=rules.compare == "reward", draws=DRAWS)
     stats = [own[None, :] for own in state.stats(problem)]
     better: list[float | None] = chances.better(stats, control)[0].tolist()
     better[control] = None
     return chances.best(stats)[0].tolist(), better
 
 
-def _compared_binary(problem: Problem, state: State, control: int) -> Chances:
+def _compared_binary(problem: Problem, state: State, control: int, rules: Rules) -> Chances:
     a = np.array([arm.beta.good for arm in problem.arms]) + np.array(state.good, float)
     b = np.array([arm.beta.bad for arm in problem.arms]) + np.array(state.bad, float)
-    rewards = _rewards(problem, a, b)
+    rewards = _rewards(*rules.pull_values(problem), a, b)
     many = len(problem.arms) > MAX_COMPARED
     best = [None] * len(problem.arms) if many else best_chances(*rewards).tolist()
     return best, _better(rewards, control)
@@ -233,22 +234,21 @@ def wilson_interval(good: Floats, pulls: Floats) -> Floats:
     )
 
 
-def _rewards(problem: Problem, a: Floats, b: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """As `best_chances` takes them: posterior of the better outcome, least reward, span.
-
-    Rewards that differ from stage to stage are averaged over the stages.
-    """
-    good = np.array([float(np.mean(arm.outcome_reward.good)) for arm in problem.arms])
-    bad = np.array([float(np.mean(arm.outcome_reward.bad)) for arm in problem.arms])
-    up = good >= bad
-    low, span = np.minimum(good, bad), np.abs(good - bad)
+def _rewards(
+    base: Floats, factor: Floats, a: Floats, b: Floats
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """As `best_chances` takes them: posterior of the better outcome, least reward, span."""
+    up = factor >= 0.0
+    low, span = np.minimum(base, base + factor), np.abs(factor)
     return np.where(up, a, b), np.where(up, b, a), low, span
 
 
 def _better(kinds: Sequence[Floats], control: int) -> list[float | None]:
-    """Chance of every arm to be better than the control."""
+    """Chance of every arm to be better than the control; equal constant rewards are not better."""
+    low, span = kinds[2:]
     return [
         None if k == control
+        else float(low[k] > low[control]) if span[k] == span[control] == 0.0
         else float(best_chances(*(each[[k, control]] for each in kinds))[0])
         for k in range(kinds[0].size)
     ]  # fmt: skip

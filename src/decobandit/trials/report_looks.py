@@ -5,6 +5,7 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from ..figures import report_page as html
+from ..figures.rule_facts import VALUES
 from .report import TrialReport
 from .report_numbers import probability
 
@@ -27,11 +28,12 @@ def looks(report: TrialReport) -> list[Markup]:
     arms, rows = look_columns(report)
     of_control = (report.rules or {}).get("control") is not None
     what = "better than control by the margin" if of_control else "best"
+    by = (report.rules or {}).get("compare", "reward")
     return [
         html.table(["Outcomes", *arms, "Came to"], rows, words=["Came to"]),
         html.paragraph(
-            f"Posterior probability that the arm is {what}, by what was recorded at each look; "
-            "later corrections do not change it.",
+            f"Posterior probability that the arm is {what} ({VALUES[by]}), by what was recorded at "
+            "each look; later corrections do not change it.",
             soft=True,
         ),
     ]

@@ -172,8 +172,15 @@ def results(report: TrialReport) -> list[Markup]:
             caption="Posterior",
         ),
         html.drawing(interval_figure(rows, label=label, axis=what, x=scale(rows, binary)), caption),
-        html.paragraph(how_to_read(report.control, RATES if binary else MEANS), soft=True),
+        html.paragraph(
+            how_to_read(report.control, RATES if binary else MEANS, by_outcome=_by_outcome(report)),
+            soft=True,
+        ),
     ]
+
+
+def _by_outcome(report: TrialReport) -> bool:
+    return (report.rules or {}).get("compare") == "outcome"
 
 
 def _observed(arm: ArmResult) -> list[str]:

@@ -25,13 +25,14 @@ MEANS = (
 )
 
 
-def how_to_read(control: str, words: tuple[str, str]) -> str:
-    """Under the tables; words: of what was observed, and how chances are computed."""
+def how_to_read(control: str, words: tuple[str, str], *, by_outcome: bool = False) -> str:
+    """Explain the tables; words: of what was observed, and how chances are computed."""
     observed, method = words
+    value = "mean outcome of the arm" if by_outcome else "expected reward of a pull of the arm"
     return (
         f"Control: {control}. {observed} "
         "Posterior mean and credible interval (equal tails) do not depend on how arms "
-        "were chosen. P(best): posterior probability that the expected reward of the arm "
+        f"were chosen. P(best): posterior probability that the {value} "
         "is the largest; P(better than control): that it exceeds the control's. Both by "
         f"{method}. Pending outcomes are not counted."
     )

@@ -95,7 +95,7 @@ def allot_by_rules(
         return one_by_one(
             lambda state: _decided(ruled, found, state, prices, draws()), problem, pending
         )
-    if ruled.unruled(_asked(ruled, found, pending)):
+    if ruled.unruled(_asked(ruled, found, pending))[0]:
         return allot(ruled.inner, pending, prices, draws=draws)
     rng = draws()
     asked, weights, drawn = states_to_ask(ruled.inner, pending, rng)
@@ -133,7 +133,7 @@ def _decided(
 ) -> Decision:  # fmt: skip
     asked = _asked(ruled, found, pending)
     decision = decide(ruled.inner, pending, prices, rng=rng)
-    if ruled.unruled(asked):
+    if ruled.unruled(asked)[0]:
         return decision
     try:
         chances = ruled.chances_many(pending.stage, asked, rng)

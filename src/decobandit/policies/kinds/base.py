@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ...problem import DEFAULT_TIES, TIE_SIGNS, Problem, State, Stats, TieRule
+from ...problem import DEFAULT_TIES, TIE_SIGNS, Problem, Rules, State, Stats, TieRule
 from ...support import Floats, Ints
 from ..allotting import Counts, largest_arms
 from ..chances import Asked
@@ -162,9 +162,9 @@ class KindPolicy(IndexPolicy):
             columns.append(mean_values(self.groups[k].kind, values, own, pending[:, k]))
         return np.stack(columns, axis=1)
 
-    def posteriors_by(self, margin: float) -> Any:
-        """Chances from statistics of all arms, (E, K, widest), in place of good outcomes."""
-        return KindPosteriors(self.problem, margin)
+    def posteriors_by(self, rules: Rules) -> Any:
+        """Posterior probabilities of looks, from statistics of all arms, (E, K, widest)."""
+        return KindPosteriors(self.problem, rules)
 
     def indices_of(self, stage: int, arm: int, stats: Floats) -> Floats:
         every = [

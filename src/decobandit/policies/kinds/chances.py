@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...problem import Problem
+from ...problem import Problem, Rules
 from ...support import Floats
 from .law_rows import common_grid, law_rows, smooth_integral, trapezoidal
 
@@ -44,7 +44,7 @@ class KindChances:
     problem, margin
         As of `PosteriorChances`.
     rewards : bool
-        Whether means count as stages reward them on average; otherwise as they are.
+        Whether arms are compared by the reward of a pull; otherwise by their mean outcome.
     draws : int
         Of the posteriors, where quadrature does not serve all arms.
     """
@@ -54,12 +54,8 @@ class KindChances:
     ) -> None:
         self.margin, self.draws = margin, draws
         self.groups = [problem.groups[k] for k in problem.group_of_arm]
-        stages = slice(0, problem.horizon)
-        ones, none = np.ones(len(self.groups)), np.zeros(len(self.groups))
-        self._base, self._factor = none, ones
-        if rewards:
-            self._base = np.array([group.reward_base[stages].mean() for group in self.groups])
-            self._factor = np.array([group.reward_factor[stages].mean() for group in self.groups])
+        rules = Rules(compare="reward" if rewards else "outcome")
+        self._base, self._factor = rules.pull_values(problem)
         law = all(g.kind.has_law for g in self.groups) and bool(np.all(self._factor))
         bounded = all(0.0 < np.ptp(g.kind.mean_range) < np.inf for g in self.groups)
         searched = any(g.kind.quantiles_searched for g in self.groups)
@@ -187,8 +183,9 @@ class KindChances:
 class KindPosteriors:
     """The same from pulls and statistics of all arms in one array, (E, K, widest)."""
 
-    def __init__(self, problem: Problem, margin: float = 0.0) -> None:
-        self._chances = KindChances(problem, margin)
+    def __init__(self, problem: Problem, rules: Rules) -> None:
+        by_reward = rules.compare == "reward"
+        self._chances = KindChances(problem, rules.margin, rewards=by_reward)
         self._widths = [problem.groups[k].kind.width for k in problem.group_of_arm]
 
     def _stats(self, known: Any) -> list[Floats]:

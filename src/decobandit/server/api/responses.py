@@ -300,12 +300,15 @@ class CalibratedOut(Out):
 
     policy: str = Field(description="Name of the policy.")
     alpha: float = Field(description="Largest type I error that was allowed.")
-    what: str = Field(description="test.threshold, or stop.superiority.")
-    threshold: float = Field(description="The smallest that has no larger error.")
-    type_one_error: float = Field(description="The largest over the null scenarios.")
+    what: str = Field(description="test.threshold, test.alpha or stop.superiority.")
+    threshold: float = Field(description="The smallest that keeps the type I error.")
+    type_one_error: float = Field(description="In this scenario; on fresh draws where simulated.")
     type_one_error_se: float = Field(description="Its standard error; 0 where exact.")
-    scenario: str = Field(description="Where it is largest.")
+    scenario: str = Field(description="Null scenario of the largest error in the fit.")
     exact: bool = Field(description="Whether all states were followed.")
+    confidence: float | None = Field(
+        description="That the true error is at most alpha; null where exact."
+    )
 
 
 class DesignOut(OpenOut):

@@ -43,6 +43,7 @@ STOPPING = (
     RuleField("futility", "Futility, at most", ("stop", "futility"), hint="never"),
     RuleField("equivalence", "Equivalence, at least", ("stop", "equivalence"), hint="never"),
     RuleField("margin", "Margin", ("margin",), hint="0"),
+    RuleField("compare_by", "Compare arms by", ("compare",), "text", "reward, or outcome"),
     RuleField("test", "Final test", ("test", "kind"), "test"),
     RuleField("level", "Threshold or alpha", ("test", "threshold"), hint="0.975, or 0.025"),
 )
