@@ -26,7 +26,7 @@ Calibrate = Annotated[
     float | None,
     typer.Option(
         metavar="ALPHA",
-        help="Find the smallest threshold whose type I error is at most this, and use it.",
+        help="Use the smallest threshold that keeps the type I error at this.",
     ),
 ]
 Trials = Annotated[
@@ -112,6 +112,8 @@ def _computed(
 
 def print_design(found: DesignResult) -> None:
     """One table per scenario."""
+    from ..figures.rule_facts import VALUES
+
     for scenario in found.scenarios:
         _print_scenario(found, scenario)
     simulated = any(not each.exact for one in found.scenarios for each in one.policies)
@@ -121,15 +123,20 @@ def print_design(found: DesignResult) -> None:
             "numbers without it are exact"
         )
     what = "better than control" if found.design.control is not None else "best"
-    print(f"power, type I error: some arm is declared {what}")
-    print("select best: a best arm has the largest posterior mean at the end")
+    by = VALUES[found.design.compare]
+    print(f"power, type I error: some arm is declared {what}, by the {by}")
+    print(f"select best: a best arm has the largest posterior {by} at the end")
     print("--json has bias and RMSE of the estimates too")
     for each in found.calibration:
-        error = "exact" if each.exact else f"± {each.type_one_error_se:.4f}"
+        error = "exact" if each.exact else f"± {each.type_one_error_se:.4f} on fresh draws"
+        sure = "" if each.confidence is None else f" with {each.confidence:.0%} confidence"
         print(
             f"{each.policy}: {each.what} = {each.threshold:.6f}, type I error "
-            f"{each.type_one_error:.4f} {error} (scenario {each.scenario!r}; at most {each.alpha})"
+            f"{each.type_one_error:.4f} {error} (scenario {each.scenario!r}; "
+            f"at most {each.alpha}{sure})"
         )
+    if found.calibration:
+        print("a trial uses these thresholds only if its file has them")
 
 
 def _print_scenario(found: DesignResult, scenario: ScenarioResult) -> None:

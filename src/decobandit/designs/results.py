@@ -119,7 +119,7 @@ class Calibrated:
     type_one_error_se: float  # 0 where exact
     scenario: str  # the null scenario where the error was largest when the threshold was fitted
     exact: bool
-    confidence: float | None  # that the true error is at most alpha; None where exact
+    confidence: float | None = None  # that the true error is at most alpha; None where exact
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""

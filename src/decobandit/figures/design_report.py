@@ -137,7 +137,12 @@ def _rules(found: DesignResult) -> list[Markup]:
         *rule_facts(design),
         ("Ties", found.ties),
     ]
-    return [facts(pairs), stopping(design)]
+    parts = [facts(pairs), stopping(design)]
+    if found.calibration:
+        keys = ", ".join(dict.fromkeys(each.what for each in found.calibration))
+        said = f"The results use calibrated values of {keys}, in the section Calibration."
+        parts.append(paragraph(f"{said} A trial uses them only if its file has them."))
+    return parts
 
 
 def _priors(problem: Problem) -> list[Markup]:
@@ -191,7 +196,16 @@ def _calibration(found: DesignResult) -> list[Markup]:
         for each in found.calibration
     ]  # fmt: skip
     titles = ["Policy", "Threshold of", "Type I error at most", "Threshold", "Type I error", "In"]
-    return [table(titles, rows, words=["Policy", "Threshold of", "In"])]
+    parts = [table(titles, rows, words=["Policy", "Threshold of", "In"])]
+    sure = [each.confidence for each in found.calibration if each.confidence is not None]
+    if sure:
+        said = (
+            "Thresholds are fitted on simulated trials of their own, so that the true type I error "
+            f"is at most the level with {max(sure):.0%} confidence; the "
+            "type I error shown is of other trials, ± one standard error."
+        )
+        parts.append(paragraph(said, soft=True))
+    return parts
 
 
 def _sensitivity(found: DesignResult, others: Mapping[str, DesignResult]) -> list[Markup]:

@@ -12,6 +12,7 @@ from ..policies import BASELINE_POLICY
 from ..problem import described_truth
 from .palette import policy_styles
 from .report_page import Cell, drawing, paragraph, section, table
+from .rule_facts import VALUES
 from .svg_figures import Interval, interval_figure, marked_policy
 
 MAX_COLUMNS = 6  # of numbers that fit on paper side by side
@@ -141,15 +142,18 @@ def _share(value: float | None) -> str:
 def _reading(found: DesignResult) -> list[Markup]:
     """What the columns mean."""
     against = "control" if found.design.control is not None else "all others"
-    fewer = "has fewer outcomes, good ones too" if found.problem.is_binary else "earns less"
+    by = VALUES[found.design.compare]
+    fewer = (
+        "has fewer outcomes, good ones too" if found.problem.is_binary else "earns in fewer pulls"
+    )
     return [
         paragraph(
             f"{found.earned.capitalize()}: mean per trial, ± one standard error where simulated; "
             "SD over trials. Minus equal: difference from equal allocation. On best arm: share of "
-            "pulls that a best arm gets. Selects best: probability that the largest posterior mean "
-            "at the end is that of a best arm. Power, type I error: probability to declare some "
-            f"arm better than {against}. Size: mean number of pulls (SD). Stops early: before the "
-            f"last stage; such a trial {fewer}.",
+            "pulls that a best arm gets. Selects best: probability that the largest posterior "
+            f"{by} at the end is that of a best arm. Power, type I error: probability to declare "
+            f"some arm better than {against}, by the {by}. Size: mean number of pulls (SD). Stops "
+            f"early: before the last stage; such a trial {fewer}.",
             soft=True,
         )
     ]  # fmt: skip

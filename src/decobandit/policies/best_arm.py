@@ -10,8 +10,8 @@ from ..problem import Problem, Rules
 from ..support import Floats
 from .base import Policy
 from .chances import Asked
-from .posterior_chances import PosteriorChances, comparable_posteriors
-from .reward_chances import RewardChances
+from .posterior_chances import PosteriorChances
+from .reward_chances import RewardChances, comparable_posteriors
 
 
 class ByChanceOfBest(Policy):
@@ -22,18 +22,24 @@ class ByChanceOfBest(Policy):
         return self.problem
 
     @cached_property
-    def posteriors(self) -> PosteriorChances | None:
-        """P(best) of many states, where arms differ in their success probability only."""
+    def posteriors(self) -> PosteriorChances | RewardChances | None:
+        """P(best) of many states, where arms compare alike at all stages."""
         return comparable_posteriors(self.as_compared())
+
+    @property
+    def has_chances(self) -> bool:
+        return self.posteriors is not None
 
     def posteriors_by(self, rules: Rules) -> PosteriorChances | RewardChances:
         """Posterior probabilities of looks; shared with decisions where both compare alike."""
-        compared = super().posteriors_by(rules)
-        if self.posteriors is None or isinstance(compared, RewardChances):
-            return compared
-        if compared.margin != self.posteriors.margin:
-            self.posteriors = compared
-        return self.posteriors
+        by_rules = super().posteriors_by(rules)
+        if not isinstance(self.posteriors, PosteriorChances):
+            return by_rules
+        if isinstance(by_rules, PosteriorChances) and by_rules.down == self.posteriors.down:
+            if by_rules.margin != self.posteriors.margin:
+                self.posteriors = by_rules
+            return self.posteriors
+        return by_rules
 
     def chances_many(
         self, stage: int, asked: Asked, rng: np.random.Generator | None = None

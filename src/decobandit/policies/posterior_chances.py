@@ -231,20 +231,6 @@ def _room(nodes: Floats, used: int, needed: int) -> Floats:
     return wide
 
 
-def comparable_posteriors(problem: Problem) -> PosteriorChances | None:
-    """Posteriors whose P(best) is that of the rewards; None where arms or stages earn otherwise."""
-    rewards = [
-        (group.reward_good[: problem.horizon], group.reward_bad[: problem.horizon])
-        for group in problem.groups
-    ]
-    good, bad = rewards[0]
-    alike = all(np.array_equal(good, g) and np.array_equal(bad, b) for g, b in rewards)
-    least = min(min(group.alpha, group.beta) for group in problem.groups)
-    if not alike or np.any(good <= bad) or least < LEAST_PRIOR:
-        return None
-    return PosteriorChances(problem)
-
-
 def _grid(edges: Floats, margin: float) -> Grid:
     x, w = np.polynomial.legendre.leggauss(NODES)
     half = np.diff(edges) / 2.0

@@ -23,7 +23,7 @@ import numpy as np
 from ..problem import Problem, Rules
 from ..support import Floats, Ints
 from .allotting import Counts
-from .posterior_chances import NODES, WIDTH, Flags, PosteriorChances, check_priors
+from .posterior_chances import LEAST_PRIOR, NODES, WIDTH, Flags, PosteriorChances, check_priors
 
 CHUNK = 4_000_000  # nodes of joint states at a time
 MOST_NODES = 8_000_000  # of distribution functions that are kept, in 64 MB
@@ -38,6 +38,20 @@ def posterior_chances(problem: Problem, rules: Rules) -> PosteriorChances | Rewa
     if rules.one_value(problem):
         return PosteriorChances(problem, rules.margin, float(factor[0]))
     return RewardChances(problem, rules.margin, base, factor)
+
+
+def comparable_posteriors(problem: Problem) -> PosteriorChances | RewardChances | None:
+    """Return what has P(best) by the rewards of every stage; None where arms differ by stage."""
+    groups = problem.groups
+    if min(min(group.alpha, group.beta) for group in groups) < LEAST_PRIOR:
+        return None
+    good = np.array([group.reward_good[: problem.horizon] for group in groups])
+    bad = np.array([group.reward_bad[: problem.horizon] for group in groups])
+    if np.ptp(good, axis=0).any() or np.ptp(bad, axis=0).any() or np.any(good <= bad):
+        changing = np.ptp(good, axis=1).any() or np.ptp(bad, axis=1).any()
+        constant = np.all(good == bad)  # Thompson sampling breaks such ties evenly
+        return None if changing or constant else posterior_chances(problem, Rules())
+    return PosteriorChances(problem)
 
 
 class RewardChances:

@@ -56,8 +56,9 @@ class KindChances:
         self.groups = [problem.groups[k] for k in problem.group_of_arm]
         rules = Rules(compare="reward" if rewards else "outcome")
         self._base, self._factor = rules.pull_values(problem)
-        law = all(g.kind.has_law for g in self.groups) and bool(np.all(self._factor))
+        law = all(g.kind.has_law for g in self.groups)
         bounded = all(0.0 < np.ptp(g.kind.mean_range) < np.inf for g in self.groups)
+        bounded = bounded and bool(np.all(self._factor))  # no arm of constant reward
         searched = any(g.kind.quantiles_searched for g in self.groups)
         self.by_law = law and (bounded or not searched)
         pulls = problem.horizon * problem.pulls_per_stage
@@ -114,12 +115,16 @@ class KindChances:
     # -- by draws -----------------------------------------------------------------------------
 
     def _drawn(self, stats: Sequence[Floats]) -> Floats:
-        """Mean rewards drawn from what is known, (E, draws, K)."""
-        rng = np.random.default_rng(SEED)
+        """Mean rewards drawn from what is known, (E, draws, K); a state has the same ones always."""
         found = np.empty((len(stats[0]), self.draws, len(stats)))
         for k, (group, own) in enumerate(zip(self.groups, stats, strict=True)):
-            many = np.broadcast_to(own[:, None, :], (len(own), self.draws, own.shape[1]))
-            found[:, :, k] = group.kind.true_mean(group.kind.draw(many, rng))
+            states, place = np.unique(own, axis=0, return_inverse=True)
+            means = np.empty((len(states), self.draws))
+            for row, state in enumerate(states):
+                rng = np.random.default_rng((SEED, k))
+                many = np.broadcast_to(state, (self.draws, state.size))
+                means[row] = group.kind.true_mean(group.kind.draw(many, rng))
+            found[:, :, k] = means[place.reshape(-1)]
         return self._base + self._factor * found
 
     def _best_drawn(self, stats: Sequence[Floats], allowed: Flags) -> Floats:
@@ -138,6 +143,11 @@ class KindChances:
         levels = ndtr(np.linspace(-FAR, FAR, LEVELS))
         found = []
         for k, (group, own) in enumerate(zip(self.groups, stats, strict=True)):
+            if self._factor[k] == 0.0:  # its reward, and a point just below it
+                ends = self._base[k] + np.array(shifts)
+                points = np.concatenate([ends - self._step(k), ends])
+                found.append(np.broadcast_to(points, (len(own), points.size)))
+                continue
             up = self._factor[k] > 0.0
             each = group.kind.quantile(own[:, None, :], levels if up else levels[::-1])
             found += [self._base[k] + self._factor[k] * each + shift for shift in shifts]
@@ -145,12 +155,19 @@ class KindChances:
 
     def _below(self, stats: Sequence[Floats], k: int, x: Floats) -> Floats:
         """F_k at points x (E, M) or (1, M)."""
+        if self._factor[k] == 0.0:
+            reached = x >= self._base[k] - 0.5 * self._step(k)
+            return np.broadcast_to(reached, (len(stats[k]), x.shape[1])).astype(float)
         m, kind = (x - self._base[k]) / self._factor[k], self.groups[k].kind
         if self._grid is not None:
             found = law_rows(kind).below(stats[k], m[0])
         else:
             found = kind.cdf(stats[k][:, None, :], m)
         return found if self._factor[k] > 0.0 else np.asarray(1.0 - found)
+
+    def _step(self, k: int) -> float:
+        """Width on which the distribution function of a constant reward rises."""
+        return 1e-9 * max(1.0, abs(float(self._base[k])))
 
     def _best_by_law(self, stats: Sequence[Floats], allowed: Flags) -> Floats:
         x, K = self._points(stats, [0.0]), len(stats)
