@@ -5,11 +5,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decobandit import Arm, Beta, Problem, State, evaluate, gap, make_policy, simulate, solve
+from decobandit import (
+    Arm,
+    Beta,
+    Problem,
+    Reward,
+    State,
+    evaluate,
+    gap,
+    make_policy,
+    simulate,
+    solve,
+)
 from decobandit.policies import REASONS, Asked, RuledPolicy
 from decobandit.policies.batches.deco import BatchDecoPolicy
 from decobandit.policies.chances import with_floor
-from decobandit.problem import Looks, Rules, Stop
+from decobandit.problem import Categorical, Gamma, Looks, Normal, Payoff, Rules, Stop
 
 THREE = Problem.uniform(arms=3, horizon=30)
 
@@ -199,3 +210,99 @@ def test_rules_that_stop_or_delay_are_not_ignored_where_they_are_not_followed(
     for value in (evaluate, gap, lambda problem, policy: simulate(problem, [policy], draws=5)):
         with pytest.raises(ValueError, match="use operating_characteristics"):
             value(problem, ruled)
+
+
+# -- one state does not change the answer in another --------------------------------------------
+
+
+def states_of(problem: Problem, number: int, rng: np.random.Generator) -> Asked:
+    """Random joint states, some with dropped arms and some in the burn-in."""
+    arms = len(problem.arms)
+    pulls = rng.integers(0, 6, (number, arms))
+    if problem.is_binary:
+        known = rng.binomial(pulls, 0.5)
+    else:
+        known = np.zeros((number, arms, max(group.kind.width for group in problem.groups)))
+        for k, group in enumerate(problem.group_of_arm):
+            kind = problem.groups[group].kind
+            for e in range(number):
+                stats = np.array(kind.fresh(), dtype=float)
+                theta = kind.draw(stats, rng)
+                for _ in range(pulls[e, k]):
+                    stats = kind.after(stats, np.asarray(kind.outcome(theta, stats, rng)))
+                known[e, k, : kind.width] = stats
+    allowed = rng.random((number, arms)) < 0.8
+    allowed[:, :2] = True
+    return Asked(pulls, known, np.zeros_like(pulls), allowed)
+
+
+MODELS = {
+    "equal": Problem.uniform(arms=3, horizon=30),
+    "unequal rewards": Problem(
+        arms=[Arm(name="a"), Arm(name="b", reward=Reward(good=0.4, bad=0.3)),
+              Arm(name="c", reward=Reward(good=0, bad=1))],
+        horizon=30,
+    ),
+    "events": Problem(
+        arms=[Arm(name=n, prior=Gamma(2, 1), reward=Payoff(factor=-1)) for n in "abc"], horizon=30
+    ),
+    "classes": Problem(
+        arms=[Arm(name=n, prior=Categorical([1, 1, 1]), reward=Payoff(values=[0, 1, 9], factor=-1))
+              for n in "abc"],
+        horizon=30,
+    ),
+    "drawn": Problem(  # classes beside an unbounded outcome are compared by draws
+        arms=[Arm(name="a", prior=Categorical([1, 1]), reward=Payoff(values=[0, 2])),
+              Arm(name="b", prior=Normal(1, 1), noise_sd=1), Arm(name="c", prior=Gamma(1, 1))],
+        horizon=30,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("control", [True, False])
+@pytest.mark.parametrize("name", MODELS)
+def test_looks_at_a_state_do_not_depend_on_the_other_states(name: str, control: bool) -> None:
+    problem = MODELS[name]
+    rules = Rules(
+        control=problem.arms[0].name if control else None, margin=0.3,
+        stop=Stop(superiority=0.8, inferiority=0.2, equivalence=0.4),
+    )  # fmt: skip
+    ruled = RuledPolicy(make_policy(problem, "equal"), rules)
+    some = states_of(problem, 12, np.random.default_rng(2))
+    every = (some.pulls, some.good, some.allowed)
+    together, found = ruled.look(*every), ruled.statistic(*every)
+    for e in range(12):
+        row = tuple(part[[e]] for part in every)
+        alone = ruled.look(*row)
+        assert ruled.statistic(*row)[0] == pytest.approx(found[e], abs=1e-12)
+        assert alone.reason[0] == together.reason[e]
+        assert np.array_equal(alone.allowed[0], together.allowed[e])
+        assert np.array_equal(alone.declared[0], together.declared[e])
+
+
+@pytest.mark.parametrize("rules", [Rules(burn_in=3), Rules(), Rules(burn_in=2, floor=0.1)])
+@pytest.mark.parametrize("policy", ["greedy", "thompson", "deco"])
+@pytest.mark.parametrize("name", ["equal", "unequal rewards"])
+def test_shares_in_a_state_do_not_depend_on_the_other_states(
+    name: str, policy: str, rules: Rules
+) -> None:
+    problem = MODELS[name]
+    ruled = RuledPolicy(make_policy(problem, policy), rules)
+    some = states_of(problem, 12, np.random.default_rng(3))
+    together = ruled.chances_many(10, some)
+    for e in range(12):
+        assert ruled.chances_many(10, some.rows(np.array([e])))[0] == pytest.approx(together[e])
+
+
+def test_a_dropped_arm_in_one_trial_leaves_the_draws_of_the_others_alone() -> None:
+    """Thompson sampling draws every unit: the units of an arm are binomial, not within one."""
+    units, rows = 20, 4000
+    problem = Problem.uniform(arms=3, horizon=4, pulls_per_stage=units, repeat=True)
+    ruled = RuledPolicy(make_policy(problem, "thompson"), Rules())
+    allowed = np.ones((rows, 3), bool)
+    allowed[0, 2] = False
+    some = asked(np.full((rows, 3), 10), np.full((rows, 3), 5), allowed=allowed)
+    given = ruled.allot_asked(2, some, np.random.default_rng(1))
+    assert given[0, 2] == 0
+    spread = np.sqrt(units * (1 / 3) * (2 / 3))
+    assert given[1:].std(axis=0) == pytest.approx([spread] * 3, rel=0.06)
