@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from decobandit import Arm, Beta, Problem
+from decobandit import Arm, Beta, Problem, Reward
 from decobandit.policies import PosteriorChances
 from decobandit.policies.best_chances import best_chances
+from decobandit.policies.reward_chances import RewardChances
 
 PRIORS = [
     [(1.0, 1.0), (1.0, 1.0), (1.0, 1.0)],
@@ -110,3 +111,47 @@ def test_what_was_asked_before_is_the_same_when_it_is_asked_again() -> None:
     assert again[[0, 2, 3]] == pytest.approx(first[[5, 3, 0]], abs=0)
     assert again == pytest.approx(PosteriorChances(problem).best(n, g, left), abs=1e-12)
     assert again[4, 2] == 0.0
+
+
+UNEQUAL = [
+    ([(1, 0), (0.6, 0.1)], [(1, 1), (2, 3)]),
+    ([(1, 0), (0.6, 0.1)], [(0.3, 0.7), (1.2, 0.5)]),
+    ([(-1, 0), (-1, -0.5), (0, -1)], [(1, 1), (0.5, 0.5), (2, 3)]),
+    ([(1, 0), (0.7, 0.7), (0.6, 0.1), (0.7, 0.7)], [(1, 1)] * 4),
+    ([(100, 0), (1, 0), (51, 50)], [(1, 1)] * 3),
+]
+
+
+@pytest.mark.parametrize(("rewards", "priors"), UNEQUAL)
+def test_unequal_rewards_are_compared(
+    rewards: list[tuple[float, float]], priors: list[tuple[float, float]]
+) -> None:
+    """P(best) beside another quadrature; a margin seen from either arm; three arms by draws."""
+    arms = [
+        Arm(name=f"arm-{k}", prior=Beta(*prior), reward=Reward(good=good, bad=bad))
+        for k, ((good, bad), prior) in enumerate(zip(rewards, priors, strict=True))
+    ]
+    problem = Problem(arms=arms, horizon=60)
+    bad = np.array([float(low) for _, low in rewards])
+    slope = np.array([float(high) for high, _ in rewards]) - bad
+    rng = np.random.default_rng(1)
+    pulls = rng.integers(0, 40, (20, len(arms)))
+    good = rng.binomial(pulls, rng.random(pulls.shape))
+    margin = 0.2 * float(np.abs(slope).max())
+    chances = RewardChances(problem, margin, bad, slope)
+    best, alike = chances.best(pulls, good), chances.alike(pulls, good)
+    a = np.array([p for p, _ in priors]) + good
+    b = np.array([q for _, q in priors]) + pulls - good
+    for e in range(20):
+        one, two = np.where(slope >= 0, a[e], b[e]), np.where(slope >= 0, b[e], a[e])
+        other = best_chances(one, two, np.minimum(bad, bad + slope), np.abs(slope))
+        assert best[e] == pytest.approx(other, abs=3e-8)
+        drawn = bad + slope * rng.beta(a[e], b[e], (40_000, len(arms)))
+        near = float((np.ptp(drawn, axis=1) < margin).mean())
+        assert alike[e] == pytest.approx(
+            near, abs=4.5 * np.sqrt(max(near * (1 - near), 1e-4) / 4e4)
+        )
+    pair = np.ones(pulls.shape, bool)
+    pair[:, 2:] = False
+    up, down = (chances.better(pulls, good, k)[:, 1 - k] for k in (0, 1))
+    assert chances.alike(pulls, good, pair) == pytest.approx(1.0 - up - down, abs=3e-8)
