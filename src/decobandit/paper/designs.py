@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from .._version import __version__
 from ..designs import Characteristics, operating_characteristics
+from ..designs.calibrating import CONFIDENCE
 from ..joint import optimum
 from ..policies.kinds.forward_gittins import KindForwardGittinsPolicy
 from ..problem import (
@@ -209,6 +210,8 @@ def _normal(draws: int) -> list[Number]:
 
     The error of its level shows in the power: by what the power would be at one error more.
     """
+    from scipy.stats import beta  # late: scipy takes half a second to load
+
     arms = tuple(
         Arm(name=name, prior=Normal(0.0, NOISE), noise_sd=NOISE) for name in ("control", "new")
     )
@@ -225,7 +228,9 @@ def _normal(draws: int) -> list[Number]:
         problem = Problem(
             arms=arms, horizon=NORMAL_PULLS // block, pulls_per_stage=block, repeat=True
         )
-        found = operating_characteristics(problem, design, calibrate_to=alpha)
+        # the level that errs in this share of the fitted trials, without a confidence limit
+        limit = float(beta.ppf(CONFIDENCE, alpha * draws + 1.0, (1.0 - alpha) * draws))
+        found = operating_characteristics(problem, design, calibrate_to=limit)
         return found.scenarios[1].policies[0].reject
 
     error = (TYPE_ONE * (1.0 - TYPE_ONE) / draws) ** 0.5

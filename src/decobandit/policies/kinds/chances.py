@@ -115,7 +115,7 @@ class KindChances:
     # -- by draws -----------------------------------------------------------------------------
 
     def _drawn(self, stats: Sequence[Floats]) -> Floats:
-        """Mean rewards drawn from what is known, (E, draws, K); a state has the same ones always."""
+        """Mean rewards drawn from what is known, (E, draws, K); a state has the same always."""
         found = np.empty((len(stats[0]), self.draws, len(stats)))
         for k, (group, own) in enumerate(zip(self.groups, stats, strict=True)):
             states, place = np.unique(own, axis=0, return_inverse=True)
