@@ -204,15 +204,17 @@ class _Values:
     bound: Floats  # (S,)
     proven: npt.NDArray[np.bool_]  # (S,)
     controls: Floats  # (S, q) of mean zero, weighted
+    sizes: Floats  # (q,) of the terms that each is the difference of
     weights: Floats  # (S,) of mean 1
     ceiling: float  # on the bound of any scenario
     missed: Missed
 
     def estimate(self) -> Estimate:
         weighted = self.weights * self.bound
-        each, inflation = regression(weighted, self.controls) or (weighted, 1.0)
+        fitted = regression(weighted, self.controls, self.sizes)
+        each = weighted if fitted is None else fitted
         span = float(self.weights.max()) * max(self.ceiling - float(each.mean()), 0.0)
-        return mean_estimate(each, replace(self.missed, span=span), inflation=inflation)
+        return mean_estimate(each, replace(self.missed, span=span))
 
 
 class _ScenarioBound:
@@ -271,9 +273,12 @@ class _ScenarioBound:
             self._solve(scenarios, weight, pilot, bound[mine], proven[mine])
             self._report(Progress(what, mine.stop, last - first))
         p = np.concatenate(drawn)
-        controls = np.column_stack([world.controls(p, weights), weights[:, None] * games])
+        known, sizes = world.controls(p, weights)
+        controls = np.column_stack([known, weights[:, None] * games])
+        sizes = np.append(sizes, np.full(games.shape[1], world.size))
         ceiling = weight * self._lagrangian + (1.0 - weight) * world.most
-        return _Values(bound, proven, controls, weights, ceiling, world.missed(p, weights))
+        missed = world.missed(p, weights)
+        return _Values(bound, proven, controls, sizes, weights, ceiling, missed)
 
     def _waves(self, first: int, last: int) -> Iterator[tuple[slice, Scenarios, Floats]]:
         """Scenarios first..last-1, some at a time: which, laid out, and their weights."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .batch_playing import play_batches as play_batches
     from .draws import CHUNK as CHUNK
     from .draws import World as World
+    from .estimators import FOLDS as FOLDS
     from .estimators import MIN_DRAWS as MIN_DRAWS
     from .estimators import Estimate as Estimate
     from .estimators import Missed as Missed

@@ -214,6 +214,8 @@ def _book_gap(
 
 def _close(wave: _Wave, world: World, played: Played) -> None:
     """Last rewards by final states; regret by stage."""
+    pulls = wave.pulls.reshape(-1, world.per_draw, world.problem.number_of_arms)
+    played.pulls[wave.place] += pulls.sum(axis=1)
     for arm, k in enumerate(world.problem.group_of_arm):
         terminal = world.problem.groups[k].terminal
         if terminal is not None:

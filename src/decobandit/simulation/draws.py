@@ -117,18 +117,21 @@ class World(Chunked):
         """What the best arms earn in all; None where that is not defined."""
         return best_mean_reward(self.problem, self.truth)
 
-    def controls(self, p: Floats, weights: Floats) -> Floats:
-        """Functions of the parameters minus their known means, weighted: (draws, q)."""
+    def controls(self, p: Floats, weights: Floats) -> tuple[Floats, Floats]:
+        """Functions of the parameters minus their known means, weighted: (draws, q); sizes (q,)."""
         if self.truth is not None:
-            return np.empty((len(p), 0))
+            return np.empty((len(p), 0)), np.empty(0)
         good, bad = self.good[:, self._telling], self.bad[:, self._telling]
         best = (bad + (good - bad) * p).max(axis=1)
         first, second = self._best_moments
         mean = (self._alpha / (self._alpha + self._beta)).mean()
         own = np.column_stack([best - first, best**2 - second, p.mean(axis=1) - mean])
+        largest = float(np.abs([good, bad]).max())
+        sizes = np.array([largest, largest**2, 1.0])
         if not self.weighted:
-            return own
-        return np.column_stack([weights - 1.0, weights[:, None] * own])  # the surest first
+            return own, sizes
+        own = np.column_stack([weights - 1.0, weights[:, None] * own])  # the surest first
+        return own, np.append(1.0, sizes)
 
     @cached_property
     def _best_moments(self) -> tuple[float, float]:
@@ -150,25 +153,38 @@ class World(Chunked):
         return np.asarray(ranges, dtype=np.float64)
 
     @cached_property
+    def size(self) -> float:
+        """Largest sum of the absolute rewards of an episode."""
+        largest = np.abs(np.concatenate([self.good, self.bad])).max(axis=0)
+        tables = [self.problem.groups[k].terminal for k in self.problem.group_of_arm]
+        last = sum(float(np.abs(table).max()) for table in tables if table is not None)
+        return float(self.pulls @ largest) + last
+
+    @cached_property
     def most(self) -> float:
         """What no episode earns more than."""
         best = self.pulls * np.concatenate([self.good, self.bad]).max(axis=0)
         tables = [self.problem.groups[k].terminal for k in self.problem.group_of_arm]
         return float(best.sum() + sum(table.max() for table in tables if table is not None))
 
-    def missed(self, p: Floats, weights: Floats) -> Missed:
-        """What draws p with these weights may have missed."""
-        apart = float(self.ranges.sum())
-        return Missed(apart, float(weights.max()) * apart, self._unseen(p, weights))
+    def missed(self, p: Floats, weights: Floats, pulls: Floats | None = None) -> Missed:
+        """What draws p with these weights may have missed.
 
-    def _unseen(self, p: Floats, weights: Floats) -> float:
+        pulls: of every arm in an episode of each draw, (draws, arms); by default all that there can
+        be.
+        """
+        apart, most = float(self.ranges.sum()), float(weights.max())
+        pulls = np.full(p.shape, float(self.problem.most_pulls)) if pulls is None else pulls
+        middle, chance = self.most - apart / 2.0, self._unseen(p, weights, pulls)
+        return Missed(apart, most * apart, most * self.size, middle, chance)
+
+    def _unseen(self, p: Floats, weights: Floats, pulls: Floats) -> float:
         """Chance that an episode has an outcome of a kind that the draws p hardly ever had.
 
-        The rarer outcome of a pull has probability min(p, 1 - p). Arms alike are taken together,
-        as if they were pulled at every stage; those for which MIN_DRAWS such outcomes were to be
-        expected in all episodes have been seen.
+        The rarer outcome of a pull has probability min(p, 1 - p). Arms alike are taken together;
+        those for which MIN_DRAWS such outcomes were to be expected in all episodes have been seen.
         """
-        rare = np.minimum(p, 1.0 - p) * self.problem.most_pulls  # expected number in an episode
+        rare = np.minimum(p, 1.0 - p) * pulls  # expected number in an episode
         chance = 0.0
         for k in range(len(self.problem.groups)):
             own = rare[:, self.problem.group_of_arm == k].sum(axis=1)

@@ -28,27 +28,35 @@ decide, and `honest_error` adds to the spread:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..support import Floats, former_attribute
 
 MIN_DRAWS = 10  # for each control of a regression; that must differ for a spread to be trusted
-CONSTANT_WITHIN = 1e-10  # a control that varies less than this part of its size is a constant
-MIN_DECIDING = 5  # draws, in effect, that must decide the spread of an estimate or a control
-LEAST_FREE = 0.1  # of a residual: one of less is not more than ten times as large without the fit
+CONSTANT_WITHIN = 1e-10  # what varies by less than this part of its terms is a constant
+MIN_DECIDING = 10  # draws, in effect, that must decide the spread of an estimate or a control
+MIN_SHARE = 0.15  # of the draws, for the same, where they are few
+FOLDS = 5  # of the draws of a regression
+MAX_Z = 4.0  # of the mean of a control, which is zero
+INDEPENDENT = 1e-8  # part of the variance of a control that the ones before must leave
 UNSEEN_EVENTS = 3.0  # that may have been due, where none was drawn: the rule of three
 RESOLUTION = 1e-6  # of the range of rewards, the smallest standard error
-ROUNDING = 1e-14  # part of the sum of squares of y below which residuals are rounding errors
+ROUNDING = 1e-14  # part of what is summed that may be rounding
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """An expected value, and its standard error."""
+    """An expected value, and its standard error.
+
+    `value_se_kind` says where the error is from: the "spread" of the draws, or the "range" of the
+    rewards, which bounds it where there are too few draws to tell.
+    """
 
     value: float
     value_se: float
+    value_se_kind: str = "spread"
 
     standard_error = former_attribute("standard_error", "value_se")
 
@@ -59,13 +67,19 @@ class Missed:
 
     range: float  # how far apart the rewards of two episodes can be
     span: float  # how far what a draw adds can be from what others add
+    size: float  # of the terms that are summed, which rounding is a part of
+    middle: float  # between the smallest and the largest rewards
     chance: float = 0.0  # of an outcome that is too rare to have been seen
+
+    def bound(self, draws: int) -> float:
+        """Largest standard error that the mean of what draws add can have, by Popoviciu."""
+        return self.span / (2.0 * math.sqrt(draws)) + ROUNDING * self.size
 
     def error(self, draws: int, *, varied: bool) -> float:
         """To be added to a standard error; `varied`: whether enough draws differed."""
         due = UNSEEN_EVENTS / draws
         missed = self.span * math.hypot(min(self.chance, due), 0.0 if varied else due)
-        return math.hypot(missed, min(RESOLUTION * self.range, self.span))
+        return math.hypot(missed, min(RESOLUTION * self.range, self.span), ROUNDING * self.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +94,7 @@ class Sample:
     gap: Floats | None  # (draws,) gap terms; None where the identity does not hold
     upper_bound: float | None  # that they are taken from
     controls: Floats  # (draws, q) functions of the parameters, of mean zero, weighted
+    control_sizes: Floats  # (q,) of the terms that each is the difference of
     weights: Floats  # (draws,) of mean 1
     missed: Missed
 
@@ -91,12 +106,22 @@ class Estimates:
     by_method: dict[str, Estimate]
     method: str  # of smallest error
     contributions: Floats  # (draws,): their mean is the value; for paired comparisons
-    inflation: float  # of the error, over that of a mean of the contributions
     missed: Missed
 
     @property
     def best(self) -> Estimate:
         return self.by_method[self.method]
+
+    def minus(self, other: Estimates) -> Estimate:
+        """The difference of two values on the same draws."""
+        each = self.contributions - other.contributions
+        chance = min(self.missed.chance + other.missed.chance, 1.0)
+        error = honest_error(each, replace(self.missed, chance=chance))
+        # of draws that do not differ little is known, but no more than of draws not in common
+        apart = math.hypot(self.best.value_se, other.best.value_se)
+        kinds = {self.best.value_se_kind, other.best.value_se_kind}
+        kind = "range" if "range" in kinds else "spread"
+        return Estimate(float(each.mean()), apart if kind == "range" else min(error, apart), kind)
 
 
 def estimate(sample: Sample) -> Estimates:
@@ -107,100 +132,86 @@ def estimate(sample: Sample) -> Estimates:
         draws["expected"] = w * (sample.mean_reward - sample.best) + sample.expected_best
     if sample.gap is not None and sample.upper_bound is not None:
         draws["gap"] = sample.upper_bound - w * sample.gap
-    inflation = dict.fromkeys(draws, 1.0)
-    fitted = regression(w * sample.mean_reward, _controls(sample))
+    fitted = regression(w * sample.mean_reward, *_controls(sample))
     if fitted is not None:
-        draws["regression"], inflation["regression"] = fitted
-    found = {
-        method: mean_estimate(each, sample.missed, inflation=inflation[method])
-        for method, each in draws.items()
-    }
+        draws["regression"] = fitted
+    found = {method: mean_estimate(each, sample.missed) for method, each in draws.items()}
     method = min(found, key=lambda name: found[name].value_se)
-    return Estimates(found, method, draws[method], inflation[method], sample.missed)
+    bound = sample.missed.bound(w.size)
+    if w.size < MIN_DRAWS or bound < found[method].value_se:
+        draws["range"] = w * (sample.mean_reward - sample.missed.middle) + sample.missed.middle
+        found["range"] = Estimate(float(draws["range"].mean()), bound, "range")
+        method = "range"
+    return Estimates(found, method, draws[method], sample.missed)
 
 
-def regression(y: Floats, controls: Floats) -> tuple[Floats, float] | None:
-    """What each draw adds to a regression of y on controls of mean zero, and `inflation`.
+def regression(y: Floats, controls: Floats, sizes: Floats) -> Floats | None:
+    """What each draw adds to a regression of y on controls of mean zero, by cross-fitting.
 
-    Controls are made orthogonal one after the other. Of each, what the ones before do not explain
-    is left out where a few draws decide in it: fitted to these, the residuals would look smaller
-    than they are. None if no control is left, or if there are too many.
+    The weights of the controls are fitted to the draws of all folds but the draw's own, so that the
+    estimate is unbiased and no draw is explained by itself. sizes (q,): of the terms that a control
+    is the difference of. None if there is no control to be used.
     """
-    x = controls[:, [_varies(column) for column in controls.T]]
-    if not x.shape[1] or not enough(*x.shape):
+    x = controls[:, usable(controls, sizes)]
+    if not x.shape[1]:
         return None
-    each, distance, pull = y, 0.0, np.full(y.size, 1.0 / y.size)
-    fitted: list[Floats] = []
-    for column in x.T:
-        rest = column
-        for axis in fitted:
-            rest = rest - _product(rest, axis) * axis
-        if not _decided_by_many(rest, column):
-            continue
-        axis = rest / math.sqrt(_product(rest, rest))
-        fitted.append(axis)
-        each = each - _product(each, axis) * axis
-        distance += float(axis.mean()) ** 2
-        pull = pull + (axis - axis.mean()) ** 2
-    return each, _inflation(each, pull, distance, len(fitted))
+    fold, each = np.arange(y.size) % FOLDS, y.copy()
+    for number in range(FOLDS):
+        others, own = fold != number, fold == number
+        moments = Moments.of(x[others])
+        weights = moments.weights(y[others].sum(), np.einsum("d,dq->q", y[others], x[others]))
+        each[own] -= np.einsum("dq,q->d", x[own], weights)
+    return each
 
 
-def _product(one: Floats, other: Floats) -> float:
-    """Centred. Not by BLAS, whose last digits depend on its number of threads."""
-    return float(((one - one.mean()) * (other - other.mean())).sum())
-
-
-def _decided_by_many(rest: Floats, column: Floats) -> bool:
-    """Whether what is left of a control is more than rounding, and of many draws in effect."""
-    square = _product(rest, rest)
-    if square <= CONSTANT_WITHIN * _product(column, column):
-        return False
-    return _deciding(rest) >= MIN_DECIDING
-
-
-def _inflation(each: Floats, pull: Floats, distance: float, fitted: int) -> float:
-    """Of the error of a mean of residuals: controls were fitted, and are off their known means.
-
-    pull: the leverage of every draw, by which the fit has drawn its residual towards zero. The
-    jackknife divides by one minus it; where it is more than twice the usual, by a power of that up
-    to 2 (HC4: Cribari-Neto, Asymptotic inference under heteroskedasticity of unknown form, 2004),
-    for draws that decide their own fit are those of large residuals. distance: xbar' C^-1 xbar, C
-    the centred sums of products.
-    """
-    off = each - each.mean()
-    square = float((off**2).sum())
-    if square == 0.0:
-        return 1.0
-    power = np.clip(pull * each.size / (fitted + 1) / 2.0, 1.0, 2.0)
-    undone = off / np.maximum(1.0 - pull, LEAST_FREE) ** power
-    return math.sqrt(float((undone**2).sum()) / square * (1.0 + each.size * distance))
-
-
-def mean_estimate(each: Floats, missed: Missed, *, inflation: float = 1.0) -> Estimate:
+def mean_estimate(each: Floats, missed: Missed) -> Estimate:
     """The mean of what draws add, and an error that can be relied on."""
-    return Estimate(float(each.mean()), honest_error(each, missed, inflation=inflation))
+    return Estimate(float(each.mean()), honest_error(each, missed))
 
 
-def honest_error(each: Floats, missed: Missed, *, inflation: float = 1.0) -> float:
-    """Standard error of the mean, `inflation` times that by the spread, and what may be missing."""
+def honest_error(each: Floats, missed: Missed) -> float:
+    """Standard error of the mean, by the spread of what draws add and by what may be missing."""
     n, off = each.size, each - each.mean()
-    second, third = float((off**2).mean()), float((off**3).mean())
-    variance = (inflation * _spread(each)) ** 2
+    second, third, fourth = (float((off**power).mean()) for power in (2, 3, 4))
+    variance = _spread(each) ** 2
     if second > 0.0:
-        variance += (UNSEEN_EVENTS * (third / second) / n) ** 2
-    return math.hypot(math.sqrt(variance), missed.error(n, varied=_varies(each)))
+        largest = max((third / second) ** 2, fourth / second - 3.0 * second)
+        variance += UNSEEN_EVENTS**2 * largest / n**2
+    varied = _varies(each, missed.size)
+    return math.hypot(math.sqrt(variance), missed.error(n, varied=varied))
 
 
-def enough(draws: int, controls: int) -> bool:
-    """Whether a regression on so many controls does more than fit the noise."""
-    return draws >= MIN_DRAWS * (controls + 1)
+def usable(controls: Floats, sizes: Floats) -> list[int]:
+    """Numbers of the controls (draws, q) to be used; none where they are too many.
+
+    Left out are those that vary by rounding of their terms only, or in a few draws only; those that
+    are far from their mean, zero, since what makes up for it was not drawn; and what the ones
+    before explain. sizes (q,): of the terms that each is the difference of.
+    """
+    found: list[int] = []
+    axes: list[Floats] = []
+    for j, size in enumerate(sizes.tolist()):
+        column = controls[:, j]
+        if not _varies(column, size) or abs(column.mean()) > MAX_Z * _spread(column):
+            continue
+        rest = centred = column - column.mean()
+        for axis in axes:
+            rest = rest - (rest * axis).sum() * axis  # BLAS would depend on its threads
+        square = float((rest**2).sum())
+        if square > INDEPENDENT * float((centred**2).sum()):
+            found.append(j)
+            axes.append(rest / math.sqrt(square))
+    return found if len(controls) >= MIN_DRAWS * (len(found) + 1) else []
 
 
-def _varies(each: Floats) -> bool:
-    """Whether enough draws differ from the others for their spread to mean something."""
+def _varies(each: Floats, size: float) -> bool:
+    """Whether enough draws differ from the others for their spread to mean something.
+
+    size: of the terms that were summed. Differences of a small part of it are rounding.
+    """
     off = np.abs(each - np.median(each))
-    many = int(np.count_nonzero(off > CONSTANT_WITHIN * np.abs(each).max())) >= MIN_DRAWS
-    return many and _deciding(each) >= MIN_DECIDING
+    many = int(np.count_nonzero(off > CONSTANT_WITHIN * size)) >= MIN_DRAWS
+    return many and _deciding(each) >= min(MIN_DECIDING, MIN_SHARE * each.size)
 
 
 def _deciding(each: Floats) -> float:
@@ -209,8 +220,8 @@ def _deciding(each: Floats) -> float:
     return float(off.sum()) ** 2 / max(float((off**2).sum()), 1e-300)
 
 
-def _controls(sample: Sample) -> Floats:
-    """Columns of mean zero: differences of estimates, and what is known of the parameters."""
+def _controls(sample: Sample) -> tuple[Floats, Floats]:
+    """Columns of mean zero: differences of estimates, what is known of the parameters; sizes."""
     columns = [sample.mean_reward - sample.reward]
     if sample.predicted is not None:
         columns.append(sample.mean_reward - sample.predicted)
@@ -219,7 +230,8 @@ def _controls(sample: Sample) -> Floats:
     if sample.gap is not None and sample.upper_bound is not None:
         columns.append(sample.mean_reward - (sample.upper_bound - sample.gap))
     own = sample.weights[:, None] * np.column_stack(columns)
-    return np.column_stack([sample.controls, own])
+    sizes = np.append(sample.control_sizes, np.full(len(columns), sample.missed.size))
+    return np.column_stack([sample.controls, own]), sizes
 
 
 def _spread(each: Floats) -> float:
@@ -246,6 +258,10 @@ class Moments:
         inverse = np.linalg.pinv(scaled, rcond=CONSTANT_WITHIN, hermitian=True)
         return cls(len(x), mean, inverse / np.outer(size, size))
 
+    def weights(self, y: float, xy: Floats) -> Floats:
+        """Weights of the controls, from sums of y and y x."""
+        return np.asarray(self.inverse @ (xy - y * self.mean))
+
     def regress(self, y: float, yy: float, xy: Floats) -> tuple[Floats, Estimate]:
         """Weights of the controls, and the intercept with its error; from sums of y, y^2 and y x.
 
@@ -255,8 +271,8 @@ class Moments:
         """
         n, xbar, ybar = self.draws, self.mean, y / self.draws
         square, product = max(yy - n * ybar**2, 0.0), xy - y * xbar  # centred
-        weights = self.inverse @ product
-        left = max(square - float(product @ weights), ROUNDING * square)
+        weights = self.weights(y, xy)
+        left = max(square - float(product @ weights), ROUNDING * yy)
         residual = left / max(n - 1 - xbar.size, 1)
         error = math.sqrt(residual * (1.0 / n + float(xbar @ self.inverse @ xbar)))
         return weights, Estimate(float(ybar - xbar @ weights), error)

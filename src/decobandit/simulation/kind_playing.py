@@ -65,12 +65,32 @@ class KindWorld(Chunked):
     @property
     def range(self) -> float:
         """How far apart the rewards of two episodes usually are, at most."""
-        ends = np.array(
+        last = sum(count * float(np.ptp(table)) for count, table in self._tables)
+        return float(self.problem.pulls @ np.ptp(self._ends, axis=0)) + last
+
+    @property
+    def size(self) -> float:
+        """Sum of the absolute rewards of an episode, usually at most."""
+        last = sum(count * float(np.abs(table).max()) for count, table in self._tables)
+        return float(self.problem.pulls @ np.abs(self._ends).max(axis=0)) + last
+
+    @property
+    def middle(self) -> float:
+        """Between the smallest and the largest of the usual rewards."""
+        last = sum(count * float(table.max() + table.min()) for count, table in self._tables)
+        ends = self._ends.max(axis=0) + self._ends.min(axis=0)
+        return (float(self.problem.pulls @ ends) + last) / 2.0
+
+    @property
+    def _ends(self) -> Floats:
+        """Usual rewards of a pull, the smallest and the largest of every group, by stage."""
+        return np.array(
             [g.reward_base + g.reward_factor * x for g in self.problem.groups for x in g.kind.usual]
         )
-        tables = [(g.count, g.terminal) for g in self.problem.groups if g.terminal is not None]
-        last = sum(count * float(np.ptp(table)) for count, table in tables)
-        return float(self.problem.pulls @ (ends.max(axis=0) - ends.min(axis=0))) + last
+
+    @property
+    def _tables(self) -> list[tuple[int, Floats]]:
+        return [(g.count, g.terminal) for g in self.problem.groups if g.terminal is not None]
 
     # -- what is known of the parameters ------------------------------------------------------
 
@@ -90,6 +110,12 @@ class KindWorld(Chunked):
                 return None
             means[:, group.members] = own[:: self.per_draw]
         return best_true_rewards(self.problem, means)
+
+    @property
+    def control_sizes(self) -> Floats:
+        """Of the means that the controls are differences of, (groups,)."""
+        drawn = [g for g in self.problem.groups if g.kind.has_law and self.truth is None]
+        return np.array([g.count * float(np.abs(g.kind.usual).max()) for g in drawn])
 
     def controls_of(self, chunk: KindChunk) -> Floats:
         """How far the means of each group were drawn from those of the priors, (draws, groups)."""
@@ -147,7 +173,8 @@ def play_kinds(
     sample = Sample(
         reward=reward, mean_reward=mean, predicted=None if world.truth else predicted,
         best=None if best is None else each_best, expected_best=best, gap=None, upper_bound=None,
-        controls=controls, weights=weights, missed=Missed(world.range, world.range),
+        controls=controls, control_sizes=world.control_sizes, weights=weights,
+        missed=Missed(world.range, world.range, world.size, world.middle),
     )  # fmt: skip
     found = estimate(sample)
     regret = None if best is None else best - found.best.value

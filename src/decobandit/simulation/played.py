@@ -8,7 +8,7 @@ import numpy as np
 
 from ..support import refuse_over
 from .draws import World
-from .estimators import Estimate, Moments, Sample, enough
+from .estimators import Estimate, Missed, Moments, Sample, usable
 from .pull_records import PullRecord
 
 
@@ -32,8 +32,8 @@ class Played:
         drawn = [(chunk.p, chunk.weights) for chunk in chunks]
         p = np.concatenate([each for each, _ in drawn])
         self.weights = np.concatenate([weights for _, weights in drawn])
-        self.controls = world.controls(p, self.weights)
-        self.missed = world.missed(p, self.weights)
+        self.controls, self.control_sizes = world.controls(p, self.weights)
+        self.p, self.pulls = p, np.zeros(p.shape)  # of every arm, over all episodes of a draw
         refuse_over(
             40.0 * world.number_of_chunks * stages, "regret by stage of so many draws",
             "use fewer draws",
@@ -58,14 +58,19 @@ class Played:
             gap=None if gap is None else self.gap * share,
             upper_bound=None if gap is None else gap.value(),
             controls=self.controls,
+            control_sizes=self.control_sizes,
             weights=self.weights,
-            missed=self.missed,
+            missed=self.missed(world),
         )
+
+    def missed(self, world: World) -> Missed:
+        """What the draws may have missed."""
+        return world.missed(self.p, self.weights, self.pulls / world.per_draw)
 
     def regrets(self) -> list[Estimate]:
         """The regret after each stage, by a regression on the controls."""
-        sums, x = self.moments.sum(axis=0), self.controls
-        if not enough(*x.shape):
-            x, sums = x[:, :0], sums[:, :2]
-        controls = Moments.of(x)
+        sums = self.moments.sum(axis=0)
+        used = usable(self.controls, self.control_sizes)
+        controls = Moments.of(self.controls[:, used])
+        sums = sums[:, [0, 1, *(2 + j for j in used)]]
         return [controls.regress(row[0], row[1], row[2:])[1] for row in sums]

@@ -324,8 +324,9 @@ class _Block:
 
 def _close(run: _Run, world: World, played: Played) -> None:
     """Add the last rewards that arms earn by their final states."""
-    group_of_arm = world.problem.group_of_arm
-    for arm, k in enumerate(group_of_arm):
+    pulls = run.episodes.pulls.reshape(-1, world.per_draw, world.problem.number_of_arms)
+    played.pulls[run.place] += pulls.sum(axis=1)
+    for arm, k in enumerate(world.problem.group_of_arm):
         terminal = world.problem.groups[k].terminal
         if terminal is not None:
             n, g = run.episodes.pulls[:, arm].astype(np.int64), run.episodes.good[:, arm]

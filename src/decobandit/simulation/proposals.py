@@ -9,8 +9,9 @@ Technometrics 1995; with controls: Owen and Zhou, Safe and effective importance 
     g(p) = prod_k f_k(p_k) (1/2 + 1/4 mean of the ratios + 1/4 product of the ratios)
     ratios: q_k(p_k) / f_k(p_k) of the arms whose prior has a small parameter
 
-f_k the priors, q_k = Beta(max(alpha, SMALL), max(beta, SMALL)): one of these arms is drawn from q,
-or all of them are. A draw counts with the weight prod_k f_k / g, at most 2, so that
+f_k the priors, q_k the mean of Beta(alpha, B), Beta(A, beta) and Beta(A, B), A = max(alpha, SMALL)
+and B = max(beta, SMALL): the draws near 0, those near 1, each spread as under the prior, and those
+between. One of these arms is drawn from q, or all of them are. A draw counts with the weight prod_k f_k / g, at most 2, so that
 E_g[weight y(p)] = E y(p). Without such arms all draws are as they were, with weight 1.
 """
 
@@ -22,6 +23,7 @@ from ..support import Floats
 
 SMALL = 0.2  # of the parameters of a prior: those below are widened to this
 OWN, ONE, ALL = 0.5, 0.25, 0.25  # shares of draws: the priors, one arm wide, all of them wide
+TINY = 1e-300  # p below which its logarithm is that of this
 NEAR_ONE = 1e-12  # 1 - p below which p is the same as 1, and only the chance of being there counts
 
 
@@ -31,7 +33,8 @@ class Proposal:
     def __init__(self, alpha: Floats, beta: Floats) -> None:
         self._alpha, self._beta = alpha, beta
         self._small = np.flatnonzero(np.minimum(alpha, beta) < SMALL)
-        self._wide = np.maximum(alpha, SMALL), np.maximum(beta, SMALL)
+        wide = np.maximum(alpha, SMALL), np.maximum(beta, SMALL)
+        self._parts = ((alpha, wide[1]), (wide[0], beta), wide)  # of q
 
     @property
     def widened(self) -> bool:
@@ -40,13 +43,13 @@ class Proposal:
 
     def replace(self, p: Floats, rng: np.random.Generator) -> None:
         """In half of the draws p (draws, arms), draw one or all small arms from q."""
-        part, one = rng.random(len(p)), rng.choice(self._small, size=len(p))
-        wide = (part >= OWN + ONE)[:, None] | (
-            (part >= OWN)[:, None] & (one[:, None] == self._small)
+        kind, one = rng.random(len(p)), rng.choice(self._small, size=len(p))
+        wide = (kind >= OWN + ONE)[:, None] | (
+            (kind >= OWN)[:, None] & (one[:, None] == self._small)
         )
-        a, b = self._wide
-        drawn = rng.beta(a[self._small], b[self._small], size=wide.shape)
-        p[:, self._small] = np.where(wide, drawn, p[:, self._small])
+        part = rng.integers(len(self._parts), size=wide.shape)
+        a, b = (np.choose(part, [each[i][self._small] for each in self._parts]) for i in range(2))
+        p[:, self._small] = np.where(wide, rng.beta(a, b), p[:, self._small])
 
     def weights(self, p: Floats) -> Floats:
         """Of draws p (draws, arms)."""
@@ -56,14 +59,19 @@ class Proposal:
         return np.asarray(1.0 / part)
 
     def _ratio(self, p: Floats, k: int) -> Floats:
-        """q_k / f_k, (draws,). Doubles near 1 are sparse: there, the ratio of the chances."""
+        """q_k / f_k, (draws,)."""
+        parts = [self._part_ratio(p, k, float(a[k]), float(b[k])) for a, b in self._parts]
+        return np.asarray(np.mean(parts, axis=0))
+
+    def _part_ratio(self, p: Floats, k: int, wide_a: float, wide_b: float) -> Floats:
+        """Ratio of one part of q. Doubles near 1 are sparse: there, the ratio of the chances."""
         from scipy.special import betainc, betaln  # late: trials do not need scipy
 
-        a, b, wide_a, wide_b = self._alpha[k], self._beta[k], self._wide[0][k], self._wide[1][k]
+        a, b = self._alpha[k], self._beta[k]
         rest = np.maximum(1.0 - p, NEAR_ONE)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             logs = betaln(a, b) - betaln(wide_a, wide_b)
-            logs += np.where(wide_a > a, (wide_a - a) * np.log(p), 0.0)
+            logs += np.where(wide_a > a, (wide_a - a) * np.log(np.maximum(p, TINY)), 0.0)
             ratio = np.exp(logs + (wide_b - b) * np.log(rest))
         if wide_b == b:
             return np.asarray(ratio)

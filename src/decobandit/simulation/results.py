@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from ..support import (
     constant,
     former_attribute,
 )
-from .estimators import Estimate, Estimates, mean_estimate
+from .estimators import Estimate, Estimates
 
 OBSERVED = ("outcome", "good", "pulls")  # columns of episodes that a deployment has no values of
 
@@ -99,6 +99,7 @@ class PolicyResult:
             "policy": self.policy,
             "value": self.value,
             "value_se": self.value_se,
+            "value_se_kind": self.estimates.best.value_se_kind,
             "regret": self.regret,
             "regret_se": self.regret_se,
             "method": self.estimates.method,
@@ -157,12 +158,7 @@ class Simulation(Tabular):
         one, two = (self._estimates(name) for name in (policy, other))
         if one is two:
             return Estimate(0.0, 0.0)
-        each = one.contributions - two.contributions
-        inflation = max(one.inflation, two.inflation)
-        found = mean_estimate(each, one.missed, inflation=inflation)
-        # of draws that do not differ little is known, but no more than of draws not in common
-        apart = math.hypot(one.best.value_se, two.best.value_se)
-        return replace(found, value_se=min(found.value_se, apart))
+        return one.minus(two)
 
     def alike(self, policy: str, other: str) -> bool:
         """Whether two policies did not differ in any draw: an error says little then."""

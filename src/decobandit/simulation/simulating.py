@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeGuard, cast
 
 import numpy as np
@@ -44,7 +45,7 @@ from ..support import (
 )
 from .batch_playing import play_batches
 from .draws import World
-from .estimators import CONSTANT_WITHIN, Missed, estimate
+from .estimators import CONSTANT_WITHIN, estimate
 from .kind_playing import KindWorld, play_kinds
 from .played import Dual, Played
 from .playing import Player, play
@@ -265,10 +266,10 @@ def _curve(played: Played, world: World) -> Curve:
     found = played.regrets()
     certain = world.truth is not None or world.problem.number_of_arms == 1
     errors = []
-    most = float(played.weights.max())
+    whole, most = played.missed(world), float(played.weights.max())
     for each, apart in zip(found, np.cumsum(world.ranges).tolist(), strict=True):
-        varied = certain or each.value_se > CONSTANT_WITHIN * apart
-        missed = Missed(0.0 if certain else apart, most * apart, played.missed.chance)
+        varied = certain or each.value_se > CONSTANT_WITHIN * whole.size
+        missed = replace(whole, range=0.0 if certain else apart, span=most * apart)
         errors.append(math.hypot(each.value_se, missed.error(world.draws, varied=varied)))
     return Curve(np.array([each.value for each in found]), np.array(errors))
 
