@@ -1,9 +1,9 @@
 """Random small problems whose exact values are known, and errors of `simulate` in units of its own.
 
-A z-score is an estimate minus the exact value, over the standard error that is printed. Where errors
-are true, z-scores have a standard deviation of about 1 and hardly ever exceed 5. Exact values are
-those of `evaluate`, and for arms whose states it does not enumerate (normal, Poisson, batches of
-non-binary arms) those of `enumerated`, state by state.
+A z-score is an estimate minus the exact value, over the standard error that is printed. Where
+errors are true, z-scores have a standard deviation of about 1 and hardly ever exceed 5. Exact
+values are those of `evaluate`, and for arms whose states it does not enumerate (normal, Poisson,
+batches of non-binary arms) those of `enumerated`, state by state.
 """
 
 from __future__ import annotations

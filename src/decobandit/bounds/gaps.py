@@ -15,8 +15,6 @@ distribution of each arm's own state, and of the states in which it is pulled. S
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from ..arm import BatchRelaxation, Relaxation
@@ -30,12 +28,14 @@ from ..simulation import (
     Played,
     Player,
     World,
+    check_draws,
     check_sizes,
     estimate,
     play,
     play_batches,
+    term_errors,
 )  # fmt: skip
-from ..support import Floats, Report, Rng, former_spellings, obeys_workers, seed_of, tells_progress
+from ..support import Report, Rng, former_spellings, obeys_workers, seed_of, tells_progress
 from .gap_record import Gap, StageGap, gap_of
 from .kind_gaps import gap_of_kinds
 
@@ -165,19 +165,14 @@ def _exact(policy: Policy, relaxation: Relaxation, progress: Report | None) -> G
 
 def _simulated(policy: Policy, relaxation: Dual, world: World, played: Played) -> Gap:
     assert played.gap_terms is not None
+    check_draws(world.draws)
     sums = played.gap_terms.sum(axis=0)  # (stages, 2, 2)
-    terms = [[_mean(sums[t, i], world.draws) for i in range(2)] for t in range(len(sums))]
+    errors = term_errors(sums[..., 0], sums[..., 1], world.draws)
     # the estimate that the terms add up to; `simulate` has more accurate ones
     value = estimate(played.sample(world, relaxation)).by_method["gap"]
     stages = [
-        StageGap(t, short.value, crowd.value, short.value_se, crowd.value_se)
-        for t, (short, crowd) in enumerate(terms)
+        StageGap(t, *(sums[t, :, 0] / world.draws).tolist(), *errors[t].tolist())
+        for t in range(len(sums))
     ]
     settings = {"draws": world.draws, "per_draw": world.per_draw, "seed": world.seed}
     return gap_of(policy.name, relaxation.value(), value, stages, settings=settings)
-
-
-def _mean(sums: Floats, draws: int) -> Estimate:
-    mean = float(sums[0]) / draws
-    variance = max(float(sums[1]) / draws - mean**2, 0.0)
-    return Estimate(mean, math.sqrt(variance / max(draws - 1, 1)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,7 +10,14 @@ from ..arm import RowRelaxation
 from ..evaluation import KindLevel, evaluate, watched_arms
 from ..policies import Policy
 from ..prices import DualSolution
-from ..simulation import Estimate, KindWorld, play_kinds
+from ..simulation import (
+    Estimate,
+    KindWorld,
+    check_draws,
+    mean_estimate,
+    play_kinds,
+    term_errors,
+)
 from ..support import Floats, Ints, Report
 from .gap_record import Gap, StageGap, gap_of
 
@@ -57,6 +63,7 @@ def _simulated_of_kinds(
     """On a grid the terms add up to the gap but for what the grid adds to the bound."""
     problem = tables.problem
     world = KindWorld(problem, **sizes, truth=None)
+    check_draws(world.draws)
     terms = np.zeros((world.draws * world.per_draw, problem.stages, 2))
 
     def watch(first: int, t: int, stats: Sequence[Floats], given: Ints) -> None:
@@ -67,17 +74,17 @@ def _simulated_of_kinds(
             own[:, 0] += np.where(pulled, np.maximum(-excess, 0.0), 0.0)
             own[:, 1] += np.where(pulled, 0.0, np.maximum(excess, 0.0))
 
-    value: Estimate = play_kinds(policy, world, workers, progress, watch=watch).estimates.best
+    estimates = play_kinds(policy, world, workers, progress, watch=watch).estimates
+    value: Estimate = estimates.best
     by_draw = terms.reshape(world.draws, world.per_draw, problem.stages, 2).mean(axis=1)
-    errors = by_draw.std(axis=0, ddof=1) / math.sqrt(world.draws)
+    errors = term_errors(by_draw.sum(axis=0), (by_draw**2).sum(axis=0), world.draws)
     stages = [
         StageGap(t, *by_draw[:, t].mean(axis=0).tolist(), *errors[t].tolist())
         for t in range(problem.stages)
     ]
     if all(group.kind.finite for group in problem.groups):  # the identity is exact
         loss = by_draw.sum(axis=(1, 2))
-        error = float(loss.std(ddof=1)) / math.sqrt(world.draws)
-        value = Estimate(tables.value() - float(loss.mean()), error)
+        value = mean_estimate(tables.value() - loss, estimates.missed)
     return gap_of(policy.name, tables.value(), value, stages, settings=dict(sizes))
 
 

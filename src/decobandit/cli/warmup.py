@@ -182,7 +182,7 @@ def simulated_policies() -> None:
     problem = Problem.uniform(arms=2, horizon=4)
     make_policy(problem, "thompson").choose(State.fresh(2), rng=np.random.default_rng(0))
     simulate(problem, [*COMPARED_POLICIES, "greedy", "ucb1", "kl-ucb"], draws=2)
-    gap(problem, "deco", method="simulated", draws=2)
+    gap(problem, "deco", method="simulated", draws=10)
 
 
 def rarer_policies() -> None:

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from .estimators import Estimate as Estimate
     from .estimators import Missed as Missed
     from .estimators import Moments as Moments
+    from .estimators import check_draws as check_draws
     from .estimators import estimate as estimate
     from .estimators import mean_estimate as mean_estimate
     from .estimators import regression as regression
+    from .estimators import term_errors as term_errors
     from .kind_playing import KindWorld as KindWorld
     from .kind_playing import play_kinds as play_kinds
     from .played import Dual as Dual

@@ -20,7 +20,7 @@ from ..problem import Problem, best_mean_moments, best_mean_reward
 from ..support import Floats
 from .chunks import Chunked
 from .estimators import MIN_DRAWS, Missed
-from .proposals import Proposal
+from .proposals import OWN, Proposal
 
 CHUNK = 128  # draws
 
@@ -77,6 +77,11 @@ class World(Chunked):
         self._beta = np.array([arm.beta for arm in arms])
         self._proposal = Proposal(self._alpha, self._beta)
         self.weighted = weighted and truth is None and self._proposal.widened
+
+    @property
+    def largest_weight(self) -> float:
+        """What no draw counts more than."""
+        return 1.0 / OWN if self.weighted else 1.0
 
     @property
     def priors(self) -> tuple[Floats, Floats]:
@@ -173,7 +178,7 @@ class World(Chunked):
         pulls: of every arm in an episode of each draw, (draws, arms); by default all that there can
         be.
         """
-        apart, most = float(self.ranges.sum()), float(weights.max())
+        apart, most = float(self.ranges.sum()), self.largest_weight
         pulls = np.full(p.shape, float(self.problem.most_pulls)) if pulls is None else pulls
         middle, chance = self.most - apart / 2.0, self._unseen(p, weights, pulls)
         return Missed(apart, most * apart, most * self.size, middle, chance)

@@ -1,4 +1,4 @@
-"""From simulated draws to an expected value and its standard error, four ways.
+"""From simulated draws to an expected value and its standard error.
 
     plain        mean of the rewards
     expected     mean regret at the true success probabilities, under the exact expected best
@@ -6,23 +6,30 @@
     regression   the mean rewards regressed on controls whose mean is known: all of the above,
                  rewards by the posterior means of the arms that are pulled, and functions of the
                  parameters alone
+    range        mean of the rewards at the true success probabilities, with a bound on its error;
+                 only where there are too few draws to tell
 
 A draw is one choice of the parameters; the episodes that share it are averaged first, so that draws
-are independent and their spread gives the error. The regression is biased of the order of one over
-the number of draws, far below its error; it is offered from MIN_DRAWS per control on. Draws may
-have weights of mean 1 (`proposals`): what they add to an estimate is weighted.
+are independent and their spread gives the error. Draws may have weights of mean 1 (`proposals`):
+what they add to an estimate is weighted. The regression is cross-fitted: the weights of the
+controls that correct a draw are fitted to other draws. It is offered from MIN_DRAWS per control on,
+and leaves out controls that say nothing (`usable`). Whether a number varies is judged by the size
+of the terms that it is summed from: less than CONSTANT_WITHIN of it is rounding.
 
-A spread is worth what was seen to vary. The regression leaves out controls in which few draws
-decide, and `honest_error` adds to the spread:
+A spread is worth what was seen to vary. `honest_error` adds to it:
 
     few draws decide        where k of n draws differ from the others, by M, the estimate and its
                             error are low together; k + 9 instead of k in the variance k M^2 / n^2
-                            makes up for it. M is the third over the second central moment, so that
-                            ordinary samples hardly notice: variances get 1 + 9 skewness^2 / n
+                            makes up for it. M^2 is the variance times the squared skewness or the
+                            excess kurtosis, so that ordinary samples hardly notice
     hardly any draw differs what happens in one draw of n may not have been drawn: 3 / n (the rule
-                            of three) times how far apart the rewards of two episodes can be
+                            of three) times how far apart the rewards of two episodes can be. Also
+                            where fewer than MIN_DECIDING draws make up most of the spread
     outcomes too rare       to be among the episodes: their chance, times the same
     RESOLUTION              times the same, always: no smaller error is claimed
+
+No mean of n draws has a larger standard error than half that range over the square root of n. Where
+this is less than the above, or for fewer than MIN_DRAWS draws, it is the error that is reported.
 """
 
 from __future__ import annotations
@@ -72,8 +79,11 @@ class Missed:
     chance: float = 0.0  # of an outcome that is too rare to have been seen
 
     def bound(self, draws: int) -> float:
-        """Largest standard error that the mean of what draws add can have, by Popoviciu."""
-        return self.span / (2.0 * math.sqrt(draws)) + ROUNDING * self.size
+        """Largest standard error of the mean of rewards around `middle`.
+
+        They are within half the range of it, and squares of weights are at most span / range.
+        """
+        return math.sqrt(self.range * self.span / draws) / 2.0 + ROUNDING * self.size
 
     def error(self, draws: int, *, varied: bool) -> float:
         """To be added to a standard error; `varied`: whether enough draws differed."""
@@ -179,6 +189,28 @@ def honest_error(each: Floats, missed: Missed) -> float:
         variance += UNSEEN_EVENTS**2 * largest / n**2
     varied = _varies(each, missed.size)
     return math.hypot(math.sqrt(variance), missed.error(n, varied=varied))
+
+
+def term_errors(first: Floats, second: Floats, draws: int) -> Floats:
+    """Standard errors of the means of terms that are never negative, from sums of both powers.
+
+    Terms that happen in k of the draws count as if they had happened in k + 9, as in
+    `honest_error`; those that never happened, as if they were as large as the largest others.
+    """
+    mean = first / draws
+    variance = np.maximum(second / draws - mean**2, ROUNDING * second / draws)
+    typical = np.divide(variance, mean, out=np.zeros_like(mean), where=mean > 0.0)
+    typical = np.where(mean > 0.0, typical, typical.max())
+    return np.sqrt(variance / max(draws - 1, 1) + (UNSEEN_EVENTS * typical / draws) ** 2)
+
+
+def check_draws(draws: int) -> None:
+    """Refuse fewer draws than their spread can be known from."""
+    if draws < MIN_DRAWS:
+        raise ValueError(
+            f"draws: {draws} is not allowed; must be {MIN_DRAWS} or more for a simulated gap, "
+            "whose error is by the spread of the draws"
+        )
 
 
 def usable(controls: Floats, sizes: Floats) -> list[int]:

@@ -11,8 +11,9 @@ Technometrics 1995; with controls: Owen and Zhou, Safe and effective importance 
 
 f_k the priors, q_k the mean of Beta(alpha, B), Beta(A, beta) and Beta(A, B), A = max(alpha, SMALL)
 and B = max(beta, SMALL): the draws near 0, those near 1, each spread as under the prior, and those
-between. One of these arms is drawn from q, or all of them are. A draw counts with the weight prod_k f_k / g, at most 2, so that
-E_g[weight y(p)] = E y(p). Without such arms all draws are as they were, with weight 1.
+between. One of these arms is drawn from q, or all of them are. A draw counts with the weight
+prod_k f_k / g, at most 2, so that E_g[weight y(p)] = E y(p). Without such arms all draws are as
+they were, with weight 1.
 """
 
 from __future__ import annotations

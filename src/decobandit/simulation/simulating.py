@@ -45,7 +45,7 @@ from ..support import (
 )
 from .batch_playing import play_batches
 from .draws import World
-from .estimators import CONSTANT_WITHIN, estimate
+from .estimators import CONSTANT_WITHIN, MIN_DRAWS, estimate
 from .kind_playing import KindWorld, play_kinds
 from .played import Dual, Played
 from .playing import Player, play
@@ -266,11 +266,15 @@ def _curve(played: Played, world: World) -> Curve:
     found = played.regrets()
     certain = world.truth is not None or world.problem.number_of_arms == 1
     errors = []
-    whole, most = played.missed(world), float(played.weights.max())
+    whole = played.missed(world)
     for each, apart in zip(found, np.cumsum(world.ranges).tolist(), strict=True):
         varied = certain or each.value_se > CONSTANT_WITHIN * whole.size
-        missed = replace(whole, range=0.0 if certain else apart, span=most * apart)
-        errors.append(math.hypot(each.value_se, missed.error(world.draws, varied=varied)))
+        missed = replace(whole, range=apart, span=world.largest_weight * apart)
+        bound = missed.bound(world.draws) * (2.0 if world.weighted else 1.0)  # not around 0
+        if certain:
+            missed = replace(missed, range=0.0)
+        error = math.hypot(each.value_se, missed.error(world.draws, varied=varied))
+        errors.append(bound if world.draws < MIN_DRAWS else min(error, bound))
     return Curve(np.array([each.value for each in found]), np.array(errors))
 
 
