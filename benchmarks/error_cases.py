@@ -288,6 +288,7 @@ class Score:
     estimate: float
     exact: float
     standard_error: float
+    kind: str  # what the error is from: "spread" or "range"
 
     @property
     def z(self) -> float:
@@ -317,11 +318,12 @@ def scores(
         for result, (_, value) in zip(found.results, chosen, strict=True):
             best = result.estimates.best
             yield Score(
-                family, number, result.policy, "value", seed, best.value, value, best.value_se
-            )
+                family, number, result.policy, "value", seed, best.value, value, best.value_se,
+                best.value_se_kind,
+            )  # fmt: skip
         for (one, x), (two, y) in itertools.pairwise(chosen):
             gain = found.difference(one.name, two.name)
             yield Score(
                 family, number, f"{one.name} - {two.name}", "difference", seed,
-                gain.value, x - y, gain.value_se,
+                gain.value, x - y, gain.value_se, gain.value_se_kind,
             )  # fmt: skip

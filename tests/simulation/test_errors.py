@@ -51,11 +51,13 @@ def test_values_and_differences_are_within_five_errors(
     assert np.sqrt(np.mean(z**2)) < 1.25
 
 
-def test_errors_of_ordinary_problems_are_neither_too_small_nor_too_large(
+def test_errors_by_the_spread_are_neither_too_small_nor_too_large(
     default_scores: dict[str, list[Score]],
 ) -> None:
-    z = z_scores([each for each in default_scores["ordinary"] if each.what == "value"])
-    assert 0.75 < np.sqrt(np.mean(z**2)) < 1.25
+    every = [each for found in default_scores.values() for each in found]
+    z = z_scores([each for each in every if (each.what, each.kind) == ("value", "spread")])
+    assert z.size > 150
+    assert 0.85 < np.sqrt(np.mean(z**2)) < 1.15
 
 
 @pytest.mark.parametrize(("draws", "per_draw"), [(12, 1), (40, 1), (200, 2)])

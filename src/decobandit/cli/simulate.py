@@ -105,12 +105,12 @@ def print_simulation(found: SimulatedComparison) -> None:
 
     print_table(title_of(result.problem), titles, map(row, result.results), text=["policy"])
     print(result.described())
-    if any(each.estimates.best.value_se_kind == "range" for each in result.results):
+    print("±: one standard error, the same for value and regret")
+    bounded = [x.policy for x in result.results if x.estimates.best.value_se_kind == "range"]
+    if bounded:
         print(
-            "±: too few draws to tell: a bound on the standard error, by the range of the rewards"
+            f"   {', '.join(bounded)}: too few draws to tell; a bound by the range of the rewards"
         )
-    else:
-        print("±: one standard error, the same for value and regret")
     print("regret: reward of always pulling the best arms, minus that of the policy")
     if several:
         print(f"gain: over {first}, estimated on common draws and outcomes")

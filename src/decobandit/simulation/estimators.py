@@ -16,7 +16,7 @@ controls that correct a draw are fitted to other draws. It is offered from MIN_D
 and leaves out controls that say nothing (`usable`). Whether a number varies is judged by the size
 of the terms that it is summed from: less than CONSTANT_WITHIN of it is rounding.
 
-A spread is worth what was seen to vary. `honest_error` adds to it:
+A spread is worth what was seen to vary. `mean_estimate` adds to it:
 
     few draws decide        where k of n draws differ from the others, by M, the estimate and its
                             error are low together; k + 9 instead of k in the variance k M^2 / n^2
@@ -36,11 +36,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from ..support import Floats, former_attribute
 
+ErrorKind = Literal["spread", "range"]
 MIN_DRAWS = 10  # for each control of a regression; that must differ for a spread to be trusted
 CONSTANT_WITHIN = 1e-10  # what varies by less than this part of its terms is a constant
 MIN_DECIDING = 10  # draws, in effect, that must decide the spread of an estimate or a control
@@ -57,13 +59,13 @@ ROUNDING = 1e-14  # part of what is summed that may be rounding
 class Estimate:
     """An expected value, and its standard error.
 
-    `value_se_kind` says where the error is from: the "spread" of the draws, or the "range" of the
-    rewards, which bounds it where there are too few draws to tell.
+    `value_se_kind` says what most of the error is from: the "spread" of the draws, or the "range" of
+    the rewards, which bounds it where draws are too few, or differ too little, to tell.
     """
 
     value: float
     value_se: float
-    value_se_kind: str = "spread"
+    value_se_kind: ErrorKind = "spread"
 
     standard_error = former_attribute("standard_error", "value_se")
 
@@ -126,12 +128,13 @@ class Estimates:
         """The difference of two values on the same draws."""
         each = self.contributions - other.contributions
         chance = min(self.missed.chance + other.missed.chance, 1.0)
-        error = honest_error(each, replace(self.missed, chance=chance))
+        found = mean_estimate(each, replace(self.missed, chance=chance))
         # of draws that do not differ little is known, but no more than of draws not in common
         apart = math.hypot(self.best.value_se, other.best.value_se)
+        if each.size >= MIN_DRAWS and found.value_se <= apart:
+            return found
         kinds = {self.best.value_se_kind, other.best.value_se_kind}
-        kind = "range" if "range" in kinds else "spread"
-        return Estimate(float(each.mean()), apart if kind == "range" else min(error, apart), kind)
+        return Estimate(found.value, apart, "range" if "range" in kinds else "spread")
 
 
 def estimate(sample: Sample) -> Estimates:
@@ -175,27 +178,26 @@ def regression(y: Floats, controls: Floats, sizes: Floats) -> Floats | None:
 
 
 def mean_estimate(each: Floats, missed: Missed) -> Estimate:
-    """The mean of what draws add, and an error that can be relied on."""
-    return Estimate(float(each.mean()), honest_error(each, missed))
+    """The mean of what draws add, and an error that can be relied on.
 
-
-def honest_error(each: Floats, missed: Missed) -> float:
-    """Standard error of the mean, by the spread of what draws add and by what may be missing."""
+    By the spread of what draws add, more where few of them decide, and by what may be missing.
+    """
     n, off = each.size, each - each.mean()
     second, third, fourth = (float((off**power).mean()) for power in (2, 3, 4))
     variance = _spread(each) ** 2
     if second > 0.0:
         largest = max((third / second) ** 2, fourth / second - 3.0 * second)
         variance += UNSEEN_EVENTS**2 * largest / n**2
-    varied = _varies(each, missed.size)
-    return math.hypot(math.sqrt(variance), missed.error(n, varied=varied))
+    spread, unseen = math.sqrt(variance), missed.error(n, varied=_varies(each, missed.size))
+    kind: ErrorKind = "range" if unseen > spread else "spread"
+    return Estimate(float(each.mean()), math.hypot(spread, unseen), kind)
 
 
 def term_errors(first: Floats, second: Floats, draws: int) -> Floats:
     """Standard errors of the means of terms that are never negative, from sums of both powers.
 
     Terms that happen in k of the draws count as if they had happened in k + 9, as in
-    `honest_error`; those that never happened, as if they were as large as the largest others.
+    `mean_estimate`; those that never happened, as if they were as large as the largest others.
     """
     mean = first / draws
     variance = np.maximum(second / draws - mean**2, ROUNDING * second / draws)

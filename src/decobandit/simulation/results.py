@@ -262,7 +262,11 @@ class Simulation(Tabular):
             gain = self.difference(result.policy, self.results[0].policy)
             results.append(
                 result.to_dict()
-                | {"difference": gain.value, "difference_se": gain.value_se}
+                | {
+                    "difference": gain.value,
+                    "difference_se": gain.value_se,
+                    "difference_se_kind": gain.value_se_kind,
+                }
             )  # fmt: skip
         return {
             **self.settings,
