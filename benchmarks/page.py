@@ -20,6 +20,7 @@ HEADINGS = {
     "many_trials": "Many trials in one database",
     "start": "The first minute",
     "simulation": "Simulation",
+    "errors": "Standard errors of simulations",
     "trials": "Trials",
 }
 HEAD = """# Performance

@@ -59,8 +59,8 @@ ROUNDING = 1e-14  # part of what is summed that may be rounding
 class Estimate:
     """An expected value, and its standard error.
 
-    `value_se_kind` says what most of the error is from: the "spread" of the draws, or the "range" of
-    the rewards, which bounds it where draws are too few, or differ too little, to tell.
+    `value_se_kind` says what most of the error is from: the "spread" of the draws, or the "range"
+    of the rewards, which bounds it where draws are too few, or differ too little, to tell.
     """
 
     value: float
