@@ -1,5 +1,6 @@
 """Standard errors of `simulate` against exact values: z-scores of many problems and seeds."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,37 +25,27 @@ from decobandit.simulation.estimators import MIN_DRAWS, term_errors
 from helpers.program import deco
 
 MAX_Z = 5.0
-DEFAULT = {"draws": 1000, "per_draw": 10}
 
 
 def z_scores(found: list[Score]) -> Any:
     return np.array([each.z for each in found])
 
 
-@pytest.fixture(scope="module")
-def default_scores() -> dict[str, list[Score]]:
-    """At the default size: two policies of three problems of every family, five seeds each."""
-    return {
-        family: [
-            each for number in range(3) for each in scores(family, number, range(5), **DEFAULT)
-        ]
-        for family in FAMILIES
-    }
+@cache
+def default_scores(family: str) -> list[Score]:
+    """At the default size: two policies of three problems, five seeds each."""
+    return [each for n in range(3) for each in scores(family, n, range(5), draws=1000, per_draw=10)]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_values_and_differences_are_within_five_errors(
-    family: str, default_scores: dict[str, list[Score]]
-) -> None:
-    z = z_scores(default_scores[family])
+def test_values_and_differences_are_within_five_errors(family: str) -> None:
+    z = z_scores(default_scores(family))
     assert np.abs(z).max() < MAX_Z
     assert np.sqrt(np.mean(z**2)) < 1.25
 
 
-def test_errors_by_the_spread_are_neither_too_small_nor_too_large(
-    default_scores: dict[str, list[Score]],
-) -> None:
-    every = [each for found in default_scores.values() for each in found]
+def test_errors_by_the_spread_are_neither_too_small_nor_too_large() -> None:
+    every = [each for family in FAMILIES for each in default_scores(family)]
     z = z_scores([each for each in every if (each.what, each.kind) == ("value", "spread")])
     assert z.size > 150
     assert 0.85 < np.sqrt(np.mean(z**2)) < 1.15

@@ -24,7 +24,8 @@ A spread is worth what was seen to vary. `mean_estimate` adds to it:
                             excess kurtosis, so that ordinary samples hardly notice
     hardly any draw differs what happens in one draw of n may not have been drawn: 3 / n (the rule
                             of three) times how far apart the rewards of two episodes can be. Also
-                            where fewer than MIN_DECIDING draws make up most of the spread
+                            where fewer than MIN_DECIDING draws make up most of the spread, or it is
+                            less than RESOLUTION of that range
     outcomes too rare       to be among the episodes: their chance, times the same
     RESOLUTION              times the same, always: no smaller error is claimed
 
@@ -188,7 +189,9 @@ def mean_estimate(each: Floats, missed: Missed) -> Estimate:
     if second > 0.0:
         largest = max((third / second) ** 2, fourth / second - 3.0 * second)
         variance += UNSEEN_EVENTS**2 * largest / n**2
-    spread, unseen = math.sqrt(variance), missed.error(n, varied=_varies(each, missed.size))
+    spread = math.sqrt(variance)
+    varied = _varies(each, missed.size) and spread >= RESOLUTION * missed.range
+    unseen = missed.error(n, varied=varied)
     kind: ErrorKind = "range" if unseen > spread else "spread"
     return Estimate(float(each.mean()), math.hypot(spread, unseen), kind)
 
