@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ..prices import DualSolution, check_solution, is_quick, solve
+from ..prices import DualSolution, at_canonical_prices, check_solution, is_quick, solve
 from ..problem import DEFAULT_TIES, Problem, TieRule
 from ..support import Once
 
@@ -35,6 +35,9 @@ class Context:
         Where the dual has been solved already.
     under_rules : bool
         Whether the rules of a design will bind the policy, which may drop arms or delay outcomes.
+    play_given : bool
+        Whether DeCo plays the prices that are given, as on record in a trial, and not the canonical
+        ones of the problem.
 
     Examples
     --------
@@ -53,6 +56,7 @@ class Context:
     solver: Callable[[Problem, float], DualSolution] = lambda problem, tol: solve(problem, tol=tol)
     given: DualSolution | None = None
     under_rules: bool = False
+    play_given: bool = False
     _solved: Once[DualSolution] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -72,6 +76,11 @@ class Context:
     def solution(self) -> DualSolution:
         """Prices and bounds; the first who asks waits for the search."""
         return self._solved()
+
+    @property
+    def played(self) -> DualSolution:
+        """The solution at the prices that DeCo plays: the same whatever the tolerance."""
+        return self.solution if self.play_given else at_canonical_prices(self.solution)
 
     def solution_for(self, bound: bool | None = None) -> DualSolution | None:
         """The solution, for a bound beside policies; None where it is not there and not wanted.

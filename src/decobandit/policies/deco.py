@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arm import Cones, Relaxation, Terms
-from ..prices import DualSolution, whole_solution
+from ..prices import DualSolution, at_canonical_prices, whole_solution
 from ..problem import DEFAULT_TIES, Problem, State, TieRule, remaining_problem
 from ..support import Floats, shown
 from .base import Policy
@@ -106,7 +106,11 @@ class DecoPolicy(FixedPricePolicy, IndexPolicy):
 
 
 def deco(solution: DualSolution, *, ties: TieRule = DEFAULT_TIES) -> DecoPolicy:
-    """The DeCo policy of a solved dual.
+    """The DeCo policy of a solved dual, at canonical prices.
+
+    They are the same for every solution of a problem, whatever its tolerance; `DecoPolicy` plays
+    the prices of a solution itself. Problems with millions of states have no canonical prices:
+    there both are the same.
 
     Parameters
     ----------
@@ -131,7 +135,7 @@ def deco(solution: DualSolution, *, ties: TieRule = DEFAULT_TIES) -> DecoPolicy:
             f"solution: {shown(solution)} is not a decobandit.DualSolution; solve(problem) makes "
             'one, and make_policy(problem, "deco") does both'
         )
-    return DecoPolicy(solution.problem, solution.prices, ties=ties)
+    return DecoPolicy(solution.problem, at_canonical_prices(solution).prices, ties=ties)
 
 
 class ReplannedDecoPolicy(Policy):

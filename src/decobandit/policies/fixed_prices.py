@@ -27,7 +27,8 @@ class FixedPricePolicy(Policy):
     @classmethod
     def make(cls, context: Context) -> Self:
         at_prices: Callable[..., Self] = cls
-        return at_prices(context.problem, context.solution.prices, ties=context.ties)
+        solution = context.played if cls.at_fixed_prices else context.solution
+        return at_prices(context.problem, solution.prices, ties=context.ties)
 
     @property
     def prices(self) -> Floats:

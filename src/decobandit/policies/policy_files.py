@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..prices import DualSolution, read_solution, save_solution
+from ..prices import DualSolution, at_canonical_prices, read_solution, save_solution
 from .deco import DecoPolicy, deco
 
 
@@ -37,7 +37,8 @@ def save_policy(policy: DecoPolicy, solution: DualSolution, path: str | Path) ->
     >>> load_policy("policy.json").choose(State.parse("0/1,0/0,0/0"))
     (1,)
     """
-    if policy.problem != solution.problem or not np.array_equal(policy.prices, solution.prices):
+    prices = at_canonical_prices(solution).prices
+    if policy.problem != solution.problem or not np.array_equal(policy.prices, prices):
         raise ValueError("the policy was not made from this solution")
     save_solution(solution, path, ties=policy.ties)
 

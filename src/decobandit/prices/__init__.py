@@ -5,7 +5,7 @@ Imports `arm` and what is below it.
 The search: `search.py`, over the market of a problem, which `markets.py` chooses: batches
 `batch_market.py`; other kinds `row_traders.py`, what traders share `stage_tables.py`. A stage's
 price: `kernels/rounds.py`, by `kernels/selection.py`, with threads `in_step.py`. Where prices tie:
-`smoothing.py`, by `descent.py`, and for the last digits `master.py`. Searches of other kinds start
+`smoothing.py`, by `descent.py`, and for the last digits `master.py`. What DeCo plays: `canonical.py`. Searches of other kinds start
 from fewer stages: `problem/thinning.py`. Whether a search is short: `effort.py`.
 """
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from .canonical import at_canonical_prices as at_canonical_prices
     from .demand_by_stage import Demand as Demand
     from .demand_by_stage import demand as demand
     from .dual import DualValue as DualValue

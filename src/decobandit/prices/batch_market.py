@@ -14,10 +14,11 @@ from typing import Protocol
 import numpy as np
 
 from ..arm import Earnings, Grid, UnitStates, final_values, unit_states
-from ..arm.kernels.batches import follow_stage, raise_values, stage_values
+from ..arm.kernels.batches import advance, follow_stage, raise_values, stage_values
 from ..problem import Group, Problem
 from ..support import Floats, Pool, pool
 from .kernels.selection import margin
+from .kernels.smooth import AROUND, clearing_shift
 from .market import Flow
 from .stage_tables import StageTables
 
@@ -41,14 +42,23 @@ class Trader(Protocol):
     def left_out(self) -> float:
         """What the values of all its arms may lack, at most."""
 
-    def begin(self) -> None:
-        """Nothing is left after the last stage, but last rewards."""
+    def begin(self, softly: bool = False) -> None:
+        """Nothing is left after the last stage, but last rewards; softly: with `settle_softly`."""
 
     def price(self, stage: int, part: int, parts: int) -> None:
         """What units are worth at a stage, from the values after it; one part of this work."""
 
     def settle(self, stage: int, price: float) -> None:
         """Values at a stage, at its price."""
+
+    def settle_softly(self, stage: int, price: float, width: float) -> None:
+        """Values at a stage where taking a part x of a unit is charged width / 2 x^2."""
+
+    def slopes(self, stage: int) -> Floats:
+        """Index of every unit in every state of a stage, (states, units)."""
+
+    def take(self, stage: int, part: Floats) -> tuple[float, float]:
+        """Take these parts of every unit, (states, units); units taken and reward."""
 
     def offer(self, stage: int, mass: Floats) -> tuple[Floats, Floats]:
         """Indices and masses of all units that arms could take at a stage."""
@@ -80,7 +90,7 @@ class UnitTrader(StageTables):
         states = self.states
         return states.start, states.mean, states.weights, states.reach, self.problem.units
 
-    def begin(self) -> None:
+    def begin(self, softly: bool = False) -> None:
         self.values[-1][:] = self._last
 
     def price(self, stage: int, part: int, parts: int) -> None:
@@ -102,6 +112,14 @@ class UnitTrader(StageTables):
             self._under_way,
         )  # fmt: skip
         return float(spent), float(reward)
+
+    def advance(self, stage: int, taken: Floats) -> float:
+        states, units = self.states, self.problem.units
+        earned = self.earned.base[stage] + self.earned.spread[stage] * states.mean[: taken.size]
+        advance(
+            states.start, states.weights, states.reach, units, stage, self.mass, self._under_way
+        )
+        return float((taken * earned).sum())
 
     @property
     def largest(self) -> float:
@@ -156,9 +174,14 @@ class BatchMarket:
         return 2.0 * self.unit * (self.problem.unit * self.problem.horizon + last)
 
     @property
+    def states(self) -> int:
+        """Of all stages."""
+        return sum(values.size for arms in self._arms for values in arms.values)
+
+    @property
     def short(self) -> bool:
         """Whether some passes take about a second together."""
-        return sum(values.size for arms in self._arms for values in arms.values) <= SHORT_STATES
+        return self.states <= SHORT_STATES
 
     def rough_bounds(self, prices: Floats) -> None:
         """There are none without a pass."""
@@ -185,11 +208,15 @@ class BatchMarket:
         """Backward: new prices at which the remembered masses clear. Returns the dual there."""
         return self._backward(self._clearing_price)
 
-    def _backward(self, price_of: Callable[[int, Pool], float]) -> float:
+    def soft_value_at(self, mu: Floats, width: float) -> float:
+        """Backward at given prices, taking parts of units charged; the smoothed dual there."""
+        return self._backward(lambda stage, threads: float(mu[stage]), width)
+
+    def _backward(self, price_of: Callable[[int, Pool], float], width: float = 0.0) -> float:
         self.calls += 1
         self.mu = np.zeros(self.stages)
         for arms in self._arms:
-            arms.begin()
+            arms.begin(width > 0.0)
         parts = -(-self.workers // self.groups)  # of each kind of arms
         shared = [(arms, part) for arms in self._arms for part in range(parts)]
         with pool(self.workers) as threads:
@@ -197,7 +224,10 @@ class BatchMarket:
                 threads.map(lambda each, stage=stage: each[0].price(stage, each[1], parts), shared)
                 self.mu[stage] = price_of(stage, threads)
                 for arms in self._arms:
-                    arms.settle(stage, float(self.mu[stage]))
+                    if width > 0.0:
+                        arms.settle_softly(stage, float(self.mu[stage]), width)
+                    else:
+                        arms.settle(stage, float(self.mu[stage]))
         return self.dual()
 
     def _clearing_price(self, stage: int, threads: Pool) -> float:
@@ -227,6 +257,37 @@ class BatchMarket:
     def relaxed(self, *, at_price: float, slack: float = 0.0) -> Flow:
         """Forward under the relaxed policy at the current prices."""
         return self._forward(lambda stage, threads: (float(self.mu[stage]), slack, at_price), False)
+
+    def soft_flow(self, width: float, clear: bool) -> tuple[Flow, Floats, float]:
+        """Forward after `soft_value_at`; loose units of every stage, and what smoothing charges.
+
+        clear: prices are shifted stage by stage so that exactly the units are spent.
+        """
+        reward, spent = np.zeros(self.groups), np.zeros((self.groups, self.stages))
+        loose, squares = np.zeros(self.stages), 0.0
+        for arms in self._arms:
+            arms.reset()
+        for stage in range(self.stages):
+            over = [arms.slopes(stage) - self.mu[stage] for arms in self._arms]
+            mass = [arms.mass[: len(z), None] for arms, z in zip(self._arms, over, strict=True)]
+            shift, factor = 0.0, 1.0
+            if clear:
+                offered = [np.broadcast_to(m, z.shape) for m, z in zip(mass, over, strict=True)]
+                key, weight = (np.concatenate([x.ravel() for x in each]) for each in (over, offered))
+                some = weight > 0.0
+                shift, factor = clearing_shift(
+                    key[some], weight[some], width, float(self.pulls[stage])
+                )
+            for k, arms in enumerate(self._arms):
+                z = over[k] - shift
+                part = np.where(z >= width, 1.0, np.clip(factor * z / width, 0.0, 1.0))
+                loose[stage] += (mass[k] * (np.abs(z - 0.5 * width) < (0.5 + AROUND) * width)).sum()
+                squares += float((mass[k] * part**2).sum())
+                spent[k, stage], gained = arms.take(stage, part)
+                reward[k] += gained
+        for k, arms in enumerate(self._arms):
+            reward[k] += arms.finish()
+        return Flow(reward, spent, clear), loose, 0.5 * width * squares
 
     def _forward(
         self, decide: Callable[[int, Pool], tuple[float, float, float]], feasible: bool

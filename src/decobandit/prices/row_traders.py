@@ -6,9 +6,9 @@ import numpy as np
 
 from ..arm import ArmRows, RowRewards, arm_rows
 from ..arm.kernels.batches import raise_values
-from ..arm.kernels.rows import follow_stage, settle_rows, stage_worth, stage_worths
+from ..arm.kernels.rows import advance, follow_stage, settle_rows, stage_worth, stage_worths
 from ..problem import Group, Problem
-from ..support import refuse_over
+from ..support import Floats, refuse_over
 from .batch_market import BatchMarket
 from .stage_tables import StageTables
 
@@ -42,10 +42,10 @@ class RowTrader(StageTables):
     def largest(self) -> float:
         return self.rewards.largest(self.rows)
 
-    def begin(self) -> None:
+    def begin(self, softly: bool = False) -> None:
         self.values[-1][:] = self._last
         sizes = np.diff(self.rows.start)
-        plain = self.group.terminal is None
+        plain = self.group.terminal is None and not softly
         self._low[: sizes.size] = sizes if plain else 0
         self._high[: sizes.size] = -1 if plain else sizes
         self._ground = self._slope = 0.0
@@ -92,6 +92,13 @@ class RowTrader(StageTables):
             self._under_way,
         )  # fmt: skip
         return float(spent), float(reward)
+
+    def advance(self, stage: int, taken: Floats) -> float:
+        base, factor, _, _ = self.rewards.of_stage(stage)
+        most = len(self._under_way) - 1
+        return float(
+            advance(*self.rows.arrays, most, stage, base, factor, self.mass, self._under_way)
+        )
 
 
 def row_market(

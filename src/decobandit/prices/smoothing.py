@@ -14,6 +14,7 @@ import numpy as np
 
 from ..problem.kernels.layout import slab_size
 from ..support import Floats, pool
+from .batch_market import BatchMarket
 from .descent import Descent
 from .in_step import group_slice
 from .kernels.smooth import AROUND, soft_clearing, soft_flow, soft_pass, states_before
@@ -87,16 +88,44 @@ class SmoothMarket:
         return Flow(reward, spent, True), float(charge)
 
 
-def fits(market: Market) -> bool:
+class SmoothTraders:
+    """The same of a market of traders, which keep every state anyway."""
+
+    def __init__(self, market: BatchMarket) -> None:
+        self._market = market
+        self.width = 1.0
+
+    def value_at(self, mu: Floats) -> tuple[float, Floats, Floats]:
+        """The smoothed dual at prices mu, its gradient, and the curvature along each price."""
+        market = self._market
+        value = market.soft_value_at(mu, self.width)
+        flow, loose, _ = market.soft_flow(self.width, False)
+        curvature = loose / ((1.0 + 2.0 * AROUND) * self.width)
+        return value, market.pulls - flow.spent.sum(axis=0), curvature
+
+    def clear(self) -> tuple[Flow, float]:
+        """A flow near that of the last prices that spends exactly the pulls; and its charge."""
+        flow, _, charge = self._market.soft_flow(self.width, True)
+        return flow, charge
+
+
+def smoothed(market: Market | BatchMarket) -> SmoothMarket | SmoothTraders:
+    """The market with a smoothed dual function."""
+    return SmoothTraders(market) if isinstance(market, BatchMarket) else SmoothMarket(market)
+
+
+def fits(market: Market | BatchMarket) -> bool:
     """Whether all states of a market can be kept."""
+    if isinstance(market, BatchMarket):
+        return True
     return bool(market.groups * states_before(market.stages) <= MOST_STATES)
 
 
 class Smoothing:
     """Descents from prices `start` at narrower and narrower widths; the gap there says how wide."""
 
-    def __init__(self, market: Market, start: Floats, gap: float) -> None:
-        self._smooth = SmoothMarket(market)
+    def __init__(self, market: Market | BatchMarket, start: Floats, gap: float) -> None:
+        self._smooth = smoothed(market)
         self._before: tuple[float, Floats] | None = None
         self._begin(start, FIRST_WIDTH * gap / float(market.pulls.sum()))
 

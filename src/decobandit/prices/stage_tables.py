@@ -55,6 +55,37 @@ class StageTables:
         offers(self._later(stage), self.worth[stage], mass[:size], key, weight)
         return key, weight
 
+    def slopes(self, stage: int) -> Floats:
+        """Index of every unit in every state of a stage, (states, units)."""
+        size, units = self.worth[stage].shape
+        key, weight = np.empty(size * units), np.empty(size * units)
+        offers(self._later(stage), self.worth[stage], np.ones(size), key, weight)
+        return key.reshape(size, units)
+
+    def settle_softly(self, stage: int, price: float, width: float) -> None:
+        """Values at a stage where taking a part x of a unit is charged width / 2 x^2."""
+        over = self.slopes(stage) - price
+        part = np.clip(over, 0.0, width)
+        gain = (part * (over - 0.5 * part)).sum(axis=1) / width
+        self.values[stage][:] = self._later(stage)[: gain.size] + gain
+
+    def take(self, stage: int, part: Floats) -> tuple[float, float]:
+        """Take these parts of every unit, (states, units); units taken and reward."""
+        mass = self.mass[: len(part)]
+        taken = mass * part.sum(axis=1)
+        if stage == self.problem.horizon:
+            worth = self.worth[-1][:, 0] - self._last
+            return float(taken.sum()), float((taken * worth).sum())
+        pulls = len(self._under_way) - 1
+        every = pulls // part.shape[1]
+        edges = np.pad(part, ((0, 0), (1, 1)), constant_values=((0.0, 0.0), (1.0, 0.0)))
+        self._under_way[::every, : len(part)] = (mass[:, None] * -np.diff(edges, axis=1)).T
+        return float(taken.sum()), self.advance(stage, taken)
+
+    def advance(self, stage: int, taken: Floats) -> float:
+        """Move the masses under way over a stage; the reward of the units taken, (states,)."""
+        raise NotImplementedError
+
     def reset(self) -> None:
         self.mass[:] = 0.0
         self.mass[0] = self.group.count

@@ -143,7 +143,8 @@ class TrialSettings:
         settings: dict[str, Any] = {"ties": self.ties, "parameters": self.parameters}
         if self.solution is None:
             return Context(self.problem, solver=_no_prices, **settings)
-        return Context(self.problem, tol=self.solution.tol, given=self.solution, **settings)
+        settings |= {"tol": self.solution.tol, "given": self.solution, "play_given": True}
+        return Context(self.problem, **settings)
 
 
 def _best_bound_from(tree: dict[str, Any], solution: DualSolution) -> BestBound | None:
@@ -208,6 +209,8 @@ def settings_from(
         _check_rules(rules, made)
     solution = context.solution_for(bound)
     best = None if solution is None else best_bound(problem, solution=solution)
+    if made.at_fixed_prices:
+        solution = context.played
     name = made.name if policy == DEFAULT_POLICY else policy  # the log names what was picked
     fixed = (solution, name, context.ties, seed, made.record(), problem, rules)
     return TrialSettings(*fixed, best_bound=best)

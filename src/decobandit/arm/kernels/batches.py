@@ -214,6 +214,14 @@ def follow_stage(
     spent, reward = set_out(
         start, mean, units, rows, base, spread, later, values, price, slack, part, mass, under_way
     )
+    advance(start, weights, reach, units, stage, mass, under_way)
+    return spent, reward
+
+
+@compiled
+def advance(start, weights, reach, units, stage, mass, under_way):
+    """Move the masses in under_way by the units that they take; fills mass, empties under_way."""
+    rows = units * stage
     for row in range(rows + units + 1):
         at, end = start[row], start[row + 1]
         for left in range(1, units + 1):
@@ -233,7 +241,6 @@ def follow_stage(
             under_way[left, lo : hi + 1] = 0.0
         copy(under_way[0, at:end], mass[at:end])
         under_way[0, at:end] = 0.0
-    return spent, reward
 
 
 @compiled(inline="always")

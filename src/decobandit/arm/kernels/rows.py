@@ -244,11 +244,25 @@ def follow_stage(
     every state takes all, the rest none. under_way (pulls of a stage + 1, states): room; zero on
     return.
     """
-    most = units * unit
-    rows = most * stage
+    rows = units * unit * stage
     spent = set_out(units, unit, start[rows + 1], later, worth, price, slack, part, mass, under_way)
+    reward = advance(
+        start, mean, width, at, weights, first, links, even, units * unit, stage, base, factor,
+        mass, under_way,
+    )  # fmt: skip
+    return spent, reward
+
+
+@compiled
+def advance(
+    start, mean, width, at, weights, first, links, even, most, stage, base, factor, mass, under_way
+):
+    """Move the masses in under_way by the pulls that they take, at most `most`. Returns the reward.
+
+    Fills mass, empties under_way.
+    """
     reward = 0.0
-    for row in range(rows + most + 1):
+    for row in range(most * (stage + 1) + 1):
         low, end = start[row], start[row + 1]
         for left in range(1, most + 1):
             moving = under_way[left, low:end]
@@ -265,7 +279,7 @@ def follow_stage(
                 moving[:] = 0.0
         copy(under_way[0, low:end], mass[low:end])
         under_way[0, low:end] = 0.0
-    return spent, reward
+    return reward
 
 
 @compiled

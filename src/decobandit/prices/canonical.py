@@ -1,0 +1,120 @@
+"""Canonical prices: those that DeCo plays, whatever tolerance the bounds were asked for.
+
+Near its minimum the dual function is nearly flat, and often flat, while an index policy jumps from
+one arm to another: prices of one tolerance give policies of different values. So DeCo plays the one
+minimiser of a strictly convex function that differs little from the dual,
+
+    phi_d(mu) + r / 2d0 sum_t m_t (mu_t - x_t)^2
+
+where phi_d is the smoothed dual of width d = WIDTH d0 (`smoothing.py`), d0 the largest standard
+deviation of an arm's mean reward, and x_t the largest prior mean reward of a stage. It is minimised
+from prices that depend on the problem alone, at narrower and narrower widths.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from ..problem import Group, Problem
+from ..support import Floats, heed_interrupt, worker_count
+from .batch_market import BatchMarket
+from .descent import DenseDescent
+from .kernels.smooth import states_before
+from .markets import markets_of
+from .smoothing import smoothed
+from .solution import DualSolution
+
+WIDTH = 2.0**-14  # of the smoothed dual that is minimised, in standard deviations
+FIRST_WIDTH = 2.0**-2
+NARROWER = 0.5
+WEIGHT = 1e-4  # of the distance to prior means
+ROUGH, FINE = 1e-3, 1e-7  # largest miss of a stage's pulls at wider widths, and at the last
+MOST_STEPS = 400  # at one width
+STALLED_STEPS = 80  # in which the miss must halve
+MOST_STATES = 2_000_000  # of all groups and stages: some hundred passes take seconds
+MOST_TRADER_STATES = 100_000  # the same of batches and other kinds, times units of a stage
+
+
+@lru_cache(maxsize=32)
+def canonical_prices(problem: Problem) -> Floats | None:
+    """Prices of every stage, (stages,); None where the problem has too many states."""
+    markets = markets_of(problem, None, worker_count(None))
+    if problem.is_binary and not problem.repeat and _states(problem) > MOST_STATES:
+        return None
+    market = markets.above()
+    if isinstance(market, BatchMarket) and market.states * problem.units > MOST_TRADER_STATES:
+        return None
+    spread = problem.unit * (max(_spread(group) for group in problem.groups) or market.unit)
+    prior_means = np.max([_prior_means(group) for group in problem.groups], axis=0)
+    prior_means[: problem.horizon] *= problem.unit
+    smooth, weight = smoothed(market), WEIGHT * market.pulls / spread
+
+    def function(mu: Floats) -> tuple[float, Floats, Floats]:
+        heed_interrupt()
+        value, gradient, curvature = smooth.value_at(mu)
+        distance = mu - prior_means
+        penalty = 0.5 * float(np.sum(weight * distance**2))
+        return value + penalty, gradient + weight * distance, curvature + weight
+
+    market.reprice()
+    prices, width = market.mu.copy(), FIRST_WIDTH
+    while width >= WIDTH:
+        smooth.width = width * spread
+        descent = DenseDescent(function, prices, farthest=smooth.width)
+        _descend(descent, FINE if width == WIDTH else ROUGH)
+        prices, width = descent.point, NARROWER * width
+    prices.flags.writeable = False
+    return prices
+
+
+def _descend(descent: DenseDescent, tolerance: float) -> None:
+    """Until every stage misses its pulls by at most the tolerance, or no step helps."""
+    least = np.inf
+    for step in range(MOST_STEPS):
+        miss = float(np.abs(descent.gradient).max())
+        if step % STALLED_STEPS == 0:
+            if miss > 0.5 * least:
+                return
+            least = miss
+        if miss <= tolerance or not descent.step():
+            return
+
+
+def _states(problem: Problem) -> float:
+    return len(problem.groups) * float(states_before(problem.stages))
+
+
+def _spread(group: Group) -> float:
+    """Standard deviation of the mean reward of a pull, or what a table of last rewards adds."""
+    sd = float(group.kind.sd(np.array([group.kind.fresh()]))[0])
+    last = 0.0 if group.terminal is None else float(np.ptp(group.terminal)) / group.rewards[0].size
+    return max(sd * float(np.abs(group.reward_factor).max()), last)
+
+
+def _prior_means(group: Group) -> Floats:
+    """Expected reward of a pull of a fresh arm, (stages,)."""
+    mean = float(group.kind.mean(np.array([group.kind.fresh()]))[0])
+    return np.asarray(group.reward_base + group.reward_factor * mean)
+
+
+def at_canonical_prices(solution: DualSolution) -> DualSolution:
+    """The solution with the prices that DeCo plays, and the bound that they prove.
+
+    The solution itself where a problem has too many states.
+    """
+    problem = solution.problem
+    prices = canonical_prices(problem)
+    if prices is None:
+        return solution
+    grid = solution.grid if problem.repeat and problem.is_binary else solution.grid or None
+    market = markets_of(problem, grid, worker_count(None)).above()
+    market.remember_signs(prices)
+    return replace(
+        solution,
+        multipliers=prices[: problem.horizon],
+        deployment_price=float(prices[-1]) if problem.stages > problem.horizon else None,
+        upper_bound=market.value_at(prices),
+    )
