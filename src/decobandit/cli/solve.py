@@ -85,3 +85,5 @@ def print_solution(solution: DualSolution) -> None:
         print(
             f"stopped before the gap reached {solution.tol:g}; both bounds are valid nevertheless"
         )
+    if solution.stopped:
+        print(solution.stopped)

@@ -159,6 +159,11 @@ class BatchMarket:
         return max(arms.largest for arms in self._arms) or 1.0
 
     @property
+    def left_out(self) -> float:
+        """What the values of all arms may lack, at most: it is part of the dual."""
+        return sum(arms.left_out for arms in self._arms)
+
+    @property
     def scale(self) -> float:
         """What ties are measured by."""
         return self.unit
@@ -197,8 +202,7 @@ class BatchMarket:
     def dual(self) -> float:
         """The dual function at the prices of the last backward pass."""
         first = sum(arms.group.count * float(arms.values[0][0]) for arms in self._arms)
-        left_out = sum(arms.left_out for arms in self._arms)
-        return float(first + self.pulls @ self.mu + left_out)
+        return float(first + self.pulls @ self.mu + self.left_out)
 
     def value_at(self, mu: Floats) -> float:
         """Backward at given prices. Returns the dual there."""

@@ -40,9 +40,10 @@ MOST_TRADER_STATES = 100_000  # the same of batches and other kinds, times units
 
 @lru_cache(maxsize=32)
 def canonical_prices(problem: Problem) -> Floats | None:
-    """Prices of every stage, (stages,); None where the problem has too many states."""
+    """Prices of every stage, (stages,); None on grids of states, and where there are too many."""
     markets = markets_of(problem, None, worker_count(None))
-    if problem.is_binary and not problem.repeat and _states(problem) > MOST_STATES:
+    single = problem.is_binary and not problem.repeat
+    if markets.points or (single and _states(problem) > MOST_STATES):
         return None
     market = markets.above()
     if isinstance(market, BatchMarket) and market.states * problem.units > MOST_TRADER_STATES:
@@ -103,14 +104,13 @@ def _prior_means(group: Group) -> Floats:
 def at_canonical_prices(solution: DualSolution) -> DualSolution:
     """The solution with the prices that DeCo plays, and the bound that they prove.
 
-    The solution itself where a problem has too many states.
+    The solution itself where a problem has too many states, or was solved on a grid of them.
     """
     problem = solution.problem
-    prices = canonical_prices(problem)
+    prices = None if solution.grid else canonical_prices(problem)
     if prices is None:
         return solution
-    grid = solution.grid if problem.repeat and problem.is_binary else solution.grid or None
-    market = markets_of(problem, grid, worker_count(None)).above()
+    market = markets_of(problem, None, worker_count(None)).above()
     market.remember_signs(prices)
     return replace(
         solution,

@@ -33,10 +33,10 @@ from ..support import (
 )
 from .batch_market import BatchMarket
 from .markets import Markets, markets_of
-from .search import HistoryLine, Search, minimise, rounds
+from .search import HistoryLine, Search, minimise
 from .solution import DualSolution
 
-ROUNDS_BELOW = 12  # passes for the lower bound of a grid
+CALLS_BELOW = 100  # passes for the lower bound of a grid, at most
 
 
 @dataclass(frozen=True)
@@ -211,6 +211,7 @@ def solve(
         seconds=clock.seconds(),
         interrupted=interrupted,
         history=tuple(history),
+        stopped=search.stopped or None,
     )
 
 
@@ -249,7 +250,7 @@ def _bound_below(
         return None, interrupted
     below = Search(market, lambda line: None)
     try:
-        rounds(below, search.prices, tol, 1 if interrupted else ROUNDS_BELOW)
+        minimise(below, search.prices, tol, 1 if interrupted else CALLS_BELOW)
     except KeyboardInterrupt:
         interrupted = True
         below.prices = search.prices

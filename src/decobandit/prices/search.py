@@ -27,8 +27,9 @@ MOST_NARROW_ROUNDS = 4  # in a row, with bands that were too narrow, before new 
 AVERAGING_OFFSET = 2.0  # the weight of the k-th masses is 2 / (k + 2 + this)
 BEST_PRICE_WEIGHT = 0.85  # weight of the best prices when the master problem proposes others
 FINE_PRICE_WEIGHT, FINE_GAP = 0.9, 2e-5  # the same, and the relative gap from which on
+STALLED_CALLS = 100  # of the smoothed dual in which the gap must halve, else columns are mixed
 SMOOTHED_GAP = 1e-5  # relative gap down to which the smoothed dual is of use
-NARROWEST = 0.02  # charge of smoothing, in parts of the gap that is asked for, at which it ends
+NARROWEST = 0.02  # charge of smoothing, in parts of that gap, at which it ends
 TIE_WIDTH = 1e-9  # an index this close to the price counts as a tie, in units of the reward scale
 ROUNDING = 1e-13  # gaps below this part of the rewards at stake are rounding
 
@@ -67,6 +68,7 @@ class Search:
     upper: float = np.inf
     lower: float = -np.inf
     prices: Floats = field(default_factory=lambda: np.zeros(0))
+    stopped: str = ""  # why it ended before its tolerance, and what to do
 
     @property
     def calls(self) -> int:
@@ -91,7 +93,7 @@ class Search:
     def met(self) -> bool:
         """Whether the bounds differ by no more than rounding."""
         at_stake = self.market.unit * float(self.market.pulls.sum())
-        return abs(self.upper - self.lower) <= ROUNDING * at_stake
+        return abs(self.upper - self.lower) <= ROUNDING * at_stake + 2.0 * self.market.left_out
 
     def check(self) -> None:
         """A lower bound above the upper one would be an error of ours: say so, hide nothing."""
@@ -108,6 +110,14 @@ def minimise(search: Search, start: Floats, tol: float, most_calls: int) -> None
     Both settle ties that rounds cannot. The steps of the master problem are short: with many stages
     fresh rounds from the best prices are worth more.
     """
+    _minimise(search, start, tol, most_calls)
+    if search.done(tol):
+        search.stopped = ""
+    elif search.calls >= most_calls:
+        search.stopped = f"all {most_calls} backward passes were used: allow more (max_calls)"
+
+
+def _minimise(search: Search, start: Floats, tol: float, most_calls: int) -> None:
     while True:
         before = search.gap
         flows = rounds(search, start, tol, most_calls)
@@ -119,6 +129,11 @@ def minimise(search: Search, start: Floats, tol: float, most_calls: int) -> None
         if search.market.stages <= MASTER_STAGES:
             return _mix(search, flows, tol, most_calls)
         if search.gap > 0.9 * before:
+            search.stopped = (
+                f"rounds no longer narrow the gap, and linear programs of more than "
+                f"{MASTER_STAGES} stages take too long: accept a larger tolerance, or use fewer "
+                "stages or batches"
+            )
             return
         start = search.prices
 
@@ -162,8 +177,14 @@ def _descend(search: Search, tol: float, most_calls: int) -> list[Flow]:
     if isinstance(market, BatchMarket) or not fits(market) or search.done(tol):
         return flows
     smoothing = Smoothing(market, search.prices, search.upper - search.lower)
-    least = NARROWEST * tol * abs(search.upper) / float(market.pulls.sum())
+    # whatever the tolerance: a smaller one goes on where a larger one ends
+    least = NARROWEST * SMOOTHED_GAP * abs(search.upper) / float(market.pulls.sum())
+    halved, since = search.gap, search.calls
     while not search.done(tol) and search.calls < most_calls and smoothing.width > least:
+        if search.gap <= 0.5 * halved:
+            halved, since = search.gap, search.calls
+        if search.calls > since + STALLED_CALLS and market.stages <= MASTER_STAGES:
+            break
         found = smoothing.advance()
         search.saw_value(market.value_at(found.prices))
         missed = float(np.abs(found.flow.spent.sum(axis=0) - market.pulls).sum())
@@ -193,6 +214,10 @@ def _mix(search: Search, flows: list[Flow], tol: float, most_calls: int) -> None
         flows = []
         mixture = master.solve()
         search.saw_bound(best if mixture is None else max(best, mixture.bound))
+        if mixture is None:
+            search.stopped = (
+                "the linear program solver found no better mixture: the digits left are rounding"
+            )
         if mixture is None or search.done(tol) or search.calls >= most_calls:
             return
         kept = BEST_PRICE_WEIGHT if search.gap > FINE_GAP else FINE_PRICE_WEIGHT

@@ -51,6 +51,9 @@ class DualSolution(Tabular):
         due to the grid. None without one.
     history : tuple of HistoryLine
         The bounds after each round; with a grid the lower ones are on the minimum of its chords.
+    stopped : str or None
+        Why the search ended before it reached `tol`, and what to do; None where it did. Not kept in
+        files.
 
     Examples
     --------
@@ -74,6 +77,7 @@ class DualSolution(Tabular):
     history: tuple[HistoryLine, ...]
     grid: int = 0
     search_gap: float | None = None
+    stopped: str | None = None
 
     @property
     def relative_gap(self) -> float | None:
@@ -104,6 +108,7 @@ class DualSolution(Tabular):
             "pulls_per_stage": self.problem.pulls_per_stage,
             "relative_gap": self.relative_gap,
             "converged": self.converged,
+            "stopped": self.stopped,
             **kept,
         }
         absent = {"deployment_price"} if self.deployment_price is None else set()
@@ -245,6 +250,6 @@ _OF_THE_SEARCH = {"oracle_calls", "seconds", "interrupted"}
 _OF_A_GRID = {"grid", "search_gap"}
 _PRINTED = (
     "arms", "horizon", "pulls_per_stage", "upper_bound", "lower_bound", "relative_gap", "tol",
-    "grid", "search_gap", "converged", "interrupted", "multipliers", "oracle_calls", "seconds",
+    "grid", "search_gap", "converged", "stopped", "interrupted", "multipliers", "oracle_calls", "seconds",
     "deployment_price",
 )  # fmt: skip
