@@ -30,7 +30,8 @@ def evaluate(
     from ..bounds import compare_exactly
     from ..support import show_progress
 
-    note(size_note(chosen.context.problem))
+    if all(group.kind.finite for group in chosen.context.problem.groups):
+        note(size_note(chosen.context.problem))
     with show_progress() as report:
         found = compare_exactly(
             chosen.context, chosen.policies, truth=truth, bound=bound, bound_draws=bound_draws,

@@ -6,7 +6,7 @@ At most T^3 / 6 states at a stage; ties split evenly where the policy's rule is 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import comb
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
@@ -73,12 +73,18 @@ def states_of_two_arms(horizon: int) -> int:
     return int(((t + 1) * (t + 2) * (t + 3) // 6).sum())
 
 
-def states_ahead(problem: Problem) -> int:
+def states_ahead(problem: Problem) -> float:
     """Joint states of all stages, at most; arms keep their places, as at a given truth."""
-    if problem.n_arms == 2 and problem.pulls_per_stage == 1:
+    if problem.is_binary and problem.n_arms == 2 and problem.pulls_per_stage == 1:
         return states_of_two_arms(problem.horizon)
-    K, m = problem.n_arms, problem.pulls_per_stage
-    return sum(comb(t * m + 2 * K - 1, 2 * K - 1) for t in range(problem.horizon))
+    if not all(group.kind.finite for group in problem.groups):
+        return inf
+    most = (problem.horizon - 1) * problem.pulls_per_stage
+    together = np.ones(1)  # joint states of the arms so far, by their pulls
+    for arm in problem.group_of_arm:
+        states = [problem.groups[arm].kind.states(n) for n in range(most + 1)]
+        together = np.convolve(together, states)[: most + 1]
+    return float(together[:: problem.pulls_per_stage].sum())
 
 
 def serves_two_arms(policy: Policy, limit: int = LIMIT_STATES) -> bool:
