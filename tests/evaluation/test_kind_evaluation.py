@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from decobandit import evaluate, gap, make_policy, optimum, simulate, solve
+from decobandit.evaluation import states_ahead
 from decobandit.joint import joint_kind_states
 from decobandit.problem import (
     Arm,
@@ -297,3 +298,17 @@ def test_variance_at_a_truth_has_last_rewards_of_tables() -> None:
     found = evaluate(tabled(2), "equal", truth=[0.5, [0.5, 0.5]])
     assert found.value == pytest.approx(3.5)
     assert found.variance == pytest.approx(9 + 0.25)
+
+
+def test_announced_states_are_all_that_arms_in_their_places_can_reach() -> None:
+    """Counted one by one: counts of three classes and of good and bad, before every stage."""
+    three = Arm(name="a", prior=Categorical(counts=(1, 1, 1)), reward={"values": [0, 1, 2]})
+    problem = Problem(arms=[three, three.model_copy(update={"name": "b"})], horizon=4)
+    level, total = {((0, 0, 0), (0, 0, 0))}, 0
+    for _ in range(problem.horizon):
+        total += len(level)
+        level = {
+            (*joint[:k], tuple(n + (c == i) for c, n in enumerate(joint[k])), *joint[k + 1 :])
+            for joint, k, i in product(level, range(2), range(3))
+        }
+    assert states_ahead(problem) == total

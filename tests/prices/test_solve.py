@@ -20,6 +20,7 @@ from helpers.certificates import assert_certified, assert_honest
 from helpers.examples import KINDS, at_stake, random_prices, seasonal
 from helpers.oracles import occupancy_lp, stage_pulls
 
+LOPSIDED = [77, 243, 255]  # searches that ended with a gap when the smoothed dual used up all passes
 LONG = COARSEST_STAGES + 4  # stages enough for a coarser problem before
 
 # -- long horizons: coarse to fine --------------------------------------------------------------
@@ -157,6 +158,39 @@ def test_a_reward_per_stage_that_all_arms_share() -> None:
     solution, minimum = solve(problem, tol=1e-6), occupancy_lp(problem)
     assert solution.converged
     assert_certified(solution, minimum, slack=1e-8 * minimum)
+
+
+def lopsided_tables(seed: int) -> Problem:
+    """Random last rewards of arms whose priors are far from even; some have no other rewards."""
+    rng = np.random.default_rng(seed)
+    horizon, count = int(rng.integers(2, 8)), int(rng.integers(1, 5))
+    arms = []
+    for name in "abcd"[:count]:
+        good, bad = np.exp(rng.normal(0.0, 2.5, 2)).tolist()
+        size = rng.choice([1.0, 10.0])
+        table = [(size * rng.normal(size=n + 1)).tolist() for n in range(horizon + 1)]
+        reward = Reward(good=0.0, bad=0.0) if rng.random() < 0.5 else Reward()
+        arms.append(Arm(name=name, prior=Beta(good, bad), reward=reward, terminal=table))
+    return Problem(arms=arms, horizon=horizon, pulls_per_stage=int(rng.integers(1, count + 1)))
+
+
+@pytest.mark.parametrize("seed", LOPSIDED)
+def test_lopsided_tables_are_solved_and_smaller_tolerances_give_tighter_bounds(seed: int) -> None:
+    problem = lopsided_tables(seed)
+    minimum, rounding = occupancy_lp(problem), 1e-9 * at_stake(problem)
+    found = [solve(problem, tol=tol, workers=1) for tol in (1e-3, 1e-4, 1e-6)]
+    for solution in found:
+        assert solution.converged, solution.stopped
+        assert solution.lower_bound - rounding <= minimum <= solution.upper_bound + rounding
+    for loose, tight in itertools.pairwise(found):
+        assert tight.upper_bound <= loose.upper_bound
+        assert tight.lower_bound >= loose.lower_bound
+
+
+def test_a_search_that_ends_early_says_why() -> None:
+    problem = lopsided_tables(LOPSIDED[0])
+    assert "max_calls" in solve(problem, tol=1e-9, max_calls=20).stopped
+    assert solve(problem, tol=1e-3).stopped is None
 
 
 def test_calls_run_out_honestly() -> None:

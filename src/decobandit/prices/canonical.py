@@ -29,11 +29,11 @@ from .solution import DualSolution
 
 WIDTH = 2.0**-14  # of the smoothed dual that is minimised, in standard deviations
 FIRST_WIDTH = 2.0**-2
-NARROWER = 0.5
+NARROWER = 0.25
 WEIGHT = 1e-4  # of the distance to prior means
 ROUGH, FINE = 1e-3, 1e-7  # largest miss of a stage's pulls at wider widths, and at the last
-MOST_STEPS = 400  # at one width
-STALLED_STEPS = 80  # in which the miss must halve
+MOST_STEPS = 600  # at one width
+STALLED_STEPS = 100  # in which the smallest miss must halve
 MOST_STATES = 2_000_000  # of all groups and stages: some hundred passes take seconds
 MOST_TRADER_STATES = 100_000  # the same of batches and other kinds, times units of a stage
 
@@ -73,13 +73,14 @@ def canonical_prices(problem: Problem) -> Floats | None:
 
 def _descend(descent: DenseDescent, tolerance: float) -> None:
     """Until every stage misses its pulls by at most the tolerance, or no step helps."""
-    least = np.inf
+    least = before = np.inf
     for step in range(MOST_STEPS):
         miss = float(np.abs(descent.gradient).max())
+        least = min(least, miss)
         if step % STALLED_STEPS == 0:
-            if miss > 0.5 * least:
+            if least > 0.5 * before:
                 return
-            least = miss
+            before = least
         if miss <= tolerance or not descent.step():
             return
 

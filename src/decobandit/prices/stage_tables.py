@@ -76,10 +76,12 @@ class StageTables:
         if stage == self.problem.horizon:
             worth = self.worth[-1][:, 0] - self._last
             return float(taken.sum()), float((taken * worth).sum())
-        pulls = len(self._under_way) - 1
-        every = pulls // part.shape[1]
-        edges = np.pad(part, ((0, 0), (1, 1)), constant_values=((0.0, 0.0), (1.0, 0.0)))
-        self._under_way[::every, : len(part)] = (mass[:, None] * -np.diff(edges, axis=1)).T
+        units = part.shape[1]
+        every = (len(self._under_way) - 1) // units
+        under_way = self._under_way[::every, : len(part)]
+        under_way[0] = mass * (1.0 - part[:, 0])
+        under_way[1:units] = mass * (part[:, :-1] - part[:, 1:]).T
+        under_way[units] = mass * part[:, -1]
         return float(taken.sum()), self.advance(stage, taken)
 
     def advance(self, stage: int, taken: Floats) -> float:
