@@ -7,7 +7,17 @@ from functools import cache
 import numpy as np
 import pytest
 
-from decobandit import Arm, Beta, Categorical, DecoPolicy, Problem, deco, evaluate, make_policy, solve
+from decobandit import (
+    Arm,
+    Beta,
+    Categorical,
+    DecoPolicy,
+    Problem,
+    deco,
+    evaluate,
+    make_policy,
+    solve,
+)
 from decobandit.prices import at_canonical_prices
 from decobandit.prices.canonical import WEIGHT, WIDTH, canonical_prices
 

@@ -20,7 +20,7 @@ from helpers.certificates import assert_certified, assert_honest
 from helpers.examples import KINDS, at_stake, random_prices, seasonal
 from helpers.oracles import occupancy_lp, stage_pulls
 
-LOPSIDED = [77, 243, 255]  # searches that ended with a gap when the smoothed dual used up all passes
+LOPSIDED = [77, 243, 255]  # the smoothed dual alone uses up all passes
 LONG = COARSEST_STAGES + 4  # stages enough for a coarser problem before
 
 # -- long horizons: coarse to fine --------------------------------------------------------------

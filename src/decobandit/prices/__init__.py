@@ -5,8 +5,9 @@ Imports `arm` and what is below it.
 The search: `search.py`, over the market of a problem, which `markets.py` chooses: batches
 `batch_market.py`; other kinds `row_traders.py`, what traders share `stage_tables.py`. A stage's
 price: `kernels/rounds.py`, by `kernels/selection.py`, with threads `in_step.py`. Where prices tie:
-`smoothing.py`, by `descent.py`, and for the last digits `master.py`. What DeCo plays: `canonical.py`. Searches of other kinds start
-from fewer stages: `problem/thinning.py`. Whether a search is short: `effort.py`.
+`smoothing.py`, by `descent.py`, and for the last digits `master.py`. What DeCo plays:
+`canonical.py`. Searches of other kinds start from fewer stages: `problem/thinning.py`. Whether a
+search is short: `effort.py`.
 """
 
 from typing import TYPE_CHECKING

@@ -18,7 +18,7 @@ from ..arm.kernels.batches import advance, follow_stage, raise_values, stage_val
 from ..problem import Group, Problem
 from ..support import Floats, Pool, pool
 from .kernels.selection import margin
-from .kernels.smooth import AROUND, clearing_shift
+from .kernels.smooth import AROUND
 from .market import Flow
 from .stage_tables import StageTables
 
@@ -57,8 +57,8 @@ class Trader(Protocol):
     def slopes(self, stage: int) -> Floats:
         """Index of every unit in every state of a stage, (states, units)."""
 
-    def take(self, stage: int, part: Floats) -> tuple[float, float]:
-        """Take these parts of every unit, (states, units); units taken and reward."""
+    def take(self, stage: int, part: Floats) -> float:
+        """Take these parts of every unit, (states, units); units taken."""
 
     def offer(self, stage: int, mass: Floats) -> tuple[Floats, Floats]:
         """Indices and masses of all units that arms could take at a stage."""
@@ -113,13 +113,11 @@ class UnitTrader(StageTables):
         )  # fmt: skip
         return float(spent), float(reward)
 
-    def advance(self, stage: int, taken: Floats) -> float:
+    def advance(self, stage: int) -> None:
         states, units = self.states, self.problem.units
-        earned = self.earned.base[stage] + self.earned.spread[stage] * states.mean[: taken.size]
         advance(
             states.start, states.weights, states.reach, units, stage, self.mass, self._under_way
         )
-        return float((taken * earned).sum())
 
     @property
     def largest(self) -> float:
@@ -262,36 +260,18 @@ class BatchMarket:
         """Forward under the relaxed policy at the current prices."""
         return self._forward(lambda stage, threads: (float(self.mu[stage]), slack, at_price), False)
 
-    def soft_flow(self, width: float, clear: bool) -> tuple[Flow, Floats, float]:
-        """Forward after `soft_value_at`; loose units of every stage, and what smoothing charges.
-
-        clear: prices are shifted stage by stage so that exactly the units are spent.
-        """
-        reward, spent = np.zeros(self.groups), np.zeros((self.groups, self.stages))
-        loose, squares = np.zeros(self.stages), 0.0
+    def soft_flow(self, width: float) -> tuple[Floats, Floats]:
+        """Forward after `soft_value_at`: units spent and loose ones, of every stage, (T,)."""
+        spent, loose = np.zeros(self.stages), np.zeros(self.stages)
         for arms in self._arms:
             arms.reset()
         for stage in range(self.stages):
-            over = [arms.slopes(stage) - self.mu[stage] for arms in self._arms]
-            mass = [arms.mass[: len(z), None] for arms, z in zip(self._arms, over, strict=True)]
-            shift, factor = 0.0, 1.0
-            if clear:
-                offered = [np.broadcast_to(m, z.shape) for m, z in zip(mass, over, strict=True)]
-                key, weight = (np.concatenate([x.ravel() for x in each]) for each in (over, offered))
-                some = weight > 0.0
-                shift, factor = clearing_shift(
-                    key[some], weight[some], width, float(self.pulls[stage])
-                )
-            for k, arms in enumerate(self._arms):
-                z = over[k] - shift
-                part = np.where(z >= width, 1.0, np.clip(factor * z / width, 0.0, 1.0))
-                loose[stage] += (mass[k] * (np.abs(z - 0.5 * width) < (0.5 + AROUND) * width)).sum()
-                squares += float((mass[k] * part**2).sum())
-                spent[k, stage], gained = arms.take(stage, part)
-                reward[k] += gained
-        for k, arms in enumerate(self._arms):
-            reward[k] += arms.finish()
-        return Flow(reward, spent, clear), loose, 0.5 * width * squares
+            for arms in self._arms:
+                over = arms.slopes(stage) - self.mu[stage]
+                near = np.abs(over - 0.5 * width) < (0.5 + AROUND) * width
+                loose[stage] += float((arms.mass[: len(over), None] * near).sum())
+                spent[stage] += arms.take(stage, np.clip(over / width, 0.0, 1.0))
+        return spent, loose
 
     def _forward(
         self, decide: Callable[[int, Pool], tuple[float, float, float]], feasible: bool

@@ -4,7 +4,7 @@ Near its minimum the dual function is nearly flat, and often flat, while an inde
 one arm to another: prices of one tolerance give policies of different values. So DeCo plays the one
 minimiser of a strictly convex function that differs little from the dual,
 
-    phi_d(mu) + r / 2d0 sum_t m_t (mu_t - x_t)^2
+    phi_d(mu) + WEIGHT / 2 d0 sum_t m_t (mu_t - x_t)^2
 
 where phi_d is the smoothed dual of width d = WIDTH d0 (`smoothing.py`), d0 the largest standard
 deviation of an arm's mean reward, and x_t the largest prior mean reward of a stage. It is minimised
@@ -24,7 +24,7 @@ from .batch_market import BatchMarket
 from .descent import DenseDescent
 from .kernels.smooth import states_before
 from .markets import markets_of
-from .smoothing import smoothed
+from .smoothing import SmoothMarket, SmoothTraders
 from .solution import DualSolution
 
 WIDTH = 2.0**-14  # of the smoothed dual that is minimised, in standard deviations
@@ -51,7 +51,8 @@ def canonical_prices(problem: Problem) -> Floats | None:
     spread = problem.unit * (max(_spread(group) for group in problem.groups) or market.unit)
     prior_means = np.max([_prior_means(group) for group in problem.groups], axis=0)
     prior_means[: problem.horizon] *= problem.unit
-    smooth, weight = smoothed(market), WEIGHT * market.pulls / spread
+    smooth = SmoothTraders(market) if isinstance(market, BatchMarket) else SmoothMarket(market)
+    weight = WEIGHT * market.pulls / spread
 
     def function(mu: Floats) -> tuple[float, Floats, Floats]:
         heed_interrupt()

@@ -8,7 +8,7 @@ from ..arm import ArmRows, RowRewards, arm_rows
 from ..arm.kernels.batches import raise_values
 from ..arm.kernels.rows import advance, follow_stage, settle_rows, stage_worth, stage_worths
 from ..problem import Group, Problem
-from ..support import Floats, refuse_over
+from ..support import refuse_over
 from .batch_market import BatchMarket
 from .stage_tables import StageTables
 
@@ -93,12 +93,10 @@ class RowTrader(StageTables):
         )  # fmt: skip
         return float(spent), float(reward)
 
-    def advance(self, stage: int, taken: Floats) -> float:
+    def advance(self, stage: int) -> None:
         base, factor, _, _ = self.rewards.of_stage(stage)
         most = len(self._under_way) - 1
-        return float(
-            advance(*self.rows.arrays, most, stage, base, factor, self.mass, self._under_way)
-        )
+        advance(*self.rows.arrays, most, stage, base, factor, self.mass, self._under_way)
 
 
 def row_market(

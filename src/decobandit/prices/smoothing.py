@@ -89,7 +89,7 @@ class SmoothMarket:
 
 
 class SmoothTraders:
-    """The same of a market of traders, which keep every state anyway."""
+    """A market of traders whose dual function is smoothed by a width."""
 
     def __init__(self, market: BatchMarket) -> None:
         self._market = market
@@ -97,35 +97,21 @@ class SmoothTraders:
 
     def value_at(self, mu: Floats) -> tuple[float, Floats, Floats]:
         """The smoothed dual at prices mu, its gradient, and the curvature along each price."""
-        market = self._market
-        value = market.soft_value_at(mu, self.width)
-        flow, loose, _ = market.soft_flow(self.width, False)
-        curvature = loose / ((1.0 + 2.0 * AROUND) * self.width)
-        return value, market.pulls - flow.spent.sum(axis=0), curvature
-
-    def clear(self) -> tuple[Flow, float]:
-        """A flow near that of the last prices that spends exactly the pulls; and its charge."""
-        flow, _, charge = self._market.soft_flow(self.width, True)
-        return flow, charge
+        value = self._market.soft_value_at(mu, self.width)
+        spent, loose = self._market.soft_flow(self.width)
+        return value, self._market.pulls - spent, loose / ((1.0 + 2.0 * AROUND) * self.width)
 
 
-def smoothed(market: Market | BatchMarket) -> SmoothMarket | SmoothTraders:
-    """The market with a smoothed dual function."""
-    return SmoothTraders(market) if isinstance(market, BatchMarket) else SmoothMarket(market)
-
-
-def fits(market: Market | BatchMarket) -> bool:
+def fits(market: Market) -> bool:
     """Whether all states of a market can be kept."""
-    if isinstance(market, BatchMarket):
-        return True
     return bool(market.groups * states_before(market.stages) <= MOST_STATES)
 
 
 class Smoothing:
     """Descents from prices `start` at narrower and narrower widths; the gap there says how wide."""
 
-    def __init__(self, market: Market | BatchMarket, start: Floats, gap: float) -> None:
-        self._smooth = smoothed(market)
+    def __init__(self, market: Market, start: Floats, gap: float) -> None:
+        self._smooth = SmoothMarket(market)
         self._before: tuple[float, Floats] | None = None
         self._begin(start, FIRST_WIDTH * gap / float(market.pulls.sum()))
 

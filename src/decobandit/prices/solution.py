@@ -250,6 +250,6 @@ _OF_THE_SEARCH = {"oracle_calls", "seconds", "interrupted"}
 _OF_A_GRID = {"grid", "search_gap"}
 _PRINTED = (
     "arms", "horizon", "pulls_per_stage", "upper_bound", "lower_bound", "relative_gap", "tol",
-    "grid", "search_gap", "converged", "stopped", "interrupted", "multipliers", "oracle_calls", "seconds",
-    "deployment_price",
+    "grid", "search_gap", "converged", "stopped", "interrupted", "multipliers", "oracle_calls",
+    "seconds", "deployment_price",
 )  # fmt: skip

@@ -69,23 +69,22 @@ class StageTables:
         gain = (part * (over - 0.5 * part)).sum(axis=1) / width
         self.values[stage][:] = self._later(stage)[: gain.size] + gain
 
-    def take(self, stage: int, part: Floats) -> tuple[float, float]:
-        """Take these parts of every unit, (states, units); units taken and reward."""
+    def take(self, stage: int, part: Floats) -> float:
+        """Take these parts of every unit, (states, units); units taken."""
         mass = self.mass[: len(part)]
-        taken = mass * part.sum(axis=1)
-        if stage == self.problem.horizon:
-            worth = self.worth[-1][:, 0] - self._last
-            return float(taken.sum()), float((taken * worth).sum())
-        units = part.shape[1]
-        every = (len(self._under_way) - 1) // units
-        under_way = self._under_way[::every, : len(part)]
-        under_way[0] = mass * (1.0 - part[:, 0])
-        under_way[1:units] = mass * (part[:, :-1] - part[:, 1:]).T
-        under_way[units] = mass * part[:, -1]
-        return float(taken.sum()), self.advance(stage, taken)
+        taken = float((mass * part.sum(axis=1)).sum())
+        if stage < self.problem.horizon:
+            units = part.shape[1]
+            every = (len(self._under_way) - 1) // units
+            under_way = self._under_way[::every, : len(part)]
+            under_way[0] = mass * (1.0 - part[:, 0])
+            under_way[1:units] = mass * (part[:, :-1] - part[:, 1:]).T
+            under_way[units] = mass * part[:, -1]
+            self.advance(stage)
+        return taken
 
-    def advance(self, stage: int, taken: Floats) -> float:
-        """Move the masses under way over a stage; the reward of the units taken, (states,)."""
+    def advance(self, stage: int) -> None:
+        """Move the masses under way over a stage."""
         raise NotImplementedError
 
     def reset(self) -> None:
