@@ -109,7 +109,7 @@ def test_an_episode_by_the_plain_policy_is_one_by_the_fast_policy() -> None:
     policy, rng = deco(solution), random.Random(7)
     states = [(0, 0)] * 3
     for stage in range(horizon):
-        arm = plain.choose(priors, solution.multipliers.tolist(), stage, states)
+        arm = plain.choose(priors, policy.prices.tolist(), stage, states)
         assert (arm,) == policy.select(stage, State(*zip(*states, strict=True)))
         good, bad = states[arm]
         states[arm] = (good + 1, bad) if rng.random() < 0.6 else (good, bad + 1)

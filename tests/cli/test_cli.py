@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import decobandit
-from decobandit.problem import load_problem
+from decobandit.prices.canonical import canonical_prices
+from decobandit.problem import Problem, load_problem
 from helpers.oracles import OneArm
 from helpers.program import DECO, PATIENCE, Run, deco, deco_at_terminal, json_object
 from helpers.reference import REFERENCE
@@ -159,12 +160,14 @@ def test_recommendation_has_the_largest_index() -> None:
         assert arm["index"] == pytest.approx(total, abs=1e-12)
 
 
-def test_price_is_the_multiplier_of_the_stage() -> None:
-    problem = ("--arms", 4, "--horizon", 12, "--json")
-    multipliers = deco("solve", *problem).json["multipliers"]
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+def test_price_is_the_canonical_one_of_the_stage(tol: float) -> None:
+    problem = ("--arms", 4, "--horizon", 12, "--tol", tol, "--json")
+    prices = canonical_prices(Problem.uniform(arms=4, horizon=12))
+    assert prices is not None
     for stage, state in [(0, "0/0,0/0,0/0,0/0"), (11, "5/6,1/2,0/1,2/2")]:
         answer = deco("recommend", *problem, "--policy", "deco", "--state", state).json
-        assert (answer["stage"], answer["price"]) == (stage, multipliers[stage])
+        assert (answer["stage"], answer["price"]) == (stage, prices[stage])
 
 
 def test_nothing_is_left_to_learn_at_the_last_stage() -> None:
@@ -177,10 +180,11 @@ def test_nothing_is_left_to_learn_at_the_last_stage() -> None:
 
 def test_indices_are_those_of_the_equation(tmp_path: Path) -> None:
     file, saved = write(tmp_path / "mixed.toml", MIXED), tmp_path / "solution.json"
-    solved = deco("solve", file, "--save", saved, "--json").json
-    prices = [*solved["multipliers"], solved["deployment_price"]]
+    deco("solve", file, "--save", saved, "--json")
     answer = deco("recommend", saved, "--state", "1/2,0/0,1/1", "--json").json
     problem = load_problem(file)
+    prices = canonical_prices(problem)
+    assert prices is not None
     for arm, shown in zip(problem.arms, answer["arms"], strict=True):
         by_hand = OneArm(problem, arm, prices)
         state = (3, shown["good"] + shown["bad"], shown["good"])

@@ -7,7 +7,7 @@ import pytest
 
 from decobandit.policies import DecoPolicy
 from decobandit.policies.deco import deco
-from decobandit.prices import solve
+from decobandit.prices import at_canonical_prices, solve
 from decobandit.problem import TIE_RULES, Arm, Beta, Problem, State
 from helpers.examples import KINDS, largest_reward, random_prices, random_state
 from helpers.oracles import one_arms, stage_pulls
@@ -106,11 +106,11 @@ def test_choice_is_the_largest_index_of_the_recursion(kind: str) -> None:
         )
 
 
-def test_policy_of_a_solution_has_its_problem_and_prices() -> None:
+def test_policy_of_a_solution_has_its_problem_and_canonical_prices() -> None:
     solution = solve(KINDS["deployed"](4))
     policy = deco(solution, ties="last")
     assert policy.problem is solution.problem
-    assert policy.prices.tolist() == [*solution.multipliers, solution.deployment_price]
+    assert np.array_equal(policy.prices, at_canonical_prices(solution).prices)
     assert policy.ties == "last"
 
 

@@ -73,10 +73,10 @@ def test_logs_keep_their_keys(problem: Problem, price: float | None) -> None:
 def test_what_solve_prints_keeps_its_keys_and_their_order() -> None:
     keys = [
         "arms", "horizon", "pulls_per_stage", "upper_bound", "lower_bound", "relative_gap", "tol",
-        "converged", "interrupted", "multipliers", "oracle_calls", "seconds",
+        "converged", "stopped", "interrupted", "multipliers", "oracle_calls", "seconds",
     ]  # fmt: skip
     size = {"arms": 2, "horizon": 3, "pulls_per_stage": 1}
-    gap = {"relative_gap": 0.25 / 1.75, "converged": False}
+    gap = {"relative_gap": 0.25 / 1.75, "converged": False, "stopped": None}
     plain, deployed = solution(PLAIN).to_dict(), solution(DEPLOYED).to_dict()
     assert list(plain) == keys
     assert list(deployed) == [*keys, "deployment_price"]
