@@ -128,7 +128,8 @@ def to_markdown(rows: Sequence[Row], *, command: str = "deco reproduce table1") 
         f"Written by `{command}` (decobandit {__version__}); uniform priors, reward 1 "
         "for good and 0 for bad.",
         "The paper's figures (BF: brute force, FH: FH-Gittins) are simulated, ours are exact up to "
-        "rounding. A dash: not in the paper, or too large here.",
+        "rounding. A dash: not in the paper, or too large here. The price path may differ at quick "
+        "scale, where candidates that reach many states are compared by simulation.",
         "",
         "| arms | T | paper BF | paper FH | paper DeCo | optimum | DeCo | calibrated | rolling "
         "| FH-Gittins | upper bound |",
