@@ -80,7 +80,7 @@ def test_deco_maximises_what_units_are_worth(kind: str) -> None:
         pulls, good = random_states(problem, stage, 3, rng)
         for n, g in zip(pulls, good, strict=True):
             worth = [
-                unit_values(problem, arm, solution.prices, stage, int(a), int(b))
+                unit_values(problem, arm, policy.prices, stage, int(a), int(b))
                 for arm, a, b in zip(problem.arms, n, g, strict=True)
             ]
 

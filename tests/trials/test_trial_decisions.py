@@ -51,7 +51,7 @@ def bench(kind: str) -> Bench:
 
 @cache
 def cones_of(kind: str) -> Cones:
-    return Cones(PROBLEMS[kind], bench(kind).solution.prices)
+    return Cones(PROBLEMS[kind], bench(kind).policy("deco").prices)
 
 
 @cache
@@ -88,7 +88,7 @@ def made(
     name: str, kind: str, pending: PendingState, seed: int = 0, *, tables: bool = False
 ) -> Decision:
     rng = np.random.default_rng(seed)
-    policy, prices = policy_for(name, kind), bench(kind).solution.prices
+    policy, prices = policy_for(name, kind), bench(kind).policy("deco").prices
     if not tables:
         policy = policy.live(cones_of(kind))
     return decide(policy, pending, prices, rng=rng)
@@ -290,7 +290,7 @@ def test_nearby_terms_and_tables_of_the_policy_decide_alike(kind: str) -> None:
         near, far = made("deco", kind, pending), made("deco", kind, pending, tables=True)
         np.testing.assert_allclose(near.index, far.index, rtol=0, atol=1e-11)
         assert (near.arm, near.price) == (far.arm, far.price)
-        assert near.price == bench(kind).solution.prices[pending.stage]
+        assert near.price == bench(kind).policy("deco").prices[pending.stage]
 
 
 def test_drawn_arms_have_the_average_of_their_chances() -> None:
