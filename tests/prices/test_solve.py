@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from decobandit.prices import DualSolution, dual_value, solve
+from decobandit.prices import DualSolution, dual_value, search, solve
 from decobandit.prices import market as market_module
 from decobandit.prices.market import Flow, Market
 from decobandit.prices.search import COARSEST_STAGES
@@ -187,10 +187,12 @@ def test_lopsided_tables_are_solved_and_smaller_tolerances_give_tighter_bounds(s
         assert tight.lower_bound >= loose.lower_bound
 
 
-def test_a_search_that_ends_early_says_why() -> None:
+def test_a_search_that_ends_early_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = lopsided_tables(LOPSIDED[0])
     assert "max_calls" in solve(problem, tol=1e-9, max_calls=20).stopped
     assert solve(problem, tol=1e-3).stopped is None
+    monkeypatch.setattr(search, "MASTER_STAGES", 0)  # as of a long horizon
+    assert "use fewer stages" in solve(problem, tol=1e-9, max_calls=5000).stopped
 
 
 def test_calls_run_out_honestly() -> None:

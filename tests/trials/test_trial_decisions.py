@@ -6,6 +6,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from decobandit.policies import (
 )
 from decobandit.problem import Arm, Beta, Problem, State, beta_binomial
 from decobandit.trials.decisions import Decision, PendingState, decide, deployment
+from decobandit.trials.settings import TrialSettings, check_bound, make_settings
 from helpers.examples import KINDS, largest_reward, random_state
 from helpers.oracles import expected_reward, good_chance
 from helpers.policies import NO_INDEX, SINGLE_PULLS, Bench
@@ -491,3 +493,17 @@ def test_same_situation_same_seed_same_decision(name: str) -> None:
         assert copy == pending
         first, *others = [made(name, "other priors", each, 13) for each in (pending, copy, copy)]
         assert others == [first, first]
+
+
+@pytest.mark.parametrize("batch", [{}, {"pulls_per_stage": 4, "repeat": True}])
+def test_trials_of_deco_record_and_play_the_same_prices_at_every_tolerance(
+    batch: dict[str, Any],
+) -> None:
+    problem = Problem.uniform(arms=3, horizon=4, **batch)
+    rough, fine = (make_settings(problem, policy="deco", tol=tol) for tol in (1e-2, 1e-6))
+    assert rough.solution is not None
+    check_bound(rough.solution)  # the prices on record prove the bound on record
+    read = TrialSettings.from_dict(rough.to_dict())
+    for settings in (fine, read):
+        assert np.array_equal(settings.prices, rough.prices)
+    assert np.array_equal(read.make_policy().prices, rough.prices)
