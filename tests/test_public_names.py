@@ -53,6 +53,7 @@ NAMES = [
     "TooLarge",
     "TooManyStates",
     "__version__",
+    "allow_policy",
     "best_bound",
     "choose_path",
     "count_states",

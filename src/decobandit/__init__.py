@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .policies import Policy as Policy
     from .policies import Recommendation as Recommendation
     from .policies import RollingDecoPolicy as RollingDecoPolicy
+    from .policies import allow_policy as allow_policy
     from .policies import choose_path as choose_path
     from .policies import fh_gittins as fh_gittins
     from .policies import load_policy as load_policy

@@ -11,7 +11,7 @@ import typer
 
 from ..problem.tie_rules import DEFAULT_TIES
 from .files import draw_either, ending_in, written
-from .options import AsJson, OutDrawing, Ties, Tolerance, Workers, shown
+from .options import AllowPolicy, AsJson, OutDrawing, Ties, Tolerance, Workers, shown
 from .output import print_result, say, title_of
 from .tables import print_table
 
@@ -62,6 +62,7 @@ def design(
     ] = None,
     ties: Ties = DEFAULT_TIES,
     tol: Tolerance = 1e-4,
+    allow_policy: AllowPolicy = None,
     workers: Workers = None,
     report: OutReport = None,
     out: OutDrawing = None,

@@ -89,6 +89,26 @@ def _limit_workers(context: typer.Context, workers: int | None) -> int | None:
     return workers
 
 
+def allow_policies(names: list[str] | None) -> list[str] | None:
+    """Import policies of other modules, so that files and databases may name them."""
+    if names:
+        from ..policies import allow_policy, check_policies
+
+        try:
+            for name in names:
+                allow_policy(name)
+            check_policies(names)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+    return names
+
+
+def allowing(callback: Callable[[list[str] | None], list[str] | None]) -> Any:
+    """Declare `--allow-policy`."""
+    text = "Policy of another module that a file or database may name. Repeatable."
+    return shown("MODULE:CLASS", text, "--allow-policy", callback=callback, show_default=False)
+
+
 # -- how something is computed --------------------------------------------------------------------
 
 Tolerance = Annotated[float, typer.Option("--tol", help="Relative gap at which to stop.")]
@@ -134,6 +154,9 @@ Workers = Annotated[
         show_default="one per processor", help="Threads to compute with.",
     ),
 ]  # fmt: skip
+
+# holds for the whole command, which need not read it
+AllowPolicy = Annotated[list[str] | None, allowing(allow_policies)]
 
 # -- outcomes from tables --------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from .keys import private_key
-from .options import Db, shown
+from .options import AllowPolicy, Db, shown
 from .output import say
 from .trial_access import StaleAfter, check_database, user
 
@@ -38,6 +38,7 @@ def serve(
     signing_key: Annotated[
         Path | None, shown("FILE", "Private key that signs checkpoints.", "--key")
     ] = None,
+    allow_policy: AllowPolicy = None,
     stale_after: StaleAfter = 72.0,
     verbose: Annotated[bool, typer.Option("--verbose", help="Log every request.")] = False,
     log_format: Annotated[

@@ -12,7 +12,7 @@ import typer
 
 from .commands import Commands
 from .files import check_writable, draw_either, make_folder, written
-from .options import AsJson, OutFigure, Workers, shown
+from .options import AllowPolicy, AsJson, OutFigure, Workers, allow_policies, allowing, shown
 from .output import fixed, print_json, say
 from .tables import print_table
 
@@ -34,6 +34,12 @@ def _file(what: str) -> Any:
     return shown("FILE", f"Write {what}.", callback=check_writable)
 
 
+def _one_thread(names: list[str] | None) -> list[str] | None:
+    """Limit linear algebra to one thread, which numpy reads when it is imported, then allow."""
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+    return allow_policies(names)
+
+
 @study.command()
 def run(
     file: Annotated[Path, typer.Argument(metavar="STUDY", help="Study file, .toml or .json.")],
@@ -43,6 +49,7 @@ def run(
     scheduler: Annotated[
         str | None, shown("tcp://HOST:PORT", "Compute on the cluster of this scheduler.")
     ] = None,
+    allow_policy: Annotated[list[str] | None, allowing(_one_thread)] = None,
     workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
@@ -50,7 +57,6 @@ def run(
 
     Workers are per cell; on a cluster, 1 by default.
     """
-    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))  # read when numpy is imported: below
     from ..studies import finished_cells, here, load_study, run_study
     from ..support import show_progress
 
@@ -111,6 +117,7 @@ def show(
     parquet: Annotated[Path | None, _file("a Parquet file")] = None,
     markdown: Annotated[Path | None, _file("policies side by side as a Markdown table")] = None,
     out: OutFigure = None,
+    allow_policy: AllowPolicy = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the cells that are there, and name those that are missing."""

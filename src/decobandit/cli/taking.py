@@ -23,7 +23,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 Command = Callable[..., R]
 # options that close the list of every command, in this order
-LAST = ("ties", "tol", "workers", "key", "by", "db", "as_json")
+LAST = ("ties", "tol", "workers", "key", "by", "allow_policy", "db", "as_json")
 
 
 def taking(make: Callable[..., T]) -> Callable[[Callable[Concatenate[T, ...], R]], Command[R]]:

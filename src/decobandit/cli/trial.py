@@ -122,7 +122,8 @@ def _print_plan(made: Trial, db: str | None) -> None:
         print(said_of(best))
     place = f" --db {shlex.quote(db)}" if db else ""
     batch = " --batch" if made.problem.repeat else ""
-    print(f"next: deco trial ask {shlex.quote(made.name)}{batch}{place}")
+    allow = f" --allow-policy {made.policy}" if ":" in made.policy else ""
+    print(f"next: deco trial ask {shlex.quote(made.name)}{batch}{allow}{place}")
 
 
 @trial.command(name="list")

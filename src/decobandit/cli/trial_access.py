@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, TypedDict
 
 import typer
 
-from .options import AsJson, Db
+from .options import AllowPolicy, AsJson, Db
 from .output import print_result
 from .taking import option, options_of, taking_open, with_options
 from .trial_tables import print_answer
@@ -72,7 +72,7 @@ def existing_database(db: Db = None) -> AbstractContextManager[Store]:
 
 
 @contextmanager
-def opened(trial: TrialName, db: Db = None) -> Iterator[Trial]:
+def opened(trial: TrialName, allow_policy: AllowPolicy = None, db: Db = None) -> Iterator[Trial]:
     """A trial that exists, while the block lasts."""
     with database(db, existing=True) as store:
         from ..trials import open_trial

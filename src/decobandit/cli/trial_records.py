@@ -10,7 +10,7 @@ import typer
 
 from .files import ending_in, written
 from .keys import public_key
-from .options import AsJson, Db, shown
+from .options import AllowPolicy, AsJson, Db, shown
 from .output import print_json, print_result, say
 from .trial_access import By, database, opened, takes_trial, user
 
@@ -82,6 +82,7 @@ def verify(
         str | None,
         shown("KEY|FILE", "Public key of who signed the checkpoint.", "--public-key"),
     ] = None,
+    allow_policy: AllowPolicy = None,
     db: Db = None,
     as_json: AsJson = False,
 ) -> None:
@@ -108,6 +109,7 @@ def replay(
         str | None, typer.Argument(metavar="TRIAL", help="Name or id of the trial.")
     ] = None,
     file: ExportFile = None,
+    allow_policy: AllowPolicy = None,
     db: Db = None,
     as_json: AsJson = False,
 ) -> None:
@@ -156,7 +158,7 @@ def _replayed(trial: str | None, file: Path | None, db: str | None) -> Replay:
         from ..trials import replay_export
 
         return replay_export(_exported(file))
-    with opened(str(trial), db) as here:
+    with opened(str(trial), db=db) as here:
         return here.replay()
 
 

@@ -74,7 +74,7 @@ def check_asked(design: Design, source: str | Path | None = None) -> None:
     if not design.scenarios:
         raise ProblemError(f"{place}.scenarios: required key is missing")
     try:
-        check_names(design.policies)
+        check_names(design.policies, places=False)
     except ValueError as error:
         raise ProblemError(f"{place}.policies: {error}") from None
 
@@ -187,7 +187,7 @@ def characteristics_in(
 ) -> Characteristics:
     """What one policy does in one scenario: as in a design that has it at place `number`."""
     design.check(context.problem)
-    (made,) = make_policies(context, [policy])
+    (made,) = make_policies(context, [policy], places=False)
     task = _Task(context.problem, design, None, None)
     return task.row(RuledPolicy(made, design.rules), design.final_test, scenario, number)
 
@@ -217,7 +217,7 @@ class _Task:
         self, context: Context, name: str, alpha: float | None
     ) -> tuple[Fit | None, Iterator[Characteristics]]:
         """Its threshold, where asked for, and its characteristics, scenario by scenario."""
-        (made,) = make_policies(context, [name])
+        (made,) = make_policies(context, [name], places=False)
         design, fit = self.design, None
         if alpha is not None:
             nulls = [each for each in design.scenarios if is_null(self.problem, design, each)]

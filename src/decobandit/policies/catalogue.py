@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 GROUP = "decobandit.policies"  # of entry points
 _PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_allowed: set[str] = set()  # package.module:Class that files, databases and requests may name
 
 
 # -- names --------------------------------------------------------------------------------------
@@ -57,10 +58,41 @@ def policy_names() -> list[str]:
     return [*POLICIES, *(point.name for point in _announced() if point.name not in POLICIES)]
 
 
-def check_policies(names: Iterable[str], *, places: bool = True) -> None:
-    """A ValueError for a name that no policy has, before any work is done.
+def allow_policy(policy: str) -> None:
+    """Let files, databases and requests name a policy of another module.
 
-    `places`: whether package.module:Class may be imported. Not where strangers send names.
+    A file can name any module, and importing it runs its code: only names that the program itself
+    uses or allows are imported.
+
+    Parameters
+    ----------
+    policy : str
+        `package.module:Class`, exactly as the file spells it.
+
+    Raises
+    ------
+    ValueError
+        If it is not of that form. It is imported when it is used.
+
+    Examples
+    --------
+    >>> from decobandit import allow_policy
+    >>> allow_policy("my_package.policies:Spread")
+    """
+    if not (isinstance(policy, str) and _PLACE.fullmatch(policy)):
+        raise ValueError(f"policy {shown(policy)}: must be package.module:Class to be allowed")
+    _allowed.add(policy)
+
+
+def allowed_policies() -> tuple[str, ...]:
+    """Policies of other modules that this process used or allowed."""
+    return tuple(sorted(_allowed))
+
+
+def check_policies(names: Iterable[str], *, places: bool = True) -> None:
+    """Raise ValueError for a name that no policy has, before any work is done.
+
+    `places`: as in `policy_class`.
     """
     for name in names:
         policy_class(name, places=places)
@@ -80,7 +112,11 @@ def serving(problem: Problem, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def policy_class(name: str, *, places: bool = True) -> type[Policy]:
-    """The class of a policy."""
+    """Return the class of a policy.
+
+    `places`: whether the caller itself names package.module:Class, which is then imported. False
+    for names from files, databases and requests: those need `allow_policy` first.
+    """
     if not isinstance(name, str):
         raise TypeError(_neither(name))
     name = canonical_name(name)
@@ -89,10 +125,18 @@ def policy_class(name: str, *, places: bool = True) -> type[Policy]:
     for point in _announced():
         if point.name == name:
             return _imported(point.value, name)
-    if places and _PLACE.fullmatch(name):
+    if _PLACE.fullmatch(name):
+        if not places and name not in _allowed:
+            raise ValueError(
+                f"policy {name!r}: code of another module is not imported because a file or a "
+                f"request names it; allow it with --allow-policy {name}, in Python with "
+                f"decobandit.allow_policy({name!r})"
+            )
         if "" not in sys.path and os.getcwd() not in sys.path:
-            sys.path.append(os.getcwd())  # as `python -m` does: a file beside the study is found
-        return _imported(name, name)
+            sys.path.append(os.getcwd())  # as `python -m` does
+        kind = _imported(name, name)
+        _allowed.add(name)
+        return kind
     more = "; or package.module:Class" if places else ""
     known = policy_names()
     near = get_close_matches(name.lower(), [*known, *ALIASES], n=1)
@@ -180,12 +224,19 @@ def make_policy(
     return made
 
 
-def make_policies(context: Context, policies: Sequence[str | Policy]) -> list[Policy]:
-    """Policies by name, and those that are there already; all names are checked first."""
+def make_policies(
+    context: Context, policies: Sequence[str | Policy], *, places: bool = True
+) -> list[Policy]:
+    """Make policies by name, and check those that are there already; all names are checked first.
+
+    `places`: as in `policy_class`.
+    """
     from .base import Policy
 
     classes = [
-        policy_class(policy) if isinstance(policy, str) else _checked(policy, context.problem)
+        policy_class(policy, places=places)
+        if isinstance(policy, str)
+        else _checked(policy, context.problem)
         for policy in policies
     ]
     return [kind if isinstance(kind, Policy) else _made(kind, context) for kind in classes]

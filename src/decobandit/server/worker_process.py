@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, cast
 
 import psutil
 
+from ..policies import allow_policy, allowed_policies
 from ..support import available_bytes
 
 NICENESS = 10
@@ -37,8 +38,9 @@ class Worker:
 
     def __init__(self) -> None:
         self._running = False
+        start = f"from {__name__} import run_jobs; run_jobs({allowed_policies()!r})"
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", f"from {__name__} import run_jobs; run_jobs()"],
+            [sys.executable, "-P", "-c", start],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
@@ -121,11 +123,13 @@ def _end_idle() -> None:
 # -- in the process -------------------------------------------------------------------------------
 
 
-def run_jobs() -> None:
-    """Compute what the server sends, until it goes."""
+def run_jobs(allowed: Sequence[str]) -> None:
+    """Compute what the server sends, until it goes; `allowed`: policies of other modules."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print must not get between the answers
     _step_back()
+    for policy in allowed:
+        allow_policy(policy)
     jobs: queue.SimpleQueue[tuple[Callable[..., object], Any, Any]] = queue.SimpleQueue()
     threading.Thread(target=_read, args=[sys.stdin.buffer, jobs], daemon=True).start()
     while True:

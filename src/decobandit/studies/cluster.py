@@ -15,6 +15,7 @@ from typing import Protocol
 from uuid import uuid4
 
 from .._version import __version__
+from ..policies import allow_policy, check_policies
 from ..support import renamed_keyword
 from .records import Cell, CellFailure, CellResult
 from .running import Results, Runner, compute_or_fail
@@ -73,6 +74,8 @@ def compute_there(cell: Cell, workers: int, version: str) -> CellResult | CellFa
     """A cell on a worker; one that joined late may be of another version than those asked."""
     if worker_version() != version:
         raise ClusterError(_other_version("a worker", worker_version(), version))
+    if ":" in cell.policy:
+        allow_policy(cell.policy)  # the sender has checked it
     return compute_or_fail(cell, workers=workers)
 
 
@@ -96,6 +99,7 @@ def check_cluster(address: str) -> None:
 def _results(client: Client, address: str, cells: Sequence[Cell], workers: int) -> Results:
     from distributed import as_completed
 
+    check_policies({cell.policy for cell in cells}, places=False)
     run = uuid4().hex  # two studies at one scheduler may have cells of the same name
     asked = {
         client.submit(

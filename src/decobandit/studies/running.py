@@ -58,7 +58,7 @@ def compute(cell: Cell, *, workers: int | None = None) -> CellResult:
     actual = true_problem(cell.problem, cell.truth_prior, cell.true_horizon)
     simulated = simulate(
         cell.problem,
-        make_policies(context, [cell.policy]),
+        make_policies(context, [cell.policy], places=False),
         draws=cell.draws,
         per_draw=cell.per_draw,
         rng=cell.seed,

@@ -134,7 +134,7 @@ def _policy(value: object) -> str:
     if not isinstance(value, str):
         refuse(rule, found=value)
     try:
-        check_policies([value])
+        check_policies([value], places=False)
     except ValueError as error:
         refuse(str(error) if ":" in value else rule, found=value)
     return value

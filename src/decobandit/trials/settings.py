@@ -135,8 +135,15 @@ class TrialSettings:
         return cls(solution, *fixed, rules=rules, best_bound=_best_bound_from(tree, solution))
 
     def make_policy(self) -> Policy:
-        """The policy, at the prices of the settings; `TrialError` if it needs some, without any."""
-        (policy,) = make_policies(self._context(), [self.policy])
+        """The policy, at the prices of the settings; `TrialError` if it needs some, without any.
+
+        The name may come from a file: code of another module is not imported unless it is allowed.
+        """
+        try:
+            check_policies([self.policy], places=False)
+        except ValueError as error:
+            raise TrialError(f"the trial cannot be used: {error}") from None
+        (policy,) = make_policies(self._context(), [self.policy], places=False)
         return policy
 
     def _context(self) -> Context:

@@ -26,7 +26,7 @@ def check_size(sent: ProblemTable, limits: Limits, most_stages: int | None = Non
 
 def most_stages(policy: str, limits: Limits, *, bound: bool | None) -> int:
     """Stages of a trial: more where its policy needs neither prices nor tables."""
-    kind = policy_class(policy)
+    kind = policy_class(policy, places=False)
     tabulates = kind.stage_index is not Policy.stage_index or kind.cost != "light"
     return limits.max_horizon if tabulates or bound else limits.max_light_horizon
 

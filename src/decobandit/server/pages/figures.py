@@ -133,7 +133,7 @@ def _has_information(status: Status) -> bool:
 
 def _has_price(status: Status) -> bool:
     # other policies do not decide by the prices that the trial began with
-    fixed = policy_class(status.policy).at_fixed_prices
+    fixed = policy_class(status.policy, places=False).at_fixed_prices
     return status.price is not None and fixed and _has_information(status)
 
 
@@ -262,7 +262,7 @@ class ExpectedLosses:
 def expected_loss(settings: TrialSettings) -> Floats | None:
     """Expected loss up to each stage, (stages,); None where that would take long."""
     problem = settings.problem
-    if too_slow(problem, policy_class(settings.policy).cost):
+    if too_slow(problem, policy_class(settings.policy, places=False).cost):
         return None
     policy = settings.make_policy()
     method = "simulated"
