@@ -98,23 +98,6 @@ def test_trials_of_version_0_2_0_go_on(tmp_path: Path) -> None:
         assert tokens == {"ann": True, "ben": False}
 
 
-def test_a_checkpoint_of_version_0_2_0_still_holds(tmp_path: Path) -> None:
-    db = ("--db", database("0.2.0", tmp_path))
-    note = (
-        "--checkpoint",
-        DATA / "checkpoint-0.2.0.txt",
-        "--public-key",
-        DATA / "checkpoint-0.2.0.pub",
-    )
-    assert deco("trial", "verify", *db, *note).code == 0
-    with open_store(db[1]) as store:
-        open_trial("lab", db=store).ask()
-    assert deco("trial", "verify", *db, *note).code == 0  # the trial goes on from there
-    with closing(sqlite3.connect(db[1])) as connection, connection:
-        connection.execute("DELETE FROM events WHERE kind = 'archived'")
-    assert deco("trial", "verify", *db, *note).code == 1
-
-
 @pytest.mark.parametrize("file", EXPORTS, ids=lambda file: file.stem)
 def test_an_export_is_still_checked(file: Path) -> None:
     tree = json.loads(file.read_text(encoding="utf-8"))

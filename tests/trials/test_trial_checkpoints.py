@@ -14,6 +14,7 @@ from nacl.exceptions import BadSignatureError
 from nacl.signing import SigningKey, VerifyKey
 
 from decobandit.problem import Problem
+from decobandit.server.tokens import new_token
 from decobandit.trials import Damaged, TrialError, create_trial, open_store
 from decobandit.trials.checkpoints import Checkpoint, make_checkpoint
 from decobandit.trials.signed_notes import PrivateKey, PublicKey
@@ -142,7 +143,8 @@ def test_a_checkpoint_has_all_heads_and_names_the_one_before(db: str, sql: Any) 
             before = hashlib.sha256(texts[-1].encode()).hexdigest() if texts else "0" * 64
             assert lines[:2] == ["decobandit-checkpoint-1", f"number {number + 1}"]
             assert lines[3] == f"previous {before}"
-            named = {each.split()[1]: each.split()[2:] for each in lines[4:]}
+            assert lines[4] == "people 0 " + "0" * 64
+            named = {each.split()[1]: each.split()[2:] for each in lines[5:]}
             assert named == {
                 trial: [str(events), head] for trial, (events, head) in heads(sql).items()
             }
@@ -200,6 +202,8 @@ def kept(tmp_path: Path) -> Path:
     db = folder / "t.db"
     made = deco("keys", "new", "clinic", "--out", folder / "my.key", "--json").json
     with open_store(db) as store:
+        new_token(store, "ann", "admin", by="root")
+        new_token(store, "bob", "viewer", by="ann")
         first = create_trial(PROBLEM, name="first", db=store, seed=1)
         for number in range(4):
             first.tell(first.ask().id, number % 2)
@@ -264,7 +268,8 @@ def rewrite(folder: Path, trial: str, seq: int) -> None:
         previous = hashlib.sha256(forged.encode()).hexdigest()
         db.execute("UPDATE events SET body = ?, hash = ? WHERE trial_id = ? AND seq = ?",
                    (forged, previous, ident, number))  # fmt: skip
-    db.execute("UPDATE trials SET head_hash = ? WHERE id = ?", (previous, ident))
+    forged = "UPDATE trials SET head_hash = ?, summary = NULL WHERE id = ?"
+    db.execute(forged, (previous, ident))
     db.close()
 
 
@@ -274,7 +279,7 @@ def shorten(folder: Path, trial: str, events: int) -> None:
     db.execute("DELETE FROM events WHERE trial_id = ? AND seq >= ?", (ident, events))
     (head,) = db.execute("SELECT hash FROM events WHERE trial_id = ? AND seq = ?",
                          (ident, events - 1)).fetchone()  # fmt: skip
-    db.execute("UPDATE trials SET head_seq = ?, head_hash = ? WHERE id = ?",
+    db.execute("UPDATE trials SET head_seq = ?, head_hash = ?, summary = NULL WHERE id = ?",
                (events - 1, head, ident))  # fmt: skip
     db.close()
 
@@ -299,9 +304,68 @@ def other_first_checkpoint(folder: Path, _trial: str) -> None:
     db.close()
 
 
+def wipe_people(folder: Path) -> None:
+    """No log of people, and no tokens: as in a new database."""
+    db = connected(folder)
+    db.execute("DELETE FROM people")
+    db.execute("DELETE FROM tokens")
+    db.execute("UPDATE people_head SET seq = -1, hash = ?", ("0" * 64,))
+    db.close()
+
+
+def shorten_people(folder: Path) -> None:
+    """The last token was never made."""
+    db = connected(folder)
+    db.execute("DELETE FROM people WHERE seq = 1")
+    db.execute("DELETE FROM tokens WHERE name = 'bob'")
+    db.execute("UPDATE people_head SET seq = 0, hash = (SELECT hash FROM people)")
+    db.close()
+
+
+def new_people(folder: Path) -> None:
+    """Another log of people with as many events, and their tokens."""
+    wipe_people(folder)
+    with open_store(folder / "t.db") as store:
+        for name in ("ann", "bob", "eve"):
+            new_token(store, name, "admin", by="root")
+
+
+def change_tokens(folder: Path, statement: str) -> None:
+    db = connected(folder)
+    db.execute(statement)
+    columns = "id, name, role, digest, created_at, revoked_at, expires_at, trials"
+    for row in db.execute(f"SELECT {columns} FROM tokens").fetchall():
+        seal = hashlib.sha256(json.dumps(row).encode()).hexdigest()  # as the program computes it
+        db.execute("UPDATE tokens SET seal = ? WHERE id = ?", (seal, row[0]))
+    db.close()
+
+
+def forge_summary(folder: Path) -> None:
+    """A list shows another number of outcomes; the checksum fits."""
+    db = connected(folder)
+    for ident, kept in db.execute("SELECT id, summary FROM trials").fetchall():
+        tree = json.loads(kept.partition(" ")[2])
+        line = json.dumps(tree | {"told": 40}, sort_keys=True, separators=(",", ":"))
+        forged = f"{hashlib.sha256(line.encode()).hexdigest()} {line}"
+        db.execute("UPDATE trials SET summary = ? WHERE id = ?", (forged, ident))
+    db.close()
+
+
 @pytest.mark.parametrize(
     ("damage", "said", "alone"),
     [
+        (wipe_people, "has 0 events, and had 2 in checkpoint", 0),
+        (shorten_people, "has 1 events, and had 2 in checkpoint", 0),
+        (new_people, "event 1 is not the one that checkpoint", 0),
+        (lambda folder: change_tokens(folder, "DELETE FROM tokens"), "'ann': the log of people", 1),
+        (lambda folder: change_tokens(folder, "UPDATE tokens SET role = 'admin'"),
+         "'bob': was changed", 1),
+        (lambda folder: change_tokens(folder, "UPDATE tokens SET digest = digest || 'x'"),
+         "'ann': was changed", 1),
+        (lambda folder: change_tokens(folder, "INSERT INTO tokens SELECT 'ab', 'eve', role, 'd', "
+         "created_at, revoked_at, seal, expires_at, trials FROM tokens WHERE name = 'ann'"),
+         "'eve': the log of people does not say", 1),
+        (forge_summary, "is not what its events say", 1),
         (lambda folder: rewrite(folder, "first", 1), "is not the one that checkpoint", 0),
         (lambda folder: rewrite(folder, "second", 0), "is not the one that checkpoint", 0),
         (lambda folder: rewrite(folder, "first", 8), "is not the one that checkpoint", 0),
@@ -321,6 +385,38 @@ def test_what_verify_alone_does_not_see_a_checkpoint_finds(
     assert run.code == 1
     assert said in run.out
     assert not json.loads(run.out)["ok"]
+    assert not json.loads(run.out)["checkpoint"]["ok"]
+    shown = deco("trial", "verify", "--db", kept / "t.db", "--checkpoint", kept / "note",
+                 "--public-key", kept / "my.key.pub")  # fmt: skip
+    assert shown.code == 1
+    assert "everything continues it" not in shown.out
+    assert shown.out.count(said) >= 1
+
+
+@pytest.mark.parametrize("damage", [wipe_people, shorten_people, new_people])
+def test_people_are_compared_with_the_trial_and_before_the_next_checkpoint(
+    kept: Path, damage: Callable[[Path], None]
+) -> None:
+    damage(kept)
+    run = verified(kept, "first")
+    assert run.code == 1
+    assert "log of people" in run.out
+    with open_store(kept / "t.db") as store, pytest.raises(Damaged, match="does not continue"):
+        make_checkpoint(store, KEY)
+
+
+def test_an_event_after_the_checkpoint_that_was_changed_is_not_said_to_continue_it(
+    kept: Path,
+) -> None:
+    db = connected(kept)
+    db.execute("UPDATE events SET body = replace(body, 'asked', 'askde') WHERE seq = 9")
+    db.close()
+    for more in ((), ("first",), ("--export", kept / "export.json", "--head", "ab")):
+        place = () if "--export" in more else ("--db", kept / "t.db")
+        run = deco("trial", "verify", *more, *place, "--checkpoint", kept / "note",
+                   "--public-key", kept / "my.key.pub")  # fmt: skip
+        assert run.code == 1
+        assert "signed by clinic: NOT INTACT" in run.out
 
 
 def test_a_trial_that_does_not_continue_a_checkpoint_is_stopped(kept: Path) -> None:

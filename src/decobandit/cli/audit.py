@@ -10,6 +10,7 @@ from .commands import Commands
 from .options import AsJson
 from .output import print_result
 from .trial_access import takes_store
+from .trial_records import print_people
 
 if TYPE_CHECKING:
     from ..trials import Event, PeopleLog, Store
@@ -41,10 +42,7 @@ def people(
     def show(found: PeopleLog) -> None:
         for event in found.events[-last:] if last else found.events:
             print(_line(event))
-        state = "intact" if found.ok else "NOT INTACT"
-        print(f"log of people: {len(found.events)} events, {state}, head {found.head}")
-        for problem in found.problems:
-            print(f"  {problem}")
+        print_people(found)
 
     print_result(found, as_json, show)
     if not found.ok:
@@ -52,5 +50,6 @@ def people(
 
 
 def _line(event: Event) -> str:
-    said = " ".join(f"{name}={value}" for name, value in event.data.items() if value is not None)
+    shown = {name: value for name, value in event.data.items() if name != "seal"}
+    said = " ".join(f"{name}={value}" for name, value in shown.items() if value is not None)
     return f"{event.seq}\t{event.at}\t{event.kind}\t{event.by}\t{said}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +15,7 @@ from .output import print_json, print_result, say
 from .trial_access import By, database, opened, takes_trial, user
 
 if TYPE_CHECKING:
-    from ..trials import Replay, Trial, Verification
+    from ..trials import PeopleLog, Replay, Trial, Verification
     from ..trials.checkpoints import CheckpointCheck
     from ..trials.signed_notes import PublicKey
     from ..trials.verification import LogCheck
@@ -86,21 +86,26 @@ def verify(
     db: Db = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check the chain of events: exit code 1 if any was edited, removed or moved."""
+    """Check trials, people and tokens: exit code 1 if an entry was edited, removed or moved."""
     _check_one(trial, file)
     given = _given_checkpoint(checkpoint, signer)
-    checks, compared = _checks(trial, file, head, db, given)
+    checks, compared, people = _checks(trial, file, head, db, given)
     found = [check.result() for check in checks]
     if head is not None and len(found) != 1:
         raise typer.BadParameter("--head: name the trial that it belongs to")
-    ok = all(one.ok for one in found) and (compared is None or compared.ok)
+    ok = all(one.ok for one in (*found, compared, people) if one is not None)
     if as_json:
-        tree = {"ok": ok, "trials": [one.to_dict() for one in found]}
+        tree: dict[str, Any] = {"ok": ok, "trials": [one.to_dict() for one in found]}
+        if people is not None:
+            tree["people"] = people.to_dict() | {"events": len(people.events)}
         print_json(tree if compared is None else tree | {"checkpoint": compared.to_dict()})
     else:
         print_verified(found)
+        if people is not None:
+            print_people(people)
         if compared is not None:
-            _print_checkpoint(compared)
+            told = {problem for one in (*found, people) if one is not None for problem in one.found}
+            _print_checkpoint(compared, ok, told)
     end_with(ok)
 
 
@@ -136,21 +141,26 @@ def _given_checkpoint(file: Path | None, signer: str | None) -> Given | None:
 
 def _checks(
     trial: str | None, file: Path | None, head: str | None, db: str | None, given: Given | None
-) -> tuple[list[LogCheck], CheckpointCheck | None]:
-    """What there is to check, and how it compares with a checkpoint."""
+) -> tuple[list[LogCheck], CheckpointCheck | None, PeopleLog | None]:
+    """What there is to check, how it compares with a checkpoint, and the log of people."""
+    from ..trials import people_log
     from ..trials.checkpoints import check_checkpoint, check_database_by
     from ..trials.export_check import checked_export
     from ..trials.verification import check_database, check_named
 
     if file is not None:
         checks = [checked_export(_exported(file), head=head)[0]]
-        return checks, None if given is None else check_checkpoint(*given, checks)
+        return checks, None if given is None else check_checkpoint(*given, checks), None
     with database(db, existing=True) as store:
         if trial is not None:
             checks = [check_named(store, trial, given_head=head)]
-            return checks, None if given is None else check_checkpoint(*given, checks, store=store)
-        checks = check_database(store, given_head=head)
-        return checks, None if given is None else check_database_by(*given, checks, store=store)
+            if given is None:
+                return checks, None, None
+            return checks, check_checkpoint(*given, checks, store=store), people_log(store)
+        checks, people = check_database(store, given_head=head), people_log(store)
+        if given is None:
+            return checks, None, people
+        return checks, check_database_by(*given, checks, store=store), people
 
 
 def _replayed(trial: str | None, file: Path | None, db: str | None) -> Replay:
@@ -172,11 +182,12 @@ def _exported(file: Path) -> Any:
         raise typer.BadParameter(f"{file}: {error}") from None
 
 
-def _print_checkpoint(found: CheckpointCheck) -> None:
-    state = "everything continues it" if found.ok else "NOT INTACT"
+def _print_checkpoint(found: CheckpointCheck, ok: bool, told: Collection[str]) -> None:
+    """How a checkpoint compares; `ok`: the whole check; `told`: problems that are printed above."""
+    state = "everything continues it" if ok else "NOT INTACT"
     trials = "1 trial" if found.trials == 1 else f"{found.trials} trials"
     print(f"checkpoint {found.number} of {found.made}, {trials}, signed by {found.key}: {state}")
-    _indented(found.problems)
+    _indented(problem for problem in found.problems if problem not in told)
 
 
 def _print_replay(found: Replay) -> None:
@@ -201,6 +212,13 @@ def print_verified(found: Iterable[Verification]) -> None:
             print(f"  the given head is event {one.given_head_event}; {events} since")
         _indented(one.problems)
         _indented(f"remark: {remark}" for remark in one.remarks)
+
+
+def print_people(found: PeopleLog) -> None:
+    """State of the log of people and of the tokens."""
+    state = "intact" if found.ok else "NOT INTACT"
+    print(f"log of people: {len(found.events)} events, {state}, head {found.head}")
+    _indented(found.problems)
 
 
 def end_with(ok: bool) -> None:

@@ -2,7 +2,9 @@
 
 The database has their SHA-256 digests only; a token has 256 random bits, so that its digest need
 not be slow. `seal` is a checksum over the other columns: a row that a disk error or a manual edit
-changed is refused. It is not a signature: whoever can write to the database can compute it.
+changed is refused. It is not a signature: whoever can write to the database can compute it. The log
+of people has the seal of every token, so that `deco trial verify` finds one that was changed,
+removed or added there.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from ..trials.database import Store
 from ..trials.errors import Conflict, NotFound, TrialError
 from ..trials.event_log import trial_id
 from ..trials.events import digest
-from ..trials.people import lock, record
+from ..trials.people import lock, record, token_seal
 
 Role = Literal["admin", "operator", "viewer"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -79,7 +81,7 @@ class Token:
         """Whether the row is as it was written."""
         if not all(isinstance(value, str | None) for value in self.__dict__.values()):
             return False
-        return hmac.compare_digest(self.seal.encode(), _seal(self.__dict__).encode())
+        return hmac.compare_digest(self.seal.encode(), token_seal(self.__dict__).encode())
 
     @property
     def expired(self) -> bool:
@@ -109,14 +111,6 @@ class Token:
             "trials": None if self.trials is None else json.loads(self.trials),
             "intact": self.intact,
         }
-
-
-def _seal(row: dict[str, Any]) -> str:
-    sealed = [row[name] for name in ("id", "name", "role", "digest", "created_at", "revoked_at")]
-    later = [row["expires_at"], row["trials"]]
-    if later != [None, None]:  # a row of an earlier version has neither, and keeps its seal
-        sealed += later
-    return digest(json.dumps(sealed))
 
 
 def _now(days: int = 0) -> str:
@@ -162,7 +156,7 @@ def new_token(
                 raise Conflict(
                     "the only administrator cannot be limited to trials; make one for all first"
                 )
-        row["seal"] = _seal(row)
+        row["seal"] = token_seal(row)
         try:
             connection.execute(insert(_table).values(row))
         except IntegrityError:  # another process was first
@@ -181,9 +175,10 @@ def _trial_name(connection: Connection, trial: str) -> str:
 
 
 def _said(token: Token) -> dict[str, Any]:
-    """What the log of people has of a token."""
-    tree = token.to_dict()
-    return {"token": token.name} | {name: tree[name] for name in ("role", "expires_at", "trials")}
+    """What the log of people has of a token; the seal stands for the whole row."""
+    tree = token.to_dict() | {"seal": token.seal}
+    shown = ("role", "expires_at", "trials", "seal")
+    return {"token": token.name} | {name: tree[name] for name in shown}
 
 
 def _rows(connection: Connection) -> list[Token]:
@@ -219,10 +214,11 @@ def revoke_token(store: Store, name: str, *, by: str = "library") -> Token:
             )
         changed = token.__dict__ | {"revoked_at": _now()}
         if token.intact:  # the checksum of a changed row stays wrong: it is evidence
-            changed["seal"] = _seal(changed)
+            changed["seal"] = token_seal(changed)
         connection.execute(update(_table).where(_table.c.id == token.id).values(changed))
-        record(connection, "token_revoked", _said(token), by=by)
-        return Token(**changed)
+        revoked = Token(**changed)
+        record(connection, "token_revoked", _said(revoked), by=by)
+        return revoked
 
     return store.write(work)
 

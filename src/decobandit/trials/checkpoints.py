@@ -4,13 +4,14 @@
     number 2
     made 2026-11-16T12:00:00.000+00:00
     previous SHA-256 of the text of checkpoint 1; 64 zeros for the first
+    people EVENTS HEAD
     trial ID EVENTS HEAD
     ...
 
-One line per trial, in the order of their ids: how many events it had, and the hash of the last. All
-checkpoints are kept in the database, too; each names the one before, so that one note stands for
-all that were made before it. A trial that was rewritten, shortened or removed no longer has the
-events that its lines name.
+One line for the log of people, which has the seal of every token, and one per trial, in the order
+of their ids: how many events it had, and the hash of the last. All checkpoints are kept in the
+database, too; each names the one before, so that one note stands for all that were made before it.
+A log that was rewritten, shortened or removed no longer has the events that its lines name.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from .database import Store
 from .errors import Damaged, TrialError
 from .event_log import event_log_of, now
 from .events import GENESIS, digest
+from .people import CALLED, PeopleLog, lock, people_log
 from .signed_notes import BadSignature, NotSigned, PrivateKey, PublicKey, text_of
 from .verification import LogCheck
 
@@ -36,12 +38,13 @@ NOTES_AT_ONCE = 20  # read from the database in one transaction
 _HEAD_LINE = re.compile(r"trial ([0-9a-f]{16}) ([1-9][0-9]{0,9}) ([0-9a-f]{64})")
 _FIRST_LINES = re.compile(
     rf"{FORMAT}\nnumber ([1-9][0-9]{{0,9}})\nmade (\S+)\nprevious ([0-9a-f]{{64}})\n"
+    r"people (0|[1-9][0-9]{0,9}) ([0-9a-f]{64})\n"
 )
 _notes = schema.checkpoints.c
 
 
 class TrialHead(NamedTuple):
-    """How far a trial had come: its number of events, and the hash of the last."""
+    """How far a log had come: its number of events, and the hash of the last."""
 
     events: int
     hash: str
@@ -54,6 +57,7 @@ class Checkpoint:
     number: int
     made: str
     previous: str
+    people: TrialHead
     heads: Mapping[str, TrialHead]
     note: str = ""
 
@@ -61,6 +65,7 @@ class Checkpoint:
     def text(self) -> str:
         """The text that is signed."""
         lines = [FORMAT, f"number {self.number}", f"made {self.made}", f"previous {self.previous}"]
+        lines.append(f"people {self.people.events} {self.people.hash}")
         lines += [
             f"trial {trial} {head.events} {head.hash}" for trial, head in sorted(self.heads.items())
         ]
@@ -93,16 +98,17 @@ class Checkpoint:
             if found is None:
                 raise TrialError("checkpoint: one of its lines is not the head of a trial")
             heads[found[1]] = TrialHead(int(found[2]), found[3])
-        made = cls(int(first[1]), first[2], first[3], heads, note)
+        people = TrialHead(int(first[4]), first[5])
+        made = cls(int(first[1]), first[2], first[3], people, heads, note)
         if made.text != text_:
             raise TrialError("checkpoint: its lines are not in order, or stand there twice")
         return made
 
 
 def make_checkpoint(store: Store, key: PrivateKey) -> Checkpoint:
-    """Sign the heads of all trials; the last checkpoint again if nothing has changed since.
+    """Sign the heads of all logs; the last checkpoint again if nothing has changed since.
 
-    `Damaged` if a trial does not continue what the last checkpoint says of it.
+    `Damaged` if a log does not continue what the last checkpoint says of it.
     """
     return store.write(lambda connection: _made(store, connection, key))
 
@@ -117,21 +123,30 @@ def _made(store: Store, connection: Connection, key: PrivateKey) -> Checkpoint:
         str(row.id): TrialHead(row.head_seq + 1, row.head_hash)
         for row in connection.execute(select(schema.trials))
     }
+    newest_person = lock(connection)
+    people = TrialHead(newest_person.seq + 1, newest_person.hash)
     if last is not None:
-        _check_continued(connection, last, heads)
-        if heads == last.heads and _signed_by(last, key.public):
+        _check_continued(connection, last, people, heads)
+        if (people, heads) == (last.people, last.heads) and _signed_by(last, key.public):
             return last
     number, previous = (1, GENESIS) if last is None else (last.number + 1, last.hash)
-    made = Checkpoint(number, now(), previous, heads)
+    made = Checkpoint(number, now(), previous, people, heads)
     signed = Checkpoint.read(key.sign(made.text))
     connection.execute(insert(schema.checkpoints), {"number": number, "note": signed.note})
     return signed
 
 
 def _check_continued(
-    connection: Connection, last: Checkpoint, heads: Mapping[str, TrialHead]
+    connection: Connection, last: Checkpoint, people: TrialHead, heads: Mapping[str, TrialHead]
 ) -> None:
-    events = schema.events.c
+    events, persons = schema.events.c, schema.people.c
+    at = select(persons.hash).where(persons.seq == last.people.events - 1)
+    then = connection.execute(at).scalar_one_or_none() or GENESIS
+    if people.events < last.people.events or then != last.people.hash:
+        raise Damaged(
+            f"{CALLED}: does not continue what checkpoint {last.number} says of it; run "
+            "'deco trial verify'"
+        )
     for trial, head in last.heads.items():
         if heads.get(trial) == head:
             continue
@@ -163,7 +178,7 @@ def _stored(note: str) -> Checkpoint:
 
 @dataclass(frozen=True)
 class CheckpointCheck(CheckResult):
-    """Whether a database, or an exported trial, continues what a checkpoint says.
+    """Whether a database, or an exported trial, is intact and continues what a checkpoint says.
 
     Attributes
     ----------
@@ -178,7 +193,7 @@ class CheckpointCheck(CheckResult):
     trials : int
         Trials that it names.
     problems : tuple[str, ...]
-        What was found.
+        What was found, in the logs that were compared too.
 
     Examples
     --------
@@ -207,21 +222,22 @@ def check_checkpoint(
 ) -> CheckpointCheck:
     """Compare some logs that were checked with a checkpoint; without a store, of exported trials.
 
-    One that does not continue what the checkpoint says gets one more problem, and is stopped.
+    One that does not continue what the checkpoint says gets one more problem, and is stopped. With
+    a store, the log of people and the tokens are checked, too.
     """
     given = Checkpoint.read(note)
     try:
         key.check(note)
     except BadSignature as error:
         return _result(given, key, [str(error)])
+    problems = [] if store is None else _compare_people(people_log(store), [given])
     for check in checks:
         if check.trial in given.heads:
-            _compare(check, given.heads[check.trial], given.number)
+            _compare(check, given.heads[check.trial], given.number, store)
         else:
             check.problems.append(f"trial {check.trial}: is not in checkpoint {given.number}")
-        if check.problems and store is not None and check.trial in given.heads:
-            event_log_of(store).damage.mark(check.trial, check.problems[0])
-    return _result(given, key, [])
+        problems += check.problems
+    return _result(given, key, problems)
 
 
 def check_database_by(
@@ -229,7 +245,8 @@ def check_database_by(
 ) -> CheckpointCheck:
     """Compare all logs of a database, and its own checkpoints, with one that was kept elsewhere.
 
-    A trial that does not continue what they say gets one more problem, and is stopped.
+    The log of people and the tokens are among them. A trial that does not continue what they say
+    gets one more problem, and is stopped.
     """
     given, by_trial = Checkpoint.read(note), {check.trial: check for check in checks}
     try:
@@ -237,15 +254,16 @@ def check_database_by(
     except BadSignature as error:
         return _result(given, key, [str(error)])
     problems: list[str] = []
-    for checkpoint in (given, *_chain(given, key, store, problems)):
+    people, known = people_log(store), (given, *_chain(given, key, store, problems))
+    problems += _compare_people(people, known)
+    for checkpoint in known:
         for trial, head in checkpoint.heads.items():
             if trial in by_trial and by_trial[trial].hashes:
-                _compare(by_trial[trial], head, checkpoint.number)
+                _compare(by_trial[trial], head, checkpoint.number, store)
             else:
                 problems.append(f"trial {trial}: is in checkpoint {checkpoint.number}, and is gone")
-    for trial, check in by_trial.items():
-        if check.problems:
-            event_log_of(store).damage.mark(trial, check.problems[0])
+    for check in by_trial.values():
+        problems += check.problems
     return _result(given, key, problems)
 
 
@@ -254,7 +272,26 @@ def _result(given: Checkpoint, key: PublicKey, problems: list[str]) -> Checkpoin
     return CheckpointCheck("", given.number, given.made, key.name, len(given.heads), found)
 
 
-def _compare(check: LogCheck, head: TrialHead, number: int) -> None:
+def _compare_people(people: PeopleLog, checkpoints: Iterable[Checkpoint]) -> list[str]:
+    """What is wrong with the log of people and the tokens, by themselves and by checkpoints."""
+    problems = list(people.problems)
+    hashes = [GENESIS, *(event.hash for event in people.events)]
+    for checkpoint in checkpoints:
+        events, hash_ = checkpoint.people
+        if len(hashes) <= events:
+            there = len(hashes) - 1
+            problems.append(
+                f"{CALLED}: has {there} events, and had {events} in checkpoint {checkpoint.number}"
+            )
+        elif hashes[events] != hash_:
+            problems.append(
+                f"{CALLED}: event {events - 1} is not the one that checkpoint {checkpoint.number} "
+                "names"
+            )
+    return problems
+
+
+def _compare(check: LogCheck, head: TrialHead, number: int, store: Store | None) -> None:
     place = head.events - 1
     if check.hashes[place : place + 1] == [head.hash]:
         return
@@ -265,6 +302,8 @@ def _compare(check: LogCheck, head: TrialHead, number: int) -> None:
     problem = f"trial {check.trial}: {found}"
     if problem not in check.problems:
         check.problems.append(problem)
+    if store is not None:
+        event_log_of(store).damage.mark(check.trial, problem)
 
 
 def _chain(

@@ -19,7 +19,8 @@ is how many were not written since the one before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +31,7 @@ from .check_result import CheckResult
 from .database import Store
 from .errors import Damaged
 from .event_log import now
-from .events import GENESIS, Event, StoredEvent, chained, new_event
+from .events import GENESIS, Event, StoredEvent, chained, digest, new_event
 
 PEOPLE = "people"  # what the events of this chain have as their trial
 CALLED = "the log of people"
@@ -42,7 +43,7 @@ _events, _head = schema.people, schema.people_head
 
 @dataclass(frozen=True)
 class PeopleLog(CheckResult):
-    """The log of people, and whether it is as it was written.
+    """The log of people, and whether it and the tokens are as they were written.
 
     Attributes
     ----------
@@ -111,7 +112,7 @@ def record_all(store: Store, entries: Iterable[tuple[str, str, dict[str, Any]]])
 
 
 def people_log(store: Store) -> PeopleLog:
-    """Read the log of people, and check every hash, every link and the head.
+    """Read the log of people; check every hash, every link, the head, and the tokens against it.
 
     Parameters
     ----------
@@ -140,11 +141,41 @@ def people_log(store: Store) -> PeopleLog:
             StoredEvent(row.seq, row.kind, None, row.body, row.hash)
             for row in connection.execute(order)
         ]
+        tokens = [dict(row._mapping) for row in connection.execute(select(schema.tokens))]
     expected = None if head is None else (head.seq, head.hash)
-    return _checked(rows, expected)
+    return _checked(rows, expected, tokens)
 
 
-def _checked(rows: Sequence[StoredEvent], head: tuple[int, str] | None) -> PeopleLog:
+def token_seal(row: Mapping[str, Any]) -> str:
+    """Checksum over the columns of a token."""
+    sealed = [row[name] for name in ("id", "name", "role", "digest", "created_at", "revoked_at")]
+    later = [row["expires_at"], row["trials"]]
+    if later != [None, None]:  # a row of an earlier version has neither, and keeps its seal
+        sealed += later
+    return digest(json.dumps(sealed, default=str))
+
+
+def _token_problems(events: Iterable[Event], tokens: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Where the tokens are not those that the log says were made and revoked."""
+    logged = {
+        event.data.get("token"): event.data.get("seal")
+        for event in events
+        if event.kind in ("token_made", "token_revoked")
+    }
+    for name in sorted(logged.keys() - {row["name"] for row in tokens}, key=str):
+        yield f"token {name!r}: {CALLED} says that it was made, and it is gone"
+    for row in tokens:
+        if row["name"] not in logged:
+            yield f"token {row['name']!r}: {CALLED} does not say that it was made"
+        elif not row["seal"] == token_seal(row) == logged[row["name"]]:
+            yield f"token {row['name']!r}: was changed; {CALLED} does not say so"
+
+
+def _checked(
+    rows: Sequence[StoredEvent],
+    head: tuple[int, str] | None,
+    tokens: Sequence[Mapping[str, Any]],
+) -> PeopleLog:
     found: list[Event] = []
     problems: list[str] = []
     try:
@@ -155,4 +186,6 @@ def _checked(rows: Sequence[StoredEvent], head: tuple[int, str] | None) -> Peopl
     last = (found[-1].seq, found[-1].hash) if found else (-1, GENESIS)
     if not problems and last != head:
         problems.append(f"{CALLED}: the last event is not the one that the head names")
+    if not problems:
+        problems += _token_problems(found, tokens)
     return PeopleLog(PEOPLE, tuple(found), last[1], tuple(problems))

@@ -28,6 +28,16 @@ def kept_summary(ledger: Ledger) -> str:
     return f"{digest(line)} {line}"
 
 
+def is_forged(kept: str | None, ledger: Ledger) -> bool:
+    """Whether what is kept is not the summary of a ledger; an outdated form is not used."""
+    if kept is None or kept == kept_summary(ledger):
+        return False
+    try:
+        return set(json.loads(str(kept).partition(" ")[2])) == _KEYS
+    except (ValueError, TypeError, RecursionError):
+        return True
+
+
 def summary_from(row: Row[Any]) -> Summary | None:
     """The summary of a row of trials with its last event; None where it does not fit the head."""
     if not all(isinstance(text, str) for text in (row.summary, row.last_body, row.last_hash)):

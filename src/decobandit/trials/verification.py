@@ -18,6 +18,7 @@ from .event_log import Head, event_log_of, stored_pages, trial_id
 from .events import GENESIS, Event, StoredEvent, chained
 from .ledger import Ledger
 from .settings import NO_BOUND
+from .summaries import is_forged
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,12 @@ def check_stored(store: Store, trial: str, *, given_head: str | None = None) -> 
         event_log.damage.mark(trial, check.problems[0])
     else:
         event_log.damage.clear(trial, row.damage)
+        assert check.ledger is not None  # there are problems otherwise
+        if is_forged(row.summary, check.ledger):  # decisions do not depend on it
+            check.problems.append(
+                f"trial {trial}: what lists show of it is not what its events say; the next event "
+                "of the trial writes it anew"
+            )
     return check
 
 
