@@ -80,7 +80,7 @@ def test_subjects_limits_closing_and_archiving(db: Path, tmp_path: Path) -> None
     shown = deco("trial", "status", "pilot", "--db", db).out
     assert "by ann: went home" in shown
     assert "1 of 2 pending, 1 of 20 cancelled" in shown
-    assert run("unmask", "pilot", first["id"], "--reason", "call")["arm"] == first["arm"]
+    assert run("unmask", "pilot", first["id"], "--reason", "asked by ward")["arm"] == first["arm"]
     assert run("close", "pilot")["state"] == "closed"
     closed = deco("trial", "ask", "pilot", "--db", db)
     assert closed.err == "deco: error: the trial is closed; an administrator can reopen it\n"

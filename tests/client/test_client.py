@@ -59,7 +59,7 @@ def test_a_trial_runs_over_http_as_in_the_library(client: Client, site: tuple[Si
     assert trial.correct(second.id, True, reason="misread").outcome == 1
     third = trial.ask()
     assert trial.cancel(third.id, reason="left").state == "cancelled"
-    assert trial.unmask(third.id, reason="asked").arm == third.arm
+    assert trial.unmask(third.id, reason="asked by the ward").arm == third.arm
     # what the library has on record is what was sent
     recorded = open_trial("visits", db=site[0].store)
     told = [(slot.id, slot.state, slot.outcome) for slot in recorded.allocations()]

@@ -209,7 +209,7 @@ def _trials(session: Session) -> None:
     of_lab = session("trial ask", "lab", *db)["id"]
     session("trial tell", "lab", of_lab, 1.5, *db)
     session("trial ask", "draws", *db)
-    session("trial unmask", "pilot", first, "--reason", "emergency", *db)
+    session("trial unmask", "pilot", first, "--reason", "an emergency", *db)
     session("trial limits", "pilot", "--max-open", 3, "--reason", "few beds", *db)
     for name in ("pilot", "draws", "lab"):
         session("trial status", name, "--stale-after", 0.01, *db)

@@ -161,6 +161,15 @@ def test_malformed_terminal_tables_are_refused(table: Any, place: object, messag
             ("arms", 1, "name"),
             "must differ from the names of all other arms",
         ),
+        *(
+            (
+                {"arms": [Arm(name="drug a"), Arm(name=other)]},
+                ("arms", 1, "name"),
+                "must differ from the names of all other arms in more than case, blanks or "
+                "alphabet; there is 'drug a'",
+            )
+            for other in ("Drug A", "drug  a", "druga", "drug \u0430", "\uff44rug a", "DRUG \u0391")
+        ),
         (
             {"arms": [Arm(name="a", reward=Reward(bad=(1.0, 2.0)))]},
             ("arms", 0, "reward", "bad"),

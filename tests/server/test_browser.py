@@ -235,7 +235,7 @@ def test_forms_for_subjects_reasons_unmasking_and_closing(chromium: Any, served:
         assert page.locator("#arm").text_content() in ("A", "B")
         assert fits(page)
         page.locator("summary", has_text="Unmask").click()
-        page.get_by_label("Reason to unmask").fill("ward call")
+        page.get_by_label("Reason to unmask").fill("call of the ward")
         page.get_by_role("button", name="Unmask").click()
         page.locator("dialog").get_by_role("button", name="Unmask").click()
         page.get_by_text("is on record").wait_for()

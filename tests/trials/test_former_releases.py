@@ -1,6 +1,5 @@
-"""Databases, exports and checkpoints of every release are opened, checked and continued."""
+"""Databases of every release are opened, checked and continued."""
 
-import json
 import shutil
 import sqlite3
 from contextlib import closing
@@ -12,17 +11,14 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from decobandit.server.tokens import list_tokens
-from decobandit.trials import list_trials, open_store, open_trial, replay_export, verify_export
+from decobandit.trials import list_trials, open_store, open_trial, verify_export
 from decobandit.trials.errors import Closed, Conflict
 from decobandit.trials.events import KINDS
 from decobandit.trials.schema import metadata
-from helpers.program import deco
 
 DATA = Path(__file__).parents[1] / "data"
 REVISIONS = {"0.1.0": "0001", "0.2.0": "0004"}  # of the database that each release made
 TRIALS = {"0.1.0": ("clinic", "field", "shop"), "0.2.0": ("ward", "stream", "grades", "lab")}
-EXPORTS = sorted(DATA.glob("*-*.json"))
-FORMATS = {"0.1.0": "decobandit-trial-1", "0.2.0": "decobandit-trial-2"}
 
 
 def database(version: str, folder: Path) -> Path:
@@ -96,14 +92,3 @@ def test_trials_of_version_0_2_0_go_on(tmp_path: Path) -> None:
             assert trial.replay().ok
         tokens = {token.name: token.revoked_at is None for token in list_tokens(store)}
         assert tokens == {"ann": True, "ben": False}
-
-
-@pytest.mark.parametrize("file", EXPORTS, ids=lambda file: file.stem)
-def test_an_export_is_still_checked(file: Path) -> None:
-    tree = json.loads(file.read_text(encoding="utf-8"))
-    assert tree["format"] == FORMATS[tree["version"]]
-    assert verify_export(tree).ok
-    assert replay_export(tree).ok
-    assert deco("trial", "verify", "--export", file).code == 0
-    tree["status"]["earned"] += 1
-    assert not verify_export(tree).ok

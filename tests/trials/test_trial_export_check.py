@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -276,7 +277,7 @@ def test_the_program_wants_one_thing_to_replay(tmp_path: Path) -> None:
 
 NAMES = (
     "=1+1", "'=1+1", "''=1+1", "+x", "-x", "@sum", "'plain", "plain", "a=b", "' -x", "\uff1dwide",
-    "=cmd|' /C calc'!A0", '=HYPERLINK("x")', "- ", "'"
+    "=cmd|' /C calc'!A0", '=HYPERLINK("x")', "- ", "'", "a;=1+1", "a; '@x", ";-x", "b;c"
 )  # fmt: skip
 
 
@@ -297,6 +298,7 @@ def test_exported_outcomes_are_read_back_and_no_cell_is_a_formula(tmp_path: Path
         with file.open(encoding="utf-8", newline="") as lines:
             cells = [cell for row in csv.reader(lines) for cell in row]
         starts = tuple("=+-@\t\r")
+        cells += [part for cell in cells for part in re.split("[;\t]", cell)]
         assert not [cell for cell in cells if cell.lstrip()[:1] in starts and cell.strip()]
         frames = [trial.to_frame(kind=kind) for kind in ("pyarrow", "pandas", "polars")]
         arms, events = trial.to_frame("arms").to_pylist(), trial.to_frame("events").to_pylist()
@@ -338,3 +340,25 @@ def test_an_outcome_may_be_missing_only_where_the_state_says_why(tmp_path: Path)
         file.write_text(text, encoding="utf-8")
         with pytest.raises(ValueError, match="outcome ''"):
             read_outcomes(problem, file)
+
+
+# -- one format -----------------------------------------------------------------------------------
+
+
+def test_an_export_that_claims_to_be_older_is_checked_as_strictly(tmp_path: Path) -> None:
+    with open_store(tmp_path / "t.db") as store:
+        trial = create_trial(Problem.uniform(arms=2, horizon=5), db=store, seed=3)
+        trial.tell(trial.ask().id, 1)
+        tree = json.loads(json.dumps(trial.export()))
+    assert verify_export(tree).ok
+    older = {**tree, "format": "decobandit-trial-1"}
+    del older["checksum"]
+    with pytest.raises(TrialError, match="decobandit-trial-2"):
+        verify_export(older)
+    for version in ("0.1.0", "0.2.0"):  # what it shows less has a checksum that fits
+        less = {**tree, "version": version, "status": {**tree["status"], "version": version}}
+        del less["status"]["earned"], less["allocations"][0]["reason"]
+        less["checksum"] = checksum(less)
+        found = verify_export(less)
+        assert not found.ok
+        assert any("status.earned is missing" in problem for problem in found.problems)

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -53,6 +54,70 @@ def kinds(trial: Trial) -> list[str]:
 
 
 # -- subjects -----------------------------------------------------------------------------------
+
+
+ALIKE = [
+    ("S2", "s2"),
+    ("S2", "\uff33\uff12"),  # full width
+    ("S2", "S 2"),
+    ("S2", "\u04052"),  # Cyrillic
+    ("site 1 12", "Site  1 12"),
+    ("AHHA", "\u0410\u041d\u041d\u0410"),
+    ("\u0412\u0430\u043d\u044f", "\u0412\u0410\u041d\u042f"),  # one alphabet, other case
+    ("p\u20101", "p-1"),
+    ("stra\u00dfe", "STRASSE"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), ALIKE)
+def test_a_subject_that_looks_like_another_is_refused(sqlite: str, one: str, other: str) -> None:
+    with open_store(sqlite) as store:
+        trial = create_trial(PROBLEM, name="wheat", db=store)
+        first = trial.ask(subject=one)
+        with pytest.raises(Conflict, match=f"on record as '{one}'"):
+            trial.ask(subject=other)
+        assert trial.ask(subject=one) == first
+        assert kinds(trial) == ["created", "asked", "refused"]
+        trial.cancel(first.id, reason="misspelt")
+        assert trial.ask(subject=other).subject == other
+        with pytest.raises(Conflict, match="on record as"):
+            trial.ask(subject=one)
+        assert trial.verify().ok
+
+
+def test_subjects_that_can_be_told_apart_are_two(sqlite: str) -> None:
+    with open_store(sqlite) as store:
+        trial = create_trial(PROBLEM, db=store)
+        apart = ("1 12", "11 2", "S2", "S-2", "S20", "\u00b5g", "mg")
+        assert len({trial.ask(subject=subject).id for subject in apart}) == len(apart)
+
+
+def test_of_look_alikes_asked_for_at_once_one_is_allocated(sqlite: str) -> None:
+    spellings = ["S2", "s2", "S 2", "\uff33\uff12"] * 3
+
+    def ask(subject: str) -> str | None:
+        with open_store(sqlite) as own:  # as another process has it
+            try:
+                return open_trial("race", db=own).ask(subject=subject).id
+            except Conflict:
+                return None
+
+    with open_store(sqlite) as store:
+        trial = create_trial(PROBLEM, name="race", db=store)
+        with ThreadPoolExecutor(6) as pool:
+            found = set(pool.map(ask, spellings))
+        assert len(found - {None}) == 1
+        assert len(trial.allocations()) == 1
+
+
+def test_a_subject_of_batches_that_looks_like_another_is_refused(sqlite: str) -> None:
+    problem = Problem.uniform(arms=2, horizon=3, pulls_per_stage=4, repeat=True)
+    with open_store(sqlite) as store:
+        trial = create_trial(problem, db=store)
+        first = trial.ask_batch(subject="hour 1")
+        with pytest.raises(Conflict, match="on record as 'hour 1'"):
+            trial.ask_batch(subject="Hour1")
+        assert trial.ask_batch(subject="hour 1") == first
 
 
 def test_a_subject_has_one_allocation_until_it_is_cancelled(trial: Trial) -> None:
@@ -187,7 +252,7 @@ def test_limits_that_make_no_sense_are_refused(sqlite: str, limits: dict[str, in
 
 
 def test_limits_have_defaults_that_are_on_record(trial: Trial) -> None:
-    assert trial.events()[0].data["limits"] == {"open": 50, "cancelled": 20}
+    assert trial.events()[0].data["limits"] == {"open": 50, "cancelled": 20, "unmasked": 5}
     long = create_trial(Problem.uniform(arms=2, horizon=300), db=trial.store, policy="equal")
     assert long.events()[0].data["limits"] == {"open": 150, "cancelled": 150}
 

@@ -10,8 +10,10 @@ import pytest
 
 from decobandit.problem import Problem
 from decobandit.server.tokens import list_tokens, new_token, revoke_token
-from decobandit.trials import Conflict, Store, create_trial, open_store, people_log
+from decobandit.trials import Conflict, Store, TrialError, create_trial, open_store, people_log
+from decobandit.trials.errors import LimitReached
 from decobandit.trials.people import record_all
+from decobandit.trials.report_text import trial_page
 
 pytest_plugins = ["helpers.databases"]
 
@@ -102,12 +104,38 @@ def test_two_administrators_cannot_revoke_each_other_at_once(store: Store) -> No
         assert sum(token.valid for token in list_tokens(store)) == 1
 
 
+def test_unmasking_needs_a_real_reason_and_is_limited_by_person_and_day(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = create_trial(Problem.uniform(arms=2, horizon=20), name="pilot", db=store)
+    slots = [trial.ask() for _ in range(8)]
+    for reason in (".", "emergency", "x" * 9):
+        with pytest.raises(TrialError, match="at least 10"):
+            trial.unmask(slots[0].id, reason=reason, by="nurse")
+    for slot in slots[:5]:
+        trial.unmask(slot.id, reason="an emergency", by="nurse")
+    with pytest.raises(LimitReached):
+        trial.unmask(slots[5].id, reason="an emergency", by="nurse")
+    trial.unmask(slots[4].id, reason="an emergency", by="nurse")  # told already
+    trial.unmask(slots[5].id, reason="an emergency", by="doctor")
+    trial.set_limits(max_unmasked=6, reason="a second ward", by="admin")
+    trial.unmask(slots[5].id, reason="an emergency", by="nurse")
+    with pytest.raises(LimitReached):
+        trial.unmask(slots[6].id, reason="an emergency", by="nurse")
+    numbers = [e.data["number_in_24_hours"] for e in trial.events() if e.kind == "unmasked"]
+    assert numbers == [1, 2, 3, 4, 5, 1, 6]
+    assert "7 allocations were unmasked" in trial_page(trial.report())
+    monkeypatch.setattr("decobandit.trials.lifecycle._day_ago", lambda: "2999")  # a day later
+    trial.unmask(slots[6].id, reason="an emergency", by="nurse")
+    assert trial.verify().ok
+
+
 def test_an_unmasking_is_in_both_logs_once_per_person(store: Store) -> None:
     trial = create_trial(Problem.uniform(arms=2, horizon=6), name="pilot", db=store)
     slot = trial.ask()
     for by in ("nurse", "nurse", "doctor"):
-        assert trial.unmask(slot.id, reason="emergency", by=by).arm == slot.arm
-    wanted = {"allocation": slot.id, "reason": "emergency"}
+        assert trial.unmask(slot.id, reason="an emergency", by=by).arm == slot.arm
+    wanted = {"allocation": slot.id, "reason": "an emergency", "number_in_24_hours": 1}
     assert [(e.kind, e.by, e.data) for e in trial.events()[2:]] == [
         ("unmasked", "nurse", wanted),
         ("unmasked", "doctor", wanted),

@@ -40,10 +40,17 @@ def limits(
     max_cancelled: Annotated[
         int | None, typer.Option(metavar="N", help="Allocations that may be cancelled in all.")
     ] = None,
+    max_unmasked: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Allocations that one person may unmask in 24 hours."),
+    ] = None,
     **request: Unpack[Request],
 ) -> Summary:
-    """Change how many allocations may be pending or cancelled."""
-    return here.set_limits(reason=reason, max_open=max_open, max_cancelled=max_cancelled, **request)
+    """Change how many allocations may be pending, cancelled or unmasked."""
+    return here.set_limits(
+        reason=reason, max_open=max_open, max_cancelled=max_cancelled, max_unmasked=max_unmasked,
+        **request,
+    )  # fmt: skip
 
 
 @changes_trial

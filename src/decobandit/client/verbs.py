@@ -227,12 +227,14 @@ class RemoteTrial(Verbs[One, Many]):
         reason: str,
         max_open: int | None = None,
         max_cancelled: int | None = None,
+        max_unmasked: int | None = None,
         key: str | None = None,
     ) -> One:
-        """Change how many allocations may be pending or cancelled, and say why."""
+        """Change how many allocations may be pending, cancelled or unmasked, and say why."""
         return self._change(
-            "limits", reason=reason, max_open=max_open, max_cancelled=max_cancelled, key=key
-        )
+            "limits", reason=reason, max_open=max_open, max_cancelled=max_cancelled,
+            max_unmasked=max_unmasked, key=key,
+        )  # fmt: skip
 
 
 def _plain(outcome: Outcome) -> Any:

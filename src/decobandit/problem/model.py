@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, model_validator
 
-from ..support import Card, Shown, refuse
+from ..support import Card, Shown, look_alike_keys, refuse
 from .arm_model import FLAT_PRIOR, Arm, ArmReward, Prior, Reward, numbered
 from .fields import MAX_ARMS, MAX_PULLS, ArmCount, Flag, NotNegative, PositiveNumber, StageCount
 from .groups import Group, group_of_arm, groups_of
@@ -188,12 +188,15 @@ class Problem(Shown, ProblemFields):
         if self.most_pulls > MAX_PULLS:
             rule = f"must be few enough for {MAX_PULLS} pulls of an arm; it may take "
             refuse(f"{rule}{self.most_pulls}", found=self.horizon, at=("horizon",))
-        names: set[str] = set()
+        names: dict[str, str] = {}
         for position, arm in enumerate(self.arms):
-            if arm.name in names:
-                at = ("arms", position, "name")
-                refuse("must differ from the names of all other arms", found=arm.name, at=at)
-            names.add(arm.name)
+            keys = look_alike_keys(arm.name)
+            for taken in (names[key] for key in keys if key in names):
+                rule = "must differ from the names of all other arms"
+                if taken != arm.name:
+                    rule += f" in more than case, blanks or alphabet; there is {taken!r}"
+                refuse(rule, found=arm.name, at=("arms", position, "name"))
+            names.update(dict.fromkeys(keys, arm.name))
             _check_lengths(arm, position, self.horizon, self.most_pulls)
         if self.terminal is not None and any(arm.terminal is not None for arm in self.arms):
             rule = "must be 0 when an arm has a terminal table: choose one of the two forms"

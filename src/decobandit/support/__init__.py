@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from .in_legs import legs as legs
     from .interrupts import until_interrupted as until_interrupted
     from .lazy import found_at as found_at
+    from .look_alikes import BLANK_LETTERS as BLANK_LETTERS
+    from .look_alikes import appearance as appearance
+    from .look_alikes import look_alike_keys as look_alike_keys
     from .memory import TooLargeError as TooLargeError
     from .memory import available_bytes as available_bytes
     from .memory import limit_bytes as limit_bytes

@@ -93,7 +93,7 @@ class Asking(Lifecycle):
     def _asking(
         self,
         request: Request,
-        write: Callable[..., Answer],
+        write: Callable[..., Answer | Conflict],
         make: Callable[[Decider, Ledger], D],
         key: str | None,
         by: str,
@@ -111,7 +111,7 @@ class Asking(Lifecycle):
     def _ask_ahead(
         self,
         request: Request,
-        write: Callable[..., Answer],
+        write: Callable[..., Answer | Conflict],
         decided: Decided[D],
         key: str | None,
         by: str,

@@ -20,7 +20,15 @@ from .errors import BadOutcome, Conflict, NotFound, TrialError
 from .kind_records import EarlierPending, check_batch_order, kinds_by_name
 from .ledger import Ledger
 from .request_records import Request
-from .requests import check_ask, check_cancel, note_of, outcome_of, reason_of, subject_of
+from .requests import (
+    check_ask,
+    check_cancel,
+    note_of,
+    other_spelling,
+    outcome_of,
+    reason_of,
+    subject_of,
+)
 from .told import Counts, Told, counts_tree, given_tally, tally_of, told_of
 
 # arm: (good, pulls), or "good/pulls"; of other outcomes as the kind of the arm has tallies
@@ -166,10 +174,12 @@ class Batches(Asking):
         request: Request,
         key: str | None,
         by: str,
-    ) -> Batch:
+    ) -> Batch | Conflict:
         refuse_single(ledger)
         if request.subject in ledger.subjects:
             return ledger.batches[ledger.subjects[request.subject]]
+        if why := other_spelling(ledger, request):
+            return self._refuse(connection, ledger, request, key, by, why)
         check_ask(ledger, ledger.problem.pulls_per_stage)
         pending = pending_state(ledger)
         allotment = decided.at(ledger, pending)

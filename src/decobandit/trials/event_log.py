@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Connection, Row, Select, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from ..support import Cache
+from ..support import Cache, appearance
 from . import schema
 from .codes import drawn_codes
 from .damage import DamageRecord
@@ -29,7 +29,6 @@ from .errors import Conflict, Damaged, NotFound
 from .events import GENESIS, Event, StoredEvent, chained, new_event
 from .ledger import Ledger
 from .limits import TrialLimits
-from .names import appearance
 from .request_records import Refusal
 from .settings import TrialSettings
 from .summaries import kept_summary

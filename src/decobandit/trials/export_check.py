@@ -12,7 +12,6 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from .._version import __version__
 from ..support import JsonError, parse
 from .decider import decider_of
 from .errors import TrialError
@@ -22,7 +21,6 @@ from .ledger import Ledger
 from .replay import TOLERANCE, Replay, replayed
 from .verification import LogCheck, Verification, time_of
 
-FIRST_FORMAT = "decobandit-trial-1"  # had no checksum
 _NO_EXPORT = "export: not an exported trial; give what 'export' wrote"
 
 
@@ -95,7 +93,7 @@ def replay_export(tree: Any) -> Replay:
 def checked_export(tree: Any, *, head: str | None = None) -> tuple[LogCheck, list[Event]]:
     """The check of an export, and its events as far as they are whole."""
     try:
-        if tree["format"] not in (EXPORT_FORMAT, FIRST_FORMAT):
+        if tree["format"] != EXPORT_FORMAT:
             raise TrialError(f"export: format {tree['format']!r}; must be {EXPORT_FORMAT!r}")
         shown = plain(tree)
         canonical(shown)  # numbers that are none are refused
@@ -128,34 +126,28 @@ def _differences(shown: dict[str, Any], ledger: Ledger, events: list[Event]) -> 
     if not isinstance(version, str) or time_of(at) is None:
         yield "version and time are not those of an export"
         return
-    if shown["format"] == EXPORT_FORMAT and not has_check_digits(at, ledger.head):
+    if not has_check_digits(at, ledger.head):
         yield "exported_at was changed: its last digits do not fit"
     again = export_parts(ledger, decider_of(ledger.settings), version=version, exported_at=at)
-    again = plain(again | {"format": shown["format"], "events": shown["events"]})
-    if shown["format"] == FIRST_FORMAT:
-        del again["checksum"]
-    else:
-        again["checksum"] = checksum(shown)
-    # an earlier version may have shown less
-    complete = shown["format"] == EXPORT_FORMAT and version == __version__
-    yield from _compared(shown, again, "", complete)
+    again = plain(again | {"events": shown["events"], "checksum": checksum(shown)})
+    yield from _compared(shown, again, "")
 
 
-def _compared(shown: Any, again: Any, place: str, complete: bool) -> Iterator[str]:
+def _compared(shown: Any, again: Any, place: str) -> Iterator[str]:
     where = place or "the export"
     if isinstance(shown, dict) and isinstance(again, dict):
         yield from (f"{where} has an unknown key {key!r}" for key in shown if key not in again)
         for key, value in again.items():
             inside = f"{place}.{key}" if place else key
             if key in shown:
-                yield from _compared(shown[key], value, inside, complete)
-            elif complete or not place:
+                yield from _compared(shown[key], value, inside)
+            else:
                 yield f"{inside} is missing"
     elif isinstance(shown, list) and isinstance(again, list):
         if len(shown) != len(again):
             yield f"{where} has {len(shown)} entries, not {len(again)}"
         for number, pair in enumerate(zip(shown, again, strict=False)):
-            yield from _compared(*pair, f"{place}[{number}]", complete)
+            yield from _compared(*pair, f"{place}[{number}]")
     elif not _same(shown, again):
         yield f"{where} is {json.dumps(shown)[:100]}, not {json.dumps(again)[:100]}"
 

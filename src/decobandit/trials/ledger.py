@@ -13,6 +13,7 @@ from copy import copy
 from typing import Any, Literal
 
 from ..problem import Kind, Problem, Seen, State
+from ..support import look_alike_keys
 from .allocations import Allocation, moved
 from .batches import Batch, batch_moved, new_batch
 from .codes import codes_of
@@ -63,8 +64,9 @@ class Ledger:
         self.limits = TrialLimits()
         self.codes: list[str] = []  # of every arm
         self.subjects: dict[str, str] = {}  # the allocation of each; a cancelled one is forgotten
+        self._look_alikes: dict[str, str] = {}  # subjects by `look_alike_keys`
         self.cancellations: list[Cancellation] = []
-        self.unmasked: frozenset[tuple[str, str]] = frozenset()  # allocation, and who was told
+        self.unmasked: dict[tuple[str, str], str] = {}  # when, by allocation and who was told
 
     @property
     def problem(self) -> Problem:
@@ -118,9 +120,24 @@ class Ledger:
         most = self.limits.cancelled
         return most is None or self.cancelled + pulls <= most
 
+    def unmasked_since(self, time: str, person: str) -> int:
+        """Allocations that a person has unmasked after a time."""
+        return sum(who == person and at > time for (_, who), at in self.unmasked.items())
+
     def position(self, arm: str) -> int:
         """Where an arm stands in the problem."""
         return self._positions[arm]
+
+    def look_alike(self, subject: str | None) -> str | None:
+        """The spelling on record of a subject that a reader would take for this one."""
+        keys = () if subject is None else look_alike_keys(subject)
+        return next((self._look_alikes[key] for key in keys if key in self._look_alikes), None)
+
+    def _forget_subject(self, subject: str | None) -> None:
+        if subject is not None:
+            self.subjects.pop(subject, None)
+            for key in look_alike_keys(subject):
+                self._look_alikes.pop(key, None)
 
     def kind(self, arm: str) -> Kind:
         """What outcomes an arm has."""
@@ -144,6 +161,7 @@ class Ledger:
         later.good, later.bad, later.open = list(self.good), list(self.bad), list(self.open)
         later.lost, later.other = list(self.lost), list(self.other)
         later.subjects, later.cancellations = dict(self.subjects), list(self.cancellations)
+        later._look_alikes, later.unmasked = dict(self._look_alikes), dict(self.unmasked)
         for event in events:
             later.advance(event)
         return later
@@ -210,7 +228,7 @@ class Ledger:
         kind, data = event.kind, event.data
         name = str(data["allocation"])
         if kind == "unmasked":
-            self.unmasked |= {(self.allocations[name].id, event.by)}
+            self.unmasked[self.allocations[name].id, event.by] = event.at
             return name
         if kind == "asked":
             if self.batches or self.problem.repeat:
@@ -233,7 +251,7 @@ class Ledger:
                 if not self.may_cancel(1):
                     raise ValueError("too many were cancelled")
                 self.cancellations.append(Cancellation(event.by, slot.arm, data.get("reason")))
-                self.subjects.pop(slot.subject or "", None)
+                self._forget_subject(slot.subject)
         self.allocations[name] = slot
         return name
 
@@ -248,9 +266,10 @@ class Ledger:
             raise ValueError("the trial was closed, or too many were pending")
         subject = data.get("subject")
         if subject is not None:
-            if subject in self.subjects:
+            if self.look_alike(subject) is not None:
                 raise ValueError("the subject has an allocation")
             self.subjects[subject] = made
+            self._look_alikes.update(dict.fromkeys(look_alike_keys(subject), subject))
 
     def _batch_step(self, event: Event) -> Batch:
         """One batch made, or moved from one state to the next."""
@@ -284,7 +303,7 @@ class Ledger:
             if one.pending
         ]
         if not after.holds_slots:
-            self.subjects.pop(after.subject or "", None)
+            self._forget_subject(after.subject)
 
     def _count_batch(self, batch: Batch, by: int) -> None:
         if not batch.holds_slots:

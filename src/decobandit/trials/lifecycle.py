@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection
 
 from .allocations import Allocation
-from .errors import Conflict, NotFound
+from .errors import Conflict, LimitReached, NotFound, TrialError
 from .event_log import EventLog
 from .ledger import TURNS, Ledger
 from .limits import chosen_limits
@@ -21,6 +22,8 @@ from .people import record
 from .request_records import Request
 from .requests import reason_of
 from .status import Summary, summary_of
+
+LEAST_REASON = 10  # characters of a reason to unmask
 
 
 class Lifecycle(ABC):
@@ -76,20 +79,24 @@ class Lifecycle(ABC):
         reason: str,
         max_open: int | None = None,
         max_cancelled: int | None = None,
+        max_unmasked: int | None = None,
         key: str | None = None,
         by: str = "library",
     ) -> Summary:
-        """Change how many allocations may be pending or cancelled, and say why."""
+        """Change how many allocations may be pending, cancelled or unmasked, and say why."""
         request = Request(
-            "limited", reason=reason_of(reason), max_open=max_open, max_cancelled=max_cancelled
-        )
+            "limited", reason=reason_of(reason), max_open=max_open, max_cancelled=max_cancelled,
+            max_unmasked=max_unmasked,
+        )  # fmt: skip
         found: Summary = self._change(request, self._write_limits, key, by)
         return found
 
     def _write_limits(
         self, connection: Connection, ledger: Ledger, request: Request, key: str | None, by: str
     ) -> Summary:
-        limits = chosen_limits(ledger.limits, request.max_open, request.max_cancelled)
+        limits = chosen_limits(
+            ledger.limits, request.max_open, request.max_cancelled, request.max_unmasked
+        )
         if limits == ledger.limits:
             return summary_of(ledger)
         data = {"limits": limits.to_dict(), **request.said()}
@@ -103,9 +110,13 @@ class Lifecycle(ABC):
         """The allocation with the name of its arm, for somebody blinded; the log says who and why.
 
         It is on record in the log of the trial and in the log of people. Who was told already is
-        told again, and nothing is written.
+        told again, and nothing is written. `LimitReached` beyond so many within 24 hours
+        (`set_limits`); the reason has at least ten characters.
         """
-        request = Request("unmasked", allocation_id, reason=reason_of(reason))
+        why = reason_of(reason)
+        if len(why) < LEAST_REASON:
+            raise TrialError(f"reason: must have at least {LEAST_REASON} characters to unmask")
+        request = Request("unmasked", allocation_id, reason=why)
         found: Allocation = self._change(request, self._write_unmasked, key, by)
         return found
 
@@ -116,9 +127,19 @@ class Lifecycle(ABC):
         if slot is None:
             raise NotFound("no such allocation in this trial")
         if (slot.id, by) not in ledger.unmasked:
-            data = {"allocation": slot.id, **request.said()}
+            number = ledger.unmasked_since(_day_ago(), by) + 1
+            if number > ledger.limits.unmasked:
+                raise LimitReached(
+                    "as many allocations as the trial permits were unmasked by you within 24 "
+                    "hours; an administrator can permit more"
+                )
+            data = {"allocation": slot.id, "number_in_24_hours": number, **request.said()}
             self._event_log.append(connection, ledger, request.kind, data, by=by, key=key)
             record(
                 connection, "unmasked", {"trial": ledger.trial, "name": ledger.name} | data, by=by
             )
         return slot
+
+
+def _day_ago() -> str:
+    return (datetime.now(UTC) - timedelta(days=1)).isoformat(timespec="milliseconds")

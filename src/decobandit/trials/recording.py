@@ -24,6 +24,7 @@ from .requests import (
     contradiction,
     note_of,
     on_record,
+    other_spelling,
     outcome_of,
     reason_of,
     subject_of,
@@ -119,10 +120,12 @@ class Recording(Asking):
         request: Request,
         key: str | None,
         by: str,
-    ) -> Allocation:
+    ) -> Allocation | Conflict:
         refuse_batched(ledger)
         if request.subject in ledger.subjects:
             return ledger.allocations[ledger.subjects[request.subject]]
+        if why := other_spelling(ledger, request):
+            return self._refuse(connection, ledger, request, key, by, why)
         check_ask(ledger)
         pending = pending_state(ledger)
         decision = decided.at(ledger, pending)

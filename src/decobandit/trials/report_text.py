@@ -289,13 +289,15 @@ def _deviations(report: TrialReport) -> list[Markup]:
 
 def _deviation_line(report: TrialReport) -> str:
     pending = sum(each.told_at is None for each in report.late)
+    unmasked = sum(each.kind == "unmasked" for each in report.changes)
     late = f"{number_of(len(report.late), 'outcome')} took more than {report.late_after:g} hours"
     if pending:
         late += f" ({pending} of them still pending)"
     return (
         f"{were(report.cancelled, 'allocation')} cancelled, "
         f"{were(len(report.corrections), 'outcome')} corrected, {late}, "
-        f"{were(report.refused, 'contradictory request')} refused."
+        f"{were(report.refused, 'contradictory request')} refused, "
+        f"{were(unmasked, 'allocation')} unmasked."
     )
 
 

@@ -10,7 +10,7 @@ from ..problem import Outcome
 from .batches import Batch
 from .told import Counts, counts_from, counts_tree
 
-_SAID = ("subject", "note", "reason", "max_open", "max_cancelled")
+_SAID = ("subject", "note", "reason", "max_open", "max_cancelled", "max_unmasked")
 ASKS = ("asked", "batch_asked")  # there, the reason is the policy's, and the id a new one
 
 
@@ -26,6 +26,7 @@ class Request:
     reason: str | None = None
     max_open: int | None = None
     max_cancelled: int | None = None
+    max_unmasked: int | None = None
     batch: str | None = None
     counts: Counts | None = None  # of outcomes
 

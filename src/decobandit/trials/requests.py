@@ -78,6 +78,17 @@ def check_ask(ledger: Ledger, pulls: int = 1) -> None:
         )
 
 
+def other_spelling(ledger: Ledger, request: Request) -> str:
+    """Why an ask is refused whose subject is spelt otherwise on record; empty if it is not."""
+    known = ledger.look_alike(request.subject)
+    if known is None or known == request.subject:
+        return ""
+    return (
+        f"subject: {request.subject!r} is on record as {known!r}, which has an allocation; use "
+        "that spelling, or one that differs in more than case, blanks or alphabet"
+    )
+
+
 def check_cancel(ledger: Ledger, pulls: int = 1) -> None:
     """Refuse more cancellations than the trial permits."""
     if not ledger.may_cancel(pulls):

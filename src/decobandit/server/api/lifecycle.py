@@ -35,11 +35,12 @@ def _changed(
 @router.post(f"{_TRIAL}/limits", response_model=out.SummaryOut)
 @allow("admin")
 def trial_limits(caller: Caller, trial: Opened, body: sent.LimitsIn, key: Key = None) -> Out:
-    """Change how many allocations may be pending or cancelled, and say why."""
+    """Change how many allocations may be pending, cancelled or unmasked, and say why."""
     changed = trial.set_limits(
         reason=body.reason,
         max_open=body.max_open,
         max_cancelled=body.max_cancelled,
+        max_unmasked=body.max_unmasked,
         key=key_of(key, body),
         by=caller.name,
     )

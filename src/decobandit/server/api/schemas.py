@@ -262,6 +262,10 @@ class LimitsIn(ReasonIn):
     max_cancelled: int | None = Field(
         default=None, ge=0, le=MAX_LIMIT, description="Allocations that may be cancelled in all."
     )
+    max_unmasked: int | None = Field(
+        default=None, ge=0, le=MAX_LIMIT,
+        description="Allocations that one person may unmask within 24 hours.",
+    )  # fmt: skip
 
 
 class PlanIn(In):
