@@ -90,7 +90,7 @@ def test_subjects_limits_closing_and_archiving(db: Path, tmp_path: Path) -> None
     assert run("list", "--archived")["trials"][0]["state"] == "archived"  # type: ignore[index]
     assert run("reopen", "pilot", "--reason", "more")["state"] == "running"
     assert run("limits", "pilot", "--max-open", 9, "--reason", "more")["state"] == "running"
-    assert run("status", "pilot")["limits"] == {"open": 9, "cancelled": 20}
+    assert run("status", "pilot")["limits"] == {"open": 9, "cancelled": 20, "unmasked": 5}
     out = tmp_path / "masked.csv"
     deco("trial", "export", "pilot", "--masked", "--out", out, "--db", db)
     with out.open(encoding="utf-8") as file:

@@ -339,7 +339,7 @@ def test_cancelling_and_correcting_need_a_reason(site: Site) -> None:
 def test_a_trial_is_limited_closed_archived_and_reopened_over_http(site: Site) -> None:
     problem = {"horizon": 30, "arms": [{"name": "a"}, {"name": "b"}]}
     sent = {"problem": problem, "name": "t", "max_open": 1, "max_cancelled": 0, "policy": "equal"}
-    assert site.post("/trials", sent).json["limits"] == {"open": 1, "cancelled": 0}
+    assert site.post("/trials", sent).json["limits"] == {"open": 1, "cancelled": 0, "unmasked": 5}
     slot = site.post("/trials/t/ask", {"subject": "S"}, "operator").json["id"]
     assert site.post("/trials/t/ask", {"subject": "S"}, "operator").json["id"] == slot
     assert site.post("/trials/t/ask", None, "operator").code == "limit_reached"

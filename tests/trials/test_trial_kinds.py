@@ -24,6 +24,9 @@ from decobandit.problem import (
     States,
     Terminal,
     kind_of,
+    load_problem,
+    problem_from_dict,
+    problem_to_dict,
     read_outcomes,
 )
 from decobandit.trials import (
@@ -38,11 +41,12 @@ from decobandit.trials import (
 from decobandit.trials.arm_results import arm_results
 from decobandit.trials.decider import pending_state
 from decobandit.trials.decisions import decide
-from decobandit.trials.errors import Conflict, Damaged, TrialError
+from decobandit.trials.errors import Conflict, Damaged, OutOfRange, TrialError
 from decobandit.trials.events import new_event
 from decobandit.trials.ledger import Ledger
 from decobandit.trials.pending import PendingState
 from decobandit.trials.report_text import trial_page
+from helpers.program import deco
 
 MACHINE = States(
     first="new",
@@ -362,3 +366,80 @@ def test_classes_worth_0_and_1_are_reported_as_a_beta_posterior(store: Any) -> N
     assert a.best == pytest.approx(chance, abs=1e-6)
     assert a.better_than_control == pytest.approx(a.best, abs=1e-12)
     assert (b.good, b.pulls, a.good) == (0, 4, None)
+
+
+# -- plausible ranges -----------------------------------------------------------------------------
+
+WEIGHT = {"prior": Normal(mean=70, sd=10), "noise_sd": 5, "range": (30, 200)}
+
+
+def test_an_outcome_outside_the_plausible_range_has_to_be_confirmed(tmp_path: Path) -> None:
+    arms = [Arm(name="old", **WEIGHT), Arm(name="new", **WEIGHT | {"range": (-5, 200)})]
+    with open_store(tmp_path / "t.db") as store:
+        trial = create_trial(Problem(horizon=6, arms=arms), policy="equal", db=store)
+        slots = {slot.arm: slot for slot in (trial.ask(), trial.ask())}
+        for outcome in (-1.5, 200.5, 700):
+            with pytest.raises(OutOfRange, match="30 to 200"):
+                trial.tell(slots["old"].id, outcome)
+        trial.tell(slots["new"].id, -1.5)
+        trial.tell(slots["old"].id, 200.0)
+        with pytest.raises(OutOfRange):
+            trial.correct(slots["old"].id, 700, reason="scale")
+        told = trial.correct(slots["old"].id, 700, reason="scale", key="k", confirm_range=True)
+        assert trial.correct(slots["old"].id, 700, reason="scale", key="k") == told
+        noted = [event.data.get("out_of_range") for event in trial.events()]
+        assert noted == [None] * 5 + [True]
+        assert trial.verify().ok
+        assert trial.replay().ok
+        assert verify_export(trial.export()).ok
+
+
+def test_outcomes_of_a_batch_outside_the_plausible_range_have_to_be_confirmed(
+    tmp_path: Path,
+) -> None:
+    arm = Arm(name="falls", prior=Gamma(shape=4, rate=2), range=(0, 20))
+    problem = Problem(
+        horizon=3, pulls_per_stage=4, repeat=True, arms=[arm, arm.model_copy(update={"name": "b"})]
+    )
+    with open_store(tmp_path / "t.db") as store:
+        trial = create_trial(problem, policy="equal", db=store)
+        batch = trial.ask_batch()
+        with pytest.raises(OutOfRange, match="of falls: 21"):
+            trial.tell_batch(batch.id, rows=[("falls", 1), ("falls", 21)])
+        with pytest.raises(OutOfRange, match=r"of b: 20\.5"):
+            trial.tell_batch(batch.id, {"b": "41/2"})
+        trial.tell_batch(batch.id, {"falls": "40/2"})
+        trial.tell_batch(batch.id, {"b": "41/2"}, confirm_range=True)
+        assert [event.data.get("out_of_range") for event in trial.events()[2:]] == [None, True]
+        assert trial.verify().ok
+
+
+@pytest.mark.parametrize(
+    ("more", "rule"),
+    [
+        ({"range": (0, 1)}, "measurements or counts"),
+        (WEIGHT | {"range": (5, 5)}, "in this order"),
+        (WEIGHT | {"range": (5,)}, "range"),
+        (WEIGHT | {"range": (0, float("nan"))}, "finite"),
+    ],
+)
+def test_a_range_is_two_numbers_of_measurements_or_counts(more: Any, rule: str) -> None:
+    with pytest.raises(ValueError, match=rule):
+        Arm(name="a", **more)
+
+
+def test_the_range_is_in_files_requests_and_the_command_line(tmp_path: Path) -> None:
+    file, db = tmp_path / "p.toml", ("--db", tmp_path / "t.db")
+    file.write_text(
+        'horizon = 4\n[[arms]]\nname = "w"\ncount = 2\nnoise_sd = 5.0\nrange = [30, 200]\n'
+        'prior = { kind = "normal", mean = 70.0, sd = 10.0 }\n'
+    )
+    problem = load_problem(file)
+    assert problem.arms[1].range == (30, 200)
+    assert problem_from_dict(problem_to_dict(problem)) == problem
+    assert deco("trial", "new", file, "--policy", "equal", "--name", "p", *db).code == 0
+    slot = deco("trial", "ask", "p", *db, "--json").json["id"]
+    refused = deco("trial", "tell", "p", slot, "700", *db)
+    assert refused.code == 2
+    assert "--confirm-range" in refused.err
+    assert deco("trial", "tell", "p", slot, "700", "--confirm-range", *db).code == 0

@@ -254,7 +254,7 @@ def test_limits_that_make_no_sense_are_refused(sqlite: str, limits: dict[str, in
 def test_limits_have_defaults_that_are_on_record(trial: Trial) -> None:
     assert trial.events()[0].data["limits"] == {"open": 50, "cancelled": 20, "unmasked": 5}
     long = create_trial(Problem.uniform(arms=2, horizon=300), db=trial.store, policy="equal")
-    assert long.events()[0].data["limits"] == {"open": 150, "cancelled": 150}
+    assert long.events()[0].data["limits"] == {"open": 150, "cancelled": 150, "unmasked": 5}
 
 
 # -- closing ------------------------------------------------------------------------------------

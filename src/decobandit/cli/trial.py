@@ -52,6 +52,12 @@ Outcome = Annotated[
 ]
 
 
+ConfirmRange = Annotated[
+    bool,
+    typer.Option("--confirm-range", help="Outcomes outside the plausible range are meant."),
+]
+
+
 def _limit(least: int, text: str) -> Any:
     default = f"half the slots, at least {least}"
     return typer.Option(metavar="N", show_default=default, help=text)
@@ -178,13 +184,15 @@ def tell(
     given: GivenOutcomes,
     slot: Slot,
     outcome: Outcome = None,
+    confirm_range: ConfirmRange = False,
     **request: Unpack[Request],
 ) -> Allocation | Batch:
     """Record the outcome of an allocation, or outcomes of a batch, which add up."""
     if given.there:
         _check_batch(here, slot, outcome)
-        return here.tell_batch(slot, given.read(here), **request)
-    return here.tell(slot, here.typed(slot, _one(here, slot, outcome)), **request)
+        return here.tell_batch(slot, given.read(here), confirm_range=confirm_range, **request)
+    told = here.typed(slot, _one(here, slot, outcome))
+    return here.tell(slot, told, confirm_range=confirm_range, **request)
 
 
 @changes_trial
@@ -204,15 +212,16 @@ def correct(
     reason: Reason,
     outcome: Outcome = None,
     counts: CountsText = None,
+    confirm_range: ConfirmRange = False,
     **request: Unpack[Request],
 ) -> Allocation | Batch:
     """Replace a recorded outcome, or all outcomes of some arms of a batch; the log keeps them."""
     if counts is not None:
         _check_batch(here, slot, outcome)
         read = GivenOutcomes(counts, None, {}).read(here)
-        return here.correct_batch(slot, read, reason=reason, **request)
+        return here.correct_batch(slot, read, reason=reason, confirm_range=confirm_range, **request)
     told = here.typed(slot, _one(here, slot, outcome))
-    return here.correct(slot, told, reason=reason, **request)
+    return here.correct(slot, told, reason=reason, confirm_range=confirm_range, **request)
 
 
 def _one(here: Trial, slot: str, outcome: str | None) -> str:

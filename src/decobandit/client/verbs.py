@@ -87,22 +87,39 @@ class RemoteTrial(Verbs[One, Many]):
         """Allocate the next slot; the same subject gets the same allocation."""
         return self._change("ask", subject=subject, note=note, key=key)
 
-    def tell(self, allocation_id: str, outcome: Outcome, *, key: str | None = None) -> One:
-        """Record an outcome: 1, True or "good"; 0, False or "bad"; others as the arm has them."""
-        told = _plain(outcome)
-        return self._change("allocations", allocation_id, "tell", outcome=told, key=key)
+    def tell(
+        self,
+        allocation_id: str,
+        outcome: Outcome,
+        *,
+        key: str | None = None,
+        confirm_range: bool = False,
+    ) -> One:
+        """Record an outcome: 1, True or "good"; 0, False or "bad"; others as the arm has them.
+
+        `confirm_range`: one outside the plausible range of the arm is meant.
+        """
+        told, path = _plain(outcome), ("allocations", allocation_id, "tell")
+        return self._change(*path, outcome=told, key=key, confirm_range=confirm_range or None)
 
     def cancel(self, allocation_id: str, *, reason: str, key: str | None = None) -> One:
         """Cancel a pending allocation, and say why; its slot is free again."""
         return self._change("allocations", allocation_id, "cancel", reason=reason, key=key)
 
     def correct(
-        self, allocation_id: str, outcome: Outcome, *, reason: str, key: str | None = None
+        self,
+        allocation_id: str,
+        outcome: Outcome,
+        *,
+        reason: str,
+        key: str | None = None,
+        confirm_range: bool = False,
     ) -> One:
         """Replace a recorded outcome, and say why; the old one stays in the log."""
-        told = _plain(outcome)
-        path = ("allocations", allocation_id, "correct")
-        return self._change(*path, outcome=told, reason=reason, key=key)
+        told, path = _plain(outcome), ("allocations", allocation_id, "correct")
+        return self._change(
+            *path, outcome=told, reason=reason, key=key, confirm_range=confirm_range or None
+        )
 
     def unmask(self, allocation_id: str, *, reason: str, key: str | None = None) -> One:
         """The name of the arm of one allocation; who asked and why is on record."""
@@ -123,6 +140,7 @@ class RemoteTrial(Verbs[One, Many]):
         *,
         rows: Iterable[tuple[str, Outcome]] | None = None,
         key: str | None = None,
+        confirm_range: bool = False,
     ) -> One:
         """Record outcomes: counts by arm, (good, pulls) or "good/pulls"; or rows, (arm, outcome).
 
@@ -133,19 +151,29 @@ class RemoteTrial(Verbs[One, Many]):
         if rows is not None:
             told = [{"arm": arm, "outcome": _plain(outcome)} for arm, outcome in rows]
         return self._change(
-            "batches", batch_id, "outcomes", counts=_counted(counts), rows=told, key=key
-        )
+            "batches", batch_id, "outcomes", counts=_counted(counts), rows=told, key=key,
+            confirm_range=confirm_range or None,
+        )  # fmt: skip
 
     def cancel_batch(self, batch_id: str, *, reason: str, key: str | None = None) -> One:
         """Cancel what is pending, and say why; a batch without outcomes frees its stage."""
         return self._change("batches", batch_id, "cancel", reason=reason, key=key)
 
     def correct_batch(
-        self, batch_id: str, counts: Counts, *, reason: str, key: str | None = None
+        self,
+        batch_id: str,
+        counts: Counts,
+        *,
+        reason: str,
+        key: str | None = None,
+        confirm_range: bool = False,
     ) -> One:
         """Replace all recorded outcomes of some arms, and say why."""
         path = ("batches", batch_id, "correct")
-        return self._change(*path, counts=_counted(counts), reason=reason, key=key)
+        return self._change(
+            *path, counts=_counted(counts), reason=reason, key=key,
+            confirm_range=confirm_range or None,
+        )  # fmt: skip
 
     def batch(self, batch_id: str) -> One:
         """One batch: what every arm has of it, and what is pending."""

@@ -144,6 +144,9 @@ class Arm(Frozen):
         are not good or bad.
     noise_sd : float, optional
         Of normal outcomes, and needed there: their standard deviation around the arm's mean.
+    range : tuple of two float, optional
+        Of measurements and counts: lowest and highest plausible outcome of a pull. A trial refuses
+        others unless they are confirmed.
     terminal : table, optional
         Last rewards by the final state of the arm; see `terminal_table`.
 
@@ -158,13 +161,24 @@ class Arm(Frozen):
     prior: Prior = Field(default=FLAT_PRIOR, description="Uniform where it is left out.")
     reward: ArmReward = Field(default=Reward(), description="1 and 0 where it is left out.")
     noise_sd: PositiveNumber | None = Field(default=None, description="Of normal outcomes.")
+    range: tuple[Number, Number] | None = Field(
+        default=None, description="Lowest and highest plausible measurement or count."
+    )
     terminal: TerminalTable | None = Field(default=None, description="Table of last rewards.")
 
     @model_validator(mode="after")
     def _check_fit(self) -> Self:
-        if type(self.prior) is Beta and type(self.reward) is Reward and self.noise_sd is None:
+        plain = self.noise_sd is None and self.range is None
+        if type(self.prior) is Beta and type(self.reward) is Reward and plain:
             return self
         _check_reward(self)
+        if self.range is not None:
+            if not isinstance(self.prior, Normal | Gamma):
+                rule = "must be left out unless outcomes are measurements or counts"
+                refuse(rule, found=self.range, at=("range",))
+            if not self.range[0] < self.range[1]:
+                rule = "must be the lowest and the highest plausible outcome, in this order"
+                refuse(rule, found=self.range, at=("range",))
         normal = isinstance(self.prior, Normal)
         if normal and self.noise_sd is None:
             refuse("must be given with a normal prior", found=None, at=("noise_sd",))

@@ -49,6 +49,7 @@ _TRIAL_ERRORS: tuple[tuple[type[TrialError], int], ...] = (
     (StoreError, 503),
     (refusals.OutOfMemory, 503),
     (refusals.BadOutcome, 422),
+    (refusals.OutOfRange, 422),
     (TrialError, 400),
 )
 _MAX_PLACE = 100  # characters of the place of an error: its keys are the client's own

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from .requests import (
     check_cancel,
     note_of,
     other_spelling,
+    out_of_range,
     outcome_of,
     reason_of,
     subject_of,
@@ -67,6 +69,7 @@ class Batches(Asking):
         key: str | None = None,
         by: str = "library",
         by_code: bool = False,
+        confirm_range: bool = False,
     ) -> Batch:
         """Record outcomes of a batch; those of several requests add up.
 
@@ -84,10 +87,13 @@ class Batches(Asking):
             As in `tell`. Without a key, counts that are sent twice are recorded twice.
         by_code : bool
             Whether arms are called by their codes, as blinded people see them.
+        confirm_range : bool
+            Whether outcomes outside the plausible range of their arm are meant. Of counts, the mean
+            is compared.
         """
-        given = self._given_counts(counts, rows, by_code)
-        request = Request("batch_told", batch=batch_id, counts=given)
-        return self._move_batch(request, key, by, by_code)
+        asked = Request("batch_told", batch=batch_id, confirm_range=confirm_range)
+        given, outside = self._given_counts(asked, counts, rows, by_code)
+        return self._move_batch(replace(asked, counts=given), key, by, by_code, outside)
 
     def correct_batch(
         self,
@@ -97,14 +103,17 @@ class Batches(Asking):
         reason: str,
         key: str | None = None,
         by: str = "library",
+        confirm_range: bool = False,
     ) -> Batch:
         """Replace all recorded outcomes of some arms, and say why; the old ones stay in the log.
 
         Fewer outcomes than before: the others are pending again.
         """
-        given = self._given_counts(counts, None, by_code=False)
-        request = Request("batch_corrected", batch=batch_id, counts=given, reason=reason_of(reason))
-        return self._move_batch(request, key, by)
+        asked = Request(
+            "batch_corrected", batch=batch_id, reason=reason_of(reason), confirm_range=confirm_range
+        )
+        given, outside = self._given_counts(asked, counts, None, by_code=False)
+        return self._move_batch(replace(asked, counts=given), key, by, outside=outside)
 
     def cancel_batch(
         self, batch_id: str, *, reason: str, key: str | None = None, by: str = "library"
@@ -132,9 +141,16 @@ class Batches(Asking):
     # -- counts -------------------------------------------------------------------------------
 
     def _given_counts(
-        self, counts: GivenCounts | None, rows: Iterable[tuple[str, Any]] | None, by_code: bool
-    ) -> Counts:
-        """Counts by name, each arm once; `TrialError` where something is wrong with them."""
+        self,
+        request: Request,
+        counts: GivenCounts | None,
+        rows: Iterable[tuple[str, Any]] | None,
+        by_code: bool,
+    ) -> tuple[Counts, bool]:
+        """Counts by name, each arm once, and whether some are outside the plausible range.
+
+        `TrialError` where something is wrong with them.
+        """
         if (counts is None) == (rows is None):
             raise TrialError("give counts or rows, one of the two")
         kinds, named = kinds_by_name(self.settings.problem), self._known_arms(by_code)
@@ -142,17 +158,23 @@ class Batches(Asking):
             given: Mapping[str, Any] = counts or {}
         else:
             given = _by_arm(rows)
-        found = []
+        found, outside = [], False
+        ranged = {arm.name: arm for arm in self.settings.problem.arms if arm.range is not None}
         for arm, told in given.items():
             if arm not in named:
                 raise TrialError(f"no arm is called {arm!r}; arms: {_listed(named)}")
             kind = kinds[named[arm]]
             tally = _tally(kind, arm, told) if rows is None else _tally_of_rows(kind, told)
-            if kind.tally_pulls(tally):
+            pulls = kind.tally_pulls(tally)
+            if pulls:
                 found.append((named[arm], _told(kind, arm, tally)))
+            if pulls and named[arm] in ranged:
+                values = [tally[1] / pulls] if rows is None else [float(each) for each in told]
+                for value in values:
+                    outside |= out_of_range(ranged[named[arm]], value, request, arm)
         if not found:
             raise TrialError("counts: there are no outcomes in them")
-        return tuple(sorted(found))
+        return tuple(sorted(found)), outside
 
     def _known_arms(self, by_code: bool) -> dict[str, str]:
         """Names of the arms, by what the sender calls them; codes in their own order.
@@ -196,7 +218,12 @@ class Batches(Asking):
         return later.batches[made]
 
     def _move_batch(
-        self, request: Request, key: str | None, by: str, by_code: bool = False
+        self,
+        request: Request,
+        key: str | None,
+        by: str,
+        by_code: bool = False,
+        outside: bool = False,
     ) -> Batch:
         def write(
             connection: Connection, ledger: Ledger, request: Request, key: str | None, by: str
@@ -216,6 +243,8 @@ class Batches(Asking):
             data: dict[str, Any] = {"batch": batch.id, **request.said()}
             if request.counts is not None:
                 data["counts"] = counts_tree(request.counts)
+            if outside:
+                data["out_of_range"] = True
             after = self._event_log.append(connection, ledger, request.kind, data, by=by, key=key)
             return after.batches[batch.id]
 

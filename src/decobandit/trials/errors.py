@@ -32,6 +32,14 @@ class BadOutcome(TrialError, code="invalid"):
     """What was told is no outcome of the arm."""
 
 
+class OutOfRange(TrialError, code="out_of_range"):
+    """An outcome outside the plausible range of its arm, which was not confirmed."""
+
+    for_blinded = (
+        "outcome: not plausible; check it, and if it is right, send it again with confirm_range"
+    )
+
+
 class NoFreeSlot(Conflict, code="no_free_slot"):
     """The horizon is a hard limit: every slot is pending or has an outcome."""
 

@@ -25,6 +25,7 @@ from .requests import (
     note_of,
     on_record,
     other_spelling,
+    out_of_range,
     outcome_of,
     reason_of,
     subject_of,
@@ -59,16 +60,34 @@ class Recording(Asking):
         return self._asking(request, self._write_ask, Decider.decide, key, by)
 
     def tell(
-        self, allocation_id: str, outcome: Outcome, *, key: str | None = None, by: str = "library"
+        self,
+        allocation_id: str,
+        outcome: Outcome,
+        *,
+        key: str | None = None,
+        by: str = "library",
+        confirm_range: bool = False,
     ) -> Allocation:
-        """Record an outcome: 1 is good, 0 is bad; others as the kind of the arm has them."""
-        return self.telling(allocation_id, outcome, key=key, by=by).made()
+        """Record an outcome: 1 is good, 0 is bad; others as the kind of the arm has them.
+
+        `OutOfRange` where it is outside the plausible range of the arm, unless that is confirmed.
+        """
+        return self.telling(
+            allocation_id, outcome, key=key, by=by, confirm_range=confirm_range
+        ).made()
 
     def telling(
-        self, allocation_id: str, outcome: Outcome, *, key: str | None, by: str
+        self,
+        allocation_id: str,
+        outcome: Outcome,
+        *,
+        key: str | None,
+        by: str,
+        confirm_range: bool = False,
     ) -> Change[Allocation]:
         """An outcome that is not recorded yet."""
-        request = Request("told", allocation_id, outcome_of(outcome, self._kind(allocation_id)))
+        read = outcome_of(outcome, self._kind(allocation_id))
+        request = Request("told", allocation_id, read, confirm_range=confirm_range)
         return self._moving(request, self._move, key, by)
 
     def cancel(
@@ -86,11 +105,12 @@ class Recording(Asking):
         reason: str,
         key: str | None = None,
         by: str = "library",
+        confirm_range: bool = False,
     ) -> Allocation:
         """Replace a recorded outcome, and say why; the old one stays in the log."""
         why = reason_of(reason)
         read = outcome_of(outcome, self._kind(allocation_id))
-        request = Request("corrected", allocation_id, read, reason=why)
+        request = Request("corrected", allocation_id, read, reason=why, confirm_range=confirm_range)
         return self._moving(request, self._move, key, by).made()
 
     def typed(self, allocation_id: str, text: str) -> Outcome:
@@ -162,6 +182,9 @@ class Recording(Asking):
         data: dict[str, Any] = {"allocation": slot.id, **request.said()}
         if request.outcome is not None:
             data["outcome"] = request.outcome
+            arm = ledger.problem.arms[ledger.position(slot.arm)]
+            if arm.range is not None and out_of_range(arm, float(request.outcome), request):
+                data["out_of_range"] = True
         later = self._event_log.append(connection, ledger, request.kind, data, by=by, key=key)
         return later.allocations[slot.id]
 

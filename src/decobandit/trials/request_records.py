@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..problem import Outcome
@@ -29,6 +29,8 @@ class Request:
     max_unmasked: int | None = None
     batch: str | None = None
     counts: Counts | None = None  # of outcomes
+    # whether outcomes outside the plausible range are meant; a repeated request need not say so
+    confirm_range: bool = field(default=False, compare=False)
 
     def said(self) -> dict[str, Any]:
         """What the request says beside its allocation, batch and outcomes, for the event."""
@@ -37,7 +39,7 @@ class Request:
     @classmethod
     def of(cls, kind: str, data: Mapping[str, Any]) -> Request:
         """The request that made an event."""
-        said = {name: data.get(name) for name in (*_SAID, "outcome")}
+        said: dict[str, Any] = {name: data.get(name) for name in (*_SAID, "outcome")}
         if kind in ASKS:
             return cls(kind, **said | {"reason": None})
         counts = counts_from(data["counts"]) if "counts" in data else None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..problem import Kind, Outcome, is_name
+from ..problem import Arm, Kind, Outcome, is_name
 from .allocations import Allocation
-from .errors import BadOutcome, Closed, LimitReached, NoFreeSlot, TrialError
+from .errors import BadOutcome, Closed, LimitReached, NoFreeSlot, OutOfRange, TrialError
 from .ledger import Ledger
 from .request_records import Request
 
@@ -21,6 +21,23 @@ def outcome_of(value: object, kind: Kind) -> Outcome:
         return kind.plain(value)
     except ValueError as error:
         raise BadOutcome(str(error)) from None
+
+
+def out_of_range(arm: Arm, outcome: float, request: Request, called: str = "") -> bool:
+    """Whether an outcome, or a mean of several, is outside the plausible range of its arm.
+
+    `OutOfRange` unless the request confirms it. `called`: the arm as the sender calls it.
+    """
+    if arm.range is None or arm.range[0] <= outcome <= arm.range[1]:
+        return False
+    if not request.confirm_range:
+        low, high = arm.range
+        raise OutOfRange(
+            f"outcome{f' of {called}' if called else ''}: {outcome:g} is outside the plausible "
+            f"range, {low:g} to {high:g}; check it, and if it is right, confirm it "
+            "(--confirm-range, confirm_range)"
+        )
+    return True
 
 
 def check_key(key: str | None) -> None:

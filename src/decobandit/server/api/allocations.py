@@ -36,7 +36,10 @@ async def trial_tell(
     caller: Caller, trial: Opened, allocation: AllocationId, body: sent.OutcomeIn, key: Key = None
 ) -> Out:
     """Record an outcome."""
-    change = trial.telling(allocation, body.outcome, key=key_of(key, body), by=caller.name)
+    change = trial.telling(
+        allocation, body.outcome, key=key_of(key, body), by=caller.name,
+        confirm_range=body.confirm_range,
+    )  # fmt: skip
     return shown_to(caller, await made(change), trial)
 
 
@@ -60,6 +63,7 @@ def trial_correct(
 ) -> Out:
     """Replace a recorded outcome, and say why; the old one stays in the log."""
     fixed = trial.correct(
-        allocation, body.outcome, reason=body.reason, key=key_of(key, body), by=caller.name
-    )
+        allocation, body.outcome, reason=body.reason, key=key_of(key, body), by=caller.name,
+        confirm_range=body.confirm_range,
+    )  # fmt: skip
     return out.AllocationOut.model_validate(fixed)

@@ -96,7 +96,7 @@ def batch_tell(
     rows = None if body.rows is None else [(row.arm, row.outcome) for row in body.rows]
     told = trial.tell_batch(
         batch, body.by_arm(), rows=rows, key=key_of(key, body), by=caller.name,
-        by_code=caller.blinded,
+        by_code=caller.blinded, confirm_range=body.confirm_range,
     )  # fmt: skip
     return _shown_to(caller, told, trial)
 
@@ -117,6 +117,7 @@ def batch_correct(
 ) -> Out:
     """Replace all recorded outcomes of some arms, and say why; the old ones stay in the log."""
     fixed = trial.correct_batch(
-        batch, body.by_arm() or {}, reason=body.reason, key=key_of(key, body), by=caller.name
-    )
+        batch, body.by_arm() or {}, reason=body.reason, key=key_of(key, body), by=caller.name,
+        confirm_range=body.confirm_range,
+    )  # fmt: skip
     return out.BatchOut.model_validate(fixed.to_dict())

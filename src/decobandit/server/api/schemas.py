@@ -141,6 +141,11 @@ class CreateIn(In):
     )
 
 
+_CONFIRM_RANGE = Field(
+    default=False, description="Whether an outcome outside the plausible range is meant."
+)
+
+
 class Keyed(In):
     """A request that may have a key."""
 
@@ -164,6 +169,7 @@ class OutcomeIn(Keyed):
         description="1, true or good; 0, false or bad; of arms with other outcomes the number of a "
         "class, a number, a count, or a name."
     )
+    confirm_range: bool = _CONFIRM_RANGE
 
 
 class MaybeReasonIn(Keyed):
@@ -244,6 +250,7 @@ class BatchOutcomesIn(_Counted):
     """Outcomes of a batch: counts, or one row for each."""
 
     rows: Rows | None = Field(default=None, description="Instead of counts.")
+    confirm_range: bool = _CONFIRM_RANGE
 
 
 class CorrectBatchIn(_Counted):
@@ -251,6 +258,7 @@ class CorrectBatchIn(_Counted):
 
     counts: Counts
     reason: Reason = Field(description="Kept in the log.")
+    confirm_range: bool = _CONFIRM_RANGE
 
 
 class LimitsIn(ReasonIn):
