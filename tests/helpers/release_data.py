@@ -4,10 +4,9 @@
 
 Between them the trials have every event of the log: rules and a trial that they stop, batches told
 in parts, tallies of other outcomes, corrections, cancellations, limits, a slot unmasked, a trial
-closed, opened again and archived, tokens, and a signed checkpoint.
+closed, opened again and archived, and tokens.
 """
 
-import json
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -17,8 +16,6 @@ from decobandit import Arm, Categorical, Gamma, Normal, Payoff, Problem
 from decobandit.problem import Looks, Rules, Stop
 from decobandit.server.tokens import new_token, revoke_token
 from decobandit.trials import Conflict, Store, Trial, create_trial, open_store
-from decobandit.trials.checkpoints import make_checkpoint
-from decobandit.trials.signed_notes import PrivateKey
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -98,21 +95,15 @@ def lab(store: Store) -> Trial:
 
 
 def write(folder: Path) -> None:
-    """The database of this version in `folder`, with an export of each trial and a checkpoint."""
+    """Write the database of this version into `folder`."""
     version = decobandit.__version__
     database = folder / f"trials-{version}.db"
     with open_store(database) as store:
-        trials = [ward(store), stream(store), grades(store), lab(store)]
+        for make in (ward, stream, grades, lab):
+            make(store)
         for name, role in (("ann", "operator"), ("ben", "viewer")):
             new_token(store, name, role, days=3650, by="helpers")
         revoke_token(store, "ben", by="helpers")
-        key = PrivateKey.new("release")
-        note = make_checkpoint(store, key)
-        (folder / f"checkpoint-{version}.txt").write_text(note.note, encoding="utf-8")
-        (folder / f"checkpoint-{version}.pub").write_text(key.public.text + "\n", encoding="utf-8")
-        for trial in trials:
-            text = json.dumps(trial.export(), indent=1, ensure_ascii=False)
-            (folder / f"{trial.name}-{version}.json").write_text(text + "\n", encoding="utf-8")
     for file in folder.glob(f"{database.name}-*"):
         file.unlink()
 
