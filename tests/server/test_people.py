@@ -12,6 +12,7 @@ from decobandit.server.middleware.limits import Limits
 from decobandit.server.recorder import MAX_ADDRESSES, OTHERS, WINDOW_SECONDS, Recorder
 from decobandit.server.tokens import MAX_DAYS, TokenCache, list_tokens, new_token
 from decobandit.trials import Conflict, Event, NotFound, StoreError, TrialError, people_log
+from decobandit.trials.people import token_seal
 from decobandit.trials.schema import tokens as table
 from helpers.page_browser import Browser
 from helpers.web_client import Clock, Site, answer, asking
@@ -178,12 +179,11 @@ def test_a_token_ends_and_one_of_an_earlier_version_does_not(site: Site) -> None
     site.app.state.guard.tokens_changed()
     look = asking("GET", "/api/v1/trials", secret)
     assert answer(site.app, look).status == 200
-    from decobandit.server import tokens
 
     past = made.__dict__ | {"expires_at": "2020-01-01T00:00:00.000+00:00"}
     old = made.__dict__ | {"expires_at": None}
     for row, status in ((past, 401), (old, 200)):
-        row["seal"] = tokens._seal(row)
+        row["seal"] = token_seal(row)
         change = update(table).where(table.c.id == made.id).values(row)
         site.store.write(lambda connection, change=change: connection.execute(change))
         site.app.state.guard.tokens_changed()
