@@ -356,7 +356,8 @@ def test_an_export_that_claims_to_be_older_is_checked_as_strictly(tmp_path: Path
     with pytest.raises(TrialError, match="decobandit-trial-2"):
         verify_export(older)
     for version in ("0.1.0", "0.2.0"):  # what it shows less has a checksum that fits
-        less = {**tree, "version": version, "status": {**tree["status"], "version": version}}
+        less = copy.deepcopy(tree) | {"version": version}
+        less["status"]["version"] = version
         del less["status"]["earned"], less["allocations"][0]["reason"]
         less["checksum"] = checksum(less)
         found = verify_export(less)
