@@ -180,7 +180,7 @@ def forge(sql: Any, seq: int, change: Callable[[dict[str, Any]], None]) -> None:
         body = json.dumps(tree, sort_keys=True, separators=(",", ":"))
         previous = rehashed(body)
         sql("UPDATE events SET body = :b, hash = :h WHERE seq = :s", b=body, h=previous, s=number)
-    sql("UPDATE trials SET head_hash = :h", h=previous)
+    sql("UPDATE trials SET head_hash = :h, summary = NULL", h=previous)
 
 
 def other_arm(tree: dict[str, Any]) -> None:
