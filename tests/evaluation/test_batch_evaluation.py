@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from decobandit import Problem, Reward, Terminal, TooManyStates, evaluate, make_policy, optimum
+from decobandit.policies import Policy
+from decobandit.problem import State
 from helpers.batch_oracles import random_problem
 from helpers.batch_values import policy_value, value_at_truth
 from helpers.program import deco as run_deco
@@ -28,6 +30,32 @@ def test_values_are_those_of_the_recursion(kind: str) -> None:
             assert found.probability == pytest.approx(1.0)
             pulls = problem.horizon * problem.pulls_per_stage
             assert sum(found.group_pulls) == pytest.approx(pulls)
+
+
+class LastArm(Policy):
+    """All pulls to the last arm, after more bad outcomes than good ones to the first."""
+
+    name = "last-arm"
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    def select(self, stage: int, state: State, rng: object = None) -> tuple[int, ...]:
+        return (0 if state.bad[-1] > state.good[-1] else self.problem.n_arms - 1,)
+
+    def allot(self, stage: int, state: State, rng: object = None) -> tuple[int, ...]:
+        pulls = self.problem.pulls_per_stage if stage < self.problem.horizon else 1
+        (arm,) = self.select(stage, state)
+        return tuple(pulls * (k == arm) for k in range(self.problem.n_arms))
+
+
+@pytest.mark.parametrize("kind", ["plain", "deployment", "tables"])
+def test_a_policy_that_is_not_symmetric_is_followed_arm_by_arm(kind: str) -> None:
+    rng = np.random.default_rng(5)
+    equal = Problem.uniform(arms=3, horizon=2, pulls_per_stage=2, repeat=True)
+    for problem in (equal, random_problem(rng, kind), random_problem(rng, kind)):
+        policy = LastArm(problem)
+        assert evaluate(problem, policy).value == pytest.approx(policy_value(policy), abs=1e-9)
 
 
 def test_moments_at_a_truth() -> None:

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decobandit import Categorical, Payoff, Reward
+from decobandit import Categorical, Payoff, Reward, gap, make_policy
 from decobandit.evaluation import TooManyStates, evaluate
-from decobandit.policies import DecoPolicy, IndexPolicy, Policy
+from decobandit.policies import DecoPolicy, IndexPolicy, KnowledgeGradientPolicy, Policy
 from decobandit.prices import solve
-from decobandit.problem import TIE_RULES, Arm, Beta, Problem, State, TieRule
+from decobandit.problem import TIE_RULES, Arm, Beta, Problem, State, Terminal, TieRule
 from decobandit.problem.kernels.layout import slab_size
 from decobandit.support import Progress
 from helpers.examples import KINDS, at_stake, largest_reward, problems, random_prices
@@ -51,22 +51,23 @@ class Asked(Policy):
     """A policy that can only be asked."""
 
     name = "asked"
+    symmetric = True
 
     def __init__(self, policy: IndexPolicy) -> None:
-        self.problem, self._policy = policy.problem, policy
+        self.problem, self._policy, self.ties = policy.problem, policy, policy.ties
 
     def select(self, stage: int, state: State, rng: object = None) -> tuple[int, ...]:
         return self._policy.select(stage, state)
 
 
 class InPlace(Asked):
-    """The same, minding which of equal arms is which."""
-
-    symmetric = False
+    """The same, which does not declare that equal arms may be swapped."""
 
 
 class Split(Asked):
     """The same, telling how it splits ties at random."""
+
+    symmetric = True
 
     def distribution(self, stage: int, state: State) -> Actions:
         return actions(self._policy, stage, state)
@@ -411,7 +412,7 @@ def test_asking_a_policy_gives_the_value_of_its_table(kind: str) -> None:
     assert asked.best_arm_probability == pytest.approx(there.best_arm_probability)
 
 
-def test_states_of_a_policy_that_is_asked_are_sorted_and_distinct() -> None:
+def test_states_of_a_policy_that_is_asked_are_merged() -> None:
     problem = Problem.uniform(arms=4, horizon=5)
     policy = Asked(DecoPolicy(problem, random_prices(problem, 1)))
     seen: list[State] = []
@@ -419,23 +420,128 @@ def test_states_of_a_policy_that_is_asked_are_sorted_and_distinct() -> None:
     policy.select = lambda stage, state, rng=None: seen.append(state) or select(stage, state)  # type: ignore[method-assign]
     result = evaluated(policy)
     assert result.merged
-    assert len(seen) == len(set(seen)) == result.states
-    for state in seen:
-        outcomes = list(zip(state.pulls, state.good, strict=True))
-        assert outcomes == sorted(outcomes, reverse=True)
+    merged = [tuple(sorted(zip(state.pulls, state.good, strict=True))) for state in seen]
+    assert len(set(merged)) == result.states
+    # where arms of equal pulls differ, in a second order: the position must not matter
+    for state in set(merged):
+        differ = len({n for n, _ in state}) < len(set(state))
+        assert merged.count(state) == (2 if differ else 1)
 
 
-def test_positions_matter_to_a_policy_that_says_so() -> None:
-    class Turns(Policy):
-        name, symmetric = "turns", False
-        problem = Problem.uniform(arms=3, horizon=4)
+def shuffled(problem: Problem, seed: int) -> Problem:
+    """Exchangeable arms no longer stand side by side."""
+    order = np.random.default_rng(seed).permutation(problem.n_arms)
+    return problem.model_copy(update={"arms": tuple(problem.arms[k] for k in order)})
 
-        def select(self, stage: int, state: State, rng: object = None) -> tuple[int, ...]:
-            assert state.pulls[stage % 3] == stage // 3
-            return (stage % 3,)
 
-    assert evaluated(Turns()).value == pytest.approx(4 * 0.5)
-    assert not evaluated(Turns()).merged
+@pytest.mark.parametrize("ties", ["least-pulled", "most-pulled", "first"])
+@small
+@given(problem=problems(max_horizon=4).map(few_outcomes), seed=seeds)
+def test_symmetric_policies_that_break_ties_by_position_are_not_merged(
+    ties: TieRule, problem: Problem, seed: int
+) -> None:
+    policy = Tabled(shuffled(problem, seed), seed=seed, ties=ties)
+    expected = value(policy.problem, lambda t, state: actions(policy, t, state))
+    for road in (policy, Asked(policy)):
+        assert evaluated(road).value == pytest.approx(expected, abs=1e-12 * at_stake(problem))
+
+
+class LastArms(Policy):
+    """Pulls the arms that stand last."""
+
+    name = "last-arms"
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    def select(self, stage: int, state: State, rng: object = None) -> tuple[int, ...]:
+        arms = self.problem.n_arms
+        return tuple(range(arms - round(self.problem.pulls[stage]), arms))
+
+
+class Turns(LastArms):
+    """Pulls the arms in turn."""
+
+    def select(self, stage: int, state: State, rng: object = None) -> tuple[int, ...]:
+        pulls = round(self.problem.pulls[stage])
+        return tuple((stage + i) % self.problem.n_arms for i in range(pulls))
+
+
+class StaysWithLast(LastArms):
+    """Leaves the last arms for the first ones after more bad outcomes than good ones."""
+
+    def select(self, stage: int, state: State, rng: object = None) -> tuple[int, ...]:
+        last = super().select(stage, state)
+        if sum(state.good[arm] - state.bad[arm] for arm in last) >= 0:
+            return last
+        return tuple(range(len(last)))
+
+
+class MostlyLast(LastArms):
+    """Draws the first arm with probability 1/4."""
+
+    randomised = True
+
+    def distribution(self, stage: int, state: State) -> Actions:
+        arms, number = self.problem.n_arms, round(self.problem.pulls[stage])
+        return [(tuple(range(number)), 0.25), (tuple(range(arms - number, arms)), 0.75)]
+
+
+class GradientElsewhere(KnowledgeGradientPolicy):
+    """Derives from a symmetric policy and answers by position."""
+
+    name = "gradient-elsewhere"
+
+    def select(self, stage: int, state: State, rng: object = None) -> tuple[int, ...]:
+        return (self.problem.n_arms - 1,)
+
+
+OUTSIDE = [LastArms, Turns, StaysWithLast, MostlyLast, GradientElsewhere]
+
+
+@pytest.mark.parametrize("make", OUTSIDE)
+def test_positions_matter_to_a_policy_that_does_not_declare_symmetry(
+    make: type[LastArms],
+) -> None:
+    uniform = Problem.uniform(arms=3, horizon=8)
+    assert evaluate(uniform, LastArms(uniform)).value == pytest.approx(4.0)
+    problems = [uniform, *(KINDS[kind](3) for kind in KINDS)]
+    for problem in problems:
+        if make is GradientElsewhere and problem is not uniform:
+            continue
+        policy = make(problem)
+
+        def act(stage: int, state: State, policy: Policy = policy) -> Actions:
+            if policy.has_distribution:
+                return list(policy.distribution(stage, state))
+            return [(policy.select(stage, state), 1.0)]
+
+        expected = value(problem, act)
+        result = evaluate(problem, policy)
+        assert not result.merged
+        assert result.value == pytest.approx(expected, abs=1e-12 * at_stake(problem))
+        assert gap(problem, policy).value == pytest.approx(expected, abs=1e-9 * at_stake(problem))
+
+
+ASKED = ("optimal", "thompson", "ids", "v-ids", "knowledge-gradient", "deco-rolling")
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_our_symmetric_policies_are_worth_what_labelled_arms_say(name: str) -> None:
+    deployed = Problem.uniform(arms=3, horizon=4, terminal=Terminal(deploy=5))
+    mixed = [Beta(1, 1), Beta(2, 1), Beta(1, 1), Beta(2, 1)]
+    arms = [Arm(name=f"{k}", prior=prior) for k, prior in enumerate(mixed)]
+    for problem in (deployed, Problem(arms=arms, horizon=4)):
+        policy = make_policy(problem, name)
+
+        def act(stage: int, state: State, policy: Policy = policy) -> Actions:
+            if policy.has_distribution:
+                return list(policy.distribution(stage, state))
+            return [(policy.select(stage, state), 1.0)]
+
+        result = evaluate(problem, policy)
+        assert result.merged or name == "deco-rolling"
+        assert result.value == pytest.approx(value(problem, act), abs=1e-11 * at_stake(problem))
 
 
 # -- what is refused, and how results look ------------------------------------------------------

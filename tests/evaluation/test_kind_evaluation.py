@@ -10,6 +10,8 @@ import pytest
 from decobandit import evaluate, gap, make_policy, optimum, simulate, solve
 from decobandit.evaluation import states_ahead
 from decobandit.joint import joint_kind_states
+from decobandit.policies import Policy
+from decobandit.policies.kinds.base import KindPolicy
 from decobandit.problem import (
     Arm,
     Beta,
@@ -22,6 +24,7 @@ from decobandit.problem import (
     State,
     States,
     Terminal,
+    TieRule,
     terminal_table,
 )
 
@@ -40,6 +43,16 @@ MIXED = Problem(arms=[GRADES, CURE, OWN], horizon=4)
 DEPLOYED = Problem(arms=[GRADES, OTHER], horizon=3, terminal=Terminal(deploy=4))
 SEVERAL = Problem(arms=[GRADES, CURE, OTHER], horizon=3, pulls_per_stage=2)
 EQUAL = Problem(arms=[GRADES, GRADES.model_copy(update={"name": "b"}), CURE], horizon=4)
+# groups alternate, and all arms have a mean of 1 at first
+APART = Problem(
+    arms=[
+        Arm(name="a", prior=Categorical([1, 1]), reward=Payoff(values=[0, 2])),
+        Arm(name="b", prior=Categorical([2, 2]), reward=Payoff(values=[0, 2])),
+        Arm(name="c", prior=Categorical([1, 1]), reward=Payoff(values=[0, 2])),
+        Arm(name="d", prior=Categorical([2, 2]), reward=Payoff(values=[0, 2])),
+    ],
+    horizon=4,
+)
 PROBLEMS = {"mixed": MIXED, "deployed": DEPLOYED, "several": SEVERAL, "equal": EQUAL}
 TRUTH: list[Any] = [[0.2, 0.5, 0.3], 0.4, "-"]
 
@@ -86,7 +99,9 @@ def state_of(problem: Problem, seen: tuple[tuple[Any, ...], ...]) -> State:
     return State.parse(",".join(words), problem)
 
 
-def by_histories(problem: Problem, policy: str, truth: list[Any] | None) -> tuple[float, float]:
+def by_histories(
+    problem: Problem, policy: str | Policy, truth: list[Any] | None
+) -> tuple[float, float]:
     """Mean and second moment of the reward over all histories, one by one."""
     made, known = make_policy(problem, policy), truth or [None] * problem.n_arms
     known = [None if each == "-" else each for each in known]
@@ -121,6 +136,51 @@ def test_value_is_that_of_all_histories(name: str, policy: str) -> None:
     assert found.value == pytest.approx(by_histories(problem, policy, None)[0], abs=1e-10)
     assert found.probability == pytest.approx(1.0)
     assert sum(found.group_pulls) == pytest.approx(problem.horizon * problem.pulls_per_stage)
+
+
+class LastArms(Policy):
+    """Pulls the arms that stand last, at every other stage those before them."""
+
+    name = "last-arms"
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    def select(self, stage: int, state: State, rng: object = None) -> tuple[int, ...]:
+        arms, number = self.problem.n_arms, round(self.problem.pulls[stage])
+        return tuple((arms - 1 - stage % 2 - i) % arms for i in range(number))
+
+
+class LastKind(KindPolicy):
+    """Values arms by their position."""
+
+    name = "last-kind"
+
+    def values(self, stage: int, stats: Any, rng: object = None) -> np.ndarray:
+        return np.tile(np.arange(float(self.problem.n_arms)), (len(stats[0]), 1))
+
+
+@pytest.mark.parametrize("make", [LastArms, LastKind])
+@pytest.mark.parametrize("name", [*PROBLEMS, "apart"])
+def test_outside_policies_are_followed_arm_by_arm(name: str, make: Any) -> None:
+    """Their symmetry is not declared."""
+    problem = {**PROBLEMS, "apart": APART}[name]
+    policy = make(problem)
+    found = evaluate(problem, policy)
+    assert not found.merged
+    assert found.value == pytest.approx(by_histories(problem, policy, None)[0], abs=1e-10)
+    assert gap(problem, policy).value == pytest.approx(found.value, abs=1e-9)
+
+
+SYMMETRIC = ("deco", "fh-gittins", "greedy", "equal", "bayes-ucb", "knowledge-gradient", "optimal")
+
+
+@pytest.mark.parametrize("policy", SYMMETRIC)
+@pytest.mark.parametrize("ties", ["least-pulled", "most-pulled", "first", "last"])
+def test_ties_between_groups_that_alternate(policy: str, ties: TieRule) -> None:
+    made = make_policy(APART, policy, ties=ties)
+    found = evaluate(APART, made)
+    assert found.value == pytest.approx(by_histories(APART, made, None)[0], abs=1e-10)
 
 
 @pytest.mark.parametrize("policy", ["fh-gittins", "greedy"])

@@ -4,9 +4,11 @@ Stage by stage, equal states are merged and carry their probability; at given tr
 probabilities also the first two moments of the reward so far. Index policies run compiled; any
 other policy is called in each state.
 
-A state is the multiset of the outcomes of exchangeable arms. That is exact as long as ties do not
-depend on the order of these arms. `kernels.reach` detects where they do (mostly with the rules
-"first" and "last"); then every arm keeps its own slot, and more states are reached.
+A state is the multiset of the outcomes of exchangeable arms, if the policy has a table of indices
+or declares that it is `symmetric`, as long as ties do not depend on the order of these arms.
+`kernels.reach` detects where they do (mostly with the rules "first" and "last"), and so does asking
+with these arms in the opposite order; then every arm keeps its own slot, and more states are
+reached.
 """
 
 from __future__ import annotations
@@ -199,8 +201,8 @@ def evaluate(
     """The exact value of a policy.
 
     A policy with a table of indices runs compiled, whatever its rule for ties. Any other is asked
-    in each state, for its probabilities where it has them. Without a truth it sees the arms of each
-    group sorted, most pulled first, then most good, unless it is not `symmetric`.
+    in each state, for its probabilities where it has them. Without a truth, a `symmetric` policy sees
+    the arms of each group sorted, most pulled first, then most good.
 
     Parameters
     ----------

@@ -103,22 +103,48 @@ class Forward:
 
     def by_asking(self, policy: Policy) -> Total:
         """Any other policy, from what it says in each state."""
-        merged = self.truth is None and policy.symmetric
+        total = None
+        if self.truth is None and merges(policy):
+            total = self._by_asking(policy, True)
+        if total is None:
+            total = self._by_asking(policy, False)
+        assert total is not None, "arms with slots of their own have positions"
+        return total
+
+    def _by_asking(self, policy: Policy, merged: bool) -> Total | None:
+        """None if a tie between merged arms is broken by their position."""
         members, places = self._places(merged, None)
+        groups = self.problem.group_of_arm.tolist()
         slot = np.empty(self.problem.number_of_arms, np.int64)
+        reverse = slot.copy()  # the same arms in the opposite order
         for c, arms in enumerate(members):  # most pulled first; the surplus shares a fresh one
             slot[arms] = np.maximum(places.start[c + 1] - 1 - np.arange(len(arms)), places.start[c])
+            reverse[arms] = slot[arms[::-1]]
+
+        def ask(state: State, stage: Stage) -> Distribution:
+            return actions(policy, state, self.problem, stage.pulls)
+
+        def pulled(answer: Distribution, codes: Codes) -> list[list[tuple[int, int]]]:
+            """Groups and codes of the arms that are pulled."""
+            return [sorted((groups[arm], int(codes[arm])) for arm in arms) for arms, _ in answer]
 
         def pull(
             level: Level, begin: int, end: int, places: Places, stage: Stage, after: Level,
             used: int, limit: int, pulls: Floats,
         ) -> tuple[Level, int, float, bool]:  # fmt: skip
-            codes = level.rows[begin:end, slot]
-            good, bad = self.g[codes].tolist(), (self.n - self.g)[codes].tolist()
+            rows = level.rows[begin:end]
+            answers = [ask(state, stage) for state in self._states(rows[:, slot])]
+            if merged and not policy.draws_arms:
+                for i in np.flatnonzero(self._may_tie(rows, places)):
+                    (state,) = self._states(rows[i : i + 1, reverse])
+                    if pulled(answers[i], rows[i, slot]) != pulled(
+                        ask(state, stage), rows[i, reverse]
+                    ):
+                        return after, used, 0.0, True
             said = [
                 (i, arms, share)
-                for i, state in enumerate(map(State, good, bad), start=begin)
-                for arms, share in _actions(policy, state, self.problem, stage.pulls)
+                for i, answer in enumerate(answers, start=begin)
+                for arms, share in answer
             ]
             states, arms, shares = map(np.array, zip(*said, strict=True))
             return *pull_slots(
@@ -128,9 +154,24 @@ class Forward:
         def stage(t: int) -> Stage:
             return self._stage(t, np.zeros((len(self.problem.groups), slab_size(t))), "first")
 
-        total = self._run(merged, members, places, stage, pull)
-        assert total is not None
-        return total
+        return self._run(merged, members, places, stage, pull)
+
+    def _states(self, codes: Codes) -> Iterator[State]:
+        """States of all arms by their codes, (states, arms)."""
+        return map(State, self.g[codes].tolist(), (self.n - self.g)[codes].tolist())
+
+    def _may_tie(self, rows: Codes, places: Places) -> npt.NDArray[np.bool_]:
+        """Rows with merged arms in different states that a position may tell apart.
+
+        Those of equal pulls; where arms of two groups alternate, all.
+        """
+        found = np.zeros(len(rows), np.bool_)
+        alternate = bool(np.any(places.last[:-1] > places.first[1:]))
+        for begin, end in zip(places.start[:-1], places.start[1:], strict=True):
+            own = rows[:, begin:end]  # sorted
+            alike = alternate | (np.diff(self.n[own], axis=1) == 0)
+            found |= (alike & (np.diff(own, axis=1) != 0)).any(axis=1)
+        return found
 
     def _places(self, merged: bool, ties: str | None) -> tuple[Members, Places]:
         """Classes of arms, and their slots. Every arm has one where there is no rule for ties."""
@@ -240,6 +281,11 @@ class Forward:
             total.best_arm = float(moments[:, 0] @ share_of_best(arms))
 
 
+def merges(policy: Policy) -> bool:
+    """Whether exchangeable arms may be merged, as long as positions break no tie."""
+    return policy.symmetric and policy.ties not in ("first", "last")
+
+
 def too_many_states(limit: int, stage: int, stages: int) -> TooManyStates:
     """The refusal, which says what to do."""
     return TooManyStates(
@@ -294,22 +340,22 @@ def _columns(places: Places, rows: Codes) -> Iterator[tuple[int, Codes, int]]:
             yield c, np.zeros(len(rows), np.int32), int(places.surplus[c])
 
 
-def _actions(policy: Policy, state: State, problem: Problem, pulls: int) -> Distribution:
+def actions(policy: Policy, state: State, problem: Problem, pulls: int) -> Distribution:
     """Sets of arms that the policy may pull, with their probabilities."""
     stage = state.stage(problem.pulls_per_stage)
     if policy.has_distribution:
-        actions = policy.distribution(stage, state)
+        found = policy.distribution(stage, state)
     else:
-        actions = [(policy.select(stage, state), 1.0)]
-    for arms, _ in actions:
+        found = [(policy.select(stage, state), 1.0)]
+    for arms, _ in found:
         known = all(0 <= arm < problem.number_of_arms for arm in arms)
         if not known or len(arms) != pulls or len(set(arms)) != pulls:
             raise ValueError(
                 f"the policy pulls {arms} at stage {stage}; must be {pulls} different arms"
             )
-    if not abs(sum(share for _, share in actions) - 1.0) < 1e-9:
+    if not abs(sum(share for _, share in found) - 1.0) < 1e-9:
         raise ValueError(f"the policy's probabilities at stage {stage} do not add up to 1")
-    return actions
+    return found
 
 
 def _states_that_fit(bytes_per_state: int) -> int:

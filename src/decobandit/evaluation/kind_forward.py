@@ -3,8 +3,9 @@
 Joint states are listed stage by stage, with moments (3,): their probability w, and, X being the
 reward so far as in `forward`, w E[X | state] and w E[X^2 | state], the latter two only where the
 truth is known.
-Exchangeable arms are sorted, unless ties between those in different states go by their position:
-then they are followed again, each by itself. Plain Python: some 100,000 states.
+Exchangeable arms are sorted if the policy declares that it is `symmetric`, unless ties between those
+in different states go by their position: then they are followed again, each by itself. Plain
+Python: some 100,000 states.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ..problem import (
     tie_tolerance,
 )
 from ..support import Floats, Ints, Progress, Report
-from .forward import Total, middle, variance
+from .forward import Total, actions, merges, middle, variance
 
 LIMIT_KIND_STATES = 200_000
 Joint = tuple[Stats, ...]  # of every arm
@@ -63,13 +64,11 @@ class KindForward:
         progress: Report | None,
         watch: KindWatch | None = None,
     ) -> None:
-        if not isinstance(policy, KindPolicy):
-            raise ValueError(f"policy {policy.name!r} does not serve arms of these kinds")
         self.policy, self.problem, self.truth = policy, policy.problem, truth
         refuse_infinite(self.problem)
         self.limit, self.progress, self.watch = min(limit, LIMIT_KIND_STATES), progress, watch
         self.arms: list[Group] = [self.problem.groups[k] for k in self.problem.group_of_arm]
-        self.merged = truth is None and policy.symmetric
+        self.merged = truth is None and merges(policy) and isinstance(policy, KindPolicy)
         self._following = cache(self._outcomes)
         self._middle = cache(partial(middle, self.problem))
 
@@ -136,8 +135,11 @@ class KindForward:
 
     def _shares(self, t: int, states: list[Joint], stats: list[Floats]) -> list[Shares]:
         """What the policy pulls in every state."""
+        made = (State.of_stats(self.problem, joint) for joint in states)
+        if not isinstance(self.policy, KindPolicy):
+            pulls_now = round(self.problem.pulls[t])
+            return [actions(self.policy, state, self.problem, pulls_now) for state in made]
         if self.policy.ties == "random":
-            made = (State.of_stats(self.problem, joint) for joint in states)
             return [
                 [(tuple(np.flatnonzero(given).tolist()), share) for given, share in own]
                 for own in (self.policy.allotments(t, state) for state in made)
@@ -156,14 +158,17 @@ class KindForward:
         return [[(tuple(np.flatnonzero(row).tolist()), 1.0)] for row in given]
 
     def _check_ties(self, values: Floats, stats: list[Floats], pulls: Floats, given: Ints) -> None:
-        """`_Positions` where one of two exchangeable arms is pulled for its position alone."""
-        near = tie_tolerance(self.problem)
-        for group in self.problem.groups:
-            for a, b in permutations(group.members, 2):
-                tied = (given[:, a] > 0) & (given[:, b] == 0) & (pulls[:, a] == pulls[:, b])
-                tied &= np.abs(values[:, a] - values[:, b]) <= near
-                if np.any(stats[a][tied] != stats[b][tied]):
-                    raise _Positions
+        """`_Positions` where an arm is pulled for the position of merged arms alone."""
+        near, group_of = tie_tolerance(self.problem), self.problem.group_of_arm
+        members = [group.members for group in self.problem.groups]
+        for a, b in permutations(range(len(self.arms)), 2):
+            one, other = sorted([members[group_of[a]], members[group_of[b]]])
+            if one != other and one[-1] < other[0]:
+                continue
+            tied = (given[:, a] > 0) & (given[:, b] == 0) & (pulls[:, a] == pulls[:, b])
+            tied &= np.abs(values[:, a] - values[:, b]) <= near
+            if np.any(tied if one != other else np.any(stats[a] != stats[b], axis=1)[tied]):
+                raise _Positions
 
     def _pull(
         self,

@@ -59,6 +59,9 @@ class Policy(Shown, ABC):
         How it breaks ties; see `problem.ties`.
     randomised : bool
         Whether it draws its arms, not only between ties.
+    symmetric : bool
+        Whether swapping exchangeable arms swaps its answers; position may only break ties. Exact
+        evaluation then merges such arms. Not inherited: every class declares it for itself.
     cost : Cost
         What it costs beside prices.
     most_ways : int
@@ -95,6 +98,7 @@ class Policy(Shown, ABC):
     problem: Problem
     ties: TieRule = DEFAULT_TIES
     randomised: bool = False
+    symmetric: bool = False
     cost: Cost = "light"
     most_ways: int = 256
     splits_index: bool = False
@@ -104,6 +108,11 @@ class Policy(Shown, ABC):
     batch_place: str = ""
     kind_place: str = ""
     kind_batch_place: str = ""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "symmetric" not in vars(cls):  # a subclass may answer in another way
+            cls.symmetric = False
 
     def _card(self) -> Card:
         what = POLICIES[self.name].what if self.name in POLICIES else None
@@ -343,11 +352,6 @@ class Policy(Shown, ABC):
     def draws_arms(self) -> bool:
         """Whether it chooses at random, always or between tied arms."""
         return self.randomised or self.ties == "random"
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether it never minds which of several exchangeable arms in equal states is which."""
-        return self.ties not in ("first", "last")
 
     # -- what is said of single arms ----------------------------------------------------------
 

@@ -29,6 +29,7 @@ class IdsPolicy(RandomisedPolicy):
     """Pulls one of two arms, those of the least squared regret per gain."""
 
     name = "ids"
+    symmetric = True
     cost = "decision"
     by_variance = False
     kind_place = "decobandit.policies.kinds.information:KindIdsPolicy"

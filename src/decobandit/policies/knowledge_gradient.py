@@ -27,6 +27,7 @@ class KnowledgeGradientPolicy(IndexPolicy):
     """Pulls the arm of the largest reward and knowledge gradient together."""
 
     name = "knowledge-gradient"
+    symmetric = True
     kind_place = "decobandit.policies.kinds.rules:KindGradientPolicy"
     batch_place = "decobandit.policies.batches.knowledge_gradient:BatchKnowledgeGradientPolicy"
     cost = "decision"

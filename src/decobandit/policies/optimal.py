@@ -61,6 +61,7 @@ class OptimalPolicy(Policy):
     """
 
     name = "optimal"
+    symmetric = True
     cost = "decision"
     kind_place = "decobandit.policies.kinds.optimal:KindOptimalPolicy"
 

@@ -37,6 +37,7 @@ class RollingDecoPolicy(IndexPolicy):
     """
 
     name = "deco-rolling"
+    symmetric = True
     cost = "solve"
     most_ways = 16
     splits_index = True

@@ -36,6 +36,7 @@ class ThompsonPolicy(ByChanceOfBest, RandomisedPolicy):
     """Pulls the arms of the largest drawn mean rewards."""
 
     name = "thompson"
+    symmetric = True
     kind_place = "decobandit.policies.kinds.rules:KindThompsonPolicy"
     kind_batch_place = "decobandit.policies.kinds.batches:KindBatchThompsonPolicy"
     batch_place = "decobandit.policies.batches.thompson:BatchThompsonPolicy"

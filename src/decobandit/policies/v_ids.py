@@ -16,5 +16,6 @@ class VarianceIdsPolicy(IdsPolicy):
     """Pulls one of two arms, those of the least squared regret per variance."""
 
     name = "v-ids"
+    symmetric = True
     by_variance = True
     kind_place = "decobandit.policies.kinds.information:KindVarianceIdsPolicy"

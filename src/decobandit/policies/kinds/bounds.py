@@ -72,6 +72,7 @@ class KindUcb1Policy(KindBoundPolicy):
     """Hoeffding's bound."""
 
     name = "ucb1"
+    symmetric = True
 
     def bound(
         self, kind: Kind, stage: int, n: Floats, mean: Floats, variance: Floats | None
@@ -83,6 +84,7 @@ class KindUcbTunedPolicy(KindBoundPolicy):
     """With the observed variance of bounded outcomes."""
 
     name = "ucb-tuned"
+    symmetric = True
 
     def bound(
         self, kind: Kind, stage: int, n: Floats, mean: Floats, variance: Floats | None
@@ -98,6 +100,7 @@ class KindMossPolicy(KindBoundPolicy):
     """The minimax bound."""
 
     name = "moss"
+    symmetric = True
 
     def bound(
         self, kind: Kind, stage: int, n: Floats, mean: Floats, variance: Floats | None
@@ -111,6 +114,7 @@ class KindKlUcbPolicy(KindBoundPolicy):
     """The Kullback-Leibler bound."""
 
     name = "kl-ucb"
+    symmetric = True
 
     def bound(
         self, kind: Kind, stage: int, n: Floats, mean: Floats, variance: Floats | None

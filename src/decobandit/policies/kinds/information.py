@@ -44,6 +44,7 @@ class KindIdsPolicy(KindPolicy):
     """Pulls one of two arms, those of the least squared regret per gain."""
 
     name = "ids"
+    symmetric = True
     cost = "decision"
     randomised = True
     by_variance = False
@@ -192,6 +193,7 @@ class KindVarianceIdsPolicy(KindIdsPolicy):
     """The same by the variance of an arm's mean that the best arm explains."""
 
     name = "v-ids"
+    symmetric = True
     by_variance = True
 
 

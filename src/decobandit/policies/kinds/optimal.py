@@ -22,6 +22,7 @@ class KindOptimalPolicy(KindPolicy):
     """Pulls the arms of largest expected reward in all."""
 
     name = "optimal"
+    symmetric = True
     cost = "decision"
 
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:

@@ -20,6 +20,7 @@ class KindDecoPolicy(FixedPricePolicy, KindPolicy):
     """DeCo at fixed prices: the largest index of the one-arm problems."""
 
     name = "deco"
+    symmetric = True
     splits_index = True
     by_arm = True
     relaxation: RowRelaxation
@@ -38,6 +39,7 @@ class KindGittinsPolicy(KindPolicy):
     """The finite-horizon Gittins index."""
 
     name = "fh-gittins"
+    symmetric = True
     cost = "decision"
     by_arm = True
 
@@ -56,12 +58,14 @@ class KindCalibratedPolicy(KindGittinsPolicy):
     """The calibrated index; of arms of other kinds, against a flat price path."""
 
     name = "deco-calibrated"
+    symmetric = True
 
 
 class KindGreedyPolicy(KindPolicy):
     """The largest expected reward."""
 
     name = "greedy"
+    symmetric = True
     by_arm = True
 
     def values_of(self, stage: int, group: int, stats: Floats) -> Floats:
@@ -73,6 +77,7 @@ class KindEqualPolicy(KindPolicy):
     """The arm with the fewest pulls."""
 
     name = "equal"
+    symmetric = True
     by_arm = True
 
     def values_of(self, stage: int, group: int, stats: Floats) -> Floats:
@@ -93,6 +98,7 @@ class KindThompsonPolicy(KindPolicy):
     """Thompson sampling: the largest reward at means drawn from what is known."""
 
     name = "thompson"
+    symmetric = True
     randomised = True
 
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
@@ -121,6 +127,7 @@ class KindQuantilePolicy(KindPolicy):
     """The largest upper quantile of the mean, at 1 - 1 / (t + 1)."""
 
     name = "bayes-ucb"
+    symmetric = True
     by_arm = True
 
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
@@ -141,6 +148,7 @@ class KindGradientPolicy(KindPolicy):
     """Online knowledge gradient: reward, and what a pull adds to the best choice afterwards."""
 
     name = "knowledge-gradient"
+    symmetric = True
     cost = "decision"
 
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:

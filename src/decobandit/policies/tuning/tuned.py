@@ -66,6 +66,7 @@ class TunedGradientPolicy(KnowledgeGradientPolicy):
     """The knowledge gradient, where a deployment makes it earn more than any price path tried."""
 
     name = TunedPolicy.name
+    symmetric = True
     calibrated: TunedPolicy  # the best of the paths, which has indices of single arms
 
     @classmethod
