@@ -201,8 +201,8 @@ def evaluate(
     """The exact value of a policy.
 
     A policy with a table of indices runs compiled, whatever its rule for ties. Any other is asked
-    in each state, for its probabilities where it has them. Without a truth, a `symmetric` policy sees
-    the arms of each group sorted, most pulled first, then most good.
+    in each state, for its probabilities where it has them. Without a truth, a `symmetric` policy
+    sees the arms of each group sorted, most pulled first, then most good.
 
     Parameters
     ----------

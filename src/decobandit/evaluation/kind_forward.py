@@ -3,8 +3,8 @@
 Joint states are listed stage by stage, with moments (3,): their probability w, and, X being the
 reward so far as in `forward`, w E[X | state] and w E[X^2 | state], the latter two only where the
 truth is known.
-Exchangeable arms are sorted if the policy declares that it is `symmetric`, unless ties between those
-in different states go by their position: then they are followed again, each by itself. Plain
+Exchangeable arms are sorted if the policy declares that it is `symmetric`, unless ties between
+those in different states go by their position: then they are followed again, each by itself. Plain
 Python: some 100,000 states.
 """
 
