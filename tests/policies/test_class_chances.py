@@ -5,7 +5,19 @@ import pytest
 from scipy import integrate, stats
 
 from decobandit.policies import KindChances, PosteriorChances, make_policy
-from decobandit.problem import Arm, Beta, Categorical, Classes, Normal, Payoff, Problem, State
+from decobandit.policies.best_chances import best_chances
+from decobandit.problem import (
+    Arm,
+    Beta,
+    Categorical,
+    Classes,
+    Gamma,
+    Normal,
+    Payoff,
+    Problem,
+    Reward,
+    State,
+)
 
 VALUES = (0.0, 1.0, 3.0)
 POINTS = np.concatenate([np.linspace(0.0, 1.0, 201), np.geomspace(1e-5, 0.1, 50)])
@@ -97,11 +109,101 @@ def test_rewards_that_turn_outcomes_round_turn_the_order_round() -> None:
     assert down == pytest.approx(up[:, ::-1], abs=1e-6)
 
 
-def test_classes_beside_measurements_are_drawn() -> None:
-    arms = [*three_classes().arms[:1], Arm(name="n", prior=Normal(1, 1), noise_sd=1)]
-    problem = Problem(arms=arms, horizon=20)
-    known = [np.zeros((1, 3)), np.zeros((1, 2))]
-    drawn = KindChances(problem, draws=200_000).best(known)
-    m = np.random.default_rng(1).dirichlet([1, 1, 1], 200_000) @ VALUES
-    first = float(stats.norm.cdf(m - 1.0).mean())
-    assert drawn[0, 0] == pytest.approx(first, abs=0.005)
+def drawn_means(arm: Arm, rng: np.random.Generator, draws: int) -> np.ndarray:
+    """Mean rewards drawn from the prior, from its words alone."""
+    prior, reward = arm.prior, arm.reward
+    if isinstance(prior, Categorical):
+        assert isinstance(reward, Payoff)
+        g = rng.standard_gamma(prior.counts, (draws, len(prior.counts)))
+        return np.asarray(g @ np.array(reward.values) / g.sum(axis=1))
+    if isinstance(prior, Beta):
+        assert isinstance(reward, Reward)
+        spread = float(np.subtract(reward.good, reward.bad))
+        return np.asarray(reward.bad + spread * rng.beta(prior.good, prior.bad, draws))
+    if isinstance(prior, Normal):
+        return rng.normal(prior.mean, prior.sd, draws)
+    assert isinstance(prior, Gamma)
+    return rng.standard_gamma(prior.shape, draws) / prior.rate
+
+
+def classes(name: str, counts: list[float], values: list[float]) -> Arm:
+    return Arm(name=name, prior=Categorical(counts), reward=Payoff(values=values))
+
+
+SKEW = {
+    "0, 1, 100": [classes("a", [8, 2, 0.4], [0, 1, 100]), classes("b", [9, 2, 0.1], [0, 1, 100])],
+    "0, 20, 5000": [
+        classes("a", [90, 9, 0.02], [0, 20, 5000]),
+        classes("b", [95, 3, 0.02], [0, 20, 5000]),
+        classes("c", [0.5, 0.1, 0.001], [0, 20, 5000]),
+    ],
+    "scales": [
+        classes("a", [0.02, 3, 0.3], [0, 0.5, 900]),
+        Arm(name="b", prior=Beta(0.05, 2), reward=Reward(good=70, bad=0.4)),
+        Arm(name="c", prior=Normal(2, 0.01), noise_sd=1),
+        Arm(name="d", prior=Gamma(shape=0.03, rate=0.01)),
+    ],
+    "nearly certain": [
+        classes("a", [1e5, 1e5, 30], [0, 1, 40]),
+        classes("b", [1e5, 1e5, 31], [0, 1, 40]),
+        Arm(name="c", prior=Normal(0.51, 0.002), noise_sd=1),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", SKEW)
+def test_skew_laws_and_different_scales_compare_as_draws_do(name: str) -> None:
+    problem, draws = Problem(arms=SKEW[name], horizon=5), 1_000_000
+    rng, close = np.random.default_rng(11), 4.5 * np.sqrt(0.25 / 1_000_000)
+    x = np.stack([drawn_means(arm, rng, draws) for arm in problem.arms], axis=1)
+    known = [np.array([problem.groups[k].kind.fresh()]) * 1.0 for k in problem.group_of_arm]
+    best = np.bincount(x.argmax(axis=1), minlength=x.shape[1]) / draws
+    assert KindChances(problem, rewards=True).best(known)[0] == pytest.approx(best, abs=close)
+    margin = float(np.median(np.ptp(x, axis=1)))
+    chances = KindChances(problem, margin, rewards=True)
+    better = (x > x[:, [0]] + margin).mean(axis=0)
+    assert chances.better(known, 0)[0, 1:] == pytest.approx(better[1:], abs=close)
+    assert chances.alike(known)[0] == pytest.approx(0.5, abs=close)
+
+
+def test_any_weights_of_two_classes_compare_as_beta_laws_do() -> None:
+    """Weights from 1e-4 to 1e6 and rewards on any scale, by quadrature over log-odds."""
+    rng = np.random.default_rng(5)
+    for _ in range(15):
+        a, b = 10.0 ** rng.uniform(-4, 6, (2, 3))
+        top = 10.0 ** rng.uniform(-3, 3, 3)
+        arms = [
+            classes(str(k), [a[k], b[k]], [top[k], 0.0]) if k else
+            Arm(name="0", prior=Beta(a[k], b[k]), reward=Reward(good=top[k], bad=0))
+            for k in range(3)
+        ]  # fmt: skip
+        found = KindChances(Problem(arms=arms, horizon=5), rewards=True).best(
+            [np.zeros((1, 2))] * 3
+        )
+        assert found[0] == pytest.approx(best_chances(a, b, np.zeros(3), top), abs=2e-5)
+
+
+@pytest.mark.parametrize(("a", "b"), [(1e-6, 1e-6), (1e-4, 2.0), (1e6, 1e-3), (1e6, 3e6)])
+def test_the_law_of_two_classes_is_a_beta_law_at_any_weights(a: float, b: float) -> None:
+    x = np.concatenate([np.geomspace(1e-280, 0.5, 60), 1.0 - np.geomspace(1e-16, 0.5, 30)])
+    found = Classes((a, b), (1.0, 0.0)).cdf(np.zeros(2), x)
+    assert found == pytest.approx(stats.beta.cdf(x, a, b), abs=2e-5)
+
+
+def test_arms_of_known_reward_share_the_best_and_are_not_better() -> None:
+    flat = [Arm(name=n, prior=Beta(1, 1), reward=Reward(good=0.5, bad=0.5)) for n in "ab"]
+    problem = Problem(arms=[*flat, classes("c", [1, 1], [0, 1])], horizon=5)
+    chances = KindChances(problem, rewards=True)
+    known = [np.zeros((1, 2))] * 3
+    assert chances.best(known)[0] == pytest.approx([0.25, 0.25, 0.5], abs=1e-9)
+    assert chances.better(known, 0)[0] == pytest.approx([0.0, 0.0, 0.5], abs=1e-9)
+
+
+def test_designs_of_good_and_bad_outcomes_serve_small_priors() -> None:
+    priors = [(0.01, 0.2), (1e-3, 4.0), (2.0, 3.0)]
+    arms = [Arm(name=f"{a:g}", prior=Beta(a, b)) for a, b in priors]
+    compared = make_policy(Problem(arms=arms, horizon=9), "greedy").posteriors_by(0.0)
+    pulls, good = np.array([[3, 0, 2], [0, 0, 0]]), np.array([[0, 0, 1], [0, 0, 0]])
+    for row, n, g in zip(compared.best(pulls, good), pulls, good, strict=True):
+        a, b = np.array(priors).T + np.stack([g, n - g])
+        assert row == pytest.approx(best_chances(a, b, np.zeros(3), np.ones(3)), abs=1e-5)

@@ -34,9 +34,8 @@ from .asked_states import checked_state, next_stage
 from .chances import Asked, chances_by_asking, chances_by_table, restricted
 from .context import Context
 from .names import POLICIES, batch_policies, kind_batch_policies, kind_policies
-from .posterior_chances import PosteriorChances
 from .records import Allotments, ArmIndex, Cost, Distribution, Ways, Weighed
-from .reward_chances import RewardChances, posterior_chances
+from .reward_chances import Posteriors, posterior_chances
 
 if TYPE_CHECKING:
     from ..arm import Cones, Relaxation
@@ -231,7 +230,7 @@ class Policy(Shown, ABC):
             return restricted(drawn / drawn.sum(axis=1, keepdims=True), asked.allowed)
         return chances_by_asking(lambda state: self.allotments(stage, state), asked)
 
-    def posteriors_by(self, rules: Rules) -> PosteriorChances | RewardChances:
+    def posteriors_by(self, rules: Rules) -> Posteriors:
         """Posterior probabilities used at interim looks, by margin and comparison of the rules."""
         return posterior_chances(self.problem, rules)
 

@@ -11,7 +11,7 @@ from ..support import Floats
 from .base import Policy
 from .chances import Asked
 from .posterior_chances import PosteriorChances
-from .reward_chances import RewardChances, comparable_posteriors
+from .reward_chances import Posteriors, comparable_posteriors
 
 
 class ByChanceOfBest(Policy):
@@ -22,7 +22,7 @@ class ByChanceOfBest(Policy):
         return self.problem
 
     @cached_property
-    def posteriors(self) -> PosteriorChances | RewardChances | None:
+    def posteriors(self) -> Posteriors | None:
         """P(best) of many states, where arms compare alike at all stages."""
         return comparable_posteriors(self.as_compared())
 
@@ -30,7 +30,7 @@ class ByChanceOfBest(Policy):
     def has_chances(self) -> bool:
         return self.posteriors is not None
 
-    def posteriors_by(self, rules: Rules) -> PosteriorChances | RewardChances:
+    def posteriors_by(self, rules: Rules) -> Posteriors:
         """Posterior probabilities of looks; shared with decisions where both compare alike."""
         by_rules = super().posteriors_by(rules)
         if not isinstance(self.posteriors, PosteriorChances):

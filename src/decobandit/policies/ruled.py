@@ -28,9 +28,8 @@ from .asked_states import check_turn
 from .base import Policy
 from .chances import Allowed, Asked, drawn_arms, with_floor
 from .kinds.pending import as_expected
-from .posterior_chances import PosteriorChances
 from .records import Distribution
-from .reward_chances import RewardChances
+from .reward_chances import Posteriors
 
 # why a trial stops; codes of `Verdict.reason`
 REASONS = ("", "superiority", "inferiority", "futility", "equivalence")
@@ -210,7 +209,7 @@ class RuledPolicy(Policy):
     # -- looks --------------------------------------------------------------------------------
 
     @cached_property
-    def posteriors(self) -> PosteriorChances | RewardChances:
+    def posteriors(self) -> Posteriors:
         """Posterior probabilities that compare arms by the rules."""
         return self.inner.posteriors_by(self.rules)
 

@@ -24,7 +24,6 @@ from .ledger import Ledger
 
 LEVEL = 0.95
 MAX_COMPARED = 300  # arms up to which the chances of being best are computed: about 2 s
-DRAWS = 100_000  # of posteriors without a formula: probabilities to .002
 Ends = tuple[float, float]
 
 
@@ -190,7 +189,7 @@ def _compared(problem: Problem, state: State, control: int, rules: Rules) -> Cha
     kinds = kinds_of(problem)
     if len(kinds) > MAX_COMPARED or any(kind.ordered for kind in kinds):
         return arms, arms
-    chances = KindChances(problem, rewards=rules.compare == "reward", draws=DRAWS)
+    chances = KindChances(problem, rewards=rules.compare == "reward")
     stats = [own[None, :] for own in state.stats(problem)]
     better: list[float | None] = chances.better(stats, control)[0].tolist()
     better[control] = None

@@ -1,32 +1,39 @@
 """The law of a mean of classes whose chances have a Dirichlet distribution.
 
-With independent G_j ~ Gamma(a_j), the mean of classes worth v_j is sum_j v_j G_j / sum_j G_j, and
+With independent G_j ~ Gamma(a_j), the mean of classes worth v_j is sum_j v_j G_j / sum_j G_j. Let
+c_j = v_j - x, Q = sum_j c_j G_j and M(s) = E exp(s Q) = prod_j (1 - c_j s)^(-a_j). Then
 
-    P(mean <= x) = P(sum_j c_j G_j <= 0),      c_j = v_j - x
-                 = 1/2 - 1/pi integral_0^inf Im f(t) / t dt,   f(t) = prod_j (1 - i c_j t)^(-a_j)
+    P(mean <= x) = P(Q <= 0),    P(Q > 0) = 1/(2 pi i) integral of M(s) / s ds
 
-(Gil-Pelaez). t = sinh(w) / s with s^2 = sum_j a_j c_j^2 / min(1, sum_j a_j): the integrand is even
-and analytic in w, so that midpoints at steps of STEP are exact to about 1e-8. It dies off like
+along a path from below to above that crosses the real axis at a tilt u, 0 < u < 1 / max_j c_j; for
+a tilt u < 0 it is -P(Q < 0). The tilt is near the saddle point of M, where M does not oscillate:
+
+    s(w) = u + r (b (cosh(w) - 1) + i sinh(w))
+
+Both halves of the path count the same, the integrand is analytic in w, and midpoints at steps of
+STEP are exact to about 1e-9. r is at most the distance of u from 0 and from every 1 / c_j, and what
+M needs to fall off. The path bends (b) to the side where M falls off if the weights of the classes
+on one side of x are much larger than those on the other. Where weights are small, M falls off as
 exp(-w sum_j a_j), its phase constant; what is left after the last midpoint is the integral of that.
-Far from the mean the chance is 0 or 1 by Chernoff's bound.
 
 Notations
     N, L, M   states; classes; points of each
     a, v      (N, L), (L,)
 """
 
+import cmath
 import math
 
 from ...support.kernels.compiled import compiled
 
 STEP = 0.12
-TURN = 2.0  # of the phase, that a step may make
-SMALL = 2.0 * math.log(1e5)  # minus twice the logarithm of an integrand where steps may be longer
-FAR = 20.0  # w from which they may be, too
-FAINT = 1e-9  # the integrand, where it ends
-LEAST = math.log(1e-10)  # chances below it are 0
-MOST = 2000  # points of the integral
-HALVINGS = 40  # of the range of values, to a quantile
+TINY = 1e-290  # smallest distance from a value that is told apart
+NEGLIGIBLE = 1e-11  # integrand, and chances
+LOPSIDED = 4.0  # ratio of weights from which on the path bends
+BEND = 0.5
+SETTLED = 32.0  # w after the last change of phase
+HALVINGS = 60  # of the range of values, to a quantile
+TILT_HALVINGS = 22
 
 
 @compiled
@@ -36,7 +43,7 @@ def dirichlet_mean_cdf(a, v, x, found):
     for n in range(a.shape[0]):
         for m in range(x.shape[1]):
             if low < x[n, m] < high:
-                found[n, m] = _below(a[n], v, x[n, m], low, high)
+                found[n, m] = _below(a[n], v, x[n, m])
             else:
                 found[n, m] = 1.0 if x[n, m] >= high else 0.0
 
@@ -51,7 +58,9 @@ def dirichlet_mean_quantile(a, v, level, found):
             low, high = least, most
             for _ in range(halvings):
                 x = 0.5 * (low + high)
-                if _below(a[n], v, x, least, most) < level[n, m]:
+                if not low < x < high:
+                    break
+                if _below(a[n], v, x) < level[n, m]:
                     low = x
                 else:
                     high = x
@@ -59,60 +68,68 @@ def dirichlet_mean_quantile(a, v, level, found):
 
 
 @compiled
-def _below(a, v, x, low, high):
+def _slope(a, c, u):
+    """d log M / du."""
+    total = 0.0
+    for j in range(c.size):
+        total += a[j] * c[j] / (1.0 - c[j] * u)
+    return total
+
+
+@compiled
+def _tilt(a, c, up, down):
+    """Near the saddle point of M, not too near 0; up, down: largest c_j, largest -c_j."""
     drift, square = 0.0, 0.0
-    for j in range(v.size):
-        drift += a[j] * (v[j] - x)
-        square += a[j] * (v[j] - x) * (v[j] - x)
-    # E exp(-u Q) bounds the chance of the other side of 0, whatever u > 0 (or < 0, from above)
-    if drift > 0.0:
-        u = min(drift / square, 0.95 / (x - low))
-    else:
-        u = max(drift / square, 0.95 / (x - high))
-    bound = 0.0
-    for j in range(v.size):
-        bound -= a[j] * math.log1p(u * (v[j] - x))
-    if bound < LEAST:
-        return 0.0 if drift > 0.0 else 1.0
-    return _inverted(a, v, x, math.sqrt(square / min(a.sum(), 1.0)))
+    for j in range(c.size):
+        drift += a[j] * c[j]
+        square += a[j] * c[j] * c[j]
+    end = -1.0 / down if drift > 0.0 else 1.0 / up  # M ends there
+    low, high = -700.0, 25.0  # log-odds of the part of the way to the end
+    for _ in range(TILT_HALVINGS):
+        middle = 0.5 * (low + high)
+        if (_slope(a, c, end / (1.0 + math.exp(-middle))) > 0.0) == (drift > 0.0):
+            low = middle
+        else:
+            high = middle
+    part = 1.0 / (1.0 + math.exp(-0.5 * (low + high)))
+    return max(part, min(0.5 / (math.sqrt(square) * abs(end)), 0.5)) * end
 
 
-@compiled(inline="always")
-def _step(a, v, x, scale):
-    """Of the midpoints: at most TURN of a phase wherever the integrand is larger than SMALL."""
-    step, w = STEP, 0.5
-    while w < FAR:
-        size, speed, t = 0.0, 0.0, math.sinh(w) / scale
-        for j in range(v.size):
-            z = t * (v[j] - x)
-            size += a[j] * math.log1p(z * z)
-            speed += a[j] * z / (1.0 + z * z)
-        if size > SMALL:
+@compiled
+def _below(a, v, x):
+    """P(Q <= 0)."""
+    scale = max(v.max() - x, x - v.min())
+    c = (v - x) / scale
+    up, down, over, under, nearest = 0.0, 0.0, 0.0, 0.0, 1.0
+    for j in range(c.size):
+        if c[j] != 0.0:
+            c[j] = max(abs(c[j]), TINY) * (1.0 if c[j] > 0.0 else -1.0)
+            up, down, nearest = max(up, c[j]), max(down, -c[j]), min(nearest, abs(c[j]))
+            over, under = over + a[j] * (c[j] > 0.0), under + a[j] * (c[j] < 0.0)
+    u = _tilt(a, c, up, down)
+    log_top, r = 0.0, abs(u)
+    for j in range(c.size):
+        left = 1.0 - c[j] * u
+        log_top -= a[j] * math.log(left)
+        if c[j] != 0.0:
+            r = min(r, left / abs(c[j]) / max(1.0, math.sqrt(a[j])))
+    if log_top < math.log(NEGLIGIBLE):
+        return 1.0 if u > 0.0 else 0.0
+    b = BEND if under > LOPSIDED * over else -BEND if over > LOPSIDED * under else 0.0
+    last = math.log(2.0) - math.log(r) - math.log(nearest) + SETTLED
+    total, term, w, rate = 0.0, 0.0, 0.5 * STEP, over + under
+    while w < last:
+        sinh, cosh = math.sinh(w), math.cosh(w)
+        s = complex(u + r * b * (cosh - 1.0), r * sinh)
+        log_m = complex(0.0, 0.0)
+        for j in range(c.size):
+            log_m -= a[j] * cmath.log(1.0 - c[j] * s)
+        value = cmath.exp(log_m) / s * complex(r * b * sinh, r * cosh)
+        term = value.imag
+        total += term
+        if abs(value) < NEGLIGIBLE:
             break
-        step = min(step, TURN / max(abs(speed), 1.0))
-        w += 0.5
-    return step
-
-
-@compiled(inline="always")
-def _inverted(a, v, x, scale):
-    total, step = 0.0, _step(a, v, x, scale)
-    size, phase = 0.0, 0.0
-    for k in range(MOST):
-        w = (k + 0.5) * step
-        t = math.sinh(w)
-        size, phase = 0.0, 0.0
-        for j in range(v.size):
-            z = t * (v[j] - x) / scale
-            size += a[j] * math.log1p(z * z)
-            phase += a[j] * math.atan(z)
-        size = math.exp(-0.5 * size) * math.cosh(w) / t
-        total += size * math.sin(phase)
-        if size < FAINT:
-            break
-    rate = 0.0  # at which the integrand dies off
-    for j in range(v.size):
-        if v[j] != x:
-            rate += a[j]
-    total += size * math.exp(-0.5 * rate * step) / (rate * step) * math.sin(phase)
-    return min(max(0.5 - step / math.pi * total, 0.0), 1.0)
+        w += STEP
+    total += term * math.exp(-0.5 * rate * STEP) / (rate * STEP)
+    chance = min(STEP / math.pi * abs(total), 1.0)
+    return 1.0 - chance if u > 0.0 else chance

@@ -1,0 +1,180 @@
+"""Tables of the distribution function of an arm's mean, with knots where it bends.
+
+Knots are added between two knots until the cubic between them is right in their middle, and no two
+hold much probability, or are neighbouring numbers. Near the ends of the means and the values of
+classes, where laws of small weights are steep, knots are spaced by powers. Tables are kept by
+state: trials of a design meet the same states of arms again and again.
+
+Notations
+    N, P      states, knots of all of them
+    stats     (N, width), as the kind has them
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ...problem import Kind, Measured
+from ...support import Floats, Ints
+
+SCORES = np.linspace(-8.0, 8.0, 97)  # knots of a normal law, in deviations
+FIRST_SCORES = np.linspace(-8.0, 8.0, 33)  # of any other, before more are added
+POWERS = 10.0 ** -np.array([1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0, 240.0])
+TOLERANCE = 1e-6  # of a distribution function between two knots
+MOST_MASS = 1.0 / 32.0  # between two knots
+TAIL = 1e-10  # probability beyond the last knot of an unbounded law
+MAX_ROUNDS = 60
+KEPT_KNOTS = 2_000_000  # of all tables of a kind, in 48 MB; beyond, they are begun anew
+
+
+class Tables(NamedTuple):
+    """Distribution functions, table after table; see `kernels.law_tables`."""
+
+    x: Floats
+    f: Floats
+    m: Floats
+    start: Ints
+
+    @classmethod
+    def joined(cls, parts: list[tuple[Floats, Floats, Floats]]) -> Tables:
+        """Knots, values and slopes of each table."""
+        sizes = [part[0].size for part in parts]
+        x, f, m = (np.concatenate([part[i] for part in parts]) for i in range(3))
+        return cls(x, f, m, np.concatenate([[0], np.cumsum(sizes)]))
+
+
+class LawTables:
+    """Tables of one kind of arm."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        least, most = kind.mean_range
+        corners = {*getattr(kind, "values", ()), least, most}
+        self._corners = np.array(sorted(c for c in corners if np.isfinite(c)))
+        self._kept: dict[bytes, tuple[Floats, Floats, Floats]] = {}
+        self._knots = 0
+
+    def of(self, stats: Floats) -> list[tuple[Floats, Floats, Floats]]:
+        """Knots, values and slopes in each state."""
+        if isinstance(self.kind, Measured):
+            from scipy.special import ndtr  # late: scipy takes half a second to load
+
+            x = self.kind.mean(stats)[:, None] + self.kind.sd(stats)[:, None] * SCORES
+            f, slope = ndtr(SCORES), np.exp(-0.5 * SCORES**2) / np.sqrt(2.0 * np.pi)
+            return [(own, f, slope / sd) for own, sd in zip(x, self.kind.sd(stats), strict=True)]
+        kept, keys = self._kept, [state.tobytes() for state in stats]
+        new = [i for i, key in enumerate(keys) if key not in kept]
+        if new:
+            if self._knots > KEPT_KNOTS:
+                kept, new, self._knots = {}, list(range(len(keys))), 0
+            made = self._made(stats[new])
+            kept = kept | {keys[i]: table for i, table in zip(new, made, strict=True)}
+            self._knots += sum(table[0].size for table in made)
+            self._kept = kept
+        return [kept[key] for key in keys]
+
+    def _made(self, stats: Floats) -> list[tuple[Floats, Floats, Floats]]:
+        least, most = self.kind.mean_range
+        if least == most:  # a step, as steep as numbers allow
+            step = np.array([np.nextafter(least, -np.inf), least])
+            return [(step, np.array([0.0, 1.0]), np.zeros(2))] * len(stats)
+        row, x = self._first_knots(stats)
+        f = self._below(stats, row, x)
+        check = np.append(row[1:] == row[:-1], False)  # the interval after a knot
+        for _ in range(MAX_ROUNDS):
+            i = np.flatnonzero(check)
+            mass = f[i + 1] - f[i]
+            i = i[mass > TOLERANCE]
+            middle = self._middles(x[i], x[i + 1])
+            inside = (middle > x[i]) & (middle < x[i + 1])
+            i, middle = i[inside], middle[inside]
+            if not i.size:
+                break
+            below = self._below(stats, row[i], middle)
+            off = np.abs(below - _cubic(x, f, slopes(row, x, f), i, middle)) > TOLERANCE
+            again = off | (f[i + 1] - f[i] > MOST_MASS)
+            check[:] = False
+            check[i] = again
+            row, x, f, check = (
+                np.insert(old, i + 1, more)
+                for old, more in ((row, row[i]), (x, middle), (f, below), (check, again))
+            )
+        f = np.maximum.accumulate(f + row) - row  # rounding must not let it fall
+        parts, cuts = (x, f, slopes(row, x, f)), np.flatnonzero(np.diff(row)) + 1
+        return list(zip(*(np.split(part, cuts) for part in parts), strict=True))
+
+    def _below(self, stats: Floats, row: Ints, x: Floats) -> Floats:
+        """The distribution function: 0 at the least mean itself, 1 at the largest."""
+        below = self.kind.cdf(stats[row], x)
+        return np.asarray(np.where(x <= self.kind.mean_range[0], 0.0, below))
+
+    def _first_knots(self, stats: Floats) -> tuple[Ints, Floats]:
+        """Rows and knots, sorted and different."""
+        kind, (least, most) = self.kind, self.kind.mean_range
+        mean, sd = kind.mean(stats), kind.sd(stats)
+        far = mean + FIRST_SCORES[-1] * sd
+        while most == np.inf and (short := 1.0 - kind.cdf(stats, far) > TAIL).any():
+            far = np.where(short, mean + 2.0 * (far - mean), far)
+        scores = mean[:, None] + sd[:, None] * FIRST_SCORES
+        scale = np.ptp(self._corners) if np.isfinite(most) else np.abs(mean) + sd
+        away = np.broadcast_to(scale, mean.shape)[:, None] * POWERS
+        parts = [scores, far[:, None]]
+        for corner in self._corners:
+            parts += [np.full((len(mean), 1), corner), corner + away, corner - away]
+        x = np.sort(np.clip(np.concatenate(parts, axis=1), least, most), axis=1)
+        new = np.diff(x, axis=1, prepend=-np.inf) > 0.0
+        row = np.broadcast_to(np.arange(len(x))[:, None], x.shape)
+        return row[new], x[new]
+
+    def _middles(self, low: Floats, high: Floats) -> Floats:
+        """Points between; geometric means of the distances from a corner that is near."""
+        middle, corners = 0.5 * (low + high), self._corners
+        if corners.size:
+            place = np.searchsorted(corners, low, side="right") - 1
+            base = corners[np.maximum(place, 0)]
+            one, two = low - base, high - base
+            near = (place >= 0) & (one > 0.0) & (two > 4.0 * one)
+            root = np.sqrt(np.maximum(one, 0.0)) * np.sqrt(np.maximum(two, 0.0))
+            middle = np.where(near, base + root, middle)
+            place = np.searchsorted(corners, high, side="left")
+            base = corners[np.minimum(place, corners.size - 1)]
+            one, two = base - high, base - low
+            near = ~near & (place < corners.size) & (one > 0.0) & (two > 4.0 * one)
+            root = np.sqrt(np.maximum(one, 0.0)) * np.sqrt(np.maximum(two, 0.0))
+            middle = np.where(near, base - root, middle)
+        return middle
+
+
+def slopes(row: Ints, x: Floats, f: Floats) -> Floats:
+    """Slopes at knots of several tables: of parabolas through neighbours, never falling, (P,)."""
+    same = row[1:] == row[:-1]
+    h = np.where(same, np.diff(x), 1.0)
+    rise = np.where(same, np.diff(f) / h, 0.0)
+    m = np.zeros(x.size)
+    m[:-1] += np.where(same, rise, 0.0)  # at the ends that of the chord
+    ends = np.append(False, same) & ~np.append(same, False)
+    m[ends] = rise[np.flatnonzero(ends) - 1]
+    inner = np.flatnonzero(np.append(False, same) & np.append(same, False))
+    before, after = rise[inner - 1], rise[inner]
+    share = h[inner] / (h[inner - 1] + h[inner])
+    parabola = before * share + after * (1.0 - share)
+    m[inner] = np.clip(parabola, 0.0, 3.0 * np.minimum(before, after))
+    return m
+
+
+def _cubic(x: Floats, f: Floats, m: Floats, i: Ints, y: Floats) -> Floats:
+    """Between the knots i and i + 1, at y."""
+    h, rise = x[i + 1] - x[i], f[i + 1] - f[i]
+    s = (y - x[i]) / h
+    return np.asarray(
+        f[i] + s * rise + s * (1 - s) * ((1 - s) * (m[i] * h - rise) - s * (m[i + 1] * h - rise))
+    )
+
+
+@lru_cache(maxsize=8)
+def law_tables(kind: Kind) -> LawTables:
+    """The tables of a kind, for all who ask."""
+    return LawTables(kind)
