@@ -43,4 +43,6 @@ class BatchKnowledgeGradientPolicy(SharesPolicy):
         earned = m * arms.expected_rewards(stage, pulls, good)
         if not terms:  # the last pulls of all
             terms = [(0.0, arms.good[stage], arms.bad[stage])]
-        return best_shares(self, pulls, good, terms, m, earned - earned.min())
+        more = earned - earned.min(axis=1, keepdims=True)
+        more[more <= m * self.tolerance] = 0.0  # equal but for rounding
+        return best_shares(self, pulls, good, terms, m, more)

@@ -53,7 +53,8 @@ def rounded(shares: Floats, units: int) -> Ints:
     exact = units * shares
     given = np.floor(exact + 1e-9).astype(np.int64)
     left = units - given.sum(axis=1)
-    order = np.argsort(-(exact - given), axis=1, kind="stable")
+    left_over = np.round(exact - given, 9)  # equal ones may differ by rounding
+    order = np.argsort(-left_over, axis=1, kind="stable")
     rank = np.empty_like(order)
     np.put_along_axis(rank, order, np.arange(shares.shape[1])[None, :], axis=1)
     return np.asarray(given + (rank < left[:, None]), dtype=np.int64)

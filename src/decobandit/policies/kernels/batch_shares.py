@@ -1,10 +1,7 @@
-"""Shares of a batch: the chances of arms to be best, and shares that make the best known arm good.
+"""Shares of a batch that make the best known arm good.
 
 Notations
     E, K, G     episodes; arms; points of a grid of rewards
-    where (E, K)            state of every arm, of S different ones
-    below (S, G)            distribution function of the mean reward of a state in the middle of
-                            each interval of the grid; mass (S, G): probability of the interval
     mu, sigma (K,)          posterior mean and standard deviation of an arm's mean reward
     nu (K,)                 its weight in pulls: alpha + beta + n
     share (K,)              of N pulls, so that the posterior mean moves by a normal of variance
@@ -12,10 +9,9 @@ Notations
 
 For independent X_k with distribution functions F_k and densities f_k, A = prod_k F_k,
 
-    P(X_k is largest) = integral f_k A / F_k
     d E[max_k X_k] / d v_k = 1/2 integral (f_k / F_k) A (sum_j f_j / F_j  -  f_k / F_k)
 
-the second for normal X_k, by the heat equation in v_k.
+for normal X_k, by the heat equation in v_k.
 """
 
 import math
@@ -24,32 +20,8 @@ import numpy as np
 
 from ...support.kernels.compiled import compiled
 
-LEAST = 1e-290  # of a distribution function
 TAIL = 4.0  # standard deviations, beyond which nothing counts
 STEPS = 2048  # of the table of the normal distribution function, on [-8, 8]
-
-
-@compiled
-def chances_each(below, mass, where, first, last, chance):
-    """chance (E, K): of each arm to be best, in episodes first .. last - 1."""
-    K, G = where.shape[1], below.shape[1]
-    log_all = np.empty(G)
-    log_below = np.log(np.maximum(below, LEAST))
-    for e in range(first, last):
-        log_all[:] = 0.0
-        for k in range(K):
-            for g in range(G):
-                log_all[g] += log_below[where[e, k], g]
-        total = 0.0
-        for k in range(K):
-            s, found = where[e, k], 0.0
-            for g in range(G):
-                if mass[s, g] > 0.0:
-                    found += mass[s, g] * math.exp(log_all[g] - log_below[s, g])
-            chance[e, k] = found
-            total += found
-        for k in range(K):
-            chance[e, k] /= total
 
 
 @compiled
@@ -110,7 +82,8 @@ def max_gradient(table, mu, v, ratio, together, sum_ratio, gradient):
 def shares_each(table, mu, sigma, nu, earned, weight, pulls, steps, points, first, last, share):
     """Shares (E, K) that maximise  sum_k earned_k share_k + sum_i weight_i E[max_k X_ik].
 
-    mu, sigma (terms, E, K): of each term; nu, earned (E, K); weight (terms,). From equal shares,
+    mu, sigma (terms, E, K): of each term; nu, earned (E, K), none negative; weight (terms,). From
+    equal shares,
     each is multiplied by its derivative: at the end derivatives of arms with a share are equal.
     """
     terms, K = mu.shape[0], mu.shape[2]
@@ -132,10 +105,9 @@ def shares_each(table, mu, sigma, nu, earned, weight, pulls, steps, points, firs
                     n = pulls * own[k] + nu[e, k]
                     slope = sigma[i, e, k] ** 2 * pulls * nu[e, k] / (n * n)
                     total[k] += weight[i] * gradient[k] * slope
-            least = total.min() if earned[e].any() else 0.0
             norm = 0.0
             for k in range(K):
-                own[k] *= max(total[k] - least, 0.0)
+                own[k] *= max(total[k], 0.0)
                 norm += own[k]
             if norm <= 0.0:
                 own[:] = 1.0 / K

@@ -30,6 +30,8 @@ from .law_tables import Tables, law_tables, slopes
 
 Flags = npt.NDArray[np.bool_]
 
+SMALLEST_STEP = 1e-290  # in which a distribution function rises from 0 to 1
+
 
 class KindChances:
     """Compares the arms of a problem by what is known of their mean rewards.
@@ -40,13 +42,26 @@ class KindChances:
         As of `PosteriorChances`.
     rewards : bool
         Whether arms are compared by the reward of a pull; otherwise by their mean outcome.
+    stage : int, optional
+        The only stage whose rewards count.
     """
 
-    def __init__(self, problem: Problem, margin: float = 0.0, *, rewards: bool = False) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        margin: float = 0.0,
+        *,
+        rewards: bool = False,
+        stage: int | None = None,
+    ) -> None:
         self.margin = margin
         self.groups = [problem.groups[k] for k in problem.group_of_arm]
-        rules = Rules(compare="reward" if rewards else "outcome")
-        self._base, self._factor = rules.pull_values(problem)
+        if stage is None:
+            rules = Rules(compare="reward" if rewards else "outcome")
+            self._base, self._factor = rules.pull_values(problem)
+        else:
+            self._base = np.array([group.reward_base[stage] for group in self.groups])
+            self._factor = np.array([group.reward_factor[stage] for group in self.groups])
 
     def best(self, stats: Sequence[Floats], allowed: Flags | None = None) -> Floats:
         """P(best) of every arm among those allowed, (E, K); 0 for the others."""
@@ -121,8 +136,9 @@ def _as_reward(
 
 
 def _step(x: float) -> tuple[Floats, Floats, Floats]:
-    """Of a mean reward that is known: as steep as numbers allow."""
-    return np.array([np.nextafter(x, -np.inf), x]), np.array([0.0, 1.0]), np.zeros(2)
+    """The table of a mean reward that is known: a line as steep as numbers allow."""
+    low = min(float(np.nextafter(x, -np.inf)), x - SMALLEST_STEP)
+    return np.array([low, x]), np.array([0.0, 1.0]), np.full(2, 1.0 / (x - low))
 
 
 class KindPosteriors:
