@@ -21,8 +21,10 @@ from ..problem import (
     tied_arms,
 )
 from ..support import Floats
+from .allotting import largest_arms, state_of
 from .asked_states import check_turn
 from .base import Policy
+from .chances import Asked
 from .context import Context
 from .records import Allotments, Ways, Weighed
 
@@ -109,6 +111,28 @@ class IndexPolicy(Policy):
                     more[after] = more.get(after, 0.0) + chance / tied.size
             chances = more
         return list(chances.items())
+
+    @property
+    def has_chances(self) -> bool:
+        return self.has_table or type(self).chances_many is not IndexPolicy.chances_many
+
+    def chances_many(
+        self, stage: int, asked: Asked, rng: np.random.Generator | None = None
+    ) -> Floats:
+        """Chances of the largest index among the arms allowed, where there is no table."""
+        by_index = type(self).select is IndexPolicy.select and self.problem.pulls[stage] == 1
+        if self.has_table or self.problem.repeat or not by_index:
+            return super().chances_many(stage, asked, rng)
+        both = np.hstack([asked.pulls, asked.good])
+        rows, place = np.unique(both, axis=0, return_inverse=True)
+        states = (state_of(*np.split(row, 2)) for row in rows)
+        indices = np.stack([self.indices(stage, state) for state in states])[place.reshape(-1)]
+        indices = np.where(asked.allowed, indices, -np.inf)
+        if self.ties == "random":
+            tied = indices >= indices.max(axis=1, keepdims=True) - self._tolerance
+            return np.asarray(tied / tied.sum(axis=1, keepdims=True))
+        pulls = asked.pulls + asked.pending
+        return largest_arms(indices, pulls, 1, self._tolerance, self.ties, rng).astype(float)
 
     def weigh(self, stage: int, ways: Ways, taken: tuple[int, ...]) -> Weighed | None:
         """Indices averaged over the ways."""

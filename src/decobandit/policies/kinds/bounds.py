@@ -31,6 +31,8 @@ from .confidence import averages, divergence_bound, ends, hoeffding_range
 class KindBoundPolicy(KindPolicy):
     """Pulls the largest upper bound on the reward."""
 
+    by_arm = True
+
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
         super().__init__(problem, ties=ties)
         for group in problem.groups:

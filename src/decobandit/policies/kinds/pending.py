@@ -127,10 +127,11 @@ def _(kind: Counted, stats: Floats, count: int) -> tuple[Floats, Floats]:
 
     r, weight = kind.shape + stats[:, 1], kind.rate + stats[:, 0]
     chance = weight / (weight + count)
-    first = nbinom.ppf(FAINT / 2.0, r, chance).min()
-    last = nbinom.ppf(1.0 - FAINT / 2.0, r, chance).max()
-    more = np.arange(first, last + 1.0)
+    first = nbinom.ppf(FAINT / 2.0, r, chance)[:, None]
+    last = nbinom.ppf(1.0 - FAINT / 2.0, r, chance)[:, None]
+    more = np.arange(first.min(), last.max() + 1.0)
     chances = nbinom.pmf(more, r[:, None], chance[:, None])
+    chances[(more < first) | (more > last)] = 0.0  # whatever other states need
     chances /= chances.sum(axis=1, keepdims=True)
     return chances, _summed(stats, count, stats[:, 1:] + more)
 

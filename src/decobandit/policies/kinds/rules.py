@@ -124,7 +124,10 @@ class KindThompsonPolicy(KindPolicy):
 
 
 class KindQuantilePolicy(KindPolicy):
-    """The largest upper quantile of the mean, at 1 - 1 / (t + 1)."""
+    """The largest upper quantile of the mean, at 1 - 1 / (t + 1).
+
+    At t = 0 that is the least reward of an arm; where some arm has none, the expected one.
+    """
 
     name = "bayes-ucb"
     symmetric = True
@@ -138,7 +141,9 @@ class KindQuantilePolicy(KindPolicy):
         own = self.problem.groups[group]
         factor, chance = own.reward_factor[stage], 1.0 / (stage + 1.0)
         if stage == 0:
+            ends = [g.kind.mean_range[int(g.reward_factor[0] < 0.0)] for g in self.problem.groups]
             mean = own.kind.mean(stats)
+            mean = np.full_like(mean, ends[group]) if np.all(np.isfinite(ends)) else mean
         else:
             mean = own.kind.quantile(stats, 1.0 - chance if factor >= 0.0 else chance)
         return np.asarray(own.reward_base[stage] + factor * mean)

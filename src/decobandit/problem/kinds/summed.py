@@ -308,11 +308,13 @@ class Counted(Summed):
         high: Floats = np.ceil(mean + 6.0 * spread)
         while (short := _negative_binomial(r, weight, high) < 1.0 - TAIL).any():
             high = np.where(short, np.ceil(1.5 * high + 1.0), high)
-        number = min(int((high - low).max()) + 1, MOST_COUNTS)
-        j = np.arange(number + 1.0)
-        grown = np.floor((high + 1.0 - low)[..., None] * (j / number) ** 2)
-        first = low[..., None] + (np.maximum(j, grown) if number == MOST_COUNTS else j)
+        # each state has as many as it needs: the rest have no chance
+        number = np.minimum(high - low + 1.0, MOST_COUNTS)[..., None]
+        j = np.arange(number.max(initial=1.0) + 1.0)
+        grown = np.floor((high + 1.0 - low)[..., None] * (np.minimum(j / number, 1.0)) ** 2)
+        first = low[..., None] + np.where(number == MOST_COUNTS, np.maximum(j, grown), j)
         below = _negative_binomial(r[..., None], weight[..., None], first[..., 1:-1] - 1.0)
+        below = np.where(j[1:-1] < number, below, 1.0)
         ends = np.zeros_like(below[..., :1]), np.ones_like(below[..., :1])
         chances = np.diff(np.concatenate([ends[0], below, ends[1]], axis=-1), axis=-1)
         return chances, _after_each(self, stats, 0.5 * (first[..., :-1] + first[..., 1:] - 1.0))

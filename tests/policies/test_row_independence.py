@@ -1,0 +1,173 @@
+"""What a policy answers in a state does not depend on the other states of the same call."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from decobandit import evaluate, make_policy
+from decobandit.policies import POLICIES, Policy, serving
+from decobandit.policies.chances import Asked
+from decobandit.problem import (
+    Arm,
+    Beta,
+    Categorical,
+    Gamma,
+    Normal,
+    Payoff,
+    Problem,
+    Reward,
+    States,
+    Terminal,
+)
+
+MACHINE = States(
+    first="new",
+    states={
+        "new": {"mean": 0.9, "next": {"fine": (0.75, "new"), "worn": (0.25, "old")}},
+        "old": {"mean": 0.25, "next": {"fine": (0.5, "old"), "mended": (0.5, "new")}},
+    },
+)
+BINARY = [Arm(name="a"), Arm(name="b"), Arm(name="c", prior=Beta(2, 1.5))]
+GRADES = [
+    Arm(name=name, prior=Categorical(counts), reward=Payoff(values=[0, 0.4, 1]))
+    for name, counts in (("a", [1, 1, 1]), ("b", [1, 1, 1]), ("c", [2, 0.5, 0.7]))
+]
+NORMAL = [Arm(name=name, prior=Normal(0.1 * k, 1), noise_sd=1) for k, name in enumerate("abc")]
+COUNTS = [Arm(name=name, prior=Gamma(1 + k, 1.5)) for k, name in enumerate("abc")]
+OWN = [Arm(name="a", prior=MACHINE), Arm(name="b", prior=MACHINE), BINARY[2]]
+UNEQUAL = [BINARY[0], Arm(name="b", reward=Reward(good=0.8, bad=0.3)), BINARY[2]]
+BATCH: dict[str, Any] = {"pulls_per_stage": 4, "unit": 2, "repeat": True}
+CORNERS = {
+    "binary": Problem(arms=BINARY, horizon=7),
+    "deployed": Problem(arms=BINARY, horizon=6, terminal=Terminal(deploy=20)),
+    "classes": Problem(arms=GRADES, horizon=6),
+    "normal": Problem(arms=NORMAL, horizon=6),
+    "counts": Problem(arms=COUNTS, horizon=6),
+    "own": Problem(arms=OWN, horizon=6),
+    "batches": Problem(arms=BINARY, horizon=3, **BATCH),
+    "batches, unequal": Problem(arms=UNEQUAL, horizon=3, **BATCH),
+    "batches, deployed": Problem(
+        arms=BINARY, horizon=3, terminal=Terminal(deploy=20), **BATCH
+    ),
+    "batches of classes": Problem(arms=GRADES, horizon=3, **BATCH),
+    "batches of normal": Problem(arms=NORMAL, horizon=3, **BATCH),
+    "batches of counts": Problem(arms=COUNTS, horizon=3, **BATCH),
+}  # fmt: skip
+CASES = [
+    (corner, name)
+    for corner, problem in CORNERS.items()
+    for name in serving(problem, POLICIES)
+    if (corner, name) != ("deployed", "deco-rolling")  # takes long, and is asked state by state
+]
+STATES, STAGE = 60, 2
+
+
+@cache
+def asked(corner: str, pending: bool) -> Asked:
+    """Joint states of random outcomes, some of them pending."""
+    problem, rng = CORNERS[corner], np.random.default_rng(len(corner))
+    groups = [problem.groups[k] for k in problem.group_of_arm]
+    unit = problem.unit
+    total = STAGE * problem.pulls_per_stage // unit
+    pulls = unit * rng.multinomial(total, [1 / 3] * 3, STATES)
+    late = unit * rng.binomial(pulls // unit, 0.4) if pending else np.zeros_like(pulls)
+    known = np.zeros((STATES, 3, max(group.kind.width for group in groups)))
+    for k, group in enumerate(groups):
+        for e in range(STATES):
+            stats = np.array(group.kind.fresh(), dtype=float)
+            for _ in range(pulls[e, k] - late[e, k]):
+                drawn = group.kind.draw(stats, rng)
+                stats = group.kind.after(stats, group.kind.outcome(drawn, stats, rng))
+            known[e, k, : stats.size] = stats
+    statistics = known[:, :, 0].astype(int) if problem.is_binary else known
+    allowed = np.ones(pulls.shape, np.bool_)
+    allowed[::5, 2] = False
+    return Asked(pulls - late, statistics, late, allowed)
+
+
+@cache
+def policy_for(corner: str, name: str) -> Policy:
+    return make_policy(CORNERS[corner], name)
+
+
+@pytest.mark.parametrize(("corner", "name"), CASES)
+@pytest.mark.parametrize("pending", [False, True])
+def test_answers_do_not_depend_on_other_states(corner: str, name: str, pending: bool) -> None:
+    problem, states = CORNERS[corner], asked(corner, pending)
+    if pending and (name == "optimal" or corner == "own" or problem.repeat):
+        return  # refused, or shared as if the outcomes were known
+    try:
+        policy = policy_for(corner, name)
+    except ValueError as error:
+        assert f"policy {name!r}" in str(error) or name == "optimal"
+        return  # refuses such rewards or outcomes
+    if name == "optimal":  # refuses arms that are dropped
+        states = states._replace(allowed=np.ones(states.pulls.shape, np.bool_))
+    order = np.random.default_rng(3).permutation(STATES)
+    some = order[:: STATES // 6]
+    if not policy.draws_arms:
+        together = policy.chances_many(STAGE, states)
+        shuffled = policy.chances_many(STAGE, states.rows(order))
+        alone = np.concatenate(
+            [policy.chances_many(STAGE, states.rows(some[[i]])) for i in range(6)]
+        )
+        np.testing.assert_allclose(shuffled, together[order], rtol=0, atol=1e-12)
+        np.testing.assert_allclose(alone, together[some], rtol=0, atol=1e-12)
+        many = policy.allot_many(STAGE, states.pulls, states.good)
+        one = [policy.allot_many(STAGE, states.pulls[[e]], states.good[[e]])[0] for e in some]
+        np.testing.assert_array_equal(many[some], one)
+    elif hasattr(policy, "shares"):
+        together = policy.shares(STAGE, states.pulls, states.good)
+        alone = [policy.shares(STAGE, states.pulls[[e]], states.good[[e]])[0] for e in some]
+        np.testing.assert_allclose(alone, together[some], rtol=0, atol=1e-12)
+    elif hasattr(policy, "chances"):  # information-directed sampling of any outcomes
+        known = policy.stats_of(np.asarray(states.good, dtype=float))
+        together = policy.chances(STAGE, known)
+        alone = [policy.chances(STAGE, [own[[e]] for own in known])[0] for e in some]
+        np.testing.assert_allclose(alone, together[some], rtol=0, atol=1e-12)
+    elif problem.is_binary and policy.has_distribution:
+        together = policy.chances_many(STAGE, states)
+        alone = np.concatenate(
+            [policy.chances_many(STAGE, states.rows(some[[i]])) for i in range(6)]
+        )
+        np.testing.assert_allclose(alone, together[some], rtol=0, atol=1e-12)
+
+
+# -- good and bad outcomes, and two classes worth 0 and 1 ---------------------------------------
+
+PRIORS = [(1.0, 1.0), (1.0, 1.0), (2.0, 1.5)]
+TWO = Problem(
+    arms=[
+        Arm(name=str(k), prior=Categorical([b, a]), reward=Payoff(values=[0, 1]))
+        for k, (a, b) in enumerate(PRIORS)
+    ],
+    horizon=6,
+)
+GOOD_OR_BAD = Problem(
+    arms=[Arm(name=str(k), prior=Beta(a, b)) for k, (a, b) in enumerate(PRIORS)], horizon=6
+)
+BOTH = [name for name in serving(TWO, POLICIES) if name not in ("thompson", "ids", "v-ids")]
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_two_classes_are_decided_as_good_and_bad_outcomes_are(name: str) -> None:
+    """Exact values, and choices where outcomes are pending and arms dropped."""
+    one, two = make_policy(GOOD_OR_BAD, name), make_policy(TWO, name)
+    assert evaluate(TWO, two).value == pytest.approx(evaluate(GOOD_OR_BAD, one).value, abs=1e-12)
+    if name == "optimal":
+        return  # refuses pending outcomes
+    rng, states = np.random.default_rng(8), 120
+    for stage in range(6):
+        pulls = rng.multinomial(stage, [1 / 3] * 3, states)
+        late = rng.binomial(pulls, 0.4)
+        known = pulls - late
+        good, allowed = rng.binomial(known, 0.5), np.ones(pulls.shape, np.bool_)
+        allowed[::4, stage % 3] = False
+        first = one.chances_many(stage, Asked(known, good, late, allowed))
+        counts = np.stack([known - good, good], axis=2)
+        second = two.chances_many(stage, Asked(known, counts, late, allowed))
+        np.testing.assert_allclose(second, first, rtol=0, atol=1e-9)
+        if one.has_own_index:  # trials average arm by arm
+            assert two.has_own_index
