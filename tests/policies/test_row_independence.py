@@ -100,9 +100,8 @@ def test_answers_do_not_depend_on_other_states(corner: str, name: str, pending: 
         return  # refused, or shared as if the outcomes were known
     try:
         policy = policy_for(corner, name)
-    except ValueError as error:
-        assert f"policy {name!r}" in str(error) or name == "optimal"
-        return  # refuses such rewards or outcomes
+    except ValueError:
+        return  # refuses such rewards or outcomes, as other tests check
     if name == "optimal":  # refuses arms that are dropped
         states = states._replace(allowed=np.ones(states.pulls.shape, np.bool_))
     order = np.random.default_rng(3).permutation(STATES)
