@@ -144,7 +144,7 @@ def test_calibration_keeps_the_type_one_error() -> None:
     )  # fmt: skip
     found = operating_characteristics(Problem(arms=LAB, horizon=20), design, calibrate_to=0.05)
     assert found.scenarios[0].null
-    assert found.scenarios[0].policies[0].reject <= 0.05
+    assert found.scenarios[0].policies[0].reject <= 0.05 + 1e-12  # a sum of weights
     # closed form: the posterior difference has sd sqrt(2 n) / (1 + n), judged by sqrt(2 / (1 + n))
     exact = stats.norm.cdf(stats.norm.ppf(0.95) * np.sqrt(10 / 11))
     assert found.calibration[0].threshold == pytest.approx(exact, abs=0.01)

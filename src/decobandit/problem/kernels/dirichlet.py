@@ -21,8 +21,9 @@ Notations
     a, v      (N, L), (L,)
 """
 
-import cmath
 import math
+
+import numpy as np
 
 from ...support.kernels.compiled import compiled
 
@@ -123,8 +124,8 @@ def _below(a, v, x):
         s = complex(u + r * b * (cosh - 1.0), r * sinh)
         log_m = complex(0.0, 0.0)
         for j in range(c.size):
-            log_m -= a[j] * cmath.log(1.0 - c[j] * s)
-        value = cmath.exp(log_m) / s * complex(r * b * sinh, r * cosh)
+            log_m -= a[j] * np.log(1.0 - c[j] * s)
+        value = np.exp(log_m) / s * complex(r * b * sinh, r * cosh)
         term = value.imag
         total += term
         if abs(value) < NEGLIGIBLE:
