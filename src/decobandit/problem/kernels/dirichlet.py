@@ -14,7 +14,7 @@ Both halves of the path count the same, the integrand is analytic in w, and midp
 STEP are exact to about 1e-9. r is at most the distance of u from 0 and from every 1 / c_j, and what
 M needs to fall off. The path bends (b) to the side where M falls off if the weights of the classes
 on one side of x are much larger than those on the other. Where weights are small, M falls off as
-exp(-w sum_j a_j), its phase constant; what is left after the last midpoint is the integral of that.
+exp(-w sum_j a_j), its phase constant; the midpoints after the last one are a geometric sum.
 
 Notations
     N, L, M   states; classes; points of each
@@ -32,7 +32,7 @@ TINY = 1e-290  # smallest distance from a value that is told apart
 NEGLIGIBLE = 1e-11  # integrand, and chances
 LOPSIDED = 4.0  # ratio of weights from which on the path bends
 BEND = 0.5
-SETTLED = 32.0  # w after the last change of phase
+SETTLED = 22.0  # w after the last change of phase, at weights of 1 in all
 HALVINGS = 60  # of the range of values, to a quantile
 TILT_HALVINGS = 22
 
@@ -117,8 +117,9 @@ def _below(a, v, x):
     if log_top < math.log(NEGLIGIBLE):
         return 1.0 if u > 0.0 else 0.0
     b = BEND if under > LOPSIDED * over else -BEND if over > LOPSIDED * under else 0.0
-    last = math.log(2.0) - math.log(r) - math.log(nearest) + SETTLED
-    total, term, w, rate = 0.0, 0.0, 0.5 * STEP, over + under
+    rate = over + under
+    last = SETTLED - math.log(min(rate, 1.0)) - math.log(r) - math.log(nearest)
+    total, term, w = 0.0, 0.0, 0.5 * STEP
     while w < last:
         sinh, cosh = math.sinh(w), math.cosh(w)
         s = complex(u + r * b * (cosh - 1.0), r * sinh)
@@ -131,6 +132,6 @@ def _below(a, v, x):
         if abs(value) < NEGLIGIBLE:
             break
         w += STEP
-    total += term * math.exp(-0.5 * rate * STEP) / (rate * STEP)
+    total += term / math.expm1(rate * STEP)
     chance = min(STEP / math.pi * abs(total), 1.0)
     return 1.0 - chance if u > 0.0 else chance
