@@ -10,6 +10,7 @@ from decobandit import Arm, Beta, Problem, Reward
 from decobandit.policies import PosteriorChances
 from decobandit.policies.best_chances import best_chances
 from decobandit.policies.reward_chances import posterior_chances
+from decobandit.problem import Rules
 
 PRIORS = [
     [(1.0, 1.0), (1.0, 1.0), (1.0, 1.0)],

@@ -20,7 +20,7 @@ from ...problem import Problem
 from ...support import Floats
 from ..allotting import Counts
 from ..kinds.chances import KindChances
-from ..posterior_chances import PosteriorChances, comparable_posteriors
+from ..reward_chances import Posteriors, comparable_posteriors
 from .base import as_compared
 from .shares import SharesPolicy
 
@@ -38,7 +38,7 @@ class ThompsonSharesPolicy(SharesPolicy):
         return as_compared(self.problem)
 
     @cached_property
-    def _posteriors(self) -> PosteriorChances | None:
+    def _posteriors(self) -> Posteriors | None:
         """P(best) where arms differ in their success probability only."""
         return comparable_posteriors(self._seen)
 
