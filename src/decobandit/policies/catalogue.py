@@ -55,7 +55,8 @@ def policy_names() -> list[str]:
     >>> "thompson" in policy_names()
     True
     """
-    return [*POLICIES, *(point.name for point in _announced() if point.name not in POLICIES)]
+    ours = [DEFAULT_POLICY, *POLICIES]
+    return [*ours, *(point.name for point in _announced() if point.name not in POLICIES)]
 
 
 def allow_policy(policy: str) -> None:
@@ -100,15 +101,18 @@ def check_policies(names: Iterable[str], *, places: bool = True) -> None:
 
 def serving(problem: Problem, names: Iterable[str]) -> tuple[str, ...]:
     """Those of this package's policies that serve a problem of this kind, in their order."""
-    entries = {name: POLICIES[name] for name in names}
-    if problem.is_binary:
-        return tuple(n for n, e in entries.items() if (e.batches if problem.repeat else e.single))
     own = any(group.kind.ordered for group in problem.groups)
-    return tuple(
-        name
-        for name, entry in entries.items()
-        if (entry.kind_batches if problem.repeat else entry.kinds) and (entry.own_states or not own)
-    )
+
+    def serves(name: str) -> bool:
+        if name == DEFAULT_POLICY:
+            return True
+        entry = POLICIES[name]
+        if problem.is_binary:
+            return entry.batches if problem.repeat else entry.single
+        served = entry.kind_batches if problem.repeat else entry.kinds
+        return served and (entry.own_states or not own)
+
+    return tuple(filter(serves, names))
 
 
 def policy_class(name: str, *, places: bool = True) -> type[Policy]:
@@ -120,6 +124,8 @@ def policy_class(name: str, *, places: bool = True) -> type[Policy]:
     if not isinstance(name, str):
         raise TypeError(_neither(name))
     name = canonical_name(name)
+    if name == DEFAULT_POLICY:
+        return _imported("decobandit.policies.auto:AutoPolicy", name)
     if name in POLICIES:
         return _imported(POLICIES[name].where, name)
     for point in _announced():

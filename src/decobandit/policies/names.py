@@ -30,14 +30,6 @@ _BATCHES = "decobandit.policies.batches"
 _only_batches = partial(Entry, batches=True, single=False)
 _everywhere = partial(Entry, general=True, batches=True, kinds=True)
 POLICIES: dict[str, Entry] = {
-    "auto": Entry(
-        f"{_HERE}.auto:AutoPolicy",
-        "picks the policy that suits the problem",
-        batches=True,
-        kinds=True,
-        kind_batches=True,
-        own_states=True,
-    ),
     "deco": Entry(
         f"{_HERE}.deco:DecoPolicy",
         "the paper's DeCo: index at the dual's prices",
@@ -135,7 +127,7 @@ POLICIES: dict[str, Entry] = {
     ),
 }
 ALIASES = {"rolling-deco": "deco-rolling"}  # former names, in files and logs
-DEFAULT_POLICY = "auto"
+DEFAULT_POLICY = "auto"  # no algorithm of its own: picks one of these for the problem
 PAPER_POLICY = "deco"
 BASELINE_POLICY = "equal"  # what a trial is compared with
 # what a simulation compares unless it is told otherwise
