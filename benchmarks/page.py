@@ -10,6 +10,7 @@ HEADINGS = {
     "batches": "Batches",
     "bounds": "Bounds and policies",
     "certificates": "Certificates",
+    "default": "The default policy",
     "designs": "Designs",
     "dual": "The dual",
     "exact": "Exact values",

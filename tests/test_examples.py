@@ -165,7 +165,7 @@ def check_deployment(names: Names) -> None:
     assert even == (pytest.approx(12.0), pytest.approx(largest))
     earned, kept = zip(*results.values(), strict=True)
     assert list(earned) == sorted(earned, reverse=True)
-    assert np.all(np.diff(kept) > -1e-4)  # near the end DeCo's prices nearly tie
+    assert np.all(np.diff(kept) > -3e-4)  # near the end DeCo's prices nearly tie
     assert even[1] < kept[-1] < expected_best(stats.beta(1, 1), 3)
     assert earned[-1] > even[0]
     assert names["choices"] == {1: "arm-1", 1000: "arm-3"}

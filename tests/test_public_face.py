@@ -166,11 +166,11 @@ ASKED: list[tuple[str, Callable[[], object], type[Exception], list[str]]] = [
     ("no policy", lambda: follow(PROBLEM, 3), TypeError, ["policy: 3", "policy_names()"]),
     (
         "a misspelt policy", lambda: make_policy(PROBLEM, "decko"), ValueError,
-        ["'decko'", "did you mean 'deco'?", "known: deco"],
+        ["'decko'", "did you mean 'deco'?", "known: auto, deco"],
     ),
     (
         "a misspelt policy", lambda: evaluate(PROBLEM, "Thomson"), ValueError,
-        ["'Thomson'", "did you mean 'thompson'?", "known: deco"],
+        ["'Thomson'", "did you mean 'thompson'?", "known: auto, deco"],
     ),
     ("no state", lambda: State("3/5"), TypeError, ["good:", '"3/5"', "State.parse"]),
     ("no state", lambda: State.parse("3-5"), ValueError, ["arm 1", "'3-5'", "good/pulls"]),

@@ -27,7 +27,7 @@ def test_no_dual_is_solved_for_a_policy_that_needs_none() -> None:
     found = compare_by_simulation(unsolvable(LONG), ["thompson"], **SAMPLING)
     assert (found.bound, found.left_out) == (None, True)
     assert found.to_dict()["upper_bound"] is None
-    assert set(found.simulation.results[0].estimates.by_method) <= {"plain", "expected"}
+    assert set(found.simulation.results[0].estimates.by_method) <= {"plain", "expected", "range"}
     assert simulate(LONG, "thompson", **SAMPLING).upper_bound is None
 
 

@@ -105,13 +105,13 @@ def test_defaults_are_those_of_the_catalogue() -> None:
     }.items():  # fmt: skip
         (option,) = (each for each in COMMANDS[command].params if each.name == "policy")
         assert option.show_default == ", ".join(expected)
-    assert deco("gap", *SMALL, "--json").json["policy"] == DEFAULT_POLICY
+    assert deco("gap", *SMALL, "--json").json["policy"] == "deco-calibrated"  # by auto
     assert deco("index", *SMALL, "--json").json["policy"] == PAPER_POLICY
 
 
 def test_tuning_is_announced_at_a_terminal_only() -> None:
     state = ("recommend", "--arms", 2, "--horizon", 21, "--state", "1/1,0/0", "--json")
-    said = "tuning the price path of deco-calibrated; --policy deco starts at once"
+    said = "picking a policy and tuning it; --policy deco starts at once"
     assert said in deco_at_terminal(*state).err
     assert said not in deco_at_terminal(*state, "--policy", "deco").err
     assert deco(*state).err == ""

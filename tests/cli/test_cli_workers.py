@@ -40,7 +40,7 @@ COMMANDS = {
     "simulate": ("--policies", "deco,deco-calibrated", "--draws", "2", "--per-draw", "1"),
     "optimum": (),
     "bound": ("--draws", "2"),
-    "gap": ("--method", "simulated", "--draws", "2"),
+    "gap": ("--method", "simulated", "--draws", "10"),
     "path": ("--expected",),
     "market": (),
     "index": ("--policy", "deco"),

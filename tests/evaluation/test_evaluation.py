@@ -575,7 +575,7 @@ def test_too_many_states_are_refused_long_before_they_are_there(name: str) -> No
 
     def note(now: Progress) -> None:
         if now.what == name:
-            seen.append(int(now.note.removesuffix(" states").replace(",", "")))
+            seen.append(int(now.note.split()[-2].replace(",", "")))
 
     states = evaluate(problem, name).states
     assert evaluate(problem, name, limit_states=states, progress=note).states == states
@@ -621,8 +621,8 @@ def test_results_are_plain_and_readable() -> None:
     policy = DecoPolicy(Problem.uniform(arms=2, horizon=3), [0.5] * 3)
     seen = []
     there = evaluated(policy, truth=(0.25, 0.5), progress=seen.append)
-    assert [step.done for step in seen] == [0, 1, 2]
-    assert seen[-1].note == f"{there.states} states"
+    assert [step.note.partition(",")[0] for step in seen] == [f"stage {t} of 3" for t in range(3)]
+    assert seen[-1].note == f"stage 2 of 3, {there.states} states"
     read = json.loads(json.dumps(there.to_dict(), allow_nan=False))
     assert read["truth"] == [0.25, 0.5]
     assert (read["method"], read["standard_error"]) == ("exact", 0.0)

@@ -26,7 +26,7 @@ from decobandit.figures.palette import arm_style
 from decobandit.figures.plots import for_dark_pages
 from decobandit.figures.svg_figures import share_figure
 from decobandit.figures.web_pages import PLOTLY_DASHES
-from decobandit.policies.names import ALIASES, COMPARED_POLICIES, SIMULATED_POLICIES
+from decobandit.policies.names import ALIASES, COMPARED_POLICIES, POLICIES, SIMULATED_POLICIES
 
 Floats = np.ndarray
 # Machado, Oliveira and Fernandes (2009), severity 1: what is seen of linear RGB
@@ -106,7 +106,7 @@ def test_policies_from_outside_take_what_is_left_by_their_names() -> None:
     mine = [f"mine-{i}" for i in range(4)]
     styles = policy_styles(mine)
     assert len({(each.colour, each.dashes) for each in styles.values()}) == 4
-    known = policy_styles(policy_names()).values()
+    known = policy_styles(list(POLICIES)).values()
     taken = {(each.colour, each.dashes) for each in known}
     assert not taken & {(each.colour, each.dashes) for each in styles.values()}
     assert policy_style("mine-0") == policy_style("mine-0") == styles["mine-0"]

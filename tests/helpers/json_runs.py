@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
 import sys
 from collections import defaultdict
 from contextlib import redirect_stderr, redirect_stdout
@@ -17,7 +16,7 @@ from decobandit.cli import main
 
 from .program import json_object
 
-OLD = Path(__file__).parents[1] / "data" / "trials-0.1.0.db"
+LONG_AGO = "2020-01-01T00:00:00.000+00:00"
 PAIR = 'horizon = 6\n[[arms]]\nname = "a"\n[[arms]]\nname = "b"\n'
 BATCHES = "pulls_per_stage = 4\nrepeat = true\n" + PAIR
 DEPLOYED = PAIR.replace("6", "2") + "[terminal]\ndeploy = 3\n"
@@ -143,6 +142,7 @@ def _problems(session: Session) -> None:
     )
     for file in (pair, deployed, normal):
         session("solve", file)
+    session("solve", "--arms", 5, "--horizon", 40, "--tol", 1e-15)  # which it does not reach
     session("market", pair)
     session("reproduce", "figure2", "--out", session.file("reproduction"))
     session("optimum", pair)
@@ -189,6 +189,7 @@ def _designs(session: Session) -> None:
     session("design", session.file("design.toml"))
     session("design", session.file("design.toml"), "--calibrate", 0.2)
     session("design", session.file("delayed.toml"))
+    session("design", session.file("delayed.toml"), "--calibrate", 0.3)
     for name in ("study", "study_wrong", "study_design"):
         session("study run", session.file(f"{name}.toml"))
         session("study show", session.file(f"{name}.toml"))
@@ -280,8 +281,12 @@ def _people(session: Session) -> None:
 
 
 def _late(session: Session) -> None:
-    """An old trial, whose outcome has been pending for long."""
-    db = ("--db", shutil.copy(OLD, session.file("old.db")))
+    """A trial whose outcome has been pending for long."""
+    db = ("--db", session.file("old.db"))
+    with mock.patch("decobandit.trials.event_log.now", return_value=LONG_AGO):
+        new = ("--arms", 2, "--horizon", 4, "--policy", "equal", "--no-bound", "--name", "field")
+        session("trial new", *new, *db)
+        session("trial ask", "field", *db)
     (pending,) = session("trial status", "field", "--stale-after", 0.1, *db)["stale"]
     session("trial tell", "field", pending, "good", *db)
     session("trial report", "field", "--late-after", 0.1, *db)

@@ -16,6 +16,7 @@ from decobandit.problem import (
     Payoff,
     Problem,
     Reward,
+    Rules,
     State,
 )
 
@@ -202,7 +203,7 @@ def test_arms_of_known_reward_share_the_best_and_are_not_better() -> None:
 def test_designs_of_good_and_bad_outcomes_serve_small_priors() -> None:
     priors = [(0.01, 0.2), (1e-3, 4.0), (2.0, 3.0)]
     arms = [Arm(name=f"{a:g}", prior=Beta(a, b)) for a, b in priors]
-    compared = make_policy(Problem(arms=arms, horizon=9), "greedy").posteriors_by(0.0)
+    compared = make_policy(Problem(arms=arms, horizon=9), "greedy").posteriors_by(Rules())
     pulls, good = np.array([[3, 0, 2], [0, 0, 0]]), np.array([[0, 0, 1], [0, 0, 0]])
     for row, n, g in zip(compared.best(pulls, good), pulls, good, strict=True):
         a, b = np.array(priors).T + np.stack([g, n - g])

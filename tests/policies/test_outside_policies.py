@@ -122,7 +122,7 @@ def test_studies_take_it_like_any_other(tmp_path: Path) -> None:
         ("outsider:NOT_A_CLASS", "not a subclass of decobandit.Policy"),
         ("outsider:Nameless", "has no name"),
         ("os:path", "not a subclass"),
-        ("in-turns", "no policy is called 'in-turns'; known: deco, "),
+        ("in-turns", "no policy is called 'in-turns'; known: auto, deco, "),
     ],
 )
 @pytest.mark.usefixtures("here")

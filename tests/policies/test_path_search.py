@@ -121,7 +121,7 @@ def test_longer_problems_are_compared_by_simulation() -> None:
 def test_flat_path_is_taken_where_it_earns_more_on_common_draws(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(path_search, "DEFAULT", (6.0, 0.2))  # a premium far too large
+    monkeypatch.setattr(path_search, "DEFAULT", (12.0, 0.2))  # a premium far too large
     assert choose_path(Problem.uniform(arms=5, horizon=60)).path == PricePath()
 
 
@@ -196,18 +196,18 @@ DEPLOYED = [
 
 
 @pytest.mark.parametrize("problem", DEPLOYED)
-def test_with_a_deployment_the_default_is_not_beaten_by_the_knowledge_gradient(
+def test_with_a_deployment_the_calibrated_index_is_not_beaten_by_the_knowledge_gradient(
     problem: Problem,
 ) -> None:
-    made = make_policy(problem, DEFAULT_POLICY)
+    made = make_policy(problem, "deco-calibrated")
     value = evaluated(made).value
     for rival in ("knowledge-gradient", "fh-gittins"):
         assert value >= evaluated(make_policy(problem, rival)).value - 1e-12
     again = Context(problem, parameters=made.record(), given=solve(problem))
-    (same,) = make_policies(again, [DEFAULT_POLICY])
+    (same,) = make_policies(again, ["deco-calibrated"])
     assert type(same) is type(made)
     assert evaluated(same).value == value
-    assert make_policy(problem, DEFAULT_POLICY).arm_index(0, 0, 0, 0).path is not None
+    assert make_policy(problem, "deco-calibrated").arm_index(0, 0, 0, 0).path is not None
 
 
 def test_the_knowledge_gradient_is_taken_only_where_it_earns_more() -> None:

@@ -251,7 +251,7 @@ MODELS = {
               for n in "abc"],
         horizon=30,
     ),
-    "drawn": Problem(  # classes beside an unbounded outcome are compared by draws
+    "kinds": Problem(  # classes beside unbounded outcomes
         arms=[Arm(name="a", prior=Categorical([1, 1]), reward=Payoff(values=[0, 2])),
               Arm(name="b", prior=Normal(1, 1), noise_sd=1), Arm(name="c", prior=Gamma(1, 1))],
         horizon=30,

@@ -249,12 +249,13 @@ NOT_WHOLE = "must be a whole number from 1 to"
         ),
         (
             with_arm(piror={}),
-            "arms[1].piror: unknown key; allowed: name, prior, reward, noise_sd, terminal, count",
+            "arms[1].piror: unknown key; allowed: name, prior, reward, noise_sd, range, terminal, "
+            "count",
         ),
         (
             {"horizon": 2, "arms": [{"nam": "a"}]},
-            "arms[0].nam: unknown key; allowed: name, prior, reward, noise_sd, terminal, count "
-            "(and 1 more)",
+            "arms[0].nam: unknown key; allowed: name, prior, reward, noise_sd, range, terminal, "
+            "count (and 1 more)",
         ),
         (
             with_arm(prior={"good": 1, "bad": 1, "ugly": 1}),

@@ -262,7 +262,7 @@ def test_forms_for_subjects_reasons_unmasking_and_closing(chromium: Any, served:
         page.get_by_text("The trial is closed.").wait_for()
         page.get_by_role("link", name="People").click()
         page.get_by_text("The log is intact").wait_for()
-        assert page.get_by_role("cell", name="ward call").count() == 1
+        assert page.get_by_role("cell", name="call of the ward").count() == 1
         assert fits(page)
         picture(page, "people-desktop-light")
 

@@ -77,7 +77,10 @@ def test_the_report_of_what_was_sent(site: Site) -> None:
         (None, "body.problem.design: required key is missing"),
         ({}, "design.scenarios: required key is missing"),
         (TREE["design"] | {"burn_in": 7}, "body.problem.design.burn_in: 7 is not allowed; must be"),
-        (TREE["design"] | {"policies": ["os:system"]}, "no policy is called 'os:system'"),
+        (
+            TREE["design"] | {"policies": ["os:system"]},
+            "policy 'os:system': code of another module",
+        ),
         (TREE["design"] | {"draws": 4_166_667}, "body.problem.design.draws: 4166667 is not"),
         (TREE["design"] | {"looks": {"every": 2}}, "body.problem.design.looks.first: required key"),
         (TREE["design"] | {"flor": 0.1}, "body.problem.design.flor: unknown key"),

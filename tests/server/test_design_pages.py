@@ -188,7 +188,7 @@ def test_rules_and_scenarios_that_are_typed_are_the_design(site: Site) -> None:
         ({"level": "x", "draws": "0.5"}, {"level": "'x' is not a number",
                                           "draws": "'0.5' is not a whole number"}),
         ({"compare": "tomson"}, {"compare": "no policy is called 'tomson'"}),
-        ({"compare": "os:system"}, {"compare": "no policy is called 'os:system'"}),
+        ({"compare": "os:system"}, {"compare": "policy 'os:system': code of another module"}),
         ({"draws": "9999999"}, {"draws": "9999999 is not allowed; must be at most 555555"}),
         ({"truth": ["0.3", "", "", "", "", "", "0.3", "0.9", "7"]}, {"truth-1-3": "give a number"}),
         ({"truth": ["0.3", "", "0.3", "", "", "", "0.3", "0.9", "7"]},

@@ -1,5 +1,6 @@
 """One description of a problem: the model, its files, the API and studies have the same fields."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,10 @@ def test_files_and_requests_have_the_fields_of_the_model() -> None:
     arm, entry = fields(Arm), fields(ArmEntry)
     assert entry.keys() - arm.keys() == {"count"}
     assert {name: entry[name] for name in arm} == arm
-    assert fields(ProblemIn) == file
+    request = fields(ProblemIn)
+    assert {name for name in file if request[name] != file[name]} == {"arms"}  # fewer entries
+    kind, _, default, description = file["arms"]
+    assert (request["arms"][0], *request["arms"][2:]) == (kind, default, description)
 
 
 def test_studies_have_the_fields_of_equal_arms() -> None:
@@ -81,16 +85,20 @@ def test_the_document_of_the_api_shows_the_fields_of_the_model(tmp_path: Path) -
         ("ProblemIn", ProblemTable), ("ArmEntry", ArmEntry), ("Beta", Beta), ("Reward", Reward),
         ("Terminal", Terminal),
     ]:  # fmt: skip
-        assert shown[name]["properties"].keys() == model.model_fields.keys()
+        kind = {"kind"} if model is Beta else set()  # which files and requests may name
+        assert shown[name]["properties"].keys() == model.model_fields.keys() | kind
         assert shown[name]["additionalProperties"] is False
         for key, field in model.model_fields.items():
-            assert shown[name]["properties"][key]["description"] == field.description
+            default = "" if field.is_required() else json.dumps(field.default, default=str)
+            said = {field.description, f"{field.description} {default} where it is left out."}
+            assert shown[name]["properties"][key]["description"] in said
     assert shown["ProblemIn"]["required"] == ["horizon", "arms"]
     horizon = shown["ProblemIn"]["properties"]["horizon"]
     assert (horizon["type"], horizon["minimum"], horizon["maximum"]) == ("integer", 1, 100_000)
     good = shown["Beta"]["properties"]["good"]
     assert (good["type"], good["minimum"], good["maximum"]) == ("number", 1e-12, 1e12)
-    assert shown["ArmEntry"]["properties"]["count"]["maximum"] == 100_000
+    count, null = shown["ArmEntry"]["properties"]["count"]["anyOf"]
+    assert (count["type"], count["maximum"], null) == ("integer", 100_000, {"type": "null"})
 
 
 def keys(tree: Any) -> set[str]:
@@ -112,7 +120,7 @@ def test_every_field_is_written() -> None:
     tables = (Problem, Arm, ArmEntry, Beta, Reward, Terminal, Normal, Categorical, Payoff)
     everything = {name for table in tables for name in table.model_fields}
     batched = DEPLOYED.model_copy(update={"repeat": True})
-    level = Arm(name="level", prior=Normal(mean=0.5, sd=1.0), noise_sd=2.0)
+    level = Arm(name="level", prior=Normal(mean=0.5, sd=1.0), noise_sd=2.0, range=(-5.0, 6.0))
     classes = Categorical(counts=(1.0, 2.0))
     score = Arm(name="score", prior=classes, reward=Payoff(values=(0.0, 3.0), factor=2.0))
     measured = Problem(arms=(level, score), horizon=2)
@@ -120,7 +128,7 @@ def test_every_field_is_written() -> None:
     assert set().union(*map(keys, written)) == everything
 
 
-@pytest.mark.parametrize("key", ["prior", "reward", "terminal", "count"])
+@pytest.mark.parametrize("key", ["prior", "reward", "range", "terminal", "count"])
 def test_null_says_that_an_optional_key_is_left_out(key: str) -> None:
     tree = {"horizon": 2, "terminal": None, "arms": [{"name": "a", key: None}]}
     plain = Problem(arms=(Arm(name="a"),), horizon=2)
@@ -133,7 +141,7 @@ def test_null_says_that_an_optional_key_is_left_out(key: str) -> None:
         ({"horizon": 0}, ("horizon",)),
         ({"pulls_per_stage": True}, ("pulls_per_stage",)),
         ({"terminal": {"deploy": -1}}, ("terminal", "deploy")),
-        ({"arms": [{"name": "a,b"}]}, ("arms", 0, "name")),
+        ({"arms": [{"name": "a\tb"}]}, ("arms", 0, "name")),
         ({"arms": [{"name": "a", "prior": {"good": 0, "bad": 1}}]}, ("arms", 0, "prior", "good")),
         ({"arms": [{"name": "a", "prior": {"good": 1}}]}, ("arms", 0, "prior", "bad")),
         ({"arms": [{"name": "a", "reward": {"bad": "x"}}]}, ("arms", 0, "reward", "bad")),

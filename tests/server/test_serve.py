@@ -89,7 +89,7 @@ def test_a_missing_library_is_named_with_the_way_to_get_it(
     command: tuple[str, ...], extra: str, tmp_path: Path
 ) -> None:
     for module in ("fastapi", "sqlalchemy"):
-        (tmp_path / f"{module}.py").write_text(f"raise ImportError('no', name='{module}')")
+        (tmp_path / f"{module}.py").write_text(f"raise ModuleNotFoundError('no', name='{module}')")
     run = deco(*command, "--db", tmp_path / "t.db", more={"PYTHONPATH": str(tmp_path)})
     assert (run.code, run.err.count("\n")) == (2, 1)
     assert f"pip install 'decobandit[{extra}]'" in run.err

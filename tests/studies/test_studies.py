@@ -102,7 +102,7 @@ def only_line(text: str) -> str:
 @pytest.mark.parametrize(
     ("old", "new", "place", "rule"),
     [
-        ('"greedy"', '"greedily"', "policies[1]", "must be one of deco, "),
+        ('"greedy"', '"greedily"', "policies[1]", "must be one of auto, deco, "),
         ('"greedy"', '"deco"', "policies[1]", "must not be there twice"),
         ('["deco", "greedy"]', "[]", "policies", "must not be empty"),
         ('["deco", "greedy"]', '"deco"', "policies", "must be a list"),

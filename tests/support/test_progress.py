@@ -39,7 +39,7 @@ WORK: dict[str, Callable[[Report], object]] = {
     "simulate": lambda report: simulate(PROBLEM, [GREEDY], draws=2, per_draw=1, progress=report),
     "exact gap": lambda report: gap(PROBLEM, GREEDY, method="exact", progress=report),
     "simulated gap": lambda report: gap(
-        PROBLEM, GREEDY, method="simulated", draws=2, progress=report
+        PROBLEM, GREEDY, method="simulated", draws=10, progress=report
     ),
     "information bound": lambda report: information_bound(PROBLEM, draws=2, progress=report),
     "best bound": lambda report: best_bound(PROBLEM, draws=50, progress=report),

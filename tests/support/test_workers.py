@@ -116,7 +116,7 @@ COMPUTE: dict[str, Callable[[int | None], object]] = {
     "simulate": lambda n: simulate(SMALL, [KlUcbPolicy(SMALL)], draws=2, per_draw=1, workers=n),
     "tables in a simulation": tabled,
     "tables in an evaluation": evaluated,
-    "gap": lambda n: gap(SMALL, KlUcbPolicy(SMALL), method="simulated", draws=2, workers=n),
+    "gap": lambda n: gap(SMALL, KlUcbPolicy(SMALL), method="simulated", draws=10, workers=n),
     "information bound": lambda n: information_bound(SMALL, draws=3, workers=n),
     "calibrated table": calibrated_table,
     "gittins table": gittins,

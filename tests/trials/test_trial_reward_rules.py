@@ -62,7 +62,7 @@ def played(folder: Path, name: str, rules: Rules, policy: str = "equal") -> Tria
     """A trial of 24 pulls to its end, or until it is stopped."""
     arms, outcomes = HARM[name]
     problem = Problem(arms=arms, horizon=24)
-    trial = create_trial(problem, policy=policy, db=folder / "t.db", seed=1, rules=rules)
+    trial = create_trial(problem, policy=policy, db=folder / "t.db", seed=1, design=rules)
     turn = dict.fromkeys(("old", "new"), 0)
     stream = dict(zip(turn, outcomes, strict=True))
     try:

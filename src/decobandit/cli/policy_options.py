@@ -102,4 +102,4 @@ def _announce_tuning(names: tuple[str, ...]) -> None:
 
     tuned = [name for name in names if policy_class(name).is_tuned()]
     if tuned:
-        note(f"tuning the price path of {tuned[0]}; --policy {PAPER_POLICY} starts at once")
+        note(f"picking a policy and tuning it; --policy {PAPER_POLICY} starts at once")

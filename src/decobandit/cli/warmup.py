@@ -141,11 +141,14 @@ def default_policy() -> None:
 
 def calibrated_states() -> None:
     """Calibrated indices state by state, short and long, with a tick, with last rewards."""
-    from ..arm import EXACT_STAGES, PricePath
+    from ..arm import EXACT_STAGES, KnotCalibration, PricePath
     from ..evaluation import evaluate
     from ..policies import CalibratedPolicy, OptimalPolicy
     from ..problem import Arm, Problem, Terminal, terminal_table
 
+    knots = KnotCalibration(Problem.uniform(arms=1, horizon=4))
+    knots.index(0, 0, 0, 0)
+    knots.stage_index(0)
     longer = Problem.uniform(arms=1, horizon=EXACT_STAGES + 1)
     CalibratedPolicy(longer, PricePath(kappa=0.1), sweeps=64).stage_index(0)
     short = Problem.uniform(arms=2, horizon=4)
@@ -232,7 +235,10 @@ def chances_of_the_best() -> None:
 
 def other_outcomes() -> None:
     """Measurements, counts and classes: prices and every policy, one by one and in batches."""
+    import numpy as np
+
     from ..policies import POLICIES
+    from ..policies.kinds.chances import KindChances
     from ..prices import solve
     from ..problem import Arm, Categorical, Gamma, Normal, Payoff, Problem
     from ..simulation import simulate
@@ -244,6 +250,9 @@ def other_outcomes() -> None:
     simulate(Problem(arms=arms, horizon=3), ["deco", "thompson"], draws=2)
     bounded = Problem(arms=(classes, Arm(name="binary")), horizon=3)
     simulate(bounded, [name for name, each in POLICIES.items() if each.kinds], draws=2)
+    chances, stats = KindChances(bounded, 0.1), [np.zeros((1, 3)), np.zeros((1, 2))]
+    chances.best(stats)
+    chances.alike(stats)
     shared = Problem(arms=arms, horizon=2, pulls_per_stage=4, unit=2, repeat=True)
     simulate(shared, [name for name, each in POLICIES.items() if each.kind_batches], draws=2)
 

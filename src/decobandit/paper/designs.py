@@ -15,6 +15,7 @@ from .._version import __version__
 from ..designs import Characteristics, operating_characteristics
 from ..designs.calibrating import CONFIDENCE
 from ..joint import optimum
+from ..policies import allow_policy
 from ..policies.kinds.forward_gittins import KindForwardGittinsPolicy
 from ..problem import (
     Arm,
@@ -219,8 +220,10 @@ def _normal(draws: int) -> list[Number]:
         Scenario(name="null", truth=(NORMAL_MEANS[0],) * 2),
         Scenario(name="truth", truth=NORMAL_MEANS),
     )
+    policy = f"{__name__}:PatientGittinsPolicy"
+    allow_policy(policy)
     design = Design(
-        policies=(f"{__name__}:PatientGittinsPolicy",), control="control", draws=draws,
+        policies=(policy,), control="control", draws=draws,
         scenarios=scenarios, test=FinalTest(kind="z", alpha=TYPE_ONE),
     )  # fmt: skip
 

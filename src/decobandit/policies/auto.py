@@ -43,6 +43,7 @@ class AutoPolicy(Policy):
     """Picks a policy for its problem; what it makes is that policy, under that policy's name."""
 
     name = DEFAULT_POLICY
+    cost = "tables"  # of most of the policies that it makes
 
     @classmethod
     def make(cls, context: Context) -> Policy:

@@ -7,7 +7,8 @@ minimiser of a strictly convex function that differs little from the dual,
     phi_d(mu) + WEIGHT / 2 d0 sum_t m_t (mu_t - x_t)^2
 
 where phi_d is the smoothed dual of width d = WIDTH d0 (`smoothing.py`), d0 the largest standard
-deviation of an arm's mean reward, and x_t the largest prior mean reward of a stage. It is minimised
+deviation of an arm's mean reward (for arms with states of their own, half the range of their
+rewards), and x_t the largest prior mean reward of a stage. It is minimised
 from prices that depend on the problem alone, at narrower and narrower widths.
 """
 
@@ -92,7 +93,10 @@ def _states(problem: Problem) -> float:
 
 def _spread(group: Group) -> float:
     """Standard deviation of the mean reward of a pull, or what a table of last rewards adds."""
-    sd = float(group.kind.sd(np.array([group.kind.fresh()]))[0])
+    if group.kind.ordered:  # states of its own: their rewards in place of a posterior
+        sd = 0.5 * float(np.ptp(group.kind.usual))
+    else:
+        sd = float(group.kind.sd(np.array([group.kind.fresh()]))[0])
     last = 0.0 if group.terminal is None else float(np.ptp(group.terminal)) / group.rewards[0].size
     return max(sd * float(np.abs(group.reward_factor).max()), last)
 

@@ -177,7 +177,7 @@ _NUMBER: Schema = {"type": "number", "minimum": -MAX_SIZE, "maximum": MAX_SIZE}
 _one_number = _real("must be a finite number, or a list with one per stage", lambda x: True)
 
 _TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_NAME}
-Name = Annotated[str, Checked(_name, _TEXT | {"pattern": line_pattern(",")})]
+Name = Annotated[str, Checked(_name, _TEXT | {"pattern": line_pattern()})]
 Number = Annotated[float, Checked(_real("must be a finite number", lambda x: True), _NUMBER)]
 
 

@@ -40,10 +40,10 @@ class Tables(NamedTuple):
 
     @classmethod
     def joined(cls, parts: list[tuple[Floats, Floats, Floats]]) -> Tables:
-        """Knots, values and slopes of each table."""
-        sizes = [part[0].size for part in parts]
-        x, f, m = (np.concatenate([part[i] for part in parts]) for i in range(3))
-        return cls(x, f, m, np.concatenate([[0], np.cumsum(sizes)]))
+        """Knots, values and slopes of each table; there may be none."""
+        start = np.cumsum([0, *(part[0].size for part in parts)])
+        x, f, m = (np.concatenate([np.empty(0), *(part[i] for part in parts)]) for i in range(3))
+        return cls(x, f, m, start)
 
 
 class LawTables:

@@ -88,7 +88,7 @@ Key = Annotated[
 ]
 # the trial checks these, and says what is wrong in its own words
 _LINE = {"pattern": line_pattern()}
-_TRIAL_NAME = {"pattern": line_pattern(",/", before=r"(?!-|\.{1,2}$|[0-9a-f]{16}$)")}
+_TRIAL_NAME = {"pattern": line_pattern("/", before=r"(?!-|\.{1,2}$|[0-9a-f]{16}$)")}
 Reason = Annotated[str, Field(min_length=1, max_length=MAX_TEXT, json_schema_extra=_LINE)]
 Note = Annotated[str, Field(min_length=1, max_length=MAX_TEXT, json_schema_extra=_LINE)]
 Subject = Annotated[str, Field(min_length=1, max_length=MAX_SUBJECT, json_schema_extra=_LINE)]
