@@ -79,7 +79,9 @@ def _line(value: object, what: str, most: int) -> str:
 def actor_of(by: str) -> str:
     """Who sends the request, as the log names them."""
     if not is_name(by):
-        raise TrialError("by: must be a name of 1 to 100 printable characters, without a comma")
+        raise TrialError(
+            "by: must be a name of 1 to 100 printable characters, no blank at either end"
+        )
     return by
 
 
