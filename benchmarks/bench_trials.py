@@ -218,6 +218,8 @@ def by_default(folder: Path, arms: int, horizon: int) -> list[Row]:
         slot = post(first, "long/ask", {})["id"]  # solves for what all decisions look into
         prepared = 1e3 * (time.perf_counter() - began)
         post(first, f"long/allocations/{slot}/tell", {"outcome": 1})
+        slot = post(first, "other/ask", {})["id"]  # loads what this trial needs
+        post(first, f"other/allocations/{slot}/tell", {"outcome": 1})
         first.close()
         beside = pool.submit(measure, load, 1, SECONDS, ["other"])
         before = processor_seconds(served.process.pid)

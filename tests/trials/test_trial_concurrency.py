@@ -23,6 +23,7 @@ from decobandit.prices import solve
 from decobandit.problem import Arm, Beta, Problem, Reward
 from decobandit.trials import Store, create_trial, open_store, open_trial, turns
 from decobandit.trials import decider as deciders
+from decobandit.trials.database import MAX_SHARED
 from decobandit.trials.decider import Decider, decider_of
 from decobandit.trials.decisions import Decision
 from decobandit.trials.errors import Conflict, NoFreeSlot, StoreError
@@ -370,3 +371,23 @@ def test_a_change_waits_for_an_ask_that_was_outrun_and_not_for_ever(
         with turns.turns_of(store, trial.id).change(), pytest.raises(StoreError, match="wait"):
             trial.tell(slot.id, 1)
         assert trial.tell(slot.id, 1).outcome == 1
+
+
+def test_a_busy_trial_does_not_delay_another(tmp_path: Path) -> None:
+    """Forty changes of one trial wait; one of another trial is in the next commit all the same."""
+    with open_store(tmp_path / "t.db") as store:
+        order, began, free = list[str](), Event(), Event()
+
+        def hold(connection: Connection) -> None:
+            began.set()
+            free.wait(PATIENCE)
+
+        first = store.submit(hold)
+        began.wait(PATIENCE)
+        busy = [store.submit(lambda _, n=n: order.append(f"busy {n}"), "busy") for n in range(40)]
+        other = store.submit(lambda _: order.append("other"), "other")
+        free.set()
+        for job in (first, other, *busy):
+            job.result(PATIENCE)
+    assert order.index("other") < MAX_SHARED
+    assert [name for name in order if name != "other"] == [f"busy {n}" for n in range(40)]

@@ -23,6 +23,6 @@ async def made(change: Change[Answer]) -> Answer:
     if not (store.shares_commits and change.is_short()):
         return await run_in_threadpool(change.made)
     try:
-        return answered(await asyncio.wrap_future(store.submit(change.attempt)))
+        return answered(await asyncio.wrap_future(store.submit(change.attempt, change.trial)))
     except NEEDS_MORE as error:
         return await run_in_threadpool(change.resume, error)

@@ -15,6 +15,7 @@ transaction.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -37,6 +38,7 @@ from .sqlite_files import check_contents, sqlite_engine, write_lock
 T = TypeVar("T")
 ENVIRONMENT = "DECO_DB"
 DEFAULT_FILE = "deco-trials.db"
+MAX_SHARED = 8  # jobs of one commit: more would delay an urgent one
 _HOOKS = "decobandit_after_commit"
 _NOTES = "decobandit_notes"
 
@@ -44,8 +46,8 @@ _NOTES = "decobandit_notes"
 class _Job:
     """A queued work; when it is done, its result or its error."""
 
-    def __init__(self, work: Callable[[Connection], Any]) -> None:
-        self.work = work
+    def __init__(self, work: Callable[[Connection], Any], trial: str = "") -> None:
+        self.work, self.trial = work, trial
         self.done = False
         self.result: Any = None
         self.error: BaseException | None = None
@@ -131,12 +133,13 @@ class Store:
         result: T = job.result
         return result
 
-    def submit(self, work: Callable[[Connection], T]) -> Future[T]:
+    def submit(self, work: Callable[[Connection], T], trial: str = "") -> Future[T]:
         """The same without a thread that waits: the result comes when it is on disk.
 
-        Only where works share commits (`shares_commits`). Nobody may wait within `work`.
+        Only where works share commits (`shares_commits`). Nobody may wait within `work`. Trials
+        take turns, so that the queue of a busy one does not delay the others.
         """
-        job = _Job(work)
+        job = _Job(work, trial)
         job.future = Future()
         job.future.set_running_or_notify_cancel()  # begun: it will not be cancelled
         with self._queue_lock:
@@ -148,10 +151,21 @@ class Store:
 
     def _commit_with_others(self, job: _Job) -> None:
         with self._commit_lock:
-            if not job.done:  # else another thread's commit included it
-                with self._queue_lock:
-                    jobs, self._queue = self._queue, []
-                self._commit(jobs)
+            while not job.done:  # else another thread's commit included it
+                self._commit(self._next_jobs())
+
+    def _next_jobs(self) -> list[_Job]:
+        """Take the jobs of one commit from the queue: of every trial the first, the second, ..."""
+        with self._queue_lock:
+            before = Counter[str]()
+            turns = list[int]()
+            for job in self._queue:
+                turns.append(before[job.trial])
+                before[job.trial] += 1
+            order = sorted(range(len(turns)), key=turns.__getitem__)
+            jobs = [self._queue[k] for k in order[:MAX_SHARED]]
+            self._queue = [self._queue[k] for k in sorted(order[MAX_SHARED:])]
+        return jobs
 
     def _commit(self, jobs: list[_Job]) -> None:
         try:
