@@ -24,11 +24,11 @@ from decobandit import (
     Gamma,
     Normal,
     OwnState,
+    OwnStates,
     Payoff,
     Policy,
     Problem,
     Reward,
-    States,
     Terminal,
     evaluate,
     simulate,
@@ -148,7 +148,7 @@ def own_states(rng: Rng) -> Problem:
                 mean=round(float(rng.normal()), 2),
                 next={"usual": (1.0 - rare, first), "rare": (rare, second)},
             )
-        arms.append(Arm(name=f"arm-{i}", prior=States(first="a", states=states)))
+        arms.append(Arm(name=f"arm-{i}", prior=OwnStates(first="a", states=states)))
     return Problem(arms=arms, horizon=int(rng.integers(2, 6)))
 
 

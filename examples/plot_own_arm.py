@@ -12,7 +12,17 @@ chance.
 import numpy as np
 from matplotlib import pyplot as plt
 
-from decobandit import Arm, OwnState, Problem, State, States, make_policy, optimum, simulate, solve
+from decobandit import (
+    Arm,
+    OwnState,
+    OwnStates,
+    Problem,
+    State,
+    make_policy,
+    optimum,
+    simulate,
+    solve,
+)
 from decobandit.figures import arm_style, policy_style
 
 
@@ -23,7 +33,7 @@ def changing(name: str, rewards: list[float], chance: float) -> Arm:
         further = {"same": (1 - chance, f"step-{step}"), "next": (chance, f"step-{step + 1}")}
         stays = {"same": (1.0, f"step-{step}")}
         states[f"step-{step}"] = OwnState(mean=reward, next=further if step < last else stays)
-    return Arm(name=name, prior=States(first="step-0", states=states))
+    return Arm(name=name, prior=OwnStates(first="step-0", states=states))
 
 
 problem = Problem(

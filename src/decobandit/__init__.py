@@ -72,12 +72,12 @@ if TYPE_CHECKING:
     from .problem import InvalidProblem as InvalidProblem
     from .problem import Normal as Normal
     from .problem import OwnState as OwnState
+    from .problem import OwnStates as OwnStates
     from .problem import Payoff as Payoff
     from .problem import Problem as Problem
     from .problem import ProblemError as ProblemError
     from .problem import Reward as Reward
     from .problem import State as State
-    from .problem import States as States
     from .problem import Terminal as Terminal
     from .problem import load_problem as load_problem
     from .problem import read_outcomes as read_outcomes

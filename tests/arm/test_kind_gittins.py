@@ -15,11 +15,11 @@ from decobandit import (
     Categorical,
     Gamma,
     Normal,
+    OwnStates,
     Payoff,
     Problem,
     Reward,
     State,
-    States,
     Terminal,
     make_policy,
     simulate,
@@ -153,7 +153,7 @@ def own_arm(
         }
         for i, (mean, row) in enumerate(zip(means, chances, strict=True))
     }
-    prior = States(first="s0", states=states)
+    prior = OwnStates(first="s0", states=states)
     return Arm(name=name, prior=prior, reward=Payoff(factor=factor))
 
 

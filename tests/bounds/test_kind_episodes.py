@@ -10,10 +10,10 @@ from decobandit import (
     Gamma,
     Normal,
     OwnState,
+    OwnStates,
     Payoff,
     Problem,
     State,
-    States,
     Terminal,
     follow,
     gap,
@@ -24,7 +24,7 @@ from decobandit import (
 )
 from decobandit.figures import episode_figure, episode_page
 
-WORN = States(
+WORN = OwnStates(
     first="new",
     states={
         "new": OwnState(mean=1.0, next={"fine": (0.5, "new"), "worn": (0.5, "old")}),

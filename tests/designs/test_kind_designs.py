@@ -15,16 +15,16 @@ from decobandit.problem import (
     Categorical,
     Gamma,
     Normal,
+    OwnStates,
     Payoff,
     Problem,
     ProblemError,
     Rules,
-    States,
 )
 
 LAB = [Arm(name=name, prior=Normal(0, 1), noise_sd=1) for name in ("control", "new")]
 OWN_STATES = {"s": {"mean": 1, "next": {"x": (1.0, "s")}}}
-OWN = [Arm(name="a", prior=States(first="s", states=OWN_STATES))]
+OWN = [Arm(name="a", prior=OwnStates(first="s", states=OWN_STATES))]
 DRAWS = 4000
 
 

@@ -18,17 +18,17 @@ from decobandit.problem import (
     Categorical,
     Gamma,
     Normal,
+    OwnStates,
     Payoff,
     Problem,
     Reward,
     State,
-    States,
     Terminal,
     TieRule,
     terminal_table,
 )
 
-MACHINE = States(
+MACHINE = OwnStates(
     first="new",
     states={
         "new": {"mean": 1.2, "next": {"fine": (0.75, "new"), "worn": (0.25, "old")}},
@@ -60,7 +60,7 @@ TRUTH: list[Any] = [[0.2, 0.5, 0.3], 0.4, "-"]
 def chances_of(problem: Problem, arm: int, seen: tuple[Any, ...], truth: Any) -> list[Any]:
     """Outcomes with chances and rewards, from the file's own words; nothing of the package's."""
     own = problem.arms[arm]
-    if isinstance(own.prior, States):
+    if isinstance(own.prior, OwnStates):
         state = own.prior.first
         for name in seen:
             state = own.prior.states[state].next[name][1]
@@ -91,7 +91,7 @@ def state_of(problem: Problem, seen: tuple[tuple[Any, ...], ...]) -> State:
         elif isinstance(arm.prior, Beta):
             words.append(f"{sum(own)}/{len(own)}")
         else:
-            assert isinstance(arm.prior, States)
+            assert isinstance(arm.prior, OwnStates)
             state = arm.prior.first
             for name in own:
                 state = arm.prior.states[state].next[name][1]

@@ -12,14 +12,24 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
-from decobandit import Arm, Beta, Categorical, OwnState, Payoff, Problem, Reward, States, Terminal
+from decobandit import (
+    Arm,
+    Beta,
+    Categorical,
+    OwnState,
+    OwnStates,
+    Payoff,
+    Problem,
+    Reward,
+    Terminal,
+)
 
 ArmState = tuple[object, ...]
 
 
 def first_state(arm: Arm) -> ArmState:
     prior = arm.prior
-    if isinstance(prior, States):
+    if isinstance(prior, OwnStates):
         return (prior.first,)
     return (0,) * (len(prior.counts) if isinstance(prior, Categorical) else 2)
 
@@ -36,7 +46,7 @@ def _weights(arm: Arm) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 def successors(arm: Arm, state: ArmState) -> list[tuple[ArmState, float]]:
     """The states after one pull, with their chances."""
-    if isinstance(arm.prior, States):
+    if isinstance(arm.prior, OwnStates):
         return [((to,), chance) for chance, to in arm.prior.states[str(state[0])].next.values()]
     weights = np.array(_weights(arm)[0]) + np.array(state, dtype=float)
     return [
@@ -47,7 +57,7 @@ def successors(arm: Arm, state: ArmState) -> list[tuple[ArmState, float]]:
 
 def mean(arm: Arm, state: ArmState) -> float:
     """Expected value of the next outcome."""
-    if isinstance(arm.prior, States):
+    if isinstance(arm.prior, OwnStates):
         return arm.prior.states[str(state[0])].mean
     counts, values = _weights(arm)
     weights = np.array(counts) + np.array(state, dtype=float)
@@ -177,7 +187,9 @@ def random_arm(rng: np.random.Generator, number: int, horizon: int) -> Arm:
             to = rng.choice(names, size=3)
             links = {f"o{i}": (float(p), str(to[i])) for i, p in enumerate(chances)}
             states[state] = OwnState(mean=float(rng.normal()), next=links)
-        return Arm(name=name, prior=States(first="a", states=states), reward=Payoff(factor=factor))
+        return Arm(
+            name=name, prior=OwnStates(first="a", states=states), reward=Payoff(factor=factor)
+        )
     prior = Beta(float(rng.choice([0.3, 1, 2])), float(rng.choice([0.3, 1, 3])))
     return Arm(name=name, prior=prior, reward=Reward(good=rng.random(), bad=-rng.random()))
 

@@ -9,10 +9,10 @@ from decobandit import (
     Gamma,
     Normal,
     OwnState,
+    OwnStates,
     Payoff,
     Problem,
     State,
-    States,
     Terminal,
     evaluate,
     gap,
@@ -80,7 +80,7 @@ def test_what_does_not_share_batches_says_what_does() -> None:
     for refused in (evaluate, gap):
         with pytest.raises(ValueError, match="not for batches of arms with other outcomes"):
             refused(CLASSES, "deco")
-    own = States(first="a", states={"a": OwnState(mean=1.0, next={"on": (1.0, "a")})})
+    own = OwnStates(first="a", states={"a": OwnState(mean=1.0, next={"on": (1.0, "a")})})
     with pytest.raises(ValueError, match="own arms have states and no unknown mean"):
         make_policy(Problem.uniform(**SHARED, prior=own), "thompson")
 

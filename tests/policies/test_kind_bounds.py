@@ -13,10 +13,10 @@ from decobandit import (
     Gamma,
     Normal,
     OwnState,
+    OwnStates,
     Payoff,
     Problem,
     State,
-    States,
     make_policy,
     simulate,
 )  # fmt: skip
@@ -107,7 +107,7 @@ def test_arms_never_pulled_come_first(policy: str) -> None:
         (
             Problem.uniform(
                 arms=2, horizon=3,
-                prior=States(
+                prior=OwnStates(
                     first="a", states={"a": OwnState(mean=1.0, next={"on": (1.0, "a")})}
                 ),
             ),

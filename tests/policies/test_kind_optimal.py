@@ -11,10 +11,10 @@ from decobandit import (
     Categorical,
     Normal,
     OptimalPolicy,
+    OwnStates,
     Payoff,
     Problem,
     State,
-    States,
     Terminal,
     evaluate,
     make_policy,
@@ -23,7 +23,7 @@ from decobandit import (
 from decobandit.policies import Asked
 
 GRADES = Payoff(values=[0, 1, 3])
-MACHINE = States(
+MACHINE = OwnStates(
     first="new",
     states={
         "new": {"mean": 1.0, "next": {"fine": [0.7, "new"], "worn": [0.3, "old"]}},
@@ -61,7 +61,7 @@ def test_the_policy_earns_the_optimum(name: str) -> None:
 
 def test_values_are_those_of_a_recursion_by_hand() -> None:
     """A machine that wears out beside a sure 0.5: the value of each pull, then the best ones."""
-    sure = States(first="s", states={"s": {"mean": 0.5, "next": {"any": [1.0, "s"]}}})
+    sure = OwnStates(first="s", states={"s": {"mean": 0.5, "next": {"any": [1.0, "s"]}}})
     problem = Problem(horizon=5, arms=[Arm(name="m", prior=MACHINE), Arm(name="s", prior=sure)])
 
     @cache

@@ -9,7 +9,7 @@ import pytest
 
 from decobandit.policies import POLICIES, Policy, make_policy, serving
 from decobandit.policies.kernels.episodes import Episodes
-from decobandit.problem import Arm, Beta, Categorical, Payoff, Problem, State, States
+from decobandit.problem import Arm, Beta, Categorical, OwnStates, Payoff, Problem, State
 from decobandit.simulation import Player, simulate
 from helpers.examples import KINDS, random_state
 from helpers.policies import NO_INDEX, SINGLE_PULLS, Bench
@@ -155,7 +155,7 @@ def test_has_no_index_and_says_so(name: str) -> None:
 
 
 def _own(**settings: Any) -> Problem:
-    moody = States(first="up", states={
+    moody = OwnStates(first="up", states={
         "up": {"mean": 1.0, "next": {"stays": (0.5, "up"), "falls": (0.5, "down")}},
         "down": {"mean": 0.0, "next": {"stays": (1.0, "down")}},
     })  # fmt: skip

@@ -15,14 +15,14 @@ from decobandit.problem import (
     Categorical,
     Gamma,
     Normal,
+    OwnStates,
     Payoff,
     Problem,
     Reward,
-    States,
     Terminal,
 )
 
-MACHINE = States(
+MACHINE = OwnStates(
     first="new",
     states={
         "new": {"mean": 0.9, "next": {"fine": (0.75, "new"), "worn": (0.25, "old")}},

@@ -12,9 +12,9 @@ from decobandit import (
     Categorical,
     Gamma,
     Normal,
+    OwnStates,
     Payoff,
     Problem,
-    States,
     evaluate,
     simulate,
 )
@@ -131,7 +131,7 @@ def test_regret_over_the_prior_is_the_best_less_the_value() -> None:
 
 
 def test_arms_with_states_of_their_own_have_no_best_one() -> None:
-    table = States(first="s", states={"s": {"mean": 0.5, "next": {"any": [1.0, "s"]}}})
+    table = OwnStates(first="s", states={"s": {"mean": 0.5, "next": {"any": [1.0, "s"]}}})
     problem = Problem(horizon=2, arms=[Arm(name="s", prior=table), Arm(name="c")])
     assert best_mean_reward(problem) is None
     assert simulate(problem, "greedy", draws=20).results[0].regret is None

@@ -10,10 +10,10 @@ from decobandit import (
     Gamma,
     Normal,
     OwnState,
+    OwnStates,
     Payoff,
     Problem,
     State,
-    States,
     with_history,
 )  # fmt: skip
 from decobandit.problem import kind_of
@@ -66,7 +66,7 @@ def test_discounts_are_from_zero_to_one(discount: object) -> None:
 def test_histories_are_those_of_the_arms() -> None:
     with pytest.raises(ValueError, match="2 arms; must be 4"):
         with_history(PROBLEM, State.parse("1/1,0/0"))
-    own = States(first="a", states={"a": OwnState(mean=1.0, next={"on": (1.0, "a")})})
+    own = OwnStates(first="a", states={"a": OwnState(mean=1.0, next={"on": (1.0, "a")})})
     problem = Problem(horizon=3, arms=[Arm(name="own", prior=own)])
     with pytest.raises(ValueError, match="own: an arm of own states has no prior"):
         with_history(problem, State.parse("a/2", problem))

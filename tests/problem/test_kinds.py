@@ -14,10 +14,10 @@ from decobandit import (
     Gamma,
     InvalidProblem,
     Normal,
+    OwnStates,
     Payoff,
     Problem,
     ProblemError,
-    States,
     read_outcomes,
 )  # fmt: skip
 from decobandit.problem import Kind, format_problem, kind_of, problem_from_dict, problem_to_dict
@@ -55,7 +55,7 @@ def test_kinds_are_written_and_read_again() -> None:
 
     assert problem_from_dict(tomllib.loads(format_problem(problem))) == problem
     assert [type(arm.prior) for arm in problem.arms] == [
-        Beta, Normal, Normal, Categorical, Gamma, States,
+        Beta, Normal, Normal, Categorical, Gamma, OwnStates,
     ]  # fmt: skip
     assert [group.count for group in problem.groups] == [1, 2, 1, 1, 1]
 
@@ -138,7 +138,7 @@ def test_chances_of_own_states_sum_to_one() -> None:
     with pytest.raises(
         InvalidProblem, match=r"next: 0.9 is not allowed; must have chances that sum"
     ):
-        States(first="a", states={"a": {"mean": 0, "next": {"x": (0.9, "a")}}})
+        OwnStates(first="a", states={"a": {"mean": 0, "next": {"x": (0.9, "a")}}})
 
 
 def test_what_is_not_there_for_a_kind_yet_says_so() -> None:
@@ -245,7 +245,7 @@ def test_a_truth_of_classes_is_chances_that_sum_to_one(truth: object) -> None:
 
 def test_outcomes_of_own_states_are_none_but_theirs() -> None:
     """Three outcomes in one state, two in the other, whose chances sum to a little less than 1."""
-    table = States(
+    table = OwnStates(
         first="a",
         states={
             "a": {"mean": 0, "next": {"x": (0.2, "a"), "y": (0.3, "a"), "z": (0.5, "b")}},

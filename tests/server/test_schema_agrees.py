@@ -174,7 +174,7 @@ def test_what_the_document_allows_is_taken_and_nothing_else(
 
 def test_an_empty_table_of_each_kind_of_prior_needs_its_kind(document: dict[str, Any]) -> None:
     models = document["components"]["schemas"]
-    for name in ("Categorical", "Normal", "Gamma", "States"):
+    for name in ("Categorical", "Normal", "Gamma", "OwnStates"):
         assert "kind" in models[name]["required"]
         assert models[name]["properties"]["kind"]["const"] == name.lower()
 

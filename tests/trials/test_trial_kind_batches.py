@@ -17,10 +17,10 @@ from decobandit.problem import (
     Gamma,
     Normal,
     OutcomeColumns,
+    OwnStates,
     Payoff,
     Problem,
     State,
-    States,
     kind_of,
     read_outcomes,
     read_tallies,
@@ -39,7 +39,7 @@ from decobandit.trials.events import new_event
 from decobandit.trials.ledger import Ledger
 from decobandit.trials.report_text import trial_page
 
-MACHINE = States(
+MACHINE = OwnStates(
     first="new",
     states={
         "new": {"mean": 1.0, "next": {"fine": (0.75, "new"), "worn": (0.25, "old")}},

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from decobandit.problem import Arm, Categorical, Gamma, Normal, Payoff, Problem, States, kind_of
+from decobandit.problem import Arm, Categorical, Gamma, Normal, OwnStates, Payoff, Problem, kind_of
 from decobandit.trials import Trial, create_trial, open_store
 
-MACHINE = States(
+MACHINE = OwnStates(
     first="new",
     states={
         "new": {"mean": 1.0, "next": {"fine": (0.75, "new"), "worn": (0.25, "old")}},

@@ -21,10 +21,10 @@ from decobandit.problem import (
     Gamma,
     Looks,
     Normal,
+    OwnStates,
     Payoff,
     Problem,
     Rules,
-    States,
     Stop,
 )
 from decobandit.trials import Trial, create_trial, open_store
@@ -200,7 +200,7 @@ def test_a_z_test_declares_at_the_end(store: Any) -> None:
 
 
 def test_rules_that_make_no_sense_are_refused_in_one_line(store: Any) -> None:
-    table = States(first="on", states={"on": {"mean": 1.0, "next": {"ok": (1.0, "on")}}})
+    table = OwnStates(first="on", states={"on": {"mean": 1.0, "next": {"ok": (1.0, "on")}}})
     own = Problem(
         arms=[Arm(name="a", prior=table), Arm(name="b", prior=Normal(0, 1), noise_sd=1)], horizon=5
     )

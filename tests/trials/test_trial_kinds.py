@@ -18,10 +18,10 @@ from decobandit.problem import (
     Gamma,
     Kind,
     Normal,
+    OwnStates,
     Payoff,
     Problem,
     State,
-    States,
     Terminal,
     kind_of,
     load_problem,
@@ -48,7 +48,7 @@ from decobandit.trials.pending import PendingState
 from decobandit.trials.report_text import trial_page
 from helpers.program import deco
 
-MACHINE = States(
+MACHINE = OwnStates(
     first="new",
     states={
         "new": {"mean": 1.0, "next": {"fine": (0.75, "new"), "worn": (0.25, "old")}},

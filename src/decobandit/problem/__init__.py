@@ -4,7 +4,8 @@ Imports `support`.
 
 What it may contain: `model.py`, `arm_model.py`, `priors.py`, `design_model.py`; allowed values
 `fields.py`. As tables and text: `problem_tables.py`, `problem_files.py`. Kinds of outcomes:
-`kinds/`. Outcomes: `state.py`, from data `outcomes.py`; priors from earlier ones: `history.py`.
+`kinds/`. Outcomes: `state.py`, many states at once
+`states.py`, from data `outcomes.py`; priors from earlier ones: `history.py`.
 Ties: `ties.py`, names `tie_rules.py`.
 """
 
@@ -74,7 +75,7 @@ if TYPE_CHECKING:
     from .priors import Gamma as Gamma
     from .priors import Normal as Normal
     from .priors import OwnState as OwnState
-    from .priors import States as States
+    from .priors import OwnStates as OwnStates
     from .problem_argument import check_problem as check_problem
     from .problem_argument import refuse_batches as refuse_batches
     from .problem_argument import refuse_kind_batches as refuse_kind_batches
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
     from .state import arm_position as arm_position
     from .state import check_state as check_state
     from .state import check_stats as check_stats
+    from .states import States as States
     from .thinning import stages_kept as stages_kept
     from .thinning import thinned as thinned
     from .tie_rules import DEFAULT_TIES as DEFAULT_TIES

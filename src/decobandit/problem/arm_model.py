@@ -22,7 +22,7 @@ from .fields import (
     TerminalTable,
 )
 from .model_base import Frozen, plain_init
-from .priors import Categorical, Gamma, Normal, States
+from .priors import Categorical, Gamma, Normal, OwnStates
 
 
 def _with_kind(schema: dict[str, Any]) -> None:
@@ -106,7 +106,7 @@ class Payoff(Frozen):
 
 
 _PRIORS: dict[str, type[BaseModel]] = {
-    "beta": Beta, "categorical": Categorical, "normal": Normal, "gamma": Gamma, "states": States,
+    "beta": Beta, "categorical": Categorical, "normal": Normal, "gamma": Gamma, "states": OwnStates,
 }  # fmt: skip
 
 
@@ -124,8 +124,8 @@ def _reward_class(table: Mapping[str, Any]) -> tuple[type[BaseModel], Mapping[st
 
 
 Prior = Annotated[
-    Beta | Categorical | Normal | Gamma | States,
-    OneOf((Beta, Categorical, Normal, Gamma, States), _prior_class, Beta),
+    Beta | Categorical | Normal | Gamma | OwnStates,
+    OneOf((Beta, Categorical, Normal, Gamma, OwnStates), _prior_class, Beta),
 ]
 ArmReward = Annotated[Reward | Payoff, OneOf((Reward, Payoff), _reward_class, Reward)]
 
@@ -137,7 +137,7 @@ class Arm(Frozen):
     ----------
     name : str
         Printable, no blank at either end; unique in a problem.
-    prior : Beta, Categorical, Normal, Gamma or States
+    prior : Beta, Categorical, Normal, Gamma or OwnStates
         Of the success probability, uniform by default; or of other outcomes than good or bad.
     reward : Reward or Payoff
         Of an outcome; 1 for a good one and 0 for a bad one by default. A `Payoff` where outcomes

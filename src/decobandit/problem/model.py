@@ -158,7 +158,7 @@ class Problem(Shown, ProblemFields):
             Number of arms.
         horizon : int
             Number of stages.
-        prior : Beta, Categorical, Normal, Gamma or States
+        prior : Beta, Categorical, Normal, Gamma or OwnStates
             Of every arm.
         **settings
             `pulls_per_stage`, `repeat`, `unit` and `terminal`, as of a problem, and `reward` and

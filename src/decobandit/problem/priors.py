@@ -133,7 +133,7 @@ class OwnState(Frozen):
         return self
 
 
-class States(Frozen):
+class OwnStates(Frozen):
     """An arm of your own: named states, and the chances of going from one to another by a pull.
 
     Parameters
@@ -145,8 +145,8 @@ class States(Frozen):
 
     Examples
     --------
-    >>> from decobandit import States
-    >>> arm = States(
+    >>> from decobandit import OwnStates
+    >>> arm = OwnStates(
     ...     first="new",
     ...     states={
     ...         "new": {"mean": 0.5, "next": {"hit": (0.5, "good"), "miss": (0.5, "bad")}},

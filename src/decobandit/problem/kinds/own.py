@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ...support import Floats, is_count, shown
-from ..priors import States
+from ..priors import OwnStates
 from .base import Kind, Outcome, Stats
 
 
@@ -17,7 +17,7 @@ from .base import Kind, Outcome, Stats
 class Own(Kind):
     """Statistics: pulls, position of the state. An outcome: its position in the state's `next`."""
 
-    table: States
+    table: OwnStates
 
     word = "own"
     finite = True

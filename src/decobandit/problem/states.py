@@ -1,0 +1,131 @@
+"""Many joint states at once, as arrays: what policies, simulation and recursions are asked about.
+
+Notation
+    E    joint states
+    K    arms
+    W    numbers of the widest arm model; statistics of narrower ones are padded with zeros
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ..support import Floats, Ints
+from .model import Problem
+from .state import State
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class States:
+    """Statistics of all arms in many joint states; not to be changed in place (`pulls` is cached).
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem that the arms belong to.
+    stats : array (E, K, W)
+        Statistics of every arm, as its model has them, padded with zeros.
+    pending : array (E, K), optional
+        Pulls whose outcomes are not known yet; None where nothing is pending.
+    allowed : array (E, K), optional
+        Arms that may be pulled; None where all may.
+
+    Examples
+    --------
+    >>> from decobandit.problem import Problem, State, States
+    >>> problem = Problem.uniform(arms=2, horizon=9)
+    >>> states = States.of(problem, [State.parse("3/5,0/0"), State.parse("1/1,1/2")])
+    >>> states.pulls.tolist(), str(states.state(1))
+    ([[5, 0], [1, 2]], '1/1,1/2')
+    """
+
+    problem: Problem
+    stats: Floats
+    pending: Ints | None = None
+    allowed: Flags | None = None
+
+    def __post_init__(self) -> None:
+        expected = (self.problem.n_arms, _widest(self.problem))
+        if self.stats.ndim != 3 or self.stats.shape[1:] != expected:
+            shape = ", ".join(map(str, ("states", *expected)))
+            raise ValueError(f"stats: shape {self.stats.shape}; must be ({shape})")
+
+    @classmethod
+    def initial(cls, problem: Problem, number: int) -> Self:
+        """Return `number` joint states in which no arm has been pulled."""
+        return cls.of(problem, [State.before(problem)]).rows(np.zeros(number, np.intp))
+
+    @classmethod
+    def of(cls, problem: Problem, states: Sequence[State]) -> Self:
+        """Stack states of a problem."""
+        if problem.is_binary:
+            good = np.array([state.good for state in states], dtype=np.int64)
+            bad = np.array([state.bad for state in states], dtype=np.int64)
+            return cls.of_counts(problem, good + bad, good)
+        stats = np.zeros((len(states), problem.n_arms, _widest(problem)))
+        for e, state in enumerate(states):
+            for k, arm in enumerate(state.stats(problem)):
+                stats[e, k, : arm.size] = arm
+        return cls(problem, stats)
+
+    @classmethod
+    def of_counts(cls, problem: Problem, pulls: npt.ArrayLike, good: npt.ArrayLike) -> Self:
+        """Stack states of a binary problem from pulls and good outcomes, (E, K) each."""
+        counts = np.empty((*np.shape(pulls), 2))
+        counts[..., 0] = good
+        counts[..., 1] = np.subtract(pulls, good)
+        return cls(problem, counts)
+
+    def __len__(self) -> int:
+        return len(self.stats)
+
+    @cached_property
+    def pulls(self) -> Ints:
+        """Pulls of every arm whose outcomes are known, (E, K)."""
+        pulls = np.empty(self.stats.shape[:2], dtype=np.int64)
+        for k, group in enumerate(self.problem.groups):
+            pulls[:, _positions(group.members)] = group.kind.pulls(self.of_group(k))
+        return pulls
+
+    @property
+    def good(self) -> Ints:
+        """Good outcomes of every arm, (E, K), in binary problems; others are refused."""
+        if not self.problem.is_binary:
+            raise ValueError("good: outcomes of this problem are not good or bad; read stats")
+        return np.asarray(self.stats[..., 0], dtype=np.int64)
+
+    def of_group(self, group: int) -> Floats:
+        """Return the statistics of a group's arms, (E, members, width): a view where possible."""
+        arms = self.problem.groups[group]
+        return self.stats[:, _positions(arms.members), : arms.kind.width]
+
+    def rows(self, index: Any) -> Self:
+        """Return some of the joint states, by a slice, positions or flags."""
+        pending = None if self.pending is None else self.pending[index]
+        allowed = None if self.allowed is None else self.allowed[index]
+        return type(self)(self.problem, self.stats[index], pending, allowed)
+
+    def state(self, row: int) -> State:
+        """Return one joint state, without what is pending or allowed."""
+        groups = [self.problem.groups[k] for k in self.problem.group_of_arm]
+        known = zip(self.stats[row], groups, strict=True)
+        stats = [tuple(arm[: group.kind.width].tolist()) for arm, group in known]
+        return State.of_stats(self.problem, stats)
+
+
+def _widest(problem: Problem) -> int:
+    return max(group.kind.width for group in problem.groups)
+
+
+def _positions(members: tuple[int, ...]) -> slice | list[int]:
+    """Return the positions of a group's arms: a slice where they are side by side."""
+    first, last = members[0], members[-1]
+    return slice(first, last + 1) if last - first + 1 == len(members) else list(members)
