@@ -60,7 +60,7 @@ def gap_reached(problem: Problem) -> Row:
     """The relative gap that is left when the search is asked for the accuracy of HiGHS."""
     solution = solve(problem, tol=SAME)
     gap = (solution.upper_bound - solution.lower_bound) / abs(solution.upper_bound)
-    size = f"({problem.number_of_arms}, {problem.horizon})"
+    size = f"({problem.n_arms}, {problem.horizon})"
     what = f"solve {size} to {SAME:g}: relative gap after {solution.oracle_calls} calls"
     return at_most(what, gap, "", SAME)
 

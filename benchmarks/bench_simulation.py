@@ -77,7 +77,7 @@ def speed(bench: Context, case: Case, peers: Sequence[Peer], repeats: int) -> li
         preparation = min(preparation, seconds)
         for peer, other in others.items():
             other.measure(peer, case.policy, problem)
-    what = f"simulate {case.policy} ({problem.number_of_arms}, {problem.horizon})"
+    what = f"simulate {case.policy} ({problem.n_arms}, {problem.horizon})"
     ours, target = best["bare"] / size, case.target
     met = f"at least {target:g} {unit}"
     return [
@@ -123,7 +123,7 @@ class Others:
         if self.why_not:
             return
         try:
-            found = rates(peer, policy, problem.number_of_arms, problem.horizon, PEER_SECONDS)
+            found = rates(peer, policy, problem.n_arms, problem.horizon, PEER_SECONDS)
         except NotMeasuredError as error:
             self.why_not = str(error)
             return

@@ -143,7 +143,7 @@ def library(db: str, name: str, asks: int) -> list[Row]:
             whole.append(1e3 * (time.perf_counter() - middle))
             decision.append(1e3 * (middle - began))
             trial.tell(slot.id, number % 3 == 0)
-    size = f"({trial.problem.number_of_arms}, {trial.problem.horizon})"
+    size = f"({trial.problem.n_arms}, {trial.problem.horizon})"
     limit = LIMITS["ask p99"]
     return [
         Row(f"first ask {size}", whole[0], "ms", "tables were made by 'status'", None, None),

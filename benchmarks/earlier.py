@@ -26,7 +26,7 @@ WORK = {
     "backward pass (20, 500)": ("dual_value(big, prices)", 5),
     "table of DeCo, 500 stages": ("Relaxation(big, prices).stage_index(400)", 3),
     "optimum (5, 40)": ("optimum(Problem.uniform(arms=5, horizon=40))", 1),
-    "value of DeCo (5, 40)": ("evaluate(deco(forty))", 3),
+    "value of DeCo (5, 40)": ("evaluate(forty.problem, deco(forty))", 3),
     "FH-Gittins table, 60 stages": (
         "fh_gittins(Problem.uniform(arms=2, horizon=60)).stage_index(0)", 3,
     ),
@@ -41,14 +41,13 @@ import json, sys, time, warnings
 warnings.simplefilter("ignore")
 import numpy as np
 from decobandit import *
-from decobandit import Relaxation, Workbench, dual_value, evaluate, fh_gittins, simulate
+from decobandit import Relaxation, dual_value, evaluate, fh_gittins, make_policy, simulate
 big = Problem.uniform(arms=20, horizon=500)
 prices = np.linspace(0.95, 0.6, 500)
 long = Problem.uniform(arms=10, horizon=500)
 forty = solve(Problem.uniform(arms=5, horizon=40))
 five = solve(long, tol=1e-3)
-bench = Workbench(long)
-kl_ucb, thompson = bench.policy("kl-ucb"), bench.policy("thompson")
+kl_ucb, thompson = make_policy(long, "kl-ucb"), make_policy(long, "thompson")
 found = {}
 for name, (work, times) in json.load(sys.stdin).items():
     code = compile(work, name, "eval")

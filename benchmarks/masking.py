@@ -96,7 +96,7 @@ class Seen:
 def episode(problem: Problem, choose: Chooser, rng: np.random.Generator) -> Iterator[Seen]:
     """One trial, watched by somebody who sees the names of the arms."""
     truth = [rng.beta(arm.beta.good, arm.beta.bad) for arm in problem.arms]
-    counts: Counts = ((0, 0),) * problem.number_of_arms
+    counts: Counts = ((0, 0),) * problem.n_arms
     beliefs = {counts: 1.0}
     for stage in range(problem.horizon):
         arm = choose(counts)
@@ -113,7 +113,7 @@ def episode(problem: Problem, choose: Chooser, rng: np.random.Generator) -> Iter
 
 def names_known(problem: Problem, choose: Chooser, rng: np.random.Generator) -> list[bool]:
     """Whether somebody who sees codes can name all arms, after each outcome."""
-    n = problem.number_of_arms
+    n = problem.n_arms
     truth = [rng.beta(arm.beta.good, arm.beta.bad) for arm in problem.arms]
     counts: Counts = ((0, 0),) * n
     # under every order of the names: the counts that agree, with weights that are not normalised

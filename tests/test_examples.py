@@ -48,8 +48,8 @@ class Played:
 def played(policy: Policy, chance: Chance, *, exchangeable: bool = False) -> Played:
     """Follow a policy through all states that it reaches; equal arms may be sorted."""
     problem = policy.problem
-    now: dict[Counts, float] = {((0, 0),) * problem.number_of_arms: 1.0}
-    total, pulls = 0.0, [0.0] * problem.number_of_arms
+    now: dict[Counts, float] = {((0, 0),) * problem.n_arms: 1.0}
+    total, pulls = 0.0, [0.0] * problem.n_arms
     for stage in range(problem.horizon):
         later: dict[Counts, float] = defaultdict(float)
         for counts, mass in now.items():

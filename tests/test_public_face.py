@@ -17,7 +17,6 @@ from decobandit import (
     Arm,
     Beta,
     DualSolution,
-    Evaluation,
     Problem,
     ProblemError,
     Reward,
@@ -230,13 +229,9 @@ SEEDED: dict[str, Callable[..., object]] = {
 
 
 @pytest.mark.parametrize("name", SEEDED)
-def test_a_seed_gives_the_numbers_that_the_old_keyword_gave(name: str) -> None:
+def test_a_seed_may_be_any_integer_and_decides_the_draws(name: str) -> None:
     call = SEEDED[name]
-    with pytest.warns(DeprecationWarning, match=r"\(seed=\) is deprecated .* use \w+\(rng=\)") as w:
-        before = call(seed=7)
-    assert {each.filename for each in w} == {__file__}
-    assert call(rng=7) == before == call(rng=np.int64(7))
-    assert call(rng=8) != before
+    assert call(rng=7) == call(rng=np.int64(7)) != call(rng=8)
 
 
 def test_a_generator_gives_a_seed_that_results_report() -> None:
@@ -273,53 +268,6 @@ def test_the_best_bound_is_drawn_from_the_seed_that_is_given() -> None:
     )
 
 
-# -- former spellings -----------------------------------------------------------------------------
-
-
-def assert_same_episode(one: decobandit.Episode, other: decobandit.Episode) -> None:
-    assert one.to_dict() == other.to_dict()
-
-
-def test_former_orders_of_arguments_still_work_with_a_warning() -> None:
-    policy = deco(SOLUTION)
-    new = follow(PROBLEM, policy, solution=SOLUTION, rng=3)
-    with pytest.warns(DeprecationWarning, match=r"follow\(policy, solution\)") as caught:
-        old = follow(policy, SOLUTION, rng=3)  # type: ignore[arg-type]
-    assert caught[0].filename == __file__
-    assert_same_episode(old, new)
-    pulls = [("arm-1", 1), ("arm-2", 0)]
-    with pytest.warns(DeprecationWarning, match=r"retrace\(solution, history\)"):
-        traced = retrace(SOLUTION, pulls)  # type: ignore[arg-type]
-    assert_same_episode(traced, retrace(PROBLEM, pulls, solution=SOLUTION))
-    with pytest.warns(DeprecationWarning, match=r"best_bound\(solution\)"):
-        assert best_bound(SOLUTION, draws=0) == best_bound(  # type: ignore[arg-type]
-            PROBLEM, solution=SOLUTION, draws=0
-        )
-    with pytest.warns(DeprecationWarning, match="'solution' by position") as caught:
-        bound = information_bound(PROBLEM, SOLUTION, draws=20)  # type: ignore[call-arg]
-    assert caught[0].filename == __file__
-    assert bound.information == information_bound(PROBLEM, solution=SOLUTION, draws=20).information
-    with pytest.warns(DeprecationWarning, match="'prices' by position"):
-        path = choose_path(PROBLEM, SOLUTION.prices)  # type: ignore[call-arg]
-    assert path == choose_path(PROBLEM, solution=SOLUTION)
-
-
-def test_former_names_of_standard_errors_still_work_with_a_warning() -> None:
-    found = simulate(PROBLEM, ["greedy", "equal"], draws=50)
-    difference, curve = found.difference("greedy", "equal"), found.results[0].curve
-    assert curve is not None
-    with pytest.warns(DeprecationWarning, match=r"Estimate\.standard_error .*Estimate\.value_se"):
-        assert difference.standard_error == difference.value_se
-    with pytest.warns(DeprecationWarning, match=r"Curve\.standard_error .*Curve\.regret_se"):
-        assert curve.standard_error is curve.regret_se
-    exact: Evaluation = evaluate(PROBLEM, "greedy")
-    with pytest.warns(DeprecationWarning, match=r"Evaluation\.standard_error"):
-        assert exact.standard_error == 0.0
-    with pytest.warns(DeprecationWarning, match=r"Evaluation\.method"):
-        assert exact.method == "exact"
-    assert (exact.to_dict()["standard_error"], exact.to_dict()["method"]) == (0.0, "exact")
-
-
 def test_results_by_stage_are_arrays_that_agree_with_the_records() -> None:
     found = gap(PROBLEM, "greedy", solution=SOLUTION)
     rows = found.to_dict()["stages"]
@@ -327,8 +275,6 @@ def test_results_by_stage_are_arrays_that_agree_with_the_records() -> None:
     assert found.congestion_by_stage.tolist() == [row["congestion"] for row in rows]
     assert found.running_loss[-1] == pytest.approx(found.gap)
     assert found.shortfall_by_stage_se.tolist() == [0.0] * 4
-    with pytest.warns(DeprecationWarning, match=r"Gap\.running .*Gap\.running_loss"):
-        assert found.running is found.running_loss
     drawn = gap(PROBLEM, "greedy", solution=SOLUTION, method="simulated", draws=50)
     errors = [row["congestion_se"] for row in drawn.to_dict()["stages"]]
     assert drawn.congestion_by_stage_se.tolist() == errors
@@ -355,7 +301,6 @@ def test_functions_take_the_problem_first_and_settings_by_keyword() -> None:
 
 def test_the_solution_is_solved_where_it_is_not_given() -> None:
     assert isinstance(SOLUTION, DualSolution)
-    assert_same_episode(
-        follow(PROBLEM, "deco", rng=2), follow(PROBLEM, "deco", solution=SOLUTION, rng=2)
-    )
+    solved, given = (follow(PROBLEM, "deco", solution=each, rng=2) for each in (None, SOLUTION))
+    assert solved.to_dict() == given.to_dict()
     assert best_bound(PROBLEM, draws=0) == best_bound(PROBLEM, solution=SOLUTION, draws=0)

@@ -65,7 +65,6 @@ NAMES = [
     "gap",
     "information_bound",
     "load_design",
-    "load_policy",
     "load_problem",
     "load_solution",
     "make_policy",
@@ -75,7 +74,6 @@ NAMES = [
     "read_outcomes",
     "recommend",
     "retrace",
-    "save_policy",
     "save_problem",
     "save_solution",
     "show_progress",
@@ -103,23 +101,6 @@ def test_public_name_is_importable(name: str) -> None:
 def test_other_names_are_refused() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Bandit'"):
         decobandit.Bandit  # noqa: B018
-
-
-def test_the_old_name_of_an_episode_still_works_with_a_warning() -> None:
-    with pytest.warns(DeprecationWarning, match=r"decobandit\.Path is .* use decobandit\.Episode"):
-        assert decobandit.Path is decobandit.Episode
-    with pytest.warns(DeprecationWarning, match="Episode") as caught:
-        exec("from decobandit import Path")
-    assert caught[0].filename == "<string>"  # the line that asks is the one that is named
-
-
-def test_the_workbench_still_works_with_a_warning() -> None:
-    with pytest.warns(
-        DeprecationWarning, match=r"decobandit\.Workbench is .*make_policy"
-    ) as caught:
-        found = decobandit.Workbench
-    assert caught[0].filename == __file__
-    assert found is importlib.import_module("decobandit.policies").Workbench
 
 
 def modules_after(statement: str) -> set[str]:

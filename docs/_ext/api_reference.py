@@ -65,7 +65,7 @@ THEMES = {
         "Reading and writing. What stands in files: [File formats](/reference/files.md); frames: "
         "[Data in and out](/guide/data.md).",
         "Tabular load_problem save_problem ProblemError InvalidProblem load_solution save_solution "
-        "load_policy save_policy read_outcomes StudyError ClusterError __version__",
+        "read_outcomes StudyError ClusterError __version__",
     ),
     "trials": Theme(
         "Trials",

@@ -52,11 +52,9 @@ if TYPE_CHECKING:
     from .policies import allow_policy as allow_policy
     from .policies import choose_path as choose_path
     from .policies import fh_gittins as fh_gittins
-    from .policies import load_policy as load_policy
     from .policies import make_policy as make_policy
     from .policies import policy_names as policy_names
     from .policies import recommend as recommend
-    from .policies import save_policy as save_policy
     from .policies.deco import deco as deco
     from .prices import DualSolution as DualSolution
     from .prices import DualValue as DualValue
@@ -93,9 +91,4 @@ if TYPE_CHECKING:
     from .support import Tabular as Tabular
     from .support import show_progress as show_progress
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    __file__,
-    deprecated={"Path": "Episode", "Workbench": "make_policy"},
-    former={"Workbench": ".policies"},
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -50,7 +50,7 @@ def test_flat_path_gives_the_published_gittins_indices(
     assert found == pytest.approx(index, abs=6e-7)  # the reference has six digits
 
 
-@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda p: f"{p.number_of_arms}x{p.horizon}")
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda p: f"{p.n_arms}x{p.horizon}")
 @pytest.mark.parametrize("path", [PricePath(), PricePath(theta=0.6), PricePath(kappa=0.2)], ids=str)
 def test_index_is_the_crossing_found_by_bisection(problem: Problem, path: PricePath) -> None:
     base = path.prices(problem, solve(problem, tol=1e-3).prices)

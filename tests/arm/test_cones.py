@@ -49,7 +49,7 @@ def random_asks(problem: Problem, number: int, seed: int) -> list[Asked]:
 def walked_asks(problem: Problem, seed: int) -> list[Asked]:
     """All arms at every stage of an episode, as a trial asks for them."""
     rng = np.random.default_rng(seed)
-    arms, groups = problem.number_of_arms, problem.group_of_arm.tolist()
+    arms, groups = problem.n_arms, problem.group_of_arm.tolist()
     good, bad, asks = [0] * arms, [0] * arms, []
     for stage in range(problem.stages):
         asks += [(stage, groups[arm], good[arm], bad[arm]) for arm in range(arms)]

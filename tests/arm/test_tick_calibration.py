@@ -31,7 +31,7 @@ def interpolated(
     return float(grid[last] + tick * gains[last] / (gains[last] - gains[last + 1]))
 
 
-@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda p: f"{p.number_of_arms}x{p.stages}")
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda p: f"{p.n_arms}x{p.stages}")
 def test_index_is_where_the_chords_of_the_oracle_cross_zero(problem: Problem) -> None:
     base = PricePath(kappa=0.2).prices(problem, None)
     found = TickCalibration(problem, base, tick=0.11)
@@ -47,7 +47,7 @@ def test_index_is_where_the_chords_of_the_oracle_cross_zero(problem: Problem) ->
         assert crossings[-1] == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda p: f"{p.number_of_arms}x{p.stages}")
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda p: f"{p.n_arms}x{p.stages}")
 def test_tables_hold_the_index_of_every_state(problem: Problem) -> None:
     found = TickCalibration(problem, PricePath(kappa=0.3).prices(problem, None), tick=0.07)
     for stage in range(problem.horizon):

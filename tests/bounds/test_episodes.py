@@ -112,7 +112,7 @@ def histories(policy: Policy, stage: int, state: State) -> Iterator[tuple[float,
 def test_expected_loss_is_the_bound_minus_the_value(kind: str) -> None:
     solution = solved(kind, 3)
     for policy in (deco(solution), EqualPolicy(solution.problem), GreedyPolicy(solution.problem)):
-        all_of_them = list(histories(policy, 0, State.fresh(solution.problem.number_of_arms)))
+        all_of_them = list(histories(policy, 0, State.fresh(solution.problem.n_arms)))
         assert sum(probability for probability, _ in all_of_them) == pytest.approx(1.0)
         lost = sum(
             probability * retrace(solution.problem, history, solution=solution).running_loss[-1]

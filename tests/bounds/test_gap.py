@@ -53,7 +53,7 @@ def by_enumeration(policy: Policy, relaxation: Relaxation) -> tuple[list[float],
         for w, s in after:
             visit(t + 1, s, w)
 
-    visit(0, State.fresh(problem.number_of_arms), 1.0)
+    visit(0, State.fresh(problem.n_arms), 1.0)
     return short, crowd
 
 

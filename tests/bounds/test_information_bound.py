@@ -31,7 +31,7 @@ Outcomes = list[list[int]]  # of each arm, by pull
 
 
 def allocations(problem: Problem) -> Iterator[tuple[tuple[int, ...], ...]]:
-    arms = range(problem.number_of_arms)
+    arms = range(problem.n_arms)
     return itertools.product(*(itertools.combinations(arms, m) for m in stage_pulls(problem)))
 
 
@@ -160,7 +160,7 @@ def test_the_estimate_agrees_with_the_sum_over_all_outcomes(
     brute = Brute(problem, solution.prices)
     rows = list(itertools.product([0, 1], repeat=problem.horizon))
     every = [[[*row, 0] for row in each]
-             for each in itertools.product(rows, repeat=problem.number_of_arms)]  # fmt: skip
+             for each in itertools.product(rows, repeat=problem.n_arms)]  # fmt: skip
     known = [[row[: problem.horizon] for row in each] for each in every]
     exact = math.fsum(
         chance_of(problem, seen) * brute.penalised(outcomes, weight)

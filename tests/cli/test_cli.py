@@ -133,7 +133,7 @@ def test_solution_is_printed_for_people() -> None:
 
 def test_saved_solution_decides_like_its_problem(tmp_path: Path) -> None:
     problem, saved = write(tmp_path / "mixed.toml", MIXED), tmp_path / "solution.json"
-    answer = deco("solve", problem, "--save", saved, "--json").json
+    answer = deco("solve", problem, "--out", saved, "--json").json
     assert json_object(saved.read_text(encoding="utf-8"))["multipliers"] == answer["multipliers"]
     state = ("--state", "1/2,0/0,1/1", "--json")
     by_deco = deco("recommend", problem, "--policy", "deco", *state).json
@@ -180,7 +180,7 @@ def test_nothing_is_left_to_learn_at_the_last_stage() -> None:
 
 def test_indices_are_those_of_the_equation(tmp_path: Path) -> None:
     file, saved = write(tmp_path / "mixed.toml", MIXED), tmp_path / "solution.json"
-    deco("solve", file, "--save", saved, "--json")
+    deco("solve", file, "--out", saved, "--json")
     answer = deco("recommend", saved, "--state", "1/2,0/0,1/1", "--json").json
     problem = load_problem(file)
     prices = canonical_prices(problem)

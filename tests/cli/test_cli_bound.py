@@ -15,7 +15,7 @@ KEYS = {
 
 
 def test_json_has_all_bounds_and_settings() -> None:
-    tree = deco(*BASE, "--seed", 4, "--threads", 1, "--json").json
+    tree = deco(*BASE, "--seed", 4, "--workers", 1, "--json").json
     assert set(tree) == KEYS
     assert (tree["arms"], tree["horizon"], tree["draws"], tree["seed"]) == (2, 12, 300, 4)
     assert tree["trivial"] == pytest.approx(8.0)

@@ -27,8 +27,6 @@ def test_evaluate_lists_every_policy_beside_the_bound() -> None:
     values = {row["policy"]: row["value"] for row in rows}
     for row in rows:
         assert row["value"] <= values["optimal"] + 1e-12
-        assert row["standard_error"] == 0
-        assert row["method"] == "exact"
         assert row["regret"] == pytest.approx(8 * 3 / 4 - row["value"], abs=1e-9)
     assert values["optimal"] <= result["upper_bound"]
     assert values["deco-calibrated"] >= values["fh-gittins"]

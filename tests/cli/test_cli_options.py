@@ -60,7 +60,7 @@ def test_several_policies_are_the_answers_of_each(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", [*SEVERAL, "evaluate", "simulate"])
-def test_a_policy_option_may_be_repeated_and_has_its_former_name(command: str) -> None:
+def test_a_policy_option_may_be_repeated(command: str) -> None:
     arguments = (command, *SMALL, *SEVERAL.get(command, ()), "--json")
     if command == "simulate":
         arguments += ("--draws", 20)
@@ -69,7 +69,7 @@ def test_a_policy_option_may_be_repeated_and_has_its_former_name(command: str) -
         for given in (
             ("--policy", "deco,fh-gittins,deco"),
             ("--policy", "deco", "--policy", "fh-gittins"),
-            ("--policies=deco,fh-gittins",),
+            ("--policy=deco,fh-gittins",),
         )
     ]
     entries = [tree.get("policies", tree.get("results")) for tree in runs]
@@ -84,17 +84,17 @@ def test_commands_of_one_policy_refuse_several(
     command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    refused = deco(*command, *SMALL, "--policies", "deco,greedy")
+    refused = deco(*command, *SMALL, "--policy", "deco,greedy")
     assert (refused.code, refused.out) == (2, "")
     (line,) = refused.err.splitlines()
     assert line.endswith("error: --policy: deco, greedy: give one policy")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_former_names_of_policies_are_understood() -> None:
-    (old,) = deco("evaluate", *SMALL, "--policy", "rolling-deco", "--json").json["policies"]
-    (new,) = deco("evaluate", *SMALL, "--policy", "deco-rolling", "--json").json["policies"]
-    assert (old["policy"], old["value"]) == (new["policy"], new["value"])
+def test_a_misspelt_policy_is_answered_with_the_nearest_name() -> None:
+    refused = deco("evaluate", *SMALL, "--policy", "decko")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "no policy is called 'decko'; did you mean 'deco'?" in refused.err
 
 
 def test_defaults_are_those_of_the_catalogue() -> None:
@@ -130,12 +130,11 @@ def test_no_option_has_two_names_in_help() -> None:
         for parameter in command.params:
             if parameter.param_type_name == "option":
                 assert len(parameter.opts) == 1, f"deco {name} {parameter.opts}"
-                assert not {"--policies", "--plot", "--save", "--threads"} & set(parameter.opts)
 
 
 def test_a_solution_file_has_its_problem_and_its_policy(tmp_path: Path) -> None:
     file = tmp_path / "solution.json"
-    assert deco("solve", *SMALL, f"--save={file}").code == 0
+    assert deco("solve", *SMALL, f"--out={file}").code == 0
     for more in (("--arms", 3), ("--policy", "greedy")):
         refused = deco("recommend", file, *STATE, *more)
         assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
@@ -156,8 +155,8 @@ def test_a_solution_file_has_its_problem_and_its_policy(tmp_path: Path) -> None:
         (("reproduce", "--scale", "enormous"), "'enormous' is not one of 'quick', 'paper'"),
         (("reproduce", "table9"), "'table9' is not one of 'table1', 'figure2'"),
         (("token", "new", "ann", "--role", "king", "--db", "t.db"), "'king' is not one of 'admin'"),
-        (("simulate", *SMALL, "--threads", 0), "'--threads'"),
-        (("simulate", *SMALL, "--plot", "x.txt"), "'--plot': x.txt: must end in .png"),
+        (("simulate", *SMALL, "--workers", 0), "'--workers'"),
+        (("simulate", *SMALL, "--out", "x.txt"), "'--out': x.txt: must end in .png"),
     ],
 )
 def test_other_choices_are_refused_in_one_line(
@@ -213,7 +212,7 @@ def test_written_files_are_acknowledged_at_a_terminal(tmp_path: Path) -> None:
     assert f"figure written to {figure}" in plain(deco_at_terminal(*simulated, "--out", figure).err)
     assert f"page written to {page}" in plain(deco_at_terminal("market", *SMALL, "--out", page).err)
     assert f"solution written to {saved}" in plain(
-        deco_at_terminal("solve", *SMALL, "--save", saved).err
+        deco_at_terminal("solve", *SMALL, "--out", saved).err
     )
     assert figure.read_bytes().startswith(b"\x89PNG")
     assert deco("market", *SMALL, "--out", page).err == ""

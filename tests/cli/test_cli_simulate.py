@@ -12,7 +12,7 @@ KEYS = {"policy", "value", "value_se", "regret", "regret_se", "steps_per_second"
 
 
 def test_json_has_the_figures_of_every_policy() -> None:
-    tree = deco(*BASE, "--policies", "deco,greedy", "--seed", 5, "--json").json
+    tree = deco(*BASE, "--policy", "deco,greedy", "--seed", 5, "--json").json
     assert [result["policy"] for result in tree["results"]] == ["deco", "greedy"]
     assert all(set(result) >= KEYS for result in tree["results"])
     assert (tree["draws"], tree["per_draw"], tree["seed"]) == (300, 4, 5)
@@ -26,16 +26,16 @@ def test_json_has_the_figures_of_every_policy() -> None:
 
 def test_the_same_seed_gives_the_same_numbers() -> None:
     def numbers(*more: object) -> list[float]:
-        tree = deco(*BASE, "--policies", "greedy,ucb1", "--json", *more).json
+        tree = deco(*BASE, "--policy", "greedy,ucb1", "--json", *more).json
         return [result["value"] for result in tree["results"]]
 
-    assert numbers("--threads", 1) == numbers("--threads", 2)
+    assert numbers("--workers", 1) == numbers("--workers", 2)
     assert numbers() != numbers("--seed", 2)
 
 
 def test_a_table_for_people_and_a_figure(tmp_path: Path) -> None:
     figure = tmp_path / "regret.png"
-    run = deco(*BASE, "--policies", "fh-gittins,ucb1", "--plot", figure)
+    run = deco(*BASE, "--policy", "fh-gittins,ucb1", "--out", figure)
     assert (run.code, run.err) == (0, "")
     assert "gain: over fh-gittins" in run.out
     assert "no policy can earn more than" in run.out
@@ -43,22 +43,22 @@ def test_a_table_for_people_and_a_figure(tmp_path: Path) -> None:
 
 
 def test_wrong_beliefs_and_other_horizons_are_simulated() -> None:
-    prior = deco(*BASE, "--policies", "greedy", "--truth-prior", "2,5", "--json").json
+    prior = deco(*BASE, "--policy", "greedy", "--truth-prior", "2,5", "--json").json
     assert prior["truth_prior"] == {"good": 2.0, "bad": 5.0}
     assert prior["upper_bound"] is None
     early, late = (
-        deco(*BASE, "--policies", "fh-gittins", "--true-horizon", end, "--json").json
+        deco(*BASE, "--policy", "fh-gittins", "--true-horizon", end, "--json").json
         for end in (6, 15)
     )
     assert early["results"][0]["value"] < late["results"][0]["value"]
-    fixed = deco(*BASE, "--policies", "greedy", "--truth", "0.1,0.2,0.3,0.4", "--json").json
+    fixed = deco(*BASE, "--policy", "greedy", "--truth", "0.1,0.2,0.3,0.4", "--json").json
     assert fixed["results"][0]["value"] < 0.4 * 12
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--policies", "nobody"), "no policy is called 'nobody'"),
+        (("--policy", "nobody"), "no policy is called 'nobody'"),
         (("--draws", 1), "draws: 1"),
         (("--per-draw", 0), "per_draw: 0"),
         (("--seed", -4), "seed: -4"),
@@ -68,10 +68,10 @@ def test_wrong_beliefs_and_other_horizons_are_simulated() -> None:
         (("--truth", "0.5,x"), "--truth: '0.5,x'"),
         (("--truth", "0.5"), "truth: 1 given"),
         (("--ties", "coin"), "'coin' is not a rule"),
-        (("--plot", "/nowhere/at/all.png"), "no such directory"),
-        (("--plot", "figure.xyz"), "must end in .png"),
+        (("--out", "/nowhere/at/all.png"), "no such directory"),
+        (("--out", "figure.xyz"), "must end in .png"),
         (("--true-horizon", 0), "'--true-horizon'"),
-        (("--threads", 0), "'--threads'"),
+        (("--workers", 0), "'--workers'"),
         (("--bound-draws", 1), "bound draws: 1"),
     ],
 )

@@ -37,7 +37,7 @@ horizon = 4
 COMMANDS = {
     "solve": (),
     "evaluate": ("--policy", "deco-calibrated", "--bound-draws", "50"),
-    "simulate": ("--policies", "deco,deco-calibrated", "--draws", "2", "--per-draw", "1"),
+    "simulate": ("--policy", "deco,deco-calibrated", "--draws", "2", "--per-draw", "1"),
     "optimum": (),
     "bound": ("--draws", "2"),
     "gap": ("--method", "simulated", "--draws", "10"),
@@ -45,7 +45,6 @@ COMMANDS = {
     "market": (),
     "index": ("--policy", "deco"),
 }
-HAD_THREADS = ("simulate", "bound")
 
 
 @pytest.fixture
@@ -81,20 +80,10 @@ def test_a_command_keeps_to_its_workers(started: list[int], tmp_path: Path, comm
     assert worker_count() == 4  # the number went with the command
 
 
-@pytest.mark.parametrize("command", HAD_THREADS)
-def test_threads_is_still_understood(started: list[int], tmp_path: Path, command: str) -> None:
-    file = tmp_path / "problem.toml"
-    file.write_text(PROBLEM)
-    run(command, file, *COMMANDS[command], "--threads", 2)
-    assert set(started) == {2}
-    assert "--threads" not in CliRunner().invoke(app, [command, "--help"]).output
-
-
-@pytest.mark.parametrize("option", ["--workers", "--threads"])
-def test_a_study_keeps_to_its_workers(started: list[int], tmp_path: Path, option: str) -> None:
+def test_a_study_keeps_to_its_workers(started: list[int], tmp_path: Path) -> None:
     file = tmp_path / "small.toml"
     file.write_text(STUDY)
-    run("study", "run", file, option, 1)
+    run("study", "run", file, "--workers", 1)
     assert started == []
 
 

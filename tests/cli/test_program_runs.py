@@ -21,7 +21,7 @@ SHOWN = {
     "solve": ("solve", *SMALL, "--json"),
     "recommend": ("recommend", *SMALL, "--state", "1/2,0/0,1/1"),
     "evaluate": ("evaluate", *SMALL, "--json"),
-    "simulate": ("simulate", *SMALL, "--draws", 20, "--policies", "deco,thompson", "--json"),
+    "simulate": ("simulate", *SMALL, "--draws", 20, "--policy", "deco,thompson", "--json"),
     "optimum": ("optimum", *SMALL, "--json"),
     "bound": ("bound", *SMALL, "--draws", 60, "--json"),
     "gap": ("gap", *SMALL),

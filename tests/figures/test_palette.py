@@ -26,7 +26,7 @@ from decobandit.figures.palette import arm_style
 from decobandit.figures.plots import for_dark_pages
 from decobandit.figures.svg_figures import share_figure
 from decobandit.figures.web_pages import PLOTLY_DASHES
-from decobandit.policies.names import ALIASES, COMPARED_POLICIES, POLICIES, SIMULATED_POLICIES
+from decobandit.policies.names import COMPARED_POLICIES, POLICIES, SIMULATED_POLICIES
 
 Floats = np.ndarray
 # Machado, Oliveira and Fernandes (2009), severity 1: what is seen of linear RGB
@@ -93,8 +93,6 @@ def test_every_policy_has_its_own_line() -> None:
     for usual in (SIMULATED_POLICIES, COMPARED_POLICIES):
         assert len({policy_style(name).colour for name in usual}) == len(usual)
         assert len({policy_style(name).marker for name in usual}) == len(usual)
-    for old, new in ALIASES.items():
-        assert policy_style(old) == policy_style(new)
 
 
 def test_a_policy_is_drawn_alike_whatever_it_is_drawn_with() -> None:

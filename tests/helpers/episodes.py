@@ -24,7 +24,7 @@ def episodes_of(
 ) -> Episodes:
     """Episodes that are in given states; success probabilities from the prior unless given."""
     rng = np.random.default_rng(seed)
-    shape = len(states), problem.number_of_arms
+    shape = len(states), problem.n_arms
     prior = np.array([(arm.beta.good, arm.beta.bad) for arm in problem.arms])
     return Episodes(
         p=rng.beta(prior[:, 0], prior[:, 1], shape) if p is None else p,

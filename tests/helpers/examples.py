@@ -96,7 +96,7 @@ def largest_reward(problem: Problem) -> float:
 
 def at_stake(problem: Problem) -> float:
     """An amount that the rewards of no episode exceed."""
-    return largest_reward(problem) * (sum(stage_pulls(problem)) + problem.number_of_arms)
+    return largest_reward(problem) * (sum(stage_pulls(problem)) + problem.n_arms)
 
 
 # -- random prices, states and problems ---------------------------------------------------------
@@ -111,9 +111,9 @@ def random_prices(problem: Problem, seed: int) -> list[float]:
 
 def random_state(problem: Problem, stage: int, rng: np.random.Generator) -> State:
     """Outcomes that can have been observed when `stage` begins."""
-    good, bad = [0] * problem.number_of_arms, [0] * problem.number_of_arms
+    good, bad = [0] * problem.n_arms, [0] * problem.n_arms
     for _ in range(min(stage, problem.horizon)):
-        for arm in rng.choice(problem.number_of_arms, problem.pulls_per_stage, replace=False):
+        for arm in rng.choice(problem.n_arms, problem.pulls_per_stage, replace=False):
             (good if rng.random() < 0.5 else bad)[arm] += 1
     return State(good=tuple(good), bad=tuple(bad))
 

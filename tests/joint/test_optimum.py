@@ -63,11 +63,11 @@ def value_of_sets(problem: Problem, choose: Choose) -> float:
             return sum(table[n][g] for table, (n, g) in zip(tables, x, strict=True) if table)
         return max(pulled(t, x, chosen) for chosen in choose(t, x))
 
-    return value(0, ((0, 0),) * problem.number_of_arms)
+    return value(0, ((0, 0),) * problem.n_arms)
 
 
 def plain_optimum(problem: Problem) -> float:
-    arms = range(problem.number_of_arms)
+    arms = range(problem.n_arms)
     return value_of_sets(problem, lambda t, x: list(combinations(arms, stage_pulls(problem)[t])))
 
 
@@ -219,7 +219,7 @@ def test_kept_values_give_the_same_optimum(kind: str) -> None:
     kept = optimum(problem, keep=True)
     assert kept.value == pytest.approx(optimum(problem).value, abs=1e-12)
     assert kept.tables is not None
-    fresh = State.fresh(problem.number_of_arms)
+    fresh = State.fresh(problem.n_arms)
     assert kept.tables.value(0, fresh) == pytest.approx(kept.value, abs=1e-12)
 
 

@@ -238,7 +238,7 @@ def played(policy: TablePolicy, seed: int) -> list[tuple[State, tuple[int, ...]]
     """An episode: the state at every stage and the arms pulled in it."""
     problem, rng = policy.problem, np.random.default_rng(seed)
     p = rng.beta([arm.beta.good for arm in problem.arms], [arm.beta.bad for arm in problem.arms])
-    state, episode = State.fresh(problem.number_of_arms), []
+    state, episode = State.fresh(problem.n_arms), []
     for stage in range(problem.horizon):
         chosen = policy.select(stage, state)
         episode.append((state, chosen))
@@ -300,7 +300,7 @@ def test_choices_are_valid_and_repeatable_in_every_problem(policy: type[TablePol
             chosen = made.select(stage, state)
             assert chosen == again.select(stage, state)
             assert len(set(chosen)) == len(chosen) == round(problem.pulls[stage])
-            assert set(chosen) <= set(range(problem.number_of_arms))
+            assert set(chosen) <= set(range(problem.n_arms))
 
 
 @cache

@@ -255,7 +255,7 @@ def test_knowledge_gradient_is_greedy_at_the_last_choice(kind: str) -> None:
 def test_knowledge_gradient_plays_what_it_chooses(kind: str, ties: Any) -> None:
     problem = KINDS[kind](25)
     policy = KnowledgeGradientPolicy(problem, ties=ties)
-    fresh = State.fresh(problem.number_of_arms)
+    fresh = State.fresh(problem.n_arms)
     played = episodes_of(problem, [fresh] * 20, stages=25, seed=3)
     policy.play(played, 0, 25, np.random.default_rng(1))
     for episode in played.actions[:, :, 0].tolist():

@@ -33,7 +33,7 @@ class Turns(Policy):
         self.problem = problem
 
     def select(self, stage, state, rng=None):
-        arms = self.problem.number_of_arms
+        arms = self.problem.n_arms
         return tuple((stage + i) % arms for i in range(round(self.problem.pulls[stage])))
 
 

@@ -65,7 +65,7 @@ def test_chooses_as_many_different_arms_as_asked(name: str, kind: str) -> None:
     for stage, state in states_of(problem, 1):
         arms = policy.select(stage, state, np.random.default_rng(stage))
         assert len(arms) == len(set(arms)) == round(problem.pulls[stage])
-        assert all(type(arm) is int and 0 <= arm < problem.number_of_arms for arm in arms)
+        assert all(type(arm) is int and 0 <= arm < problem.n_arms for arm in arms)
 
 
 @pytest.mark.parametrize("kind", ["other priors", "heterogeneous", "deployed"])
@@ -93,7 +93,7 @@ def test_a_stage_that_does_not_exist_is_refused(name: str) -> None:
 def played(name: str, p: float) -> Episodes:
     """All stages of some episodes in which every outcome is good, at success probability p."""
     problem, policy = PROBLEMS["uniform"], policy_for(name, "uniform")
-    E, K = 20, problem.number_of_arms
+    E, K = 20, problem.n_arms
     keys = np.random.default_rng(3).integers(2**64, size=(E, K), dtype=np.uint64)
     states = np.zeros((2, E, K), np.int32)
     actions = np.full((E, problem.stages, 1), -1, np.int32)

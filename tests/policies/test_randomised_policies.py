@@ -57,7 +57,7 @@ def agrees(counts: Any, chances: Any) -> bool:
 
 
 def chances_of(policy: Any, stage: int, state: State) -> Floats:
-    chances = np.zeros(policy.problem.number_of_arms)
+    chances = np.zeros(policy.problem.n_arms)
     for (arm,), chance in policy.distribution(stage, state):
         chances[arm] += chance
     return chances
@@ -178,7 +178,7 @@ def test_play_draws_arms_with_the_chances_of_the_policy(
     for stage in (0, 1, 6, 20, 39):
         state = random_state(problem, stage, rng)
         arms = played_once(made, stage, state, 2_000 if made.name != "thompson" else 20_000, stage)
-        counts = np.bincount(arms[:, 0], minlength=problem.number_of_arms)
+        counts = np.bincount(arms[:, 0], minlength=problem.n_arms)
         assert agrees(counts, chances_of(made, stage, state))
 
 
@@ -190,7 +190,7 @@ def test_thompson_plays_rewards_of_any_kind_by_their_chances(kind: str) -> None:
     for stage in (0, 3, 12, 29):
         state = random_state(problem, stage, rng)
         arms = played_once(policy, stage, state, 20_000, stage)
-        counts = np.bincount(arms[:, 0], minlength=problem.number_of_arms)
+        counts = np.bincount(arms[:, 0], minlength=problem.n_arms)
         assert agrees(counts, chances_of(policy, stage, state))
 
 
@@ -238,7 +238,7 @@ def test_several_pulls_are_played_as_they_are_chosen() -> None:
 @pytest.mark.parametrize("problem", [Problem.uniform(arms=3, horizon=6), mixed(4)])
 def test_episodes_earn_the_exact_value(policy: type[Any], number: int, problem: Problem) -> None:
     made, T = make(policy, problem), problem.horizon
-    fresh = [State.fresh(problem.number_of_arms)] * number
+    fresh = [State.fresh(problem.n_arms)] * number
     played = episodes_of(problem, fresh, stages=T, seed=11)
     made.play(played, 0, T, np.random.default_rng(12))
     np.testing.assert_array_equal(played.pulls.sum(axis=1), T)

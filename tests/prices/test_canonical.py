@@ -64,7 +64,7 @@ def _charged_dual(problem: Problem, prices: np.ndarray, spread: float, means: np
         return rest + x * z - 0.5 * d * x * x
 
     penalty = 0.5 * WEIGHT / spread * float(((prices - means) ** 2).sum())
-    return problem.number_of_arms * value(0, 0, 0) + float(prices.sum()) + penalty
+    return problem.n_arms * value(0, 0, 0) + float(prices.sum()) + penalty
 
 
 @pytest.mark.parametrize(("arms", "horizon"), [(2, 7), (3, 6), (6, 5)])

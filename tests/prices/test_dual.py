@@ -225,7 +225,7 @@ def test_splitting_groups_changes_nothing(kind: str) -> None:
     problem = KINDS[kind](8)
     whole, parts = arms_of(problem), split(arms_of(problem))
     assert len(parts.counts) > len(whole.counts)
-    assert parts.counts.sum() == whole.counts.sum() == problem.number_of_arms
+    assert parts.counts.sum() == whole.counts.sum() == problem.n_arms
     prices = np.array(random_prices(problem, 1))
     first, second = (Market(arms, problem.pulls, workers=2) for arms in (whole, parts))
     for market in (first, second):

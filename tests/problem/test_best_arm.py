@@ -124,7 +124,7 @@ def test_tables_of_last_rewards_leave_nothing_to_compare_with() -> None:
 @settings(max_examples=25, deadline=None)
 @given(problem=problems(), seed=st.integers(0, 1000))
 def test_best_at_a_truth_are_the_largest_means_stage_by_stage(problem: Problem, seed: int) -> None:
-    truth = np.random.default_rng(seed).random(problem.number_of_arms)
+    truth = np.random.default_rng(seed).random(problem.n_arms)
     found = best_mean_reward(problem, truth.tolist())
     if any(arm.terminal is not None for arm in problem.arms):
         assert found is None

@@ -267,11 +267,6 @@ def test_wrong_values_are_refused_in_one_line_that_names_field_value_and_rule(ca
     assert str(sent) == message
 
 
-def test_number_of_arms_has_a_short_name() -> None:
-    problem = Problem.uniform(arms=7)
-    assert problem.n_arms == problem.number_of_arms == len(problem.arms) == 7
-
-
 def test_problems_are_frozen() -> None:
     problem = Problem.uniform()
     with pytest.raises(ValidationError):
@@ -290,7 +285,7 @@ def test_uniform_problem_is_the_one_written_out() -> None:
     assert made == written
     assert hash(made) == hash(written)
     default = Problem.uniform()
-    assert (default.number_of_arms, default.horizon, default.pulls_per_stage) == (5, 20, 1)
+    assert (default.n_arms, default.horizon, default.pulls_per_stage) == (5, 20, 1)
 
 
 def test_deploying_for_nothing_is_no_deployment() -> None:

@@ -284,7 +284,7 @@ def test_before_the_first_outcome_there_is_a_sentence_and_no_figure(site: Site) 
     assert browser.get(f"/trials/{trial.id}/why.json").json()["path"] is None
 
 
-@pytest.mark.parametrize("policy", ["thompson", "fh-gittins", "equal", "rolling-deco"])
+@pytest.mark.parametrize("policy", ["thompson", "fh-gittins", "equal", "deco-rolling"])
 def test_every_kind_of_policy_is_explained(site: Site, policy: str) -> None:
     trial = create_trial(site.trial(NAMES).problem, policy=policy, name=policy, db=site.store)
     trial.tell(trial.ask().id, 1)

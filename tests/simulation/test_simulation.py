@@ -153,7 +153,7 @@ def test_a_paired_difference_is_the_difference_of_values() -> None:
 def gap_of(relaxation: Relaxation, pulled: list[list[int]], good: list[list[int]]) -> float:
     """The terms of Theorem 1 along one episode, one by one."""
     problem = relaxation.problem
-    state, total = State.fresh(problem.number_of_arms), 0.0
+    state, total = State.fresh(problem.n_arms), 0.0
     for t, arms in enumerate(pulled):
         for arm, group in enumerate(problem.group_of_arm):
             n = (state.good[arm], state.bad[arm])
@@ -174,7 +174,7 @@ def test_gap_terms_are_those_of_theorem_1(kind: str) -> None:
     chunk = world.chunk(0)
     gaps = []
     for d in range(4):
-        state, pulled, outcomes = State.fresh(problem.number_of_arms), [], []
+        state, pulled, outcomes = State.fresh(problem.n_arms), [], []
         for t in range(problem.horizon):
             arms = policy.select(t, state)
             seen = [

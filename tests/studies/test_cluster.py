@@ -42,7 +42,7 @@ def cluster() -> Iterator[LocalCluster]:
 def test_a_killed_worker_does_not_matter(cluster: LocalCluster, tmp_path: Path) -> None:
     file, there, here = (tmp_path / name for name in ("study.toml", "there", "here"))
     write(file, STUDY)
-    alone = deco("study", "run", file, "--out", here, "--threads", 2)
+    alone = deco("study", "run", file, "--out", here, "--workers", 2)
     assert (alone.code, alone.err) == (0, "")
     victim = next(iter(cluster.workers.values())).pid
     with half_done(

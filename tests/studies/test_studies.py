@@ -243,7 +243,7 @@ def test_bytes_do_not_depend_on_threads_nor_on_those_of_linear_algebra(tmp_path:
     file = write(tmp_path / "large.toml", text)
     for threads in (1, 2):
         ran = deco(
-            "study", "run", file, "--out", tmp_path / f"{threads}", "--threads", threads,
+            "study", "run", file, "--out", tmp_path / f"{threads}", "--workers", threads,
             more={"OPENBLAS_NUM_THREADS": f"{threads}"},
         )  # fmt: skip
         assert (ran.code, ran.err) == (0, "")
@@ -458,7 +458,7 @@ def test_tables_read_back_exactly(small: Path, tmp_path: Path) -> None:
 
 def test_regrets_side_by_side(small: Path, tmp_path: Path) -> None:
     page, figure = tmp_path / "regrets.md", tmp_path / "regrets.png"
-    shown = deco("study", "show", small, "--markdown", page, "--plot", figure)
+    shown = deco("study", "show", small, "--markdown", page, "--out", figure)
     assert (shown.code, shown.err) == (0, "")
     found = rows(tmp_path / "small")
     head, _, line = page.read_text(encoding="utf-8").splitlines()
@@ -468,7 +468,7 @@ def test_regrets_side_by_side(small: Path, tmp_path: Path) -> None:
         error = (one.regret_se**2 + two.regret_se**2) ** 0.5 / 2
         assert f"{(one.regret + two.regret) / 2:.3f} ± {error:.3f}" in line
     assert figure.read_bytes().startswith(b"\x89PNG")
-    assert deco("study", "show", small, "--plot", tmp_path / "regrets.txt").code == 2
+    assert deco("study", "show", small, "--out", tmp_path / "regrets.txt").code == 2
 
 
 def test_show_names_what_is_missing(small: Path, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import os
 import signal
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -23,13 +22,11 @@ from decobandit.prices import dual_value, solve
 from decobandit.prices import market as market_module
 from decobandit.problem import Arm, Beta, Normal, Problem
 from decobandit.simulation import simulate
-from decobandit.studies import here
 from decobandit.support import (
     Progress,
     legs,
     limited_workers,
     pool,
-    renamed_keyword,
     tells_progress,
     worker_count,
     workers,
@@ -172,38 +169,6 @@ def test_threads_are_started_in_one_place() -> None:
     making = {path.name for path, text in sources.items() if "ThreadPoolExecutor" in text}
     counting = {path.name for path, text in sources.items() if "cpu_count" in text}
     assert making == counting == {"workers.py"}
-
-
-@pytest.mark.parametrize(
-    "old",
-    [
-        lambda: solve(SMALL, tol=1e-2, threads=1),  # type: ignore[call-arg]
-        lambda: dual_value(SMALL, np.full(6, 0.5), threads=1),  # type: ignore[call-arg]
-        lambda: optimum(SMALL, threads=1),  # type: ignore[call-arg]
-        lambda: OptimalPolicy(SMALL, threads=1),  # type: ignore[call-arg]
-        lambda: simulate(SMALL, [KlUcbPolicy(SMALL)], draws=2, per_draw=1, threads=1),  # type: ignore[call-arg]
-        lambda: gap(SMALL, KlUcbPolicy(SMALL), draws=2, threads=1),  # type: ignore[call-arg]
-        lambda: information_bound(SMALL, draws=2, threads=1),  # type: ignore[call-arg]
-        lambda: here(threads=1),  # type: ignore[call-arg]
-    ],
-)
-def test_threads_is_the_old_name_of_workers(started: list[int], old: Callable[[], object]) -> None:
-    with pytest.warns(DeprecationWarning, match=r"\(threads=\) is deprecated"):
-        old()
-    assert started == []
-
-
-def test_an_old_keyword_warns_at_the_line_that_uses_it() -> None:
-    @renamed_keyword("before", "after")
-    def double(*, after: int) -> int:
-        return 2 * after
-
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        assert double(before=3) == 6  # type: ignore[call-arg]
-    assert [each.filename for each in seen] == [__file__]
-    with pytest.raises(TypeError, match="'before' is the old name of 'after'"):
-        double(before=3, after=4)  # type: ignore[call-arg]
 
 
 def test_tables_do_not_depend_on_workers() -> None:

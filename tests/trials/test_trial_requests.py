@@ -195,7 +195,7 @@ def test_the_pulls_of_a_stage_come_from_one_draw_and_cancelling_draws_nothing_ne
 
 def test_a_trial_is_never_stuck_by_cancellations(tmp_path: Path) -> None:
     problem = Problem.uniform(arms=2, horizon=5, pulls_per_stage=2)
-    for policy in ("deco", "thompson", "optimal", "rolling-deco", "equal"):
+    for policy in ("deco", "thompson", "optimal", "deco-rolling", "equal"):
         with open_store(tmp_path / f"{policy}.db") as store:
             trial = create_trial(problem, policy=policy, db=store)
             a, b, c = trial.ask(), trial.ask(), trial.ask()

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..prices import DualSolution, check_solution, whole_solution
 from ..problem import Problem, best_mean_bound, check_problem
-from ..support import Report, Rng, obeys_workers, warn_deprecated
+from ..support import Report, Rng, obeys_workers
 from .bound_kinds import BoundKind, best_of
 from .bound_results import InformationBound
 from .information_bounds import information_bound
@@ -112,10 +112,6 @@ def best_bound(
     >>> best_bound(Problem.uniform(arms=8, horizon=50)).kind
     'joint'
     """
-    if isinstance(problem, DualSolution):
-        warn_deprecated("best_bound(solution)", "best_bound(problem, solution=solution)")
-        solution = problem
-        problem = solution.problem
     check_problem(problem)
     check_bound_draws(draws)
     if solution is not None:
@@ -152,6 +148,6 @@ def with_joint(found: InformationBound, joint: JointBound | None) -> Information
 
 def _usual_draws(problem: Problem, followed: int) -> int:
     """Scenarios where nothing else was asked for; `followed`: stages of the joint bound."""
-    small = problem.number_of_arms * problem.stages <= MOST_WORK
+    small = problem.n_arms * problem.stages <= MOST_WORK
     served = problem.is_binary and not problem.repeat
     return DRAWS if small and served and followed < ENOUGH_STAGES * problem.stages else 0

@@ -86,7 +86,7 @@ class InformationBound:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `deco bound --json` prints them."""
         return {
-            "arms": self.problem.number_of_arms,
+            "arms": self.problem.n_arms,
             "horizon": self.problem.horizon,
             "version": __version__,
             "lagrangian": self.lagrangian,

@@ -51,7 +51,7 @@ class ExactComparison(Tabular):
         """Plain values; a certified gap only where there is a bound."""
         found = self.solution
         return {
-            "arms": self.problem.number_of_arms,
+            "arms": self.problem.n_arms,
             "horizon": self.problem.horizon,
             "upper_bound": None if found is None else found.upper_bound,
             "interrupted": self.interrupted or (found is not None and found.interrupted),

@@ -203,7 +203,7 @@ class Episode(Tabular):
     def __repr__(self) -> str:
         lost = float(self.running_loss[-1]) if self.stages else 0.0
         return (
-            f"Episode({self.policy}, {self.problem.number_of_arms} arms, {self.stages} stages: "
+            f"Episode({self.policy}, {self.problem.n_arms} arms, {self.stages} stages: "
             f"shortfall {self.shortfall.sum():.4f} + congestion {self.congestion.sum():.4f} "
             f"= {lost:.4f})"
         )

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..arm import RowRelaxation
-from ..policies import DEFAULT_POLICY, Context, Policy, in_order, make_policies
+from ..policies import DEFAULT_POLICY, Context, Policy, check_subject, make_policies
 from ..prices import DualSolution, check_solution, whole_solution
 from ..problem import (
     DEFAULT_TIES,
@@ -33,11 +33,9 @@ from ..problem import (
 from ..problem.kinds.base import Outcome
 from ..support import (
     Rng,
-    former_spellings,
     obeys_workers,
     refuse_over,
     seed_of,
-    warn_deprecated,
 )
 from .episode_record import Arms, Episode, Outcomes
 from .episode_sources import (
@@ -52,7 +50,6 @@ from .episode_sources import (
 Pair = tuple[int | str, Outcome | None]  # arm (position or name), outcome (None: deployed)
 
 
-@former_spellings(seed="rng")
 @obeys_workers
 def follow(
     problem: Problem,
@@ -99,11 +96,7 @@ def follow(
     >>> follow(Problem.uniform(arms=2, horizon=4), "greedy", truth=[1.0, 0.0]).pulled
     ((0,), (0,), (0,), (0,))
     """
-    if isinstance(problem, Policy) and isinstance(policy, DualSolution):
-        warn_deprecated("follow(policy, solution)", "follow(problem, policy, solution=solution)")
-        solution, policy = policy, problem
-        problem = solution.problem
-    problem, policy = in_order(problem, policy, "follow")
+    problem = check_subject(problem, policy)
     refuse_batches(check_problem(problem), "episodes")
     if isinstance(policy, Policy) and policy.problem != problem:
         raise ValueError(f"policy {policy.name!r}: not one of the problem that is given with it")
@@ -167,12 +160,6 @@ def retrace(
     >>> episode.good[1].tolist()
     [1, 0]
     """
-    if isinstance(problem, DualSolution):
-        warn_deprecated(
-            "retrace(solution, history)", "retrace(problem, history, solution=solution)"
-        )
-        solution = problem
-        problem = solution.problem
     refuse_batches(check_problem(problem), "episodes")
     if solution is None:
         solution = whole_solution(problem, tol=tol)
@@ -213,7 +200,7 @@ def _position(problem: Problem, arm: int | str) -> int:
 
 def _check_arms(arms: Arms, problem: Problem, stage: int) -> None:
     wanted = round(problem.pulls[stage])
-    known = all(0 <= arm < problem.number_of_arms for arm in arms)
+    known = all(0 <= arm < problem.n_arms for arm in arms)
     if not known or len(arms) != wanted or len(set(arms)) != wanted:
         raise ValueError(f"stage {stage}: pulls {arms}; must be {wanted} different arms")
 
@@ -229,7 +216,7 @@ def _walk(
 ) -> Episode:
     """Go through the stages in order; decide(stage, state) says what is pulled and what came."""
     problem = solution.problem
-    K = problem.number_of_arms
+    K = problem.n_arms
     refuse_over(
         7.0 * 8.0 * stages * K, f"an episode of {K} arms", "use fewer arms or a shorter horizon"
     )

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._version import __version__
 from ..simulation import Estimate
-from ..support import Card, Columns, Floats, Tables, Tabular, columns_of, former_attribute
+from ..support import Card, Columns, Floats, Tables, Tabular, columns_of
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,6 @@ class Gap(Tabular):
     by_arm: Floats | None
     method: str
     settings: dict[str, Any]
-
-    running = former_attribute("running", "running_loss")
 
     @property
     def gap(self) -> float:

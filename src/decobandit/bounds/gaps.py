@@ -19,7 +19,7 @@ import numpy as np
 
 from ..arm import BatchRelaxation, Relaxation
 from ..evaluation import Occupied, TooManyStates, evaluate
-from ..policies import DEFAULT_POLICY, Context, Policy, in_order, make_policies
+from ..policies import DEFAULT_POLICY, Context, Policy, check_subject, make_policies
 from ..prices import DualSolution
 from ..problem import DEFAULT_TIES, Problem, TieRule, refuse_kind_batches, tie_rule
 from ..simulation import (
@@ -35,7 +35,7 @@ from ..simulation import (
     play_batches,
     term_errors,
 )  # fmt: skip
-from ..support import Report, Rng, former_spellings, obeys_workers, seed_of, tells_progress
+from ..support import Report, Rng, obeys_workers, seed_of, tells_progress
 from .gap_record import Gap, StageGap, gap_of
 from .kind_gaps import gap_of_kinds
 
@@ -43,7 +43,6 @@ EXACT_STATES = 2_000_000
 ASKED_STATES = 4_000  # if the policy has to be called in each, a millisecond or more
 
 
-@former_spellings(threads="workers", seed="rng")
 @obeys_workers
 @tells_progress
 def gap(
@@ -93,7 +92,7 @@ def gap(
     >>> abs(found.gap - found.shortfall - found.congestion) < 1e-9
     True
     """
-    problem, policy = in_order(problem, policy, "gap")
+    problem = check_subject(problem, policy)
     check_method(method)
     refuse_kind_batches(problem, "gap")
     seed = seed_of(rng)
@@ -142,7 +141,7 @@ def check_method(method: str | None) -> None:
 
 def _exact(policy: Policy, relaxation: Relaxation, progress: Report | None) -> Gap:
     problem = relaxation.problem
-    arms = np.zeros((problem.number_of_arms, 2))
+    arms = np.zeros((problem.n_arms, 2))
     stages: dict[int, StageGap] = {}
 
     def watch(t: int, occupied: Occupied) -> None:

@@ -64,7 +64,6 @@ from ..support import (
     Report,
     Rng,
     Stopwatch,
-    former_spellings,
     obeys_workers,
     pool,
     refuse_over,
@@ -93,7 +92,6 @@ PILOT = "choosing the weight"
 PILOT_STEPS = 20  # bounds that are only compared may be looser
 
 
-@former_spellings("solution", threads="workers", seed="rng")
 @obeys_workers
 def information_bound(
     problem: Problem,
@@ -239,7 +237,7 @@ class _ScenarioBound:
             mu=solution.prices,
         )
         self._workers = threads.workers
-        K = problem.number_of_arms
+        K = problem.n_arms
         self._choices = max(math.comb(K, m) for m in {*self._model.pulls.tolist()})
         self._pops = pops if self._choices <= MOST_CHOICES else 0
         self._dense = K == 2 and problem.pulls_per_stage == 1
@@ -247,7 +245,7 @@ class _ScenarioBound:
 
     def _size_of_wave(self) -> int:
         """How many scenarios to lay out together."""
-        K, stages = self._world.problem.number_of_arms, self._world.problem.stages
+        K, stages = self._world.problem.n_arms, self._world.problem.stages
         bytes_of_table = 8.0 * K * slab_size(stages)
         size = int(min(CHUNK, max(self._workers, WAVE_BYTES // bytes_of_table)))
         nodes = min(MOST_NODES, self._pops * self._choices)

@@ -39,7 +39,7 @@ def gap_of_kinds(
 
 def _exact_of_kinds(policy: Policy, tables: RowRelaxation, progress: Report | None) -> Gap:
     problem = tables.problem
-    arms, stages = np.zeros((problem.number_of_arms, 2)), list[StageGap]()
+    arms, stages = np.zeros((problem.n_arms, 2)), list[StageGap]()
 
     def watch(t: int, level: KindLevel) -> None:
         if t == 0:  # started again, because merged arms had to be separated

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import typer
@@ -11,41 +11,13 @@ from typer.core import TyperCommand, TyperGroup
 
 F = TypeVar("F", bound=Callable[..., Any])
 NEGATIVE = re.compile(r"-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
-# options as they were called before, where a command has the one of today
-FORMER_NAMES = {
-    "--policies": "--policy",
-    "--plot": "--out",
-    "--save": "--out",
-    "--threads": "--workers",
-}
 
 
 class Command(TyperCommand):
-    """A command that knows the former names of its options; help does not show them."""
+    """A command whose arguments may be negative numbers."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        typed: dict[str, str] = {}
-        words = self._numbers_last(list(self._renamed(args, typed)))
-        try:
-            return super().parse_args(ctx, words)
-        except typer.BadParameter as error:
-            for name in error.param.opts if error.param is not None else ():
-                if name in typed:
-                    error.param_hint = repr(typed[name])
-            raise
-
-    def _renamed(self, args: Iterable[str], typed: dict[str, str]) -> Iterable[str]:
-        known = {name for each in self.params for name in each.opts}
-        options = True
-        for word in args:
-            options = options and word != "--"
-            name, equals, value = word.partition("=")
-            now = FORMER_NAMES.get(name, "")
-            if options and now in known and name not in known:
-                typed[now] = name
-                yield now + equals + value
-            else:
-                yield word
+        return super().parse_args(ctx, self._numbers_last(args))
 
     def _numbers_last(self, words: list[str]) -> list[str]:
         """Negative numbers that are arguments at the end, where none is taken for an option."""

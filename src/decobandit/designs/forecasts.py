@@ -20,7 +20,6 @@ from ..policies import (
     Context,
     Cost,
     Policy,
-    canonical_name,
     check_policies,
     make_policies,
     picked_name,
@@ -94,7 +93,7 @@ class Forecast(Tabular):
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
         return {
-            "arms": self.problem.number_of_arms,
+            "arms": self.problem.n_arms,
             "horizon": self.problem.horizon,
             "upper_bound": self.upper_bound,
             "bound_kind": self.bound_kind,
@@ -123,8 +122,8 @@ def forecast(
     parameters, where values are simulated; as many as take a second by default.
     """
     context = Context(problem, tol=tol, path_states=PATH_STATES)
-    wanted = None if chosen is None else picked_name(context, canonical_name(chosen))
-    asked = [*([] if wanted is None else [wanted]), *map(canonical_name, policies)]
+    wanted = None if chosen is None else picked_name(context, chosen)
+    asked = [*([] if wanted is None else [wanted]), *policies]
     names = [*dict.fromkeys(name for name in asked if name != BASELINE), BASELINE]
     check_policies(names)
     made, notes = _made(context, names, wanted)
@@ -158,7 +157,7 @@ def too_slow(problem: Problem, cost: Cost) -> bool:
 def _too_slow_if_chosen(problem: Problem, cost: Cost) -> bool:
     """The same for the policy that somebody has chosen: they wait a minute for it."""
     if cost == "decision":
-        return problem.number_of_arms * problem.stages > MAX_CHOSEN_STEPS
+        return problem.n_arms * problem.stages > MAX_CHOSEN_STEPS
     return cost == "solve" or len(problem.groups) * problem.stages**3 > MAX_CHOSEN_TABLES
 
 
@@ -198,7 +197,7 @@ def _simulated(
 ) -> Simulation:
     problem = context.problem
     if draws is None:
-        affordable = STEPS // (problem.number_of_arms * problem.stages * PER_DRAW)
+        affordable = STEPS // (problem.n_arms * problem.stages * PER_DRAW)
         draws = max(MIN_DRAWS, min(MAX_DRAWS, affordable))
     return simulate(
         problem, policies, draws=draws, per_draw=PER_DRAW, rng=seed,

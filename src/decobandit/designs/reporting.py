@@ -8,7 +8,7 @@ from shlex import quote
 from typing import Any
 
 from ..bounds import BestBound, best_bound
-from ..policies import BASELINE_POLICY, canonical_name
+from ..policies import BASELINE_POLICY
 from ..prices import is_quick
 from ..problem import DEFAULT_TIES, Design, Problem, TieRule
 from ..support import Progress, Report, obeys_workers
@@ -105,7 +105,7 @@ def study_design(
 
 def beside_equal(design: Design) -> Design:
     """The same with equal allocation among its policies."""
-    names = tuple(dict.fromkeys(map(canonical_name, design.policies or POLICIES)))
+    names = tuple(dict.fromkeys(design.policies or POLICIES))
     more = () if BASELINE_POLICY in names else (BASELINE_POLICY,)
     return design.model_copy(update={"policies": names + more})
 

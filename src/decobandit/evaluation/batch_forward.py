@@ -36,14 +36,12 @@ class BatchForward:
         self.policy, self.problem = policy, policy.problem
         self.truth, self.limit, self.progress = truth, limit_states, progress
         self.batches = Batches(self.problem, truth)
-        self.total = Total(
-            False, np.zeros(self.problem.stages), np.zeros(self.problem.number_of_arms)
-        )
+        self.total = Total(False, np.zeros(self.problem.stages), np.zeros(self.problem.n_arms))
 
     def run(self) -> Total:
         """All stages, the deployment and last rewards."""
         problem, total = self.problem, self.total
-        arms = problem.number_of_arms
+        arms = problem.n_arms
         columns = 1 if self.truth is None else 3
         start = np.zeros((columns, *(1,) * arms))
         start[0] = 1.0
@@ -157,7 +155,7 @@ class BatchForward:
     def _deployed(self, shape: Shape, moments: Moments) -> Floats:
         """Expected success probability of the arm that is deployed, by state."""
         problem, found = self.problem, np.zeros(moments.shape[1:])
-        arms = range(problem.number_of_arms)
+        arms = range(problem.n_arms)
         means = [
             np.broadcast_to(
                 self.batches.mean(k, shape[k]) if self.truth is None else self.truth[k], found.shape
@@ -191,7 +189,7 @@ class BatchForward:
         return share_of_best(
             [
                 (np.broadcast_to(self.batches.mean(k, shape[k]), axes), self.truth[k], 1)
-                for k in range(self.problem.number_of_arms)
+                for k in range(self.problem.n_arms)
             ]
         )
 

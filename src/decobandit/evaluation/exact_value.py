@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..policies import DEFAULT_POLICY, Policy, TooManyStates, in_order, make_policy
+from ..policies import DEFAULT_POLICY, Policy, TooManyStates, check_subject, make_policy
 from ..prices import DualSolution
 from ..problem import (
     DEFAULT_TIES,
@@ -41,7 +41,6 @@ from ..support import (
     Tables,
     Tabular,
     columns_of,
-    former_attribute,
     obeys_workers,
     tells_progress,
 )
@@ -123,9 +122,6 @@ class Evaluation(Tabular):
     arm_pulls: tuple[float, ...] | None = None
     best_arm_probability: float | None = None
 
-    standard_error = former_attribute("standard_error", "0.0: it is exact", lambda self: 0.0)
-    method = former_attribute("method", '"exact": it always is', lambda self: "exact")
-
     @property
     def null(self) -> bool:
         """Whether the truth is that all arms are equal."""
@@ -142,7 +138,7 @@ class Evaluation(Tabular):
             plain["truth"] = [list(x) if isinstance(x, tuple) else x for x in self.truth]
         if self.null:
             plain["best_arm_probability"] = None
-        return plain | {"standard_error": 0.0, "method": "exact"}
+        return plain
 
     def row(self) -> dict[str, Any]:
         """One row of a table of policies: values that are single numbers."""
@@ -246,7 +242,7 @@ def evaluate(
     >>> round(evaluate(Problem.uniform(arms=2, horizon=4), "optimal").value, 6)
     2.277778
     """
-    problem, policy = in_order(problem, policy, "evaluate")
+    problem = check_subject(problem, policy)
     clock = Stopwatch()
     if not problem.is_binary:
         refuse_kind_batches(problem, "exact evaluation")

@@ -115,7 +115,7 @@ class Forward:
         """None if a tie between merged arms is broken by their position."""
         members, places = self._places(merged, None)
         groups = self.problem.group_of_arm.tolist()
-        slot = np.empty(self.problem.number_of_arms, np.int64)
+        slot = np.empty(self.problem.n_arms, np.int64)
         reverse = slot.copy()  # the same arms in the opposite order
         for c, arms in enumerate(members):  # most pulled first; the surplus shares a fresh one
             slot[arms] = np.maximum(places.start[c + 1] - 1 - np.arange(len(arms)), places.start[c])
@@ -176,7 +176,7 @@ class Forward:
     def _places(self, merged: bool, ties: str | None) -> tuple[Members, Places]:
         """Classes of arms, and their slots. Every arm has one where there is no rule for ties."""
         groups, spent = self.problem.groups, int(self.problem.pulls.sum())
-        truth = self.truth or (-1.0,) * self.problem.number_of_arms
+        truth = self.truth or (-1.0,) * self.problem.n_arms
         classes: dict[tuple[int, float], list[int]] = {}
         for arm, group in enumerate(self.problem.group_of_arm.tolist()):
             classes.setdefault((group, truth[arm] if merged else arm), []).append(arm)
@@ -219,7 +219,7 @@ class Forward:
         pull: Pull,
     ) -> Total | None:  # fmt: skip
         """All stages in order; None if a tie depends on the order of merged arms."""
-        stages, arms = self.problem.stages, self.problem.number_of_arms
+        stages, arms = self.problem.stages, self.problem.n_arms
         total = Total(merged, np.zeros(stages), np.zeros(arms))
         slots, columns = int(places.start[-1]), 1 if self.truth is None else 3
         limit = min(self.limit, _states_that_fit(4 * slots + 8 * columns))
@@ -348,7 +348,7 @@ def actions(policy: Policy, state: State, problem: Problem, pulls: int) -> Distr
     else:
         found = [(policy.select(stage, state), 1.0)]
     for arms, _ in found:
-        known = all(0 <= arm < problem.number_of_arms for arm in arms)
+        known = all(0 <= arm < problem.n_arms for arm in arms)
         if not known or len(arms) != pulls or len(set(arms)) != pulls:
             raise ValueError(
                 f"the policy pulls {arms} at stage {stage}; must be {pulls} different arms"

@@ -36,7 +36,7 @@ def expected_shares(
     p = _drawn(problem, truth, episodes, draw)
     order = np.argsort(-p, axis=1, kind="stable")
     pulls, good = np.zeros((2, *p.shape), dtype=np.int64)
-    shares = np.empty((problem.horizon, problem.number_of_arms))
+    shares = np.empty((problem.horizon, problem.n_arms))
     for stage in range(problem.horizon):
         given = policy.allot_many(stage, pulls, good, draw)
         shares[stage] = np.take_along_axis(given, order, axis=1).mean(axis=0)
@@ -70,14 +70,14 @@ def batch_figure(
     figure = new_figure(figsize=(WIDTH, 6.8))
     top, low = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
     floor = np.zeros(problem.horizon)
-    for rank in range(min(RANKS, problem.number_of_arms)):
+    for rank in range(min(RANKS, problem.n_arms)):
         name = "best arm" if rank == 0 else f"arm ranked {rank + 1}"
         top.bar(
             batches, shares[:, rank], bottom=floor, label=name, color=SAFE_COLOURS[rank], width=0.85
         )
         floor = floor + shares[:, rank]
-    if problem.number_of_arms > RANKS:
-        others = f"{problem.number_of_arms - RANKS} others"
+    if problem.n_arms > RANKS:
+        others = f"{problem.n_arms - RANKS} others"
         top.bar(
             batches, 1.0 - floor, bottom=floor, label=others, color=FRESH_COLOUR, alpha=0.35,
             width=0.85,
@@ -90,7 +90,7 @@ def batch_figure(
     low.grid(alpha=0.25)
     where = "arms by true rank, over the prior" if truth is None else "at the given truth"
     top.set_title(
-        f"{made.name}: {problem.number_of_arms} arms, {problem.horizon} batches of "
+        f"{made.name}: {problem.n_arms} arms, {problem.horizon} batches of "
         f"{problem.pulls_per_stage} ({where})\n"
         f"no policy earns more than {solution.upper_bound:.4f}",
         fontsize="medium",

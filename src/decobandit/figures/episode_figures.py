@@ -99,9 +99,7 @@ def _title(episode: Episode) -> str:
     problem = episode.problem
     where = "" if episode.seed is None else f", seed {episode.seed}"
     lines = [
-        literal(
-            f"{episode.policy} on {problem.number_of_arms} arms, horizon {problem.horizon}{where}"
-        ),
+        literal(f"{episode.policy} on {problem.n_arms} arms, horizon {problem.horizon}{where}"),
         f"lost in this episode {episode.running_loss[-1]:.4f}; "
         f"no policy is expected to earn more than {episode.upper_bound:.4f}",
     ]

@@ -34,7 +34,7 @@ def market_figure(market: Demand, *, interactive: bool = False) -> Figure | Any:
     _draw_worth(panels[2], market, shown)
     last = "" if problem.stages == shown else f"; price of the deployment {market.prices[-1]:.4f}"
     figure.suptitle(
-        f"the market of {problem.number_of_arms} arms, horizon {shown}{last}", fontsize="medium"
+        f"the market of {problem.n_arms} arms, horizon {shown}{last}", fontsize="medium"
     )
     panels[2].set_xlabel("stage")
     figure.align_ylabels(panels)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from zlib import crc32
 
-from ..policies.names import FIGURE_POLICIES, POLICIES, canonical_name
+from ..policies.names import FIGURE_POLICIES, POLICIES
 from .colours import DASHES, MARKERS, SAFE_COLOURS
 
 _PLACES = {name: place for place, name in enumerate(dict.fromkeys([*FIGURE_POLICIES, *POLICIES]))}
@@ -59,7 +59,7 @@ def policy_styles(names: Iterable[str]) -> dict[str, Style]:
     found: dict[str, Style] = {}
     taken: set[int] = set()
     for name in names:
-        known = _PLACES.get(canonical_name(name))
+        known = _PLACES.get(name)
         place = _free(name, taken) if known is None else known
         taken.add(place)
         found[name] = _at(place)

@@ -143,7 +143,7 @@ def solution_figure(solution: DualSolution) -> Figure:
     index.set_ylabel("index, and price of a pull")
     index.set_xlabel("stage")
     information.set_title(
-        f"{problem.number_of_arms} arms, horizon {horizon}: arms resting in a state (good/pulls)\n"
+        f"{problem.n_arms} arms, horizon {horizon}: arms resting in a state (good/pulls)\n"
         f"no policy earns more than {solution.upper_bound:.4f}"
     )
     for axes in (information, reward, index):

@@ -77,7 +77,7 @@ def episode_page(episode: Episode, expected: npt.ArrayLike | None = None) -> str
     figure = episode_panels(episode, expected)
     problem = episode.problem
     seed = "" if episode.seed is None else f", seed {episode.seed}"
-    title = f"{episode.policy} on {problem.number_of_arms} arms, horizon {problem.horizon}{seed}"
+    title = f"{episode.policy} on {problem.n_arms} arms, horizon {problem.horizon}{seed}"
     text = (
         f"Lost in this episode: {episode.running_loss[-1]:.4f}. No policy is expected to earn more "
         f"than {episode.upper_bound:.4f}. {lines.points_text(problem)} Click on names to hide "
@@ -111,7 +111,7 @@ def episode_panels(
 def market_page(market: Demand) -> str:
     """The market as a page: the panels of `market_figure`."""
     problem, shown = market.problem, market.problem.horizon
-    title = f"the market of {problem.number_of_arms} arms, horizon {shown}"
+    title = f"the market of {problem.n_arms} arms, horizon {shown}"
     text = "Expected numbers, with the pulls of every stage sold in order of index."
     if problem.stages > shown:
         text += f" Price of the deployment: {market.prices[-1]:.4f}."

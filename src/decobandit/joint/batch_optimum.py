@@ -47,7 +47,7 @@ def sweep_batches(problem: Problem, report: Report) -> float:
         shape: _final(batches, shape)
         for shape in sorted_shapes(problem, problem.units * problem.horizon)
     }
-    ways = list(shares(problem.units, problem.number_of_arms))
+    ways = list(shares(problem.units, problem.n_arms))
     for t in range(problem.horizon - 1, -1, -1):
         after = {
             shape: _best(batches, t, shape, ways, after)
@@ -82,7 +82,7 @@ def _best(batches: Batches, stage: int, shape: Shape, ways: list[Shape], after: 
 
 def _unsorted(problem: Problem, shape: Shape, values: Values) -> Floats:
     """The values of a shape, from those of its sorted form."""
-    axis_of = list(range(problem.number_of_arms))  # of each arm, in the sorted form
+    axis_of = list(range(problem.n_arms))  # of each arm, in the sorted form
     stored = list(shape)
     for group in problem.groups:
         ranked = sorted(group.members, key=lambda arm: -shape[arm])

@@ -33,7 +33,7 @@ def shares(units: int, arms: int) -> Iterator[Shape]:
 
 def number_of_shares(problem: Problem) -> int:
     """Ways to share a batch."""
-    return comb(problem.units + problem.number_of_arms - 1, problem.number_of_arms - 1)
+    return comb(problem.units + problem.n_arms - 1, problem.n_arms - 1)
 
 
 def least_states(problem: Problem) -> int:
@@ -42,7 +42,7 @@ def least_states(problem: Problem) -> int:
     total, units = 0, problem.units * problem.horizon
     own = [problem.unit * u + 1 for u in range(units + 1)]
     power = [1, *([0] * units)]
-    for _ in range(problem.number_of_arms):  # whole numbers: they may be too large for doubles
+    for _ in range(problem.n_arms):  # whole numbers: they may be too large for doubles
         power = [sum(power[i] * own[j - i] for i in range(j + 1)) for j in range(units + 1)]
     for t in range(problem.horizon + 1):
         total += -(-power[problem.units * t] // swaps)
@@ -64,7 +64,7 @@ def sorted_shapes(problem: Problem, units: int) -> Iterator[Shape]:
                     yield [part, *rest]
 
     for parts in fill(0, units):
-        shape = [0] * problem.number_of_arms
+        shape = [0] * problem.n_arms
         for members, part in zip(groups, parts, strict=True):
             for arm, own in zip(members, part, strict=True):
                 shape[arm] = own
@@ -125,7 +125,7 @@ class Batches:
 
     def on_axis(self, arm: int, values: Floats) -> Floats:
         """Values by the good outcomes of one arm, to be broadcast over those of all."""
-        shape = [1] * self.problem.number_of_arms
+        shape = [1] * self.problem.n_arms
         shape[arm] = values.size
         return values.reshape(shape)
 

@@ -16,7 +16,6 @@ from ..support import (
     Report,
     Stopwatch,
     obeys_workers,
-    renamed_keyword,
     silent,
     worker_count,
 )
@@ -81,13 +80,13 @@ class Optimum:
             "value": self.value,
             "states": self.states,
             "seconds": self.seconds,
-            "arms": self.problem.number_of_arms,
+            "arms": self.problem.n_arms,
             "horizon": self.problem.horizon,
         }
 
     def __repr__(self) -> str:
         return (
-            f"Optimum({self.problem.number_of_arms} arms, horizon {self.problem.horizon}: "
+            f"Optimum({self.problem.n_arms} arms, horizon {self.problem.horizon}: "
             f"{self.value:.9f}, {_number(self.states)} states, {_size(self.bytes)}, "
             f"{self.seconds:.2f} s)"
         )
@@ -124,7 +123,6 @@ def count_states(problem: Problem) -> tuple[int, int]:
     return sum(states), max(states)
 
 
-@renamed_keyword("threads", "workers")
 @obeys_workers
 def optimum(
     problem: Problem,
@@ -223,7 +221,7 @@ def _of_batches(
 
 def two_arms_alone(problem: Problem) -> bool:
     """Whether two arms are pulled one at a time, which has a sweep of its own."""
-    return problem.number_of_arms == 2 and problem.pulls_per_stage == 1
+    return problem.n_arms == 2 and problem.pulls_per_stage == 1
 
 
 # -- sizes --------------------------------------------------------------------------------------

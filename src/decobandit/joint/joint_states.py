@@ -60,7 +60,7 @@ def count(problem: Problem, stages: int | None = None) -> Counted:
     if not exact:
         # a lower bound: as if m - 2 arms were pulled at every stage without success, others never
         few = min(m, 2)
-        arms, m = _fewer(arms, min(12, problem.number_of_arms - m + few)), few
+        arms, m = _fewer(arms, min(12, problem.n_arms - m + few)), few
         stages = min(stages, 400 if m == 1 else 40)
     states, shapes = (
         _multisets(arms, stages - 1, stages - 1, weighted)

@@ -90,7 +90,7 @@ def score(sizes: Sizes, found: Sequence[FinishedCell]) -> list[Point]:
     longest = max(sizes.horizons)
     for each in found:
         policy, problem = each.cell.policy, each.cell.problem
-        arms, horizon = problem.number_of_arms, problem.horizon
+        arms, horizon = problem.n_arms, problem.horizon
         by_stage = regret_by_stage(each)
         if policy in KNOW_THE_HORIZON:
             points.append(Point(arms, policy, "horizon", horizon, *regret_of(each)))

@@ -101,9 +101,7 @@ def score(found: Sequence[FinishedCell]) -> list[Point]:
     points = []
     for each in found:
         problem = each.cell.problem
-        points.append(
-            Point(problem.horizon, problem.number_of_arms, each.cell.policy, *regret_of(each))
-        )
+        points.append(Point(problem.horizon, problem.n_arms, each.cell.policy, *regret_of(each)))
     return points
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .catalogue import allow_policy as allow_policy
     from .catalogue import allowed_policies as allowed_policies
     from .catalogue import check_policies as check_policies
-    from .catalogue import in_order as in_order
+    from .catalogue import check_subject as check_subject
     from .catalogue import make_policies as make_policies
     from .catalogue import make_policy as make_policy
     from .catalogue import make_successor as make_successor
@@ -49,12 +49,9 @@ if TYPE_CHECKING:
     from .names import DEFAULT_POLICY as DEFAULT_POLICY
     from .names import PAPER_POLICY as PAPER_POLICY
     from .names import POLICIES as POLICIES
-    from .names import canonical_name as canonical_name
     from .names import general_policies as general_policies
     from .ogi import OgiPolicy as OgiPolicy
     from .optimal import OptimalPolicy as OptimalPolicy
-    from .policy_files import load_policy as load_policy
-    from .policy_files import save_policy as save_policy
     from .posterior_chances import PosteriorChances as PosteriorChances
     from .randomised import RandomisedPolicy as RandomisedPolicy
     from .recommendation import Recommendation as Recommendation
@@ -77,7 +74,6 @@ if TYPE_CHECKING:
     from .thompson import ThompsonPolicy as ThompsonPolicy
     from .tuning.path_search import ChosenPath as ChosenPath
     from .tuning.path_search import choose_path as choose_path
-    from .tuning.workbench import Workbench as Workbench
     from .ucb1 import Ucb1Policy as Ucb1Policy
     from .ucb_tuned import UcbTunedPolicy as UcbTunedPolicy
     from .v_ids import VarianceIdsPolicy as VarianceIdsPolicy

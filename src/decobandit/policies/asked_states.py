@@ -26,10 +26,8 @@ def check_turn(problem: Problem, stage: int, state: State) -> None:
     """A ValueError unless a policy can be asked for the arms of this stage in this state."""
     if not 0 <= stage < problem.stages:
         raise ValueError(f"stage: {stage} is not allowed; must be 0..{problem.stages - 1}")
-    if len(state.pulls) != problem.number_of_arms:
-        raise ValueError(
-            f"state: {len(state.pulls)} arms; the problem has {problem.number_of_arms}"
-        )
+    if len(state.pulls) != problem.n_arms:
+        raise ValueError(f"state: {len(state.pulls)} arms; the problem has {problem.n_arms}")
     most = stage * (problem.pulls_per_stage if problem.repeat else 1)
     if max(state.pulls) > most:
         raise ValueError(f"state: {max(state.pulls)} pulls of one arm by stage {stage}")

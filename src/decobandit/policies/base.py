@@ -22,13 +22,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..problem import DEFAULT_TIES, Problem, Rules, State, Stats, TieRule, tie_tolerance
 from ..problem.kernels.layout import slab_size
-from ..support import Card, Floats, Ints, Shown, found_at, warn_deprecated
+from ..support import Card, Floats, Ints, Shown, found_at
 from .allotting import Counts, ask_each, from_table, largest_arms, once_each
 from .asked_states import checked_state, next_stage
 from .chances import Asked, chances_by_asking, chances_by_table, restricted
@@ -126,15 +126,7 @@ class Policy(Shown, ABC):
     ) -> tuple[int, ...]:
         """Positions of the arms to pull at `stage`, as many as the problem pulls there."""
 
-    @overload
-    def choose(
-        self, state: State, /, *, rng: np.random.Generator | None = None
-    ) -> tuple[int, ...]: ...
-    @overload
-    def choose(
-        self, stage: int, state: State, rng: np.random.Generator | None = None, /
-    ) -> tuple[int, ...]: ...
-    def choose(self, *where: Any, rng: np.random.Generator | None = None) -> tuple[int, ...]:
+    def choose(self, state: State, *, rng: np.random.Generator | None = None) -> tuple[int, ...]:
         """Positions of the arms to pull in this state, as many as the problem pulls now.
 
         Parameters
@@ -149,11 +141,7 @@ class Policy(Shown, ABC):
         ValueError
             If the state cannot be one of the problem, or nothing is left to pull.
         """
-        if where and isinstance(where[0], int):
-            warn_deprecated("choose(stage, state, rng)", "choose(state, rng=...)")
-            stage, state, *rest = where
-            return self.select(stage, state, rest[0] if rest else rng)
-        state = checked_state(where[0] if len(where) == 1 else None, self.problem)
+        checked_state(state, self.problem)
         return self.select(next_stage(self.problem, state), state, rng)
 
     # -- pulls of every arm -------------------------------------------------------------------
@@ -190,7 +178,7 @@ class Policy(Shown, ABC):
         self, stage: int, state: State, rng: np.random.Generator | None = None
     ) -> tuple[int, ...]:
         """Pulls of every arm at a stage, (arms,); one of each arm of `select` by default."""
-        return once_each(self.select(stage, state, rng), self.problem.number_of_arms)
+        return once_each(self.select(stage, state, rng), self.problem.n_arms)
 
     def allot_many(
         self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None = None
@@ -209,7 +197,7 @@ class Policy(Shown, ABC):
     def allotments(self, stage: int, state: State) -> Allotments:
         """Pulls of every arm that the policy may make, with their probabilities."""
         if self.has_distribution:
-            arms = self.problem.number_of_arms
+            arms = self.problem.n_arms
             return [
                 (once_each(own, arms), chance) for own, chance in self.distribution(stage, state)
             ]

@@ -25,8 +25,8 @@ from ..problem import (
     tie_rule,
     true_problem,
 )
-from ..support import shown, warn_deprecated
-from .names import ALIASES, DEFAULT_POLICY, POLICIES, canonical_name
+from ..support import shown
+from .names import DEFAULT_POLICY, POLICIES
 
 if TYPE_CHECKING:
     from ..prices import DualSolution
@@ -123,7 +123,6 @@ def policy_class(name: str, *, places: bool = True) -> type[Policy]:
     """
     if not isinstance(name, str):
         raise TypeError(_neither(name))
-    name = canonical_name(name)
     if name == DEFAULT_POLICY:
         return _imported("decobandit.policies.auto:AutoPolicy", name)
     if name in POLICIES:
@@ -145,7 +144,7 @@ def policy_class(name: str, *, places: bool = True) -> type[Policy]:
         return kind
     more = "; or package.module:Class" if places else ""
     known = policy_names()
-    near = get_close_matches(name.lower(), [*known, *ALIASES], n=1)
+    near = get_close_matches(name.lower(), known, n=1)
     meant = f"; did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"no policy is called {name!r}{meant}; known: {', '.join(known)}{more}")
 
@@ -295,16 +294,11 @@ def make_successor(context: Context, policy: str | Policy, true_horizon: int) ->
     return kind.successor(later, context.problem.horizon)
 
 
-def in_order(problem: object, policy: object, function: str) -> tuple[Problem, Policy | str]:
-    """Subject first: a problem, then a policy. The former order, and a policy alone, still work."""
+def check_subject(problem: object, policy: object) -> Problem:
+    """Check the arguments of functions of a problem and a policy; return the problem."""
     from .base import Policy
 
-    if isinstance(problem, Policy):
-        if policy is not DEFAULT_POLICY and policy is not None and policy != problem.problem:
-            raise ValueError("problem: not the one that the policy was made for; leave it out")
-        warn_deprecated(f"{function}(policy)", f"{function}(problem, policy)")
-        return problem.problem, problem
+    subject = check_problem(problem)
     if not isinstance(policy, str | Policy):
-        check_problem(problem)
         raise TypeError(_neither(policy))
-    return check_problem(problem), policy
+    return subject

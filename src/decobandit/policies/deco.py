@@ -158,7 +158,7 @@ class ReplannedDecoPolicy(Policy):
         """The choice if the planned end were now."""
         left = remaining_problem(self.problem, stage, state)
         policy = DecoPolicy(left, whole_solution(left, tol=self._tol).prices, ties=self.ties)
-        return policy.select(0, State.fresh(left.number_of_arms), rng)
+        return policy.select(0, State.fresh(left.n_arms), rng)
 
     def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
         """Plan again in every episode, then play it to the end."""

@@ -34,7 +34,7 @@ class ExploreThenCommitPolicy(TablePolicy):
     ) -> None:
         super().__init__(problem, ties=ties)
         if explore is None:
-            share = problem.horizon * problem.pulls_per_stage / problem.number_of_arms
+            share = problem.horizon * problem.pulls_per_stage / problem.n_arms
             # cube roots of whole numbers come out a rounding error above them
             explore = math.ceil(share ** (2 / 3) - 1e-9)
         if explore < 1:

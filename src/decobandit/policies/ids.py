@@ -45,7 +45,7 @@ class IdsPolicy(RandomisedPolicy):
     def pair(self, stage: int, state: State) -> tuple[int, int, float]:
         """Two arms, and the chance of the first, at a stage before any deployment."""
         check_turn(self.problem, stage, state)
-        size = self.problem.number_of_arms, self.grid.x.size
+        size = self.problem.n_arms, self.grid.x.size
         rows = make_rows(*size)
         for arm, (a, b) in enumerate(zip(*self.arms.posterior(state), strict=True)):
             fill_row(arm, a, b, self.grid, rows)
@@ -66,7 +66,7 @@ class IdsPolicy(RandomisedPolicy):
 
     def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
         """Play stages first..last-1 of all episodes."""
-        size = self.problem.number_of_arms, self.grid.x.size
+        size = self.problem.n_arms, self.grid.x.size
         play(
             episodes, last - first, self.arms.alpha, self.arms.beta, self.by_variance, self.grid,
             make_rows(*size), make_scratch(*size), rng,

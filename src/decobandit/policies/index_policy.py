@@ -100,7 +100,7 @@ class IndexPolicy(Policy):
         """With random ties, every set of arms that they may lead to."""
         if self.ties != "random":
             return super().allotments(stage, state)
-        indices, arms = self.indices(stage, state), self.problem.number_of_arms
+        indices, arms = self.indices(stage, state), self.problem.n_arms
         chances = {(0,) * arms: 1.0}
         for _ in range(round(self.problem.pulls[stage])):
             more: dict[tuple[int, ...], float] = {}
@@ -136,7 +136,7 @@ class IndexPolicy(Policy):
 
     def weigh(self, stage: int, ways: Ways, taken: tuple[int, ...]) -> Weighed | None:
         """Indices averaged over the ways."""
-        average = np.zeros(self.problem.number_of_arms)
+        average = np.zeros(self.problem.n_arms)
         for state, chance in ways:
             average += chance * self.indices(stage, state)
         return Weighed(average)

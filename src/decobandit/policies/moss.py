@@ -23,6 +23,6 @@ class MossPolicy(BonusPolicy):
 
     def width(self, n: Floats) -> Floats:
         problem = self.problem
-        share = problem.horizon * problem.pulls_per_stage / problem.number_of_arms
+        share = problem.horizon * problem.pulls_per_stage / problem.n_arms
         bonus = np.sqrt(np.maximum(0.0, np.log(share / n)) / n)
         return np.asarray(bonus, dtype=np.float64)

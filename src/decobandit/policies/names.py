@@ -126,7 +126,6 @@ POLICIES: dict[str, Entry] = {
         own_states=True,
     ),
 }
-ALIASES = {"rolling-deco": "deco-rolling"}  # former names, in files and logs
 DEFAULT_POLICY = "auto"  # no algorithm of its own: picks one of these for the problem
 PAPER_POLICY = "deco"
 BASELINE_POLICY = "equal"  # what a trial is compared with
@@ -166,8 +165,3 @@ def own_state_policies() -> str:
 def _one_of(names: Iterable[str]) -> str:
     quoted = [repr(name) for name in names]
     return f"{', '.join(quoted[:-1])} or {quoted[-1]}"
-
-
-def canonical_name(name: str) -> str:
-    """The name of today for a former one."""
-    return ALIASES.get(name, name)

@@ -24,7 +24,7 @@ from ..problem import (
     break_tie,
     tie_tolerance,
 )
-from ..support import Floats, Report, renamed_keyword
+from ..support import Floats, Report
 from .base import Policy
 from .chances import Asked
 from .context import Context
@@ -65,7 +65,6 @@ class OptimalPolicy(Policy):
     cost = "decision"
     kind_place = "decobandit.policies.kinds.optimal:KindOptimalPolicy"
 
-    @renamed_keyword("threads", "workers")
     def __init__(
         self,
         problem: Problem,
@@ -100,7 +99,7 @@ class OptimalPolicy(Policy):
             raise ValueError(
                 f"stage {stage} pulls {self._pulls(stage, state)} arms; single arms have no value"
             )
-        arms = range(self.problem.number_of_arms)
+        arms = range(self.problem.n_arms)
         found: dict[object, float] = {}
         for arm in arms:
             kind = self._kind(arm, state)

@@ -291,7 +291,7 @@ def _probabilities(policy: Policy, stage: int, state: State) -> Floats | None:
     """Chance of each arm, where the policy draws and tells."""
     if not (policy.randomised and policy.has_distribution):
         return None
-    chances = np.zeros(policy.problem.number_of_arms)
+    chances = np.zeros(policy.problem.n_arms)
     for arms, chance in policy.distribution(stage, state):
         chances[list(arms)] += chance
     return chances

@@ -59,4 +59,4 @@ class RollingDecoPolicy(IndexPolicy):
             return self._first.indices(stage, state)
         left = remaining_problem(self.problem, stage, state)
         solution = whole_solution(left, tol=self._tol, start=self._first.prices[stage:], workers=1)
-        return DecoPolicy(left, solution.prices).indices(0, State.fresh(left.number_of_arms))
+        return DecoPolicy(left, solution.prices).indices(0, State.fresh(left.n_arms))

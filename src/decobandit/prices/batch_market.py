@@ -173,7 +173,7 @@ class BatchMarket:
         The relaxed value is concave in the units of a stage, so that its slope is at most twice the
         largest total reward, of pulls, of a deployment or of all tables, divided by these units.
         """
-        last = max(1.0, self.problem.number_of_arms / self.problem.units)
+        last = max(1.0, self.problem.n_arms / self.problem.units)
         return 2.0 * self.unit * (self.problem.unit * self.problem.horizon + last)
 
     @property

@@ -60,7 +60,7 @@ class Demand(Tabular):
         """Plain values."""
         groups = [self.problem.arms[group.members[0]].name for group in self.problem.groups]
         return {
-            "arms": self.problem.number_of_arms,
+            "arms": self.problem.n_arms,
             "horizon": self.problem.horizon,
             "version": __version__,
             "pulls": self.problem.pulls.tolist(),

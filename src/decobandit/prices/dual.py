@@ -28,7 +28,6 @@ from ..support import (
     Report,
     Stopwatch,
     obeys_workers,
-    renamed_keyword,
     worker_count,
 )
 from .batch_market import BatchMarket
@@ -64,7 +63,6 @@ class DualValue:
     reward: float
 
 
-@renamed_keyword("threads", "workers")
 def dual_value(
     problem: Problem,
     prices: npt.ArrayLike,
@@ -112,7 +110,6 @@ def dual_value(
     return DualValue(value, problem.pulls - flow.spent.sum(axis=0), flow.total)
 
 
-@renamed_keyword("threads", "workers")
 @obeys_workers
 def solve(
     problem: Problem,

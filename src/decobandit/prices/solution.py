@@ -103,7 +103,7 @@ class DualSolution(Tabular):
         """Plain values, as `deco solve --json` prints them."""
         kept = SolutionRecord.of(self).to_dict()
         said = {
-            "arms": self.problem.number_of_arms,
+            "arms": self.problem.n_arms,
             "horizon": self.problem.horizon,
             "pulls_per_stage": self.problem.pulls_per_stage,
             "relative_gap": self.relative_gap,
@@ -149,7 +149,7 @@ class DualSolution(Tabular):
 
     def __repr__(self) -> str:
         return (
-            f"DualSolution({self.problem.number_of_arms} arms, horizon {self.problem.horizon}: "
+            f"DualSolution({self.problem.n_arms} arms, horizon {self.problem.horizon}: "
             f"{self._bounds}, {self.oracle_calls} oracle calls, "
             f"{self.seconds:.2f} s)"
         )

@@ -1,7 +1,7 @@
 """Solution files: a problem, its multipliers and what was certified about them, as JSON.
 
-A policy is saved in the same way, with its tie rule: tables are recomputed on load, so the file is
-small, can be read by a person, and decides exactly as the policy that wrote it.
+The tie rule of a policy is kept with them. Tables are recomputed on load, so the file is small, can
+be read by a person, and decides exactly as the policy it was written for.
 """
 
 from __future__ import annotations

@@ -248,11 +248,6 @@ class Problem(Shown, ProblemFields):
         return len(self.arms)
 
     @property
-    def number_of_arms(self) -> int:
-        """The same as `n_arms`."""
-        return self.n_arms
-
-    @property
     def stages(self) -> int:
         """The horizon, plus one when an arm is deployed; the deployment is a stage like others."""
         return self.horizon + (self.terminal is not None)

@@ -12,12 +12,10 @@ from typing import Any
 from ..support import (
     Rows,
     TableError,
-    former_spellings,
     is_count,
     kind_of,
     original,
     read_rows,
-    warn_deprecated,
 )
 from .kinds.base import Kind, Stats
 from .model import Problem
@@ -48,7 +46,6 @@ class OutcomeColumns:
     seen: str = "seen"
 
 
-@former_spellings(path="data")
 def read_outcomes(
     problem: Problem,
     data: str | Path | Any,
@@ -102,9 +99,6 @@ def read_outcomes(
     ...                   pulls_column="shown"))
     '3/5,1/4,0/0'
     """
-    if isinstance(data, Problem):
-        warn_deprecated("read_outcomes(path, problem)", "read_outcomes(problem, path)")
-        problem, data = data, problem
     check_problem(problem)
     columns = OutcomeColumns(arm_column, outcome_column, good_column, pulls_column)
     counter = _States(problem, columns)
@@ -261,4 +255,4 @@ def _count(row: Row, column: str, where: str) -> int:
 
 def _names(problem: Problem) -> str:
     names = [arm.name for arm in problem.arms[:8]]
-    return "arms: " + ", ".join(names) + (", ..." if problem.number_of_arms > len(names) else "")
+    return "arms: " + ", ".join(names) + (", ..." if problem.n_arms > len(names) else "")

@@ -133,7 +133,7 @@ def designed_from_dict(tree: Any, *, source: str = "<dict>") -> tuple[Problem, D
 
 def problem_to_dict(problem: Problem) -> dict[str, Any]:
     """The tree of tables, lists and numbers that a file holds; `problem_from_dict` undoes it."""
-    # what is only said of batches is left out elsewhere: logs keep the text of former versions
+    # the keys of batches are left out elsewhere: files stay short
     alone = {"arms"} if problem.repeat else {"arms", "repeat", "unit"}
     tree = problem.model_dump(mode="json", exclude=alone, exclude_none=True)
     tree["arms"] = list(_entries(problem.arms))

@@ -197,7 +197,7 @@ class State:
     def check_outcomes(self, problem: Problem) -> None:
         """Raise a ValueError unless these are outcomes of the arms of `problem`, however many."""
         check_problem(problem)
-        arms = problem.number_of_arms
+        arms = problem.n_arms
         if len(self.good) != arms:
             raise ValueError(f"{len(self.good)} arms; must be {arms}, as in the problem")
         self._check_counts()

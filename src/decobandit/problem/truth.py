@@ -112,7 +112,7 @@ def true_problem(
     if truth_prior is None:  # of any kind
         return problem.model_copy(update={"horizon": horizon})
     priors = [truth_prior] * problem.n_arms if isinstance(truth_prior, Beta) else truth_prior
-    if len(priors) != problem.number_of_arms:
+    if len(priors) != problem.n_arms:
         raise ValueError(f"truth_prior: {len(priors)} given; must be one, or one per arm")
     arms = tuple(
         arm.model_copy(update={"prior": prior})

@@ -84,7 +84,7 @@ def play_batches(
 
 
 def _waves(world: World) -> Iterator[_Wave]:
-    arms = world.problem.number_of_arms
+    arms = world.problem.n_arms
     of_chunk = min(CHUNK, world.draws) * world.per_draw * arms * BYTES_PER_ARM
     size = max(1, WAVE_BYTES // of_chunk)
     for first in range(0, world.number_of_chunks, size):
@@ -214,7 +214,7 @@ def _book_gap(
 
 def _close(wave: _Wave, world: World, played: Played) -> None:
     """Last rewards by final states; regret by stage."""
-    pulls = wave.pulls.reshape(-1, world.per_draw, world.problem.number_of_arms)
+    pulls = wave.pulls.reshape(-1, world.per_draw, world.problem.n_arms)
     played.pulls[wave.place] += pulls.sum(axis=1)
     for arm, k in enumerate(world.problem.group_of_arm):
         terminal = world.problem.groups[k].terminal

@@ -91,7 +91,7 @@ class World(Chunked):
     def chunk(self, number: int) -> Chunk:
         """The draws of a chunk."""
         rng, policy, draws = self.opened(number)
-        size = (draws, self.problem.number_of_arms)
+        size = (draws, self.problem.n_arms)
         p = rng.beta(self._alpha, self._beta, size=size)
         if self.truth is not None:
             p[:] = self.truth

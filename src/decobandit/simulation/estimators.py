@@ -41,7 +41,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..support import Floats, former_attribute
+from ..support import Floats
 
 ErrorKind = Literal["spread", "range"]
 MIN_DRAWS = 10  # for each control of a regression; that must differ for a spread to be trusted
@@ -67,8 +67,6 @@ class Estimate:
     value: float
     value_se: float
     value_se_kind: ErrorKind = "spread"
-
-    standard_error = former_attribute("standard_error", "value_se")
 
 
 @dataclass(frozen=True)

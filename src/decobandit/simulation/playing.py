@@ -94,7 +94,7 @@ class Player:
 
     def _check(self, arms: tuple[int, ...], stage: int) -> None:
         wanted = self._pulls[stage]
-        known = all(0 <= arm < self.problem.number_of_arms for arm in arms)
+        known = all(0 <= arm < self.problem.n_arms for arm in arms)
         if not known or len(set(arms)) != wanted or len(arms) != wanted:
             raise ValueError(
                 f"policy {self.policy.name!r} pulls {arms} at stage {stage}; "
@@ -220,7 +220,7 @@ def _blocks(
 def _waves(world: World, stages: int) -> Iterator[range]:
     """Numbers of chunks that are played together, in blocks of up to so many stages."""
     problem = world.problem
-    bytes_of_episode = 32 * problem.number_of_arms + 4 * int(problem.pulls.max()) * stages
+    bytes_of_episode = 32 * problem.n_arms + 4 * int(problem.pulls.max()) * stages
     bytes_of_chunk = min(CHUNK, world.draws) * world.per_draw * bytes_of_episode
     refuse_over(
         bytes_of_chunk, f"{CHUNK} draws of {world.per_draw} episodes", "use fewer episodes per draw"
@@ -324,7 +324,7 @@ class _Block:
 
 def _close(run: _Run, world: World, played: Played) -> None:
     """Add the last rewards that arms earn by their final states."""
-    pulls = run.episodes.pulls.reshape(-1, world.per_draw, world.problem.number_of_arms)
+    pulls = run.episodes.pulls.reshape(-1, world.per_draw, world.problem.n_arms)
     played.pulls[run.place] += pulls.sum(axis=1)
     for arm, k in enumerate(world.problem.group_of_arm):
         terminal = world.problem.groups[k].terminal

@@ -38,7 +38,7 @@ class PullRecord:
 
     def __init__(self, world: Drawn) -> None:
         problem = world.problem
-        most = min(problem.pulls_per_stage, problem.number_of_arms)
+        most = min(problem.pulls_per_stage, problem.n_arms)
         rows = float(world.draws) * world.per_draw * problem.stages * most
         refuse_over(BYTES_OF_ROW * rows, f"{rows:.0f} pulls kept", "keep fewer draws")
         self._per_draw = world.per_draw

@@ -20,7 +20,6 @@ from ..support import (
     Tabular,
     columns_of,
     constant,
-    former_attribute,
 )
 from .estimators import Estimate, Estimates
 
@@ -33,8 +32,6 @@ class Curve:
 
     regret: Floats  # (stages,)
     regret_se: Floats  # (stages,)
-
-    standard_error = former_attribute("standard_error", "regret_se")
 
     def to_dict(self) -> dict[str, list[float]]:
         return {"regret": self.regret.tolist(), "regret_se": self.regret_se.tolist()}
@@ -174,7 +171,7 @@ class Simulation(Tabular):
 
     def __repr__(self) -> str:
         lines = "".join(f"\n  {result!r}" for result in self.results)
-        return f"Simulation({self.problem.number_of_arms} arms, {self.settings}){lines}"
+        return f"Simulation({self.problem.n_arms} arms, {self.settings}){lines}"
 
     def described(self) -> str:
         """What was simulated, in a line."""
@@ -221,7 +218,7 @@ class Simulation(Tabular):
         return {
             **columns_of(rows),
             **constant(
-                len(self.results), arms=self.problem.number_of_arms, horizon=self.problem.horizon,
+                len(self.results), arms=self.problem.n_arms, horizon=self.problem.horizon,
                 **{name: self.settings[name] for name in said},
                 upper_bound=self.upper_bound, version=__version__,
             ),
@@ -270,7 +267,7 @@ class Simulation(Tabular):
             )  # fmt: skip
         return {
             **self.settings,
-            "arms": self.problem.number_of_arms,
+            "arms": self.problem.n_arms,
             "horizon": self.problem.horizon,
             "version": __version__,
             "upper_bound": self.upper_bound,

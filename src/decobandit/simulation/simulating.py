@@ -37,7 +37,6 @@ from ..support import (
     Floats,
     Report,
     Rng,
-    former_spellings,
     obeys_workers,
     seed_of,
     tells_progress,
@@ -56,7 +55,6 @@ GAP_TOLERANCE = 1e-3  # of the dual that gives the gap terms: any prices are val
 MOST_GAP_BYTES = 256 * 2**20  # of tables for the gap terms of batches; beyond, they are not used
 
 
-@former_spellings(threads="workers", seed="rng")
 @obeys_workers
 @tells_progress
 def simulate(
@@ -264,7 +262,7 @@ def _result(
 def _curve(played: Played, world: World) -> Curve:
     """Regret by stage. Only moments of the draws are known; a certain regret does not vary."""
     found = played.regrets()
-    certain = world.truth is not None or world.problem.number_of_arms == 1
+    certain = world.truth is not None or world.problem.n_arms == 1
     errors = []
     whole = played.missed(world)
     for each, apart in zip(found, np.cumsum(world.ranges).tolist(), strict=True):

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from .study_tables import DesignRow as DesignRow
     from .study_tables import Row as Row
     from .study_tables import csv_text as csv_text
-    from .study_tables import regret_grid as regret_grid
     from .study_tables import rows_of as rows_of
     from .study_tables import save_csv as save_csv
     from .study_tables import save_markdown as save_markdown

@@ -16,7 +16,6 @@ from uuid import uuid4
 
 from .._version import __version__
 from ..policies import allow_policy, check_policies
-from ..support import renamed_keyword
 from .records import Cell, CellFailure, CellResult
 from .running import Results, Runner, compute_or_fail
 
@@ -79,7 +78,6 @@ def compute_there(cell: Cell, workers: int, version: str) -> CellResult | CellFa
     return compute_or_fail(cell, workers=workers)
 
 
-@renamed_keyword("threads", "workers")
 def on_cluster(address: str, workers: int | None = None) -> Runner:
     """Cells computed by the machines of a scheduler, each on `workers` threads (1 by default)."""
 

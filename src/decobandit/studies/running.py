@@ -21,7 +21,7 @@ from ..policies import Context, make_policies
 from ..prices import whole_solution
 from ..problem import Problem, TieRule, true_problem
 from ..simulation import PolicyResult, simulate
-from ..support import Progress, Report, obeys_workers, renamed_keyword, silent
+from ..support import Progress, Report, obeys_workers, silent
 from .cell_files import finished_cells, write_cell, write_cell_list
 from .records import Cell, CellFailure, CellResult, RegretCurve, Study, ValueEstimate
 
@@ -48,7 +48,6 @@ class RunSummary:
 # -- one cell -----------------------------------------------------------------------------------
 
 
-@renamed_keyword("threads", "workers")
 @obeys_workers
 def compute(cell: Cell, *, workers: int | None = None) -> CellResult:
     """The result of a cell."""
@@ -144,7 +143,6 @@ def _context(problem: Problem, tol: float, ties: TieRule, workers: int | None) -
 # -- all of them --------------------------------------------------------------------------------
 
 
-@renamed_keyword("threads", "workers")
 def here(workers: int | None = None) -> Runner:
     """Cells computed in this process, one after the other."""
 

@@ -189,7 +189,7 @@ class _ProblemEntry(EqualArms, _Source):  # type: ignore[explicit-any]
             return self.name
         if self.file is not None:
             return Path(self.file).stem
-        return f"{problem.number_of_arms}-arms-horizon-{problem.horizon}"
+        return f"{problem.n_arms}-arms-horizon-{problem.horizon}"
 
     def read(
         self, folder: Path, shared: dict[str, object] | None, place: str

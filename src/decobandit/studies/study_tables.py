@@ -16,8 +16,6 @@ from .records import FinishedCell
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-regret_grid = policy_grid  # its former name
-
 
 @dataclass(frozen=True)
 class Row:
@@ -114,7 +112,7 @@ def _row(finished: FinishedCell) -> Row:
         problem=cell.problem_name,
         policy=cell.policy,
         seed=cell.seed,
-        arms=cell.problem.number_of_arms,
+        arms=cell.problem.n_arms,
         horizon=cell.problem.horizon,
         pulls_per_stage=cell.problem.pulls_per_stage,
         draws=cell.draws,

@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from .checks import Check as Check
     from .csv_cells import harmless as harmless
     from .csv_cells import original as original
-    from .deprecation import former_attribute as former_attribute
-    from .deprecation import former_spellings as former_spellings
-    from .deprecation import renamed_keyword as renamed_keyword
-    from .deprecation import warn_deprecated as warn_deprecated
     from .files import write_whole as write_whole
     from .frames import Column as Column
     from .frames import Columns as Columns

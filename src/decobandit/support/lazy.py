@@ -9,8 +9,6 @@ A package's `__init__.py` lists them once, as type checkers want them:
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
 
 and this reads that list, so that importing the package costs nothing until a name is used.
-A name that was renamed may go on working, with a warning: `deprecated={"Old": "New"}`; so may one
-that something else took the place of: `deprecated={"Old": "other"}, former={"Old": ".module"}`.
 """
 
 from __future__ import annotations
@@ -18,39 +16,23 @@ from __future__ import annotations
 import ast
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import LazyLoader, find_spec, module_from_spec
 from pkgutil import get_data
 from typing import Any
 
-from .deprecation import warn_deprecated
-
 
 def lazy_names(
-    package: str,
-    file: str,
-    *,
-    deprecated: Mapping[str, str] | None = None,
-    former: Mapping[str, str] | None = None,
+    package: str, file: str
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """`__getattr__`, `__dir__` and `__all__` of a package, by the list in its `__init__.py`.
-
-    `deprecated` has old names and the listed names that took their place; old ones are not listed.
-    `former` has the modules of those that are not the same thing under a new name.
-    """
-    renamed, old_homes = deprecated or {}, former or {}
+    """`__getattr__`, `__dir__` and `__all__` of a package, by the list in its `__init__.py`."""
     # through the loader, which finds a file in a zipped package too
     homes = _listed((get_data(package, os.path.basename(file)) or b"").decode())
     names = sorted(homes)
 
     def load(name: str) -> Any:
-        if name in renamed:
-            warn_deprecated(f"{package}.{name}", f"{package}.{renamed[name]}")
-            if name in old_homes:
-                return getattr(import_module(old_homes[name], package), name)
-            return load(renamed[name])
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         with explain_missing_extras():

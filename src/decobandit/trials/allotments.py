@@ -91,7 +91,7 @@ def one_by_one(
         found.append(decided(pending))
         pending = replace(pending, taken=(*pending.taken, found[-1].arm))
     taken = {each.arm for each in found}
-    counts = tuple(int(arm in taken) for arm in range(problem.number_of_arms))
+    counts = tuple(int(arm in taken) for arm in range(problem.n_arms))
     first = found[0]
     reason = " | ".join(each.reason for each in found)
     return Allotment(

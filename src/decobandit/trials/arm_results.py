@@ -185,7 +185,7 @@ Chances = tuple[list[float | None], list[float | None]]
 
 def _compared(problem: Problem, state: State, control: int, rules: Rules) -> Chances:
     """P(best) and P(better than control) of arms of any kind; none where there are own states."""
-    arms: list[float | None] = [None] * problem.number_of_arms
+    arms: list[float | None] = [None] * problem.n_arms
     kinds = kinds_of(problem)
     if len(kinds) > MAX_COMPARED or any(kind.ordered for kind in kinds):
         return arms, arms

@@ -202,7 +202,7 @@ def _batch_values(settings: TrialSettings) -> BatchRelaxation | None:
 
 def _value_in_batches(tables: BatchRelaxation, pending: PendingState) -> float:
     problem, total = tables.problem, 0.0
-    for arm in range(problem.number_of_arms):
+    for arm in range(problem.n_arms):
         k, waiting = int(problem.group_of_arm[arm]), pending.open[arm]
         prior = problem.groups[k].binary
         a, b = prior.good + pending.good[arm], prior.bad + pending.bad[arm]

@@ -227,7 +227,7 @@ class EventLog:
         prices = settings.multipliers_hash
         data = {
             "name": name, "plan": settings.to_dict(), "multipliers_hash": prices,
-            "limits": limits.to_dict(), "codes": drawn_codes(settings.problem.number_of_arms),
+            "limits": limits.to_dict(), "codes": drawn_codes(settings.problem.n_arms),
         }  # fmt: skip
         event = new_event(trial, 0, "created", data, previous=GENESIS, at=at, by=by)
         ledger = Ledger(trial).extended([event])

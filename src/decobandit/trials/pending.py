@@ -74,7 +74,7 @@ class PendingState:
 
     def check(self, problem: Problem) -> None:
         """A ValueError unless it can be one of this problem."""
-        arms, m = problem.number_of_arms, problem.pulls_per_stage
+        arms, m = problem.n_arms, problem.pulls_per_stage
         if len(self.good) != arms:
             raise ValueError(f"pending state: {len(self.good)} arms; the problem has {arms}")
         if not 0 <= self.stage <= problem.horizon:
@@ -92,7 +92,7 @@ def posterior_means(problem: Problem, pending: PendingState) -> Floats:
 
     Pending outcomes do not change its expectation, for it is a martingale; but of own states.
     """
-    stats, found = pending.stats, np.empty(problem.number_of_arms)
+    stats, found = pending.stats, np.empty(problem.n_arms)
     for group in problem.groups:
         own = list(group.members)
         found[own] = group.kind.mean(np.array([stats[arm] for arm in own], dtype=float))

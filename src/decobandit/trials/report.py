@@ -158,7 +158,7 @@ def report_of(
         deploy=0.0 if problem.terminal is None else problem.terminal.deploy,
         arms=arm_results(ledger, at),
         shares=share_blocks(
-            used, problem.number_of_arms, whole=problem.pulls_per_stage if ledger.batches else 1
+            used, problem.n_arms, whole=problem.pulls_per_stage if ledger.batches else 1
         ),
         corrections=tuple(deviations.corrections),
         late_after=late_after,

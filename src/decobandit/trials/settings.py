@@ -197,9 +197,9 @@ def settings_from(
 ) -> TrialSettings:  # fmt: skip
     """The same, from a context that solves the dual in its own way."""
     problem = context.problem
-    if problem.number_of_arms > MAX_ARMS:
+    if problem.n_arms > MAX_ARMS:
         raise TrialError(
-            f"{problem.number_of_arms} arms; a trial has at most {MAX_ARMS}, "
+            f"{problem.n_arms} arms; a trial has at most {MAX_ARMS}, "
             "because every decision is stored with the numbers of every arm"
         )
     check_policies([policy])

@@ -214,7 +214,7 @@ class Status(Standing):
 def summary_of(ledger: Ledger) -> Summary:
     waiting = sum(ledger.open)
     return Summary(
-        ledger.trial, ledger.name, ledger.settings.policy, ledger.problem.number_of_arms,
+        ledger.trial, ledger.name, ledger.settings.policy, ledger.problem.n_arms,
         ledger.problem.horizon, ledger.used, ledger.told, waiting, ledger.created_at,
         state=ledger.state, open_since=next(iter(ledger.since.values()), None),
         finished=ledger.finished, stopped=_stopped(ledger),

@@ -38,7 +38,7 @@ class BatchKnowledgeGradientPolicy(SharesPolicy):
         if later:
             terms.append((later, arms.good[stage], arms.bad[stage]))
         if problem.terminal is not None:
-            ones = np.ones(problem.number_of_arms)
+            ones = np.ones(problem.n_arms)
             terms.append((problem.terminal.deploy, ones, 0.0 * ones))
         earned = m * arms.expected_rewards(stage, pulls, good)
         if not terms:  # the last pulls of all

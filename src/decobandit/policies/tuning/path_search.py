@@ -25,7 +25,7 @@ import numpy.typing as npt
 from ...arm import PricePath, is_steady, price_array
 from ...prices import DualSolution, check_solution
 from ...problem import DEFAULT_TIES, Problem, TieRule, check_problem, true_problem
-from ...support import former_spellings, obeys_workers
+from ...support import obeys_workers
 from ..base import Policy
 from ..calibrated import TABLE_STAGES, CalibratedPolicy
 from ..knowledge_gradient import KnowledgeGradientPolicy
@@ -108,7 +108,6 @@ def is_long(problem: Problem) -> bool:
     return problem.stages > TABLE_STAGES and is_steady(problem)
 
 
-@former_spellings("prices")
 @obeys_workers
 def choose_path(
     problem: Problem,

@@ -272,7 +272,7 @@ def expected_loss(settings: TrialSettings) -> Floats | None:
             method = "exact"
         except TooManyStates:
             pass
-    draws = int(np.clip(STEPS // (4 * problem.number_of_arms * problem.stages), 50, 1000))
+    draws = int(np.clip(STEPS // (4 * problem.n_arms * problem.stages), 50, 1000))
     return gap(
         problem, policy, solution=settings.solution, method=method, draws=draws, per_draw=4
     ).running_loss

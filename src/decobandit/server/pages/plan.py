@@ -22,7 +22,7 @@ from ...designs import (
 from ...designs.reporting import study_design
 from ...figures.design_report import study_page
 from ...figures.design_tables import characteristics
-from ...policies import COMPARED_POLICIES, canonical_name, policy_names
+from ...policies import COMPARED_POLICIES, policy_names
 from ...problem import FINAL_TESTS, Design, Problem, Rules
 from ...trials import Conflict, Store, Trial, TrialError, open_trial
 from ..auth import allow
@@ -164,7 +164,7 @@ def _page(
         values = {
             "bars": _bars(found),
             "best_kind": None if found.best_bound is None else MEANINGS[found.best_bound.kind],
-            "missing": canonical_name(draft.policy) not in [one.policy for one in found.policies],
+            "missing": draft.policy not in [one.policy for one in found.policies],
             "fields": draft.fields(),
             "ruled": design is not None and design.rules != Rules(),
             "designed": design is not None,

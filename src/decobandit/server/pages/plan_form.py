@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from ...designs.reporting import beside_equal
-from ...policies import DEFAULT_POLICY, canonical_name, check_policies, policy_names
+from ...policies import DEFAULT_POLICY, check_policies, policy_names
 from ...problem import Design, DesignedTable, InvalidProblem, Problem, Rules
 from ...problem.problem_files import Format, format_problem, parse_tree
 from ...support import Place, dotted, one_line
@@ -184,7 +184,7 @@ class Draft:
         problem, given = self._designed(limits)
         if given is None:
             return problem, None
-        chosen = dict.fromkeys([canonical_name(self.policy), *given.policies])
+        chosen = dict.fromkeys([self.policy, *given.policies])
         design = beside_equal(_with_policies(given, list(chosen)))
         try:
             field = "compare"
@@ -218,7 +218,7 @@ class Draft:
         except TrialError as error:
             said = str(error).removeprefix("name: ")
             raise FormError(f"{NAME}: {said}", {"name": said}) from None
-        if canonical_name(self.policy) not in policy_names():
+        if self.policy not in policy_names():
             said = "there is no policy of this name"
             raise FormError(f"Policy: {said}", {"policy": said})
         try:
@@ -254,7 +254,7 @@ class Draft:
             }
             for i, row in self._named()
         ]
-        design = self.design.tree(canonical_name(self.policy), self._arm_rows(), wrong)
+        design = self.design.tree(self.policy, self._arm_rows(), wrong)
         tree: dict[str, Any] = {
             "horizon": number("horizon", self.horizon, wrong, whole=True),
             "pulls_per_stage": number("pulls", self.pulls, wrong, whole=True),
@@ -325,12 +325,12 @@ def _label_of(field: str) -> str:
 
 def _policies(design: Design | None, chosen: str) -> list[str]:
     """Names of a design's policies, one that the form can choose first."""
-    names = [] if design is None else list(map(canonical_name, design.policies))
+    names = [] if design is None else list(design.policies)
     return names if names and names[0] in policy_names() else [chosen, *names]
 
 
 def _with_policies(design: Design, names: Sequence[str]) -> Design:
-    return design.model_copy(update={"policies": tuple(map(canonical_name, names))})
+    return design.model_copy(update={"policies": tuple(names)})
 
 
 def _typed(reward: float | tuple[float, ...]) -> str:
