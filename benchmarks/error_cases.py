@@ -214,7 +214,7 @@ def enumerated(policy: Any, *, points: int = 300) -> float:
         number = int(chosen.max())
         for _ in range(number):
             for arm in range(problem.n_arms):
-                kind = policy.groups[arm].kind
+                kind = policy.groups[arm].model
                 now = np.flatnonzero(chosen[:, arm] > 0)
                 group = policy.groups[arm]
                 base, factor = group.reward_base[stage], group.reward_factor[stage]
@@ -261,13 +261,13 @@ def _following(kind: Any, stats: Floats, points: int) -> tuple[Floats, Floats]:
         shape, rate = kind.shape + stats[1], kind.rate + stats[0]
         outcomes = np.arange(nbinom.isf(1e-12, shape, rate / (rate + 1.0)) + 1)
         chances = nbinom.pmf(outcomes, shape, rate / (rate + 1.0))
-    return chances, kind.after(np.tile(stats, (len(outcomes), 1)), outcomes.astype(float))
+    return chances, kind.update(np.tile(stats, (len(outcomes), 1)), outcomes.astype(float))
 
 
 def exact_value(policy: Policy) -> float:
     """By `evaluate` or state by state."""
     problem = policy.problem
-    finite = all(group.kind.finite for group in problem.groups)
+    finite = all(group.model.finite for group in problem.groups)
     if not problem.is_binary and (problem.repeat or not finite):
         return enumerated(policy)
     return evaluate(problem, policy, workers=1).value

@@ -7,9 +7,9 @@ from scipy.stats import nbinom, norm
 from decobandit.arm import ArmRows, arm_rows
 from decobandit.arm.kernels.rows import row_ahead, row_back
 from decobandit.arm.kinds.normal_rows import contracted_sd, loss
-from decobandit.problem import Binary, Classes, Counted, Kind, Measured
+from decobandit.problem import ArmModel, Binary, Classes, Counted, Measured
 
-KINDS: list[Kind] = [
+KINDS: list[ArmModel] = [
     Binary(0.5, 2.0), Classes((0.2, 1.0, 3.0), (0.0, 1.0, 3.0)), Measured(0.0, 1.0, 1.0),
     Measured(-3.0, 0.2, 2.0), Measured(1.0, 5.0, 0.1), Counted(2.0, 1.0), Counted(0.4, 0.05),
     Counted(900.0, 30.0),
@@ -38,7 +38,7 @@ def expected(rows: ArmRows, n: int, after: np.ndarray, rise: float, fall: float)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_chances_sum_to_one_and_keep_the_mean(kind: Kind) -> None:
+def test_chances_sum_to_one_and_keep_the_mean(kind: ArmModel) -> None:
     rows = arm_rows(kind, 30, -1)
     for each in (rows, rows.lower):
         if each is None:
@@ -53,7 +53,7 @@ def test_chances_sum_to_one_and_keep_the_mean(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_values_go_back_by_the_chances_that_masses_go_ahead_by(kind: Kind) -> None:
+def test_values_go_back_by_the_chances_that_masses_go_ahead_by(kind: ArmModel) -> None:
     rng = np.random.default_rng(4)
     rows = arm_rows(kind, 30, -2)
     for each in (rows, rows.lower):
@@ -117,11 +117,11 @@ def test_grids_of_counts_lie_above_and_below_in_convex_order(kind: Counted, n: i
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_states_are_found_where_their_mean_stands(kind: Kind) -> None:
+def test_states_are_found_where_their_mean_stands(kind: ArmModel) -> None:
     rows = arm_rows(kind, 12)
     rng = np.random.default_rng(5)
-    stats = np.array([kind.fresh()] * 200, dtype=float)
-    parameters = kind.draw(stats, rng)
+    stats = np.array([kind.initial()] * 200, dtype=float)
+    parameters = kind.sample(stats, rng)
     for n in range(13):
         place = rows.locate(stats)
         own = rows.mean[rows.start[n] : rows.start[n + 1]]
@@ -129,7 +129,7 @@ def test_states_are_found_where_their_mean_stands(kind: Kind) -> None:
         assert inside.mean() > 0.9
         found = np.interp(place, np.arange(own.size), own)
         np.testing.assert_allclose(found[inside], kind.mean(stats)[inside], rtol=1e-12, atol=1e-12)
-        stats = kind.after(stats, kind.outcome(parameters, stats, rng))
+        stats = kind.update(stats, kind.sample_outcome(parameters, stats, rng))
 
 
 def test_classes_that_do_not_fit_are_refused_with_what_does() -> None:

@@ -57,7 +57,7 @@ def test_tables_of_measurements_hold_the_index_to_a_thousandth(
 ) -> None:
     problem = Problem.uniform(arms=2, horizon=stages, prior=Normal(0.3, sd), noise_sd=noise)
     table = RowGittins(problem, 0)
-    fresh = np.array(problem.groups[0].kind.fresh(), dtype=float)
+    fresh = np.array(problem.groups[0].model.initial(), dtype=float)
     for stage in (0, 2, stages - 4):
         wanted = index_of_normal(0.3, sd, noise, stages - stage)
         assert table.index(stage, fresh[None])[0] == pytest.approx(wanted, abs=1e-3 * sd)
@@ -100,7 +100,7 @@ def test_tables_of_classes_hold_the_index_with_and_without_a_deployment(deploy: 
         terminal=Terminal(deploy=deploy) if deploy else None,
     )  # fmt: skip
     table = RowGittins(problem, 0)
-    fresh = np.array(problem.groups[0].kind.fresh(), dtype=float)
+    fresh = np.array(problem.groups[0].model.initial(), dtype=float)
     for stage in (0, 2, 5):
         wanted = index_of_classes(counts, values, 8 - stage, deploy)
         assert table.index(stage, fresh[None])[0] == pytest.approx(wanted, abs=1e-3)
@@ -329,5 +329,5 @@ def test_the_index_of_a_constant_reward_is_that_reward(
     for prior, more in ((Normal(middle, 1.0), {"noise_sd": 1.0}), (Gamma(2.0, 1.0), {})):
         arm = Arm(name="a", prior=prior, reward=Payoff(factor=0.0), **more)  # type: ignore[arg-type]
         table = RowGittins(Problem(arms=(arm,), horizon=4), 0)
-        fresh = np.array(table.problem.groups[0].kind.fresh(), dtype=float)
+        fresh = np.array(table.problem.groups[0].model.initial(), dtype=float)
         assert table.root(1, fresh) == table.index(1, fresh[None])[0] == 0.0

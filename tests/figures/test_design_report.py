@@ -175,16 +175,18 @@ def test_a_report_of_other_outcomes_speaks_of_rewards_and_has_their_priors() -> 
 
 def test_other_priors_of_other_outcomes_keep_their_means_and_change_their_weight() -> None:
     found = prior_variants(KINDS)
-    kinds = [group.kind for group in found["uniform priors"].groups]
-    assert [kind.describe(kind.fresh()) for kind in kinds] == [
+    kinds = [group.model for group in found["uniform priors"].groups]
+    assert [kind.describe(kind.initial()) for kind in kinds] == [
         "Dirichlet(1, 1, 1)", "N(0.5, sd 0.5)", "Gamma(3, 2)",
     ]  # fmt: skip
     for said, by in (("half", 0.5), ("twice", 2.0)):
         problem = found[f"{said} the effective sample sizes"]
         for before, after in zip(KINDS.groups, problem.groups, strict=True):
-            fresh = np.array(before.kind.fresh(), dtype=float)
-            assert after.kind.prior_pulls == pytest.approx(by * float(str(before.kind.prior_pulls)))
-            assert after.kind.mean(fresh) == pytest.approx(before.kind.mean(fresh))
+            fresh = np.array(before.model.initial(), dtype=float)
+            assert after.model.prior_pulls == pytest.approx(
+                by * float(str(before.model.prior_pulls))
+            )
+            assert after.model.mean(fresh) == pytest.approx(before.model.mean(fresh))
 
 
 def test_a_margin_may_be_large_where_outcomes_are_numbers_and_not_where_they_are_rates() -> None:

@@ -157,7 +157,7 @@ def test_skew_laws_and_different_scales_compare_as_draws_do(name: str) -> None:
     problem, draws = Problem(arms=SKEW[name], horizon=5), 1_000_000
     rng, close = np.random.default_rng(11), 4.5 * np.sqrt(0.25 / 1_000_000)
     x = np.stack([drawn_means(arm, rng, draws) for arm in problem.arms], axis=1)
-    known = [np.array([problem.groups[k].kind.fresh()]) * 1.0 for k in problem.group_of_arm]
+    known = [np.array([problem.groups[k].model.initial()]) * 1.0 for k in problem.group_of_arm]
     best = np.bincount(x.argmax(axis=1), minlength=x.shape[1]) / draws
     assert KindChances(problem, rewards=True).best(known)[0] == pytest.approx(best, abs=close)
     margin = float(np.median(np.ptp(x, axis=1)))

@@ -80,7 +80,7 @@ def test_discounted_indices_are_the_published_ones(
         noise_sd=settings.get("noise_sd"),  # type: ignore[arg-type]
     )  # fmt: skip
     problem = Problem(horizon=T, arms=[arm])
-    fresh = np.array(problem.groups[0].kind.fresh(), dtype=float)
+    fresh = np.array(problem.groups[0].model.initial(), dtype=float)
 
     def advantage(price: float) -> float:
         tables = RowRelaxation(problem, price * factor, refine=-1)

@@ -73,13 +73,13 @@ def asked(corner: str, pending: bool) -> Asked:
     total = STAGE * problem.pulls_per_stage // unit
     pulls = unit * rng.multinomial(total, [1 / 3] * 3, STATES)
     late = unit * rng.binomial(pulls // unit, 0.4) if pending else np.zeros_like(pulls)
-    known = np.zeros((STATES, 3, max(group.kind.width for group in groups)))
+    known = np.zeros((STATES, 3, max(group.model.width for group in groups)))
     for k, group in enumerate(groups):
         for e in range(STATES):
-            stats = np.array(group.kind.fresh(), dtype=float)
+            stats = np.array(group.model.initial(), dtype=float)
             for _ in range(pulls[e, k] - late[e, k]):
-                drawn = group.kind.draw(stats, rng)
-                stats = group.kind.after(stats, group.kind.outcome(drawn, stats, rng))
+                drawn = group.model.sample(stats, rng)
+                stats = group.model.update(stats, group.model.sample_outcome(drawn, stats, rng))
             known[e, k, : stats.size] = stats
     statistics = known[:, :, 0].astype(int) if problem.is_binary else known
     allowed = np.ones(pulls.shape, np.bool_)

@@ -222,14 +222,14 @@ def states_of(problem: Problem, number: int, rng: np.random.Generator) -> Asked:
     if problem.is_binary:
         known = rng.binomial(pulls, 0.5)
     else:
-        known = np.zeros((number, arms, max(group.kind.width for group in problem.groups)))
+        known = np.zeros((number, arms, max(group.model.width for group in problem.groups)))
         for k, group in enumerate(problem.group_of_arm):
-            kind = problem.groups[group].kind
+            kind = problem.groups[group].model
             for e in range(number):
-                stats = np.array(kind.fresh(), dtype=float)
-                theta = kind.draw(stats, rng)
+                stats = np.array(kind.initial(), dtype=float)
+                theta = kind.sample(stats, rng)
                 for _ in range(pulls[e, k]):
-                    stats = kind.after(stats, np.asarray(kind.outcome(theta, stats, rng)))
+                    stats = kind.update(stats, np.asarray(kind.sample_outcome(theta, stats, rng)))
                 known[e, k, : kind.width] = stats
     allowed = rng.random((number, arms)) < 0.8
     allowed[:, :2] = True

@@ -16,7 +16,7 @@ from decobandit import (
     State,
     with_history,
 )  # fmt: skip
-from decobandit.problem import kind_of
+from decobandit.problem import model_of
 
 PROBLEM = Problem(
     horizon=4,
@@ -45,9 +45,9 @@ def test_without_a_discount_the_prior_is_the_posterior() -> None:
     later = with_history(PROBLEM, SEEN)
     known = zip(PROBLEM.arms, later.arms, SEEN.stats(PROBLEM), strict=True)
     for before, after, stats in known:
-        fresh = np.array(kind_of(after).fresh(), dtype=float)
-        assert kind_of(after).mean(fresh) == pytest.approx(kind_of(before).mean(stats))
-        assert kind_of(after).sd(fresh) == pytest.approx(kind_of(before).sd(stats))
+        fresh = np.array(model_of(after).initial(), dtype=float)
+        assert model_of(after).mean(fresh) == pytest.approx(model_of(before).mean(stats))
+        assert model_of(after).sd(fresh) == pytest.approx(model_of(before).sd(stats))
         assert (before.name, before.reward, before.noise_sd) == (
             after.name, after.reward, after.noise_sd,
         )  # fmt: skip

@@ -20,7 +20,13 @@ from decobandit import (
     ProblemError,
     read_outcomes,
 )  # fmt: skip
-from decobandit.problem import Kind, format_problem, kind_of, problem_from_dict, problem_to_dict
+from decobandit.problem import (
+    ArmModel,
+    format_problem,
+    model_of,
+    problem_from_dict,
+    problem_to_dict,
+)
 
 OWN = {
     "kind": "states",
@@ -147,34 +153,34 @@ def test_what_is_not_there_for_a_kind_yet_says_so() -> None:
         assert group.alpha
 
 
-KINDS = [kind_of(arm) for arm in problem_from_dict(TREE).arms]
+KINDS = [model_of(arm) for arm in problem_from_dict(TREE).arms]
 
 
 @pytest.mark.parametrize("kind", KINDS[:5])
-def test_draws_have_the_mean_and_sd_that_statistics_say(kind: Kind) -> None:
+def test_draws_have_the_mean_and_sd_that_statistics_say(kind: ArmModel) -> None:
     rng = np.random.default_rng(2)
-    stats = np.array(kind.fresh(), dtype=float)
+    stats = np.array(kind.initial(), dtype=float)
     for _ in range(4):
-        parameters = kind.draw(stats, rng)
-        stats = kind.after(stats, kind.outcome(parameters, stats, rng))
+        parameters = kind.sample(stats, rng)
+        stats = kind.update(stats, kind.sample_outcome(parameters, stats, rng))
     assert kind.pulls(stats) == 4
-    drawn = kind.true_mean(kind.draw(np.tile(stats, (20_000, 1)), rng))
+    drawn = kind.mean_at(kind.sample(np.tile(stats, (20_000, 1)), rng))
     error = float(kind.sd(stats)) / np.sqrt(20_000)
     assert drawn.mean() == pytest.approx(float(kind.mean(stats)), abs=5 * error)
     assert drawn.std() == pytest.approx(float(kind.sd(stats)), rel=0.05)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_means_are_kept_by_what_is_observed(kind: Kind) -> None:
+def test_means_are_kept_by_what_is_observed(kind: ArmModel) -> None:
     """E of the value of an outcome is the mean, and but for own states E of the next mean is."""
     rng = np.random.default_rng(3)
-    stats = np.tile(np.array(kind.fresh(), dtype=float), (40_000, 1))
-    outcomes = kind.outcome(kind.draw(stats, rng), stats, rng)
+    stats = np.tile(np.array(kind.initial(), dtype=float), (40_000, 1))
+    outcomes = kind.sample_outcome(kind.sample(stats, rng), stats, rng)
     mean = float(kind.mean(stats[0]))
     values = kind.value(stats, outcomes)
     assert values.mean() == pytest.approx(mean, abs=5 * max(values.std(), 1e-9) / 200)
     if kind.word != "own":
-        following = kind.mean(kind.after(stats, outcomes))
+        following = kind.mean(kind.update(stats, outcomes))
         assert following.mean() == pytest.approx(mean, abs=5 * following.std() / 200)
 
 
@@ -188,7 +194,7 @@ def test_means_are_kept_by_what_is_observed(kind: Kind) -> None:
         (KINDS[5], "up/2", (2, 1)),
     ],
 )
-def test_states_are_written_and_read(kind: Kind, text: str, stats: tuple[float, ...]) -> None:
+def test_states_are_written_and_read(kind: ArmModel, text: str, stats: tuple[float, ...]) -> None:
     assert kind.read(text) == stats
     assert kind.write(stats) == text
 
@@ -208,7 +214,7 @@ def test_states_are_written_and_read(kind: Kind, text: str, stats: tuple[float, 
         (KINDS[5], "sideways/1", "'sideways/1'; must be state/pulls, for example new/0"),
     ],
 )
-def test_states_that_cannot_be_are_refused(kind: Kind, text: str, message: str) -> None:
+def test_states_that_cannot_be_are_refused(kind: ArmModel, text: str, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         kind.read(text)
 
@@ -229,9 +235,9 @@ def test_states_that_cannot_be_are_refused(kind: Kind, text: str, message: str) 
         (KINDS[5], "any", "must be hit or miss in state new"),
     ],
 )
-def test_outcomes_are_checked_against_the_kind(kind: Kind, outcome: str, rule: str) -> None:
+def test_outcomes_are_checked_against_the_kind(kind: ArmModel, outcome: str, rule: str) -> None:
     with pytest.raises(ValueError, match=rule):
-        kind.read_outcome(outcome, kind.fresh())
+        kind.read_outcome(outcome, kind.initial())
 
 
 @pytest.mark.parametrize(
@@ -252,7 +258,7 @@ def test_outcomes_of_own_states_are_none_but_theirs() -> None:
             "b": {"mean": 1, "next": {"x": (0.5, "a"), "y": (0.4999999995, "b")}},
         },
     )
-    kind = kind_of(Arm(name="own", prior=table))
+    kind = model_of(Arm(name="own", prior=table))
     largest = np.nextafter(1.0, 0.0)
     stats = np.array([[1.0, 0.0], [1.0, 1.0]])
     assert kind.from_stream(np.array([largest, largest]), stats).tolist() == [2, 1]

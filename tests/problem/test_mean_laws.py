@@ -7,12 +7,12 @@ import pytest
 from scipy.special import betainc, betaincinv
 
 from decobandit import Arm, Beta, Categorical, Gamma, Payoff, Problem
-from decobandit.problem import Kind
+from decobandit.problem import ArmModel
 
 
-def of_classes(counts: list[float], values: list[float]) -> Kind:
+def of_classes(counts: list[float], values: list[float]) -> ArmModel:
     arm = Arm(name="a", prior=Categorical(counts), reward=Payoff(values=values))
-    return Problem(horizon=1, arms=[arm]).groups[0].kind
+    return Problem(horizon=1, arms=[arm]).groups[0].model
 
 
 @pytest.mark.parametrize("weight", [40.0, 1.0, 0.1, 0.01, 1e-3, 1e-6, 1e-12])
@@ -32,7 +32,7 @@ def test_the_mean_of_two_classes_has_a_beta_law(weight: float) -> None:
 def test_drawn_classes_have_the_shares_of_their_pseudo_counts(weight: float) -> None:
     """Also where all gammas that they are made from are too small for a number."""
     kind, draws = of_classes([weight, 2 * weight, weight], [0, 1, 2]), 4000
-    drawn = kind.draw(np.zeros((draws, 3)), np.random.default_rng(1))
+    drawn = kind.sample(np.zeros((draws, 3)), np.random.default_rng(1))
     np.testing.assert_allclose(drawn.sum(axis=1), 1.0, rtol=1e-12)
     near = 4.5 * np.sqrt(0.25 / draws)  # deviations, were all shares 0 or 1
     np.testing.assert_allclose(drawn.mean(axis=0), [0.25, 0.5, 0.25], rtol=0, atol=near)
@@ -64,8 +64,8 @@ def test_laws_after_an_outcome_average_to_the_law_before(prior: Any, near: float
     values: dict[str, Any] = (
         {"reward": Payoff(values=[0, 1, 3])} if isinstance(prior, Categorical) else {}
     )
-    kind = Problem(horizon=1, arms=[Arm(name="a", prior=prior, **values)]).groups[0].kind
-    stats = np.array([kind.fresh()], dtype=float)
+    kind = Problem(horizon=1, arms=[Arm(name="a", prior=prior, **values)]).groups[0].model
+    stats = np.array([kind.initial()], dtype=float)
     x = float(kind.mean(stats)[0]) * np.linspace(0.1, 2, 40)
     chances, after = kind.outlook(stats)
     mixed = (chances[:, :, None] * kind.cdf_ahead(after, x[None, None, :])).sum(axis=1)

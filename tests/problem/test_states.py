@@ -58,7 +58,7 @@ def test_rows_are_the_states_that_were_stacked(stacked) -> None:
 
 def test_statistics_are_padded_with_zeros(stacked) -> None:
     problem, states, many = stacked
-    width = max(group.kind.width for group in problem.groups)
+    width = max(group.model.width for group in problem.groups)
     assert many.stats.shape == (len(states), problem.n_arms, width)
     for e, state in enumerate(states):
         for k, stats in enumerate(state.stats(problem)):
@@ -70,8 +70,8 @@ def test_groups_have_the_statistics_of_their_members(stacked) -> None:
     problem, states, many = stacked
     for k, group in enumerate(problem.groups):
         own = many.of_group(k)
-        assert own.shape == (len(states), group.count, group.kind.width)
-        assert np.array_equal(own, many.stats[:, list(group.members), : group.kind.width])
+        assert own.shape == (len(states), group.count, group.model.width)
+        assert np.array_equal(own, many.stats[:, list(group.members), : group.model.width])
 
 
 def test_neighbours_of_a_group_are_a_view() -> None:

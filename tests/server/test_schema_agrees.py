@@ -174,9 +174,10 @@ def test_what_the_document_allows_is_taken_and_nothing_else(
 
 def test_an_empty_table_of_each_kind_of_prior_needs_its_kind(document: dict[str, Any]) -> None:
     models = document["components"]["schemas"]
-    for name in ("Categorical", "Normal", "Gamma", "OwnStates"):
+    kinds = {"Categorical": "categorical", "Normal": "normal", "Gamma": "gamma"}
+    for name, kind in (kinds | {"OwnStates": "states"}).items():
         assert "kind" in models[name]["required"]
-        assert models[name]["properties"]["kind"]["const"] == name.lower()
+        assert models[name]["properties"]["kind"]["const"] == kind
 
 
 def test_requests_have_no_defaults_in_the_document(document: dict[str, Any]) -> None:

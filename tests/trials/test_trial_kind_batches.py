@@ -21,7 +21,7 @@ from decobandit.problem import (
     Payoff,
     Problem,
     State,
-    kind_of,
+    model_of,
     read_outcomes,
     read_tallies,
 )
@@ -311,7 +311,7 @@ def test_the_bound_from_here_has_closed_forms_at_both_ends(store: Any) -> None:
 def test_pending_outcomes_of_a_batch_have_their_law() -> None:
     rng, number = np.random.default_rng(1), 1500
     for arm, stats in ((GRADES, (1, 0, 2)), (LAB, (2, 1.5)), (EVENTS, (2, 5.0))):
-        kind = kind_of(arm)
+        kind = model_of(arm)
         one_by_one = np.array([kind.drawn_ahead(stats, 6, rng) for _ in range(number)])
         together = np.array([kind.drawn_together(stats, 6, rng) for _ in range(number)])
         errors = np.hypot(one_by_one.std(axis=0), together.std(axis=0)) / number**0.5

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from decobandit.problem import Arm, Categorical, Gamma, Normal, OwnStates, Payoff, Problem, kind_of
+from decobandit.problem import Arm, Categorical, Gamma, Normal, OwnStates, Payoff, Problem, model_of
 from decobandit.trials import Trial, create_trial, open_store
 
 MACHINE = OwnStates(
@@ -76,5 +76,5 @@ def test_outcomes_of_a_batch_of_different_arms_are_those_of_its_pulls(tmp_path: 
 
 @pytest.mark.parametrize("arm", KINDS, ids=lambda arm: arm.name)
 def test_the_outcome_of_a_tally_of_one(arm: Arm) -> None:
-    kind = kind_of(arm)
+    kind = model_of(arm)
     assert kind.sole(kind.tally([TOLD[arm.name]])) == TOLD[arm.name]

@@ -13,18 +13,18 @@ from scipy import integrate, stats
 from decobandit import make_policy, solve
 from decobandit.problem import (
     Arm,
+    ArmModel,
     Beta,
     Categorical,
     Gamma,
-    Kind,
     Normal,
     OwnStates,
     Payoff,
     Problem,
     State,
     Terminal,
-    kind_of,
     load_problem,
+    model_of,
     problem_from_dict,
     problem_to_dict,
     read_outcomes,
@@ -196,7 +196,7 @@ def test_a_log_with_an_outcome_of_another_kind_is_damaged(store: Any) -> None:
 
 
 def test_states_ahead_of_classes_have_the_dirichlet_multinomial_law() -> None:
-    kind = kind_of(GRADES)
+    kind = model_of(GRADES)
     ahead = kind.ahead((1.0, 0.0, 2.0), 3, 100)
     assert ahead is not None
     law = stats.dirichlet_multinomial([2, 2, 3], 3)
@@ -207,7 +207,7 @@ def test_states_ahead_of_classes_have_the_dirichlet_multinomial_law() -> None:
 
 
 def test_states_ahead_of_counts_are_mixed_poisson() -> None:
-    ahead = kind_of(EVENTS).ahead((1, 4.0), 2, 1000)
+    ahead = model_of(EVENTS).ahead((1, 4.0), 2, 1000)
     assert ahead is not None
     posterior = stats.gamma(3 + 4, scale=1 / (2 + 1))
     for k in (0, 3, 9):
@@ -220,7 +220,7 @@ def test_states_ahead_of_counts_are_mixed_poisson() -> None:
 
 
 def test_states_ahead_of_measurements_integrate_moments_exactly() -> None:
-    kind = kind_of(LAB)
+    kind = model_of(LAB)
     ahead = kind.ahead((2, 3.0), 3, 1000)
     assert ahead is not None
     chances, states = ahead
@@ -233,18 +233,18 @@ def test_states_ahead_of_measurements_integrate_moments_exactly() -> None:
 
 
 def test_own_states_ahead_are_those_of_all_paths() -> None:
-    ahead = kind_of(OWN).ahead((0, 0), 3, 100)
+    ahead = model_of(OWN).ahead((0, 0), 3, 100)
     assert ahead is not None
     found = dict(zip(ahead[1][:, 1].tolist(), ahead[0], strict=True))
     assert found == pytest.approx({0.0: 0.75**3, 1.0: 1 - 0.75**3})
 
 
-@pytest.mark.parametrize("kind", [kind_of(arm) for arm in MIXED.arms], ids=lambda kind: kind.word)
-def test_drawn_pending_outcomes_follow_the_law_of_those_listed(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [model_of(arm) for arm in MIXED.arms], ids=lambda kind: kind.word)
+def test_drawn_pending_outcomes_follow_the_law_of_those_listed(kind: ArmModel) -> None:
     rng = np.random.default_rng(3)
-    ahead = kind.ahead(kind.fresh(), 2, 1000)
+    ahead = kind.ahead(kind.initial(), 2, 1000)
     assert ahead is not None
-    drawn = np.array([kind.drawn_ahead(kind.fresh(), 2, rng) for _ in range(4000)])
+    drawn = np.array([kind.drawn_ahead(kind.initial(), 2, rng) for _ in range(4000)])
     means = kind.mean(drawn)
     expected = ahead[0] @ kind.mean(ahead[1])
     spread = np.sqrt(ahead[0] @ (kind.mean(ahead[1]) - expected) ** 2)
@@ -291,7 +291,7 @@ def test_bound_from_here_is_the_dual_function_at_the_start_and_exact_at_the_end(
     assert last.deployment == problem.arms[int(np.argmax(means))].name
 
 
-def _known(trial: Trial) -> list[tuple[Kind, Any]]:
+def _known(trial: Trial) -> list[tuple[ArmModel, Any]]:
     state = State.parse(
         ",".join(arm.seen or f"{arm.good}/{arm.good + arm.bad}" for arm in trial.status().arms),  # type: ignore[operator]
         trial.problem,

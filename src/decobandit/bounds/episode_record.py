@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .._version import __version__
 from ..problem import Problem
-from ..problem.kinds.base import Outcome
+from ..problem.models.base import Outcome
 from ..support import Card, Columns, Floats, Tables, Tabular, columns_of
 
 Counts = npt.NDArray[np.int64]

@@ -12,7 +12,7 @@ import numpy as np
 from ..arm import Relaxation, RowRelaxation, Terms
 from ..policies.kernels.episodes import uniform
 from ..problem import KindTruth, Problem, State, Truth
-from ..problem.kinds.base import Kind, Outcome
+from ..problem.models.base import ArmModel, Outcome
 from ..simulation import CHUNK, World
 from ..simulation.kind_playing import KindWorld
 from ..support import Floats
@@ -69,10 +69,10 @@ class DrawnKinds:
         k = int(self.problem.group_of_arm[arm])
         group, stats = self.problem.groups[k], state.stats(self.problem)[arm]
         drawn = self._streams[k][0, group.members.index(arm), state.pulls[arm]]
-        found = float(group.kind.from_stream(np.asarray(drawn), stats))
-        if group.kind.counts_good:
+        found = float(group.model.from_stream(np.asarray(drawn), stats))
+        if group.model.counts_good:
             return bool(found)
-        return group.kind.recorded(found, tuple(stats.tolist()))
+        return group.model.recorded(found, tuple(stats.tolist()))
 
 
 def drawn_outcomes(problem: Problem, seed: int, truth: Any) -> Source:
@@ -82,9 +82,9 @@ def drawn_outcomes(problem: Problem, seed: int, truth: Any) -> Source:
     return DrawnKinds(problem, seed, truth)
 
 
-def kind_of(problem: Problem, arm: int) -> Kind:
+def kind_of(problem: Problem, arm: int) -> ArmModel:
     """What the outcomes of an arm are."""
-    return problem.groups[int(problem.group_of_arm[arm])].kind
+    return problem.groups[int(problem.group_of_arm[arm])].model
 
 
 def observed(problem: Problem, state: State, arm: int, outcome: Outcome) -> State:
@@ -93,7 +93,7 @@ def observed(problem: Problem, state: State, arm: int, outcome: Outcome) -> Stat
         return state.after(arm, bool(outcome))
     kind, stats = kind_of(problem, arm), state.stats(problem)
     own = tuple(stats[arm].tolist())
-    stats[arm] = kind.after(stats[arm], np.asarray(kind.read_outcome(outcome, own)))
+    stats[arm] = kind.update(stats[arm], np.asarray(kind.read_outcome(outcome, own)))
     return State.of_stats(problem, [tuple(each.tolist()) for each in stats])
 
 
@@ -119,7 +119,7 @@ class KindTerms:
         for k, group in enumerate(self.problem.groups):
             members = list(group.members)
             own = np.array([stats[arm] for arm in members])
-            means = group.kind.mean(own)
+            means = group.model.mean(own)
             rewards[members] = group.reward_base[stage] + group.reward_factor[stage] * means
             index[members] = self._tables.index(stage, k, own)
         return rewards.tolist(), (index - rewards).tolist()

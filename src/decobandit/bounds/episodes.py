@@ -30,7 +30,7 @@ from ..problem import (
     tie_rule,
     truth_of,
 )
-from ..problem.kinds.base import Outcome
+from ..problem.models.base import Outcome
 from ..support import (
     Rng,
     obeys_workers,

@@ -82,7 +82,7 @@ def _simulated_of_kinds(
         StageGap(t, *by_draw[:, t].mean(axis=0).tolist(), *errors[t].tolist())
         for t in range(problem.stages)
     ]
-    if all(group.kind.finite for group in problem.groups):  # the identity is exact
+    if all(group.model.finite for group in problem.groups):  # the identity is exact
         loss = by_draw.sum(axis=(1, 2))
         value = mean_estimate(tables.value() - loss, estimates.missed)
     return gap_of(policy.name, tables.value(), value, stages, settings=dict(sizes))

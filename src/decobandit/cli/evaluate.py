@@ -30,7 +30,7 @@ def evaluate(
     from ..bounds import compare_exactly
     from ..support import show_progress
 
-    if all(group.kind.finite for group in chosen.context.problem.groups):
+    if all(group.model.finite for group in chosen.context.problem.groups):
         note(size_note(chosen.context.problem))
     with show_progress() as report:
         found = compare_exactly(

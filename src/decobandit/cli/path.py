@@ -16,7 +16,7 @@ from .tables import print_stages
 
 if TYPE_CHECKING:
     from ..bounds import ComparedEpisode
-    from ..problem.kinds.base import Outcome
+    from ..problem.models.base import Outcome
 
 ROWS = 20  # of a table for people, from either end
 

@@ -94,7 +94,7 @@ def print_recommendation(result: Recommendation) -> None:
 
 def _known(arm: ArmReport) -> tuple[str, str]:
     """What was observed of an arm, and what is known of it."""
-    from ..problem.kinds.base import rounded
+    from ..problem.models.base import rounded
 
     if arm.good is None or arm.bad is None:
         return rounded(str(arm.seen)), str(arm.posterior)

@@ -59,7 +59,7 @@ def report(
 
 
 def _print_report(found: TrialReport) -> None:
-    from ..problem.kinds.base import rounded
+    from ..problem.models.base import rounded
     from ..trials.report_looks import look_columns
     from ..trials.report_numbers import digits, interval, probability
     from ..trials.report_text import declared, state_of

@@ -43,7 +43,7 @@ def print_allocation(allocation: Allocation, said: str) -> None:
 
 def print_batch(batch: Batch) -> None:
     """What every arm has of a batch, and the id by which its outcomes are told."""
-    from ..problem.kinds.base import rounded
+    from ..problem.models.base import rounded
 
     about = "" if batch.subject is None else f", subject {batch.subject}"
     what = f"batch of {batch.pulls} pulls, stage {batch.stage}, {batch.state}{about}"
@@ -93,7 +93,7 @@ def print_status(status: Status, stale: Mapping[str, str]) -> None:
 
     `stale`: when the open allocations that are overdue were made.
     """
-    from ..problem.kinds.base import rounded
+    from ..problem.models.base import rounded
 
     ranked = sorted(status.arms, key=lambda arm: (arm.name != status.next_arm, -(arm.index or 0.0)))
 

@@ -134,7 +134,7 @@ def operating_characteristics(
     (8.0, True, 0.9708)
     """
     design.check(check_problem(problem))
-    if exact and not all(group.kind.finite for group in problem.groups):
+    if exact and not all(group.model.finite for group in problem.groups):
         raise ValueError("exact: measurements and counts have infinitely many states; simulate")
     check_asked(design)
     names = design.policies or POLICIES

@@ -85,7 +85,7 @@ def z_p_values(problem: Problem, pulls: Ints, stats: Any, control: int, rules: R
     from scipy.special import ndtr
 
     base, factor = rules.pull_values(problem)
-    noise = np.array([problem.groups[k].kind.noise_sd for k in problem.group_of_arm])
+    noise = np.array([problem.groups[k].model.noise_sd for k in problem.group_of_arm])
     made = np.maximum(pulls, 1)
     mean, square = base + factor * stats[..., 1] / made, (factor * noise) ** 2 / made
     apart = mean - mean[:, [control]] - rules.margin

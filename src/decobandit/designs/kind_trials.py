@@ -41,19 +41,19 @@ def drawn_statistics(
     groups = [problem.groups[k] for k in problem.group_of_arm]
     found = np.zeros((trials, len(groups), most + 1, widest(problem)))
     for k, (group, own) in enumerate(zip(groups, check_kind_truth(truth, problem), strict=True)):
-        kind = group.kind
+        kind = group.model
         drawn = kind.stream(np.tile(np.array(own, dtype=float), (trials, 1)), most, rng)
-        stats = np.tile(np.array(kind.fresh(), dtype=float), (trials, 1))
+        stats = np.tile(np.array(kind.initial(), dtype=float), (trials, 1))
         found[:, k, 0, : kind.width] = stats
         for n in range(most):
-            stats = kind.after(stats, kind.from_stream(drawn[:, n], stats))
+            stats = kind.update(stats, kind.from_stream(drawn[:, n], stats))
             found[:, k, n + 1, : kind.width] = stats
     return found
 
 
 def widest(problem: Problem) -> int:
     """Most numbers that the statistics of an arm are."""
-    return max(group.kind.width for group in problem.groups)
+    return max(group.model.width for group in problem.groups)
 
 
 def totals(problem: Problem, ends: Endings) -> Floats:
@@ -85,7 +85,7 @@ def rewards(problem: Problem, ends: Endings) -> Floats:
 def _by_arm(problem: Problem, ends: Endings, what: str) -> Floats:
     columns = []
     for k, group in enumerate(problem.group_of_arm):
-        kind = problem.groups[group].kind
+        kind = problem.groups[group].model
         known = np.asarray(ends.good[:, k, : kind.width], dtype=float)
         columns.append(getattr(kind, what)(known))
     return np.stack(columns, axis=1)

@@ -34,7 +34,7 @@ def ways_of(problem: Problem, truth: tuple[Any, ...], most: int) -> list[Ways]:
     """Of every arm, up to so many pulls."""
     found = []
     for k, parameters in zip(problem.group_of_arm, check_kind_truth(truth, problem), strict=True):
-        kind, width = problem.groups[k].kind, width_of(problem)
+        kind, width = problem.groups[k].model, width_of(problem)
         chances = (1.0 - sum(parameters), *parameters) if kind.counts_good else parameters
         counts, chance, start = class_counts(tuple(map(float, chances)), most)
         if kind.counts_good:  # bad, good: as statistics are, or the good ones alone
@@ -80,5 +80,5 @@ def outcomes(ways: list[Ways], pulls: Ints) -> tuple[Ints, Ints, Floats]:
 
 def joint_states(problem: Problem, known: int) -> int:
     """Joint states after so many known outcomes, at most: ways to count classes of all arms."""
-    classes = sum(problem.groups[k].kind.width for k in problem.group_of_arm)
+    classes = sum(problem.groups[k].model.width for k in problem.group_of_arm)
     return comb(known + classes - 1, classes - 1)

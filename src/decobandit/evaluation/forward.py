@@ -306,7 +306,7 @@ def stage_table(policy: Policy, stage: int) -> Floats:
 def middle(problem: Problem, stage: int) -> float:
     """What a pull of a stage earns before anything is known, over all groups."""
     fresh = [
-        float(group.kind.mean(np.array(group.kind.fresh(), float))) for group in problem.groups
+        float(group.model.mean(np.array(group.model.initial(), float))) for group in problem.groups
     ]
     earned = [
         group.reward_base[stage] + group.reward_factor[stage] * mean

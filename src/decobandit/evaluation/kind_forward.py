@@ -81,7 +81,7 @@ class KindForward:
             return self._run()
 
     def _run(self) -> Total:
-        problem, start = self.problem, tuple(group.kind.fresh() for group in self.arms)
+        problem, start = self.problem, tuple(group.model.initial() for group in self.arms)
         total = Total(self.merged, np.zeros(problem.stages), np.zeros(problem.n_arms))
         level: dict[Joint, Floats] = {start: np.array([1.0, 0.0, 0.0])}
         for t in range(problem.stages):
@@ -128,10 +128,10 @@ class KindForward:
 
     def _means(self, arm: int, stats: Floats) -> Floats:
         """Expected value of the next outcome."""
-        kind = self.arms[arm].kind
+        kind = self.arms[arm].model
         if self.truth is None or not self.truth[arm]:
             return kind.mean(stats)
-        return np.full(len(stats), float(kind.true_mean(np.array(self.truth[arm]))))
+        return np.full(len(stats), float(kind.mean_at(np.array(self.truth[arm]))))
 
     def _shares(self, t: int, states: list[Joint], stats: list[Floats]) -> list[Shares]:
         """What the policy pulls in every state."""
@@ -145,7 +145,7 @@ class KindForward:
                 for own in (self.policy.allotments(t, state) for state in made)
             ]
         pulls = np.stack(
-            [group.kind.pulls(own) for group, own in zip(self.arms, stats, strict=True)], axis=1
+            [group.model.pulls(own) for group, own in zip(self.arms, stats, strict=True)], axis=1
         )
         if self.policy.randomised:
             chances = self.policy.shares_many(t, stats, pulls.astype(np.int64))
@@ -197,8 +197,8 @@ class KindForward:
         parameters = None if self.truth is None else self.truth[arm]
         known = np.array(stats, dtype=float)
         found = []
-        for number, (chance, after) in enumerate(group.kind.following(stats, parameters)):
-            value = float(group.kind.value(known, np.array(float(number))))
+        for number, (chance, after) in enumerate(group.model.following(stats, parameters)):
+            value = float(group.model.value(known, np.array(float(number))))
             found.append((chance, float(group.earned([t], np.array([value]))[0]), after))
         return found
 
@@ -224,7 +224,7 @@ class KindForward:
         arms = []
         for k, (group, own) in enumerate(zip(self.arms, self.truth, strict=True)):
             stats = np.array([joint[k] for joint in states], dtype=float)
-            arms.append((group.kind.mean(stats), float(group.kind.true_mean(np.array(own))), 1))
+            arms.append((group.model.mean(stats), float(group.model.mean_at(np.array(own))), 1))
         return float(chances @ share_of_best(arms))
 
     def _refuse(self, t: int) -> None:
@@ -238,9 +238,9 @@ class KindForward:
 def refuse_infinite(problem: Problem, what: str = "exact evaluation") -> None:
     """A ValueError where an arm has infinitely many states."""
     for group in problem.groups:
-        if not group.kind.finite:
+        if not group.model.finite:
             raise ValueError(
-                f"{what}: {group.kind.word} arms have infinitely many states; simulate it"
+                f"{what}: {group.model.word} arms have infinitely many states; simulate it"
             )
 
 

@@ -77,12 +77,12 @@ def states_ahead(problem: Problem) -> float:
     """Joint states of all stages, at most; arms keep their places, as at a given truth."""
     if problem.is_binary and problem.n_arms == 2 and problem.pulls_per_stage == 1:
         return states_of_two_arms(problem.horizon)
-    if not all(group.kind.finite for group in problem.groups):
+    if not all(group.model.finite for group in problem.groups):
         return inf
     most = (problem.horizon - 1) * problem.pulls_per_stage
     together = np.ones(1)  # joint states of the arms so far, by their pulls
     for arm in problem.group_of_arm:
-        states = [problem.groups[arm].kind.states(n) for n in range(most + 1)]
+        states = [problem.groups[arm].model.states(n) for n in range(most + 1)]
         together = np.convolve(together, states)[: most + 1]
     return float(together[:: problem.pulls_per_stage].sum())
 

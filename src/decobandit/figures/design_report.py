@@ -15,7 +15,7 @@ from ..bounds import MEANINGS, BestBound
 from ..designs.reporting import DesignStudy
 from ..designs.results import DesignResult
 from ..policies import BASELINE_POLICY
-from ..problem import Kind, Problem
+from ..problem import ArmModel, Problem
 from .design_tables import characteristics, sensitivity_tables, with_error
 from .report_page import (
     bullets,
@@ -146,11 +146,11 @@ def _rules(found: DesignResult) -> list[Markup]:
 
 
 def _priors(problem: Problem) -> list[Markup]:
-    kinds = [problem.groups[k].kind for k in problem.group_of_arm]
+    kinds = [problem.groups[k].model for k in problem.group_of_arm]
     binary = problem.is_binary
     rows = [
-        [arm.name, *([] if binary else [kind.outcomes]), kind.describe(kind.fresh()),
-         f"{float(kind.mean(np.array(kind.fresh(), dtype=float))):.3f}", _pulls_of_prior(kind)]
+        [arm.name, *([] if binary else [kind.outcomes]), kind.describe(kind.initial()),
+         f"{float(kind.mean(np.array(kind.initial(), dtype=float))):.3f}", _pulls_of_prior(kind)]
         for arm, kind in zip(problem.arms, kinds, strict=True)
     ]  # fmt: skip
     titles = ["Arm", "Outcomes", "Prior", "Mean", "Effective sample size"]
@@ -170,7 +170,7 @@ def _priors(problem: Problem) -> list[Markup]:
     ]
 
 
-def _pulls_of_prior(kind: Kind) -> str:
+def _pulls_of_prior(kind: ArmModel) -> str:
     return "–" if kind.prior_pulls is None else f"{kind.prior_pulls:.4g}"
 
 

@@ -9,7 +9,7 @@ from math import isinf
 import numpy as np
 from markupsafe import Markup
 
-from ..problem import Kind
+from ..problem import ArmModel
 from .colours import DASHES, FRESH_COLOUR, NEUTRAL_COLOUR
 from .episode_lines import short_name
 from .palette import arm_style, policy_style
@@ -139,7 +139,11 @@ def share_figure(
 
 
 def density_figure(
-    names: Sequence[str], priors: Sequence[Kind], *, label: str, axis: str = "success probability"
+    names: Sequence[str],
+    priors: Sequence[ArmModel],
+    *,
+    label: str,
+    axis: str = "success probability",
 ) -> Markup:
     """Densities of what is known of the means of arms before they are pulled.
 
@@ -153,7 +157,7 @@ def density_figure(
     low, high = _shown_means(priors)
     edges = np.linspace(low, high, POINTS + 1)
     x, width = 0.5 * (edges[1:] + edges[:-1]), (high - low) / POINTS
-    fresh = [np.array(kind.fresh(), dtype=float) for kind in priors]
+    fresh = [np.array(kind.initial(), dtype=float) for kind in priors]
     pairs = zip(priors, fresh, strict=True)
     curves = [np.diff(kind.cdf(own[None, :], edges)) / width for kind, own in pairs]
     most = max(float(np.quantile(curve, 0.99)) for curve in curves)
@@ -170,7 +174,7 @@ def density_figure(
     return plot.svg(label)
 
 
-def _shown_means(kinds: Sequence[Kind]) -> tuple[float, float]:
+def _shown_means(kinds: Sequence[ArmModel]) -> tuple[float, float]:
     """From where to where: all possible means where they are bounded, else the usual ones."""
     ends = []
     for kind in kinds:

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from ..bounds import Episode
 from ..prices import Demand
-from ..problem.kinds.base import rounded
+from ..problem.models.base import rounded
 from ..support import Floats, write_whole
 from . import episode_lines as lines
 from .colours import (

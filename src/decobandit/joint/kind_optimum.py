@@ -27,7 +27,7 @@ def joint_kind_states(problem: Problem) -> float:
     f[j, n]: ways in which j arms of a group share n pulls; i arms of the s states after r pulls
     are C(s + i - 1, i) multisets.
     """
-    if not all(group.kind.finite for group in problem.groups):
+    if not all(group.model.finite for group in problem.groups):
         return inf
     most = problem.horizon * problem.pulls_per_stage
     together = np.eye(1, most + 1)[0]
@@ -35,7 +35,7 @@ def joint_kind_states(problem: Problem) -> float:
         f = np.zeros((group.count + 1, most + 1))
         f[0, 0] = 1.0
         for r in range(most + 1):
-            states, later = group.kind.states(r), f.copy()
+            states, later = group.model.states(r), f.copy()
             ways = 1.0
             for i in range(1, group.count + 1):
                 if i * r > most or ways == inf:
@@ -85,7 +85,7 @@ def kind_values(problem: Problem) -> KindValues:
     """Values of all joint states; a ValueError where they are too many."""
     _refuse_many(problem)
     start: Joint = tuple(
-        sorted((int(k), problem.groups[k].kind.fresh()) for k in problem.group_of_arm)
+        sorted((int(k), problem.groups[k].model.initial()) for k in problem.group_of_arm)
     )
     m = problem.pulls_per_stage
     levels: list[dict[Joint, float]] = [{start: 0.0}]
@@ -107,9 +107,9 @@ def kind_values(problem: Problem) -> KindValues:
 
 def _refuse_many(problem: Problem) -> None:
     for group in problem.groups:
-        if not group.kind.finite:
+        if not group.model.finite:
             raise ValueError(
-                f"exact optimum: {group.kind.word} arms have infinitely many states; use 'deco "
+                f"exact optimum: {group.model.word} arms have infinitely many states; use 'deco "
                 "solve' for a bound"
             )
     foretold = joint_kind_states(problem)
@@ -142,12 +142,12 @@ def _after(
 
 
 def _following(problem: Problem, group: int, stats: Stats) -> list[tuple[float, Stats]]:
-    return problem.groups[group].kind.following(stats)
+    return problem.groups[group].model.following(stats)
 
 
 def _reward(problem: Problem, t: int, group: int, stats: Stats) -> float:
     own = problem.groups[group]
-    mean = float(own.kind.mean(np.array(stats, dtype=float)))
+    mean = float(own.model.mean(np.array(stats, dtype=float)))
     return float(own.reward_base[t] + own.reward_factor[t] * mean)
 
 

@@ -101,7 +101,7 @@ def check_policies(names: Iterable[str], *, places: bool = True) -> None:
 
 def serving(problem: Problem, names: Iterable[str]) -> tuple[str, ...]:
     """Those of this package's policies that serve a problem of this kind, in their order."""
-    own = any(group.kind.ordered for group in problem.groups)
+    own = any(group.model.ordered for group in problem.groups)
 
     def serves(name: str) -> bool:
         if name == DEFAULT_POLICY:

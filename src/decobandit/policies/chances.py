@@ -45,7 +45,7 @@ class Asked(NamedTuple):
         pulls = np.array([state.pulls for state in states])
         if problem.is_binary:
             return cls.of(pulls, np.array([state.good for state in states]))
-        widest = max(group.kind.width for group in problem.groups)
+        widest = max(group.model.width for group in problem.groups)
         known = np.zeros((*pulls.shape, widest))
         for e, state in enumerate(states):
             for k, own in enumerate(state.stats(problem)):

@@ -252,7 +252,7 @@ def known_of_arm(problem: Problem, state: State, k: int) -> dict[str, Any]:
     """What has been observed of an arm, and what is known of it."""
     seen = state.others[k] if state.others else None
     if seen is not None:
-        kind = problem.groups[problem.group_of_arm[k]].kind
+        kind = problem.groups[problem.group_of_arm[k]].model
         none = dict.fromkeys(("good", "bad", "posterior_good", "posterior_bad"))
         return {**none, "seen": seen.text, "posterior": kind.describe(seen.stats)}
     good, bad, prior = state.good[k], state.bad[k], problem.arms[k].beta
@@ -278,7 +278,7 @@ def _expected_rewards(problem: Problem, stage: int, state: State) -> Floats:
         return ArmArrays(problem).expected_reward(stage, state)
     groups = [problem.groups[k] for k in problem.group_of_arm]
     pairs = zip(groups, state.stats(problem), strict=True)
-    means = [float(group.kind.mean(own)) for group, own in pairs]
+    means = [float(group.model.mean(own)) for group, own in pairs]
     return np.array(
         [
             group.reward_base[stage] + group.reward_factor[stage] * mean

@@ -93,17 +93,17 @@ def _states(problem: Problem) -> float:
 
 def _spread(group: Group) -> float:
     """Standard deviation of the mean reward of a pull, or what a table of last rewards adds."""
-    if group.kind.ordered:  # states of its own: their rewards in place of a posterior
-        sd = 0.5 * float(np.ptp(group.kind.usual))
+    if group.model.ordered:  # states of its own: their rewards in place of a posterior
+        sd = 0.5 * float(np.ptp(group.model.usual))
     else:
-        sd = float(group.kind.sd(np.array([group.kind.fresh()]))[0])
+        sd = float(group.model.sd(np.array([group.model.initial()]))[0])
     last = 0.0 if group.terminal is None else float(np.ptp(group.terminal)) / group.rewards[0].size
     return max(sd * float(np.abs(group.reward_factor).max()), last)
 
 
 def _prior_means(group: Group) -> Floats:
     """Expected reward of a pull of a fresh arm, (stages,)."""
-    mean = float(group.kind.mean(np.array([group.kind.fresh()]))[0])
+    mean = float(group.model.mean(np.array([group.model.initial()]))[0])
     return np.asarray(group.reward_base + group.reward_factor * mean)
 
 

@@ -25,7 +25,10 @@ def is_quick(problem: Problem) -> bool:
         pulls = range(problem.most_pulls if problem.repeat else problem.stages)
         sizes = np.array(
             [
-                [min(group.kind.states(n), POINTS if not group.kind.finite else inf) for n in pulls]
+                [
+                    min(group.model.states(n), POINTS if not group.model.finite else inf)
+                    for n in pulls
+                ]
                 for group in problem.groups
             ]
         )

@@ -83,7 +83,7 @@ class _Kinds(Markets):
     def __init__(self, problem: Problem, workers: int, refine: int) -> None:
         super().__init__(unit_pulls(problem), workers)
         self._refine = refine
-        if not all(group.kind.finite for group in problem.groups):
+        if not all(group.model.finite for group in problem.groups):
             self.points = round(POINTS * 2.0**refine)
 
     def above(self) -> BatchMarket:
@@ -91,7 +91,7 @@ class _Kinds(Markets):
 
     def below(self) -> BatchMarket | None:
         most = self.problem.most_pulls
-        rows = (arm_rows(group.kind, most, self._refine) for group in self.problem.groups)
+        rows = (arm_rows(group.model, most, self._refine) for group in self.problem.groups)
         if any(each.lower is None for each in rows):
             return None
         return row_market(self.problem, refine=self._refine, below=True, workers=self.workers)
@@ -137,7 +137,7 @@ def markets_of(problem: Problem, grid: int | None, workers: int) -> Markets:
 
 def _refine_of(problem: Problem, grid: object) -> int:
     """How often the usual grid is halved for at least so many points to a row."""
-    if grid is None or (grid == 0 and all(group.kind.finite for group in problem.groups)):
+    if grid is None or (grid == 0 and all(group.model.finite for group in problem.groups)):
         return int(problem.most_pulls > LONG)
     low, high = (round(POINTS * 2.0**level) for level in (COARSEST, FINEST))
     if isinstance(grid, bool) or not isinstance(grid, int) or not 1 <= grid <= high:

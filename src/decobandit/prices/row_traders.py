@@ -104,19 +104,19 @@ def row_market(
 ) -> BatchMarket:
     """The market of a problem with arms of any kind; `below`: on contractions, where there are."""
     rows = {
-        group.kind: arm_rows(group.kind, problem.most_pulls, refine) for group in problem.groups
+        group.model: arm_rows(group.model, problem.most_pulls, refine) for group in problem.groups
     }
     if below:
         rows = {kind: each.lower or each for kind, each in rows.items()}
     per_stage = problem.most_pulls // problem.horizon
     last = problem.horizon * per_stage + 2
-    states = sum(float(rows[g.kind].start[1:last:per_stage].sum()) for g in problem.groups)
-    under_way = sum(float(rows[g.kind].size) for g in problem.groups) * (per_stage + 1)
+    states = sum(float(rows[g.model].start[1:last:per_stage].sum()) for g in problem.groups)
+    under_way = sum(float(rows[g.model].size) for g in problem.groups) * (per_stage + 1)
     refuse_over(
         8.0 * (states * (per_stage // problem.unit + 2) + under_way),
         f"solving {len(problem.groups)} kinds of arms, {states:.2g} states in all stages,",
         "use fewer stages, smaller batches, fewer classes or a coarser grid",
     )
     return BatchMarket(
-        problem, lambda group: RowTrader(problem, group, rows[group.kind]), workers=workers
+        problem, lambda group: RowTrader(problem, group, rows[group.model]), workers=workers
     )

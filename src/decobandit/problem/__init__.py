@@ -50,17 +50,6 @@ if TYPE_CHECKING:
     from .groups import Group as Group
     from .history import with_history as with_history
     from .kernels.arms import Arms as Arms
-    from .kinds.base import Kind as Kind
-    from .kinds.base import Outcome as Outcome
-    from .kinds.base import Stats as Stats
-    from .kinds.counted import Binary as Binary
-    from .kinds.counted import Classes as Classes
-    from .kinds.counted import beta_binomial as beta_binomial
-    from .kinds.of_arm import kind_of as kind_of
-    from .kinds.own import Own as Own
-    from .kinds.summed import LARGEST_SUM as LARGEST_SUM
-    from .kinds.summed import Counted as Counted
-    from .kinds.summed import Measured as Measured
     from .merged_pulls import unit_pulls as unit_pulls
     from .model import EqualArms as EqualArms
     from .model import Problem as Problem
@@ -68,6 +57,17 @@ if TYPE_CHECKING:
     from .model_base import Frozen as Frozen
     from .model_base import InvalidProblem as InvalidProblem
     from .model_base import ProblemError as ProblemError
+    from .models.base import ArmModel as ArmModel
+    from .models.base import Outcome as Outcome
+    from .models.base import Stats as Stats
+    from .models.counted import Binary as Binary
+    from .models.counted import Classes as Classes
+    from .models.counted import beta_binomial as beta_binomial
+    from .models.of_arm import model_of as model_of
+    from .models.own import Own as Own
+    from .models.summed import LARGEST_SUM as LARGEST_SUM
+    from .models.summed import Counted as Counted
+    from .models.summed import Measured as Measured
     from .outcomes import OutcomeColumns as OutcomeColumns
     from .outcomes import read_outcomes as read_outcomes
     from .outcomes import read_tallies as read_tallies

@@ -26,7 +26,7 @@ from .priors import Categorical, Gamma, Normal, OwnStates
 
 
 def _with_kind(schema: dict[str, Any]) -> None:
-    schema["properties"]["kind"] = {"type": "string", "enum": ["beta"], "title": "Kind"}
+    schema["properties"]["kind"] = {"type": "string", "enum": ["beta"], "title": "ArmModel"}
 
 
 class Beta(Frozen):

@@ -72,7 +72,7 @@ def best_mean_per_pull(problem: Problem) -> Floats:
 
 
 def _has_best_arm(problem: Problem) -> bool:
-    return all(group.kind.has_law and group.terminal is None for group in problem.groups)
+    return all(group.model.has_law and group.terminal is None for group in problem.groups)
 
 
 def _best_pulls(problem: Problem) -> tuple[npt.NDArray[np.int64], Floats]:
@@ -125,16 +125,16 @@ def largest_of_kinds(problem: Problem, rewards: Floats, m: int) -> tuple[float, 
     product of laws is off by no more than all of them, and each by what the rule makes of its mean,
     which is known, about.
     """
-    first = [np.array(group.kind.fresh(), dtype=float) for group in problem.groups]
-    own = [float(group.kind.mean(each)) for group, each in zip(problem.groups, first, strict=True)]
+    first = [np.array(group.model.initial(), dtype=float) for group in problem.groups]
+    own = [float(group.model.mean(each)) for group, each in zip(problem.groups, first, strict=True)]
     means = rewards[:, 0] + rewards[:, 1] * np.array(own)
     parts, weights = _double_exponential()
     counts = np.array([group.count for group in problem.groups])
     cuts = []
     for group, (base, factor) in zip(problem.groups, rewards, strict=True):
         levels = np.concatenate([_ENDS, _QUANTILES, _QUANTILES ** (1.0 / group.count)])
-        stats = np.array(group.kind.fresh(), dtype=float)
-        cuts.append(base + factor * group.kind.quantile(stats[None, :], levels))
+        stats = np.array(group.model.initial(), dtype=float)
+        cuts.append(base + factor * group.model.quantile(stats[None, :], levels))
     edges = np.unique(np.concatenate(cuts))
     if m == problem.n_arms or edges.size == 1:
         return float(counts @ means) * m / problem.n_arms, 0.0
@@ -161,8 +161,8 @@ def _below(group: Group, base: float, factor: float, x: Floats) -> Floats:
     """Chance that base + factor times the mean is at most x, (M,)."""
     if factor == 0.0:
         return np.asarray(x >= base, dtype=float)
-    stats = np.array(group.kind.fresh(), dtype=float)
-    found = group.kind.cdf(stats[None, :], (x - base) / factor)
+    stats = np.array(group.model.initial(), dtype=float)
+    found = group.model.cdf(stats[None, :], (x - base) / factor)
     return found if factor > 0.0 else np.asarray(1.0 - found)
 
 

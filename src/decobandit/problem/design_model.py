@@ -25,9 +25,9 @@ from .fields import (
     fraction,
     whole_number,
 )
-from .kinds.summed import Measured
 from .model import Problem
 from .model_base import Frozen, InvalidProblem
+from .models.summed import Measured
 
 MAX_DRAWS = 10_000_000
 MAX_QUESTION = 2000
@@ -312,7 +312,7 @@ class Rules(Frozen):
             yield ("test", "kind"), rule, test.kind
         if test.kind in ("fisher", "conditional"):
             yield from self._faults_of_rates(problem)
-        measured = all(isinstance(group.kind, Measured) for group in problem.groups)
+        measured = all(isinstance(group.model, Measured) for group in problem.groups)
         if test.kind == "z" and not measured:
             yield ("test", "kind"), "must be another one: z is a test of measurements", test.kind
 
@@ -409,7 +409,7 @@ class Design(Rules):
 
 def _of_kinds(rules: Rules, problem: Problem) -> Iterator[Fault]:
     """What makes no sense of other outcomes than good or bad."""
-    if any(group.kind.ordered for group in problem.groups):
+    if any(group.model.ordered for group in problem.groups):
         yield (), "must stand with arms of unknown means: own states have none to compare", {}
     kind = rules.final_test.kind
     if kind not in ("posterior", "z"):
@@ -420,7 +420,7 @@ def _of_kinds(rules: Rules, problem: Problem) -> Iterator[Fault]:
 def _false(problem: Problem, i: int, scenario: Scenario) -> Iterator[Fault]:
     """What cannot be true of an arm."""
     for k, (group, given) in enumerate(zip(problem.group_of_arm, scenario.truth, strict=True)):
-        kind = problem.groups[group].kind
+        kind = problem.groups[group].model
         try:
             kind.read_truth(given)
         except ValueError as error:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arm_model import NOT_YET, Arm, Beta, Payoff
-from .kinds.base import Kind
-from .kinds.counted import Binary
-from .kinds.of_arm import kind_of
+from .models.base import ArmModel
+from .models.counted import Binary
+from .models.of_arm import model_of
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -31,7 +31,7 @@ class Group:
     """
 
     members: tuple[int, ...]  # positions of its arms in the problem
-    kind: Kind
+    model: ArmModel
     rewards: tuple[FloatArray, FloatArray]  # (stages,) each: good and bad, or factor and base
     terminal: FloatArray | None  # (slab,): row n, of n+1 entries, starts at n(n+1)/2
 
@@ -47,7 +47,9 @@ class Group:
         Of outcomes that are numbers, those of the prior's mean and three deviations of it.
         """
         parts = (
-            [*self.rewards] if self.is_binary else [self.reward_factor * x for x in self.kind.usual]
+            [*self.rewards]
+            if self.is_binary
+            else [self.reward_factor * x for x in self.model.usual]
         )
         parts += [] if self.terminal is None else [self.terminal]
         return max(float(np.abs(part).max()) for part in parts)
@@ -68,14 +70,14 @@ class Group:
     @property
     def is_binary(self) -> bool:
         """Whether outcomes are good or bad."""
-        return isinstance(self.kind, Binary)
+        return isinstance(self.model, Binary)
 
     @property
     def binary(self) -> Binary:
         """The beta prior; a ValueError where outcomes are not good or bad."""
-        if not isinstance(self.kind, Binary):
-            raise ValueError(NOT_YET.format(self.kind.word))
-        return self.kind
+        if not isinstance(self.model, Binary):
+            raise ValueError(NOT_YET.format(self.model.word))
+        return self.model
 
     @property
     def alpha(self) -> float:
@@ -166,6 +168,6 @@ def groups_of(arms: Sequence[Arm], T: int, deploy: float | None) -> tuple[Group,
         members.setdefault(key, []).append(position)
 
     return tuple(
-        Group(tuple(members[key]), kind_of(arm), rewards, terminal)
+        Group(tuple(members[key]), model_of(arm), rewards, terminal)
         for key, (arm, rewards, terminal) in contents.items()
     )

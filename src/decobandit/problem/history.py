@@ -7,9 +7,9 @@ from numbers import Real
 
 from ..support import Floats, shown
 from .arm_model import Arm, Beta, Prior
-from .kinds.of_arm import kind_of
-from .kinds.summed import Measured
 from .model import Problem
+from .models.of_arm import model_of
+from .models.summed import Measured
 from .priors import Categorical, Gamma, Normal
 from .problem_argument import check_problem
 from .state import State
@@ -73,7 +73,7 @@ def _learnt(arm: Arm, stats: Floats) -> Prior:
         case Gamma():
             return Gamma(shape=prior.shape + second, rate=prior.rate + first)
         case Normal():
-            kind = kind_of(arm)
+            kind = model_of(arm)
             assert isinstance(kind, Measured)
             sd = kind.noise_sd / sqrt(kind.pulls_of_prior + first)
             return Normal(mean=float(kind.mean(stats)), sd=sd)

@@ -234,9 +234,9 @@ class Problem(Shown, ProblemFields):
             {
                 "arms": [" … ".join(dict.fromkeys((own[0], own[-1]))) for own in names],
                 "number": [len(own) for own in names],
-                "prior": [group.kind.describe(group.kind.fresh()) for group in self.groups],
+                "prior": [group.model.describe(group.model.initial()) for group in self.groups],
                 "mean": [
-                    float(group.kind.mean(np.array(group.kind.fresh(), dtype=float)))
+                    float(group.model.mean(np.array(group.model.initial(), dtype=float)))
                     for group in self.groups
                 ],
             },

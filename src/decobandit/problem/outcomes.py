@@ -17,9 +17,9 @@ from ..support import (
     original,
     read_rows,
 )
-from .kinds.base import Kind, Stats
 from .model import Problem
 from .model_base import ProblemError
+from .models.base import ArmModel, Stats
 from .problem_argument import check_problem
 from .state import State
 
@@ -27,7 +27,7 @@ _WITHOUT_OUTCOME = ("open", "cancelled")  # states of allocations in an exported
 _MOST = 10**12  # of a count
 _MOST_SHOWN = 10  # columns that a refusal names
 Row = Mapping[str, str | None]
-_Given = Callable[[Kind], Stats]  # the tally of a row, by the kind of its arm
+_Given = Callable[[ArmModel], Stats]  # the tally of a row, by the kind of its arm
 _Reader = Callable[[Row, str], _Given | None]  # of a row and its place; None: it has no outcome
 
 
@@ -135,16 +135,16 @@ class _Counter(ABC):
     def __init__(self, problem: Problem, columns: OutcomeColumns) -> None:
         self._problem, self._columns, self._escaped = problem, columns, False
         self._position = {arm.name: i for i, arm in enumerate(problem.arms)}
-        self.kinds = [problem.groups[k].kind for k in problem.group_of_arm]
+        self.kinds = [problem.groups[k].model for k in problem.group_of_arm]
         self.found = [self.first(kind) for kind in self.kinds]  # of every arm
         self._tallies: dict[tuple[int, str], Stats] = {}  # of single outcomes, by kind
 
     @abstractmethod
-    def first(self, kind: Kind) -> Stats:
+    def first(self, kind: ArmModel) -> Stats:
         """Of an arm without outcomes."""
 
     @abstractmethod
-    def after(self, kind: Kind, found: Stats, tally: Stats) -> Stats:
+    def after(self, kind: ArmModel, found: Stats, tally: Stats) -> Stats:
         """After more outcomes; a ValueError where they cannot follow."""
 
     def read(self, rows: Rows) -> None:
@@ -185,7 +185,7 @@ class _Counter(ABC):
             return None
         return partial(self._one, outcome)
 
-    def _one(self, outcome: str, kind: Kind) -> Stats:
+    def _one(self, outcome: str, kind: ArmModel) -> Stats:
         """The tally of one outcome; few kinds have many different ones."""
         key = (id(kind), outcome)
         if key not in self._tallies:
@@ -219,24 +219,24 @@ class _Counter(ABC):
 class _States(_Counter):
     """Statistics of every arm, from fresh ones on."""
 
-    def first(self, kind: Kind) -> Stats:
-        return kind.fresh()
+    def first(self, kind: ArmModel) -> Stats:
+        return kind.initial()
 
-    def after(self, kind: Kind, found: Stats, tally: Stats) -> Stats:
+    def after(self, kind: ArmModel, found: Stats, tally: Stats) -> Stats:
         return kind.after_tally(found, tally)
 
 
 class _Tallies(_Counter):
     """Tallies of every arm."""
 
-    def first(self, kind: Kind) -> Stats:
+    def first(self, kind: ArmModel) -> Stats:
         return kind.no_tally
 
-    def after(self, kind: Kind, found: Stats, tally: Stats) -> Stats:
+    def after(self, kind: ArmModel, found: Stats, tally: Stats) -> Stats:
         return kind.joined(found, tally)
 
 
-def _counted(good: int, pulls: int, kind: Kind) -> Stats:
+def _counted(good: int, pulls: int, kind: ArmModel) -> Stats:
     if not kind.counts_good:
         raise ValueError("counts of good outcomes; the arm has others")
     return (good, pulls - good)

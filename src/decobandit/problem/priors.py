@@ -1,7 +1,7 @@
 """Priors of other outcomes than good or bad: classes, measurements, counts, a table of states.
 
 Which of them an arm has is said by `kind`; a prior without one is a `Beta`. What can be observed of
-an arm of each kind, and what follows from it: `problem/kinds/`.
+an arm of each kind, and what follows from it: `problem/models/`.
 """
 
 from __future__ import annotations

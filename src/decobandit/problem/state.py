@@ -10,8 +10,8 @@ import numpy as np
 
 from ..support import Floats, shown
 from .groups import Group
-from .kinds.base import Kind, Stats
 from .model import Problem
+from .models.base import ArmModel, Stats
 from .problem_argument import check_problem
 
 _GOOD_OF_PULLS = re.compile(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*")
@@ -26,7 +26,7 @@ class Seen:
     text: str  # as its kind writes them
 
     @classmethod
-    def of(cls, kind: Kind, stats: Stats) -> Self:
+    def of(cls, kind: ArmModel, stats: Stats) -> Self:
         """An arm of a kind with these statistics."""
         return cls(int(kind.pulls(np.array(stats, dtype=float))), tuple(stats), kind.write(stats))
 
@@ -80,7 +80,7 @@ class State:
     @classmethod
     def before(cls, problem: Problem) -> Self:
         """Nothing observed yet, in a problem with arms of any kind."""
-        return cls.of_stats(problem, [group.kind.fresh() for group in _arms(problem)])
+        return cls.of_stats(problem, [group.model.initial() for group in _arms(problem)])
 
     @classmethod
     def of_stats(cls, problem: Problem, stats: Sequence[Stats]) -> Self:
@@ -90,7 +90,7 @@ class State:
             binary = group.is_binary
             good.append(int(own[0]) if binary else 0)
             bad.append(int(own[1]) if binary else 0)
-            others.append(None if binary else Seen.of(group.kind, own))
+            others.append(None if binary else Seen.of(group.model, own))
         return cls(tuple(good), tuple(bad), () if problem.is_binary else tuple(others))
 
     def stats(self, problem: Problem) -> list[Floats]:
@@ -130,7 +130,7 @@ class State:
         stats = []
         for number, (item, group) in enumerate(zip(items, _arms(problem), strict=True), start=1):
             try:
-                stats.append(group.kind.read(item.strip()))
+                stats.append(group.model.read(item.strip()))
             except ValueError as error:
                 raise ValueError(f"arm {number}: {error}") from None
         return cls.of_stats(problem, stats)
@@ -210,11 +210,11 @@ class State:
         for number, (group, seen) in enumerate(zip(_arms(problem), others, strict=True), start=1):
             if group.is_binary != (seen is None):
                 raise ValueError(
-                    f"arm {number}: its outcomes are {group.kind.word}; "
+                    f"arm {number}: its outcomes are {group.model.word}; "
                     "State.parse(text, problem) reads them, State.before(problem) begins with none"
                 )
             if seen is not None:
-                group.kind.check(seen.stats)
+                group.model.check(seen.stats)
 
     def _check_counts(self) -> None:
         outcomes = zip(self.good, map(operator.add, self.good, self.bad), strict=True)
@@ -261,8 +261,8 @@ def check_stats(problem: Problem, stage: int, group: Group, stats: Stats) -> Non
         check_state(problem, stage, int(stats[0]), int(stats[1]))
         return
     most = _most_pulls(problem, stage)
-    group.kind.check(stats)
-    if (pulls := float(group.kind.pulls(np.array(stats, dtype=float)))) > most:
+    group.model.check(stats)
+    if (pulls := float(group.model.pulls(np.array(stats, dtype=float)))) > most:
         raise ValueError(
             f"state: {pulls:.0f} pulls; must not be more than {most} pulls at stage {stage}"
         )

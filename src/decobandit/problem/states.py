@@ -92,7 +92,7 @@ class States:
         """Pulls of every arm whose outcomes are known, (E, K)."""
         pulls = np.empty(self.stats.shape[:2], dtype=np.int64)
         for k, group in enumerate(self.problem.groups):
-            pulls[:, _positions(group.members)] = group.kind.pulls(self.of_group(k))
+            pulls[:, _positions(group.members)] = group.model.pulls(self.of_group(k))
         return pulls
 
     @property
@@ -105,7 +105,7 @@ class States:
     def of_group(self, group: int) -> Floats:
         """Return the statistics of a group's arms, (E, members, width): a view where possible."""
         arms = self.problem.groups[group]
-        return self.stats[:, _positions(arms.members), : arms.kind.width]
+        return self.stats[:, _positions(arms.members), : arms.model.width]
 
     def rows(self, index: Any) -> Self:
         """Return some of the joint states, by a slice, positions or flags."""
@@ -117,12 +117,12 @@ class States:
         """Return one joint state, without what is pending or allowed."""
         groups = [self.problem.groups[k] for k in self.problem.group_of_arm]
         known = zip(self.stats[row], groups, strict=True)
-        stats = [tuple(arm[: group.kind.width].tolist()) for arm, group in known]
+        stats = [tuple(arm[: group.model.width].tolist()) for arm, group in known]
         return State.of_stats(self.problem, stats)
 
 
 def _widest(problem: Problem) -> int:
-    return max(group.kind.width for group in problem.groups)
+    return max(group.model.width for group in problem.groups)
 
 
 def _positions(members: tuple[int, ...]) -> slice | list[int]:

@@ -11,8 +11,8 @@ import numpy as np
 from ..support import shown
 from .arm_model import Beta
 from .fields import MAX_HORIZON
-from .kinds.base import Stats
 from .model import Problem
+from .models.base import Stats
 
 Truth = tuple[float, ...]  # (arms,)
 KindTruth = tuple[Stats, ...]  # (arms,) parameters, as the kind of each arm has them
@@ -28,7 +28,7 @@ def check_kind_truth(truth: Given, problem: Problem) -> KindTruth:
     found = []
     for arm, group, given in zip(problem.arms, problem.group_of_arm, truth, strict=True):
         try:
-            found.append(problem.groups[group].kind.read_truth(given))
+            found.append(problem.groups[group].model.read_truth(given))
         except ValueError as error:
             raise ValueError(f"truth of {arm.name}: {error}") from None
     return tuple(found)
@@ -70,9 +70,9 @@ def true_means(problem: Problem, truth: KindTruth) -> list[float] | None:
     """Expected outcome of every arm; None where there are own states."""
     if not all(truth):
         return None
-    kinds = [problem.groups[k].kind for k in problem.group_of_arm]
+    kinds = [problem.groups[k].model for k in problem.group_of_arm]
     pairs = zip(kinds, truth, strict=True)
-    return [float(kind.true_mean(np.array(own))) for kind, own in pairs]
+    return [float(kind.mean_at(np.array(own))) for kind, own in pairs]
 
 
 def check_truth(truth: Sequence[float], problem: Problem) -> Truth:

@@ -45,14 +45,14 @@ class KindWorld(Chunked):
         streams: list[Floats] = []
         means: list[Floats | None] = []
         for group in self.problem.groups:
-            kind, M = group.kind, group.count
-            first = np.tile(np.array(kind.fresh(), dtype=float), (size, M, 1))
-            true = self._true(group, size) if self.truth else kind.draw(first, rng)
+            kind, M = group.model, group.count
+            first = np.tile(np.array(kind.initial(), dtype=float), (size, M, 1))
+            true = self._true(group, size) if self.truth else kind.sample(first, rng)
             drawn = np.repeat(true, self.per_draw, axis=0)  # (E, M, parameters)
             flat = drawn.reshape(len(drawn) * M, -1)
             stream = kind.stream(flat, self.problem.most_pulls, rng)
             streams.append(stream.reshape(len(drawn), M, -1))
-            means.append(None if drawn.shape[-1] == 0 else kind.true_mean(drawn))
+            means.append(None if drawn.shape[-1] == 0 else kind.mean_at(drawn))
         stats = GroupedStats.fresh(self.problem, size * self.per_draw)
         return KindChunk(stats, streams, means, np.random.default_rng(policy))
 
@@ -85,7 +85,11 @@ class KindWorld(Chunked):
     def _ends(self) -> Floats:
         """Usual rewards of a pull, the smallest and the largest of every group, by stage."""
         return np.array(
-            [g.reward_base + g.reward_factor * x for g in self.problem.groups for x in g.kind.usual]
+            [
+                g.reward_base + g.reward_factor * x
+                for g in self.problem.groups
+                for x in g.model.usual
+            ]
         )
 
     @property
@@ -114,15 +118,15 @@ class KindWorld(Chunked):
     @property
     def control_sizes(self) -> Floats:
         """Of the means that the controls are differences of, (groups,)."""
-        drawn = [g for g in self.problem.groups if g.kind.has_law and self.truth is None]
-        return np.array([g.count * float(np.abs(g.kind.usual).max()) for g in drawn])
+        drawn = [g for g in self.problem.groups if g.model.has_law and self.truth is None]
+        return np.array([g.count * float(np.abs(g.model.usual).max()) for g in drawn])
 
     def controls_of(self, chunk: KindChunk) -> Floats:
         """How far the means of each group were drawn from those of the priors, (draws, groups)."""
         found = []
         for group, own in zip(self.problem.groups, chunk.means, strict=True):
             if own is not None and self.truth is None:
-                prior = float(group.kind.mean(np.array(group.kind.fresh(), dtype=float)))
+                prior = float(group.model.mean(np.array(group.model.initial(), dtype=float)))
                 found.append((own[:: self.per_draw] - prior).sum(axis=1))
         draws = len(chunk.stats[0]) // self.per_draw
         return np.stack(found, axis=1) if found else np.empty((draws, 0))
@@ -210,7 +214,7 @@ def _played(
                     continue
                 base, factor = group.reward_base[stage], group.reward_factor[stage]
                 made = pulls[e, arms[which]]
-                known = group.kind.mean(chunk.stats.of_group(k)[e, which])
+                known = group.model.mean(chunk.stats.of_group(k)[e, which])
                 seen, got, mean = _pulled(group, chunk, k, e, which, made, stage < problem.horizon)
                 pulls[e, arms[which]] = made + 1
                 earned += np.bincount(e, base + factor * got, E)
@@ -238,11 +242,11 @@ def _pulled(
 
     e, which: episodes and members; made: pulls of each so far.
     """
-    kind, own, known = group.kind, chunk.stats.of_group(k), chunk.means[k]
+    kind, own, known = group.model, chunk.stats.of_group(k), chunk.means[k]
     stats = own[e, which]
     mean = kind.mean(stats) if known is None else known[e, which]
     if not observed:
         return np.full(e.shape, np.nan), mean, mean
     outcome = kind.from_stream(chunk.streams[k][e, which, made], stats)
-    own[e, which] = kind.after(stats, outcome)
+    own[e, which] = kind.update(stats, outcome)
     return outcome, kind.value(stats, outcome), mean

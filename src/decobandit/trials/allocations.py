@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ..problem import Kind, Outcome
+from ..problem import ArmModel, Outcome
 
 AllocationState = Literal["open", "told", "cancelled"]
 
@@ -59,7 +59,7 @@ class Allocation:
 
 
 def moved(
-    slot: Allocation, kind: str, outcome: Outcome | None, arm: Kind, reason: str | None = None
+    slot: Allocation, kind: str, outcome: Outcome | None, arm: ArmModel, reason: str | None = None
 ) -> Allocation:
     """The allocation after one more event; a ValueError where that event is not allowed.
 

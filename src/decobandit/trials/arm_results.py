@@ -16,7 +16,7 @@ import numpy as np
 
 from ..policies import KindChances
 from ..policies.best_chances import best_chances
-from ..problem import Arm, Kind, Problem, Rules, State
+from ..problem import Arm, ArmModel, Problem, Rules, State
 from ..support import Floats
 from .errors import TrialError
 from .kind_records import kinds_of, outcomes_of, tallies
@@ -116,7 +116,7 @@ def arm_results(ledger: Ledger, control: int) -> tuple[ArmResult, ...]:
     written, stats = str(state).split(","), state.stats(problem)
     found = []
     for k, (arm, kind) in enumerate(zip(problem.arms, kinds_of(problem), strict=True)):
-        pulls, fresh = state.pulls[k], np.array(kind.fresh(), dtype=float)
+        pulls, fresh = state.pulls[k], np.array(kind.initial(), dtype=float)
         found.append(
             ArmResult(
                 name=arm.name,
@@ -131,7 +131,7 @@ def arm_results(ledger: Ledger, control: int) -> tuple[ArmResult, ...]:
                 best=best[k],
                 better_than_control=better[k],
                 seen=written[k],
-                prior=kind.describe(kind.fresh()),
+                prior=kind.describe(kind.initial()),
                 prior_mean=float(kind.mean(fresh)),
             )
         )
@@ -155,7 +155,7 @@ def _counted(arm: Arm, good: int, pulls: int) -> dict[str, Any]:
     }
 
 
-def _observed_mean(ledger: Ledger, k: int, kind: Kind) -> float | None:
+def _observed_mean(ledger: Ledger, k: int, kind: ArmModel) -> float | None:
     if kind.counts_good:
         pulls = ledger.good[k] + ledger.bad[k]
         return ledger.good[k] / pulls if pulls else None
@@ -166,7 +166,7 @@ def _observed_mean(ledger: Ledger, k: int, kind: Kind) -> float | None:
     return total / number if number else None
 
 
-def kind_interval(kind: Kind, stats: Floats) -> Ends | None:
+def kind_interval(kind: ArmModel, stats: Floats) -> Ends | None:
     """Equal tails of what is known of the mean of an arm; None of own states, which have none."""
     if not kind.has_law:
         return None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection
 
-from ..problem import Kind, Outcome, Stats
+from ..problem import ArmModel, Outcome, Stats
 from ..support import is_count
 from .allotments import Allotment
 from .asking import Asking, Decided
@@ -320,11 +320,11 @@ def _by_arm(rows: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
     return found
 
 
-def _tally_of_rows(kind: Kind, outcomes: list[Any]) -> Stats:
+def _tally_of_rows(kind: ArmModel, outcomes: list[Any]) -> Stats:
     return kind.tally([outcome_of(each, kind) for each in outcomes])
 
 
-def _tally(kind: Kind, arm: str, given: object) -> Stats:
+def _tally(kind: ArmModel, arm: str, given: object) -> Stats:
     """What outcomes of an arm come to, from what was given of them."""
     if kind.counts_good:
         good, pulls = _pair(arm, given)
@@ -335,7 +335,7 @@ def _tally(kind: Kind, arm: str, given: object) -> Stats:
         raise BadOutcome(f"counts: {arm}: {error}") from None
 
 
-def _told(kind: Kind, arm: str, tally: Stats) -> Told:
+def _told(kind: ArmModel, arm: str, tally: Stats) -> Told:
     try:
         return told_of(kind, tally)
     except ValueError as error:

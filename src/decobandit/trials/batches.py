@@ -2,7 +2,7 @@
 
 Outcomes of a batch are recorded as tallies, in one or several requests, which add up: counts of
 good ones and of all; of arms with other outcomes counts of classes, their number and sum, own ones
-in their order (`Kind.read_tally`). Of every arm
+in their order (`ArmModel.read_tally`). Of every arm
 
     pulls = recorded + pending + cancelled
 
@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from ..problem import Kind, Problem, Stats
+from ..problem import ArmModel, Problem, Stats
 from .told import Counts, tally_of, told_of
 
 BatchState = Literal["open", "told", "cancelled"]
-Kinds = Mapping[str, Kind]  # of every arm by its name, in the order of the problem
+Kinds = Mapping[str, ArmModel]  # of every arm by its name, in the order of the problem
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,13 @@ class BatchArm:
         """Outcomes recorded."""
         return self.pulls - self.pending - self.cancelled
 
-    def tally(self, kind: Kind) -> Stats:
+    def tally(self, kind: ArmModel) -> Stats:
         """What was recorded, as the kind of the arm has it."""
         if self.seen is None:
             return (self.good or 0, self.bad or 0)
         return kind.read_tally(self.seen)
 
-    def recorded(self, kind: Kind, tally: Stats) -> BatchArm:
+    def recorded(self, kind: ArmModel, tally: Stats) -> BatchArm:
         """The same with these outcomes on record; those that are left are pending."""
         pending = self.pulls - self.cancelled - kind.tally_pulls(tally)
         if kind.counts_good:

@@ -196,7 +196,7 @@ def _averages(policy: Policy, inputs: _Inputs) -> tuple[Floats, int]:
             continue  # more pulls than stages: no table has it
         if state not in found:
             group, stats, waiting = state
-            kind = problem.groups[group].kind
+            kind = problem.groups[group].model
             ahead = kind.ahead(stats, waiting, MOST_AHEAD)
             if ahead is None:
                 draws = policy.most_ways

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from ..problem import Kind, Outcome, Stats
+from ..problem import ArmModel, Outcome, Stats
 from .events import Event
 from .ledger import BATCH_KINDS, TURNS
 from .told import counts_from, tally_of
@@ -141,10 +141,10 @@ class Deviations:
     refused: int = 0
     versions: dict[str, None] = field(default_factory=dict)  # that wrote the log, in order
     created_by: str = ""
-    kinds: Mapping[str, Kind] = field(default_factory=dict)  # of every arm by its name
+    kinds: Mapping[str, ArmModel] = field(default_factory=dict)  # of every arm by its name
 
     @classmethod
-    def of(cls, events: Iterable[Event], kinds: Mapping[str, Kind]) -> Deviations:
+    def of(cls, events: Iterable[Event], kinds: Mapping[str, ArmModel]) -> Deviations:
         """Of all events of a trial."""
         found = cls(kinds=kinds)
         for event in events:

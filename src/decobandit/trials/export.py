@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from .._version import __version__
-from ..problem import Kind
+from ..problem import ArmModel
 from ..support import harmless
 from .batches import Batch, batch_moved, new_batch
 from .codes import in_order
@@ -226,7 +226,7 @@ class BatchRows:
             about |= _changed(event)
         self.found[made] = batch, about
 
-    def rows(self, kinds: Mapping[str, Kind], *, masked: bool) -> Iterator[dict[str, Any]]:
+    def rows(self, kinds: Mapping[str, ArmModel], *, masked: bool) -> Iterator[dict[str, Any]]:
         """One for every arm of every batch; masked: by code, for the order of arms tells them."""
         for batch, about in self.found.values():
             arms = list(batch.arms)

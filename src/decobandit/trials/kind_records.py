@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from ..problem import Kind, Outcome, Problem, Seen, Stats
+from ..problem import ArmModel, Outcome, Problem, Seen, Stats
 from .allocations import Allocation
 from .batches import Batch
 
@@ -13,12 +13,12 @@ class EarlierPending(ValueError):
     """Outcomes of an arm whose order matters are recorded in that of its allocations."""
 
 
-def kinds_of(problem: Problem) -> list[Kind]:
+def kinds_of(problem: Problem) -> list[ArmModel]:
     """The kind of every arm."""
-    return [problem.groups[k].kind for k in problem.group_of_arm]
+    return [problem.groups[k].model for k in problem.group_of_arm]
 
 
-def kinds_by_name(problem: Problem) -> dict[str, Kind]:
+def kinds_by_name(problem: Problem) -> dict[str, ArmModel]:
     """The same by the names of the arms."""
     return dict(zip((arm.name for arm in problem.arms), kinds_of(problem), strict=True))
 
@@ -55,9 +55,11 @@ def seen(
     return tuple(found)
 
 
-def tallies(kind: Kind, k: int, batches: Iterable[Batch]) -> Iterator[tuple[Batch, Stats, Stats]]:
+def tallies(
+    kind: ArmModel, k: int, batches: Iterable[Batch]
+) -> Iterator[tuple[Batch, Stats, Stats]]:
     """Of the arm at a position: batches, what was known of it before, and the tally of each."""
-    known = kind.fresh()
+    known = kind.initial()
     for batch in batches:
         tally = batch.arms[k].tally(kind)
         yield batch, known, tally
@@ -79,7 +81,7 @@ def check_batch_order(problem: Problem, batches: Collection[Batch]) -> None:
 
 
 def check_order(
-    kind: Kind, allocations: Iterable[Allocation], slot: Allocation, outcome: Outcome
+    kind: ArmModel, allocations: Iterable[Allocation], slot: Allocation, outcome: Outcome
 ) -> None:
     """A ValueError where an outcome cannot be one of the arm in the state that it was in.
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from copy import copy
 from typing import Any, Literal
 
-from ..problem import Kind, Problem, Seen, State
+from ..problem import ArmModel, Problem, Seen, State
 from ..support import look_alike_keys
 from .allocations import Allocation, moved
 from .batches import Batch, batch_moved, new_batch
@@ -51,7 +51,7 @@ class Ledger:
         self.since: dict[str, str] = {}  # when each pending allocation was made, the oldest first
         self.used = 0  # slots, pending or with an outcome
         self._positions: dict[str, int] = {}
-        self.kinds: dict[str, Kind] = {}  # of every arm by its name
+        self.kinds: dict[str, ArmModel] = {}  # of every arm by its name
         self.good: list[int] = []  # recorded outcomes of every arm
         self.bad: list[int] = []
         self.other: list[int] = []  # those of arms with other outcomes than good or bad
@@ -139,7 +139,7 @@ class Ledger:
             for key in look_alike_keys(subject):
                 self._look_alikes.pop(key, None)
 
-    def kind(self, arm: str) -> Kind:
+    def kind(self, arm: str) -> ArmModel:
         """What outcomes an arm has."""
         return self.kinds[arm]
 

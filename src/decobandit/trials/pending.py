@@ -1,8 +1,8 @@
 """What is known while outcomes are pending, and the distribution of the pending ones.
 
 Given what is known of an arm, its kind says what may be known after so many more outcomes
-(`Kind.ahead`): of good and bad ones the good among them are beta-binomial. The order of recorded
-outcomes does not matter, and arms are independent.
+(`ArmModel.ahead`): of good and bad ones the good among them are beta-binomial. The order of
+recorded outcomes does not matter, and arms are independent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..problem import Kind, Problem, Seen, State, Stats
+from ..problem import ArmModel, Problem, Seen, State, Stats
 from ..support import Floats
 from .kind_records import kinds_of
 
@@ -95,11 +95,11 @@ def posterior_means(problem: Problem, pending: PendingState) -> Floats:
     stats, found = pending.stats, np.empty(problem.n_arms)
     for group in problem.groups:
         own = list(group.members)
-        found[own] = group.kind.mean(np.array([stats[arm] for arm in own], dtype=float))
-        for arm in own if group.kind.ordered else ():
-            ahead = group.kind.ahead(stats[arm], pending.open[arm], MOST_AHEAD)
+        found[own] = group.model.mean(np.array([stats[arm] for arm in own], dtype=float))
+        for arm in own if group.model.ordered else ():
+            ahead = group.model.ahead(stats[arm], pending.open[arm], MOST_AHEAD)
             if ahead is not None:
-                found[arm] = ahead[0] @ group.kind.mean(ahead[1])
+                found[arm] = ahead[0] @ group.model.mean(ahead[1])
     return found
 
 
@@ -124,9 +124,9 @@ def drawn_state(problem: Problem, pending: PendingState, rng: np.random.Generato
 
 
 def drawn_ahead(
-    kind: Kind, stats: Stats, count: int, rng: np.random.Generator | None, draws: int
+    kind: ArmModel, stats: Stats, count: int, rng: np.random.Generator | None, draws: int
 ) -> tuple[Floats, Floats]:
-    """What may be known of an arm after so many more outcomes, as `Kind.ahead` has it: drawn."""
+    """What may be known of an arm after so many more outcomes, drawn."""
     if rng is None:
         raise ValueError("pending outcomes are drawn: pass a random generator as rng")
     states = np.array([kind.drawn_ahead(stats, count, rng) for _ in range(draws)], dtype=float)

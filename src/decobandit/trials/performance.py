@@ -24,7 +24,7 @@ def earned(ledger: Ledger) -> float:
             told.setdefault(slot.arm, []).append(slot)
     for arm, slots in told.items():
         group = groups[of_arm[ledger.position(arm)]]
-        values = group.kind.values_of([slot.outcome for slot in slots if slot.outcome is not None])
+        values = group.model.values_of([slot.outcome for slot in slots if slot.outcome is not None])
         total += float(group.earned([slot.stage for slot in slots], values).sum())
     for batch in ledger.batches.values():
         for k, one in zip(of_arm, batch.arms, strict=True):
@@ -42,9 +42,9 @@ def earned(ledger: Ledger) -> float:
 def _earned_in_batches(ledger: Ledger, arm: int) -> float:
     """What other outcomes than good or bad earned, of the arm at a position."""
     group, total = ledger.problem.groups[ledger.problem.group_of_arm[arm]], 0.0
-    for batch, known, tally in tallies(group.kind, arm, ledger.batches.values()):
+    for batch, known, tally in tallies(group.model, arm, ledger.batches.values()):
         base, factor = group.reward_base[batch.stage], group.reward_factor[batch.stage]
-        value = group.kind.tally_value(known, tally)
+        value = group.model.tally_value(known, tally)
         total += float(base) * batch.arms[arm].told + float(factor) * value
     return total
 

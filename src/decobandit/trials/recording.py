@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from ..problem import Kind, Outcome
+from ..problem import ArmModel, Outcome
 from .allocations import Allocation, moved
 from .asking import Asking, Decided
 from .batch_requests import refuse_batched
@@ -121,11 +121,11 @@ class Recording(Asking):
         except ValueError as error:
             raise BadOutcome(str(error)) from None
 
-    def _kind(self, allocation_id: str) -> Kind:
+    def _kind(self, allocation_id: str) -> ArmModel:
         """What outcomes the arm of an allocation has."""
         problem = self.settings.problem
         if problem.is_binary:  # as all arms have: the trial need not be read
-            return problem.groups[0].kind
+            return problem.groups[0].model
         ledger = self._ledger()
         slot = ledger.allocations.get(allocation_id)
         if slot is None:

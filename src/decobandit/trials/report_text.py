@@ -18,7 +18,7 @@ from ..figures.svg_figures import (
     solid,
 )
 from ..problem import Rules
-from ..problem.kinds.base import rounded
+from ..problem.models.base import rounded
 from .arm_results import ArmResult
 from .deviations import Correction
 from .report import TrialReport

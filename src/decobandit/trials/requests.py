@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..problem import Arm, Kind, Outcome, is_name
+from ..problem import Arm, ArmModel, Outcome, is_name
 from .allocations import Allocation
 from .errors import BadOutcome, Closed, LimitReached, NoFreeSlot, OutOfRange, TrialError
 from .ledger import Ledger
@@ -15,7 +15,7 @@ MAX_SUBJECT = 100
 MAX_TEXT = 500  # of a note or a reason
 
 
-def outcome_of(value: object, kind: Kind) -> Outcome:
+def outcome_of(value: object, kind: ArmModel) -> Outcome:
     """An outcome of an arm of this kind, as the log has it; other values are refused."""
     try:
         return kind.plain(value)

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ..problem import LARGEST_SUM, Kind, Stats
+from ..problem import LARGEST_SUM, ArmModel, Stats
 
 Told = tuple[int, int] | str
 Counts = tuple[tuple[str, Told], ...]  # arm, and what was told of it; each arm once
 
 
-def tally_of(kind: Kind, told: Told) -> Stats:
+def tally_of(kind: ArmModel, told: Told) -> Stats:
     """The tally of what an event has; a ValueError where it cannot be one of the arm."""
     if kind.counts_good != (not isinstance(told, str)):
         raise ValueError("outcomes of another kind than the arm has")
@@ -31,7 +31,7 @@ def tally_of(kind: Kind, told: Told) -> Stats:
     return tally
 
 
-def told_of(kind: Kind, tally: Stats) -> Told:
+def told_of(kind: ArmModel, tally: Stats) -> Told:
     """What events have of a tally; a ValueError where it is not one."""
     if not all(abs(each) <= LARGEST_SUM for each in tally):
         raise ValueError("the sum of the outcomes is too large")
@@ -46,7 +46,7 @@ def told_text(told: Told) -> str:
     return told if isinstance(told, str) else f"{told[0]}/{told[1]}"
 
 
-def given_tally(kind: Kind, given: object) -> Stats:
+def given_tally(kind: ArmModel, given: object) -> Stats:
     """The tally of what people give: text, or its parts; a ValueError where it is none."""
     words, mark = kind.tally_form
     if not isinstance(given, str):

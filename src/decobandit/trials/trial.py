@@ -13,7 +13,7 @@ from typing import Any
 
 from ..bounds import Episode
 from ..prices import DualSolution
-from ..problem import Kind, Problem
+from ..problem import ArmModel, Problem
 from ..support import Card, Once, Tables, Tabular
 from .allocations import Allocation
 from .batch_requests import Batches
@@ -81,7 +81,7 @@ class Trial(Recording, Batches, Tabular):
         return dict(self._codes)
 
     @property
-    def kinds(self) -> dict[str, Kind]:
+    def kinds(self) -> dict[str, ArmModel]:
         """What outcomes every arm has, by its name."""
         return kinds_by_name(self.problem)
 

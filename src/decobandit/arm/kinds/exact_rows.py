@@ -110,7 +110,7 @@ def _what_fits(L: int, rows: int) -> str:
 
 def own_rows(kind: Own, rows: int) -> ArmRows:
     """Row n: the states that n pulls may lead to."""
-    reached = [[int(kind.fresh()[1])]]
+    reached = [[int(kind.initial()[1])]]
     links = [kind.links(state) for state in range(len(kind.names))]
     for _ in range(rows):
         reached.append(sorted({to for state in reached[-1] for _, to in links[state]}))

@@ -62,7 +62,7 @@ class RowGittins:
         self, problem: Problem, group: int, *, refine: int = COARSER, base: Floats | None = None
     ) -> None:
         self.problem, self._group = problem, problem.groups[group]
-        self.rows: ArmRows = arm_rows(self._group.kind, problem.most_pulls, refine)
+        self.rows: ArmRows = arm_rows(self._group.model, problem.most_pulls, refine)
         self._rewards = RowRewards(problem, self._group)
         self._path = np.zeros(problem.stages) if base is None else base
 
@@ -191,7 +191,7 @@ class RowGittins:
 
     def root(self, stage: int, stats: Floats) -> float:
         """Index of one arm, (width,): as in the table, solved to rounding."""
-        kind, rows = self._group.kind, self.rows
+        kind, rows = self._group.model, self.rows
         n, at = int(kind.pulls(stats)), float(rows.locate(stats))
         low, high = int(rows.start[n]), int(rows.start[n + 1]) - 1
         near = np.clip(low + np.array([np.floor(at), np.ceil(at)]), low, high).astype(np.int64)
@@ -207,7 +207,7 @@ class RowGittins:
 
     def index(self, stage: int, stats: Floats) -> Floats:
         """Index of arms with these statistics, (..., width) -> (...)."""
-        kind, factor = self._group.kind, float(self._rewards.factor[stage])
+        kind, factor = self._group.model, float(self._rewards.factor[stage])
         return index_at(self.table(stage), self.rows, kind, factor, stats)
 
     def table(self, stage: int) -> Floats:

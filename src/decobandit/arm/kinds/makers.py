@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import singledispatch
 
-from ...problem import Binary, Classes, Counted, Kind, Measured, Own
+from ...problem import ArmModel, Binary, Classes, Counted, Measured, Own
 from ...support import Cache
 from .count_rows import count_rows
 from .exact_rows import binary_rows, class_rows, own_rows
@@ -15,7 +15,7 @@ KEPT = 64  # kinds of arms
 
 
 @singledispatch
-def make_rows(kind: Kind, rows: int, refine: int) -> ArmRows:
+def make_rows(kind: ArmModel, rows: int, refine: int) -> ArmRows:
     """Rows 0 .. `rows` of an arm; grids with 2^refine times as many points."""
     raise TypeError(f"{kind.word} arms have no rows of states")
 
@@ -26,9 +26,9 @@ make_rows.register(Own, lambda kind, rows, refine: own_rows(kind, rows))
 make_rows.register(Measured, normal_rows)
 make_rows.register(Counted, count_rows)
 
-_CACHE = Cache[tuple[Kind, int, int], ArmRows](KEPT)
+_CACHE = Cache[tuple[ArmModel, int, int], ArmRows](KEPT)
 
 
-def arm_rows(kind: Kind, rows: int, refine: int = 0) -> ArmRows:
+def arm_rows(kind: ArmModel, rows: int, refine: int = 0) -> ArmRows:
     """The states of an arm that may take `rows` pulls; one object for all arms of a kind."""
     return _CACHE.get_or_make((kind, rows, refine), lambda: make_rows(kind, rows, refine))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ...problem import Kind, Problem, check_problem, refuse_kind_batches
+from ...problem import ArmModel, Problem, check_problem, refuse_kind_batches
 from ...support import Floats, refuse_over
 from ..kernels.batches import raise_values
 from ..kernels.rows import look_up, stage_worths
@@ -29,7 +29,7 @@ def between(table: Floats, rows: ArmRows, pulls: Floats, place: Floats) -> tuple
     return found.reshape(place.shape), int(outside)
 
 
-def index_at(table: Floats, rows: ArmRows, kind: Kind, factor: float, stats: Floats) -> Floats:
+def index_at(table: Floats, rows: ArmRows, kind: ArmModel, factor: float, stats: Floats) -> Floats:
     """Index of arms with these statistics, (..., width) -> (...), from that of all states.
 
     factor: what a pull earns more where the mean is larger by one.
@@ -48,7 +48,7 @@ class RowRelaxation:
         self.problem = check_problem(problem)
         refuse_kind_batches(problem, "tables of single pulls")
         self.prices = price_array(prices, problem)
-        self.rows = [arm_rows(g.kind, problem.most_pulls, refine) for g in problem.groups]
+        self.rows = [arm_rows(g.model, problem.most_pulls, refine) for g in problem.groups]
         self.rewards = [RowRewards(problem, group) for group in problem.groups]
         states = sum(float(rows.start[1:].sum()) for rows in self.rows)
         refuse_over(
@@ -93,7 +93,7 @@ class RowRelaxation:
 
         V_t = V_{t+1} + (I_t - mu_t)^+ in every state.
         """
-        rows, kind = self.rows[group], self.problem.groups[group].kind
+        rows, kind = self.rows[group], self.problem.groups[group].model
         pulls = kind.pulls(stats)
         n = int(pulls[0])
         own = slice(int(rows.start[n]), int(rows.start[n + 1]))
@@ -107,4 +107,4 @@ class RowRelaxation:
         """Index of arms of a group with these statistics, (..., width) -> (...)."""
         own = self.problem.groups[group]
         factor = float(own.reward_factor[stage])
-        return index_at(self.table(stage, group), self.rows[group], own.kind, factor, stats)
+        return index_at(self.table(stage, group), self.rows[group], own.model, factor, stats)

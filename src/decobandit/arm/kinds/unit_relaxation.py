@@ -28,7 +28,7 @@ class UnitRelaxation:
         self.problem = unit_pulls(problem)  # on which all is computed
         self._scale = np.array([self.problem.unit / problem.unit, 1.0])  # of pulls and sums
         problem = self.problem
-        self.rows = [arm_rows(g.kind, problem.most_pulls, refine) for g in problem.groups]
+        self.rows = [arm_rows(g.model, problem.most_pulls, refine) for g in problem.groups]
         m, T = problem.pulls_per_stage, problem.horizon
         states = sum(float(rows.start[1 : m * T + 1 : m].sum()) for rows in self.rows)
         refuse_over(
@@ -72,11 +72,11 @@ class UnitRelaxation:
         rows, own = self.rows[group], self.problem.groups[group]
         last = self._last(RowRewards(self.problem, own), rows)
         stats = self._in_units(stats)
-        return between(last, rows, own.kind.pulls(stats), rows.locate(stats))[0]
+        return between(last, rows, own.model.pulls(stats), rows.locate(stats))[0]
 
     def unit_values(self, stage: int, group: int, stats: Floats) -> Floats:
         """Q of 0, 1, .. units of arms with these statistics, (..., width) -> (..., units + 1)."""
-        rows, kind = self.rows[group], self.problem.groups[group].kind
+        rows, kind = self.rows[group], self.problem.groups[group].model
         stats = self._in_units(stats)
         pulls, place = kind.pulls(stats), rows.locate(stats)
         each = [between(table, rows, pulls, place)[0] for table in self._worth[group][stage]]

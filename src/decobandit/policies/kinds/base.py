@@ -61,7 +61,7 @@ class KindPolicy(IndexPolicy):
 
     def state_index(self, stage: int, group: int, stats: Stats) -> ArmIndex:
         own, known = self.problem.groups[group], np.array(stats, dtype=float)
-        reward = float(own.reward_base[stage] + own.reward_factor[stage] * own.kind.mean(known))
+        reward = float(own.reward_base[stage] + own.reward_factor[stage] * own.model.mean(known))
         if stage >= self.problem.horizon:
             return ArmIndex(reward)
         index = self.exact_index(stage, group, known)
@@ -75,7 +75,7 @@ class KindPolicy(IndexPolicy):
 
     def means(self, stats: Sequence[Floats]) -> Floats:
         """Expected value of the next outcome of every arm, (E, K)."""
-        return self.by_group(stats, lambda k, own: self.problem.groups[k].kind.mean(own))
+        return self.by_group(stats, lambda k, own: self.problem.groups[k].model.mean(own))
 
     def by_group(self, stats: Sequence[Floats], each: Callable[[int, Floats], Floats]) -> Floats:
         """`each(group, stats)` of the arms of every group together, (E, K)."""
@@ -126,7 +126,7 @@ class KindPolicy(IndexPolicy):
 
     def stats_of(self, known: Floats) -> list[Floats]:
         """Statistics of every arm from those of all in one array, (E, K, widest)."""
-        return [known[:, k, : group.kind.width] for k, group in enumerate(self.groups)]
+        return [known[:, k, : group.model.width] for k, group in enumerate(self.groups)]
 
     def allot_many(
         self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None = None
@@ -159,7 +159,7 @@ class KindPolicy(IndexPolicy):
         for k, own in enumerate(stats):
             group = int(self.problem.group_of_arm[k])
             values = partial(self.values_of, stage, group)
-            columns.append(mean_values(self.groups[k].kind, values, own, pending[:, k]))
+            columns.append(mean_values(self.groups[k].model, values, own, pending[:, k]))
         return np.stack(columns, axis=1)
 
     def posteriors_by(self, rules: Rules) -> Any:
@@ -168,7 +168,7 @@ class KindPolicy(IndexPolicy):
 
     def indices_of(self, stage: int, arm: int, stats: Floats) -> Floats:
         every = [
-            np.tile(np.array(g.kind.fresh(), dtype=float), (len(stats), 1)) for g in self.groups
+            np.tile(np.array(g.model.initial(), dtype=float), (len(stats), 1)) for g in self.groups
         ]
         every[arm] = stats
         found: Floats = self.values_at(stage, every)[:, arm]

@@ -152,9 +152,9 @@ class KindBatchThompsonPolicy(KindBatchPolicy):
     ) -> Ints:  # fmt: skip
         assert rng is not None
         given, every = np.zeros(pulls.shape, dtype=np.int64), np.arange(len(pulls))
-        kinds = [group.kind for group in self.problem.groups]
+        kinds = [group.model for group in self.problem.groups]
         for _ in range(self.problem.units):
-            drawn = self.by_group(stats, lambda k, own: kinds[k].true_mean(kinds[k].draw(own, rng)))
+            drawn = self.by_group(stats, lambda k, own: kinds[k].mean_at(kinds[k].sample(own, rng)))
             worth = of_allowed(self.rewards(self.compared(stage), drawn), allowed)
             given[every, worth.argmax(axis=1)] += 1
         return given

@@ -21,7 +21,7 @@ from abc import abstractmethod
 
 import numpy as np
 
-from ...problem import DEFAULT_TIES, Kind, Problem, TieRule
+from ...problem import DEFAULT_TIES, ArmModel, Problem, TieRule
 from ...support import Floats
 from ..table import UNPULLED
 from .base import KindPolicy
@@ -42,16 +42,16 @@ class KindBoundPolicy(KindPolicy):
                     f"policy {self.name!r} bounds means from above; arm {name!r} earns less where "
                     "its outcomes are larger"
                 )
-            one = np.array(group.kind.fresh(), dtype=float)
+            one = np.array(group.model.initial(), dtype=float)
             try:
-                averages(group.kind, one + 1.0)
-                self.bound(group.kind, 1, np.ones(1), np.ones(1), None)
+                averages(group.model, one + 1.0)
+                self.bound(group.model, 1, np.ones(1), np.ones(1), None)
             except ValueError as error:
                 raise ValueError(f"policy {self.name!r}: {error}") from None
 
     @abstractmethod
     def bound(
-        self, kind: Kind, stage: int, n: Floats, mean: Floats, variance: Floats | None
+        self, kind: ArmModel, stage: int, n: Floats, mean: Floats, variance: Floats | None
     ) -> Floats:
         """Upper bound on the mean of arms with n > 0 outcomes of this mean and variance."""
 
@@ -62,11 +62,11 @@ class KindBoundPolicy(KindPolicy):
 
     def values_of(self, stage: int, group: int, stats: Floats) -> Floats:
         own = self.problem.groups[group]
-        n = np.asarray(own.kind.pulls(stats), dtype=float)
+        n = np.asarray(own.model.pulls(stats), dtype=float)
         pulled = n > 0.0
-        x = np.full(n.shape, UNPULLED * max(1.0, *map(abs, own.kind.usual)))
-        mean, variance = averages(own.kind, stats[pulled])
-        x[pulled] = self.bound(own.kind, stage, n[pulled], mean, variance)
+        x = np.full(n.shape, UNPULLED * max(1.0, *map(abs, own.model.usual)))
+        mean, variance = averages(own.model, stats[pulled])
+        x[pulled] = self.bound(own.model, stage, n[pulled], mean, variance)
         return np.asarray(own.reward_base[stage] + own.reward_factor[stage] * x)
 
 
@@ -77,7 +77,7 @@ class KindUcb1Policy(KindBoundPolicy):
     symmetric = True
 
     def bound(
-        self, kind: Kind, stage: int, n: Floats, mean: Floats, variance: Floats | None
+        self, kind: ArmModel, stage: int, n: Floats, mean: Floats, variance: Floats | None
     ) -> Floats:
         return np.asarray(mean + hoeffding_range(kind) * np.sqrt(2.0 * self.log_clock(stage) / n))
 
@@ -89,7 +89,7 @@ class KindUcbTunedPolicy(KindBoundPolicy):
     symmetric = True
 
     def bound(
-        self, kind: Kind, stage: int, n: Floats, mean: Floats, variance: Floats | None
+        self, kind: ArmModel, stage: int, n: Floats, mean: Floats, variance: Floats | None
     ) -> Floats:
         low, high = ends(kind)
         width, log_t = high - low, self.log_clock(stage)
@@ -105,7 +105,7 @@ class KindMossPolicy(KindBoundPolicy):
     symmetric = True
 
     def bound(
-        self, kind: Kind, stage: int, n: Floats, mean: Floats, variance: Floats | None
+        self, kind: ArmModel, stage: int, n: Floats, mean: Floats, variance: Floats | None
     ) -> Floats:
         share = self.problem.horizon * self.problem.pulls_per_stage / self.problem.n_arms
         bonus = np.sqrt(np.maximum(0.0, np.log(share / n)) / n)
@@ -119,6 +119,6 @@ class KindKlUcbPolicy(KindBoundPolicy):
     symmetric = True
 
     def bound(
-        self, kind: Kind, stage: int, n: Floats, mean: Floats, variance: Floats | None
+        self, kind: ArmModel, stage: int, n: Floats, mean: Floats, variance: Floats | None
     ) -> Floats:
         return divergence_bound(kind, n, mean, math.log1p(stage))

@@ -98,7 +98,7 @@ class KindChances:
         return chance
 
     def _is_known(self, arm: int) -> bool:
-        least, most = self.groups[arm].kind.mean_range
+        least, most = self.groups[arm].model.mean_range
         return bool(self._factor[arm] == 0.0 or least == most)
 
     def _tables(self, stats: Sequence[Floats], shifts: Sequence[float]) -> tuple[Tables, Ints]:
@@ -108,7 +108,7 @@ class KindChances:
         for k, (group, own) in enumerate(zip(self.groups, stats, strict=True)):
             base, factor = float(self._base[k]), float(self._factor[k])
             unique, place = np.unique(own, axis=0, return_inverse=True)
-            made = law_tables(group.kind).of(unique) if factor else []
+            made = law_tables(group.model).of(unique) if factor else []
             for i, shift in enumerate(shifts):
                 where[i, :, k] = len(parts) + (place.reshape(-1) if factor else 0)
                 if factor:
@@ -150,7 +150,7 @@ class KindPosteriors:
     def __init__(self, problem: Problem, rules: Rules) -> None:
         by_reward = rules.compare == "reward"
         self._chances = KindChances(problem, rules.margin, rewards=by_reward)
-        self._widths = [problem.groups[k].kind.width for k in problem.group_of_arm]
+        self._widths = [problem.groups[k].model.width for k in problem.group_of_arm]
 
     def _stats(self, pulls: Any, known: Any) -> list[Floats]:
         if known.ndim == 2:

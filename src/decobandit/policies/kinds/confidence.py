@@ -7,7 +7,7 @@ from functools import singledispatch
 
 import numpy as np
 
-from ...problem import Binary, Classes, Counted, Kind, Measured
+from ...problem import ArmModel, Binary, Classes, Counted, Measured
 from ...support import Floats
 from ..kernels.kl_bound import kl_upper_bounds
 from ..names import own_state_policies
@@ -15,12 +15,12 @@ from ..names import own_state_policies
 STEPS = 60  # of bisection
 
 
-def _refused(kind: Kind, what: str) -> ValueError:
+def _refused(kind: ArmModel, what: str) -> ValueError:
     return ValueError(f"{kind.word} arms: {what}")
 
 
 @singledispatch
-def averages(kind: Kind, stats: Floats) -> tuple[Floats, Floats | None]:
+def averages(kind: ArmModel, stats: Floats) -> tuple[Floats, Floats | None]:
     """Mean of the outcomes so far and their variance (None: not kept), of arms with pulls."""
     what = "outcomes are states, which have no average to be bounded"
     raise _refused(kind, f"{what}; use {own_state_policies()}")
@@ -45,7 +45,7 @@ def _(kind: Measured | Counted, stats: Floats) -> tuple[Floats, Floats | None]:
     return stats[..., 1] / stats[..., 0], None
 
 
-def ends(kind: Kind) -> tuple[float, float]:
+def ends(kind: ArmModel) -> tuple[float, float]:
     """The smallest and the largest value of an outcome."""
     low, high = kind.mean_range
     if not math.isfinite(high - low):
@@ -54,7 +54,7 @@ def ends(kind: Kind) -> tuple[float, float]:
 
 
 @singledispatch
-def hoeffding_range(kind: Kind) -> float:
+def hoeffding_range(kind: ArmModel) -> float:
     """r such that the mean of n outcomes is c too large with chance at most exp(-2 n c^2 / r^2).
 
     Of bounded outcomes the distance of the ends, of normal ones twice the noise.
@@ -69,7 +69,7 @@ def _(kind: Measured) -> float:
 
 
 @singledispatch
-def divergence_bound(kind: Kind, n: Floats, mean: Floats, level: float) -> Floats:
+def divergence_bound(kind: ArmModel, n: Floats, mean: Floats, level: float) -> Floats:
     """The largest q with n KL(mean, q) <= level.
 
     Of bounded outcomes the divergence of good and bad outcomes, scaled to the ends: that of other

@@ -30,7 +30,7 @@ class KindForwardGittinsPolicy(KindBatchPolicy):
 
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
         super().__init__(problem, ties=ties)
-        kinds = [group.kind for group in self.groups]
+        kinds = [group.model for group in self.groups]
         measured = [kind for kind in kinds if isinstance(kind, Measured)]
         if len(measured) < len(kinds):
             raise ValueError(

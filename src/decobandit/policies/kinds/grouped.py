@@ -32,7 +32,7 @@ class GroupedStats(Sequence[Floats]):
     @staticmethod
     def fresh(problem: Problem, episodes: int) -> GroupedStats:
         """Of arms that have not been pulled."""
-        kinds = [(group.kind.fresh(), group.count) for group in problem.groups]
+        kinds = [(group.model.initial(), group.count) for group in problem.groups]
         arrays = [np.tile(np.array(first, dtype=float), (episodes, n, 1)) for first, n in kinds]
         return GroupedStats(problem, arrays)
 

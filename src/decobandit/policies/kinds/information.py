@@ -54,9 +54,9 @@ class KindIdsPolicy(KindPolicy):
         super().__init__(problem, ties=ties)
         refuse_own_arms(problem, self.name)
         self._refuse_changing_ranks()
-        self._laws = [law_of(group.kind) for group in problem.groups]
+        self._laws = [law_of(group.model) for group in problem.groups]
         for k, group in enumerate(self.groups):  # a mean that is known is part of the base
-            least, most = group.kind.mean_range
+            least, most = group.model.mean_range
             if least == most:
                 self._base[k] += self._factor[k] * least
                 self._factor[k] = 0.0
@@ -86,7 +86,7 @@ class KindIdsPolicy(KindPolicy):
     def chances(self, stage: int, stats: Sequence[Floats]) -> Floats:
         """Allocation probabilities at a stage before any deployment, (E, K)."""
         both, place = np.unique(np.hstack([*stats]), axis=0, return_inverse=True)
-        cuts = np.cumsum([group.kind.width for group in self.groups])[:-1]
+        cuts = np.cumsum([group.model.width for group in self.groups])[:-1]
         own = np.split(both, cuts, axis=1)
         E, K = len(both), len(stats)
         first, second, q = np.empty(E, np.int64), np.empty(E, np.int64), np.empty(E)
@@ -180,7 +180,7 @@ class KindIdsPolicy(KindPolicy):
     def _by_outcome(self, stage: int, arm: int, stats: Floats, x: Floats) -> Floats:
         """P(outcome y, mean reward in bin j), (E, M, J)."""
         base, factor = self._base[arm, stage], self._factor[arm, stage]
-        chances, after = self.groups[arm].kind.outlook(stats)
+        chances, after = self.groups[arm].model.outlook(stats)
         if factor == 0.0:
             weight = np.diff((x >= base).astype(float), axis=1)[:, None, :]
         else:

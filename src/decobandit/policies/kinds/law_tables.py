@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...problem import Kind, Measured
+from ...problem import ArmModel, Measured
 from ...support import Floats, Ints
 
 SCORES = np.linspace(-8.0, 8.0, 97)  # knots of a normal law, in deviations
@@ -49,7 +49,7 @@ class Tables(NamedTuple):
 class LawTables:
     """Tables of one kind of arm."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: ArmModel) -> None:
         self.kind = kind
         least, most = kind.mean_range
         corners = {*getattr(kind, "values", ()), least, most}
@@ -175,6 +175,6 @@ def _cubic(x: Floats, f: Floats, m: Floats, i: Ints, y: Floats) -> Floats:
 
 
 @lru_cache(maxsize=8)
-def law_tables(kind: Kind) -> LawTables:
+def law_tables(kind: ArmModel) -> LawTables:
     """The tables of a kind, for all who ask."""
     return LawTables(kind)

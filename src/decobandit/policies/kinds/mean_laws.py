@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from ...problem import Kind
+from ...problem import ArmModel
 from ...support import Floats, Ints
 
 POINTS = 129  # of a table
@@ -36,7 +36,7 @@ class MeanLaw(Protocol):
         """The same after each outcome of a pull: (E, J, width) -> (E, J, M)."""
 
 
-def law_of(kind: Kind) -> MeanLaw:
+def law_of(kind: ArmModel) -> MeanLaw:
     """By formula where there is one, or nothing is unknown of the mean."""
     least, most = kind.mean_range
     return TableLaw(kind) if kind.quantiles_searched and least < most else FormulaLaw(kind)
@@ -45,7 +45,7 @@ def law_of(kind: Kind) -> MeanLaw:
 class FormulaLaw:
     """Quantiles and distribution function of the kind."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: ArmModel) -> None:
         self._kind = kind
 
     def points(self, stats: Floats, z: Floats) -> Floats:
@@ -71,7 +71,7 @@ class Tables(NamedTuple):
 class TableLaw:
     """Tables of the states that were asked for; threads may ask at the same time."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: ArmModel) -> None:
         self._kind, self._lock = kind, Lock()
         self._number: dict[bytes, int] = {}
         self._tables = Tables(np.empty(0), np.empty(0), np.empty((0, POINTS)))

@@ -34,7 +34,7 @@ class KindOptimalPolicy(KindPolicy):
     ) -> Floats:
         """Expected reward from now on; with several pulls 1 of the best set, 0 of other arms."""
         rows, place = np.unique(np.hstack([*stats]), axis=0, return_inverse=True)
-        cuts = np.cumsum([0, *(group.kind.width for group in self.groups)])
+        cuts = np.cumsum([0, *(group.model.width for group in self.groups)])
         several = self.problem.pulls_per_stage > 1
         found = np.empty((len(rows), len(self.groups)))
         for row, own in zip(rows, found, strict=True):
@@ -52,7 +52,7 @@ class KindOptimalPolicy(KindPolicy):
         """Ties: the arms pulled least so far, then those that stand first."""
         joint, groups = self.optimum.joint(arms), self.problem.group_of_arm.tolist()
         pulls = [
-            float(group.kind.pulls(np.array(own, dtype=float)))
+            float(group.model.pulls(np.array(own, dtype=float)))
             for group, own in zip(self.groups, arms, strict=True)
         ]
         order = sorted(range(len(arms)), key=lambda arm: (pulls[arm], arm))

@@ -15,7 +15,7 @@ from math import comb
 
 import numpy as np
 
-from ...problem import Binary, Classes, Counted, Kind, Measured, Problem
+from ...problem import ArmModel, Binary, Classes, Counted, Measured, Problem
 from ...support import Floats
 from ..allotting import Counts
 from ..chances import Asked
@@ -27,7 +27,7 @@ CHUNK = 2_000_000  # numbers at a time
 
 
 def mean_values(
-    kind: Kind, values: Callable[[Floats], Floats], stats: Floats, pending: Counts
+    kind: ArmModel, values: Callable[[Floats], Floats], stats: Floats, pending: Counts
 ) -> Floats:
     """`values` (..., width) -> (...), on average once all pending outcomes (E,) are known; (E,)."""
     both = np.column_stack([pending, stats])
@@ -50,7 +50,7 @@ def as_expected(problem: Problem, asked: Asked) -> Asked:
     """Nothing pending: as if pending outcomes had come as expected, in whole numbers."""
     known, pending = np.array(asked.good), asked.pending
     for k, group in enumerate(problem.group_of_arm):
-        kind, more = problem.groups[group].kind, pending[:, k]
+        kind, more = problem.groups[group].model, pending[:, k]
         if problem.is_binary:
             stats = np.stack([known[:, k], asked.pulls[:, k] - known[:, k]], axis=1)
             known[:, k] += expected_more(kind, stats, more)[:, 0].astype(known.dtype)
@@ -61,7 +61,7 @@ def as_expected(problem: Problem, asked: Asked) -> Asked:
 
 
 @singledispatch
-def expected_more(kind: Kind, stats: Floats, count: Counts) -> Floats:
+def expected_more(kind: ArmModel, stats: Floats, count: Counts) -> Floats:
     """What so many outcomes (E,) add to the statistics, if they come as expected, (E, width)."""
     raise ValueError(f"{kind.word} arms: what is pending there depends on its order")
 
@@ -94,7 +94,7 @@ def _shared_out(weights: Floats, count: Counts) -> Floats:
     return np.asarray(whole + (rank < (count - whole.sum(axis=1))[:, None]))
 
 
-def _ways(kind: Kind, count: int) -> int:
+def _ways(kind: ArmModel, count: int) -> int:
     """Possibilities, about; a ValueError where they are too many."""
     number = comb(count + kind.width - 1, count) if kind.finite else 100
     if number > MOST:
@@ -106,7 +106,7 @@ def _ways(kind: Kind, count: int) -> int:
 
 
 @singledispatch
-def ahead_many(kind: Kind, stats: Floats, count: int) -> tuple[Floats, Floats]:
+def ahead_many(kind: ArmModel, stats: Floats, count: int) -> tuple[Floats, Floats]:
     """Chances (E, J) of what may be known after so many more outcomes, (E, J, width)."""
     raise ValueError(f"{kind.word} arms: what is pending there depends on its order")
 

@@ -70,7 +70,7 @@ class KindGreedyPolicy(KindPolicy):
 
     def values_of(self, stage: int, group: int, stats: Floats) -> Floats:
         own = self.problem.groups[group]
-        return np.asarray(own.reward_base[stage] + own.reward_factor[stage] * own.kind.mean(stats))
+        return np.asarray(own.reward_base[stage] + own.reward_factor[stage] * own.model.mean(stats))
 
 
 class KindEqualPolicy(KindPolicy):
@@ -81,13 +81,13 @@ class KindEqualPolicy(KindPolicy):
     by_arm = True
 
     def values_of(self, stage: int, group: int, stats: Floats) -> Floats:
-        return -self.problem.groups[group].kind.pulls(stats)
+        return -self.problem.groups[group].model.pulls(stats)
 
 
 def refuse_own_arms(problem: Problem, policy: str) -> None:
     """A ValueError where an arm has no unknown mean."""
     for group in problem.groups:
-        if not group.kind.has_law:
+        if not group.model.has_law:
             raise ValueError(
                 f"policy {policy!r}: own arms have states and no unknown mean; use "
                 f"{own_state_policies()}"
@@ -110,8 +110,8 @@ class KindThompsonPolicy(KindPolicy):
     ) -> Floats:
         if rng is None:
             raise ValueError("this policy draws at random: pass a random generator as rng")
-        kinds = [group.kind for group in self.problem.groups]
-        drawn = self.by_group(stats, lambda k, own: kinds[k].true_mean(kinds[k].draw(own, rng)))
+        kinds = [group.model for group in self.problem.groups]
+        drawn = self.by_group(stats, lambda k, own: kinds[k].mean_at(kinds[k].sample(own, rng)))
         return self.rewards(stage, drawn)
 
     def select(
@@ -141,11 +141,11 @@ class KindQuantilePolicy(KindPolicy):
         own = self.problem.groups[group]
         factor, chance = own.reward_factor[stage], 1.0 / (stage + 1.0)
         if stage == 0:
-            ends = [g.kind.mean_range[int(g.reward_factor[0] < 0.0)] for g in self.problem.groups]
-            mean = own.kind.mean(stats)
+            ends = [g.model.mean_range[int(g.reward_factor[0] < 0.0)] for g in self.problem.groups]
+            mean = own.model.mean(stats)
             mean = np.full_like(mean, ends[group]) if np.all(np.isfinite(ends)) else mean
         else:
-            mean = own.kind.quantile(stats, 1.0 - chance if factor >= 0.0 else chance)
+            mean = own.model.quantile(stats, 1.0 - chance if factor >= 0.0 else chance)
         return np.asarray(own.reward_base[stage] + factor * mean)
 
 
@@ -192,7 +192,7 @@ class KindGradientPolicy(KindPolicy):
             if factor == 0.0 or r.shape[1] == 1:
                 continue
             c = (others - base) / factor
-            above = group.kind.excess(own, c)
+            above = group.model.excess(own, c)
             if factor < 0.0:  # E(c - m)^+ = E(m - c)^+ - (mean - c)
                 above = above - (means[:, k] - c)
             found[:, k] = count * (others + abs(factor) * above - best)

@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from ..._version import __version__
 from ...figures import marked_policy
 from ...figures.report_page import coded
-from ...problem.kinds.base import rounded
+from ...problem.models.base import rounded
 from ...trials import TrialError
 from ..auth import access_of
 from ..errors import ApiError, internal, trial_error

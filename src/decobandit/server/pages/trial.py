@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from ...figures.episode_lines import points_text
-from ...problem import Kind, Outcome
+from ...problem import ArmModel, Outcome
 from ...trials import Allocation, Damaged, Event, Replay, Trial, open_trial
 from ...trials.arm_results import posteriors_of
 from ...trials.ledger import Ledger
@@ -153,7 +153,7 @@ def _said(slot: Allocation | None, number: int | str, outcome: str, *, blinded: 
     return f"Recorded: {outcome} for {slot.arm}, allocation {number}."
 
 
-def _kinds(ledger: Ledger) -> dict[str, Kind]:
+def _kinds(ledger: Ledger) -> dict[str, ArmModel]:
     """What outcomes allocations may have, by id."""
     return {made: ledger.kind(slot.arm) for made, slot in ledger.allocations.items()}
 
@@ -203,7 +203,7 @@ def correct(request: Request, trial: Opened, allocation: AllocationId, form: Sen
     return _done(trial, slot)
 
 
-def _outcome(kind: Kind, outcome: Outcome) -> str:
+def _outcome(kind: ArmModel, outcome: Outcome) -> str:
     named = kind.named(outcome)
     return f"{named} outcome" if kind.counts_good else f"outcome {named}"
 

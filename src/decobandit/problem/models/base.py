@@ -23,7 +23,7 @@ Outcome = int | float | str  # as logs and files have one
 LONG_NUMBER = re.compile(r"-?\d+\.\d{5,}(e-?\d+)?")
 
 
-class Kind(ABC):
+class ArmModel(ABC):
     """A kind of arm with its prior: frozen, compared and hashed by content."""
 
     word: ClassVar[str]  # as in "normal arms"
@@ -42,7 +42,7 @@ class Kind(ABC):
     @property
     def usual(self) -> tuple[float, float]:
         """Ends of the means that are usual: three deviations around that of the prior."""
-        stats = np.array(self.fresh(), dtype=float)
+        stats = np.array(self.initial(), dtype=float)
         mean, away = float(self.mean(stats)), 3.0 * float(self.sd(stats))
         return mean - away, mean + away
 
@@ -56,7 +56,7 @@ class Kind(ABC):
         return inf
 
     @abstractmethod
-    def fresh(self) -> Stats:
+    def initial(self) -> Stats:
         """Statistics of an arm that has not been pulled."""
 
     @abstractmethod
@@ -84,19 +84,19 @@ class Kind(ABC):
         raise ValueError(f"{self.word} arms: no formula for the law of their mean")
 
     @abstractmethod
-    def after(self, stats: Floats, outcome: Floats) -> Floats:
+    def update(self, stats: Floats, outcome: Floats) -> Floats:
         """Statistics after one more outcome each, (..., width)."""
 
     @abstractmethod
-    def draw(self, stats: Floats, rng: np.random.Generator) -> Floats:
+    def sample(self, stats: Floats, rng: np.random.Generator) -> Floats:
         """Parameters drawn from what is known, (..., parameters)."""
 
     @abstractmethod
-    def true_mean(self, parameters: Floats) -> Floats:
+    def mean_at(self, parameters: Floats) -> Floats:
         """Expected value of an outcome at given parameters, (...)."""
 
     @abstractmethod
-    def outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
+    def sample_outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
         """One outcome each, drawn at given parameters, (...)."""
 
     def following(self, stats: Stats, parameters: Stats | None = None) -> list[tuple[float, Stats]]:
@@ -121,8 +121,8 @@ class Kind(ABC):
         """What decides the outcomes of so many pulls, at parameters (E, ...): (E, pulls)."""
         E, number = parameters.shape
         each = np.broadcast_to(parameters[:, None], (E, pulls, number))
-        fresh = np.broadcast_to(np.array(self.fresh(), dtype=float), (E, pulls, self.width))
-        return self.outcome(each, fresh, rng)
+        fresh = np.broadcast_to(np.array(self.initial(), dtype=float), (E, pulls, self.width))
+        return self.sample_outcome(each, fresh, rng)
 
     def from_stream(self, drawn: Floats, stats: Floats) -> Floats:
         """The outcomes that entries of a stream are, of arms in these states."""
@@ -172,7 +172,7 @@ class Kind(ABC):
 
     def typed(self, text: str) -> Outcome:
         """The same from what people type."""
-        return int(self.read_outcome(text, self.fresh()))
+        return int(self.read_outcome(text, self.initial()))
 
     def named(self, outcome: Outcome) -> str:
         """A recorded outcome, for people."""
@@ -188,10 +188,10 @@ class Kind(ABC):
 
         A ValueError where one of them cannot be one of the arm in its state.
         """
-        stats, found = [self.fresh()], []
+        stats, found = [self.initial()], []
         for outcome in outcomes:
             found.append(self.read_outcome(outcome, stats[-1]))
-            after = self.after(np.array(stats[-1], dtype=float), np.array(found[-1]))
+            after = self.update(np.array(stats[-1], dtype=float), np.array(found[-1]))
             stats.append(tuple(after.tolist()))
         return np.array(found), np.array(stats, dtype=float)
 
@@ -217,7 +217,7 @@ class Kind(ABC):
 
     def sole(self, tally: Stats) -> Outcome:
         """The outcome of a tally of one, as logs have it."""
-        return self.recorded(float(self.total(np.array(tally, dtype=float))), self.fresh())
+        return self.recorded(float(self.total(np.array(tally, dtype=float))), self.initial())
 
     def joined(self, tally: Stats, more: Stats) -> Stats:
         """Two tallies together."""
@@ -247,7 +247,7 @@ class Kind(ABC):
     @property
     def no_tally(self) -> Stats:
         """That of no outcome."""
-        return self.fresh()
+        return self.initial()
 
     # -- outcomes that are pending ------------------------------------------------------------
 
@@ -270,9 +270,9 @@ class Kind(ABC):
     def drawn_ahead(self, stats: Stats, count: int, rng: np.random.Generator) -> Stats:
         """Statistics after so many more outcomes, drawn."""
         own = np.array(stats, dtype=float)
-        parameters = self.draw(own, rng)
+        parameters = self.sample(own, rng)
         for _ in range(count):
-            own = self.after(own, self.outcome(parameters, own, rng))
+            own = self.update(own, self.sample_outcome(parameters, own, rng))
         return tuple(own.tolist())
 
     def drawn_together(self, stats: Stats, count: int, rng: np.random.Generator) -> Stats:
@@ -303,7 +303,7 @@ def rounded(record: str) -> str:
 
     Examples
     --------
-    >>> from decobandit.problem.kinds.base import rounded
+    >>> from decobandit.problem.models.base import rounded
     >>> rounded("1.6400000000000003/7"), rounded("2+0+1")
     ('1.64/7', '2+0+1')
     """

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...support import Floats, int_from, shown
 from ..priors import SUM_TOLERANCE
-from .base import Kind, Outcome, Stats, is_whole, number_of
+from .base import ArmModel, Outcome, Stats, is_whole, number_of
 
 _GOOD_OF_PULLS = re.compile(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*")
 _COUNTS = re.compile(r"\s*[0-9]{1,9}(\s*\+\s*[0-9]{1,9})*\s*")
@@ -22,7 +22,7 @@ _OUTCOMES = {
 
 
 @dataclass(frozen=True)
-class Binary(Kind):
+class Binary(ArmModel):
     """Good and bad outcomes, beta prior. Statistics: good, bad. An outcome: 1 or 0."""
 
     good: float
@@ -36,7 +36,7 @@ class Binary(Kind):
     def states(self, pulls: int) -> float:
         return pulls + 1.0
 
-    def fresh(self) -> Stats:
+    def initial(self) -> Stats:
         return (0, 0)
 
     def pulls(self, stats: Floats) -> Floats:
@@ -70,19 +70,19 @@ class Binary(Kind):
     def mean_range(self) -> tuple[float, float]:
         return 0.0, 1.0
 
-    def after(self, stats: Floats, outcome: Floats) -> Floats:
+    def update(self, stats: Floats, outcome: Floats) -> Floats:
         found = np.array(stats, dtype=float)
         found[..., 0] += outcome
         found[..., 1] += 1.0 - outcome
         return found
 
-    def draw(self, stats: Floats, rng: np.random.Generator) -> Floats:
+    def sample(self, stats: Floats, rng: np.random.Generator) -> Floats:
         return np.asarray(rng.beta(self.good + stats[..., 0], self.bad + stats[..., 1]))[..., None]
 
-    def true_mean(self, parameters: Floats) -> Floats:
+    def mean_at(self, parameters: Floats) -> Floats:
         return parameters[..., 0]
 
-    def outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
+    def sample_outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
         return np.asarray(rng.random(parameters.shape[:-1]) < parameters[..., 0], dtype=float)
 
     def following(self, stats: Stats, parameters: Stats | None = None) -> list[tuple[float, Stats]]:
@@ -199,7 +199,7 @@ def _one_more(stats: Floats, classes: int) -> Floats:
 
 
 @dataclass(frozen=True)
-class Classes(Kind):
+class Classes(ArmModel):
     """Outcomes of L classes, Dirichlet prior. Statistics: a count each. An outcome: 0 .. L-1."""
 
     counts: tuple[float, ...]
@@ -216,7 +216,7 @@ class Classes(Kind):
     def states(self, pulls: int) -> float:
         return float(comb(pulls + self.width - 1, self.width - 1))
 
-    def fresh(self) -> Stats:
+    def initial(self) -> Stats:
         return (0,) * self.width
 
     def pulls(self, stats: Floats) -> Floats:
@@ -273,10 +273,10 @@ class Classes(Kind):
     def mean_range(self) -> tuple[float, float]:
         return min(self.values), max(self.values)
 
-    def after(self, stats: Floats, outcome: Floats) -> Floats:
+    def update(self, stats: Floats, outcome: Floats) -> Floats:
         return np.asarray(stats + (np.arange(self.width) == outcome[..., None]))
 
-    def draw(self, stats: Floats, rng: np.random.Generator) -> Floats:
+    def sample(self, stats: Floats, rng: np.random.Generator) -> Floats:
         drawn = rng.standard_gamma(np.array(self.counts) + stats)
         # all gammas of tiny pseudo-counts may be zero: given that, their logarithms are minus
         # exponential times of these rates, thousands apart, so that the first class is sure
@@ -285,10 +285,10 @@ class Classes(Kind):
         drawn[lost] = np.eye(self.width)[times.argmin(axis=-1)]
         return np.asarray(drawn / drawn.sum(axis=-1, keepdims=True))
 
-    def true_mean(self, parameters: Floats) -> Floats:
+    def mean_at(self, parameters: Floats) -> Floats:
         return np.asarray(parameters @ np.array(self.values))
 
-    def outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
+    def sample_outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
         u = rng.random(parameters.shape[:-1])
         picked, below = np.zeros(u.shape), np.zeros(u.shape)
         for j in range(self.width - 1):
@@ -382,7 +382,7 @@ class Classes(Kind):
         return f"{self.width} counts, one of each class, such as {self._example}", "+"
 
     def drawn_together(self, stats: Stats, count: int, rng: np.random.Generator) -> Stats:
-        chances = self.draw(np.array(stats, dtype=float), rng)
+        chances = self.sample(np.array(stats, dtype=float), rng)
         drawn = rng.multinomial(count, chances / chances.sum()).tolist()
         return self.joined(stats, tuple(map(float, drawn)))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...support import Floats, float_from, int_from, shown
-from .base import Kind, Outcome, Stats, is_whole, number_of, whole
+from .base import ArmModel, Outcome, Stats, is_whole, number_of, whole
 
 NODES = 16  # of a quadrature over pending outcomes
 OUTLOOK = np.linspace(-6.0, 6.0, 33)  # deviations of the next measurement
@@ -23,25 +23,25 @@ _OF_SIZE = f", at most {LARGEST_SUM:g} in size: sums of squares would overflow"
 _PULLS = re.compile(r"\s*[0-9]{1,9}\s*")
 
 
-class Summed(Kind):
+class Summed(ArmModel):
     """Statistics: pulls, sum of the outcomes. Written sum/pulls."""
 
     width = 2
     finite = False
 
-    def fresh(self) -> Stats:
+    def initial(self) -> Stats:
         return (0, 0.0)
 
     def pulls(self, stats: Floats) -> Floats:
         return stats[..., 0]
 
-    def after(self, stats: Floats, outcome: Floats) -> Floats:
+    def update(self, stats: Floats, outcome: Floats) -> Floats:
         found = np.array(stats, dtype=float)
         found[..., 0] += 1.0
         found[..., 1] += outcome
         return found
 
-    def true_mean(self, parameters: Floats) -> Floats:
+    def mean_at(self, parameters: Floats) -> Floats:
         return parameters[..., 0]
 
     def value(self, stats: Floats, outcome: Floats) -> Floats:
@@ -128,10 +128,10 @@ class Measured(Summed):
 
         return np.asarray(ndtr((x - self.mean(stats)) / self.sd(stats)))
 
-    def draw(self, stats: Floats, rng: np.random.Generator) -> Floats:
+    def sample(self, stats: Floats, rng: np.random.Generator) -> Floats:
         return np.asarray(rng.normal(self.mean(stats), self.sd(stats)))[..., None]
 
-    def outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
+    def sample_outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
         found = rng.standard_normal(parameters.shape[:-1])
         found *= self.noise_sd
         found += parameters[..., 0]
@@ -194,7 +194,7 @@ class Measured(Summed):
         return f"measurements, noise sd {self.noise_sd:g}"
 
     def drawn_together(self, stats: Stats, count: int, rng: np.random.Generator) -> Stats:
-        mean = float(self.draw(np.array(stats, dtype=float), rng)[0])
+        mean = float(self.sample(np.array(stats, dtype=float), rng)[0])
         total = rng.normal(count * mean, math.sqrt(count) * self.noise_sd)
         return self.joined(stats, (count, float(total)))
 
@@ -250,11 +250,11 @@ class Counted(Summed):
     def describe(self, stats: Stats) -> str:
         return f"Gamma({self.shape + stats[1]:g}, {self.rate + stats[0]:g})"
 
-    def draw(self, stats: Floats, rng: np.random.Generator) -> Floats:
+    def sample(self, stats: Floats, rng: np.random.Generator) -> Floats:
         drawn = rng.standard_gamma(self.shape + stats[..., 1])
         return np.asarray(drawn / (self.rate + stats[..., 0]))[..., None]
 
-    def outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
+    def sample_outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
         return np.asarray(rng.poisson(parameters[..., 0]), dtype=float)
 
     def check(self, stats: Stats) -> None:
@@ -340,7 +340,7 @@ class Counted(Summed):
         return "counts"
 
     def drawn_together(self, stats: Stats, count: int, rng: np.random.Generator) -> Stats:
-        rate = float(self.draw(np.array(stats, dtype=float), rng)[0])
+        rate = float(self.sample(np.array(stats, dtype=float), rng)[0])
         return self.joined(stats, (count, float(rng.poisson(count * rate))))
 
     @property
@@ -358,7 +358,7 @@ def _negative_binomial(r: Floats, weight: Floats, count: Floats) -> Floats:
 def _after_each(kind: Summed, stats: Floats, outcomes: Floats) -> Floats:
     """Statistics after each of these outcomes, (..., J, 2)."""
     before = np.broadcast_to(stats[..., None, :], (*outcomes.shape, 2))
-    return kind.after(before, outcomes)
+    return kind.update(before, outcomes)
 
 
 def _no_outcome(given: object, rule: str) -> ValueError:

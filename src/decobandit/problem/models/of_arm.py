@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ..arm_model import Arm, Beta, Payoff
 from ..priors import Categorical, Gamma, Normal
-from .base import Kind
+from .base import ArmModel
 from .counted import Binary, Classes
 from .own import Own
 from .summed import Counted, Measured
 
 
-def kind_of(arm: Arm) -> Kind:
+def model_of(arm: Arm) -> ArmModel:
     """What can be observed of an arm, and what follows from it."""
     prior = arm.prior
     match prior:

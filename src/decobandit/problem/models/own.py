@@ -10,11 +10,11 @@ import numpy as np
 
 from ...support import Floats, is_count, shown
 from ..priors import OwnStates
-from .base import Kind, Outcome, Stats
+from .base import ArmModel, Outcome, Stats
 
 
 @dataclass(frozen=True)
-class Own(Kind):
+class Own(ArmModel):
     """Statistics: pulls, position of the state. An outcome: its position in the state's `next`."""
 
     table: OwnStates
@@ -70,7 +70,7 @@ class Own(Kind):
         found = self.table.states[self.names[state]].next.values()
         return [(chance, self.names.index(to)) for chance, to in found]
 
-    def fresh(self) -> Stats:
+    def initial(self) -> Stats:
         return (0, self.names.index(self.table.first))
 
     def pulls(self, stats: Floats) -> Floats:
@@ -88,17 +88,17 @@ class Own(Kind):
         beyond = np.maximum(following - np.asarray(c)[..., None], 0.0)
         return np.asarray((self._chances[state] * beyond).sum(axis=-1))
 
-    def after(self, stats: Floats, outcome: Floats) -> Floats:
+    def update(self, stats: Floats, outcome: Floats) -> Floats:
         state = stats[..., 1].astype(np.int64)
         return np.stack([stats[..., 0] + 1.0, self._next[state, outcome.astype(np.int64)]], axis=-1)
 
-    def draw(self, stats: Floats, rng: np.random.Generator) -> Floats:
+    def sample(self, stats: Floats, rng: np.random.Generator) -> Floats:
         return np.zeros((*stats.shape[:-1], 0))  # nothing is unknown but what happens
 
-    def true_mean(self, parameters: Floats) -> Floats:
+    def mean_at(self, parameters: Floats) -> Floats:
         raise ValueError("own arms: they have states and no parameters")
 
-    def outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
+    def sample_outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
         return self.from_stream(rng.random(stats.shape[:-1]), stats)
 
     def read_truth(self, given: object) -> Stats:
@@ -201,6 +201,6 @@ class Own(Kind):
         found = [stats]
         for each in tally:
             outcome = np.array(self.read_outcome(self.choices[int(each)], found[-1]))
-            after = self.after(np.array(found[-1], dtype=float), outcome)
+            after = self.update(np.array(found[-1], dtype=float), outcome)
             found.append(tuple(after.tolist()))
         return found
