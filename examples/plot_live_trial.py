@@ -99,7 +99,7 @@ print(f"{replay.decisions} decisions repeated, all the same: {replay.ok}")
 # Recorded outcomes in the order of their allocations. Where the index of the pulled arm is below
 # the price, or that of another arm above it, there is a loss: ``loss so far``.
 
-path = trial.path()
+path = trial.episode()
 figure = episode_figure(path)
 
 # %%

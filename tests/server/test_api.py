@@ -66,7 +66,7 @@ def _records_are_those_of_the_library(site: Site) -> None:
     assert site.get("/trials/pilot/replay").json == {"ok": True, "decisions": 5, "differences": []}
     exported, again = site.get("/trials/pilot/export").json, trial.export()
     assert exported | {"exported_at": ""} == json.loads(json.dumps(again)) | {"exported_at": ""}
-    assert site.get("/trials/pilot/path").json["pulled"] == trial.path().to_dict()["pulled"]
+    assert site.get("/trials/pilot/path").json["pulled"] == trial.episode().to_dict()["pulled"]
     assert site.get("/trials/pilot/why").json["next_arm"] is None
     by = {event["by"] for event in exported["events"]}
     assert by == {"the-admin", "the-operator"}

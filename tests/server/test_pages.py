@@ -268,7 +268,7 @@ def test_the_figure_of_the_path_has_the_price_and_the_loss(site: Site) -> None:
         trial.tell(trial.ask().id, outcome)
     tree = Browser(site, "viewer").get(f"/trials/{trial.id}/why.json?expected=true").json()
     traces = {trace["name"]: trace for trace in tree["path"]["data"]}
-    path = trial.path()
+    path = trial.episode()
     assert traces["price of a pull"]["y"] == pytest.approx(path.prices.tolist())
     assert traces["loss in this episode"]["y"] == pytest.approx(path.running_loss.tolist())
     assert len(traces["expected loss"]["y"]) == path.stages

@@ -345,15 +345,15 @@ def test_an_outcome_may_be_missing_only_where_the_state_says_why(tmp_path: Path)
 # -- one format -----------------------------------------------------------------------------------
 
 
-def test_an_export_that_claims_to_be_older_is_checked_as_strictly(tmp_path: Path) -> None:
+def test_an_export_that_claims_another_format_or_shows_less_is_refused(tmp_path: Path) -> None:
     with open_store(tmp_path / "t.db") as store:
         trial = create_trial(Problem.uniform(arms=2, horizon=5), db=store, seed=3)
         trial.tell(trial.ask().id, 1)
         tree = json.loads(json.dumps(trial.export()))
     assert verify_export(tree).ok
-    older = {**tree, "format": "decobandit-trial-1"}
+    older = {**tree, "format": "decobandit-trial-0"}
     del older["checksum"]
-    with pytest.raises(TrialError, match="decobandit-trial-2"):
+    with pytest.raises(TrialError, match="decobandit-trial-1"):
         verify_export(older)
     for version in ("0.1.0", "0.2.0"):  # what it shows less has a checksum that fits
         less = copy.deepcopy(tree) | {"version": version}

@@ -1,5 +1,6 @@
 """The tables that migrations make are those of schema.py, whoever makes them and how often."""
 
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -11,7 +12,8 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from decobandit.trials import migrate, open_store
+from decobandit import Problem
+from decobandit.trials import create_trial, migrate, open_store, open_trial
 from decobandit.trials.errors import Damaged, StoreError
 from decobandit.trials.schema import metadata
 from helpers.nursery import Nursery
@@ -35,6 +37,36 @@ def test_revisions_are_those_of_the_scripts() -> None:
     scripts = ScriptDirectory.from_config(config)
     found = [script.revision for script in scripts.walk_revisions()]  # the newest first
     assert tuple(reversed(found)) == migrate.REVISIONS
+
+
+SECOND = """
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision = "0002", "0001"
+
+
+def upgrade() -> None:
+    op.add_column("trials", sa.Column("colour", sa.Text(), nullable=True))
+"""
+
+
+def test_a_database_of_an_earlier_revision_is_upgraded_with_all_that_is_in_it(
+    db: str, sql: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_store(db) as store:
+        trial = create_trial(Problem.uniform(arms=2, horizon=4), name="pilot", db=store, seed=1)
+        trial.tell(trial.ask().id, 1)
+    scripts = Path(shutil.copytree(migrate.SCRIPTS, tmp_path / "migrations"))
+    (scripts / "versions" / "0002_colour.py").write_text(SECOND)
+    monkeypatch.setattr(migrate, "SCRIPTS", scripts)
+    monkeypatch.setattr(migrate, "REVISIONS", (*migrate.REVISIONS, "0002"))
+    with open_store(db) as store:
+        again = open_trial("pilot", db=store)
+        again.tell(again.ask().id, 0)
+        assert (again.status().told, again.verify().ok, again.replay().ok) == (2, True, True)
+    assert sql("SELECT version_num FROM alembic_version") == [("0002",)]
+    assert sql("SELECT name, colour FROM trials") == [("pilot", None)]
 
 
 def test_processes_that_open_a_new_database_at_once_take_turns(

@@ -50,6 +50,6 @@ def people(
 
 
 def _line(event: Event) -> str:
-    shown = {name: value for name, value in event.data.items() if name != "seal"}
+    shown = {name: value for name, value in event.data.items() if name != "row"}
     said = " ".join(f"{name}={value}" for name, value in shown.items() if value is not None)
     return f"{event.seq}\t{event.at}\t{event.kind}\t{event.by}\t{said}"

@@ -63,15 +63,13 @@ def list_(store: Store, as_json: AsJson = False) -> None:
 
 
 def _state(token: Token) -> str:
-    if not token.intact:
-        return "damaged: refused"
     if token.revoked_at:
         return f"revoked {token.revoked_at}"
     if token.expired:
         return f"expired {token.expires_at}"
     if not token.valid:
         return "refused"
-    return f"valid until {token.expires_at}" if token.expires_at else "valid, does not expire"
+    return f"valid until {token.expires_at}"
 
 
 @token.command()

@@ -112,7 +112,7 @@ def _plan(made: Trial, store: Store) -> dict[str, Any]:
         "horizon": made.problem.horizon,
         "upper_bound": made.settings.upper_bound,
         **made.settings.best_bound_fields,
-        "seed": made.plan.seed,
+        "seed": made.settings.seed,
         "db": str(store.url),
     }
 

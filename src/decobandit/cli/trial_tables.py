@@ -137,8 +137,7 @@ def print_status(status: Status, stale: Mapping[str, str]) -> None:
 
 def _print_cancellations(status: Status) -> None:
     for each in status.cancellations:
-        reasons = "; ".join(each.reasons) or "no reason on record"
-        print(f"cancelled: {each.count} of {each.arm} by {each.by}: {reasons}")
+        print(f"cancelled: {each.count} of {each.arm} by {each.by}: {'; '.join(each.reasons)}")
     limits = status.limits
     if limits.open is not None and limits.cancelled is not None:
         print(

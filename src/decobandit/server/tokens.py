@@ -1,10 +1,8 @@
 """Tokens: random secrets that authenticate requests, each with a name and a role.
 
 The database has their SHA-256 digests only; a token has 256 random bits, so that its digest need
-not be slow. `seal` is a checksum over the other columns: a row that a disk error or a manual edit
-changed is refused. It is not a signature: whoever can write to the database can compute it. The log
-of people has the seal of every token, so that `deco trial verify` finds one that was changed,
-removed or added there.
+not be slow. The log of people has a digest of every row, so that `deco trial verify` finds one that
+was changed, removed or added there.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from ..trials.database import Store
 from ..trials.errors import Conflict, NotFound, TrialError
 from ..trials.event_log import trial_id
 from ..trials.events import digest
-from ..trials.people import lock, record, token_seal
+from ..trials.people import lock, record, token_digest
 
 Role = Literal["admin", "operator", "viewer"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -58,10 +56,8 @@ class Token:
         ISO 8601, UTC.
     revoked_at : str | None
         When it was revoked; null while it is valid.
-    seal : str
-        Checksum over the other columns.
-    expires_at : str | None
-        When it ends; null for a token of an earlier version, which does not expire.
+    expires_at : str
+        When it ends: ISO 8601, UTC.
     trials : str | None
         Names of the trials that it is for, in the database as JSON; null: all.
     """
@@ -72,27 +68,19 @@ class Token:
     digest: str
     created_at: str
     revoked_at: str | None
-    seal: str
-    expires_at: str | None = None
+    expires_at: str
     trials: str | None = None
-
-    @property
-    def intact(self) -> bool:
-        """Whether the row is as it was written."""
-        if not all(isinstance(value, str | None) for value in self.__dict__.values()):
-            return False
-        return hmac.compare_digest(self.seal.encode(), token_seal(self.__dict__).encode())
 
     @property
     def expired(self) -> bool:
         """Whether its time is over."""
         # both in UTC and in the same form: the order of the texts is that of the times
-        return self.expires_at is not None and self.expires_at <= _now()
+        return self.expires_at <= _now()
 
     @property
     def valid(self) -> bool:
         """Whether it authenticates."""
-        return self.revoked_at is None and self.role in ROLES and self.intact and not self.expired
+        return self.revoked_at is None and self.role in ROLES and not self.expired
 
     @property
     def only_trials(self) -> frozenset[str] | None:
@@ -105,11 +93,10 @@ class Token:
         return self.valid and self.role == "admin" and self.trials is None
 
     def to_dict(self) -> dict[str, Any]:
-        """For people: without digest and seal."""
+        """For people: without the digest."""
         shown = ("id", "name", "role", "created_at", "revoked_at", "expires_at")
         return {name: getattr(self, name) for name in shown} | {
             "trials": None if self.trials is None else json.loads(self.trials),
-            "intact": self.intact,
         }
 
 
@@ -156,7 +143,6 @@ def new_token(
                 raise Conflict(
                     "the only administrator cannot be limited to trials; make one for all first"
                 )
-        row["seal"] = token_seal(row)
         try:
             connection.execute(insert(_table).values(row))
         except IntegrityError:  # another process was first
@@ -175,10 +161,10 @@ def _trial_name(connection: Connection, trial: str) -> str:
 
 
 def _said(token: Token) -> dict[str, Any]:
-    """What the log of people has of a token; the seal stands for the whole row."""
-    tree = token.to_dict() | {"seal": token.seal}
-    shown = ("role", "expires_at", "trials", "seal")
-    return {"token": token.name} | {name: tree[name] for name in shown}
+    """What the log of people has of a token; `row` stands for the whole row."""
+    tree = token.to_dict()
+    shown = {name: tree[name] for name in ("role", "expires_at", "trials")}
+    return {"token": token.name, **shown, "row": token_digest(token.__dict__)}
 
 
 def _rows(connection: Connection) -> list[Token]:
@@ -213,8 +199,6 @@ def revoke_token(store: Store, name: str, *, by: str = "library") -> Token:
                 "make another one first"
             )
         changed = token.__dict__ | {"revoked_at": _now()}
-        if token.intact:  # the checksum of a changed row stays wrong: it is evidence
-            changed["seal"] = token_seal(changed)
         connection.execute(update(_table).where(_table.c.id == token.id).values(changed))
         revoked = Token(**changed)
         record(connection, "token_revoked", _said(revoked), by=by)

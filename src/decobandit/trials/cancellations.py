@@ -21,7 +21,7 @@ class CancellationCount:
     count : int
         How many.
     reasons : tuple[str, ...]
-        Why; each reason once, those of older logs left out.
+        Why; each reason once.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def counted(cancellations: Iterable[Cancellation]) -> tuple[CancellationCount, .
             by,
             arm,
             sum(one.count for one in found),
-            tuple(dict.fromkeys(one.reason for one in found if one.reason)),
+            tuple(dict.fromkeys(one.reason for one in found)),
         )
         for (by, arm), found in own.items()
     )

@@ -8,7 +8,7 @@
     trial ID EVENTS HEAD
     ...
 
-One line for the log of people, which has the seal of every token, and one per trial, in the order
+One line for the log of people, which has the digest of every token, and one per trial, in the order
 of their ids: how many events it had, and the hash of the last. All checkpoints are kept in the
 database, too; each names the one before, so that one note stands for all that were made before it.
 A log that was rewritten, shortened or removed no longer has the events that its lines name.

@@ -22,10 +22,7 @@ from .ledger import BATCH_KINDS, Ledger
 from .request_records import Request
 from .status import status_of
 
-EXPORT_FORMAT = "decobandit-trial-2"
-BATCH_FIELDS = ("batches", "next_batch")  # of a status
-RULE_FIELDS = ("rules", "stopped", "dropped")
-BOUND_FIELDS = ("best_bound", "best_bound_is")
+EXPORT_FORMAT = "decobandit-trial-1"
 UTC_ZONE = "+00:00"
 LINES = 500  # of CSV in one piece
 
@@ -35,19 +32,6 @@ def export_parts(
 ) -> dict[str, Any]:
     """A trial without its events: everything that follows from them, and a checksum."""
     status = replace(status_of(ledger, decider), version=version).to_dict()
-    batches = {"batches": [batch.to_dict() for batch in ledger.batches.values()]}
-    if ledger.problem.is_binary:  # as before there were other outcomes
-        for arm in status["arms"]:
-            del arm["seen"], arm["posterior"]
-        for batch in (*status["batches"], *batches["batches"]):
-            for arm in batch["arms"]:
-                del arm["seen"]
-    left_out: tuple[str, ...] = () if ledger.settings.rules else RULE_FIELDS
-    if ledger.settings.best_bound is None:  # as before it was kept
-        left_out += BOUND_FIELDS
-    if not (ledger.batches or ledger.problem.repeat):  # as before there were batches
-        batches, left_out = {}, left_out + BATCH_FIELDS
-    status = {key: value for key, value in status.items() if key not in left_out}
     parts = {
         "format": EXPORT_FORMAT,
         "trial": ledger.trial,
@@ -57,7 +41,7 @@ def export_parts(
         "head": ledger.head,
         "status": status,
         "allocations": [slot.to_dict() for slot in ledger.allocations.values()],
-        **batches,
+        "batches": [batch.to_dict() for batch in ledger.batches.values()],
     }
     return parts | {"checksum": checksum(parts)}
 

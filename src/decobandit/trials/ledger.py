@@ -184,7 +184,7 @@ class Ledger:
             self._create(event)
         elif event.kind == "refused":
             refusal = Refusal(Request.of_refusal(data["request"]), event.by, data["why"])
-            self.refusals[refusal] = int(data.get("times", 1))
+            self.refusals[refusal] = int(data["times"])
             answer = Answered(refusal.request, refusal=refusal.why)
         elif event.kind in TURNS:
             self.state = TURNS[event.kind]
@@ -220,8 +220,8 @@ class Ledger:
         self.kinds = kinds_by_name(self.problem)
         empty = ([0] * len(self._positions) for _ in range(5))
         self.good, self.bad, self.other, self.open, self.lost = empty
-        self.limits = limits_of(event.data.get("limits"))
-        self.codes = codes_of(event.data.get("codes"), list(self._positions), event.hash)
+        self.limits = limits_of(event.data["limits"])
+        self.codes = codes_of(event.data["codes"], len(self._positions))
 
     def _step(self, event: Event) -> str:
         """One allocation made, moved from one state to the next, or unmasked; its id."""
@@ -250,7 +250,7 @@ class Ledger:
             if kind == "cancelled":
                 if not self.may_cancel(1):
                     raise ValueError("too many were cancelled")
-                self.cancellations.append(Cancellation(event.by, slot.arm, data.get("reason")))
+                self.cancellations.append(Cancellation(event.by, slot.arm, data["reason"]))
                 self._forget_subject(slot.subject)
         self.allocations[name] = slot
         return name
@@ -296,7 +296,7 @@ class Ledger:
         """What was pending of a batch is cancelled."""
         if not self.may_cancel(before.pending):
             raise ValueError("too many were cancelled")
-        reason = event.data.get("reason")
+        reason = event.data["reason"]
         self.cancellations += [
             Cancellation(event.by, one.arm, reason, one.pending)
             for one in before.arms

@@ -2,7 +2,7 @@
 
 Who may ask and cancel without end can steer a trial: ask until the wanted arm comes, and cancel the
 others; who may unmask without end is not blinded. The limits are part of the record, in the event
-`created`; logs that are older have none.
+`created`.
 """
 
 from __future__ import annotations
@@ -46,11 +46,9 @@ class TrialLimits:
         return dict(self.__dict__)
 
 
-def limits_of(tree: dict[str, Any] | None) -> TrialLimits:
-    """What an event has of limits; none in an older log."""
-    if tree is None:
-        return TrialLimits()
-    unmasked = _count(tree.get("unmasked", UNMASKED_A_DAY))
+def limits_of(tree: dict[str, Any]) -> TrialLimits:
+    """Read the limits of an event."""
+    unmasked = _count(tree["unmasked"])
     if unmasked is None:
         raise ValueError("the limit on unmasking is a whole number")
     return TrialLimits(_count(tree["open"]), _count(tree["cancelled"]), unmasked)

@@ -245,7 +245,7 @@ def _deviations(report: TrialReport) -> list[Markup]:
     parts = [html.paragraph(_deviation_line(report))]
     if report.cancellations:
         rows = [
-            [each.arm, each.by, str(each.count), "; ".join(each.reasons) or "none on record"]
+            [each.arm, each.by, str(each.count), "; ".join(each.reasons)]
             for each in report.cancellations
         ]
         parts.append(

@@ -84,5 +84,5 @@ class Cancellation:
 
     by: str
     arm: str
-    reason: str | None  # older logs have none
+    reason: str
     count: int = 1  # several, of a batch

@@ -60,12 +60,19 @@ checkpoints = Table(
     Column("number", Integer, primary_key=True, autoincrement=False), _text("note"),
 )  # fmt: skip
 
-# who may use the server; `seal` is a checksum over the other columns
+# who may use the server
 tokens = Table(
-    "tokens", metadata, _id(), _text("name", unique=True), _text("role"),
-    _text("digest", unique=True), _text("created_at"), _text("revoked_at", nullable=True),
-    _text("seal"), _text("expires_at", nullable=True), _text("trials", nullable=True),
-)  # fmt: skip
+    "tokens",
+    metadata,
+    _id(),
+    _text("name", unique=True),
+    _text("role"),
+    _text("digest", unique=True),
+    _text("created_at"),
+    _text("revoked_at", nullable=True),
+    _text("expires_at"),
+    _text("trials", nullable=True),
+)
 
 # who did what with tokens and results: one chain of events, and its head, which is one row
 people = Table(

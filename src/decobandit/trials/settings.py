@@ -117,8 +117,8 @@ class TrialSettings:
             "ties": self.ties,
             "seed": self.seed,
             "path": None if self.parameters is None else dict(self.parameters),
-            **({} if self.rules is None else {"rules": self.plain_rules}),
-            **({} if self.best_bound is None else self.best_bound.to_dict()),
+            "rules": self.plain_rules,
+            **self.best_bound_fields,
         }
 
     @classmethod
@@ -127,7 +127,7 @@ class TrialSettings:
         # the log calls the settings "plan"
         ties, seed = tie_rule(tree["ties"]), int(tree["seed"])
         fixed = (tree["policy"], ties, seed, tree["path"])
-        rules = None if tree.get("rules") is None else Rules(**tree["rules"])
+        rules = None if tree["rules"] is None else Rules(**tree["rules"])
         if tree["multipliers"] is None:
             problem = problem_from_dict(tree["problem"], source="plan: problem")
             return cls(None, *fixed, problem, rules)
@@ -155,10 +155,10 @@ class TrialSettings:
 
 
 def _best_bound_from(tree: dict[str, Any], solution: DualSolution) -> BestBound | None:
-    """The best bound of a log; older ones have none. `TrialError` where it cannot be one."""
-    if "best_bound" not in tree:
-        return None
+    """The best bound of a log; `TrialError` where it cannot be one."""
     value, kind = tree["best_bound"], tree["best_bound_is"]
+    if value is None:
+        return None
     numbers = isinstance(value, float | int) and not isinstance(value, bool)
     most = solution.upper_bound + BOUND_TOLERANCE * max(1.0, abs(solution.upper_bound))
     if kind not in MEANINGS or not numbers or not value <= most:

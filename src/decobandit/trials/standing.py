@@ -53,7 +53,7 @@ class Standing:
         On the expected total reward of any policy, at the start; null: the dual was not solved.
     best_bound : float | None
         The smallest upper bound that was known when the trial was made; null where none was
-        computed, or the trial is of an earlier version.
+        computed.
     best_bound_is : str | None
         How that one was computed: optimum, joint, lagrangian, trivial or information.
     bound_from_here : float | None

@@ -31,7 +31,6 @@ from .performance import episode_of
 from .recording import Recording
 from .replay import Replay, replayed
 from .report import TrialReport, report_of
-from .settings import TrialSettings
 from .staleness import STALE_AFTER
 from .status import Status, status_of
 from .turns import turns_of
@@ -94,11 +93,6 @@ class Trial(Recording, Batches, Tabular):
         return self.settings.policy
 
     @property
-    def plan(self) -> TrialSettings:
-        """The settings, by the name that they had before."""
-        return self.settings
-
-    @property
     def solution(self) -> DualSolution | None:
         """The prices, and the bound that they certify; None where the dual was not solved."""
         return self.settings.solution
@@ -132,10 +126,6 @@ class Trial(Recording, Batches, Tabular):
     def cancellations(self) -> tuple[CancellationCount, ...]:
         """Cancelled allocations by person and arm, and why."""
         return counted(self._ledger().cancellations)
-
-    def path(self) -> Episode:
-        """The episode so far, by the name that it had before."""
-        return self.episode()
 
     def episode(self) -> Episode:
         """The recorded outcomes in the order of their allocations, compared with the prices."""

@@ -189,14 +189,12 @@ _Verified = model_of(
 _SAID = attribute_texts(Verification)
 ReplayOut = model_of(Replay, "ReplayOut", without=("trial",), more={"ok": (bool, _NO_DIFFERENCE)})
 PolicyPlan = model_of(PolicyForecast, "PolicyPlan")
-_INTACT = "Whether its row is as it was written; if not, it is refused."
 TokenOut = model_of(
     Token,
     "TokenOut",
     doc="A token, without its secret.",
-    without=("digest", "seal"),
+    without=("digest",),
     types={"trials": list[str] | None},
-    more={"intact": (bool, _INTACT)},
 )
 TokenMade = model_of(
     Token,

@@ -42,7 +42,7 @@ def people(request: Request, number: Annotated[int, Query(alias="page", ge=1)] =
 def summary_of(event: Event) -> str:
     """What an event is about, in one line."""
     known = event.data
-    first, words = ("trial", "masked", "seal", *WORDS, *LAST), WORDS | LAST
+    first, words = ("trial", "masked", "row", *WORDS, *LAST), WORDS | LAST
     order = [*WORDS, *(name for name in known if name not in first), *LAST]
     said = {name: _text(known[name]) for name in order if known.get(name) is not None}
     return ", ".join(words.get(name, f"{name} {{}}").format(said[name]) for name in said)

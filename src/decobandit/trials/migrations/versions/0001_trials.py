@@ -1,4 +1,4 @@
-"""Trials, their events, and the tokens of the server."""
+"""Trials and their events, checkpoints, tokens of the server, the log of people."""
 
 from __future__ import annotations
 
@@ -9,40 +9,63 @@ revision = "0001"
 down_revision = None
 
 
+def _texts(*names: str, nullable: bool = False) -> list[sa.Column[str]]:
+    return [sa.Column(name, sa.Text(), nullable=nullable) for name in names]
+
+
+def _whole(name: str) -> sa.Column[int]:
+    return sa.Column(name, sa.Integer(), autoincrement=False, nullable=False)
+
+
 def upgrade() -> None:
     """Make the tables. They are written out: a revision stays as it was when the tables change."""
     op.create_table(
         "trials",
-        sa.Column("id", sa.Text(), nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("created_at", sa.Text(), nullable=False),
-        sa.Column("head_seq", sa.Integer(), nullable=False),
-        sa.Column("head_hash", sa.Text(), nullable=False),
+        *_texts("id", "name", "created_at"),
+        _whole("head_seq"),
+        *_texts("head_hash"),
+        *_texts("damage", "summary", nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_trials"),
         sa.UniqueConstraint("name", name="uq_trials_name"),
     )
+    op.create_index("ix_trials_created_at_id", "trials", ["created_at", "id"])
     op.create_table(
         "events",
-        sa.Column("trial_id", sa.Text(), nullable=False),
-        sa.Column("seq", sa.Integer(), nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("key", sa.Text(), nullable=True),
-        sa.Column("body", sa.Text(), nullable=False),
-        sa.Column("hash", sa.Text(), nullable=False),
+        *_texts("trial_id"),
+        _whole("seq"),
+        *_texts("kind"),
+        *_texts("key", nullable=True),
+        *_texts("body", "hash"),
         sa.ForeignKeyConstraint(["trial_id"], ["trials.id"], name="fk_events_trial_id"),
         sa.PrimaryKeyConstraint("trial_id", "seq", name="pk_events"),
-        sa.UniqueConstraint("trial_id", "key", name="uq_events_trial_id_key"),
+    )
+    op.create_table(
+        "checkpoints",
+        _whole("number"),
+        *_texts("note"),
+        sa.PrimaryKeyConstraint("number", name="pk_checkpoints"),
     )
     op.create_table(
         "tokens",
-        sa.Column("id", sa.Text(), nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("role", sa.Text(), nullable=False),
-        sa.Column("digest", sa.Text(), nullable=False),
-        sa.Column("created_at", sa.Text(), nullable=False),
-        sa.Column("revoked_at", sa.Text(), nullable=True),
-        sa.Column("seal", sa.Text(), nullable=False),
+        *_texts("id", "name", "role", "digest", "created_at"),
+        *_texts("revoked_at", nullable=True),
+        *_texts("expires_at"),
+        *_texts("trials", nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_tokens"),
         sa.UniqueConstraint("digest", name="uq_tokens_digest"),
         sa.UniqueConstraint("name", name="uq_tokens_name"),
     )
+    op.create_table(
+        "people",
+        _whole("seq"),
+        *_texts("kind", "body", "hash"),
+        sa.PrimaryKeyConstraint("seq", name="pk_people"),
+    )
+    head = op.create_table(
+        "people_head",
+        _whole("id"),
+        _whole("seq"),
+        *_texts("hash"),
+        sa.PrimaryKeyConstraint("id", name="pk_people_head"),
+    )
+    op.bulk_insert(head, [{"id": 1, "seq": -1, "hash": "0" * 64}])
