@@ -256,3 +256,17 @@ def test_long_words_are_folded_and_nothing_beside_them_is_cut(
 def test_a_problem_of_options_is_the_problem_of_python() -> None:
     value = deco("optimum", *SMALL, "--json").json["value"]
     assert value == optimum(Problem.uniform(arms=3, horizon=6)).value
+
+
+# -- negative numbers ---------------------------------------------------------------------------
+
+
+def test_an_outcome_may_be_a_negative_number(tmp_path: Path) -> None:
+    file, here = tmp_path / "p.toml", ("--db", tmp_path / "t.db")
+    prior = 'prior = { kind = "normal", mean = 0.0, sd = 1.0 }'
+    file.write_text(f'horizon = 4\n[[arms]]\nname = "a"\ncount = 2\nnoise_sd = 1.0\n{prior}\n')
+    assert deco("trial", "new", file, "--policy", "greedy", "--name", "lab", *here).code == 0
+    assert deco("trial", "ask", "lab", "--subject", "S", *here).code == 0
+    assert deco("trial", "tell", "lab", "S", "-0.75", *here, "--json").json["outcome"] == -0.75
+    why = ("--reason", "typed wrongly", *here, "--json")
+    assert deco("trial", "correct", "lab", "S", "-1e-1", *why).json["outcome"] == -0.1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -10,37 +9,19 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 F = TypeVar("F", bound=Callable[..., Any])
-NEGATIVE = re.compile(r"-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+# an argument such as -0.5 is no option
+SIGNED_ARGUMENTS = {"ignore_unknown_options": True}
 
 
 class Command(TyperCommand):
-    """A command whose arguments may be negative numbers."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, self._numbers_last(args))
-
-    def _numbers_last(self, words: list[str]) -> list[str]:
-        """Negative numbers that are arguments at the end, where none is taken for an option."""
-        valued = {
-            name
-            for each in self.params
-            if not getattr(each, "is_flag", False)
-            for name in each.opts
-        }
-        end = words.index("--") if "--" in words else len(words)
-        before = ["", *words]
-        moved = [i for i in range(end) if NEGATIVE.fullmatch(words[i]) and before[i] not in valued]
-        if not moved:
-            return words
-        kept = [word for i, word in enumerate(words[:end]) if i not in moved]
-        return [*kept, "--", *(words[i] for i in moved), *words[end + 1 :]]
+    """A command whose help shows no type beside flags."""
 
     def get_params(self, ctx: Any) -> Any:
         return _flags_without_a_type(super().get_params(ctx))
 
 
 class Group(TyperGroup):
-    """A command with commands."""
+    """A command with commands, in the same way."""
 
     def get_params(self, ctx: Any) -> Any:
         return _flags_without_a_type(super().get_params(ctx))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 import typer
 
 from ..policies.names import DEFAULT_POLICY
-from .commands import Commands
+from .commands import SIGNED_ARGUMENTS, Commands
 from .options import AsJson, Bound, Db
 from .output import print_json, said_of, say
 from .policy_options import Chosen, takes_policies
@@ -258,4 +258,5 @@ def status(here: Trial, stale_after: StaleAfter = 72.0, as_json: AsJson = False)
 LIFE = (close, reopen, archive, limits, unmask)
 RECORD = (report, export, verify, replay, checkpoint, backup)
 for command in (ask, tell, cancel, correct, status, batches, *LIFE, *RECORD):
-    trial.command()(command)
+    signed = command in (tell, correct)  # outcomes may be negative numbers
+    trial.command(context_settings=SIGNED_ARGUMENTS if signed else None)(command)

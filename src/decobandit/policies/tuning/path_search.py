@@ -18,7 +18,9 @@ and `ChosenPath.gradient` says so.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy.typing as npt
 
@@ -30,7 +32,10 @@ from ..base import Policy
 from ..calibrated import TABLE_STAGES, CalibratedPolicy
 from ..knowledge_gradient import KnowledgeGradientPolicy
 from ..refusals import TooManyStates
-from .judges import exact_value, on_common_draws
+
+if TYPE_CHECKING:
+    from ...evaluation import Evaluation
+    from ...simulation import Simulation
 
 DEFAULT = (0.9, 0.2)  # premium and tick, both over sqrt(T)
 # the most useful first: where there are many states, the last are left out
@@ -184,6 +189,23 @@ def _exact_values(problem: Problem, ties: TieRule, limit: int) -> dict[PricePath
         if states > MOST_STATES_IN_ALL:
             break
     return found
+
+
+def exact_value(policy: Policy, limit_states: int) -> Evaluation:
+    """Evaluate a policy exactly; `TooManyStates` where it reaches more states than the limit."""
+    from ...evaluation import evaluate  # imports policies: late, see LATE in test_architecture
+
+    return evaluate(policy.problem, policy, limit_states=limit_states)
+
+
+def on_common_draws(policies: Sequence[Policy], draws: int, per_draw: int) -> Simulation:
+    """Simulate policies of one problem; `KeyboardInterrupt` where the user interrupted it."""
+    from ...simulation import simulate
+
+    sample = simulate(policies[0].problem, policies, draws=draws, per_draw=per_draw)
+    if sample.interrupted:
+        raise KeyboardInterrupt
+    return sample
 
 
 def _gradient(problem: Problem, ties: TieRule) -> KnowledgeGradientPolicy | None:

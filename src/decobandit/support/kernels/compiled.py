@@ -2,9 +2,9 @@
 
 numba looks for changes in the file that a kernel stands in, not in the kernels that it calls. Here
 the kernels of a file are kept under a hash of all sources that they can depend on (`machine_code`),
-and functions of other packages are left alone. numba asks a list of locators where to keep the code
-of a function; the one below answers for this package only. Where the environment names other
-locators (NUMBA_CACHE_LOCATOR_CLASSES), numba does not ask it, and nothing is kept.
+and functions of other packages are left alone. numba asks its locators where to keep the code of a
+function; the one below comes first, by numba's setting for that, and answers for this package only.
+Where NUMBA_CACHE_LOCATOR_CLASSES names other locators, nothing is kept.
 """
 
 from typing import Any, overload
@@ -13,7 +13,6 @@ import numba
 import numpy as np
 from numba import njit
 from numba.core import event
-from numba.core.caching import CacheImpl
 
 from ..lazy import load_on_use
 from ..machine_code import PACKAGE, Decorator, Kernel, code_root, content_of_kernels, use_folder
@@ -65,8 +64,12 @@ def _is_kernel(function: Any) -> bool:
     return parts[0] == PACKAGE and len(parts) == 4 and parts[2] == "kernels"
 
 
-_locators: list[Any] = CacheImpl._locator_classes
-_locators.insert(0, KernelLocator)
+if KEEP:  # numba's own locators follow, in numba's order
+    locators = (
+        f"{__name__}.{KernelLocator.__name__},UserProvidedCacheLocator,InTreeCacheLocator,"
+        "UserWideCacheLocator,IPythonCacheLocator,ZipCacheLocator"
+    )
+    setattr(numba.config, "CACHE_LOCATOR_CLASSES", locators)  # noqa: B010
 
 
 class CompilingListener(event.Listener):
