@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from decobandit.client import AsyncClient, Client, Refused, RemoteTrial, Unreachable
-from decobandit.client.exchange import Exchange, Request
+from decobandit.client.exchange import AsyncSender, Exchange, Request, Sender
 from decobandit.problem import Arm, Categorical, Design, Normal, Payoff, Problem
 from decobandit.trials import (
     Closed,
@@ -267,17 +267,39 @@ def test_a_new_trial_whose_answer_was_lost_is_not_sent_again(site: tuple[Site, s
 
 
 class Scripted:
-    """A transport that answers as it was told, and notes how long it waited."""
+    """Answers as it was told, and notes how long a sender waited."""
 
     def __init__(self, *answers: tuple[int, dict[str, str], dict[str, Any]]) -> None:
         self.answers, self.waited = list(answers), list[float]()
 
-    async def send(self, request: Request) -> httpx.Response:
+    def answer(self, _: httpx.Request) -> httpx.Response:
         status, headers, body = self.answers.pop(0)
         return httpx.Response(status, headers=headers, json=body)
 
     async def sleep(self, seconds: float) -> None:
         self.waited.append(seconds)
+
+
+Fetch = Callable[[Scripted, Request, int], Any]
+
+
+def _waiting(wire: Scripted, request: Request, retries: int) -> Any:
+    http = httpx.Client(transport=httpx.MockTransport(wire.answer), base_url="http://here")
+    return Sender(http, Exchange("http://here", retries), wire.waited.append).fetch(request)
+
+
+def _awaiting(wire: Scripted, request: Request, retries: int) -> Any:
+    http = httpx.AsyncClient(transport=httpx.MockTransport(wire.answer), base_url="http://here")
+    return asyncio.run(
+        AsyncSender(http, Exchange("http://here", retries), wire.sleep).fetch(request)
+    )
+
+
+@pytest.fixture(params=[_waiting, _awaiting], ids=["waiting", "awaiting"])
+def fetch(request: pytest.FixtureRequest) -> Fetch:
+    """Either sender."""
+    sender: Fetch = request.param
+    return sender
 
 
 def _error(code: str) -> dict[str, Any]:
@@ -295,28 +317,27 @@ def _error(code: str) -> dict[str, Any]:
         ((409, {"Retry-After": "1"}, _error("conflict")), Request("POST", (), key="k"), False),
     ],
 )
-def test_what_is_sent_again(answer: Any, request_: Request, again: bool) -> None:
+def test_what_is_sent_again(fetch: Fetch, answer: Any, request_: Request, again: bool) -> None:
     wire = Scripted(answer, (200, {}, {"ok": True}))
-    exchange = Exchange(wire, "http://here", 3)
     if again:
-        assert asyncio.run(exchange.one(request_)).ok
+        assert fetch(wire, request_, 3).ok
         assert wire.waited == [float(answer[1]["Retry-After"])]
     else:
         with pytest.raises(TrialError, match="said"):
-            asyncio.run(exchange.one(request_))
+            fetch(wire, request_, 3)
         assert wire.waited == []
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 @pytest.mark.parametrize("after", [None, "4"])
 def test_a_page_of_a_proxy_whose_server_restarts_is_no_answer(
-    status: int, after: str | None
+    fetch: Fetch, status: int, after: str | None
 ) -> None:
     """What reads or has a key is sent again, with pauses that grow; the rest may have been done."""
     headers = {} if after is None else {"Retry-After": after}
 
     class Proxy(Scripted):
-        async def send(self, request: Request) -> httpx.Response:
+        def answer(self, _: httpx.Request) -> httpx.Response:
             self.answers.pop(0)
             if self.answers:
                 return httpx.Response(status, headers=headers, html="<h1>Bad Gateway</h1>")
@@ -324,28 +345,28 @@ def test_a_page_of_a_proxy_whose_server_restarts_is_no_answer(
 
     for request_ in (Request("GET", ("a",)), Request("POST", (), key="k")):
         wire = Proxy(*[(0, {}, {})] * 4)
-        assert asyncio.run(Exchange(wire, "http://here", 3).one(request_)).ok
+        assert fetch(wire, request_, 3).ok
         assert wire.waited == [4.0] * 3 if after else wire.waited == sorted(wire.waited)
         assert all(wait >= 0.5 for wait in wire.waited)
     for request_ in (Request("POST", ("trials",)), Request("POST", ("tokens",))):
         wire = Proxy(*[(0, {}, {})] * 4)
         with pytest.raises(TrialError, match=f"answers {status}, and not as a server of trials"):
-            asyncio.run(Exchange(wire, "http://here", 3).one(request_))
+            fetch(wire, request_, 3)
         assert wire.waited == []
 
 
-def test_attempts_end() -> None:
+def test_attempts_end(fetch: Fetch) -> None:
     wire = Scripted(*[(503, {"Retry-After": "1"}, _error("busy"))] * 3)
     with pytest.raises(TrialError, match="said"):
-        asyncio.run(Exchange(wire, "http://here", 2).one(Request("GET", ("a",))))
+        fetch(wire, Request("GET", ("a",)), 2)
     assert len(wire.waited) == 2
 
 
-def test_lists_are_read_to_their_end() -> None:
+def test_lists_are_read_to_their_end(fetch: Fetch) -> None:
     wire = Scripted(
         (200, {}, {"trials": [{"name": "a"}], "next": "1"}), (200, {}, {"trials": [{"name": "b"}]})
     )
-    found = asyncio.run(Exchange(wire, "http://here", 0).all(Request("GET", ("trials",)), "trials"))
+    found = fetch(wire, Request("GET", ("trials",), entries="trials"), 0)
     assert [one.name for one in found] == ["a", "b"]
 
 

@@ -6,8 +6,8 @@
         trial.tell(allocation.id, "good")
 
 Imports `trials` and what is below it; not `server`. Needs the extra `client`. The verbs are written
-once (of a trial `verbs.py`, of a server `server_verbs.py`), for `Client` and for `AsyncClient`,
-whose verbs are awaited (`clients.py`). Requests, retries and pages of lists: `exchange.py`.
+once (`verbs.py`), for `Client` and for `AsyncClient`, whose verbs are awaited (`clients.py`).
+Requests, retries and pages of lists: `exchange.py`.
 """
 
 from typing import TYPE_CHECKING
@@ -16,10 +16,10 @@ from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from .answers import Answer as Answer
+    from .answers import Refused as Refused
+    from .answers import Unreachable as Unreachable
     from .clients import AsyncClient as AsyncClient
     from .clients import Client as Client
-    from .errors import Refused as Refused
-    from .errors import Unreachable as Unreachable
     from .verbs import RemoteTrial as RemoteTrial
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,10 +1,13 @@
-"""Answers of a server: JSON objects whose keys are attributes, too."""
+"""Answers of a server: JSON objects whose keys are attributes, too; errors are the library's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any
+
+from ..trials import errors as library
+from ..trials.errors import StoreError, TrialError
 
 
 class Answer(Mapping[str, Any]):
@@ -61,3 +64,33 @@ def _shown(value: Any) -> Any:
     if isinstance(value, dict):
         return Answer(value)
     return [_shown(each) for each in value] if isinstance(value, list) else value
+
+
+class Refused(TrialError):
+    """The server does not serve this client: no valid token, not its role, too many requests."""
+
+
+class Unreachable(StoreError):
+    """No server answers at the address, or its answer was lost."""
+
+
+_KINDS: tuple[type[TrialError], ...] = (
+    library.NotFound,
+    library.NoFreeSlot,
+    library.Closed,
+    library.LimitReached,
+    library.Conflict,
+    library.Damaged,
+    StoreError,
+    TrialError,
+)
+_BY_CODE = {kind.code: kind for kind in _KINDS}
+_REFUSALS = (401, 403, 429)
+
+
+def error_of(status: int, code: str, message: str) -> TrialError:
+    """The exception that the library raises where the server answers this."""
+    if status in _REFUSALS:
+        return Refused(message)
+    otherwise = StoreError if status >= 500 else TrialError
+    return _BY_CODE.get(code, otherwise)(message)

@@ -1,4 +1,6 @@
-"""The verbs of trials over HTTP, with the names that they have in `decobandit.trials`.
+"""The verbs of a trial, and of a server as a whole, over HTTP.
+
+Names and arguments are those of `decobandit.trials`, `decobandit.designs` and `decobandit.server`.
 
 `One` is what a verb gives, `Many` a list of such: for `Client` an answer and a list of answers, for
 `AsyncClient` both to be awaited.
@@ -7,27 +9,31 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ..problem import Outcome
+from ..policies import COMPARED_POLICIES, DEFAULT_POLICY
+from ..problem import DEFAULT_TIES, Design, Outcome, Problem, Rules, designed_to_dict
 from ..trials.events import event_from
 from ..trials.export_tables import TrialTables
-from .exchange import Exchange, Request, for_header
+from .answers import Answer
+from .exchange import Fetches, Request, for_header
 
 One = TypeVar("One")
 Many = TypeVar("Many")
-Run = Callable[[Coroutine[Any, Any, Any]], Any]
+Handle = TypeVar("Handle")
+Asked = Problem | Mapping[str, Any]
 Counts = Mapping[str, "str | Sequence[Outcome]"]  # by arm, as `Trial.tell_batch` has them
 
 
 class Verbs(Generic[One, Many]):
     """What requests are made from: reading, changes, lists."""
 
-    def __init__(self, exchange: Exchange, run: Run, *place: str) -> None:
-        self._exchange, self._run, self._place = exchange, run, place
+    def __init__(self, sender: Fetches, *place: str) -> None:
+        self._sender, self._place = sender, place
 
     def _get(self, *path: str, slow: bool = False, **query: Any) -> One:
         given = {name: value for name, value in query.items() if value is not None}
@@ -35,13 +41,13 @@ class Verbs(Generic[One, Many]):
 
     def _all(self, key: str, *path: str, **query: Any) -> Many:
         given = {name: value for name, value in query.items() if value is not None}
-        request = Request("GET", (*self._place, *path), given)
-        found: Many = self._run(self._exchange.all(request, key))
-        return found
+        request = Request("GET", (*self._place, *path), given, entries=key)
+        entries: Many = self._sender.fetch(request)
+        return entries
 
     def _sent(self, request: Request) -> One:
-        found: One = self._run(self._exchange.one(request))
-        return found
+        answer: One = self._sender.fetch(request)
+        return answer
 
     def _change(self, *path: str, key: str | None, **body: Any) -> One:
         """A change has a key, so that it can be sent again: one of its own where none is given."""
@@ -72,8 +78,8 @@ class RemoteTrial(Verbs[One, Many]):
     1
     """
 
-    def __init__(self, exchange: Exchange, run: Run, name: str) -> None:
-        super().__init__(exchange, run, "trials", name)
+    def __init__(self, sender: Fetches, name: str) -> None:
+        super().__init__(sender, "trials", name)
         self.name = name
 
     def __repr__(self) -> str:
@@ -151,9 +157,14 @@ class RemoteTrial(Verbs[One, Many]):
         if rows is not None:
             told = [{"arm": arm, "outcome": _plain(outcome)} for arm, outcome in rows]
         return self._change(
-            "batches", batch_id, "outcomes", counts=_counted(counts), rows=told, key=key,
+            "batches",
+            batch_id,
+            "outcomes",
+            counts=_counted(counts),
+            rows=told,
+            key=key,
             confirm_range=confirm_range or None,
-        )  # fmt: skip
+        )
 
     def cancel_batch(self, batch_id: str, *, reason: str, key: str | None = None) -> One:
         """Cancel what is pending, and say why; a batch without outcomes frees its stage."""
@@ -171,9 +182,12 @@ class RemoteTrial(Verbs[One, Many]):
         """Replace all recorded outcomes of some arms, and say why."""
         path = ("batches", batch_id, "correct")
         return self._change(
-            *path, counts=_counted(counts), reason=reason, key=key,
+            *path,
+            counts=_counted(counts),
+            reason=reason,
+            key=key,
             confirm_range=confirm_range or None,
-        )  # fmt: skip
+        )
 
     def batch(self, batch_id: str) -> One:
         """One batch: what every arm has of it, and what is pending."""
@@ -207,15 +221,16 @@ class RemoteTrial(Verbs[One, Many]):
         `table`: allocations, or batches, the usual one; arms; events. `kind`: pyarrow, pandas or
         polars.
         """
-        return self._run(self._frame(table, kind))
+        requests = [Request("GET", (*self._place, "events"), entries="events")]
+        if table == "arms":
+            requests.append(Request("GET", self._place))
 
-    async def _frame(self, table: str | None, kind: object) -> Any:
-        log = await self._exchange.all(Request("GET", (*self._place, "events")), "events")
-        status = await self._exchange.one(Request("GET", self._place)) if table == "arms" else {}
-        events = [event_from(event.to_dict()) for event in log]
-        return TrialTables(events, [arm.to_dict() for arm in status.get("arms", ())]).to_frame(
-            table, kind=kind
-        )
+        def frame(log: list[Answer], status: Mapping[str, Any] = MappingProxyType({})) -> Any:
+            events = [event_from(event.to_dict()) for event in log]
+            arms = [arm.to_dict() for arm in status.get("arms", ())]
+            return TrialTables(events, arms).to_frame(table, kind=kind)
+
+        return self._sender.fetch(*requests, read=frame)
 
     def report(self, *, control: str | None = None) -> One:
         """Rates with intervals, chances of being best, shares over time, deviations, the log."""
@@ -260,9 +275,132 @@ class RemoteTrial(Verbs[One, Many]):
     ) -> One:
         """Change how many allocations may be pending, cancelled or unmasked, and say why."""
         return self._change(
-            "limits", reason=reason, max_open=max_open, max_cancelled=max_cancelled,
-            max_unmasked=max_unmasked, key=key,
-        )  # fmt: skip
+            "limits",
+            reason=reason,
+            max_open=max_open,
+            max_cancelled=max_cancelled,
+            max_unmasked=max_unmasked,
+            key=key,
+        )
+
+
+class ServerVerbs(Verbs[One, Many], Generic[One, Many, Handle]):
+    """What is asked of a server; `Handle`: what `create_trial` gives."""
+
+    def health(self) -> One:
+        """The server is running: `status` and `version`. Needs no token."""
+        return self._get("health")
+
+    # -- trials -------------------------------------------------------------------------------
+
+    def list_trials(self, *, archived: bool = False) -> Many:
+        """The trials that the token is for, the oldest first."""
+        return self._all("trials", "trials", archived=archived)
+
+    def open_trial(self, trial: str) -> RemoteTrial[One, Many]:
+        """A trial by its name or id; nothing is asked of the server yet."""
+        return RemoteTrial(self._sender, trial)
+
+    def create_trial(
+        self,
+        problem: Asked,
+        *,
+        policy: str = DEFAULT_POLICY,
+        name: str | None = None,
+        seed: int | None = None,
+        tol: float = 1e-4,
+        ties: str = DEFAULT_TIES,
+        bound: bool | None = None,
+        design: Rules | None = None,
+        max_open: int | None = None,
+        max_cancelled: int | None = None,
+    ) -> Handle:
+        """Start a trial, as `decobandit.trials.create_trial`; `design`: whose rules it obeys.
+
+        `problem` may be a table as problem files hold it, with a design in it.
+        """
+        body = {
+            "problem": _table(problem, design),
+            "policy": policy,
+            "name": name,
+            "seed": seed,
+            "tol": tol,
+            "ties": ties,
+            "bound": bound,
+            "max_open": max_open,
+            "max_cancelled": max_cancelled,
+        }
+        given = {key: value for key, value in body.items() if value is not None}
+        request = Request("POST", ("trials",), body=given, slow=True)
+        trial: Handle = self._sender.fetch(
+            request, read=lambda answer: self.open_trial(answer["name"])
+        )
+        return trial
+
+    def make_checkpoint(self) -> One:
+        """A signed note of the heads of all trials: `note`; the same if nothing has changed."""
+        return self._sent(Request("POST", ("checkpoints",), alike=True))
+
+    # -- before a trial -----------------------------------------------------------------------
+
+    def forecast(self, problem: Asked, policies: Sequence[str] = COMPARED_POLICIES) -> One:
+        """What policies are expected to earn, and bounds for all: the plan of the server."""
+        return self._computed("plan", problem=_table(problem), policies=list(policies))
+
+    def operating_characteristics(
+        self,
+        problem: Asked,
+        design: Design | None = None,
+        *,
+        calibrate_to: float | None = None,
+        ties: str = DEFAULT_TIES,
+        tol: float = 1e-4,
+    ) -> One:
+        """What each policy of a design does in each scenario, as `deco design --json`."""
+        return self._computed("design", **_designed(problem, design, calibrate_to, ties, tol))
+
+    def design_report(
+        self,
+        problem: Asked,
+        design: Design | None = None,
+        *,
+        calibrate_to: float | None = None,
+        ties: str = DEFAULT_TIES,
+        tol: float = 1e-4,
+    ) -> One:
+        """The report of a design: `html`, one page that needs no other, to save and to print."""
+        body = _designed(problem, design, calibrate_to, ties, tol)
+        return self._computed("design", "report", page=True, **body)
+
+    def _computed(self, *path: str, page: bool = False, **body: Any) -> One:
+        given = {name: value for name, value in body.items() if value is not None}
+        return self._sent(Request("POST", path, body=given, slow=True, alike=True, page=page))
+
+    # -- people -------------------------------------------------------------------------------
+
+    def list_tokens(self) -> Many:
+        """All tokens, without their secrets."""
+        return self._all("tokens", "tokens")
+
+    def new_token(
+        self, name: str, role: str, *, days: int | None = None, trials: Sequence[str] = ()
+    ) -> One:
+        """A token for somebody; its secret is the key `token`, and is shown this once.
+
+        `role`: admin, operator or viewer; `days`: until it expires, 90 by default; `trials`: names
+        of those that it is for, none: all.
+        """
+        body = {"name": name, "role": role, "trials": list(trials)}
+        given = body if days is None else body | {"days": days}
+        return self._sent(Request("POST", ("tokens",), body=given))
+
+    def revoke_token(self, name: str) -> One:
+        """End a token and its sessions; the last administrator's is refused."""
+        return self._sent(Request("DELETE", ("tokens", name), alike=True))
+
+    def people_log(self) -> One:
+        """Who logged in, made tokens, exported, saw results or unmasked; checked by the server."""
+        return self._get("people", slow=True)
 
 
 def _plain(outcome: Outcome) -> Any:
@@ -277,3 +415,14 @@ def _counted(counts: Counts | None) -> dict[str, Any] | None:
         arm: own if isinstance(own, str) else [_plain(part) for part in own]
         for arm, own in counts.items()
     }
+
+
+def _table(problem: Asked, design: Rules | None = None) -> Mapping[str, Any]:
+    return designed_to_dict(problem, design) if isinstance(problem, Problem) else problem
+
+
+def _designed(
+    problem: Asked, design: Design | None, calibrate_to: float | None, ties: str, tol: float
+) -> dict[str, Any]:
+    table = _table(problem, design)
+    return {"problem": table, "calibrate": calibrate_to, "ties": ties, "tol": tol}
