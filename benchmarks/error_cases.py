@@ -35,8 +35,7 @@ from decobandit import (
     solve,
 )
 from decobandit.policies import Context, make_policies
-from decobandit.policies.kinds.grouped import GroupedStats
-from decobandit.problem import terminal_table
+from decobandit.problem import States, terminal_table
 
 Rng = np.random.Generator
 Floats = npt.NDArray[np.float64]
@@ -207,9 +206,9 @@ def enumerated(policy: Any, *, points: int = 300) -> float:
     """
     problem = policy.problem
     chance, value = np.ones(1), 0.0
-    stats, pulls = GroupedStats.fresh(problem, 1), np.zeros((1, problem.n_arms), dtype=np.int64)
+    stats = States.initial(problem, 1).stats.copy()
     for stage in range(problem.stages):
-        chosen = policy.choose_many(stage, stats, pulls, None)
+        chosen = policy.allocate_many(stage, States(problem, stats))
         last = stage == problem.stages - 1
         number = int(chosen.max())
         for _ in range(number):
@@ -218,35 +217,32 @@ def enumerated(policy: Any, *, points: int = 300) -> float:
                 now = np.flatnonzero(chosen[:, arm] > 0)
                 group = policy.groups[arm]
                 base, factor = group.reward_base[stage], group.reward_factor[stage]
-                value += float(chance[now] @ (base + factor * kind.mean(stats[arm][now])))
+                seen = stats[now, arm, : kind.width]
+                value += float(chance[now] @ (base + factor * kind.mean(seen)))
                 chosen[now, arm] -= 1
                 if stage == problem.horizon or (last and number == 1):
                     continue
                 if now.size:
-                    chance, stats, pulls, chosen = _pulled(
-                        problem, kind, arm, now, chance, stats, pulls, chosen, points
-                    )
+                    chance, stats, chosen = _pulled(kind, arm, now, chance, stats, chosen, points)
     return value
 
 
 def _pulled(
-    problem: Problem, kind: Any, arm: int, now: Any, chance: Floats, stats: Any, pulls: Any,
-    chosen: Any, points: int,
-) -> tuple[Floats, Any, Any, Any]:  # fmt: skip
+    kind: Any, arm: int, now: Any, chance: Floats, stats: Floats, chosen: Any, points: int
+) -> tuple[Floats, Floats, Any]:
     """All states after a pull of an arm in some of them."""
     others = np.setdiff1d(np.arange(len(chance)), now)
-    rows, weights, after = [others], [chance[others]], [stats[arm][others]]
+    known = stats[:, arm, : kind.width]
+    rows, weights, after = [others], [chance[others]], [known[others]]
     for i in now.tolist():
-        p, following = _following(kind, stats[arm][i], points)
+        p, following = _following(kind, known[i], points)
         rows.append(np.full(len(p), i))
         weights.append(chance[i] * p)
         after.append(following)
     row = np.concatenate(rows)
-    own = [np.array(stats[k][row]) for k in range(problem.n_arms)]
-    own[arm] = np.concatenate(after)
-    pulls = pulls[row].copy()
-    pulls[len(others) :, arm] += 1
-    return np.concatenate(weights), GroupedStats.of(problem, own), pulls, chosen[row].copy()
+    moved = stats[row]
+    moved[:, arm, : kind.width] = np.concatenate(after)
+    return np.concatenate(weights), moved, chosen[row].copy()
 
 
 def _following(kind: Any, stats: Floats, points: int) -> tuple[Floats, Floats]:

@@ -12,6 +12,7 @@ from decobandit import Design, Problem, make_policy, operating_characteristics
 from decobandit.designs import Characteristics
 from decobandit.designs.final_tests import fisher_p_values
 from decobandit.policies.best_chances import best_chances
+from decobandit.problem import States
 
 TWO = Problem.uniform(arms=2, horizon=12)
 
@@ -400,7 +401,9 @@ def test_batches_are_followed_through_all_sequences(delay: int) -> None:
         mean = [(g + 1) / (n + 2) for g, n in zip(good, pulls, strict=True)]
         more = [int(m * p + 0.5) for m, p in zip(pending, mean, strict=True)]
         known, seen = np.add(pulls, pending), np.add(good, more)
-        (given,) = policy.allot_many(t, known[None], seen[None]).tolist()
+        (given,) = policy.allocate_many(
+            t, States.of_counts(problem, known[None], seen[None])
+        ).tolist()
         return [(given, 1.0)]
 
     wanted = all_sequences(problem, truth, delay, shares, 0.95)

@@ -41,12 +41,8 @@ class LastArm(Policy):
         self.problem = problem
 
     def select(self, stage: int, state: State, rng: object = None) -> tuple[int, ...]:
-        return (0 if state.bad[-1] > state.good[-1] else self.problem.n_arms - 1,)
-
-    def allot(self, stage: int, state: State, rng: object = None) -> tuple[int, ...]:
-        pulls = self.problem.pulls_per_stage if stage < self.problem.horizon else 1
-        (arm,) = self.select(stage, state)
-        return tuple(pulls * (k == arm) for k in range(self.problem.n_arms))
+        units = self.problem.units if stage < self.problem.horizon else 1
+        return (0 if state.bad[-1] > state.good[-1] else self.problem.n_arms - 1,) * units
 
 
 @pytest.mark.parametrize("kind", ["plain", "deployment", "tables"])

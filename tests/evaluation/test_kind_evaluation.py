@@ -156,8 +156,8 @@ class LastKind(KindPolicy):
 
     name = "last-kind"
 
-    def values(self, stage: int, stats: Any, rng: object = None) -> np.ndarray:
-        return np.tile(np.arange(float(self.problem.n_arms)), (len(stats[0]), 1))
+    def values(self, stage: int, states: Any, rng: object = None) -> np.ndarray:
+        return np.tile(np.arange(float(self.problem.n_arms)), (len(states), 1))
 
 
 @pytest.mark.parametrize("make", [LastArms, LastKind])

@@ -7,6 +7,7 @@ from decobandit import Arm, Beta, Problem, Reward, State, Terminal, make_policy,
 from decobandit.policies import POLICIES, Policy
 from decobandit.policies.batches.deco import values_of_states
 from decobandit.policies.best_chances import best_chances
+from decobandit.problem import States
 from helpers.batch_oracles import allocations, random_problem, unit_values
 from helpers.program import deco as run_deco
 
@@ -42,7 +43,7 @@ def test_gives_whole_units_that_make_up_the_batch(name: str, problem: Problem) -
     rng = np.random.default_rng(1)
     for stage in range(problem.stages):
         pulls, good = random_states(problem, min(stage, 3), 12, rng)
-        given = policy.allot_many(stage, pulls, good, rng)
+        given = policy.allocate_many(stage, States.of_counts(problem, pulls, good), rng)
         wanted, unit = (20, 2) if stage < 3 else (1, 1)
         assert np.all(given.sum(axis=1) == wanted)
         assert np.all(given >= 0)
@@ -60,7 +61,7 @@ def test_deploys_the_largest_posterior_mean(name: str) -> None:
 def test_many_states_at_once_are_as_one_by_one(name: str) -> None:
     policy = make_policy(BATCH, name)
     pulls, good = random_states(BATCH, 2, 20, np.random.default_rng(2))
-    together = policy.allot_many(2, pulls, good)
+    together = policy.allocate_many(2, States.of_counts(BATCH, pulls, good))
     for n, g, given in zip(pulls, good, together, strict=True):
         assert policy.allocate(as_state(n, g)) == tuple(given.tolist())
 
@@ -85,7 +86,7 @@ def test_deco_maximises_what_units_are_worth(kind: str) -> None:
             ]
 
             best = max(total(problem, worth, given) for given in allocations(problem))
-            found = policy.allot(stage, as_state(n, g))
+            found = policy.allocation(stage, as_state(n, g))
             assert total(problem, worth, found) == pytest.approx(best, abs=1e-9)
 
 
@@ -113,8 +114,8 @@ def test_thompson_gives_by_the_chance_of_being_best() -> None:
     pulls, good = np.array([[6, 4, 10, 0]]), np.array([[3, 3, 4, 0]])
     a, b = 1.0 + good[0], 1.0 + pulls[0] - good[0]
     wanted = best_chances(a, b, np.zeros(4), np.ones(4))
-    many = policy.allot_many(
-        1, np.repeat(pulls, 4000, axis=0), np.repeat(good, 4000, axis=0), np.random.default_rng(3)
+    many = policy.allocate_many(
+        1, States.of_counts(BATCH, pulls, good).rows([0] * 4000), np.random.default_rng(3)
     )
     shares = many.mean(axis=0) / 20
     errors = np.sqrt(wanted * (1 - wanted) / (4000 * 10))
@@ -144,15 +145,14 @@ def test_single_pulls_of_many_states(name: str, ties: str) -> None:
     pulls = np.array([np.bincount(rng.permutation(4)[:2], minlength=4) for _ in range(30)])
     pulls += np.array([np.bincount(rng.permutation(4)[:2], minlength=4) for _ in range(30)])
     good = rng.binomial(pulls, 0.5)
-    given = policy.allot_many(2, pulls, good)
+    given = policy.allocate_many(2, States.of_counts(SINGLE, pulls, good))
     for n, g, own in zip(pulls, good, given, strict=True):
         assert sorted(policy.choose(as_state(n, g))) == np.flatnonzero(own).tolist()
 
 
 def test_random_ties_of_many_states_are_uniform() -> None:
     policy = make_policy(SINGLE, "equal", ties="random")
-    zero = np.zeros((6000, 4), dtype=int)
-    given = policy.allot_many(0, zero, zero, np.random.default_rng(6))
+    given = policy.allocate_many(0, States.initial(SINGLE, 6000), np.random.default_rng(6))
     assert np.all(given.sum(axis=1) == 2)
     assert np.all(np.abs(given.mean(axis=0) - 0.5) < 4.5 * 0.5 / np.sqrt(6000))
     chances = policy.allotments(0, State.fresh(4))
@@ -168,7 +168,7 @@ def test_a_policy_of_ones_own_is_asked_state_by_state() -> None:
         def select(self, stage, state, rng=None):  # type: ignore[no-untyped-def]
             return (0, 1 + state.good[0])
 
-    given = Two().allot_many(1, np.array([[1, 0, 0, 1]] * 3), np.array([[1, 0, 0, 0]] * 3))
+    given = Two().allocate_many(1, States.of_counts(SINGLE, [[1, 0, 0, 1]] * 3, [[1, 0, 0, 0]] * 3))
     assert given.tolist() == [[1, 0, 1, 0]] * 3
 
 
@@ -218,8 +218,7 @@ def test_wrong_options_are_refused_by_name(options: tuple[object, ...], said: st
 
 def test_pending_outcomes_of_a_unit_are_averaged_over() -> None:
     policy = make_policy(BATCH, "deco", solution=solve(BATCH))
-    known = np.array([[9, 0, 0, 0]]), np.array([[4, 0, 0, 0]])
-    alone = policy.allot_many(1, *known)
+    alone = policy.allocate_many(1, States.of_counts(BATCH, [[9, 0, 0, 0]], [[4, 0, 0, 0]]))
     assert alone.sum() == 20
     # one pull of Beta(5, 6) is missing: its outcome is good with probability 5 / 11
     full = [

@@ -15,6 +15,7 @@ from decobandit.policies.batches.repriced import RepricedDecoPolicy
 from decobandit.policies.batches.rho import RhoPolicy
 from decobandit.policies.batches.shares import rounded
 from decobandit.policies.best_chances import best_chances
+from decobandit.problem import States
 
 DEPLOYED = Problem(
     horizon=3, pulls_per_stage=20, unit=4, repeat=True, terminal=Terminal(deploy=1.0),
@@ -29,7 +30,7 @@ def posterior(row: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_chances_of_being_best_are_the_integrals() -> None:
-    found = ThompsonSharesPolicy(DEPLOYED).shares(1, PULLS, GOOD)
+    found = ThompsonSharesPolicy(DEPLOYED).probabilities(1, States.of_counts(DEPLOYED, PULLS, GOOD))
     for row in range(2):
         wanted = best_chances(*posterior(row), np.zeros(3), np.ones(3))
         assert found[row] == pytest.approx(wanted, abs=2e-4)
@@ -51,7 +52,7 @@ def test_chances_are_right_beside_arms_that_are_known_far_better_or_worse(
     arms = [Arm(name=str(k), prior=Beta(*prior)) for k, prior in enumerate(priors)]
     problem = Problem(arms=arms, horizon=2, pulls_per_stage=2, repeat=True)
     none = np.zeros((1, len(arms)), np.int64)
-    found = ThompsonSharesPolicy(problem).shares(0, none, none)[0]
+    found = ThompsonSharesPolicy(problem).probabilities(0, States.of_counts(problem, none, none))[0]
     level = (np.arange(100_000) + 0.5) / 100_000  # of the arm itself: no density is needed
     for k, prior in enumerate(priors):
         x = beta.ppf(level, *prior)
@@ -66,7 +67,9 @@ def test_unequal_rewards_are_compared_as_rewards() -> None:
         arms=[Arm(name=str(k), reward=reward) for k, reward in enumerate(rewards)],
     )  # fmt: skip
     pulls, good = np.array([[5, 3, 0]]), np.array([[2, 1, 0]])
-    found = ThompsonSharesPolicy(problem).shares(0, pulls, good)[0]
+    found = ThompsonSharesPolicy(problem).probabilities(0, States.of_counts(problem, pulls, good))[
+        0
+    ]
     rng = np.random.default_rng(1)
     drawn = np.stack(
         [rng.beta(3, 4, 400_000), 0.7 - 0.5 * rng.beta(2, 3, 400_000), np.full(400_000, 0.55)]
@@ -80,15 +83,19 @@ def test_arms_certain_of_one_reward_share_the_chance_of_being_best(certain: int)
     known = [Arm(name=str(k), reward=Reward(good=0.6, bad=0.6)) for k in range(certain)]
     problem = Problem(arms=[Arm(name="uniform"), *known], horizon=2, pulls_per_stage=2, repeat=True)
     none = np.zeros((1, certain + 1), np.int64)
-    found = ThompsonSharesPolicy(problem).shares(0, none, none)[0]
+    found = ThompsonSharesPolicy(problem).probabilities(0, States.of_counts(problem, none, none))[0]
     assert found == pytest.approx([0.4] + [0.6 / certain] * certain, abs=1e-6)
     alone = Problem(arms=known, horizon=2, pulls_per_stage=2, repeat=True)
-    found = ThompsonSharesPolicy(alone).shares(0, none[:, 1:], none[:, 1:])[0]
+    found = ThompsonSharesPolicy(alone).probabilities(
+        0, States.of_counts(alone, none[:, 1:], none[:, 1:])
+    )[0]
     assert found == pytest.approx([1.0 / certain] * certain)
 
 
 def test_top_two_is_drawing_until_another_arm_is_best() -> None:
-    (shares,) = TopTwoPolicy(DEPLOYED).shares(1, PULLS[:1], GOOD[:1])
+    (shares,) = TopTwoPolicy(DEPLOYED).probabilities(
+        1, States.of_counts(DEPLOYED, PULLS[:1], GOOD[:1])
+    )
     rng = np.random.default_rng(2)
     a, b = posterior(0)
     best = rng.beta(a, b, size=(400_000, 3)).argmax(axis=1)
@@ -119,7 +126,7 @@ def moved(share: np.ndarray, row: int, pulls: float) -> tuple[np.ndarray, np.nda
 
 @pytest.mark.parametrize("row", [0, 1])
 def test_rho_maximises_the_expected_largest_mean(row: int) -> None:
-    shares = RhoPolicy(DEPLOYED).shares(1, PULLS, GOOD)[row]
+    shares = RhoPolicy(DEPLOYED).probabilities(1, States.of_counts(DEPLOYED, PULLS, GOOD))[row]
     assert shares.sum() == pytest.approx(1)
 
     def worth(share: np.ndarray) -> float:
@@ -138,7 +145,9 @@ def test_the_knowledge_gradient_weighs_what_the_batch_earns() -> None:
         "arms": [arm.model_copy(update={"reward": Reward()}) for arm in DEPLOYED.arms],
         "terminal": Terminal(deploy=200.0),
     })  # fmt: skip
-    shares = BatchKnowledgeGradientPolicy(problem).shares(1, PULLS, GOOD)[0]
+    shares = BatchKnowledgeGradientPolicy(problem).probabilities(
+        1, States.of_counts(problem, PULLS, GOOD)
+    )[0]
 
     def worth(share: np.ndarray) -> float:
         mu, sd = moved(share, 0, 20.0)
@@ -150,7 +159,9 @@ def test_the_knowledge_gradient_weighs_what_the_batch_earns() -> None:
     spread = max(values) - min(values)
     assert worth(shares) > max(values) - 0.01 * spread
     last = BatchKnowledgeGradientPolicy(problem.model_copy(update={"terminal": None}))
-    assert last.shares(2, PULLS, GOOD)[0].argmax() == 0  # nothing to learn for: greedy
+    assert (
+        last.probabilities(2, States.of_counts(last.problem, PULLS, GOOD))[0].argmax() == 0
+    )  # nothing to learn for: greedy
 
 
 def test_rounding_gives_whole_units_next_to_the_shares() -> None:
@@ -167,7 +178,7 @@ def test_the_member_taken_bounds_what_is_left_best() -> None:
     assert isinstance(policy, RepricedDecoPolicy)
     family = policy.family
     assert family.prices(family.origin) == pytest.approx(solve(DEPLOYED).prices)
-    group, n, g, where = distinct_states(DEPLOYED, PULLS, GOOD)
+    group, n, g, where = distinct_states(States.of_counts(DEPLOYED, PULLS, GOOD))
     chosen = policy.members(1, group, n, g, where)
     left = DEPLOYED.pulls[1:]
     for row in range(2):
@@ -199,9 +210,8 @@ def test_calibrated_is_repriced_in_batches() -> None:
         make_policy(DEPLOYED, name) for name in ("deco-repriced", "deco-calibrated")
     )
     assert calibrated.name == "deco-calibrated"
-    assert np.array_equal(
-        calibrated.allot_many(1, PULLS, GOOD), repriced.allot_many(1, PULLS, GOOD)
-    )
+    states = States.of_counts(DEPLOYED, PULLS, GOOD)
+    assert np.array_equal(calibrated.allocate_many(1, states), repriced.allocate_many(1, states))
 
 
 @pytest.mark.parametrize("name", ["deco-repriced", "rho", "top-two", "thompson-shares"])

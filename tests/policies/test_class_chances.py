@@ -18,6 +18,7 @@ from decobandit.problem import (
     Reward,
     Rules,
     State,
+    States,
 )
 
 VALUES = (0.0, 1.0, 3.0)
@@ -79,20 +80,22 @@ def test_two_classes_compare_like_good_and_bad_outcomes(margin: float) -> None:
     binary = Problem.uniform(arms=3, horizon=60)
     good = np.array([[3, 5, 4], [20, 9, 18], [0, 0, 0], [11, 3, 0]])
     pulls = np.array([[10, 20, 9], [20, 10, 20], [0, 0, 0], [15, 9, 2]])
-    known = [np.stack([pulls[:, k] - good[:, k], good[:, k]], axis=1) * 1.0 for k in (0, 1)]
-    known.append(np.stack([good[:, 2], pulls[:, 2] - good[:, 2]], axis=1) * 1.0)
+    seen = States.of_counts(binary, pulls, good)
+    known = States(classes, seen.stats.copy())
+    known.stats[:, :2] = known.stats[:, :2, ::-1]
     one, two = KindChances(classes, margin), PosteriorChances(binary, margin)
     close = 1e-6 if margin == 0.0 else 1e-4  # a margin leaves a kink between two points
-    assert one.best(known) == pytest.approx(two.best(pulls, good), abs=1e-6)
-    assert one.better(known, 0) == pytest.approx(two.better(pulls, good, 0), abs=close)
+    assert one.best(known) == pytest.approx(two.best(seen), abs=1e-6)
+    assert one.better(known, 0) == pytest.approx(two.better(seen, 0), abs=close)
     if margin > 0:
-        assert one.alike(known) == pytest.approx(two.alike(pulls, good), abs=close)
+        assert one.alike(known) == pytest.approx(two.alike(seen), abs=close)
 
 
 def test_three_classes_compare_as_draws_do_and_a_dropped_arm_is_left_out() -> None:
     known = np.random.default_rng(3).integers(0, 9, (3, 6, 3)) * 1.0
     allowed = np.array([[True, True, k % 2 == 0] for k in range(6)])
-    found = KindChances(three_classes()).best(list(known), allowed)
+    problem = three_classes()
+    found = KindChances(problem).best(States(problem, known.swapaxes(0, 1), allowed=allowed))
     rng, draws = np.random.default_rng(7), 200_000
     for e in range(6):
         means = [rng.dirichlet(1.0 + known[k, e], draws) @ VALUES for k in range(3)]
@@ -104,9 +107,10 @@ def test_three_classes_compare_as_draws_do_and_a_dropped_arm_is_left_out() -> No
 def test_rewards_that_turn_outcomes_round_turn_the_order_round() -> None:
     worth = Payoff(values=VALUES, factor=-2.0)
     arms = [Arm(name=name, prior=Categorical([1, 1, 1]), reward=worth) for name in "ab"]
-    known = [np.array([[5.0, 2.0, 1.0]]), np.array([[1.0, 2.0, 4.0]])]
-    up = KindChances(Problem(arms=arms, horizon=20)).best(known)
-    down = KindChances(Problem(arms=arms, horizon=20), rewards=True).best(known)
+    problem = Problem(arms=arms, horizon=20)
+    known = States(problem, np.array([[[5.0, 2.0, 1.0], [1.0, 2.0, 4.0]]]))
+    up = KindChances(problem).best(known)
+    down = KindChances(problem, rewards=True).best(known)
     assert down == pytest.approx(up[:, ::-1], abs=1e-6)
 
 
@@ -157,7 +161,7 @@ def test_skew_laws_and_different_scales_compare_as_draws_do(name: str) -> None:
     problem, draws = Problem(arms=SKEW[name], horizon=5), 1_000_000
     rng, close = np.random.default_rng(11), 4.5 * np.sqrt(0.25 / 1_000_000)
     x = np.stack([drawn_means(arm, rng, draws) for arm in problem.arms], axis=1)
-    known = [np.array([problem.groups[k].model.initial()]) * 1.0 for k in problem.group_of_arm]
+    known = States.initial(problem, 1)
     best = np.bincount(x.argmax(axis=1), minlength=x.shape[1]) / draws
     assert KindChances(problem, rewards=True).best(known)[0] == pytest.approx(best, abs=close)
     margin = float(np.median(np.ptp(x, axis=1)))
@@ -178,9 +182,8 @@ def test_any_weights_of_two_classes_compare_as_beta_laws_do() -> None:
             Arm(name="0", prior=Beta(a[k], b[k]), reward=Reward(good=top[k], bad=0))
             for k in range(3)
         ]  # fmt: skip
-        found = KindChances(Problem(arms=arms, horizon=5), rewards=True).best(
-            [np.zeros((1, 2))] * 3
-        )
+        problem = Problem(arms=arms, horizon=5)
+        found = KindChances(problem, rewards=True).best(States.initial(problem, 1))
         assert found[0] == pytest.approx(best_chances(a, b, np.zeros(3), top), abs=2e-5)
 
 
@@ -195,7 +198,7 @@ def test_arms_of_known_reward_share_the_best_and_are_not_better() -> None:
     flat = [Arm(name=n, prior=Beta(1, 1), reward=Reward(good=0.5, bad=0.5)) for n in "ab"]
     problem = Problem(arms=[*flat, classes("c", [1, 1], [0, 1])], horizon=5)
     chances = KindChances(problem, rewards=True)
-    known = [np.zeros((1, 2))] * 3
+    known = States.initial(problem, 1)
     assert chances.best(known)[0] == pytest.approx([0.25, 0.25, 0.5], abs=1e-9)
     assert chances.better(known, 0)[0] == pytest.approx([0.0, 0.0, 0.5], abs=1e-9)
 
@@ -203,8 +206,10 @@ def test_arms_of_known_reward_share_the_best_and_are_not_better() -> None:
 def test_designs_of_good_and_bad_outcomes_serve_small_priors() -> None:
     priors = [(0.01, 0.2), (1e-3, 4.0), (2.0, 3.0)]
     arms = [Arm(name=f"{a:g}", prior=Beta(a, b)) for a, b in priors]
-    compared = make_policy(Problem(arms=arms, horizon=9), "greedy").posteriors_by(Rules())
+    problem = Problem(arms=arms, horizon=9)
+    compared = make_policy(problem, "greedy").posteriors_by(Rules())
     pulls, good = np.array([[3, 0, 2], [0, 0, 0]]), np.array([[0, 0, 1], [0, 0, 0]])
-    for row, n, g in zip(compared.best(pulls, good), pulls, good, strict=True):
+    found = compared.best(States.of_counts(problem, pulls, good))
+    for row, n, g in zip(found, pulls, good, strict=True):
         a, b = np.array(priors).T + np.stack([g, n - g])
         assert row == pytest.approx(best_chances(a, b, np.zeros(3), np.ones(3)), abs=1e-5)

@@ -1,5 +1,6 @@
 """Forward-looking Gittins index: indices against stopping problems, units against all outcomes."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from decobandit import Arm, Beta, Gamma, Normal, Payoff, Problem, Reward, make_p
 from decobandit.arm.gittins_tables import discounted_table
 from decobandit.arm.kinds.normal_gittins import normal_indices
 from decobandit.policies.batches.forward_gittins import DISCOUNT
-from decobandit.policies.kinds.grouped import GroupedStats
+from decobandit.problem import States
 
 
 def stopping_index(good: int, bad: int, discount: float) -> float:
@@ -100,9 +101,8 @@ def test_units_are_drawn_as_the_rule_would_take_them(pulls: list[int], good: lis
     index = {(n, g): float(table[n * (n + 1) // 2 + g]) for n in range(13) for g in range(n + 1)}
     wanted = np.array(block_chances(index, pulls, good))
     policy, rows = make_policy(problem, "flgi"), 20_000
-    given = policy.allot_many(
-        0, np.tile(pulls, (rows, 1)), np.tile(good, (rows, 1)), np.random.default_rng(4)
-    )
+    states = States.of_counts(problem, [pulls], [good]).rows([0] * rows)
+    given = policy.allocate_many(0, states, np.random.default_rng(4))
     assert np.all(given.sum(axis=1) == 4)
     error = np.sqrt(wanted * (1.0 - wanted) / (4 * rows)) + 1e-12
     assert np.all(np.abs(given.mean(axis=0) / 4 - wanted) <= 4.0 * error)
@@ -110,17 +110,17 @@ def test_units_are_drawn_as_the_rule_would_take_them(pulls: list[int], good: lis
 
 def test_units_of_several_pulls_go_to_one_arm() -> None:
     problem = Problem.uniform(arms=2, horizon=2, pulls_per_stage=12, unit=3, repeat=True)
-    state = np.zeros((500, 2), np.int64)
-    given = make_policy(problem, "flgi").allot_many(0, state, state, np.random.default_rng(1))
+    policy, states = make_policy(problem, "flgi"), States.initial(problem, 500)
+    given = policy.allocate_many(0, states, np.random.default_rng(1))
     assert np.all(given % 3 == 0)
     assert np.all(given.sum(axis=1) == 12)
 
 
 def test_an_arm_that_is_not_allowed_gets_nothing() -> None:
     problem = Problem.uniform(arms=3, horizon=2, pulls_per_stage=6, repeat=True)
-    policy, none = make_policy(problem, "flgi"), np.zeros((200, 3), np.int64)
-    allowed = np.tile([True, False, True], (200, 1))
-    given = policy.share_units(0, none, none, np.random.default_rng(1), allowed)
+    policy, allowed = make_policy(problem, "flgi"), np.tile([True, False, True], (200, 1))
+    states = replace(States.initial(problem, 200), allowed=allowed)
+    given = policy.allocate_many(0, states, np.random.default_rng(1))
     assert np.all(given[:, 1] == 0)
     assert np.all(given[:, [0, 2]].sum(axis=1) == 6)
 
@@ -157,8 +157,8 @@ def test_units_of_normal_arms_are_drawn_as_the_rule_would_take_them() -> None:
     least = 5.0 * (0.4 + ahead[0][0] - ahead[1][1])
     again = norm.sf(least / np.sqrt(5.0))
     wanted, rows = (1.0 + again) / 2.0, 40_000
-    none, fresh = np.zeros((rows, 2), np.int64), np.zeros((rows, 2, 2))
-    given = make_policy(problem, "flgi").allot_many(0, none, fresh, np.random.default_rng(5))
+    policy, states = make_policy(problem, "flgi"), States.initial(problem, rows)
+    given = policy.allocate_many(0, states, np.random.default_rng(5))
     assert np.all(given.sum(axis=1) == 2)
     error = np.sqrt(wanted * (1.0 - wanted) / (2 * rows))
     assert given[:, 1].mean() / 2 == pytest.approx(wanted, abs=4.0 * error)
@@ -166,12 +166,11 @@ def test_units_of_normal_arms_are_drawn_as_the_rule_would_take_them() -> None:
 
 def test_units_of_normal_arms_obey_what_is_allowed_and_go_to_one_arm() -> None:
     problem = measured(unit=2).model_copy(update={"pulls_per_stage": 6})
-    policy, none = make_policy(problem, "flgi"), np.zeros((300, 2), np.int64)
-    stats = GroupedStats.fresh(problem, 300)
-    allowed = np.tile([True, False], (300, 1))
-    given = policy.share_units(0, stats, none, np.random.default_rng(2), allowed)
-    assert np.all(given == [3, 0])
-    free = policy.allot_many(0, none, np.zeros((300, 2, 2)), np.random.default_rng(2))
+    policy, states = make_policy(problem, "flgi"), States.initial(problem, 300)
+    some = replace(states, allowed=np.tile([True, False], (300, 1)))
+    given = policy.allocate_many(0, some, np.random.default_rng(2))
+    assert np.all(given == [6, 0])
+    free = policy.allocate_many(0, states, np.random.default_rng(2))
     assert np.all(free % 2 == 0)
     assert np.all(free.sum(axis=1) == 6)
 

@@ -1,5 +1,6 @@
 """The optimal policy of small problems whose outcomes are finitely many."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -20,7 +21,7 @@ from decobandit import (
     make_policy,
     optimum,
 )
-from decobandit.policies import Asked
+from decobandit.problem import States
 
 GRADES = Payoff(values=[0, 1, 3])
 MACHINE = OwnStates(
@@ -110,7 +111,6 @@ def test_what_has_no_optimum_is_refused_with_the_reason() -> None:
     policy = make_policy(PROBLEMS["own"], "optimal")
     with pytest.raises(ValueError, match="no pulls lead to it"):
         policy.choose(State.parse("old/0,0/0,0/0", PROBLEMS["own"]))
-    pulls = np.zeros((1, 3), dtype=np.int64)
-    dropped = Asked(pulls, np.zeros((1, 3, 2)), pulls, np.array([[True, True, False]]))  # type: ignore[arg-type]
+    states = States.initial(PROBLEMS["own"], 1)
     with pytest.raises(ValueError, match="not with a delay"):
-        policy.chances_many(0, dropped)
+        policy.probabilities(0, replace(states, allowed=np.array([[True, True, False]])))

@@ -1,5 +1,6 @@
 """Posterior probabilities on the grid, against scipy's quadrature and distributions."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +11,7 @@ from decobandit import Arm, Beta, Problem, Reward
 from decobandit.policies import PosteriorChances
 from decobandit.policies.best_chances import best_chances
 from decobandit.policies.reward_chances import posterior_chances
-from decobandit.problem import Rules
+from decobandit.problem import Rules, States
 
 PRIORS = [
     [(1.0, 1.0), (1.0, 1.0), (1.0, 1.0)],
@@ -24,7 +25,7 @@ def problem_of(priors: list[tuple[float, float]], horizon: int) -> Problem:
     return Problem(horizon=horizon, arms=arms)
 
 
-def states(seed: int, horizon: int, arms: int) -> tuple[np.ndarray, np.ndarray]:
+def counts(seed: int, horizon: int, arms: int) -> tuple[np.ndarray, np.ndarray]:
     """Joint states, among them the fresh one and such with no bad or no good outcome."""
     rng = np.random.default_rng(seed)
     pulls = rng.multinomial(horizon, np.ones(arms) / arms, size=12)
@@ -46,9 +47,10 @@ def integral(f, own) -> float:  # type: ignore[no-untyped-def]
 def test_chances_of_being_best_are_those_of_an_adaptive_quadrature(
     priors: list[tuple[float, float]], horizon: int
 ) -> None:
-    chances = PosteriorChances(problem_of(priors, horizon))
-    pulls, good = states(1, horizon, 3)
-    found = chances.best(pulls, good)
+    problem = problem_of(priors, horizon)
+    chances = PosteriorChances(problem)
+    pulls, good = counts(1, horizon, 3)
+    found = chances.best(States.of_counts(problem, pulls, good))
     a, b = chances.alpha + good, chances.beta + pulls - good
     for row, x, y in zip(found, a, b, strict=True):
         assert row == pytest.approx(best_chances(x, y, np.zeros(3), np.ones(3)), abs=1e-8)
@@ -59,9 +61,10 @@ def test_chances_of_being_best_are_those_of_an_adaptive_quadrature(
 def test_chances_to_beat_control_by_a_margin(
     priors: list[tuple[float, float]], margin: float
 ) -> None:
-    chances = PosteriorChances(problem_of(priors, 90), margin)
-    pulls, good = states(2, 90, 3)
-    found = chances.better(pulls, good, 0)
+    problem = problem_of(priors, 90)
+    chances = PosteriorChances(problem, margin)
+    pulls, good = counts(2, 90, 3)
+    found = chances.better(States.of_counts(problem, pulls, good), 0)
     assert np.all(found[:, 0] == 0.0)
     for row, n, g in zip(found, pulls, good, strict=True):
         control, other = (
@@ -75,22 +78,26 @@ def test_chances_to_beat_control_by_a_margin(
 def test_chance_that_arms_are_alike_is_that_of_the_difference() -> None:
     problem = problem_of([(1.0, 1.0), (2.0, 3.0)], 60)
     chances = PosteriorChances(problem, 0.1)
-    pulls, good = states(3, 60, 2)
-    found = chances.alike(pulls, good)
-    beats = chances.better(pulls, good, 0)[:, 1]
-    swapped = PosteriorChances(problem_of([(2.0, 3.0), (1.0, 1.0)], 60), 0.1)
-    beaten = swapped.better(pulls[:, ::-1].copy(), good[:, ::-1].copy(), 0)[:, 1]
+    pulls, good = counts(3, 60, 2)
+    seen = States.of_counts(problem, pulls, good)
+    found = chances.alike(seen)
+    beats = chances.better(seen, 0)[:, 1]
+    swapped = problem_of([(2.0, 3.0), (1.0, 1.0)], 60)
+    turned = States.of_counts(swapped, pulls[:, ::-1], good[:, ::-1])
+    beaten = PosteriorChances(swapped, 0.1).better(turned, 0)[:, 1]
     assert found == pytest.approx(1.0 - beats - beaten, abs=1e-9)
 
 
 def test_an_arm_that_is_left_out_is_not_compared() -> None:
-    chances = PosteriorChances(problem_of(PRIORS[0], 60))
-    pulls, good = states(4, 60, 3)
+    problem = problem_of(PRIORS[0], 60)
+    chances = PosteriorChances(problem)
+    pulls, good = counts(4, 60, 3)
     allowed = np.ones(pulls.shape, bool)
     allowed[:, 2] = False
-    found = chances.best(pulls, good, allowed)
+    seen = States.of_counts(problem, pulls, good)
+    found = chances.best(replace(seen, allowed=allowed))
     assert np.all(found[:, 2] == 0.0)
-    assert found[:, 1] == pytest.approx(chances.better(pulls, good, 0)[:, 1], abs=1e-9)
+    assert found[:, 1] == pytest.approx(chances.better(seen, 0)[:, 1], abs=1e-9)
 
 
 def test_priors_that_are_too_small_are_refused_in_a_line() -> None:
@@ -100,17 +107,18 @@ def test_priors_that_are_too_small_are_refused_in_a_line() -> None:
 
 def test_what_was_asked_before_is_the_same_when_it_is_asked_again() -> None:
     problem = problem_of(PRIORS[1], 40)
-    chances, (pulls, good) = PosteriorChances(problem), states(8, 40, 3)
+    chances, (pulls, good) = PosteriorChances(problem), counts(8, 40, 3)
     allowed = np.ones(pulls.shape, np.bool_)
-    first = chances.best(pulls, good, allowed)
+    first = chances.best(States.of_counts(problem, pulls, good))
     # some again in another order, one with an arm left out, one state that is new
     order = np.array([5, 3, 3, 0, 11])
     allowed[11, 2] = False
-    n, g, left = pulls[order], good[order].copy(), allowed[order]
+    n, g = pulls[order], good[order].copy()
     g[1, 0] = n[1, 0] - g[1, 0]
-    again = chances.best(n, g, left)
+    later = replace(States.of_counts(problem, n, g), allowed=allowed[order])
+    again = chances.best(later)
     assert again[[0, 2, 3]] == pytest.approx(first[[5, 3, 0]], abs=0)
-    assert again == pytest.approx(PosteriorChances(problem).best(n, g, left), abs=1e-12)
+    assert again == pytest.approx(PosteriorChances(problem).best(later), abs=1e-12)
     assert again[4, 2] == 0.0
 
 
@@ -140,7 +148,8 @@ def test_unequal_rewards_are_compared(
     good = rng.binomial(pulls, rng.random(pulls.shape))
     margin = 0.2 * float(np.abs(slope).max())
     chances = posterior_chances(problem, Rules(margin=margin))
-    best, alike = chances.best(pulls, good), chances.alike(pulls, good)
+    seen = States.of_counts(problem, pulls, good)
+    best, alike = chances.best(seen), chances.alike(seen)
     a = np.array([p for p, _ in priors]) + good
     b = np.array([q for _, q in priors]) + pulls - good
     for e in range(20):
@@ -154,5 +163,5 @@ def test_unequal_rewards_are_compared(
         )
     pair = np.ones(pulls.shape, bool)
     pair[:, 2:] = False
-    up, down = (chances.better(pulls, good, k)[:, 1 - k] for k in (0, 1))
-    assert chances.alike(pulls, good, pair) == pytest.approx(1.0 - up - down, abs=5e-5)
+    up, down = (chances.better(seen, k)[:, 1 - k] for k in (0, 1))
+    assert chances.alike(replace(seen, allowed=pair)) == pytest.approx(1.0 - up - down, abs=5e-5)

@@ -1,5 +1,6 @@
 """What a policy answers in a state does not depend on the other states of the same call."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -8,7 +9,6 @@ import pytest
 
 from decobandit import evaluate, make_policy
 from decobandit.policies import POLICIES, Policy, serving
-from decobandit.policies.chances import Asked
 from decobandit.problem import (
     Arm,
     Beta,
@@ -19,6 +19,7 @@ from decobandit.problem import (
     Payoff,
     Problem,
     Reward,
+    States,
     Terminal,
 )
 
@@ -65,7 +66,7 @@ STATES, STAGE = 60, 2
 
 
 @cache
-def asked(corner: str, pending: bool) -> Asked:
+def asked(corner: str, pending: bool) -> States:
     """Joint states of random outcomes, some of them pending."""
     problem, rng = CORNERS[corner], np.random.default_rng(len(corner))
     groups = [problem.groups[k] for k in problem.group_of_arm]
@@ -81,10 +82,9 @@ def asked(corner: str, pending: bool) -> Asked:
                 drawn = group.model.sample(stats, rng)
                 stats = group.model.update(stats, group.model.sample_outcome(drawn, stats, rng))
             known[e, k, : stats.size] = stats
-    statistics = known[:, :, 0].astype(int) if problem.is_binary else known
     allowed = np.ones(pulls.shape, np.bool_)
     allowed[::5, 2] = False
-    return Asked(pulls - late, statistics, late, allowed)
+    return States(problem, known, late if pending else None, allowed)
 
 
 @cache
@@ -103,33 +103,32 @@ def test_answers_do_not_depend_on_other_states(corner: str, name: str, pending: 
     except ValueError:
         return  # refuses such rewards or outcomes, as other tests check
     if name == "optimal":  # refuses arms that are dropped
-        states = states._replace(allowed=np.ones(states.pulls.shape, np.bool_))
+        states = replace(states, allowed=None)
     order = np.random.default_rng(3).permutation(STATES)
     some = order[:: STATES // 6]
     if not policy.draws_arms:
-        together = policy.chances_many(STAGE, states)
-        shuffled = policy.chances_many(STAGE, states.rows(order))
+        together = policy.probabilities(STAGE, states)
+        shuffled = policy.probabilities(STAGE, states.rows(order))
         alone = np.concatenate(
-            [policy.chances_many(STAGE, states.rows(some[[i]])) for i in range(6)]
+            [policy.probabilities(STAGE, states.rows(some[[i]])) for i in range(6)]
         )
         np.testing.assert_allclose(shuffled, together[order], rtol=0, atol=1e-12)
         np.testing.assert_allclose(alone, together[some], rtol=0, atol=1e-12)
-        many = policy.allot_many(STAGE, states.pulls, states.good)
-        one = [policy.allot_many(STAGE, states.pulls[[e]], states.good[[e]])[0] for e in some]
+        many = policy.allocate_many(STAGE, states)
+        one = [policy.allocate_many(STAGE, states.rows([e]))[0] for e in some]
         np.testing.assert_array_equal(many[some], one)
     elif hasattr(policy, "shares"):
-        together = policy.shares(STAGE, states.pulls, states.good)
-        alone = [policy.shares(STAGE, states.pulls[[e]], states.good[[e]])[0] for e in some]
+        together = policy.shares(STAGE, states)
+        alone = [policy.shares(STAGE, states.rows([e]))[0] for e in some]
         np.testing.assert_allclose(alone, together[some], rtol=0, atol=1e-12)
     elif hasattr(policy, "chances"):  # information-directed sampling of any outcomes
-        known = policy.stats_of(np.asarray(states.good, dtype=float))
-        together = policy.chances(STAGE, known)
-        alone = [policy.chances(STAGE, [own[[e]] for own in known])[0] for e in some]
+        together = policy.chances(STAGE, states)
+        alone = [policy.chances(STAGE, states.rows([e]))[0] for e in some]
         np.testing.assert_allclose(alone, together[some], rtol=0, atol=1e-12)
     elif problem.is_binary and policy.has_distribution:
-        together = policy.chances_many(STAGE, states)
+        together = policy.probabilities(STAGE, states)
         alone = np.concatenate(
-            [policy.chances_many(STAGE, states.rows(some[[i]])) for i in range(6)]
+            [policy.probabilities(STAGE, states.rows(some[[i]])) for i in range(6)]
         )
         np.testing.assert_allclose(alone, together[some], rtol=0, atol=1e-12)
 
@@ -164,9 +163,9 @@ def test_two_classes_are_decided_as_good_and_bad_outcomes_are(name: str) -> None
         known = pulls - late
         good, allowed = rng.binomial(known, 0.5), np.ones(pulls.shape, np.bool_)
         allowed[::4, stage % 3] = False
-        first = one.chances_many(stage, Asked(known, good, late, allowed))
-        counts = np.stack([known - good, good], axis=2)
-        second = two.chances_many(stage, Asked(known, counts, late, allowed))
+        counts = np.stack([good, known - good], axis=2).astype(float)
+        first = one.probabilities(stage, States(GOOD_OR_BAD, counts, late, allowed))
+        second = two.probabilities(stage, States(TWO, counts[..., ::-1], late, allowed))
         np.testing.assert_allclose(second, first, rtol=0, atol=1e-9)
         if one.has_own_index:  # trials average arm by arm
             assert two.has_own_index

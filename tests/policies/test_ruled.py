@@ -1,5 +1,6 @@
 """Rules around policies: what they leave of a policy's choice, and when trials stop."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,16 +18,16 @@ from decobandit import (
     simulate,
     solve,
 )
-from decobandit.policies import REASONS, Asked, RuledPolicy
+from decobandit.policies import REASONS, RuledPolicy
 from decobandit.policies.batches.deco import BatchDecoPolicy
 from decobandit.policies.chances import with_floor
-from decobandit.problem import Categorical, Gamma, Looks, Normal, Payoff, Rules, Stop
+from decobandit.problem import Categorical, Gamma, Looks, Normal, Payoff, Rules, States, Stop
 
 THREE = Problem.uniform(arms=3, horizon=30)
 
 
-def asked(pulls: Any, good: Any, **more: np.ndarray) -> Asked:
-    return Asked.of(np.array(pulls), np.array(good))._replace(**more)
+def asked(pulls: Any, good: Any, problem: Problem = THREE, **more: np.ndarray) -> States:
+    return replace(States.of_counts(problem, pulls, good), **more)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_burn_in_gives_every_arm_its_pulls_first() -> None:
 def test_pending_pulls_count_for_the_burn_in() -> None:
     ruled = RuledPolicy(make_policy(THREE, "greedy"), Rules(burn_in=1))
     pending = np.array([[1, 0, 0]])
-    found = ruled.chances_many(1, asked([[0, 0, 0]], [[0, 0, 0]], pending=pending))
+    found = ruled.probabilities(1, asked([[0, 0, 0]], [[0, 0, 0]], pending=pending))
     assert found[0].tolist() == [0.0, 1.0, 0.0]
 
 
@@ -68,21 +69,21 @@ def test_control_has_its_share_and_the_policy_chooses_among_the_others() -> None
     rules = Rules(control="arm-1", control_share=0.4, floor=0.1)
     ruled = RuledPolicy(make_policy(THREE, "greedy"), rules)
     # greedy alone would take arm-1
-    found = ruled.chances_many(9, asked([[3, 3, 3]], [[3, 2, 1]]))
+    found = ruled.probabilities(9, asked([[3, 3, 3]], [[3, 2, 1]]))
     assert found[0] == pytest.approx([0.4, 0.5, 0.1])
 
 
 def test_a_dropped_arm_is_left_out_of_the_choice() -> None:
     ruled = RuledPolicy(make_policy(THREE, "greedy"), Rules(floor=0.1))
     allowed = np.array([[False, True, True]])
-    found = ruled.chances_many(9, asked([[3, 3, 3]], [[3, 2, 1]], allowed=allowed))
+    found = ruled.probabilities(9, asked([[3, 3, 3]], [[3, 2, 1]], allowed=allowed))
     assert found[0] == pytest.approx([0.0, 0.9, 0.1])
 
 
 def test_an_index_is_averaged_over_pending_outcomes_as_trials_do() -> None:
     policy = make_policy(THREE, "bayes-ucb")
     pulls, good, pending = [3, 3, 2], [2, 2, 1], [2, 0, 1]
-    found = policy.chances_many(
+    found = policy.probabilities(
         11, asked([pulls], [good], pending=np.array([pending]))
     )[0]  # fmt: skip
     average = []
@@ -108,7 +109,7 @@ def test_looks_stop_and_drop() -> None:
     ruled = RuledPolicy(make_policy(THREE, "equal"), rules)
     pulls = np.full((4, 3), 10)
     good = np.array([[2, 9, 5], [7, 1, 6], [9, 1, 2], [5, 5, 6]])
-    verdict = ruled.look(pulls, good, np.ones((4, 3), bool))
+    verdict = ruled.look(asked(pulls, good))
     assert [REASONS[code] for code in verdict.reason] == [
         "superiority",
         "futility",
@@ -124,7 +125,7 @@ def test_without_control_the_last_arm_left_is_best() -> None:
     rules = Rules(stop=Stop(inferiority=0.2))
     two = Problem.uniform(arms=2, horizon=30)
     ruled = RuledPolicy(make_policy(two, "equal"), rules)
-    verdict = ruled.look(np.array([[10, 10]]), np.array([[9, 2]]), np.ones((1, 2), bool))
+    verdict = ruled.look(asked([[10, 10]], [[9, 2]], two))
     assert REASONS[verdict.reason[0]] == "superiority"
     assert verdict.declared.tolist() == [[True, False]]
 
@@ -132,10 +133,10 @@ def test_without_control_the_last_arm_left_is_best() -> None:
 def test_batches_keep_floor_and_units() -> None:
     problem = Problem.uniform(arms=3, horizon=5, pulls_per_stage=20, repeat=True, unit=2)
     ruled = RuledPolicy(make_policy(problem, "thompson"), Rules(burn_in=4, floor=0.2))
-    first = ruled.allot_many(0, np.zeros((2, 3), int), np.zeros((2, 3), int))
+    first = ruled.allocate_many(0, States.initial(problem, 2))
     assert first.tolist() == [[8, 6, 6]] * 2
     pulls, good = np.full((4000, 3), 10), np.tile([10, 0, 0], (4000, 1))
-    given = ruled.allot_many(2, pulls, good, np.random.default_rng(1))
+    given = ruled.allocate_many(2, asked(pulls, good, problem), np.random.default_rng(1))
     assert np.all(given.sum(axis=1) == 20)
     assert np.all(given % 2 == 0)
     assert given.mean(axis=0) == pytest.approx([12.0, 4.0, 4.0], abs=0.2)
@@ -146,7 +147,7 @@ def test_every_batch_keeps_its_shares_to_within_one_unit() -> None:
     rules = Rules(control="arm-1", control_share=0.4, floor=0.1)
     ruled = RuledPolicy(make_policy(problem, "greedy"), rules)
     pulls, good = np.full((3000, 4), 10), np.tile([0, 9, 1, 1], (3000, 1))
-    given = ruled.allot_many(2, pulls, good, np.random.default_rng(5))
+    given = ruled.allocate_many(2, asked(pulls, good, problem), np.random.default_rng(5))
     share = np.array([0.4, 0.4, 0.1, 0.1]) * 35
     assert np.abs(given - share).max() < 5
     assert np.all(given.sum(axis=1) == 35)
@@ -159,7 +160,7 @@ def test_the_burn_in_of_a_stage_of_different_arms_pulls_those_with_fewest() -> N
     ruled = RuledPolicy(make_policy(problem, "greedy"), Rules(burn_in=2))
     pulls = np.array([[0, 0, 0, 0], [1, 0, 1, 0], [2, 2, 2, 1], [2, 2, 2, 2]])
     good = np.array([[0, 0, 0, 0], [1, 0, 1, 0], [2, 0, 0, 0], [0, 2, 0, 1]])
-    given = ruled.allot_many(3, pulls, good)
+    given = ruled.allocate_many(3, asked(pulls, good, problem))
     assert given.tolist() == [[1, 1, 0, 0], [0, 1, 0, 1], [1, 0, 0, 1], [0, 1, 0, 1]]
 
 
@@ -192,10 +193,10 @@ def test_a_batch_among_some_arms_is_that_of_a_problem_with_these_arms(name: str)
     )
     pulls, good = np.array([[4, 4, 4], [8, 2, 2]]), np.array([[4, 1, 2], [8, 2, 0]])
     allowed = np.tile([False, True, True], (2, 1))
-    found = policies[0].chances_many(1, asked(pulls, good, allowed=allowed))
-    alone = policies[1].chances_many(1, asked(pulls[:, 1:], good[:, 1:]))
+    found = policies[0].probabilities(1, asked(pulls, good, whole, allowed=allowed))
+    alone = policies[1].probabilities(1, asked(pulls[:, 1:], good[:, 1:], part))
     if name in ("thompson-shares", "top-two"):  # shares of all arms, scaled up to the rest
-        every = policies[0].chances_many(1, asked(pulls, good))[:, 1:]
+        every = policies[0].probabilities(1, asked(pulls, good, whole))[:, 1:]
         alone = every / every.sum(axis=1, keepdims=True)
     assert found[:, 0].tolist() == [0.0, 0.0]
     assert found[:, 1:] == pytest.approx(alone, abs=1e-12)
@@ -215,25 +216,22 @@ def test_rules_that_stop_or_delay_are_not_ignored_where_they_are_not_followed(
 # -- one state does not change the answer in another --------------------------------------------
 
 
-def states_of(problem: Problem, number: int, rng: np.random.Generator) -> Asked:
+def states_of(problem: Problem, number: int, rng: np.random.Generator) -> States:
     """Random joint states, some with dropped arms and some in the burn-in."""
     arms = len(problem.arms)
     pulls = rng.integers(0, 6, (number, arms))
-    if problem.is_binary:
-        known = rng.binomial(pulls, 0.5)
-    else:
-        known = np.zeros((number, arms, max(group.model.width for group in problem.groups)))
-        for k, group in enumerate(problem.group_of_arm):
-            kind = problem.groups[group].model
-            for e in range(number):
-                stats = np.array(kind.initial(), dtype=float)
-                theta = kind.sample(stats, rng)
-                for _ in range(pulls[e, k]):
-                    stats = kind.update(stats, np.asarray(kind.sample_outcome(theta, stats, rng)))
-                known[e, k, : kind.width] = stats
+    known = np.zeros((number, arms, max(group.model.width for group in problem.groups)))
+    for k, group in enumerate(problem.group_of_arm):
+        kind = problem.groups[group].model
+        for e in range(number):
+            stats = np.array(kind.initial(), dtype=float)
+            theta = kind.sample(stats, rng)
+            for _ in range(pulls[e, k]):
+                stats = kind.update(stats, np.asarray(kind.sample_outcome(theta, stats, rng)))
+            known[e, k, : kind.width] = stats
     allowed = rng.random((number, arms)) < 0.8
     allowed[:, :2] = True
-    return Asked(pulls, known, np.zeros_like(pulls), allowed)
+    return States(problem, known, allowed=allowed)
 
 
 MODELS = {
@@ -269,12 +267,11 @@ def test_looks_at_a_state_do_not_depend_on_the_other_states(name: str, control: 
     )  # fmt: skip
     ruled = RuledPolicy(make_policy(problem, "equal"), rules)
     some = states_of(problem, 12, np.random.default_rng(2))
-    every = (some.pulls, some.good, some.allowed)
-    together, found = ruled.look(*every), ruled.statistic(*every)
+    together, found = ruled.look(some), ruled.statistic(some)
     for e in range(12):
-        row = tuple(part[[e]] for part in every)
-        alone = ruled.look(*row)
-        assert ruled.statistic(*row)[0] == pytest.approx(found[e], abs=1e-12)
+        row = some.rows([e])
+        alone = ruled.look(row)
+        assert ruled.statistic(row)[0] == pytest.approx(found[e], abs=1e-12)
         assert alone.reason[0] == together.reason[e]
         assert np.array_equal(alone.allowed[0], together.allowed[e])
         assert np.array_equal(alone.declared[0], together.declared[e])
@@ -289,9 +286,9 @@ def test_shares_in_a_state_do_not_depend_on_the_other_states(
     problem = MODELS[name]
     ruled = RuledPolicy(make_policy(problem, policy), rules)
     some = states_of(problem, 12, np.random.default_rng(3))
-    together = ruled.chances_many(10, some)
+    together = ruled.probabilities(10, some)
     for e in range(12):
-        assert ruled.chances_many(10, some.rows(np.array([e])))[0] == pytest.approx(together[e])
+        assert ruled.probabilities(10, some.rows(np.array([e])))[0] == pytest.approx(together[e])
 
 
 def test_a_dropped_arm_in_one_trial_leaves_the_draws_of_the_others_alone() -> None:
@@ -301,8 +298,8 @@ def test_a_dropped_arm_in_one_trial_leaves_the_draws_of_the_others_alone() -> No
     ruled = RuledPolicy(make_policy(problem, "thompson"), Rules())
     allowed = np.ones((rows, 3), bool)
     allowed[0, 2] = False
-    some = asked(np.full((rows, 3), 10), np.full((rows, 3), 5), allowed=allowed)
-    given = ruled.allot_asked(2, some, np.random.default_rng(1))
+    some = asked(np.full((rows, 3), 10), np.full((rows, 3), 5), problem, allowed=allowed)
+    given = ruled.allocate_many(2, some, np.random.default_rng(1))
     assert given[0, 2] == 0
     spread = np.sqrt(units * (1 / 3) * (2 / 3))
     assert given[1:].std(axis=0) == pytest.approx([spread] * 3, rel=0.06)

@@ -90,7 +90,7 @@ def test_more_stages_than_planned() -> None:
 
 def test_an_allotment_that_is_no_batch_is_refused() -> None:
     policy = make_policy(ONLY_DEPLOYED, "equal")
-    policy.share_units = lambda stage, pulls, good, rng: np.ones_like(pulls)[:, :] * 2  # type: ignore[attr-defined]
+    policy.allocate_many = lambda stage, states, rng: np.full((len(states), 2), 4)  # type: ignore[method-assign]
     with pytest.raises(ValueError, match=r"'equal' allots \(4, 4\) at stage 0; must be 4 pulls"):
         simulate(ONLY_DEPLOYED, policy, draws=10)
 

@@ -189,7 +189,7 @@ def test_a_policy_is_asked_in_all_states_that_pending_outcomes_lead_to(name: str
     for j, i in product(range(3), range(2)):
         weight = beta_binomial(j, 2, 2.0, 1.5) * beta_binomial(i, 1, 3.0, 5.0)
         state = State(good=(1, j, i), bad=(1, 2 - j, 1 + 1 - i))
-        mean += weight * np.array(policy.allot(1, state))
+        mean += weight * np.array(policy.allocation(1, state))
     found = allot(policy, pending, None, draws=lambda: np.random.default_rng(1))
     assert sum(found.counts) == 6
     assert max(abs(np.array(found.counts) - mean)) < 2.0  # less than a unit from the mean

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from ..arm import RowRelaxation
 from ..evaluation import KindLevel, evaluate, watched_arms
 from ..policies import Policy
 from ..prices import DualSolution
+from ..problem import States
 from ..simulation import (
     Estimate,
     KindWorld,
@@ -66,10 +65,11 @@ def _simulated_of_kinds(
     check_draws(world.draws)
     terms = np.zeros((world.draws * world.per_draw, problem.stages, 2))
 
-    def watch(first: int, t: int, stats: Sequence[Floats], given: Ints) -> None:
+    def watch(first: int, t: int, states: States, given: Ints) -> None:
         own = terms[first : first + len(given), t]
         for arm, group in enumerate(problem.group_of_arm.tolist()):
-            excess = tables.index(t, group, stats[arm]) - tables.prices[t]
+            width = problem.groups[group].model.width
+            excess = tables.index(t, group, states.stats[:, arm, :width]) - tables.prices[t]
             pulled = given[:, arm] > 0
             own[:, 0] += np.where(pulled, np.maximum(-excess, 0.0), 0.0)
             own[:, 1] += np.where(pulled, 0.0, np.maximum(excess, 0.0))

@@ -216,31 +216,26 @@ def batches() -> None:
 
 def chances_of_the_best() -> None:
     """Chances that an arm is best, better than a control by a margin, like the best, pulled."""
-    import numpy as np
-
     from ..policies import fh_gittins
-    from ..policies.chances import Asked
     from ..policies.posterior_chances import PosteriorChances
-    from ..problem import Problem
+    from ..problem import Problem, States
 
     problem = Problem.uniform(arms=2, horizon=4)
-    pulls, good = np.array([[1, 2]]), np.array([[1, 0]])
+    states = States.of_counts(problem, [[1, 2]], [[1, 0]])
     for margin in (0.0, 0.1):
         chances = PosteriorChances(problem, margin)
-        chances.best(pulls, good)
-        chances.better(pulls, good, 0)
-        chances.alike(pulls, good)
-    fh_gittins(problem).chances_many(3, Asked.of(pulls, good))
+        chances.best(states)
+        chances.better(states, 0)
+        chances.alike(states)
+    fh_gittins(problem).probabilities(3, states)
 
 
 def other_outcomes() -> None:
     """Measurements, counts and classes: prices and every policy, one by one and in batches."""
-    import numpy as np
-
     from ..policies import POLICIES
     from ..policies.kinds.chances import KindChances
     from ..prices import solve
-    from ..problem import Arm, Categorical, Gamma, Normal, Payoff, Problem
+    from ..problem import Arm, Categorical, Gamma, Normal, Payoff, Problem, States
     from ..simulation import simulate
 
     classes = Arm(name="in classes", prior=Categorical((1, 2, 1)), reward=Payoff(values=(0, 1, 3)))
@@ -250,9 +245,9 @@ def other_outcomes() -> None:
     simulate(Problem(arms=arms, horizon=3), ["deco", "thompson"], draws=2)
     bounded = Problem(arms=(classes, Arm(name="binary")), horizon=3)
     simulate(bounded, [name for name, each in POLICIES.items() if each.kinds], draws=2)
-    chances, stats = KindChances(bounded, 0.1), [np.zeros((1, 3)), np.zeros((1, 2))]
-    chances.best(stats)
-    chances.alike(stats)
+    chances, states = KindChances(bounded, 0.1), States.initial(bounded, 1)
+    chances.best(states)
+    chances.alike(states)
     shared = Problem(arms=arms, horizon=2, pulls_per_stage=4, unit=2, repeat=True)
     simulate(shared, [name for name, each in POLICIES.items() if each.kind_batches], draws=2)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..problem import Problem, States
 from ..support import Floats, Ints
 
 Flags = npt.NDArray[np.bool_]
@@ -37,6 +39,18 @@ class Endings:
         """All of them."""
         names = [each.name for each in fields(Endings)]
         return Endings(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def seen_states(
+    problem: Problem,
+    pulls: Ints,
+    seen: Any,
+    pending: Ints | None = None,
+    allowed: Flags | None = None,
+) -> States:
+    """Joint states of trials, from good outcomes (S, K) or, of other outcomes, statistics."""
+    known = States.of_counts(problem, pulls, seen).stats if problem.is_binary else seen
+    return States(problem, known, pending, allowed)
 
 
 def chance_se(mean: Floats, trials: int) -> Floats:

@@ -30,7 +30,7 @@ import numpy as np
 from ..policies import SAME, RuledPolicy, at_least, at_most
 from ..problem import FinalTest, Problem, Rules
 from ..support import Floats, Ints
-from .endings import Endings, Flags
+from .endings import Endings, Flags, seen_states
 from .following import follow
 
 
@@ -68,7 +68,7 @@ def _statistic(
         allowed = rivals if policy.control is None else rivals.copy()
         if policy.control is not None:
             allowed[:, policy.control] = True
-        return policy.statistic(pulls, good, allowed)
+        return policy.statistic(seen_states(policy.problem, pulls, good, allowed=allowed))
     assert policy.control is not None
     if test.kind == "z":
         return z_p_values(policy.problem, pulls, good, policy.control, policy.rules)
@@ -122,9 +122,9 @@ def conditional_p_values(policy: RuledPolicy, ends: Endings) -> Floats:
     assert policy.control is not None
     arm = 1 - policy.control
     both = Endings.joined([null, ends])
-    every = np.ones(both.pulls.shape, np.bool_)
+    ended = seen_states(policy.problem, both.pulls, both.good)
     # ties are decided by rounding, so that equal states of both parts fall together
-    statistic = np.round(policy.statistic(both.pulls, both.good, every)[:, arm] / SAME)
+    statistic = np.round(policy.statistic(ended)[:, arm] / SAME)
     weight = both.weight.copy()
     weight[len(null.weight) :] = 0.0
     size, good = both.size, both.good.sum(axis=1)

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from ..evaluation import TwoArmStates, states_of_two_arms
-from ..policies import Asked, RuledPolicy
+from ..policies import RuledPolicy
 from ..problem import Problem, Truth
 from ..support import Floats, Ints, Progress, Report
-from .endings import Endings, Flags
+from .endings import Endings, Flags, seen_states
 from .outcome_ways import joint_states, outcomes, ways_of, width_of
 
 # states of all stages that take seconds: by tables, by arrays of states, by asking one by one
@@ -162,7 +162,10 @@ class _Following:
         return Endings.joined(self.parts)
 
     def _look(self, level: _Level) -> _Level:
-        verdict = self.policy.look(level.pulls, _seen(self.problem, level), level.allowed)
+        seen = _seen(self.problem, level)
+        verdict = self.policy.look(
+            seen_states(self.problem, level.pulls, seen, allowed=level.allowed)
+        )
         over = verdict.reason > 0
         judged = replace(level, allowed=verdict.allowed)
         self._end(judged.rows(over), verdict.reason[over], verdict.declared[over])
@@ -185,8 +188,8 @@ class _Following:
     def _dense(self, t: int, level: _Level) -> _Level:
         """Two arms, of which none is ever dropped: with one left, a trial is over."""
         good = level.known[:, :, 0]
-        asked = Asked(level.pulls, good, np.zeros_like(level.pulls), level.allowed)
-        chances = np.ascontiguousarray(self.policy.chances_many(t, asked))
+        states = seen_states(self.problem, level.pulls, good, allowed=level.allowed)
+        chances = np.ascontiguousarray(self.policy.probabilities(t, states))
         now = TwoArmStates(t, level.pulls, good, level.weight[:, None])
         later, _ = now.after(self.problem, chances, self.truth or _one_rate(t, good), NEGLIGIBLE)
         every = np.ones(later.pulls.shape, np.bool_)
@@ -197,13 +200,14 @@ class _Following:
         """A stage is pulled; then the oldest one that has waited for `delay` stages is known."""
         problem, policy = self.problem, self.policy
         seen = _seen(problem, level)
-        asked = Asked(level.pulls, seen, level.pending.sum(axis=1), level.allowed)
+        pending = level.pending.sum(axis=1)
+        states = seen_states(problem, level.pulls, seen, pending, level.allowed)
         if problem.pulls_per_stage == 1 and not problem.repeat:
-            chances = policy.chances_many(t, asked)
+            chances = policy.probabilities(t, states)
             rows, arms = np.nonzero(chances > 0.0)
             given, chance = np.eye(problem.n_arms, dtype=np.int64)[arms], chances[rows, arms]
         else:
-            given, rows = np.asarray(policy.allot_asked(t, asked)), np.arange(len(level.pulls))
+            given, rows = policy.allocate_many(t, states), np.arange(len(level.pulls))
             chance = np.ones(len(rows))
         own = level.rows(rows)
         pending = np.concatenate([own.pending, given[:, None, :]], axis=1)

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..policies import Asked, RuledPolicy
+from ..policies import RuledPolicy
 from ..problem import Truth
 from ..support import Ints, Progress, Report
-from .endings import Endings, Flags
+from .endings import Endings, Flags, seen_states
 from .kind_trials import drawn_statistics, widest
 
 ELEMENTS = 40_000_000  # outcomes that are drawn at a time
@@ -122,13 +122,17 @@ class _Chunk:
 
     def _pulled(self, trials: _Trials, stage: int, delay: int) -> _Trials:
         known, given = trials.given[0], trials.given[-1]
-        asked = Asked(known, self._good(trials, known), given - known, trials.allowed)
-        now = given + self.policy.allot_asked(stage, asked, self.rng)
+        problem, seen = self.policy.problem, self._good(trials, known)
+        states = seen_states(problem, known, seen, given - known if delay else None, trials.allowed)
+        now = given + self.policy.allocate_many(stage, states, self.rng)
         return replace(trials, given=(*trials.given, now)[-(delay + 1) :])
 
     def _look(self, trials: _Trials) -> _Trials:
         known = trials.given[0]
-        verdict = self.policy.look(known, self._good(trials, known), trials.allowed)
+        seen = self._good(trials, known)
+        verdict = self.policy.look(
+            seen_states(self.policy.problem, known, seen, allowed=trials.allowed)
+        )
         over, judged = verdict.reason > 0, replace(trials, allowed=verdict.allowed)
         self._end(judged.some(over), verdict.reason[over], verdict.declared[over])
         return judged.some(~over)

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..joint import Batches, Shape
 from ..policies import Policy
-from ..problem import State, Truth, share_of_best
+from ..problem import State, States, Truth, share_of_best
 from ..support import Floats, Ints, Progress, Report
 from .forward import Total, middle, too_many_states
 
@@ -76,7 +76,7 @@ class BatchForward:
     ) -> Iterator[tuple[Shape, Moments]]:
         """Units of every arm, and the states in which they are given."""
         pulls, good = self._states(shape, moments)
-        given = self.policy.allot_many(stage, pulls, good)
+        given = self.policy.allocate_many(stage, States.of_counts(self.problem, pulls, good))
         self._check(stage, given)
         for units in np.unique(given // self.problem.unit, axis=0):
             own = good[np.all(given == units * self.problem.unit, axis=1)]

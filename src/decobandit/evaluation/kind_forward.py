@@ -25,6 +25,7 @@ from ..problem import (
     KindTruth,
     Problem,
     State,
+    States,
     Stats,
     share_of_best,
     tie_tolerance,
@@ -144,20 +145,21 @@ class KindForward:
                 [(tuple(np.flatnonzero(given).tolist()), share) for given, share in own]
                 for own in (self.policy.allotments(t, state) for state in made)
             ]
-        pulls = np.stack(
-            [group.model.pulls(own) for group, own in zip(self.arms, stats, strict=True)], axis=1
-        )
+        known = np.zeros((len(states), len(stats), max(own.shape[1] for own in stats)))
+        for k, own in enumerate(stats):
+            known[:, k, : own.shape[1]] = own
+        joint = States(self.problem, known)
         if self.policy.randomised:
-            chances = self.policy.shares_many(t, stats, pulls.astype(np.int64))
+            chances = self.policy.probabilities(t, joint)
             return [
                 [((k,), float(row[k])) for k in np.flatnonzero(row).tolist()] for row in chances
             ]
-        given = self.policy.choose_many(t, stats, pulls.astype(np.int64))
+        given = self.policy.allocate_many(t, joint)
         if self.merged:
-            self._check_ties(self.policy.values_at(t, stats), stats, pulls, given)
+            self._check_ties(self.policy.values_at(t, joint), stats, joint.pulls, given)
         return [[(tuple(np.flatnonzero(row).tolist()), 1.0)] for row in given]
 
-    def _check_ties(self, values: Floats, stats: list[Floats], pulls: Floats, given: Ints) -> None:
+    def _check_ties(self, values: Floats, stats: list[Floats], pulls: Ints, given: Ints) -> None:
         """`_Positions` where an arm is pulled for the position of merged arms alone."""
         near, group_of = tie_tolerance(self.problem), self.problem.group_of_arm
         members = [group.members for group in self.problem.groups]

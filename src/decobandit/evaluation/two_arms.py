@@ -11,8 +11,8 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
-from ..policies import Asked, Policy
-from ..problem import Problem, Truth, share_of_best
+from ..policies import Policy
+from ..problem import Problem, States, Truth, share_of_best
 from ..problem.kernels.two_arms import slab_starts
 from ..support import Floats, Ints, Progress, Report
 from .forward import Total, middle, stage_table, variance
@@ -107,7 +107,7 @@ def follow_two_arms(policy: Policy, truth: Truth | None, progress: Report | None
     for t in range(problem.horizon):
         if policy.has_table:
             stage_table(policy, t)  # refuses one that is not whole
-        chances = policy.chances_many(t, Asked.of(level.pulls, level.good))
+        chances = policy.probabilities(t, States.of_counts(problem, level.pulls, level.good))
         total.states += len(level.pulls)
         total.probability = float(level.moments[:, 0].sum())
         total.pulls += level.moments[:, 0] @ chances

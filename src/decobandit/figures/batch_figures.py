@@ -9,7 +9,7 @@ import numpy as np
 
 from ..policies import PAPER_POLICY, Policy, make_policy
 from ..prices import DualSolution
-from ..problem import Problem
+from ..problem import Problem, States
 from ..support import Floats, Rng, generator_of
 from .colours import FRESH_COLOUR, PRICE_COLOUR, SAFE_COLOURS
 from .plots import WIDTH, legend_below, new_figure
@@ -38,7 +38,7 @@ def expected_shares(
     pulls, good = np.zeros((2, *p.shape), dtype=np.int64)
     shares = np.empty((problem.horizon, problem.n_arms))
     for stage in range(problem.horizon):
-        given = policy.allot_many(stage, pulls, good, draw)
+        given = policy.allocate_many(stage, States.of_counts(problem, pulls, good), draw)
         shares[stage] = np.take_along_axis(given, order, axis=1).mean(axis=0)
         good += draw.binomial(given, p)
         pulls += given

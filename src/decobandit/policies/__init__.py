@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from .catalogue import policy_class as policy_class
     from .catalogue import policy_names as policy_names
     from .catalogue import serving as serving
-    from .chances import Asked as Asked
     from .context import Context as Context
     from .deco import DecoPolicy as DecoPolicy
     from .deco import ReplannedDecoPolicy as ReplannedDecoPolicy

@@ -1,9 +1,7 @@
 """Pulls of every arm at a stage: of one state, and of many at once.
 
 Notations
-    E, K    states, or episodes that are in them; arms
-    pulls, good (E, K)      known outcomes; fewer than the stage implies where some are pending
-    allotment (E, K)        pulls to make now
+    E, K    joint states, as many as `States` has; arms
 """
 
 from __future__ import annotations
@@ -13,37 +11,30 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ..problem import TIE_SIGNS, State, TieRule
+from ..problem import TIE_SIGNS, State, States, TieRule
 from ..support import Floats, Ints
 
 Counts = npt.NDArray[np.integer]  # of outcomes: whole numbers of any width
 
 
-def once_each(arms: Sequence[int], n_arms: int) -> tuple[int, ...]:
-    """One pull of each of these arms."""
+def once_each(arms: Sequence[int], n_arms: int, unit: int = 1) -> tuple[int, ...]:
+    """Pulls of every arm if each of these is given one unit."""
     pulls = [0] * n_arms
     for arm in arms:
-        pulls[arm] += 1
+        pulls[arm] += unit
     return tuple(pulls)
 
 
-def state_of(pulls: Counts, good: Counts) -> State:
-    """The state of one row."""
-    return State(tuple(good.tolist()), tuple((pulls - good).tolist()))
-
-
-def ask_each(
-    ask: Callable[[State], tuple[int, ...]], pulls: Counts, good: Counts, *, drawn: bool
-) -> Ints:
-    """Ask in every state, once in equal ones unless the answer is drawn."""
-    known: dict[bytes, tuple[int, ...]] = {}
-    out = np.empty(pulls.shape, dtype=np.int64)
-    for e, (n, g) in enumerate(zip(pulls, good, strict=True)):
-        key = n.tobytes() + g.tobytes()
-        if drawn or key not in known:
-            known[key] = ask(state_of(n, g))
-        out[e] = known[key]
-    return out
+def ask_each(ask: Callable[[State], Sequence[int]], states: States, *, drawn: bool) -> Ints:
+    """Ask for pulls of every arm in every state, once in equal ones unless they are drawn."""
+    answers: dict[bytes, Sequence[int]] = {}
+    pulls = np.empty(states.stats.shape[:2], dtype=np.int64)
+    for e, stats in enumerate(states.stats):
+        key = stats.tobytes()
+        if drawn or key not in answers:
+            answers[key] = ask(states.state(e))
+        pulls[e] = answers[key]
+    return pulls
 
 
 def largest_arms(
@@ -71,10 +62,10 @@ def largest_arms(
     return given
 
 
-def from_table(table: Floats, group_of_arm: Ints, pulls: Counts, good: Counts) -> Floats:
+def from_table(table: Floats, states: States) -> Floats:
     """Index of every arm, (E, K), from that of every state of every group, (groups, slab)."""
-    n = pulls.astype(np.int64)
-    return np.asarray(table[group_of_arm, n * (n + 1) // 2 + good])
+    n = states.pulls
+    return np.asarray(table[states.problem.group_of_arm, n * (n + 1) // 2 + states.good])
 
 
 def sole_arm(pulls: Sequence[int], policy: str) -> tuple[int]:

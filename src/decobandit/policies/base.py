@@ -9,10 +9,11 @@ where a policy has it:
     distribution    allocation probabilities of a randomised policy: exact evaluation
     weigh           what each arm is worth while outcomes are pending, where no arm has an index of
                     its own: trials
-    allot_many      pulls of every arm in many states at once: designs, simulated batches
+    allocate_many   pulls of every arm in many states at once
+    probabilities   the share of a stage's pulls that each arm gets on average, likewise
 
-Problems with `repeat` ask for pulls of every arm instead of arms (`allot`); a policy serves them
-by `in_batches`, or names the one that does (`batch_place`).
+Problems with `repeat` ask for pulls of every arm instead of arms (`allocate_many`); a policy serves
+them by `in_batches`, or names the one that does (`batch_place`).
 
 `make` creates the policy for a problem when it is given by name. To add a policy:
 docs/adding-a-policy.md.
@@ -26,12 +27,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..problem import DEFAULT_TIES, Problem, Rules, State, Stats, TieRule, tie_tolerance
+from ..problem import DEFAULT_TIES, Problem, Rules, State, States, Stats, TieRule, tie_tolerance
 from ..problem.kernels.layout import slab_size
 from ..support import Card, Floats, Ints, Shown, found_at
-from .allotting import Counts, ask_each, from_table, largest_arms, once_each
+from .allotting import ask_each, from_table, largest_arms, once_each
 from .asked_states import checked_state, next_stage
-from .chances import Asked, chances_by_asking, chances_by_table, restricted
+from .chances import chances_by_asking, chances_by_table, of_allowed, restricted
 from .context import Context
 from .names import POLICIES, batch_policies, kind_batch_policies, kind_policies
 from .records import Allotments, ArmIndex, Cost, Distribution, Ways, Weighed
@@ -124,7 +125,10 @@ class Policy(Shown, ABC):
     def select(
         self, stage: int, state: State, rng: np.random.Generator | None = None
     ) -> tuple[int, ...]:
-        """Positions of the arms to pull at `stage`, as many as the problem pulls there."""
+        """Positions of the arms to pull at `stage`, as many as the problem pulls there.
+
+        In problems with `repeat` one for each unit: an arm may be named several times.
+        """
 
     def choose(self, state: State, *, rng: np.random.Generator | None = None) -> tuple[int, ...]:
         """Positions of the arms to pull in this state, as many as the problem pulls now.
@@ -172,27 +176,34 @@ class Policy(Shown, ABC):
         (0, 10)
         """
         checked_state(state, self.problem)
-        return self.allot(next_stage(self.problem, state), state, rng)
+        return self.allocation(next_stage(self.problem, state), state, rng)
 
-    def allot(
+    def allocation(
         self, stage: int, state: State, rng: np.random.Generator | None = None
     ) -> tuple[int, ...]:
-        """Pulls of every arm at a stage, (arms,); one of each arm of `select` by default."""
-        return once_each(self.select(stage, state, rng), self.problem.n_arms)
+        """Pulls of every arm at a stage in one state, (arms,)."""
+        (pulls,) = self.allocate_many(stage, States.of(self.problem, [state]), rng).tolist()
+        return tuple(pulls)
 
-    def allot_many(
-        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None = None
+    def allocate_many(
+        self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Ints:
-        """`allot` in many states at once: known pulls and good outcomes, each (episodes, arms).
+        """Pulls of every arm in many states at once, (E, K); in batches, whole units.
 
-        Fewer outcomes may be known than the stage implies, where some are pending.
+        By default one unit of each arm of `select`, asked row by row: once in equal rows unless it
+        draws. Fewer outcomes may be known than the stage implies, where some are pending.
         """
         if self.has_table:
-            index = from_table(self.stage_index(stage), self.problem.group_of_arm, pulls, good)
+            index = of_allowed(from_table(self.stage_index(stage), states), states)
             number, tolerance = round(self.problem.pulls[stage]), tie_tolerance(self.problem)
-            return largest_arms(index, pulls, number, tolerance, self.ties, rng)
+            return largest_arms(index, states.pulls, number, tolerance, self.ties, rng)
         drawn = (self.draws_arms and stage < self.problem.horizon) or self.ties == "random"
-        return ask_each(lambda state: self.allot(stage, state, rng), pulls, good, drawn=drawn)
+        unit = self.problem.unit if stage < self.problem.horizon else 1
+
+        def ask(state: State) -> tuple[int, ...]:
+            return once_each(self.select(stage, state, rng), self.problem.n_arms, unit)
+
+        return ask_each(ask, states, drawn=drawn)
 
     def allotments(self, stage: int, state: State) -> Allotments:
         """Pulls of every arm that the policy may make, with their probabilities."""
@@ -201,22 +212,23 @@ class Policy(Shown, ABC):
             return [
                 (once_each(own, arms), chance) for own, chance in self.distribution(stage, state)
             ]
-        return [(self.allot(stage, state), 1.0)]
+        return [(self.allocation(stage, state), 1.0)]
 
-    def chances_many(
-        self, stage: int, asked: Asked, rng: np.random.Generator | None = None
+    def probabilities(
+        self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Floats:
-        """Share of a stage's pulls that each arm gets on average, in many states, (states, arms).
+        """Share of a stage's pulls that each arm gets on average, (E, K); rows sum to 1.
 
-        With one pull per stage these are allocation probabilities. `rng` is needed by a policy that
-        draws and does not tell its probabilities: then what it drew.
+        With one pull per stage these are allocation probabilities. Only arms that `states` allows
+        get some; pending outcomes are averaged over where the policy can. `rng` is needed by a
+        policy that draws and does not tell its probabilities: then what it drew.
         """
         if self.has_table and self.problem.pulls[stage] == 1:
-            return chances_by_table(self.problem, self.stage_index(stage), self.ties, asked)
+            return chances_by_table(self.problem, self.stage_index(stage), self.ties, states)
         if self.problem.repeat or (self.randomised and not self.has_distribution):
-            drawn = self.allot_many(stage, asked.pulls, asked.good, rng)
-            return restricted(drawn / drawn.sum(axis=1, keepdims=True), asked.allowed)
-        return chances_by_asking(lambda state: self.allotments(stage, state), asked)
+            drawn = self.allocate_many(stage, states, rng)
+            return restricted(drawn / drawn.sum(axis=1, keepdims=True), states.allowed)
+        return chances_by_asking(lambda state: self.allotments(stage, state), states)
 
     def posteriors_by(self, rules: Rules) -> Posteriors:
         """Posterior probabilities used at interim looks, by margin and comparison of the rules."""
@@ -332,8 +344,8 @@ class Policy(Shown, ABC):
 
     @property
     def has_chances(self) -> bool:
-        """Whether `chances_many` does not ask in each state."""
-        return self.has_table or type(self).chances_many is not Policy.chances_many
+        """Whether `probabilities` does not ask in each state."""
+        return self.has_table or type(self).probabilities is not Policy.probabilities
 
     @property
     def draws_arms(self) -> bool:

@@ -6,10 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
-from ..problem import Problem, Rules
+from ..problem import Problem, Rules, States
 from ..support import Floats
 from .base import Policy
-from .chances import Asked
 from .posterior_chances import PosteriorChances
 from .reward_chances import Posteriors, comparable_posteriors
 
@@ -41,9 +40,9 @@ class ByChanceOfBest(Policy):
             return self.posteriors
         return by_rules
 
-    def chances_many(
-        self, stage: int, asked: Asked, rng: np.random.Generator | None = None
+    def probabilities(
+        self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Floats:
         if self.posteriors is None:
-            return super().chances_many(stage, asked, rng)
-        return self.posteriors.best(asked.pulls, asked.good, asked.allowed)
+            return super().probabilities(stage, states, rng)
+        return self.posteriors.best(states)

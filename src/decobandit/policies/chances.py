@@ -1,90 +1,81 @@
 """Allocation probabilities in many states at once, whatever kind a policy is of.
 
 Notations as in `allotting`; beyond them
-    pending (E, K)    pulls whose outcomes are not known yet
-    allowed (E, K)    arms that may be pulled: others have been dropped
     chances (E, K)    share of a stage's pulls that an arm gets, on average; rows sum to 1
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
-from ..problem import TIE_SIGNS, Problem, State, TieRule, tie_tolerance
-from ..support import Floats, read_only
-from .allotting import Counts, state_of
+from ..problem import TIE_SIGNS, Problem, State, States, TieRule, tie_tolerance
+from ..support import Floats, Ints, read_only
 from .kernels.index_chances import index_chances
 from .records import Allotments
 
 Allowed = npt.NDArray[np.bool_]
 
 
-class Asked(NamedTuple):
-    """What a policy is asked about: joint states, and which arms it may pull there."""
-
-    pulls: Counts  # (E, K) known
-    good: Any  # (E, K); of other kinds (E, K, widest)
-    pending: Counts  # (E, K)
-    allowed: Allowed  # (E, K)
-
-    @classmethod
-    def of(cls, pulls: Counts, good: Any) -> Asked:
-        """All arms, nothing pending."""
-        return cls(pulls, good, np.zeros_like(pulls), np.ones(pulls.shape, np.bool_))
-
-    @classmethod
-    def of_states(cls, problem: Problem, states: Sequence[State]) -> Asked:
-        """All arms, nothing pending, in these states.
-
-        Of other outcomes than good or bad, `good` are statistics of all arms, (E, K, widest).
-        """
-        pulls = np.array([state.pulls for state in states])
-        if problem.is_binary:
-            return cls.of(pulls, np.array([state.good for state in states]))
-        widest = max(group.model.width for group in problem.groups)
-        known = np.zeros((*pulls.shape, widest))
-        for e, state in enumerate(states):
-            for k, own in enumerate(state.stats(problem)):
-                known[e, k, : own.size] = own
-        return cls.of(pulls, known)
-
-    def rows(self, some: npt.NDArray[np.generic]) -> Asked:
-        """Some of the joint states."""
-        return Asked(self.pulls[some], self.good[some], self.pending[some], self.allowed[some])
+def allowed_in(states: States) -> Allowed:
+    """Arms that may be pulled, (E, K); all of them where `states` does not restrict them."""
+    allowed = states.allowed
+    return np.ones(states.stats.shape[:2], np.bool_) if allowed is None else allowed
 
 
-def chances_by_table(problem: Problem, index: Floats, ties: TieRule, asked: Asked) -> Floats:
+def pending_in(states: States) -> Ints:
+    """Pulls whose outcomes are not known yet, (E, K)."""
+    pending = states.pending
+    return np.zeros(states.stats.shape[:2], np.int64) if pending is None else pending
+
+
+def pulls_made(states: States) -> Ints:
+    """Pulls of every arm whether their outcomes are known or pending, (E, K)."""
+    return states.pulls if states.pending is None else states.pulls + states.pending
+
+
+def of_allowed(values: Floats, states: States) -> Floats:
+    """Values of arms that may be pulled, (E, K); minus infinity for the others."""
+    return values if states.allowed is None else np.where(states.allowed, values, -np.inf)
+
+
+def chances_by_table(problem: Problem, index: Floats, ties: TieRule, states: States) -> Floats:
     """The largest index, averaged over pending outcomes; index (groups, slab)."""
     groups = [problem.groups[k] for k in problem.group_of_arm]
     alpha = np.array([group.alpha for group in groups])
     beta = np.array([group.beta for group in groups])
-    counts = (np.ascontiguousarray(part, dtype=np.int64) for part in asked[:3])
-    chances = np.empty(asked.pulls.shape)
+    pending = np.ascontiguousarray(pending_in(states), dtype=np.int64)
+    chances = np.empty(pending.shape)
     index_chances(
-        read_only(np.ascontiguousarray(index)), problem.group_of_arm, alpha, beta, *counts,
-        asked.allowed, tie_tolerance(problem), *TIE_SIGNS[ties], chances,
+        read_only(np.ascontiguousarray(index)), problem.group_of_arm, alpha, beta, states.pulls,
+        states.good, pending, allowed_in(states), tie_tolerance(problem), *TIE_SIGNS[ties], chances,
     )  # fmt: skip
     return chances
 
 
-def chances_by_asking(ask: Callable[[State], Allotments], asked: Asked) -> Floats:
+def distinct_rows(states: States) -> tuple[States, Ints]:
+    """Different joint states, and where each of `states` is among them, (E,)."""
+    flat = states.stats.reshape(len(states), -1)
+    _, first, place = np.unique(flat, axis=0, return_index=True, return_inverse=True)
+    return States(states.problem, states.stats[first]), place.reshape(-1)
+
+
+def chances_by_asking(ask: Callable[[State], Allotments], states: States) -> Floats:
     """Asked in each state; what goes to arms that are not allowed is shared by the others."""
-    both = np.hstack([asked.pulls, asked.good])
-    rows, place = np.unique(both, axis=0, return_inverse=True)
-    chances = np.zeros((len(rows), asked.pulls.shape[1]))
-    for i, row in enumerate(rows):
-        n, g = np.split(row, 2)
-        for allotment, chance in ask(state_of(n, g)):
-            chances[i] += chance * np.array(allotment) / sum(allotment)
-    return restricted(chances[place.reshape(-1)], asked.allowed)
+    rows, place = distinct_rows(states)
+    chances = np.zeros(rows.stats.shape[:2])
+    for e in range(len(rows)):
+        for allotment, chance in ask(rows.state(e)):
+            chances[e] += chance * np.array(allotment) / sum(allotment)
+    return restricted(chances[place], states.allowed)
 
 
-def restricted(chances: Floats, allowed: Allowed) -> Floats:
+def restricted(chances: Floats, allowed: Allowed | None) -> Floats:
     """Chances of the arms allowed, scaled up to 1; even where they have none."""
+    if allowed is None:
+        return chances
     kept = np.where(allowed, chances, 0.0)
     total = kept.sum(axis=1, keepdims=True)
     even = allowed / allowed.sum(axis=1, keepdims=True)
@@ -114,7 +105,7 @@ def with_floor(chances: Floats, allowed: Allowed, floor: float) -> Floats:
     return result
 
 
-def drawn_arms(chances: Floats, units: int, rng: np.random.Generator) -> Counts:
+def drawn_arms(chances: Floats, units: int, rng: np.random.Generator) -> Ints:
     """Units of every arm, (E, K): on average `units` times its chance, and within 1 of it."""
     edges = np.cumsum(chances, axis=1)
     if units > 1:  # each edge is moved by the same fraction of a unit, then rounded down

@@ -13,6 +13,7 @@ from ..problem import (
     TIE_RULES,
     Problem,
     State,
+    States,
     TieRule,
     break_tie,
     check_problem,
@@ -21,10 +22,10 @@ from ..problem import (
     tied_arms,
 )
 from ..support import Floats
-from .allotting import largest_arms, state_of
+from .allotting import largest_arms
 from .asked_states import check_turn
 from .base import Policy
-from .chances import Asked
+from .chances import distinct_rows, of_allowed, pulls_made
 from .context import Context
 from .records import Allotments, Ways, Weighed
 
@@ -114,24 +115,22 @@ class IndexPolicy(Policy):
 
     @property
     def has_chances(self) -> bool:
-        return self.has_table or type(self).chances_many is not IndexPolicy.chances_many
+        return self.has_table or type(self).probabilities is not IndexPolicy.probabilities
 
-    def chances_many(
-        self, stage: int, asked: Asked, rng: np.random.Generator | None = None
+    def probabilities(
+        self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Floats:
         """Chances of the largest index among the arms allowed, where there is no table."""
         by_index = type(self).select is IndexPolicy.select and self.problem.pulls[stage] == 1
         if self.has_table or self.problem.repeat or not by_index:
-            return super().chances_many(stage, asked, rng)
-        both = np.hstack([asked.pulls, asked.good])
-        rows, place = np.unique(both, axis=0, return_inverse=True)
-        states = (state_of(*np.split(row, 2)) for row in rows)
-        indices = np.stack([self.indices(stage, state) for state in states])[place.reshape(-1)]
-        indices = np.where(asked.allowed, indices, -np.inf)
+            return super().probabilities(stage, states, rng)
+        rows, place = distinct_rows(states)
+        indices = np.stack([self.indices(stage, rows.state(e)) for e in range(len(rows))])[place]
+        indices = of_allowed(indices, states)
         if self.ties == "random":
             tied = indices >= indices.max(axis=1, keepdims=True) - self._tolerance
             return np.asarray(tied / tied.sum(axis=1, keepdims=True))
-        pulls = asked.pulls + asked.pending
+        pulls = pulls_made(states)
         return largest_arms(indices, pulls, 1, self._tolerance, self.ties, rng).astype(float)
 
     def weigh(self, stage: int, ways: Ways, taken: tuple[int, ...]) -> Weighed | None:

@@ -20,13 +20,13 @@ from ..problem import (
     TIE_TOLERANCE,
     Problem,
     State,
+    States,
     TieRule,
     break_tie,
     tie_tolerance,
 )
 from ..support import Floats, Report
 from .base import Policy
-from .chances import Asked
 from .context import Context
 from .records import Distribution, Ways, Weighed
 from .refusals import refuse_ruled_optimum
@@ -138,14 +138,14 @@ class OptimalPolicy(Policy):
         values = self.action_values(stage, state)
         return np.flatnonzero(values >= self._least(float(values.max())))
 
-    def chances_many(
-        self, stage: int, asked: Asked, rng: np.random.Generator | None = None
+    def probabilities(
+        self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Floats:
-        refuse_ruled_optimum(asked, self.name)
+        refuse_ruled_optimum(states, self.name)
         if self._dense is None:
-            return super().chances_many(stage, asked, rng)
-        pulls = asked.pulls.astype(np.int64, copy=False)
-        choices = self._dense.at(stage, pulls, asked.good.astype(np.int64, copy=False))
+            return super().probabilities(stage, states, rng)
+        pulls = states.pulls
+        choices = self._dense.at(stage, pulls, states.good)
         if self.ties == "random":
             return tied_shares(choices)
         by_pulls, by_position = TIE_SIGNS[self.ties]

@@ -15,15 +15,13 @@ from threading import Lock
 import numpy as np
 import numpy.typing as npt
 
-from ..problem import Problem
+from ..problem import Problem, States
 from ..support import Floats, pool, worker_count
 from .answers import Answers
 from .kernels import posteriors
 from .kernels.posteriors import Grid, Rows
 
 Ints = npt.NDArray[np.int64]
-Counts = npt.NDArray[np.integer]
-Flags = npt.NDArray[np.bool_]
 Fill = Callable[[Rows, Ints, Floats], None]
 
 LEAST_PRIOR = 0.25
@@ -66,57 +64,53 @@ class PosteriorChances:
         self.total = problem.horizon * problem.pulls_per_stage
         check_priors(self.alpha, self.beta)
 
-    def best(self, pulls: Counts, good: Counts, allowed: Flags | None = None) -> Floats:
-        """P(best) of every arm among those allowed, (states, arms); 0 for the others."""
+    def best(self, states: States) -> Floats:
+        """P(best) of every arm among those allowed, (E, K); 0 for the others."""
 
         def chances(rows: Rows, place: Ints, found: Floats) -> None:
             posteriors.best(self.grid, rows, place, found)
 
-        every = np.ones(pulls.shape, np.bool_) if allowed is None else allowed
-        codes = np.where(every, self._codes_of(pulls, good), -1)
-        found = np.zeros(pulls.shape)
+        codes = self._codes_of(states)
+        codes = codes if states.allowed is None else np.where(states.allowed, codes, -1)
+        found = np.zeros(codes.shape)
         new = self._last_best.recall(codes, found)
-        some = pulls[new], good[new], every[new]
-        found[new] = self._by_chunk(chances, *some, (len(some[0]), pulls.shape[1]))
+        found[new] = self._by_chunk(chances, codes[new], found[new].shape)
         if len(codes) <= CHUNK:
             self._last_best = Answers(codes, found.copy())
         return found
 
-    def better(
-        self, pulls: Counts, good: Counts, control: int, allowed: Flags | None = None
-    ) -> Floats:
-        """P(better than control by the margin), (states, arms); 0 for control."""
-        if allowed is not None:
-            allowed = allowed.copy()
+    def better(self, states: States, control: int) -> Floats:
+        """P(better than control by the margin), (E, K); 0 for control and arms not allowed."""
+        codes = self._codes_of(states)
+        if states.allowed is not None:
+            allowed = states.allowed.copy()
             allowed[:, control] = True
+            codes = np.where(allowed, codes, -1)
 
         def chances(rows: Rows, place: Ints, found: Floats) -> None:
             posteriors.better(self.grid, rows, place, control, found)
 
-        return self._by_chunk(chances, pulls, good, allowed, pulls.shape)
+        return self._by_chunk(chances, codes, codes.shape)
 
-    def alike(self, pulls: Counts, good: Counts, allowed: Flags | None = None) -> Floats:
-        """P(all arms allowed differ by less than the margin), (states,)."""
+    def alike(self, states: States) -> Floats:
+        """P(all arms allowed differ by less than the margin), (E,)."""
 
         def chances(rows: Rows, place: Ints, found: Floats) -> None:
             posteriors.alike(self.grid, rows, place, found)
 
-        return self._by_chunk(chances, pulls, good, allowed, pulls.shape[:1])
+        codes = self._codes_of(states)
+        codes = codes if states.allowed is None else np.where(states.allowed, codes, -1)
+        return self._by_chunk(chances, codes, codes.shape[:1])
 
     # -- rows ------------------------------------------------------------------------------------
 
-    def _by_chunk(
-        self, chances: Fill, pulls: Counts, good: Counts, allowed: Flags | None,
-        shape: tuple[int, ...],
-    ) -> Floats:  # fmt: skip
+    def _by_chunk(self, chances: Fill, codes: Ints, shape: tuple[int, ...]) -> Floats:
         found = np.zeros(shape)
-        for begin in range(0, len(pulls), CHUNK):
+        for begin in range(0, len(codes), CHUNK):
             part = slice(begin, begin + CHUNK)
             with self._lock:
-                place = self._places(pulls[part], good[part])
+                place = self._places(codes[part])
                 rows = self._rows
-            if allowed is not None:
-                place = np.where(allowed[part], place, -1)
             self._in_threads(chances, rows, np.ascontiguousarray(place), found[part])
         return found
 
@@ -124,25 +118,25 @@ class PosteriorChances:
         number = worker_count(None, most=1 + len(place) // THREAD_STATES)
         edges = np.linspace(0, len(place), number + 1).astype(int).tolist()
         with pool(number) as threads:
-            threads.map(lambda one: chances(rows, place[slice(*one)], found[slice(*one)]),
-                        pairwise(edges))  # fmt: skip
+            threads.map(
+                lambda one: chances(rows, place[slice(*one)], found[slice(*one)]), pairwise(edges)
+            )
 
-    def _places(self, pulls: Counts, good: Counts) -> Ints:
-        """Rows of all arms in all states, (states, arms); those that are new are filled."""
-        codes = self._codes_of(pulls, good)
+    def _places(self, codes: Ints) -> Ints:
+        """Rows of all arms in all states, (E, K), -1 where the code is; new ones are filled."""
         place = self._found(codes)
-        if np.any(place < 0):
+        if np.any((place < 0) & (codes >= 0)):
             if self._used > MOST_NODES:  # begin anew
                 self._clear()
                 place[:] = -1
-            self._add(np.unique(codes[place < 0]))
+            self._add(np.unique(codes[(place < 0) & (codes >= 0)]))
             place = self._found(codes)
         return place
 
-    def _codes_of(self, pulls: Counts, good: Counts) -> Ints:
+    def _codes_of(self, states: States) -> Ints:
         """A code is a state of a prior: equal arms have equal rows."""
-        n = pulls.astype(np.int64)
-        good = n - good if self.down else good
+        n = states.pulls
+        good = n - states.good if self.down else states.good
         return (n * (n + 1) // 2 + good) * len(self.priors) + self.prior_of_arm
 
     def _found(self, codes: Ints) -> Ints:

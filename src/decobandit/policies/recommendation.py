@@ -198,7 +198,7 @@ def recommend_each(
 def _decided(made: Policy, stage: int, seen: State, rng: Rng) -> Recommendation:
     problem, pulls = made.problem, None
     if problem.repeat:
-        pulls = made.allot(stage, seen, generator_of(rng))
+        pulls = made.allocation(stage, seen, generator_of(rng))
         chosen = tuple(sorted(np.flatnonzero(pulls).tolist(), key=lambda arm: -pulls[arm]))
     else:
         chosen = made.select(stage, seen, generator_of(rng))

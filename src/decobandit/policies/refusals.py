@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..problem import Problem
-from .chances import Asked
+from ..problem import Problem, States
 from .names import general_policies
 
 
@@ -18,9 +17,10 @@ class TooManyStates(ValueError):
     """
 
 
-def refuse_ruled_optimum(asked: Asked, policy: str) -> None:
+def refuse_ruled_optimum(states: States, policy: str) -> None:
     """A ValueError where rules of a trial leave the states that the optimum was computed for."""
-    if np.any(asked.pending) or not np.all(asked.allowed):
+    pending, dropped = states.pending, states.allowed is not None and not np.all(states.allowed)
+    if dropped or (pending is not None and np.any(pending)):
         raise ValueError(
             f"policy {policy!r} is optimal where all outcomes are known and all arms can be "
             "pulled: not with a delay, a share of control, or arms that are dropped"

@@ -15,18 +15,17 @@ Arms that have been dropped are left out of the policy's choice.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from ..problem import Rules, State
+from ..problem import Rules, State, States
 from ..support import Floats, Ints
-from .allotting import Counts
 from .asked_states import check_turn
 from .base import Policy
-from .chances import Allowed, Asked, drawn_arms, with_floor
+from .chances import Allowed, allowed_in, drawn_arms, pending_in, pulls_made, with_floor
 from .kinds.pending import as_expected
 from .records import Distribution
 from .reward_chances import Posteriors
@@ -103,99 +102,91 @@ class RuledPolicy(Policy):
     ) -> tuple[int, ...]:
         """Positions of the arms to pull."""
         check_turn(self.problem, stage, state)
-        asked = Asked.of_states(self.problem, [state])
-        (given,) = self.allot_asked(stage, asked, rng)
-        return tuple(np.flatnonzero(given).tolist())
+        return tuple(np.flatnonzero(self.allocation(stage, state, rng)).tolist())
 
     def distribution(self, stage: int, state: State) -> Distribution:
         check_turn(self.problem, stage, state)
-        asked = Asked.of_states(self.problem, [state])
-        (chances,) = self.chances_many(stage, asked)
+        (chances,) = self.probabilities(stage, States.of(self.problem, [state]))
         return [((arm,), round(float(p), 15)) for arm, p in enumerate(chances) if p > 0.0]
 
-    def chances_many(
-        self, stage: int, asked: Asked, rng: np.random.Generator | None = None
+    def probabilities(
+        self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Floats:
         if self.rules.burn_in == 0:
-            return self._chances(stage, asked, rng)
-        burning = self.burning(asked)
+            return self._chances(stage, states, rng)
+        burning = self.burning(states)
         if burning.all():
-            return self._shared_evenly(asked)
-        chances = self._chances(stage, asked, rng)
+            return self._shared_evenly(states)
+        chances = self._chances(stage, states, rng)
         if burning.any():
-            chances[burning] = self._shared_evenly(asked.rows(burning))
+            chances[burning] = self._shared_evenly(states.rows(burning))
         return chances
 
-    def allot_asked(
-        self, stage: int, asked: Asked, rng: np.random.Generator | None = None
-    ) -> Counts:
+    def allocate_many(
+        self, stage: int, states: States, rng: np.random.Generator | None = None
+    ) -> Ints:
         """Pulls of every arm, (E, K), where some may be pending and some arms dropped."""
         several = self.problem.pulls_per_stage > 1
         if not several:
-            return self.in_units(self.chances_many(stage, asked, rng), rng)
-        if not self.inner.randomised and asked.pending.any():
-            asked = as_expected(self.problem, asked)  # else arms that wait would be given more
-        given, free = np.empty(asked.pulls.shape, np.int64), self.unruled(asked)
+            return self.in_units(self.probabilities(stage, states, rng), rng)
+        if not self.inner.randomised and pending_in(states).any():
+            states = as_expected(states)  # else arms that wait would be given more
+        given, free = np.empty(states.pulls.shape, np.int64), self.unruled(states)
         for rows, allot in ((free, self._allot_freely), (~free, self._allot_by_rules)):
             if rows.any():
-                given[rows] = allot(stage, asked.rows(rows), rng)
+                given[rows] = allot(stage, states.rows(rows), rng)
         return given
 
-    def _allot_freely(self, stage: int, asked: Asked, rng: np.random.Generator | None) -> Counts:
-        return self.inner.allot_many(stage, asked.pulls, asked.good, rng)
+    def _allot_freely(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
+        return self.inner.allocate_many(stage, States(states.problem, states.stats), rng)
 
-    def _allot_by_rules(self, stage: int, asked: Asked, rng: np.random.Generator | None) -> Counts:
+    def _allot_by_rules(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
         if self.problem.repeat:
-            return self.in_units(self.chances_many(stage, asked, rng), rng)
+            return self.in_units(self.probabilities(stage, states, rng), rng)
         # where a stage pulls several different arms, the burn-in alone changes the choice
-        even = self._shared_evenly(asked) * self.problem.pulls_per_stage
+        even = self._shared_evenly(states) * self.problem.pulls_per_stage
         return np.rint(even).astype(np.int64)
 
-    def in_units(self, chances: Floats, rng: np.random.Generator | None = None) -> Counts:
+    def in_units(self, chances: Floats, rng: np.random.Generator | None = None) -> Ints:
         """Pulls of every arm of a stage that is shared by these chances, (E, K)."""
         units = self.problem.units if self.problem.repeat else 1
         whole = chances * units
         if np.abs(whole - np.rint(whole)).max(initial=0.0) < 1e-9:
-            given: Counts = np.rint(whole).astype(np.int64)
+            given: Ints = np.rint(whole).astype(np.int64)
         elif rng is None:
             raise ValueError(f"policy {self.name!r} draws arms: pass a random generator as rng")
         else:
             given = drawn_arms(chances, units, rng)
         return given * self.problem.unit
 
-    def allot_many(
-        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None = None
-    ) -> Ints:
-        return np.asarray(self.allot_asked(stage, Asked.of(pulls, good), rng), dtype=np.int64)
-
-    def unruled(self, asked: Asked) -> npt.NDArray[np.bool_]:
+    def unruled(self, states: States) -> npt.NDArray[np.bool_]:
         """Whether the rules leave the choice to the policy, in each of these states, (E,)."""
         if self.shared:
-            return np.zeros(len(asked.pulls), np.bool_)
-        return asked.allowed.all(axis=1) & ~self.burning(asked)
+            return np.zeros(len(states), np.bool_)
+        return allowed_in(states).all(axis=1) & ~self.burning(states)
 
-    def burning(self, asked: Asked) -> npt.NDArray[np.bool_]:
+    def burning(self, states: States) -> npt.NDArray[np.bool_]:
         """Whether some arm has fewer pulls than the burn-in, (E,)."""
-        lacking = asked.allowed & (asked.pulls + asked.pending < self.rules.burn_in)
+        lacking = allowed_in(states) & (pulls_made(states) < self.rules.burn_in)
         return np.asarray(lacking.any(axis=1))
 
-    def _chances(self, stage: int, asked: Asked, rng: np.random.Generator | None) -> Floats:
+    def _chances(self, stage: int, states: States, rng: np.random.Generator | None) -> Floats:
         share = self.rules.control_share
         if share is None:
-            chances = self.inner.chances_many(stage, asked, rng)
-            return with_floor(chances, asked.allowed, self.rules.floor)
-        others = asked.allowed.copy()
+            chances = self.inner.probabilities(stage, states, rng)
+            return with_floor(chances, allowed_in(states), self.rules.floor)
+        others = allowed_in(states).copy()
         others[:, self.control] = False
-        chances = self.inner.chances_many(stage, asked._replace(allowed=others), rng)
+        chances = self.inner.probabilities(stage, replace(states, allowed=others), rng)
         room = 1.0 - share
         chances = room * with_floor(chances, others, self.rules.floor / room if room else 0.0)
         chances[:, self.control] = share
         return chances
 
-    def _shared_evenly(self, asked: Asked) -> Floats:
+    def _shared_evenly(self, states: States) -> Floats:
         """A stage of the burn-in: unit after unit to the arm with fewest pulls."""
         most = np.iinfo(np.int64).max // 2
-        held = np.where(asked.allowed, asked.pulls + asked.pending, most)
+        held = np.where(allowed_in(states), pulls_made(states), most)
         rows, place = np.unique(held, axis=0, return_inverse=True)
         repeat, pulls = self.problem.repeat, self.problem.pulls_per_stage
         units, more = (self.problem.units, self.problem.unit) if repeat else (pulls, most)
@@ -213,20 +204,20 @@ class RuledPolicy(Policy):
         """Posterior probabilities that compare arms by the rules."""
         return self.inner.posteriors_by(self.rules)
 
-    def statistic(self, pulls: Counts, good: Counts, allowed: Allowed) -> Floats:
+    def statistic(self, states: States) -> Floats:
         """P(better than control by the margin), or without a control arm P(best); (E, K)."""
         if self.control is None:
-            return self.posteriors.best(pulls, good, allowed)
-        return self.posteriors.better(pulls, good, self.control, allowed)
+            return self.posteriors.best(states)
+        return self.posteriors.better(states, self.control)
 
-    def look(self, pulls: Counts, good: Counts, allowed: Allowed) -> Verdict:
+    def look(self, states: States) -> Verdict:
         """Stop, drop arms, or go on."""
         stop, control = self.rules.stop, self.control
-        found = self.statistic(pulls, good, allowed)
+        found, allowed = self.statistic(states), allowed_in(states)
         rivals = allowed.copy()
         if control is not None:
             rivals[:, control] = False
-        reason = np.zeros(len(pulls), np.int8)
+        reason = np.zeros(len(states), np.int8)
         declared = np.zeros(allowed.shape, np.bool_)
         if stop.superiority is not None:
             declared = rivals & at_least(found, stop.superiority)
@@ -241,7 +232,7 @@ class RuledPolicy(Policy):
             reason[(reason == 0) & hopeless] = FUTILITY
         if stop.equivalence is not None:
             left = np.flatnonzero(reason == 0)
-            alike = self.posteriors.alike(pulls[left], good[left], kept[left])
+            alike = self.posteriors.alike(replace(states, allowed=kept).rows(left))
             reason[left[at_least(alike, stop.equivalence)]] = EQUIVALENCE
         return Verdict(reason, kept, declared)
 

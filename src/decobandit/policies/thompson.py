@@ -14,12 +14,13 @@ from functools import cached_property
 
 import numpy as np
 
-from ..problem import State
+from ..problem import State, States
 from ..support import Floats, Ints
-from .allotting import Counts, largest_arms
+from .allotting import largest_arms
 from .asked_states import check_turn
 from .best_arm import ByChanceOfBest
 from .best_chances import best_chances
+from .chances import of_allowed
 from .draw_bins import Bins, bins
 from .kernels.episodes import Episodes
 from .kernels.thompson import LARGE_COUNTS, SURE_KEY, key, play
@@ -41,13 +42,13 @@ class ThompsonPolicy(ByChanceOfBest, RandomisedPolicy):
     kind_batch_place = "decobandit.policies.kinds.batches:KindBatchThompsonPolicy"
     batch_place = "decobandit.policies.batches.thompson:BatchThompsonPolicy"
 
-    def allot_many(
-        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None = None
+    def allocate_many(
+        self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Ints:
         if rng is None or stage >= self.problem.horizon:
-            return super().allot_many(stage, pulls, good, rng)
-        drawn = self.arms.draws(stage, pulls, good, 1, rng)[:, 0]
-        return largest_arms(drawn, pulls, self.problem.pulls_per_stage, 0.0, "random", rng)
+            return super().allocate_many(stage, states, rng)
+        drawn = of_allowed(self.arms.draws(stage, states, 1, rng)[:, 0], states)
+        return largest_arms(drawn, states.pulls, self.problem.pulls_per_stage, 0.0, "random", rng)
 
     @property
     def has_distribution(self) -> bool:

@@ -21,7 +21,7 @@ from ..arm import BatchRelaxation
 from ..policies import Policy
 from ..policies.batches.base import distinct_states
 from ..policies.batches.deco import values_of_states
-from ..problem import Problem
+from ..problem import Problem, States
 from ..support import Floats, Ints, Progress, Report, Stopwatch, pool, worker_count
 from .draws import CHUNK, Chunk, World
 from .kernels.accounts import book_regret
@@ -109,16 +109,15 @@ def _given(policy: Policy, stage: int, problem: Problem, wave: _Wave, workers: i
     """Pulls of every arm in every episode; refuses what is not a whole batch."""
     deployed = stage == problem.horizon
     own = policy.problem.horizon if deployed else stage
+    states = States.of_counts(policy.problem, wave.pulls, wave.good)
     if not policy.draws_arms:
-        given = policy.allot_many(own, wave.pulls, wave.good, None)
+        given = policy.allocate_many(own, states, None)
     else:
         given = np.empty_like(wave.pulls)
 
         def ask(number: int) -> None:
             part = wave.parts[number]
-            given[part] = policy.allot_many(
-                own, wave.pulls[part], wave.good[part], wave.rngs[number]
-            )
+            given[part] = policy.allocate_many(own, states.rows(part), wave.rngs[number])
 
         with pool(worker_count(workers, most=len(wave.chunks))) as threads:
             threads.map(ask, range(len(wave.chunks)))
@@ -189,7 +188,7 @@ def _book_gap(
     """Gap terms of a stage, from the states before it."""
     price = float(gap.prices[stage])
     if stage < world.problem.horizon:
-        group, n, g, where = distinct_states(world.problem, wave.pulls, wave.good)
+        group, n, g, where = distinct_states(States.of_counts(world.problem, wave.pulls, wave.good))
         values = values_of_states(gap, stage, group, n, g)
         net = values - price * np.arange(values.shape[1])
         units = given // world.problem.unit

@@ -16,8 +16,7 @@ import numpy as np
 
 from ..policies import Policy
 from ..policies.kinds.base import KindPolicy
-from ..policies.kinds.grouped import GroupedStats
-from ..problem import Group, KindTruth, Problem, best_mean_reward, best_true_rewards
+from ..problem import Group, KindTruth, Problem, States, best_mean_reward, best_true_rewards
 from ..support import Floats, Ints, Progress, Report, Stopwatch, pool, worker_count
 from .chunks import Chunked
 from .estimators import Missed, Sample, estimate
@@ -25,8 +24,7 @@ from .pull_records import PullRecord
 from .results import PolicyResult
 
 CHUNK = 4096  # episodes
-# number of the first episode, stage, statistics, pulls (E, K)
-Watched = Callable[[int, int, Sequence[Floats], Ints], None]
+Watched = Callable[[int, int, States, Ints], None]  # first episode, stage, states, pulls (E, K)
 
 
 class KindWorld(Chunked):
@@ -53,7 +51,7 @@ class KindWorld(Chunked):
             stream = kind.stream(flat, self.problem.most_pulls, rng)
             streams.append(stream.reshape(len(drawn), M, -1))
             means.append(None if drawn.shape[-1] == 0 else kind.mean_at(drawn))
-        stats = GroupedStats.fresh(self.problem, size * self.per_draw)
+        stats = States.initial(self.problem, size * self.per_draw).stats
         return KindChunk(stats, streams, means, np.random.default_rng(policy))
 
     def _true(self, group: Group, size: int) -> Floats:
@@ -108,7 +106,7 @@ class KindWorld(Chunked):
 
     def best_of(self, chunk: KindChunk) -> Floats | None:
         """The same at the parameters of each draw, (draws,)."""
-        means = np.empty((len(chunk.stats[0]) // self.per_draw, len(chunk.stats)))
+        means = np.empty((len(chunk.stats) // self.per_draw, self.problem.n_arms))
         for group, own in zip(self.problem.groups, chunk.means, strict=True):
             if own is None:
                 return None
@@ -128,15 +126,15 @@ class KindWorld(Chunked):
             if own is not None and self.truth is None:
                 prior = float(group.model.mean(np.array(group.model.initial(), dtype=float)))
                 found.append((own[:: self.per_draw] - prior).sum(axis=1))
-        draws = len(chunk.stats[0]) // self.per_draw
+        draws = len(chunk.stats) // self.per_draw
         return np.stack(found, axis=1) if found else np.empty((draws, 0))
 
 
 @dataclass(eq=False)
 class KindChunk:
-    """Episodes of some draws: statistics; streams of every group, (E, members, T)."""
+    """Episodes of some draws: statistics (E, K, W); streams of every group, (E, members, T)."""
 
-    stats: GroupedStats
+    stats: Floats
     streams: list[Floats]
     means: list[Floats | None]  # (E, members) at the true parameters; None where there are none
     rng: np.random.Generator  # of the policy
@@ -199,13 +197,14 @@ def _played(
     `first`: number of the first episode.
     """
     problem = world.problem
-    E, K = len(chunk.stats[0]), len(chunk.stats)
+    E, K = chunk.stats.shape[:2]
     pulls = np.zeros((E, K), dtype=np.int64)
     earned, expected, predicted = np.zeros((3, E))
     for stage in range(problem.stages):
-        left = policy.choose_many(stage, chunk.stats, pulls, chunk.rng)
+        states = States(problem, chunk.stats)
+        left = policy.allocate_many(stage, states, chunk.rng)
         if watch is not None:
-            watch(first, stage, chunk.stats, left)
+            watch(first, stage, states, left)
         while left.any():  # in batches an arm is pulled several times: one pull of each in turn
             for k, group in enumerate(problem.groups):
                 arms = np.array(group.members)
@@ -214,8 +213,11 @@ def _played(
                     continue
                 base, factor = group.reward_base[stage], group.reward_factor[stage]
                 made = pulls[e, arms[which]]
-                known = group.model.mean(chunk.stats.of_group(k)[e, which])
-                seen, got, mean = _pulled(group, chunk, k, e, which, made, stage < problem.horizon)
+                stats = chunk.stats[e, arms[which], : group.model.width]
+                known = group.model.mean(stats)
+                seen, got, mean = _pulled(
+                    group, chunk, k, stats, e, which, made, stage < problem.horizon
+                )
                 pulls[e, arms[which]] = made + 1
                 earned += np.bincount(e, base + factor * got, E)
                 expected += np.bincount(e, base + factor * mean, E)
@@ -227,7 +229,7 @@ def _played(
                     )  # fmt: skip
             left = np.maximum(left - 1, 0)
     for k, group in enumerate(problem.groups):
-        last = group.last_rewards(chunk.stats.of_group(k)).sum(axis=1)
+        last = group.last_rewards(States(problem, chunk.stats).of_group(k)).sum(axis=1)
         earned, expected, predicted = earned + last, expected + last, predicted + last
     share = (-1, world.per_draw)
     each = [own.reshape(share).mean(axis=1) for own in (earned, expected, predicted)]
@@ -236,17 +238,24 @@ def _played(
 
 
 def _pulled(
-    group: Group, chunk: KindChunk, k: int, e: Ints, which: Ints, made: Ints, observed: bool
+    group: Group,
+    chunk: KindChunk,
+    k: int,
+    stats: Floats,
+    e: Ints,
+    which: Ints,
+    made: Ints,
+    observed: bool,
 ) -> tuple[Floats, Floats, Floats]:
     """Outcomes of arms of one group, their values, true means; a deployment has none.
 
     e, which: episodes and members; made: pulls of each so far.
     """
-    kind, own, known = group.model, chunk.stats.of_group(k), chunk.means[k]
-    stats = own[e, which]
+    kind, known = group.model, chunk.means[k]
     mean = kind.mean(stats) if known is None else known[e, which]
     if not observed:
         return np.full(e.shape, np.nan), mean, mean
     outcome = kind.from_stream(chunk.streams[k][e, which, made], stats)
-    own[e, which] = kind.update(stats, outcome)
+    arms = np.array(group.members)[which]
+    chunk.stats[e, arms, : kind.width] = kind.update(stats, outcome)
     return outcome, kind.value(stats, outcome), mean

@@ -1,6 +1,6 @@
 """How the pulls of a whole stage are shared among arms, while outcomes may be pending.
 
-Problems with `repeat` ask the policy for pulls of every arm (`Policy.allot_many`):
+Problems with `repeat` ask the policy for pulls of every arm (`Policy.allocate_many`):
 
     nothing pending   what the policy allots in the state of the trial
     pending           the policy is asked in the states that the pending outcomes can lead to, given
@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..policies import Asked, Policy
-from ..problem import Problem
+from ..policies import Policy
+from ..problem import Problem, States
 from ..support import Floats
 from . import explanation
 from .decisions import Decision, decide
@@ -107,16 +107,16 @@ def _shared(
     problem, stage = policy.problem, pending.stage
     if policy.randomised:
         state = drawn_state(problem, pending, rng)
-        return policy.allot(stage, state, rng), 0
+        return policy.allocation(stage, state, rng), 0
     asked, chances, drawn = states_to_ask(policy, pending, rng)
-    own = policy.allot_many(stage, asked.pulls, asked.good, rng)
+    own = policy.allocate_many(stage, asked, rng)
     units = whole_units(chances @ own / problem.unit, problem.units)
     return tuple(problem.unit * n for n in units), drawn
 
 
 def states_to_ask(
     policy: Policy, pending: PendingState, rng: np.random.Generator
-) -> tuple[Asked, Floats, int]:
+) -> tuple[States, Floats, int]:
     """The states that pending outcomes lead to; their probabilities; and how many draws they come
     from, 0 where they are all.
 
@@ -127,7 +127,7 @@ def states_to_ask(
         states, drawn = [(drawn_state(problem, pending, rng), 1.0)], False
     else:
         states, drawn = ways(problem, pending, rng, policy.most_ways)
-    asked = Asked.of_states(problem, [state for state, _ in states])
+    asked = States.of(problem, [state for state, _ in states])
     return asked, np.array([chance for _, chance in states]), policy.most_ways * drawn
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..policies import KindChances
 from ..policies.best_chances import best_chances
-from ..problem import Arm, ArmModel, Problem, Rules, State
+from ..problem import Arm, ArmModel, Problem, Rules, State, States
 from ..support import Floats
 from .errors import TrialError
 from .kind_records import kinds_of, outcomes_of, tallies
@@ -190,10 +190,10 @@ def _compared(problem: Problem, state: State, control: int, rules: Rules) -> Cha
     if len(kinds) > MAX_COMPARED or any(kind.ordered for kind in kinds):
         return arms, arms
     chances = KindChances(problem, rewards=rules.compare == "reward")
-    stats = [own[None, :] for own in state.stats(problem)]
-    better: list[float | None] = chances.better(stats, control)[0].tolist()
+    states = States.of(problem, [state])
+    better: list[float | None] = chances.better(states, control)[0].tolist()
     better[control] = None
-    return chances.best(stats)[0].tolist(), better
+    return chances.best(states)[0].tolist(), better
 
 
 def _compared_binary(problem: Problem, state: State, control: int, rules: Rules) -> Chances:

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..policies import REASONS, Asked, Policy, RuledPolicy
+from ..policies import REASONS, Policy, RuledPolicy
 from ..policies.chances import Allowed, drawn_arms
-from ..problem import Rules, State
+from ..problem import Rules, State, States
 from ..support import Cache, Floats
 from . import explanation
 from .allotments import Allotment, allot, allotment_of, one_by_one, states_to_ask
@@ -71,8 +71,8 @@ class LiveRules(RuledPolicy):
         """After one look more; a trial that has stopped is not looked at again."""
         if before.reason:
             return before
-        asked = Asked.of_states(self.problem, [known])
-        verdict = self.look(asked.pulls, asked.good, before.allowed)
+        states = States.of(self.problem, [known])
+        verdict = self.look(replace(states, allowed=before.allowed))
         reason = int(verdict.reason[0])
         return Looked(verdict.allowed, verdict.declared, reason, known.total if reason else 0)
 
@@ -95,12 +95,12 @@ def allot_by_rules(
         return one_by_one(
             lambda state: _decided(ruled, found, state, prices, draws()), problem, pending
         )
-    if ruled.unruled(_asked(ruled, found, pending))[0]:
+    if ruled.unruled(_states(ruled, found, pending))[0]:
         return allot(ruled.inner, pending, prices, draws=draws)
     rng = draws()
-    asked, weights, drawn = states_to_ask(ruled.inner, pending, rng)
+    states, weights, drawn = states_to_ask(ruled.inner, pending, rng)
     allowed = np.repeat(found.allowed, len(weights), axis=0)
-    each = ruled.chances_many(pending.stage, asked._replace(allowed=allowed), rng)
+    each = ruled.probabilities(pending.stage, replace(states, allowed=allowed), rng)
     chances = (weights @ each)[None]
     counts = tuple(ruled.in_units(chances, rng)[0].tolist())
     names = [arm.name for arm in problem.arms]
@@ -122,21 +122,21 @@ def _going_on(ruled: LiveRules, ledger: Ledger) -> Looked:
     return found
 
 
-def _asked(ruled: LiveRules, found: Looked, pending: PendingState) -> Asked:
-    asked = Asked.of_states(ruled.problem, [pending.known])
-    return asked._replace(pending=np.array([pending.open]), allowed=found.allowed)
+def _states(ruled: LiveRules, found: Looked, pending: PendingState) -> States:
+    known = States.of(ruled.problem, [pending.known])
+    return replace(known, pending=np.array([pending.open]), allowed=found.allowed)
 
 
 def _decided(
     ruled: LiveRules, found: Looked, pending: PendingState, prices: Floats | None,
     rng: np.random.Generator,
 ) -> Decision:  # fmt: skip
-    asked = _asked(ruled, found, pending)
+    states = _states(ruled, found, pending)
     decision = decide(ruled.inner, pending, prices, rng=rng)
-    if ruled.unruled(asked)[0]:
+    if ruled.unruled(states)[0]:
         return decision
     try:
-        chances = ruled.chances_many(pending.stage, asked, rng)
+        chances = ruled.probabilities(pending.stage, states, rng)
     except ValueError:  # its text has the number
         raise Conflict(
             "no arm can be allocated now: too many outcomes of one are pending; record some first"
@@ -150,7 +150,7 @@ def _decided(
 
 def _why(ruled: LiveRules, found: Looked, pending: PendingState, chances: Floats) -> str:
     """What the rules did: the burn-in, or shares that they have changed."""
-    if ruled.burning(_asked(ruled, found, pending)).any():
+    if ruled.burning(_states(ruled, found, pending)).any():
         return f"burn-in, {ruled.rules.burn_in} pulls of every arm first"
     names = [each.name for each in ruled.problem.arms]
     shown = ", ".join(f"{name} {p:.3f}" for name, p in zip(names, chances, strict=True))

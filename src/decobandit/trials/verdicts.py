@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..designs.endings import Endings
 from ..designs.final_tests import final_test
-from ..policies import Asked, RuledPolicy
+from ..policies import RuledPolicy
+from ..problem import States
 from .decider import Decider
 from .ledger import Ledger
 from .ruled_decisions import Looked, dropped_arms
@@ -67,8 +68,8 @@ def looks_made(ledger: Ledger, decider: Decider) -> tuple[LookMade, ...]:
     made, before = [], ruled.before_looks()
     names = [arm.name for arm in ledger.problem.arms]
     for known in ledger.looks:
-        asked = Asked.of_states(ledger.problem, [known])
-        (found,) = ruled.statistic(asked.pulls, asked.good, before.allowed)
+        states = States.of(ledger.problem, [known])
+        (found,) = ruled.statistic(replace(states, allowed=before.allowed))
         shown = before.allowed[0].copy()
         if ruled.control is not None:
             shown[ruled.control] = False
@@ -104,10 +105,11 @@ def declared_arms(ledger: Ledger, decider: Decider) -> tuple[str, ...] | None:
 
 
 def _ending(ledger: Ledger, found: Looked) -> Endings:
-    asked = Asked.of_states(ledger.problem, [ledger.known])
+    states = States.of(ledger.problem, [ledger.known])
+    good = states.good if ledger.problem.is_binary else states.stats
     return Endings(
-        pulls=asked.pulls.astype(np.int64),
-        good=asked.good,
+        pulls=states.pulls,
+        good=good,  # type: ignore[arg-type]
         allowed=found.allowed,
         declared=found.declared,
         reason=np.array([found.reason], np.int8),

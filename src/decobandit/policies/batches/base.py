@@ -18,16 +18,17 @@ from ...problem import (
     Problem,
     Reward,
     State,
+    States,
     TieRule,
     check_problem,
     tie_rule,
     tie_tolerance,
 )
 from ...support import Floats, Ints, pool, worker_count
-from ..allotting import Counts, largest_arms, sole_arm
+from ..allotting import largest_arms, sole_arm
 from ..asked_states import check_turn
 from ..base import Policy
-from ..chances import Allowed, Asked
+from ..chances import Allowed
 from ..context import Context
 from ..names import general_policies
 from ..randomised import ArmArrays
@@ -66,13 +67,10 @@ class BatchPolicy(Policy):
         return cls(context.problem, ties=context.ties)
 
     @abstractmethod
-    def share_units(
-        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None,
-        allowed: Allowed | None = None,
-    ) -> Ints:  # fmt: skip
+    def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
         """Units of every arm at a stage before any deployment, (E, K); rows sum to the units.
 
-        allowed (E, K): arms that may be given some; all where it is None.
+        Only arms that `states` allows are given some.
         """
 
     # -- the protocol -------------------------------------------------------------------------
@@ -81,34 +79,30 @@ class BatchPolicy(Policy):
         self, stage: int, state: State, rng: np.random.Generator | None = None
     ) -> tuple[int, ...]:
         """The arm of a deployment, or of a stage that is one pull."""
-        return sole_arm(self.allot(stage, state, rng), self.name)
+        return sole_arm(self.allocation(stage, state, rng), self.name)
 
-    def allot(
+    def allocation(
         self, stage: int, state: State, rng: np.random.Generator | None = None
     ) -> tuple[int, ...]:
         check_turn(self.problem, stage, state)
-        (pulls,) = self.allot_many(
-            stage, np.array([state.pulls]), np.array([state.good]), rng
-        ).tolist()
-        return tuple(pulls)
+        return super().allocation(stage, state, rng)
 
-    def allot_many(
-        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None = None
+    def allocate_many(
+        self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Ints:
         if stage >= self.problem.horizon:
-            worth = self.arms.expected_rewards(stage, pulls, good)
-            return largest_arms(worth, pulls, 1, self.tolerance, self.ties, rng)
+            worth = self.arms.expected_rewards(stage, states)
+            return largest_arms(worth, states.pulls, 1, self.tolerance, self.ties, rng)
         if rng is None and self.randomised:
             raise ValueError(f"policy {self.name!r} draws pulls: pass a random generator as rng")
-        return self.problem.unit * self.share_units(stage, pulls, good, rng)
+        return self.problem.unit * self.share_units(stage, states, rng)
 
-    def chances_many(
-        self, stage: int, asked: Asked, rng: np.random.Generator | None = None
+    def probabilities(
+        self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Floats:
         if stage >= self.problem.horizon:
-            return super().chances_many(stage, asked, rng)
-        units = self.share_units(stage, asked.pulls, asked.good, rng, asked.allowed)
-        return np.asarray(units / self.problem.units)
+            return super().probabilities(stage, states, rng)
+        return np.asarray(self.share_units(stage, states, rng) / self.problem.units)
 
     def allotments(self, stage: int, state: State) -> Allotments:
         if stage < self.problem.horizon:
@@ -117,10 +111,10 @@ class BatchPolicy(Policy):
                     f"policy {self.name!r} draws pulls, or breaks ties, at random and does not "
                     "tell the probabilities: simulate it"
                 )
-            return [(self.allot(stage, state), 1.0)]
-        worth = self.arms.expected_rewards(stage, np.array([state.pulls]), np.array([state.good]))
+            return [(self.allocation(stage, state), 1.0)]
+        worth = self.arms.expected_rewards(stage, States.of(self.problem, [state]))
         if self.ties != "random":
-            return [(self.allot(stage, state), 1.0)]
+            return [(self.allocation(stage, state), 1.0)]
         tied = np.flatnonzero(worth[0] >= worth[0].max() - self.tolerance)
         own = np.eye(worth.shape[1], dtype=int)
         return [(tuple(own[arm].tolist()), 1.0 / tied.size) for arm in tied]
@@ -142,13 +136,14 @@ def as_compared(problem: Problem) -> Problem:
     return problem.model_copy(update={"arms": arms})
 
 
-def distinct_states(problem: Problem, pulls: Counts, good: Counts) -> tuple[Ints, Ints, Ints, Ints]:
+def distinct_states(states: States) -> tuple[Ints, Ints, Ints, Ints]:
     """Group, pulls and good outcomes of the different states of single arms; where each arm is.
 
     The first three (states,), grouped by group; the last (E, K), positions among them.
     """
+    problem, pulls, good = states.problem, states.pulls, states.good
     most = int(pulls.max(initial=0)) + 1
-    code = (problem.group_of_arm * most + pulls.astype(np.int64)) * most + good
+    code = (problem.group_of_arm * most + pulls) * most + good
     known, where = np.unique(code, return_inverse=True)
     group, rest = np.divmod(known, most * most)
     n, g = np.divmod(rest, most)

@@ -11,10 +11,8 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from ...problem import TIE_SIGNS, Group, Problem, TieRule
+from ...problem import TIE_SIGNS, Group, Problem, States, TieRule
 from ...support import Floats, Ints
-from ..allotting import Counts
-from ..chances import Allowed
 from ..context import Context
 from ..kernels.batch_units import give_by_index
 from .base import BatchPolicy, distinct_states, with_none_of
@@ -42,21 +40,18 @@ class BatchIndexPolicy(BatchPolicy):
     def make(cls, context: Context) -> Self:
         raise ValueError("policy: an index in batches is made from its rule, by the rule's name")
 
-    def share_units(
-        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None,
-        allowed: Allowed | None = None,
-    ) -> Ints:  # fmt: skip
-        group, n, g, where = distinct_states(self.problem, pulls, good)
+    def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
+        group, n, g, where = distinct_states(states)
         index = self._unit_indices(stage, group, n.astype(np.float64), g.astype(np.float64))
         none = np.full(self.problem.units, -np.inf)
-        index = with_none_of(index, none, where, allowed)
-        given = np.empty(pulls.shape, dtype=np.int64)
+        index = with_none_of(index, none, where, states.allowed)
+        given = np.empty(where.shape, dtype=np.int64)
         by_pulls, by_position = TIE_SIGNS[self.ties]
         if self.ties == "random" and rng is None:
             raise ValueError("ties are broken at random: pass a random generator as rng")
         give_by_index(
-            index, where, pulls.astype(np.int64), self.problem.unit, self.tolerance, by_pulls,
-            by_position, rng or np.random.default_rng(0), 0, len(pulls), given,
+            index, where, states.pulls, self.problem.unit, self.tolerance, by_pulls,
+            by_position, rng or np.random.default_rng(0), 0, len(given), given,
         )  # fmt: skip
         return given
 

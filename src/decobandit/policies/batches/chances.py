@@ -16,9 +16,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ...problem import Problem
+from ...problem import Problem, States
 from ...support import Floats
-from ..allotting import Counts
 from ..kinds.chances import KindChances
 from ..reward_chances import Posteriors, comparable_posteriors
 from .base import as_compared
@@ -42,12 +41,11 @@ class ThompsonSharesPolicy(SharesPolicy):
         """P(best) where arms differ in their success probability only."""
         return comparable_posteriors(self._seen)
 
-    def shares(self, stage: int, pulls: Counts, good: Counts) -> Floats:
+    def shares(self, stage: int, states: States) -> Floats:
         if self._posteriors is not None:
-            return self._posteriors.best(pulls, good)
-        known = np.stack([good, pulls - good], axis=2).astype(float)
+            return self._posteriors.best(States(states.problem, states.stats))
         chances = KindChances(self._seen, rewards=True, stage=stage)
-        return chances.best([known[:, k] for k in range(pulls.shape[1])])
+        return chances.best(States(states.problem, states.stats))
 
 
 class TopTwoPolicy(ThompsonSharesPolicy):
@@ -55,8 +53,8 @@ class TopTwoPolicy(ThompsonSharesPolicy):
 
     name = "top-two"
 
-    def shares(self, stage: int, pulls: Counts, good: Counts) -> Floats:
-        p = super().shares(stage, pulls, good)
+    def shares(self, stage: int, states: States) -> Floats:
+        p = super().shares(stage, states)
         if p.shape[1] == 1:
             return p
         odds = p / np.maximum(1.0 - p, 1e-12)

@@ -17,9 +17,8 @@ import numpy.typing as npt
 
 from ...arm import BatchRelaxation
 from ...arm.kernels.batches import beta_binomial
-from ...problem import DEFAULT_TIES, Problem, TieRule
+from ...problem import DEFAULT_TIES, Problem, States, TieRule
 from ...support import Floats, Ints
-from ..allotting import Counts
 from ..chances import Allowed
 from ..fixed_prices import FixedPricePolicy
 from ..kernels.batch_units import share_each
@@ -56,12 +55,10 @@ class BatchDecoPolicy(FixedPricePolicy, BatchPolicy):
         units = self.problem.unit if stage < self.problem.horizon else 1
         return float(self.prices[stage]) / units
 
-    def share_units(
-        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None,
-        allowed: Allowed | None = None,
-    ) -> Ints:  # fmt: skip
-        group, n, g, where = distinct_states(self.problem, pulls, good)
-        return knapsacks(values_of_states(self.relaxation, stage, group, n, g), where, allowed)
+    def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
+        group, n, g, where = distinct_states(states)
+        values = values_of_states(self.relaxation, stage, group, n, g)
+        return knapsacks(values, where, states.allowed)
 
 
 def values_of_states(

@@ -14,10 +14,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...arm.gittins_tables import MOST_PULLS, discounted_table
-from ...problem import DEFAULT_TIES, Problem, TieRule
+from ...problem import DEFAULT_TIES, Problem, States, TieRule
 from ...support import Floats, Ints, Once
-from ..allotting import Counts
-from ..chances import Allowed
+from ..chances import allowed_in
 from ..kernels.forward_units import forward_units
 from ..names import batch_policies
 from ..refusals import refuse_changing_rewards
@@ -49,16 +48,12 @@ class ForwardGittinsPolicy(BatchPolicy):
         refuse_many_pulls(problem, self.name, batch_policies())
         self._index = Once(self._tables)
 
-    def share_units(
-        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None,
-        allowed: Allowed | None = None,
-    ) -> Ints:  # fmt: skip
+    def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
         assert rng is not None
-        given = np.empty(pulls.shape, dtype=np.int64)
-        every = np.ones(pulls.shape, np.bool_) if allowed is None else allowed
+        given = np.empty(states.pulls.shape, dtype=np.int64)
         forward_units(
             self._index(), self.problem.group_of_arm, self.arms.alpha, self.arms.beta,
-            pulls.astype(np.int64), good.astype(np.int64), every, self.problem.unit,
+            states.pulls, states.good, allowed_in(states), self.problem.unit,
             self.problem.units, self.tolerance, rng, given,
         )  # fmt: skip
         return given

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...problem import DEFAULT_TIES, Problem, TieRule
+from ...problem import DEFAULT_TIES, Problem, States, TieRule
 from ...support import Floats
-from ..allotting import Counts
 from ..refusals import refuse_changing_rewards
 from .rho import best_shares
 from .shares import SharesPolicy
@@ -30,7 +29,7 @@ class BatchKnowledgeGradientPolicy(SharesPolicy):
         super().__init__(problem, ties=ties)
         refuse_changing_rewards(problem, self.name)
 
-    def shares(self, stage: int, pulls: Counts, good: Counts) -> Floats:
+    def shares(self, stage: int, states: States) -> Floats:
         problem, arms = self.problem, self.arms
         m = float(problem.pulls_per_stage)
         terms = []
@@ -40,9 +39,9 @@ class BatchKnowledgeGradientPolicy(SharesPolicy):
         if problem.terminal is not None:
             ones = np.ones(problem.n_arms)
             terms.append((problem.terminal.deploy, ones, 0.0 * ones))
-        earned = m * arms.expected_rewards(stage, pulls, good)
+        earned = m * arms.expected_rewards(stage, states)
         if not terms:  # the last pulls of all
             terms = [(0.0, arms.good[stage], arms.bad[stage])]
         more = earned - earned.min(axis=1, keepdims=True)
         more[more <= m * self.tolerance] = 0.0  # equal but for rounding
-        return best_shares(self, pulls, good, terms, m, more)
+        return best_shares(self, states, terms, m, more)

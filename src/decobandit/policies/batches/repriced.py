@@ -22,10 +22,8 @@ import numpy.typing as npt
 
 from ...arm import BatchRelaxation
 from ...arm.kernels.batches import unit_values_many
-from ...problem import DEFAULT_TIES, Arm, Problem, TieRule, best_mean_moments
+from ...problem import DEFAULT_TIES, Arm, Problem, States, TieRule, best_mean_moments
 from ...support import Cache, Floats, Ints
-from ..allotting import Counts
-from ..chances import Allowed
 from ..kernels.batch_units import sum_by_episode
 from .base import distinct_states
 from .deco import BatchDecoPolicy, knapsacks, over_groups, values_of_states
@@ -131,11 +129,8 @@ class RepricedDecoPolicy(BatchDecoPolicy):
         super().__init__(problem, prices, ties=ties)
         self.family = PriceFamily(problem, self.prices)
 
-    def share_units(
-        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None,
-        allowed: Allowed | None = None,
-    ) -> Ints:  # fmt: skip
-        group, n, g, where = distinct_states(self.problem, pulls, good)
+    def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
+        group, n, g, where = distinct_states(states)
         chosen = self.members(stage, group, n, g, where)
         given = np.empty(where.shape, dtype=np.int64)
         for code in np.unique(chosen):
@@ -143,7 +138,7 @@ class RepricedDecoPolicy(BatchDecoPolicy):
             used, at = np.unique(where[own], return_inverse=True)
             relaxation = self.family.relaxation(self._member(int(code)))
             values = values_of_states(relaxation, stage, group[used], n[used], g[used])
-            some = None if allowed is None else allowed[own]
+            some = None if states.allowed is None else states.allowed[own]
             given[own] = knapsacks(values, at.reshape(-1, where.shape[1]).astype(np.int64), some)
         return given
 

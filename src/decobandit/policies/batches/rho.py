@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...problem import States
 from ...support import Floats
-from ..allotting import Counts
 from ..kernels.batch_shares import normal_table, shares_each
 from .base import in_parts
 from .shares import SharesPolicy
@@ -25,8 +25,7 @@ POINTS = 32  # of a grid
 
 def best_shares(
     policy: SharesPolicy,
-    pulls: Counts,
-    good: Counts,
+    states: States,
     terms: list[tuple[float, Floats, Floats]],
     left: float,
     earned: Floats,
@@ -36,7 +35,7 @@ def best_shares(
     terms: weight of an expected maximum, and the good and bad rewards (arms,) that it is of.
     earned (E, K): what all pulls of the stage would earn with one arm.
     """
-    a, b = policy.arms.posteriors(pulls, good)
+    a, b = policy.arms.posteriors(states)
     nu = a + b
     mean, sd = a / nu, np.sqrt(a * b / (nu + 1.0)) / nu
     mu = np.array([bad + (high - bad) * mean for _, high, bad in terms])
@@ -59,9 +58,10 @@ class RhoPolicy(SharesPolicy):
     randomised = True
     cost = "decision"
 
-    def shares(self, stage: int, pulls: Counts, good: Counts) -> Floats:
+    def shares(self, stage: int, states: States) -> Floats:
         problem, arms = self.problem, self.compared
         left = float(problem.pulls_per_stage * (problem.horizon - stage))
         last = problem.stages - 1
         rewards = (arms.good[last], arms.bad[last])
-        return best_shares(self, pulls, good, [(1.0, *rewards)], left, np.zeros(pulls.shape))
+        none = np.zeros(states.pulls.shape)
+        return best_shares(self, states, [(1.0, *rewards)], left, none)

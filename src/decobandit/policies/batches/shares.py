@@ -10,9 +10,9 @@ from abc import abstractmethod
 
 import numpy as np
 
+from ...problem import States
 from ...support import Floats, Ints
-from ..allotting import Counts
-from ..chances import Allowed, Asked, restricted
+from ..chances import restricted
 from .base import BatchPolicy
 
 
@@ -20,23 +20,18 @@ class SharesPolicy(BatchPolicy):
     """Gives units by shares: drawn where the policy is `randomised`, rounded where it is not."""
 
     @abstractmethod
-    def shares(self, stage: int, pulls: Counts, good: Counts) -> Floats:
+    def shares(self, stage: int, states: States) -> Floats:
         """Share of every arm, (E, K); rows add up to 1."""
 
-    def chances_many(
-        self, stage: int, asked: Asked, rng: np.random.Generator | None = None
+    def probabilities(
+        self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Floats:
         if stage >= self.problem.horizon:
-            return super().chances_many(stage, asked, rng)
-        return restricted(self.shares(stage, asked.pulls, asked.good), asked.allowed)
+            return super().probabilities(stage, states, rng)
+        return restricted(self.shares(stage, states), states.allowed)
 
-    def share_units(
-        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None,
-        allowed: Allowed | None = None,
-    ) -> Ints:  # fmt: skip
-        shares = self.shares(stage, pulls, good)
-        if allowed is not None:
-            shares = restricted(shares, allowed)
+    def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
+        shares = restricted(self.shares(stage, states), states.allowed)
         if not self.randomised or rng is None:
             return rounded(shares, self.problem.units)
         return np.asarray(rng.multinomial(self.problem.units, _proper(shares)), dtype=np.int64)

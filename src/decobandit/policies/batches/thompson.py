@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...problem import Problem
+from ...problem import Problem, States
 from ...support import Ints
-from ..allotting import Counts
 from ..best_arm import ByChanceOfBest
-from ..chances import Allowed
 from .base import BatchPolicy, as_compared
 
 MOST_DRAWS = 4_000_000  # at a time
@@ -29,17 +27,14 @@ class BatchThompsonPolicy(ByChanceOfBest, BatchPolicy):
     def as_compared(self) -> Problem:
         return as_compared(self.problem)
 
-    def share_units(
-        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None,
-        allowed: Allowed | None = None,
-    ) -> Ints:  # fmt: skip
+    def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
         assert rng is not None
-        given = np.zeros(pulls.shape, dtype=np.int64)
-        rows = max(1, MOST_DRAWS // (self.problem.units * pulls.shape[1]))
-        for first in range(0, len(pulls), rows):
+        given = np.zeros(states.pulls.shape, dtype=np.int64)
+        rows = max(1, MOST_DRAWS // (self.problem.units * self.problem.n_arms))
+        for first in range(0, len(given), rows):
             part = slice(first, first + rows)
-            best = self.compared.draws(stage, pulls[part], good[part], self.problem.units, rng)
-            if allowed is not None:
-                best = np.where(allowed[part, None, :], best, -np.inf)
+            best = self.compared.draws(stage, states.rows(part), self.problem.units, rng)
+            if states.allowed is not None:
+                best = np.where(states.allowed[part, None, :], best, -np.inf)
             np.add.at(given[part], (np.arange(len(best))[:, None], best.argmax(axis=2)), 1)
         return given

@@ -1,27 +1,25 @@
 """What policies for arms of any kind have in common: values of all arms in many states at once.
 
 Notations
-    E, K      states, or episodes that are in them; arms
-    stats     (E, width) of each of the K arms, as its kind has them
+    E, K      joint states, arms
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ...problem import DEFAULT_TIES, TIE_SIGNS, Problem, Rules, State, Stats, TieRule
+from ...problem import DEFAULT_TIES, TIE_SIGNS, Problem, Rules, State, States, Stats, TieRule
 from ...support import Floats, Ints
-from ..allotting import Counts, largest_arms
-from ..chances import Asked
+from ..allotting import largest_arms
+from ..chances import of_allowed, pending_in, pulls_made
 from ..index_policy import IndexPolicy
 from ..kernels.largest import pull_largest
 from ..records import ArmIndex
-from .chances import KindPosteriors
-from .grouped import GroupedStats
+from .chances import KindChances
 from .pending import mean_values
 
 if TYPE_CHECKING:
@@ -47,11 +45,9 @@ class KindPolicy(IndexPolicy):
     def for_kinds(cls, context: Context) -> Policy:
         return cls.make(context)
 
-    def values(
-        self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None
-    ) -> Floats:
+    def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
         """What arms are compared by at a stage before any deployment, (E, K)."""
-        return self.by_group(stats, lambda k, own: self.values_of(stage, k, own))
+        return self.by_group(states, lambda k, own: self.values_of(stage, k, own))
 
     def values_of(self, stage: int, group: int, stats: Floats) -> Floats:
         """The same of arms of a group by their own statistics, (..., width) -> (...)."""
@@ -73,18 +69,17 @@ class KindPolicy(IndexPolicy):
         """Index of one arm at a stage before any deployment, as exactly as it can be had."""
         return float(self.values_of(stage, group, stats[None])[0])
 
-    def means(self, stats: Sequence[Floats]) -> Floats:
+    def means(self, states: States) -> Floats:
         """Expected value of the next outcome of every arm, (E, K)."""
-        return self.by_group(stats, lambda k, own: self.problem.groups[k].model.mean(own))
+        return self.by_group(states, lambda k, own: self.problem.groups[k].model.mean(own))
 
-    def by_group(self, stats: Sequence[Floats], each: Callable[[int, Floats], Floats]) -> Floats:
+    def by_group(self, states: States, each: Callable[[int, Floats], Floats]) -> Floats:
         """`each(group, stats)` of the arms of every group together, (E, K)."""
-        grouped = GroupedStats.of(self.problem, stats)
         if len(self.problem.groups) == 1:
-            return each(0, grouped.of_group(0))
-        found = np.empty((len(stats[0]), len(stats)))
+            return each(0, states.of_group(0))
+        found = np.empty(states.stats.shape[:2])
         for k, group in enumerate(self.problem.groups):
-            found[:, group.members] = each(k, grouped.of_group(k))
+            found[:, group.members] = each(k, states.of_group(k))
         return found
 
     def rewards(self, stage: int, means: Floats) -> Floats:
@@ -92,86 +87,64 @@ class KindPolicy(IndexPolicy):
         return np.asarray(self._base[:, stage] + self._factor[:, stage] * means)
 
     def values_at(
-        self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None
+        self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Floats:
         """`values`, and at a deployment expected rewards."""
         if stage >= self.problem.horizon:
-            return self.rewards(stage, self.means(stats))
-        return self.values(stage, stats, rng)
+            return self.rewards(stage, self.means(states))
+        return self.values(stage, states, rng)
 
-    def choose_many(
-        self,
-        stage: int,
-        stats: Sequence[Floats],
-        pulls: Ints,
-        rng: np.random.Generator | None = None,
+    def allocate_many(
+        self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Ints:
-        """Pulls of every arm in every state, (E, K); pulls (E, K): those so far, for ties."""
-        values = self.values_at(stage, stats, rng)
-        number = round(self.problem.pulls[stage])
+        values = of_allowed(self.values_at(stage, states, rng), states)
+        number, pulls = round(self.problem.pulls[stage]), pulls_made(states)
         if self.ties != "random":
             given = np.zeros(pulls.shape, dtype=np.int64)
             pull_largest(values, pulls, number, self._tolerance, *TIE_SIGNS[self.ties], given)
             return given
         return largest_arms(values, pulls, number, self._tolerance, self.ties, rng)
 
-    def shares_many(self, stage: int, stats: Sequence[Floats], pulls: Ints) -> Floats:
-        """Chance that each arm is pulled, in every state, (E, K); 1 where nothing is drawn."""
-        return self.choose_many(stage, stats, pulls).astype(float)
-
     def indices(self, stage: int, state: State) -> Floats:
-        stats = [own[None, :] for own in state.stats(self.problem)]
-        found: Floats = self.values_at(stage, stats)[0]
+        found: Floats = self.values_at(stage, States.of(self.problem, [state]))[0]
         return found
 
-    def stats_of(self, known: Floats) -> list[Floats]:
-        """Statistics of every arm from those of all in one array, (E, K, widest)."""
-        return [known[:, k, : group.model.width] for k, group in enumerate(self.groups)]
+    def arm_stats(self, states: States) -> list[Floats]:
+        """Statistics of every arm, (E, width) each."""
+        return [states.stats[:, k, : group.model.width] for k, group in enumerate(self.groups)]
 
-    def allot_many(
-        self, stage: int, pulls: Counts, good: Counts, rng: np.random.Generator | None = None
-    ) -> Ints:
-        """good: statistics of all arms, (E, K, widest)."""
-        known = self.stats_of(np.asarray(good, dtype=float))
-        return self.choose_many(stage, known, pulls.astype(np.int64), rng)
-
-    def chances_many(
-        self, stage: int, asked: Asked, rng: np.random.Generator | None = None
+    def probabilities(
+        self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Floats:
-        """`asked.good`: statistics of all arms, (E, K, widest)."""
-        known = self.stats_of(np.asarray(asked.good, dtype=float))
-        if self.by_arm and stage < self.problem.horizon and asked.pending.any():
-            values = self.pending_values(stage, known, asked.pending)
+        if self.by_arm and stage < self.problem.horizon and pending_in(states).any():
+            values = self.pending_values(stage, states)
         else:  # a policy that compares arms otherwise uses what is known
-            values = self.values_at(stage, known, rng)
-        values = np.where(asked.allowed, values, -np.inf)
+            values = self.values_at(stage, states, rng)
+        values = of_allowed(values, states)
         if self.ties == "random":
             near = values >= values.max(axis=1, keepdims=True) - self._tolerance
             return np.asarray(near / near.sum(axis=1, keepdims=True))
-        given = np.zeros(asked.pulls.shape, dtype=np.int64)
-        pulls = np.ascontiguousarray(asked.pulls + asked.pending, dtype=np.int64)
+        given = np.zeros(values.shape, dtype=np.int64)
+        pulls = np.ascontiguousarray(pulls_made(states), dtype=np.int64)
         pull_largest(values, pulls, 1, self._tolerance, *TIE_SIGNS[self.ties], given)
         return given.astype(float)
 
-    def pending_values(self, stage: int, stats: Sequence[Floats], pending: Counts) -> Floats:
+    def pending_values(self, stage: int, states: States) -> Floats:
         """`values` by arm, on average over outcomes that are pending, (E, K)."""
-        columns = []
-        for k, own in enumerate(stats):
+        columns, pending = [], pending_in(states)
+        for k, own in enumerate(self.arm_stats(states)):
             group = int(self.problem.group_of_arm[k])
             values = partial(self.values_of, stage, group)
             columns.append(mean_values(self.groups[k].model, values, own, pending[:, k]))
         return np.stack(columns, axis=1)
 
-    def posteriors_by(self, rules: Rules) -> Any:
-        """Posterior probabilities of looks, from statistics of all arms, (E, K, widest)."""
-        return KindPosteriors(self.problem, rules)
+    def posteriors_by(self, rules: Rules) -> KindChances:
+        return KindChances(self.problem, rules.margin, rewards=rules.compare == "reward")
 
     def indices_of(self, stage: int, arm: int, stats: Floats) -> Floats:
-        every = [
-            np.tile(np.array(g.model.initial(), dtype=float), (len(stats), 1)) for g in self.groups
-        ]
-        every[arm] = stats
-        found: Floats = self.values_at(stage, every)[:, arm]
+        every = States.initial(self.problem, len(stats)).stats.copy()
+        every[:, arm, : stats.shape[1]] = stats
+        found: Floats = self.values_at(stage, States(self.problem, every))[:, arm]
         return found
 
     @property

@@ -12,23 +12,19 @@ laws are too steep for numbers to tell means apart, equal means share P(best).
 
 Notations
     E, K      states, arms
-    stats     (E, width) of each of the K arms, as its kind has them
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ...problem import Problem, Rules
+from ...problem import Problem, Rules, States
 from ...support import Floats, Ints
+from ..chances import allowed_in
 from ..kernels.law_tables import largest_each, within_each
 from .law_tables import Tables, law_tables, slopes
-
-Flags = npt.NDArray[np.bool_]
 
 SMALLEST_STEP = 1e-290  # in which a distribution function rises from 0 to 1
 
@@ -63,19 +59,19 @@ class KindChances:
             self._base = np.array([group.reward_base[stage] for group in self.groups])
             self._factor = np.array([group.reward_factor[stage] for group in self.groups])
 
-    def best(self, stats: Sequence[Floats], allowed: Flags | None = None) -> Floats:
+    def best(self, states: States) -> Floats:
         """P(best) of every arm among those allowed, (E, K); 0 for the others."""
-        tables, where = self._tables(stats, [0.0])
+        tables, where = self._tables(states, [0.0])
         found = np.zeros(where.shape[1:])
-        largest_each(*tables, np.where(_flags(allowed, found), where[0], -1), found)
+        largest_each(*tables, np.where(allowed_in(states), where[0], -1), found)
         return found
 
-    def better(self, stats: Sequence[Floats], control: int, allowed: Flags | None = None) -> Floats:
+    def better(self, states: States, control: int) -> Floats:
         """P(better than control by the margin), (E, K); 0 for control and arms not allowed."""
-        tables, where = self._tables(stats, [0.0, self.margin])
+        tables, where = self._tables(states, [0.0, self.margin])
         found = np.zeros(where.shape[1:])
-        known = [self._is_known(k) for k in range(len(stats))]
-        for k in range(len(stats)):
+        known = [self._is_known(k) for k in range(len(self.groups))]
+        for k in range(len(self.groups)):
             if k == control:
                 continue
             if known[k] and known[control]:  # of equal ones, none is better
@@ -86,14 +82,13 @@ class KindChances:
             both = np.empty(pair.shape)
             largest_each(*tables, pair, both)
             found[:, k] = both[:, 0]
-        return np.where(_flags(allowed, found), found, 0.0)
+        return np.where(allowed_in(states), found, 0.0)
 
-    def alike(self, stats: Sequence[Floats], allowed: Flags | None = None) -> Floats:
+    def alike(self, states: States) -> Floats:
         """P(all arms allowed differ by less than the margin), (E,)."""
-        tables, where = self._tables(stats, [0.0, -self.margin])
-        found = np.zeros(where.shape[1:])
-        where = np.where(_flags(allowed, found), where, -1)
-        chance = np.zeros(len(found))
+        tables, where = self._tables(states, [0.0, -self.margin])
+        where = np.where(allowed_in(states), where, -1)
+        chance = np.zeros(len(states))
         within_each(*tables, where[0], where[1], chance)
         return chance
 
@@ -101,13 +96,14 @@ class KindChances:
         least, most = self.groups[arm].model.mean_range
         return bool(self._factor[arm] == 0.0 or least == most)
 
-    def _tables(self, stats: Sequence[Floats], shifts: Sequence[float]) -> tuple[Tables, Ints]:
+    def _tables(self, states: States, shifts: Sequence[float]) -> tuple[Tables, Ints]:
         """Tables of mean rewards, moved by each of the shifts; those of arms, (shifts, E, K)."""
         parts: list[tuple[Floats, Floats, Floats]] = []
-        where = np.empty((len(shifts), len(stats[0]), len(stats)), np.int64)
-        for k, (group, own) in enumerate(zip(self.groups, stats, strict=True)):
+        where = np.empty((len(shifts), len(states), len(self.groups)), np.int64)
+        for k, group in enumerate(self.groups):
             base, factor = float(self._base[k]), float(self._factor[k])
-            unique, place = np.unique(own, axis=0, return_inverse=True)
+            stats = states.stats[:, k, : group.model.width]
+            unique, place = np.unique(stats, axis=0, return_inverse=True)
             made = law_tables(group.model).of(unique) if factor else []
             for i, shift in enumerate(shifts):
                 where[i, :, k] = len(parts) + (place.reshape(-1) if factor else 0)
@@ -139,36 +135,3 @@ def _step(x: float) -> tuple[Floats, Floats, Floats]:
     """The table of a mean reward that is known: a line as steep as numbers allow."""
     low = min(float(np.nextafter(x, -np.inf)), x - SMALLEST_STEP)
     return np.array([low, x]), np.array([0.0, 1.0]), np.full(2, 1.0 / (x - low))
-
-
-class KindPosteriors:
-    """Posterior probabilities from pulls and statistics of all arms in one array, (E, K, widest).
-
-    Where all outcomes are good or bad: from pulls and good outcomes, (E, K).
-    """
-
-    def __init__(self, problem: Problem, rules: Rules) -> None:
-        by_reward = rules.compare == "reward"
-        self._chances = KindChances(problem, rules.margin, rewards=by_reward)
-        self._widths = [problem.groups[k].model.width for k in problem.group_of_arm]
-
-    def _stats(self, pulls: Any, known: Any) -> list[Floats]:
-        if known.ndim == 2:
-            known = np.stack([known, pulls - known], axis=2)
-        return [np.asarray(known[:, k, :w], dtype=float) for k, w in enumerate(self._widths)]
-
-    def best(self, pulls: Any, known: Any, allowed: Flags | None = None) -> Floats:
-        """P(best) of every arm among those allowed, (E, K)."""
-        return self._chances.best(self._stats(pulls, known), allowed)
-
-    def better(self, pulls: Any, known: Any, control: int, allowed: Flags | None = None) -> Floats:
-        """P(better than control by the margin), (E, K)."""
-        return self._chances.better(self._stats(pulls, known), control, allowed)
-
-    def alike(self, pulls: Any, known: Any, allowed: Flags | None = None) -> Floats:
-        """P(all arms allowed differ by less than the margin), (E,)."""
-        return self._chances.alike(self._stats(pulls, known), allowed)
-
-
-def _flags(allowed: Flags | None, like: Floats) -> Flags:
-    return np.ones(like.shape, np.bool_) if allowed is None else allowed

@@ -11,14 +11,13 @@ from typing import ClassVar
 import numpy as np
 
 from ...arm import normal_indices
-from ...problem import DEFAULT_TIES, Measured, Problem, TieRule
+from ...problem import DEFAULT_TIES, Measured, Problem, States, TieRule
 from ...support import Floats, Ints
 from ..allotting import largest_arms
 from ..batches.forward_gittins import DISCOUNT, refuse_many_pulls
 from ..chances import Allowed
 from ..names import kind_batch_policies
-from .batches import KindBatchPolicy, of_allowed
-from .grouped import GroupedStats
+from .batches import KindBatchPolicy
 
 
 class KindForwardGittinsPolicy(KindBatchPolicy):
@@ -55,16 +54,12 @@ class KindForwardGittinsPolicy(KindBatchPolicy):
             ]
         )
 
-    def share_units(
-        self, stage: int, stats: GroupedStats, pulls: Ints, rng: np.random.Generator | None,
-        allowed: Allowed | None = None,
-    ) -> Ints:  # fmt: skip
+    def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
         assert rng is not None
-        E, K = pulls.shape
-        units = self.problem.units
-        n = np.repeat(np.stack([own[:, 0] for own in stats], axis=1), units, axis=0)
-        total = np.repeat(np.stack([own[:, 1] for own in stats], axis=1), units, axis=0)
-        every = None if allowed is None else np.repeat(allowed, units, axis=0)
+        (E, K), units = states.stats.shape[:2], self.problem.units
+        n = np.repeat(states.stats[..., 0], units, axis=0)
+        total = np.repeat(states.stats[..., 1], units, axis=0)
+        every = None if states.allowed is None else np.repeat(states.allowed, units, axis=0)
         position, place = rng.integers(units, size=E * units), np.arange(E * units)
         given = np.zeros((E * units, K), dtype=np.int64)
         for i in range(units):  # blocks are imagined, one for each unit, up to its position
@@ -83,9 +78,8 @@ class KindForwardGittinsPolicy(KindBatchPolicy):
         at = self.compared(stage)
         mean = (self._prior_total + total) / (self._prior_pulls + n)
         ahead = np.abs(self._factor[:, at]) * self._ahead[np.arange(n.shape[1]), n.astype(np.int64)]
-        index = of_allowed(
-            self.rewards(at, mean) + ahead, None if allowed is None else allowed[place]
-        )
+        index = self.rewards(at, mean) + ahead
+        index = index if allowed is None else np.where(allowed[place], index, -np.inf)
         taken = largest_arms(index, n.astype(np.int64), 1, self._tolerance, "random", rng)
         return np.asarray(taken.argmax(axis=1))
 

@@ -22,10 +22,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ...problem import DEFAULT_TIES, Problem, State, TieRule
-from ...support import Floats, Ints
+from ...problem import DEFAULT_TIES, Problem, State, States, TieRule
+from ...support import Floats
 from ..asked_states import check_turn
-from ..chances import Asked, drawn_arms, restricted
+from ..chances import drawn_arms, restricted
 from ..kernels.information import best_pairs, make_scratch
 from ..records import Distribution
 from ..refusals import refuse_several_pulls
@@ -83,9 +83,10 @@ class KindIdsPolicy(KindPolicy):
 
     # -- what is pulled -----------------------------------------------------------------------
 
-    def chances(self, stage: int, stats: Sequence[Floats]) -> Floats:
+    def chances(self, stage: int, states: States) -> Floats:
         """Allocation probabilities at a stage before any deployment, (E, K)."""
-        both, place = np.unique(np.hstack([*stats]), axis=0, return_inverse=True)
+        stats = self.arm_stats(states)
+        both, place = np.unique(np.hstack(stats), axis=0, return_inverse=True)
         cuts = np.cumsum([group.model.width for group in self.groups])[:-1]
         own = np.split(both, cuts, axis=1)
         E, K = len(both), len(stats)
@@ -99,42 +100,34 @@ class KindIdsPolicy(KindPolicy):
         found[every, second] += 1.0 - q
         return np.asarray(found[place.reshape(-1)])
 
-    def shares_many(self, stage: int, stats: Sequence[Floats], pulls: Ints) -> Floats:
-        if stage >= self.problem.horizon:
-            return super().shares_many(stage, stats, pulls)
-        return self.chances(stage, stats)
-
-    def values(
-        self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None
-    ) -> Floats:
+    def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
         """1 of the arm that is drawn, 0 of others."""
         if rng is None:
             raise ValueError("this policy draws at random: pass a random generator as rng")
-        return drawn_arms(self.chances(stage, stats), 1, rng).astype(float)
+        return drawn_arms(self.chances(stage, states), 1, rng).astype(float)
 
     def select(
         self, stage: int, state: State, rng: np.random.Generator | None = None
     ) -> tuple[int, ...]:
         check_turn(self.problem, stage, state)
-        stats = [own[None, :] for own in state.stats(self.problem)]
-        return self.pick(self.values_at(stage, stats, rng)[0], state.pulls, rng=rng)
+        states = States.of(self.problem, [state])
+        return self.pick(self.values_at(stage, states, rng)[0], state.pulls, rng=rng)
 
     def distribution(self, stage: int, state: State) -> Distribution:
         """The arms that may be pulled, with their probabilities."""
         check_turn(self.problem, stage, state)
-        stats = [own[None, :] for own in state.stats(self.problem)]
+        states = States.of(self.problem, [state])
         if stage >= self.problem.horizon:
-            return [(self.pick(self.values_at(stage, stats)[0], state.pulls), 1.0)]
-        chances = self.chances(stage, stats)[0]
+            return [(self.pick(self.values_at(stage, states)[0], state.pulls), 1.0)]
+        chances = self.chances(stage, states)[0]
         return [((arm,), float(chances[arm])) for arm in np.flatnonzero(chances).tolist()]
 
-    def chances_many(
-        self, stage: int, asked: Asked, rng: np.random.Generator | None = None
+    def probabilities(
+        self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Floats:
         if stage >= self.problem.horizon:
-            return super().chances_many(stage, asked, rng)
-        known = self.stats_of(np.asarray(asked.good, dtype=float))
-        return restricted(self.chances(stage, known), asked.allowed)
+            return super().probabilities(stage, states, rng)
+        return restricted(self.chances(stage, states), states.allowed)
 
     # -- chances of being best, regrets and gains ---------------------------------------------
 

@@ -5,15 +5,13 @@ One step of look-ahead on the exact values of all joint states.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
 
 from ...joint import kind_values
-from ...problem import DEFAULT_TIES, TIE_TOLERANCE, Problem, Stats, TieRule
+from ...problem import DEFAULT_TIES, TIE_TOLERANCE, Problem, States, Stats, TieRule
 from ...support import Floats
-from ..chances import Asked
 from ..refusals import refuse_ruled_optimum
 from .base import KindPolicy
 
@@ -29,11 +27,9 @@ class KindOptimalPolicy(KindPolicy):
         super().__init__(problem, ties=ties)
         self.optimum = kind_values(problem)
 
-    def values(
-        self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None
-    ) -> Floats:
+    def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
         """Expected reward from now on; with several pulls 1 of the best set, 0 of other arms."""
-        rows, place = np.unique(np.hstack([*stats]), axis=0, return_inverse=True)
+        rows, place = np.unique(np.hstack(self.arm_stats(states)), axis=0, return_inverse=True)
         cuts = np.cumsum([0, *(group.model.width for group in self.groups)])
         several = self.problem.pulls_per_stage > 1
         found = np.empty((len(rows), len(self.groups)))
@@ -69,8 +65,8 @@ class KindOptimalPolicy(KindPolicy):
         chosen = sets[int(np.argmax(tied))]
         return [float(arm in chosen) for arm in range(len(arms))]
 
-    def chances_many(
-        self, stage: int, asked: Asked, rng: np.random.Generator | None = None
+    def probabilities(
+        self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Floats:
-        refuse_ruled_optimum(asked, self.name)
-        return super().chances_many(stage, asked, rng)
+        refuse_ruled_optimum(states, self.name)
+        return super().probabilities(stage, states, rng)

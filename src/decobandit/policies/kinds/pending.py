@@ -15,10 +15,9 @@ from math import comb
 
 import numpy as np
 
-from ...problem import ArmModel, Binary, Classes, Counted, Measured, Problem
+from ...problem import ArmModel, Binary, Classes, Counted, Measured, States
 from ...support import Floats
 from ..allotting import Counts
-from ..chances import Asked
 
 NODES = 16  # of a quadrature over sums of measurements
 FAINT = 1e-12  # chance of all counts that are left out
@@ -46,18 +45,16 @@ def mean_values(
     return np.asarray(found[place.reshape(-1)])
 
 
-def as_expected(problem: Problem, asked: Asked) -> Asked:
+def as_expected(states: States) -> States:
     """Nothing pending: as if pending outcomes had come as expected, in whole numbers."""
-    known, pending = np.array(asked.good), asked.pending
-    for k, group in enumerate(problem.group_of_arm):
-        kind, more = problem.groups[group].model, pending[:, k]
-        if problem.is_binary:
-            stats = np.stack([known[:, k], asked.pulls[:, k] - known[:, k]], axis=1)
-            known[:, k] += expected_more(kind, stats, more)[:, 0].astype(known.dtype)
-        else:
-            own = known[:, k, : kind.width]
-            own += expected_more(kind, own, more)
-    return asked._replace(pulls=asked.pulls + pending, good=known, pending=np.zeros_like(pending))
+    if states.pending is None:
+        return states
+    stats, problem = states.stats.copy(), states.problem
+    for arm, group in enumerate(problem.group_of_arm):
+        kind = problem.groups[group].model
+        more = expected_more(kind, stats[:, arm, : kind.width], states.pending[:, arm])
+        stats[:, arm, : kind.width] += more
+    return States(problem, stats, allowed=states.allowed)
 
 
 @singledispatch

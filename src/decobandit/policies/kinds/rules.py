@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
 from ...arm import RowGittins, RowRelaxation
-from ...problem import DEFAULT_TIES, Problem, State, TieRule
+from ...problem import DEFAULT_TIES, Problem, State, States, TieRule
 from ...support import Floats
 from ..fixed_prices import FixedPricePolicy
 from ..names import own_state_policies
@@ -105,20 +103,17 @@ class KindThompsonPolicy(KindPolicy):
         super().__init__(problem, ties=ties)
         refuse_own_arms(problem, self.name)
 
-    def values(
-        self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None
-    ) -> Floats:
+    def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
         if rng is None:
             raise ValueError("this policy draws at random: pass a random generator as rng")
         kinds = [group.model for group in self.problem.groups]
-        drawn = self.by_group(stats, lambda k, own: kinds[k].mean_at(kinds[k].sample(own, rng)))
+        drawn = self.by_group(states, lambda k, own: kinds[k].mean_at(kinds[k].sample(own, rng)))
         return self.rewards(stage, drawn)
 
     def select(
         self, stage: int, state: State, rng: np.random.Generator | None = None
     ) -> tuple[int, ...]:
-        stats = [own[None, :] for own in state.stats(self.problem)]
-        values = self.values_at(stage, stats, rng)[0]
+        values = self.values_at(stage, States.of(self.problem, [state]), rng)[0]
         number = round(self.problem.pulls[stage])
         return self.pick(values, state.pulls, rng=rng, number=number)
 
@@ -160,13 +155,11 @@ class KindGradientPolicy(KindPolicy):
         refuse_several_pulls(problem, self.name)
         super().__init__(problem, ties=ties)
 
-    def values(
-        self, stage: int, stats: Sequence[Floats], rng: np.random.Generator | None = None
-    ) -> Floats:
-        means = self.means(stats)
+    def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
+        means = self.means(states)
         found = self.rewards(stage, means)
         for later in self._choices(stage):
-            found = found + self._rise(later, means, stats)
+            found = found + self._rise(later, means, states)
         return found
 
     def _choices(self, stage: int) -> list[tuple[float, int]]:
@@ -178,14 +171,14 @@ class KindGradientPolicy(KindPolicy):
             counted[key] = (counted.get(key, (0.0, t))[0] + 1.0, t)
         return list(counted.values())
 
-    def _rise(self, later: tuple[float, int], means: Floats, stats: Sequence[Floats]) -> Floats:
+    def _rise(self, later: tuple[float, int], means: Floats, states: States) -> Floats:
         """What a pull of each arm adds to the best expected reward of a later stage, (E, K)."""
         count, t = later
         r = self.rewards(t, means)
         order = np.sort(r, axis=-1)
         best = order[:, -1]
         found = np.zeros_like(r)
-        for k, (group, own) in enumerate(zip(self.groups, stats, strict=True)):
+        for k, (group, own) in enumerate(zip(self.groups, self.arm_stats(states), strict=True)):
             second = order[:, -2] if r.shape[1] > 1 else np.full(len(r), -np.inf)
             others = np.where(r[:, k] >= best, second, best)
             base, factor = float(self._base[k, t]), float(self._factor[k, t])
