@@ -9,7 +9,6 @@ import pytest
 
 from decobandit import evaluate, gap, make_policy, optimum, simulate, solve
 from decobandit.evaluation import states_ahead
-from decobandit.joint import joint_kind_states
 from decobandit.policies import Policy
 from decobandit.policies.kinds.base import KindPolicy
 from decobandit.problem import (
@@ -18,114 +17,22 @@ from decobandit.problem import (
     Categorical,
     Gamma,
     Normal,
-    OwnStates,
     Payoff,
     Problem,
     Reward,
     State,
-    Terminal,
     TieRule,
     terminal_table,
 )
-
-MACHINE = OwnStates(
-    first="new",
-    states={
-        "new": {"mean": 1.2, "next": {"fine": (0.75, "new"), "worn": (0.25, "old")}},
-        "old": {"mean": 0.25, "next": {"fine": (0.5, "old"), "mended": (0.5, "new")}},
-    },
+from helpers.histories import (
+    APART,
+    GRADES,
+    MIXED,
+    OTHER,
+    PROBLEMS,
+    TRUTH,
+    by_histories,
 )
-GRADES = Arm(name="grades", prior=Categorical([1, 2, 1]), reward=Payoff(values=[0, 1, 3]))
-OTHER = Arm(name="other", prior=Categorical([2, 1]), reward=Payoff(values=[0.5, 2]))
-CURE = Arm(name="cure", prior=Beta(1.5, 1), reward=Reward(good=2, bad=-0.5))
-OWN = Arm(name="machine", prior=MACHINE)
-MIXED = Problem(arms=[GRADES, CURE, OWN], horizon=4)
-DEPLOYED = Problem(arms=[GRADES, OTHER], horizon=3, terminal=Terminal(deploy=4))
-SEVERAL = Problem(arms=[GRADES, CURE, OTHER], horizon=3, pulls_per_stage=2)
-EQUAL = Problem(arms=[GRADES, GRADES.model_copy(update={"name": "b"}), CURE], horizon=4)
-# groups alternate, and all arms have a mean of 1 at first
-APART = Problem(
-    arms=[
-        Arm(name="a", prior=Categorical([1, 1]), reward=Payoff(values=[0, 2])),
-        Arm(name="b", prior=Categorical([2, 2]), reward=Payoff(values=[0, 2])),
-        Arm(name="c", prior=Categorical([1, 1]), reward=Payoff(values=[0, 2])),
-        Arm(name="d", prior=Categorical([2, 2]), reward=Payoff(values=[0, 2])),
-    ],
-    horizon=4,
-)
-PROBLEMS = {"mixed": MIXED, "deployed": DEPLOYED, "several": SEVERAL, "equal": EQUAL}
-TRUTH: list[Any] = [[0.2, 0.5, 0.3], 0.4, "-"]
-
-
-def chances_of(problem: Problem, arm: int, seen: tuple[Any, ...], truth: Any) -> list[Any]:
-    """Outcomes with chances and rewards, from the file's own words; nothing of the package's."""
-    own = problem.arms[arm]
-    if isinstance(own.prior, OwnStates):
-        state = own.prior.first
-        for name in seen:
-            state = own.prior.states[state].next[name][1]
-        found = own.prior.states[state]
-        return [(p, name, found.mean) for name, (p, _) in found.next.items()]
-    if isinstance(own.prior, Beta):
-        p = (own.prior.good + sum(seen)) / (own.prior.good + own.prior.bad + len(seen))
-        p = p if truth is None else truth
-        assert isinstance(own.reward, Reward)
-        return [(1 - p, 0, own.reward.bad), (p, 1, own.reward.good)]
-    assert isinstance(own.prior, Categorical)
-    assert isinstance(own.reward, Payoff)
-    assert own.reward.values is not None
-    weights = [a + seen.count(j) for j, a in enumerate(own.prior.counts)]
-    shares = truth if truth is not None else [w / sum(weights) for w in weights]
-    return [(p, j, own.reward.values[j]) for j, p in enumerate(shares)]
-
-
-def mean_of(problem: Problem, arm: int, seen: tuple[Any, ...], truth: Any) -> float:
-    return sum(p * reward for p, _, reward in chances_of(problem, arm, seen, truth))
-
-
-def state_of(problem: Problem, seen: tuple[tuple[Any, ...], ...]) -> State:
-    words = []
-    for arm, own in zip(problem.arms, seen, strict=True):
-        if isinstance(arm.prior, Categorical):
-            words.append("+".join(str(own.count(j)) for j in range(len(arm.prior.counts))))
-        elif isinstance(arm.prior, Beta):
-            words.append(f"{sum(own)}/{len(own)}")
-        else:
-            assert isinstance(arm.prior, OwnStates)
-            state = arm.prior.first
-            for name in own:
-                state = arm.prior.states[state].next[name][1]
-            words.append(f"{state}/{len(own)}")
-    return State.parse(",".join(words), problem)
-
-
-def by_histories(
-    problem: Problem, policy: str | Policy, truth: list[Any] | None
-) -> tuple[float, float]:
-    """Mean and second moment of the reward over all histories, one by one."""
-    made, known = make_policy(problem, policy), truth or [None] * problem.n_arms
-    known = [None if each == "-" else each for each in known]
-
-    def after(t: int, seen: tuple[tuple[Any, ...], ...], reward: float) -> tuple[float, float]:
-        if t == problem.horizon and problem.terminal is None:
-            return reward, reward**2
-        arms = made.select(t, state_of(problem, seen))
-        if t == problem.horizon:
-            assert problem.terminal is not None
-            kept = reward + problem.terminal.deploy * mean_of(
-                problem, arms[0], seen[arms[0]], known[arms[0]]
-            )
-            return kept, kept**2
-        first, second = 0.0, 0.0
-        for outcomes in product(*(chances_of(problem, a, seen[a], known[a]) for a in arms)):
-            later, chance = list(seen), math.prod(p for p, _, _ in outcomes)
-            for a, (_, outcome, _) in zip(arms, outcomes, strict=True):
-                later[a] = (*seen[a], outcome)
-            own = after(t + 1, tuple(later), reward + sum(r for _, _, r in outcomes))
-            first, second = first + chance * own[0], second + chance * own[1]
-        return first, second
-
-    return after(0, ((),) * problem.n_arms, 0.0)
 
 
 @pytest.mark.parametrize("policy", ["deco", "fh-gittins", "greedy", "equal"])
@@ -265,28 +172,6 @@ def test_policies_that_draw_are_refused_and_sizes_foretold() -> None:
         evaluate(Problem(arms=[GRADES, OTHER], horizon=3), "thompson")
     with pytest.raises(ValueError, match="more than 5 states"):
         evaluate(MIXED, "equal", limit_states=5)
-    large = Problem(arms=[GRADES, OTHER, CURE], horizon=40)
-    with pytest.raises(ValueError, match=r"needs \d.*e\+0\d states of all arms together"):
-        optimum(large)
-
-
-def test_foretold_states_are_those_that_are_listed() -> None:
-    problem = Problem(arms=[GRADES, GRADES.model_copy(update={"name": "b"})], horizon=3)
-    listed = set()
-    for n in range(4):
-        for k in range(n + 1):
-            for a, b in product(_compositions(k, 3), _compositions(n - k, 3)):
-                listed.add(tuple(sorted([a, b])))
-    assert joint_kind_states(problem) == len(listed)
-    assert joint_kind_states(problem) == optimum(problem).states
-    assert (
-        joint_kind_states(Problem(arms=[GRADES, OTHER, CURE], horizon=4))
-        == optimum(Problem(arms=[GRADES, OTHER, CURE], horizon=4)).states
-    )
-
-
-def _compositions(n: int, parts: int) -> list[tuple[int, ...]]:
-    return [c for c in product(range(n + 1), repeat=parts) if sum(c) == n]
 
 
 # -- truth in simulations -----------------------------------------------------------------------

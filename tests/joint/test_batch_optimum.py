@@ -37,7 +37,7 @@ def test_single_pulls_are_batches_of_one() -> None:
 
 def test_what_is_too_large_is_refused_at_once() -> None:
     problem = Problem.uniform(arms=10, horizon=10, pulls_per_stage=100, unit=10, repeat=True)
-    with pytest.raises(TooLarge, match=r"states or more.*ways to share a batch"):
+    with pytest.raises(TooLarge, match=r"states and .*ways to share a stage's pulls"):
         optimum(problem)
     run = run_deco("optimum", "--arms", 10, "--horizon", 10, "--batch", 100, "--unit", 10)
     assert run.code == 2

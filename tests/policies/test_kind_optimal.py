@@ -106,7 +106,7 @@ def test_what_has_no_optimum_is_refused_with_the_reason() -> None:
     with pytest.raises(ValueError, match="normal arms have infinitely many states"):
         make_policy(normal, "optimal")
     large = Problem.uniform(arms=4, horizon=30, prior=Categorical([1, 1, 1]), reward=GRADES)
-    with pytest.raises(ValueError, match="states of all arms together"):
+    with pytest.raises(ValueError, match=r"states and .* ways to share"):
         make_policy(large, "optimal")
     policy = make_policy(PROBLEMS["own"], "optimal")
     with pytest.raises(ValueError, match="no pulls lead to it"):

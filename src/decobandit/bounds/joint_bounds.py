@@ -15,14 +15,16 @@ of the stage can earn. How many stages are followed is a matter of size alone (`
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..arm import Relaxation
-from ..joint import exact_stages, optimum, start_optimum
+from ..arm import Relaxation, RowRelaxation, UnitRelaxation
+from ..joint import ArmStates, exact_stages, optimum, start_optimum
 from ..prices import DualSolution
 from ..problem import Problem
+from ..problem.kernels.layout import slab_size
 from ..support import Floats, Report
 
 FACTORS = np.linspace(0.5, 1.25, 16)  # f of the price paths; 1 is one of them
@@ -56,10 +58,24 @@ def joint_bound(
     paths = price_paths(problem, solution.prices)
     if len(paths) < LEAST_PATHS:
         return None
-    tables = [Relaxation(problem, path, keep_all_bytes=0).values(stage) for path in paths]
+    tables = [_tables_at(problem, path, stage) for path in paths]
+
+    def ends(group: int, pulls: int) -> Floats:
+        return np.stack([values(group, pulls) for values in tables])
+
     fixed = paths[:, stage:] @ problem.pulls[stage:]
-    value = start_optimum(problem, stage, fixed, np.stack(tables), progress=progress)
+    value = start_optimum(problem, stage, fixed, ends, progress=progress)
     return JointBound(value, stage)
+
+
+def _tables_at(problem: Problem, prices: Floats, stage: int) -> Callable[[int, int], Floats]:
+    """Values at a stage of the states of a group after some pulls, at these prices."""
+    if problem.is_binary and not problem.repeat:
+        slabs = Relaxation(problem, prices, keep_all_bytes=0).values(stage)
+        return lambda group, n: slabs[group, slab_size(n - 1) : slab_size(n)]
+    make = UnitRelaxation if problem.repeat else RowRelaxation
+    tables, layers = make(problem, prices), [ArmStates(group) for group in problem.groups]
+    return lambda group, n: tables.values_of(stage, group, layers[group].layer(n))
 
 
 def price_paths(problem: Problem, prices: Floats) -> Floats:

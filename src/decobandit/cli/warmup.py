@@ -101,7 +101,6 @@ def optima_and_gittins() -> None:
     from ..joint import optimum, start_optimum
     from ..policies import OptimalPolicy, fh_gittins
     from ..problem import Problem
-    from ..problem.kernels.layout import slab_size
 
     two, three = Problem.uniform(arms=2, horizon=4), Problem.uniform(arms=3, horizon=4)
     optimum(two)
@@ -109,7 +108,7 @@ def optima_and_gittins() -> None:
         optimum(problem)
         evaluate(problem, OptimalPolicy(problem))
         evaluate(problem, fh_gittins(problem))
-    start_optimum(three, 2, np.zeros(1), np.zeros((1, 1, slab_size(2))))
+    start_optimum(three, 2, np.zeros(1), lambda group, pulls: np.zeros((1, pulls + 1)))
 
 
 def _two_different() -> Problem:

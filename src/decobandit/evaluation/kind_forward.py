@@ -17,7 +17,7 @@ from itertools import permutations, product
 
 import numpy as np
 
-from ..joint import joint_kind_states
+from ..joint import stored_states
 from ..policies import Policy, TooManyStates
 from ..policies.kinds.base import KindPolicy
 from ..problem import (
@@ -230,7 +230,7 @@ class KindForward:
         return float(chances @ share_of_best(arms))
 
     def _refuse(self, t: int) -> None:
-        most = joint_kind_states(self.problem)
+        most = sum(stored_states(self.problem))
         raise TooManyStates(
             f"{self.policy.name} reaches more than {self.limit:,} states at stage {t + 1}; all "
             f"stages have up to {most:.2g}: simulate it"

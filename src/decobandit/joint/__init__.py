@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING
 from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from .arm_states import ArmStates as ArmStates
+    from .arm_states import arm_states as arm_states
+    from .arm_states import distinct_rows as distinct_rows
+    from .arm_states import refuse_infinite as refuse_infinite
     from .batch_states import Batches as Batches
     from .batch_states import Shape as Shape
     from .exact_optimum import Optimum as Optimum
     from .exact_optimum import TooLarge as TooLarge
     from .exact_optimum import count_states as count_states
+    from .exact_optimum import exact_stages as exact_stages
     from .exact_optimum import optimum as optimum
-    from .exact_start import exact_stages as exact_stages
-    from .exact_start import start_optimum as start_optimum
+    from .exact_optimum import start_optimum as start_optimum
     from .joint_states import JointValues as JointValues
-    from .kind_optimum import KindValues as KindValues
-    from .kind_optimum import joint_kind_states as joint_kind_states
-    from .kind_optimum import kind_values as kind_values
+    from .shapes import ShapeValues as ShapeValues
+    from .shapes import stored_states as stored_states
     from .two_arm_choices import TIED as TIED
     from .two_arm_choices import TwoArmChoices as TwoArmChoices
     from .two_arm_choices import tied_shares as tied_shares

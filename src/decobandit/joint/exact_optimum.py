@@ -1,18 +1,26 @@
-"""The exact optimum: dynamic programming over the joint states of all arms.
+"""The exact optimum: dynamic programming over the joint states of all arms, or of the first stages.
 
-Exchangeable arms are not distinguished. Stages are processed backward, with the values of two
-stages in memory; all sizes are known before the first array is allocated. `kernels/joint.py` has
-the recursion.
+Every outcome model with finitely many states and every batch size is served by `shapes.py`; single
+pulls of good and bad outcomes by kernels that merge exchangeable arms (`joint_sweep.py`). Stages
+are processed backward, with the values of two stages in memory; all sizes are known before the
+first array is allocated.
+
+A start follows the first stages only; what comes after is given by tables of the arms. If these
+bound what can be earned after the stages from above, so does the result for the whole problem.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import comb, floor, log10
+from itertools import accumulate, pairwise
+from math import comb, floor, inf, log10
 from typing import Any
 
-from ..problem import Problem, check_problem, refuse_kind_batches
+import numpy as np
+
+from ..problem import Problem, check_problem
 from ..support import (
+    Floats,
     Report,
     Stopwatch,
     obeys_workers,
@@ -20,16 +28,34 @@ from ..support import (
     worker_count,
 )
 from ..support import limit_bytes as machine_limit
-from .batch_optimum import MOST_WORK, count_batch_states, sweep_batches, work
-from .batch_states import least_states, number_of_shares
+from .arm_states import refuse_infinite
 from .joint_states import Counted, JointValues, columns, count
-from .joint_sweep import sweep, sweep_two_arms, two_arm_states
-from .kind_optimum import kind_values
+from .joint_sweep import sweep, sweep_start, sweep_two_arms, two_arm_states
+from .shapes import (
+    Ends,
+    ShapeProgram,
+    ShapeValues,
+    first_value,
+    number_of_allotments,
+    stored_states,
+)
 
+MOST_WORK = 2e9  # states times allotments of the general program
 MOST_STATES = 5e11  # an hour or more
 MOST_OUTCOMES = 5e10  # the same for sets of arms with their outcomes, which take longer
 MOST_UNSTORED = 3  # stages whose values are recomputed instead of stored, if memory is short
 SHAPE_BYTES = 40  # per column of a shape, while it is made
+ADVICE = "use 'deco solve' for a bound"
+
+# what may be followed in a second or so, on one core
+MAX_QUICK_STATES = 1e8  # joint states of an optimum
+MAX_START_STATES = 4e7  # of a start, whose result is a bound only
+ENDING_FACTOR = 3.0  # what a state at the end of a start costs, whose tables are added up
+MAX_QUICK_BYTES = 256 * 2**20
+TWO_ARM_FACTOR = 20.0  # how many times faster two arms are followed to the end
+SET_FACTOR = 0.25  # of a state, for each set of arms with its outcomes
+MAX_COUNTED = 400  # stages, or arms times pulls; beyond, only two arms could be followed
+MAX_QUICK_WORK = 1e7  # states times allotments of the general program
 
 
 class TooLarge(ValueError):
@@ -57,7 +83,7 @@ class Optimum:
         That the computation took, without compiling kernels.
     problem : Problem
         What was solved.
-    tables : JointValues or None
+    tables : JointValues or ShapeValues or None
         Values of all states, where they were kept.
 
     Examples
@@ -72,7 +98,7 @@ class Optimum:
     bytes: int
     seconds: float
     problem: Problem = field(repr=False)
-    tables: JointValues | None = field(default=None, repr=False, compare=False)
+    tables: JointValues | ShapeValues | None = field(default=None, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `deco optimum --json` prints them."""
@@ -114,11 +140,10 @@ def count_states(problem: Problem) -> tuple[int, int]:
     (19, 10)
     """
     check_problem(problem)
-    if problem.repeat:
-        if least_states(problem) > MOST_STATES:
-            return least_states(problem), least_states(problem)
-        stored = count_batch_states(problem)
-        return sum(stored), max(stored)
+    if not has_kernel(problem):
+        refuse_infinite(problem, "exact optimum", ADVICE)
+        stored = stored_states(problem)
+        return _whole(sum(stored)), _whole(max(stored))
     states = count(problem).states
     return sum(states), max(states)
 
@@ -164,12 +189,8 @@ def optimum(
     """
     check_problem(problem)
     clock = Stopwatch()
-    if not problem.is_binary:
-        refuse_kind_batches(problem, "exact optimum")
-        found = kind_values(problem)
-        return Optimum(found.value, found.states, 0, clock.seconds(), problem)
-    if problem.repeat:
-        return _of_batches(problem, keep, limit_bytes, progress or silent, clock)
+    if not has_kernel(problem):
+        return _by_shapes(problem, keep, limit_bytes, progress or silent, clock)
     counted = count(problem)
     dense = two_arms_alone(problem) and not keep
     limit = machine_limit() if limit_bytes is None else limit_bytes
@@ -194,29 +215,35 @@ def optimum(
     )
 
 
-def _of_batches(
+def _by_shapes(
     problem: Problem, keep: bool, limit_bytes: int | None, report: Report, clock: Stopwatch
 ) -> Optimum:
-    if keep:
-        raise ValueError("keep: the values of joint states are not kept in batches")
-    limit, least = machine_limit() if limit_bytes is None else limit_bytes, least_states(problem)
-    advice = "use 'deco solve' for a bound or 'deco simulate' for a policy, or a larger unit"
-    # values of two stages, and copies of a shape that are under way
-    if 16 * least > limit or work(problem) > MOST_WORK:
+    refuse_infinite(problem, "exact optimum", ADVICE)
+    limit = machine_limit() if limit_bytes is None else limit_bytes
+    states, ways = stored_states(problem), number_of_allotments(problem)
+    needed = 8.0 * (sum(states) if keep else 2 * max(states))
+    if needed > limit or sum(states) * ways > MOST_WORK:
         raise TooLarge(
-            f"exact optimum needs {_number(least)} states or more, each with "
-            f"{_number(number_of_shares(problem))} ways to share a batch (limits: {_size(limit)}, "
-            f"{_number(MOST_WORK)} states times ways); {advice}"
+            f"exact optimum needs {_number(sum(states))} states and {_size(needed)}, each state "
+            f"with {_number(ways)} ways to share a stage's pulls (limits: {_size(limit)}, "
+            f"{_number(MOST_WORK)} states times ways); use 'deco solve' for a bound or 'deco "
+            "simulate' for a policy, or a larger unit"
         )
-    states = count_batch_states(problem)
-    needed = 16 * max(states)
-    if needed > limit:
-        raise TooLarge(
-            f"exact optimum needs {_number(sum(states))} states and {_size(needed)} (limit "
-            f"{_size(limit)}); {advice}"
-        )
-    value = sweep_batches(problem, report)
-    return Optimum(value, sum(states), needed, clock.seconds(), problem)
+    program = ShapeProgram(problem)
+    levels = program.optimum(report, keep=keep)
+    tables = ShapeValues(program, levels) if keep else None
+    value, stored = first_value(levels), _whole(sum(states))
+    return Optimum(value, stored, _whole(needed), clock.seconds(), problem, tables)
+
+
+def has_kernel(problem: Problem) -> bool:
+    """Whether compiled recursions serve it: good and bad outcomes, single pulls."""
+    return problem.is_binary and not problem.repeat
+
+
+def _whole(number: float) -> int:
+    """As an integer; what is too large for floating point as the largest of it."""
+    return int(min(number, np.finfo(float).max))
 
 
 def two_arms_alone(problem: Problem) -> bool:
@@ -275,8 +302,10 @@ def _outcomes(problem: Problem, counted: Counted) -> int:
 
 def _number(x: float) -> str:
     """1234, or 7.6e9; whole numbers may be too large for floating point."""
+    if x == inf:
+        return "too many"
     if x < 10_000:
-        return str(x)
+        return f"{x:.0f}"
     exponent = floor(log10(x))
     tenths = round(int(x) * 10 / 10**exponent)
     return f"{tenths / 10:.1f}e{exponent}" if tenths < 100 else f"1.0e{exponent + 1}"
@@ -284,6 +313,118 @@ def _number(x: float) -> str:
 
 def _size(x: float) -> str:
     """61 GB, 1.3 GB or 0.5 MB."""
+    if x == inf:
+        return "too much memory"
     if x < 1e9:
         return f"{x / 1e6:.1f} MB"
     return f"{x / 1e9:.1f} GB" if x < 1e10 else f"{_number((int(x) + 5 * 10**8) // 10**9)} GB"
+
+
+# -- the first stages ------------------------------------------------------------------------------
+
+
+def exact_stages(problem: Problem) -> int:
+    """How many of the first stages can be followed in a second or less; perhaps all of them.
+
+    Size alone decides, foretold without following any.
+    """
+    if not has_kernel(problem):
+        return _quick_stages(problem)
+    if two_arms_alone(problem) and _two_arms_fit(problem):
+        return problem.stages
+    number = min(problem.stages, MAX_COUNTED)
+    counted = count(problem, number)
+    while not counted.exact and number > 1:
+        number //= 2
+        counted = count(problem, number)
+    each = _work(problem, counted.states)
+    work = list(accumulate(each))
+    wide = SHAPE_BYTES * sum(columns(problem, number)) * (problem.pulls_per_stage + 1)
+    needed = [  # values of two stages, and shapes
+        8 * (before + states) + wide * shapes
+        for (before, states), shapes in zip(
+            pairwise([0, *counted.states]), counted.shapes, strict=True
+        )
+    ]
+    fits = [each <= MAX_QUICK_BYTES for each in needed]
+    if number == problem.stages and work[-1] <= MAX_QUICK_STATES and all(fits):
+        return number
+    ends = [
+        end
+        for end, (done, own) in enumerate(zip([0.0, *work], each, strict=False))
+        if fits[end] and done + ENDING_FACTOR * own <= MAX_START_STATES and end <= problem.horizon
+    ]
+    return max(ends, default=0)
+
+
+def _quick_stages(problem: Problem) -> int:
+    """How many of the first stages the general program can follow."""
+    if problem.n_arms * problem.most_pulls > MAX_COUNTED:
+        return 0
+    states, ways = stored_states(problem), number_of_allotments(problem)
+    ends = [
+        stage
+        for stage, work in enumerate(accumulate(states))
+        if work * ways <= MAX_QUICK_WORK and 16 * states[stage] <= MAX_QUICK_BYTES
+    ]
+    last = max(ends, default=0)
+    return problem.stages if last == problem.horizon else last
+
+
+def _two_arms_fit(problem: Problem) -> bool:
+    states = problem.stages**4 / (48.0 if len(problem.groups) == 1 else 24.0)
+    fast_enough = states <= TWO_ARM_FACTOR * MAX_QUICK_STATES
+    return fast_enough and 8 * two_arm_states(problem) <= MAX_QUICK_BYTES
+
+
+def _work(problem: Problem, states: list[int]) -> list[float]:
+    """What the states of each stage cost, in states of single pulls."""
+    if problem.pulls_per_stage == 1:
+        return [float(x) for x in states]
+    return [x * max(1.0, SET_FACTOR * set_outcomes(problem, t)) for t, x in enumerate(states)]
+
+
+def start_optimum(
+    problem: Problem,
+    stage: int,
+    fixed: Floats,
+    ends: Ends,
+    *,
+    progress: Report | None = None,
+    workers: int | None = None,
+) -> float:
+    """The most that can be earned up to a stage and, by the tables, after it.
+
+    Parameters
+    ----------
+    problem : Problem
+        One with finitely many states.
+    stage : int
+        Up to which joint states are followed; some of the stages, not all.
+    fixed : array
+        (J,) what is earned from the stage on, last rewards included, is the smallest of the J sums
+        of `fixed` and the tables' values of all arms.
+    ends : callable
+        `ends(group, pulls)`: the tables, (J, states), in order of `ArmStates.layer(pulls)`.
+    progress, workers
+        As in `optimum`.
+    """
+    if not has_kernel(problem):
+        return ShapeProgram(problem).start(stage, fixed, ends, progress or silent)
+    counts = [group.count for group in problem.groups]
+    tables = np.stack(
+        [
+            np.concatenate([ends(k, pulls) for pulls in range(stage + 1)], axis=1)
+            for k in range(len(counts))
+        ],
+        axis=1,
+    )  # (J, groups, slab)
+    last = [group.terminal for group in problem.groups]
+    size = tables.shape[2]
+    left = np.array(counts) - np.array(columns(problem, stage + 1))
+    less = np.stack([np.zeros(size) if table is None else table[:size] for table in last])
+    rest = (tables - less) @ np.eye(size, 1)[:, 0] @ left  # arms that no pull can reach
+    value = sweep_start(
+        problem, stage, fixed + rest, tables - less, worker_count(workers), progress or silent
+    )
+    return value + sum(n * float(table[0]) for n, table in zip(counts, less, strict=True))

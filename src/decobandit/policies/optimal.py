@@ -64,6 +64,8 @@ class OptimalPolicy(Policy):
     symmetric = True
     cost = "decision"
     kind_place = "decobandit.policies.kinds.optimal:KindOptimalPolicy"
+    kind_batch_place = kind_place
+    batch_place = kind_place
 
     def __init__(
         self,
@@ -79,8 +81,8 @@ class OptimalPolicy(Policy):
         self.optimum = optimum(
             problem, keep=True, limit_bytes=limit_bytes, progress=progress, workers=workers
         )
-        assert self.optimum.tables is not None
-        self._tables: JointValues = self.optimum.tables
+        assert isinstance(self.optimum.tables, JointValues)
+        self._tables = self.optimum.tables
         self._group = problem.group_of_arm.tolist()
         self._tolerance = tie_tolerance(problem)
 

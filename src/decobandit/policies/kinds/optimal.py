@@ -1,17 +1,16 @@
-"""The optimal policy where outcomes are others than good or bad, but finitely many: small problems.
+"""The optimal policy of every outcome model and batch size, from the values of all joint states.
 
-One step of look-ahead on the exact values of all joint states.
+Single pulls of good and bad outcomes have kernels of their own: `policies/optimal.py`.
 """
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import numpy as np
 
-from ...joint import kind_values
-from ...problem import DEFAULT_TIES, TIE_TOLERANCE, Problem, States, Stats, TieRule
-from ...support import Floats
+from ...joint import ShapeValues, optimum
+from ...problem import DEFAULT_TIES, Problem, State, States, TieRule
+from ...support import Floats, Ints
+from ..allotting import sole_arm
 from ..refusals import refuse_ruled_optimum
 from .base import KindPolicy
 
@@ -22,51 +21,46 @@ class KindOptimalPolicy(KindPolicy):
     name = "optimal"
     symmetric = True
     cost = "decision"
+    in_units = True
+    serves_batches = True
 
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
-        super().__init__(problem, ties=ties)
-        self.optimum = kind_values(problem)
+        super().__init__(problem, ties=ties if problem.units == 1 else DEFAULT_TIES)
+        self.optimum = optimum(problem, keep=True)
+        assert isinstance(self.optimum.tables, ShapeValues)
+        self._tables = self.optimum.tables
 
     def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
-        """Expected reward from now on; with several pulls 1 of the best set, 0 of other arms."""
-        rows, place = np.unique(np.hstack(self.arm_stats(states)), axis=0, return_inverse=True)
-        cuts = np.cumsum([0, *(group.model.width for group in self.groups)])
-        several = self.problem.pulls_per_stage > 1
-        found = np.empty((len(rows), len(self.groups)))
-        for row, own in zip(rows, found, strict=True):
-            arms = [tuple(row[cuts[k] : cuts[k + 1]].tolist()) for k in range(own.size)]
-            own[:] = self._best_set(stage, arms) if several else self._each(stage, arms)
-        return np.asarray(found[place.reshape(-1)])
+        """Expected reward from now on of one pull; units of the best allotment of several."""
+        if self.problem.units == 1:
+            return np.asarray(
+                self._tables.worths(stage, states) @ np.array(self._tables.allotments)
+            )
+        return self._tables.choices(stage, states, self._tolerance).astype(float)
 
-    def _each(self, stage: int, arms: list[Stats]) -> list[float]:
-        """Of a pull of every arm."""
-        joint, groups = self.optimum.joint(arms), self.problem.group_of_arm.tolist()
-        found = {own: self.optimum.worth(stage, joint, (i,)) for i, own in enumerate(joint)}
-        return [found[own] for own in zip(groups, arms, strict=True)]
-
-    def _best_set(self, stage: int, arms: list[Stats]) -> list[float]:
-        """Ties: the arms pulled least so far, then those that stand first."""
-        joint, groups = self.optimum.joint(arms), self.problem.group_of_arm.tolist()
-        pulls = [
-            float(group.model.pulls(np.array(own, dtype=float)))
-            for group, own in zip(self.groups, arms, strict=True)
-        ]
-        order = sorted(range(len(arms)), key=lambda arm: (pulls[arm], arm))
-        sets = list(combinations(order, self.problem.pulls_per_stage))
-        worth = np.empty(len(sets))
-        for number, chosen in enumerate(sets):
-            left, places = list(joint), []
-            for arm in chosen:  # equal arms in equal states stand side by side
-                places.append(left.index((groups[arm], arms[arm])))
-                left[places[-1]] = (-1, ())
-            worth[number] = self.optimum.worth(stage, joint, tuple(places))
-        best = float(worth.max())
-        tied = worth >= best - max(self._tolerance, TIE_TOLERANCE * abs(best))
-        chosen = sets[int(np.argmax(tied))]
-        return [float(arm in chosen) for arm in range(len(arms))]
+    def allocate_many(
+        self, stage: int, states: States, rng: np.random.Generator | None = None
+    ) -> Ints:
+        if stage < self.problem.horizon and self.problem.repeat:
+            return self.problem.unit * self._tables.choices(stage, states, self._tolerance)
+        return super().allocate_many(stage, states, rng)
 
     def probabilities(
         self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Floats:
         refuse_ruled_optimum(states, self.name)
-        return super().probabilities(stage, states, rng)
+        if self.problem.units == 1:
+            return super().probabilities(stage, states, rng)
+        pulls = self.allocate_many(stage, states, rng)
+        return np.asarray(pulls / pulls.sum(axis=1, keepdims=True))
+
+    def select(
+        self, stage: int, state: State, rng: np.random.Generator | None = None
+    ) -> tuple[int, ...]:
+        pulls = self.allocation(stage, state, rng)
+        if self.problem.repeat:
+            return sole_arm(pulls, self.name)
+        return tuple(np.flatnonzero(pulls).tolist())
+
+    def indices(self, stage: int, state: State) -> Floats | None:  # type: ignore[override]
+        return None if self.problem.repeat else super().indices(stage, state)

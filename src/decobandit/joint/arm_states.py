@@ -1,0 +1,223 @@
+"""The states of one arm by pulls, and where pulls lead: for every outcome model with few states.
+
+Layer n lists the statistics that n pulls may lead to, in lexical order. With v the sum of what the
+outcomes of some pulls count, the ways from a layer to a later one are three matrices:
+
+    P = P(s -> s')      A = P E[v | s -> s']      B = P E[v^2 | s -> s']
+
+Ways of more pulls are products of ways of fewer:  P = P1 P2,  A = A1 P2 + P1 A2,
+B = B1 P2 + 2 A1 A2 + P1 B2.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..problem import Group, Problem, Stats
+from ..support import Cache, Floats, Ints
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+MAX_CACHE_BYTES = 256 << 20  # of matrices of one group
+LARGEST_KEY = 2**62
+
+
+class Ways(NamedTuple):
+    """Matrices (before, after) of some pulls; without moments the last two are None."""
+
+    chance: csr_array
+    first: csr_array | None = None
+    second: csr_array | None = None
+
+    def then(self, later: Ways) -> Ways:
+        """The pulls of both."""
+        chance = self.chance @ later.chance
+        if self.first is None or self.second is None:
+            return Ways(chance)
+        assert later.first is not None
+        assert later.second is not None
+        return Ways(
+            chance,
+            self.first @ later.chance + self.chance @ later.first,
+            self.second @ later.chance
+            + 2.0 * (self.first @ later.first)
+            + self.chance @ later.second,
+        )
+
+
+class ArmStates:
+    """The layers of an arm of a group, made as they are asked for.
+
+    Parameters
+    ----------
+    group : Group
+        Whose outcome model has finitely many states.
+    unit : int
+        Pulls that are made together: ways are built from those of units.
+    truth : tuple, optional
+        True parameters of the arm; ways are those of the prior by default.
+    moments : bool
+        Whether ways have moments.
+    """
+
+    def __init__(
+        self, group: Group, unit: int = 1, *, truth: Stats | None = None, moments: bool = False
+    ) -> None:
+        self.group, self.model, self.unit = group, group.model, unit
+        self._truth, self._moments = truth, moments
+        first = np.array([self.model.initial()], dtype=float)
+        self._layers: list[Floats] = [first]
+        self._steps: list[Ways] = []
+        self._values: list[Floats] = []  # expected value of one pull, by layer
+        self._cache = Cache[tuple[int, int], Ways](MAX_CACHE_BYTES, size=_bytes_of)
+
+    def layer(self, pulls: int) -> Floats:
+        """Statistics of the states after so many pulls, (states, width)."""
+        while len(self._layers) <= pulls:
+            self._extend()
+        return self._layers[pulls]
+
+    def size(self, pulls: int) -> int:
+        """How many states there are after so many pulls."""
+        return len(self.layer(pulls))
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [0]
+
+    def start(self, pulls: int) -> int:
+        """Number of the layer's first state, where the states of all layers are numbered."""
+        while len(self._starts) <= pulls:
+            self._starts.append(self._starts[-1] + self.size(len(self._starts) - 1))
+        return self._starts[pulls]
+
+    def number(self, pulls: int, stats: Floats) -> Ints:
+        """Numbers in a layer of these statistics, (..., width) -> (...)."""
+        layer, wanted = self.layer(pulls), stats.reshape(-1, stats.shape[-1])
+        first, place = distinct_rows(np.concatenate([layer, wanted]))
+        if len(first) > len(layer):
+            raise ValueError(f"state of an arm after {pulls} pulls: no pulls lead to it")
+        return place[len(layer) :].reshape(stats.shape[:-1])
+
+    def mean(self, pulls: int) -> Floats:
+        """Expected value of the next outcome by the prior, (states,)."""
+        return self.model.mean(self.layer(pulls))
+
+    def expected(self, had: int, pulls: int) -> Floats:
+        """Expected sum of the values of so many pulls, by the prior or at the truth, (states,)."""
+        self.layer(had + pulls)
+        if pulls == 1:
+            return self._values[had]
+        half = self._split(pulls)
+        later = self.expected(had + half, pulls - half)
+        return np.asarray(self.expected(had, half) + self.ways(had, half).chance @ later)
+
+    def ways(self, had: int, pulls: int) -> Ways:
+        """From the layer of `had` pulls to that after so many more."""
+        self.layer(had + pulls)
+        if pulls == 1:
+            return self._steps[had]
+        half = self._split(pulls)
+        return self._cache.get_or_make(
+            (had, pulls), lambda: self.ways(had, half).then(self.ways(had + half, pulls - half))
+        )
+
+    def _split(self, pulls: int) -> int:
+        """Pulls of the first factor: whole units where there are several."""
+        units = pulls // self.unit
+        return self.unit * (units // 2) if units > 1 and pulls % self.unit == 0 else pulls // 2
+
+    def _extend(self) -> None:
+        from scipy.sparse import csr_array  # late: most commands do not need scipy
+
+        stats = self._layers[-1]
+        chances, after = self._transitions(stats)
+        before, outcome = np.nonzero(after[..., 0] >= 0.0)
+        values = np.broadcast_to(
+            self.model.value(stats[:, None, :], np.arange(chances.shape[1], dtype=float)),
+            chances.shape,
+        )[before, outcome]
+        following, chance = after[before, outcome], chances[before, outcome]
+        first, place = distinct_rows(following)
+        shape = (len(stats), len(first))
+
+        def matrix(entries: Floats) -> csr_array:
+            # drops what cannot occur
+            found = csr_array((entries, (before, place)), shape=shape)
+            found.eliminate_zeros()
+            return found
+
+        moments = (matrix(chance * values), matrix(chance * values**2)) if self._moments else ()
+        self._steps.append(Ways(matrix(chance), *moments))
+        self._values.append(np.bincount(before, chance * values, len(stats)).astype(float))
+        self._layers.append(following[first])
+
+    def _transitions(self, stats: Floats) -> tuple[Floats, Floats]:
+        """Chances of all outcomes, (states, J), and the statistics after them, (states, J, width).
+
+        States with fewer outcomes than others are filled up with statistics of -1.
+        """
+        model, truth = self.model, self._truth or None
+        if not model.ordered:
+            chances, after = model.outlook(stats)
+            if truth is not None:
+                ways = model.following(tuple(stats[0].tolist()), truth)
+                chances = np.broadcast_to([p for p, _ in ways], chances.shape)
+            return chances, np.asarray(after)
+        rows = [model.following(tuple(row.tolist()), truth) for row in stats]
+        shape = len(rows), max(map(len, rows))
+        chances, after = np.zeros(shape), np.full((*shape, stats.shape[1]), -1.0)
+        for i, row in enumerate(rows):
+            for j, (chance, following) in enumerate(row):
+                chances[i, j], after[i, j] = chance, following
+        return chances, after
+
+
+def arm_states(problem: Problem, truth: Any = None, *, moments: bool = False) -> list[ArmStates]:
+    """The states of every arm; arms of one group and one truth share theirs.
+
+    A ValueError where an outcome model has infinitely many.
+    """
+    refuse_infinite(problem, "exact values")
+    shared: dict[object, ArmStates] = {}
+    unit = problem.unit if problem.repeat else 1
+    states = []
+    for arm, k in enumerate(problem.group_of_arm.tolist()):
+        own = None if truth is None else truth[arm]
+        own = (own,) if isinstance(own, float) else own
+        if (k, own) not in shared:
+            shared[k, own] = ArmStates(problem.groups[k], unit, truth=own, moments=moments)
+        states.append(shared[k, own])
+    return states
+
+
+def refuse_infinite(problem: Problem, what: str, advice: str = "simulate it") -> None:
+    """Raise a ValueError where an arm has infinitely many states."""
+    for group in problem.groups:
+        if not group.model.finite:
+            raise ValueError(
+                f"{what}: {group.model.word} arms have infinitely many states; {advice}"
+            )
+
+
+def distinct_rows(rows: Floats | Ints) -> tuple[Ints, Ints]:
+    """Where each distinct row of whole numbers (S, C) is first, in lexical order; place of all."""
+    columns = rows.astype(np.int64)
+    columns -= columns.min(axis=0, initial=0)
+    key, size = np.zeros(len(columns), np.int64), 1
+    for column in columns.T:
+        span = int(column.max(initial=0)) + 1
+        if size * span > LARGEST_KEY:
+            values, key = np.unique(key, return_inverse=True)
+            size = len(values)
+        key, size = key * span + column, size * span
+    _, first, place = np.unique(key, return_index=True, return_inverse=True)
+    return first, place.reshape(-1)
+
+
+def _bytes_of(ways: Ways) -> int:
+    return sum(m.data.nbytes + m.indices.nbytes for m in ways if m is not None)

@@ -1,0 +1,290 @@
+"""Bellman's equation over the joint states of all arms, for every outcome model and batch size.
+
+    V_t(s) = max over allotments of  reward + E[V_{t+1}]
+
+A shape is how many units every arm has had; its states are an array with an axis per arm, over the
+layer of its pulls (`arm_states.py`). The expectation is a product with one matrix per arm that is
+pulled. Exchangeable arms may be swapped: only shapes whose units descend within a group are stored.
+Single pulls are batches of which an arm takes one unit at most.
+
+Notations
+    shape (arms,)       units of every arm so far
+    given (arms,)       units of every arm at a stage
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from math import comb, inf
+
+import numpy as np
+
+from ..problem import TIE_TOLERANCE, Problem, States
+from ..support import Floats, Ints, Progress, Report
+from .arm_states import ArmStates, arm_states
+
+Shape = tuple[int, ...]
+Values = dict[Shape, Floats]
+Ends = Callable[[int, int], Floats]  # group, pulls -> (J, states): values of an arm by its state
+MAX_COUNTING_WORK = 5e7  # additions; a problem that needs more has too many states anyway
+
+
+# -- sizes ----------------------------------------------------------------------------------------
+
+
+def most_units(problem: Problem) -> int:
+    """Units that one arm may take at a stage."""
+    return problem.units if problem.repeat else 1
+
+
+def number_of_allotments(problem: Problem) -> int:
+    """Ways to share the units of a stage among the arms."""
+    units, arms = problem.units, problem.n_arms
+    return comb(units + arms - 1, units) if problem.repeat else comb(arms, units)
+
+
+def stored_states(problem: Problem, stages: int | None = None) -> list[float]:
+    """Joint states before stages 0 .. `stages` that are stored: an upper bound, none is made.
+
+    f[j, n]: states of j arms of a group that share n units; i of them with r units each have the
+    states of a layer to the power of i.
+    """
+    stages = problem.horizon if stages is None else stages
+    units, arms = problem.units * stages, max(group.count for group in problem.groups)
+    if not all(group.model.finite for group in problem.groups) or arms * units**2 > (
+        MAX_COUNTING_WORK
+    ):
+        return [inf] * (stages + 1)
+    if most_units(problem) == problem.units:  # no arm is limited by the number of stages
+        return [float(x) for x in _states_by_units(problem, units, units)[:: problem.units]]
+    return [float(_states_by_units(problem, problem.units * t, t)[-1]) for t in range(stages + 1)]
+
+
+def _states_by_units(problem: Problem, units: int, most: int) -> Floats:
+    """Stored joint states by units in all, where no arm has had more than `most`."""
+    together = np.eye(1, units + 1)[0]
+    with np.errstate(over="ignore"):
+        for group in problem.groups:
+            f = np.zeros((group.count + 1, units + 1))
+            f[0, 0] = 1.0
+            for r in range(most + 1):
+                size, later = group.model.states(r * problem.unit), f.copy()
+                for i in range(1, group.count + 1):
+                    if i * r > units:
+                        break
+                    added = size**i * f[: group.count + 1 - i, : units + 1 - i * r]
+                    later[i:, i * r :] += added
+                f = later
+            together = np.convolve(together, f[group.count])[: units + 1]
+    return np.asarray(together)
+
+
+# -- shapes ---------------------------------------------------------------------------------------
+
+
+def allotments(problem: Problem) -> tuple[Shape, ...]:
+    """All ways to share the units of a stage among the arms."""
+    units, arms = problem.units, problem.n_arms
+    if not problem.repeat:
+        chosen = itertools.combinations(range(arms), units)
+        return tuple(tuple(int(arm in own) for arm in range(arms)) for own in chosen)
+    bars = itertools.combinations(range(units + arms - 1), arms - 1)
+    ends = ((-1, *own, units + arms - 1) for own in bars)
+    return tuple(tuple(b - a - 1 for a, b in itertools.pairwise(own)) for own in ends)
+
+
+def sorted_shapes(problem: Problem, stage: int) -> Iterator[Shape]:
+    """Shapes before a stage, descending within each group."""
+    most = most_units(problem) * stage
+
+    def fill(groups: Sequence[int], left: int) -> Iterator[tuple[Shape, ...]]:
+        if not groups:
+            if left == 0:
+                yield ()
+            return
+        count, *rest = groups
+        for units in range(left + 1) if rest else (left,):
+            for part in _descending(units, count, min(units, most)):
+                for others in fill(rest, left - units):
+                    yield (part, *others)
+
+    for parts in fill([group.count for group in problem.groups], problem.units * stage):
+        shape = [0] * problem.n_arms
+        for group, part in zip(problem.groups, parts, strict=True):
+            for arm, units in zip(group.members, part, strict=True):
+                shape[arm] = units
+        yield tuple(shape)
+
+
+def _descending(total: int, places: int, most: int) -> Iterator[Shape]:
+    if places == 0:
+        if total == 0:
+            yield ()
+        return
+    for first in range(min(total, most), -1, -1):
+        if first * places < total:
+            return
+        for rest in _descending(total - first, places - 1, first):
+            yield (first, *rest)
+
+
+# -- values ---------------------------------------------------------------------------------------
+
+
+class ShapeProgram:
+    """Bellman's equation, backward over the stages of a problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.arms: list[ArmStates] = arm_states(problem)
+        self.allotments = allotments(problem)
+
+    def optimum(self, report: Report, *, keep: bool = False) -> list[Values]:
+        """Values of all states, stage by stage; without `keep` those of the first stage only."""
+        return self._swept(self.problem.horizon, self._ended, report, keep)
+
+    def start(self, stage: int, fixed: Floats, ends: Ends, report: Report) -> float:
+        """What can be earned up to a stage and, by the least of J tables of the arms, after it.
+
+        fixed (J,): what does not depend on the state.
+        """
+
+        def ended(shape: Shape) -> Floats:
+            total = fixed.reshape(-1, *(1,) * len(shape))
+            for arm, units in enumerate(shape):
+                own = ends(int(self.problem.group_of_arm[arm]), units * self.problem.unit)
+                total = total + np.stack([self._on_axis(arm, row) for row in own])
+            return np.asarray(total.min(axis=0))
+
+        return first_value(self._swept(stage, ended, report, False))
+
+    def _swept(
+        self, stages: int, ended: Callable[[Shape], Floats], report: Report, keep: bool
+    ) -> list[Values]:
+        problem = self.problem
+        levels = [{shape: ended(shape) for shape in sorted_shapes(problem, stages)}]
+        for t in range(stages - 1, -1, -1):
+            now = {shape: self._best(t, shape, levels[0]) for shape in sorted_shapes(problem, t)}
+            levels = [now, *levels] if keep else [now]
+            report(Progress("optimum", stages - t, stages))
+        return levels
+
+    def _ended(self, shape: Shape) -> Floats:
+        """Last rewards by tables, or of the best deployment."""
+        problem, unit = self.problem, self.problem.unit
+        values = np.zeros([arm.size(n * unit) for arm, n in zip(self.arms, shape, strict=True)])
+        best = np.full(values.shape, -np.inf)
+        for k, (arm, units) in enumerate(zip(self.arms, shape, strict=True)):
+            values += self._on_axis(k, arm.group.last_rewards(arm.layer(units * unit)))
+            if problem.terminal is not None:
+                best = np.maximum(best, self._reward(problem.horizon, k, units * unit, 1))
+        return values if problem.terminal is None else values + best
+
+    def _best(self, stage: int, shape: Shape, after: Values) -> Floats:
+        tried = (self.worth(stage, shape, given, after) for given in self._tried(shape))
+        return reduce(np.maximum, tried)
+
+    def _tried(self, shape: Shape) -> Iterator[Shape]:
+        """Allotments; of exchangeable arms without pulls the first ones get most."""
+        fresh = [[arm for arm in group.members if shape[arm] == 0] for group in self.problem.groups]
+        for given in self.allotments:
+            if all(given[a] >= given[b] for arms in fresh for a, b in itertools.pairwise(arms)):
+                yield given
+
+    def worth(self, stage: int, shape: Shape, given: Shape, after: Values) -> Floats:
+        """What an allotment is worth in the states of a shape, then the best ones."""
+        unit = self.problem.unit
+        values = _unsorted(self.problem, tuple(np.add(shape, given).tolist()), after)
+        reward: Floats | float = 0.0
+        for arm, units in enumerate(given):
+            if units:
+                had, pulls = shape[arm] * unit, units * unit
+                values = _applied(self.arms[arm].ways(had, pulls).chance, values, arm)
+                reward = reward + self._reward(stage, arm, had, pulls)
+        return np.asarray(values + reward)
+
+    def _reward(self, stage: int, arm: int, had: int, pulls: int) -> Floats:
+        group = self.arms[arm].group
+        value = (
+            self.arms[arm].expected(had, pulls)
+            if stage < self.problem.horizon
+            else self.arms[arm].mean(had)
+        )
+        earned = pulls * group.reward_base[stage] + group.reward_factor[stage] * value
+        return self._on_axis(arm, earned)
+
+    def _on_axis(self, arm: int, values: Floats) -> Floats:
+        """Values by the state of one arm, to be broadcast over those of all."""
+        return values.reshape([-1 if k == arm else 1 for k in range(self.problem.n_arms)])
+
+
+class ShapeValues:
+    """The values of all joint states, from which an optimal policy is read."""
+
+    def __init__(self, program: ShapeProgram, levels: list[Values]) -> None:
+        self._program, self._levels, self.problem = program, levels, program.problem
+        self.allotments = program.allotments
+
+    def worths(self, stage: int, states: States) -> Floats:
+        """What each of the `allotments` is worth before a stage, then the best ones, (E, A)."""
+        problem, arms = self.problem, self._program.arms
+        pulls, m = states.pulls, problem.pulls_per_stage
+        if np.any(pulls.sum(axis=1) != stage * m) or np.any(pulls % problem.unit):
+            raise ValueError(f"state before stage {stage}: no pulls lead to it")
+        shapes, place = np.unique(pulls // problem.unit, axis=0, return_inverse=True)
+        worths = np.empty((len(pulls), len(self.allotments)))
+        for number, shape in enumerate(shapes.tolist()):
+            rows = np.flatnonzero(place.reshape(-1) == number)
+            where = tuple(
+                arm.number(units * problem.unit, states.stats[rows, k, : arm.model.width])
+                for k, (arm, units) in enumerate(zip(arms, shape, strict=True))
+            )
+            for a, given in enumerate(self.allotments):
+                worth = self._program.worth(stage, tuple(shape), given, self._levels[stage + 1])
+                worths[rows, a] = worth[where]
+        return worths
+
+    def choices(self, stage: int, states: States, tolerance: float) -> Ints:
+        """Units of every arm of the best allotment, (E, K).
+
+        Of those worth as much within the tolerance: most to the arm pulled least so far, then to
+        the first one.
+        """
+        worth = self.worths(stage, states)
+        best = worth.max(axis=1, keepdims=True)
+        tied = worth >= best - np.maximum(tolerance, TIE_TOLERANCE * np.abs(best))
+        order = np.argsort(states.pulls, axis=1, kind="stable")
+        orders, place = np.unique(order, axis=0, return_inverse=True)
+        ways, chosen = np.array(self.allotments), np.empty(len(worth), np.int64)
+        for number, arms in enumerate(orders):
+            rows = place.reshape(-1) == number
+            ranked = np.lexsort(-ways[:, arms[::-1]].T)
+            chosen[rows] = ranked[tied[rows][:, ranked].argmax(axis=1)]
+        return np.asarray(ways[chosen])
+
+
+def first_value(levels: list[Values]) -> float:
+    """The value before the first stage."""
+    (first,) = levels[0].values()
+    return float(first.reshape(-1)[0])
+
+
+def _applied(matrix: object, values: Floats, axis: int) -> Floats:
+    """The matrix (before, after) applied to an axis that is after pulls."""
+    front = np.moveaxis(values, axis, 0)
+    found = matrix @ front.reshape(front.shape[0], -1)  # type: ignore[operator]
+    return np.moveaxis(found.reshape(found.shape[0], *front.shape[1:]), 0, axis)
+
+
+def _unsorted(problem: Problem, shape: Shape, values: Values) -> Floats:
+    """The values of a shape, from those of its sorted form."""
+    axis_of = list(range(problem.n_arms))  # of each arm, in the sorted form
+    stored = list(shape)
+    for group in problem.groups:
+        ranked = sorted(group.members, key=lambda arm: -shape[arm])
+        for place, arm in zip(group.members, ranked, strict=True):
+            axis_of[arm] = place
+            stored[place] = shape[arm]
+    return values[tuple(stored)].transpose(axis_of)
