@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from decobandit import Problem
 from decobandit.policies import POLICIES, Context, make_policies
-from decobandit.simulation import CHUNK, Player, World, play, simulate
+from decobandit.simulation import CHUNK, World, play, simulate
 
 from .peers import PEERS, NotMeasuredError, Peer, rates
 from .rows import Row, times_better
@@ -106,8 +106,8 @@ def bare(bench: Context, case: Case) -> float:
     """Steps per second without gap terms."""
     problem = bench.problem
     world = World(problem, draws=case.draws, per_draw=case.per_draw, seed=1)
-    player = Player(make_policies(bench, [case.policy])[0], until=problem.horizon)
-    played = play([player], world, None, None, None)
+    (policy,) = make_policies(bench, [case.policy])
+    played = play([(policy, problem.horizon)], world)
     return case.draws * case.per_draw * problem.stages / played.seconds
 
 

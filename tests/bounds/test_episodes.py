@@ -14,7 +14,7 @@ from decobandit.policies import EqualPolicy, GreedyPolicy, Policy
 from decobandit.policies.deco import deco
 from decobandit.prices import DualSolution, solve
 from decobandit.problem import Problem, State
-from decobandit.simulation import Player, World
+from decobandit.simulation import World, simulate
 from helpers.examples import KINDS
 from helpers.oracles import good_chance, one_arms, stage_pulls
 from helpers.policies import SINGLE_PULLS, Bench
@@ -169,13 +169,16 @@ def test_the_episode_is_the_first_of_a_simulation(kind: str) -> None:
     problem = KINDS[kind](9)
     path = follow(solved(kind, 9).problem, GreedyPolicy(problem), solution=solved(kind, 9), rng=7)
     chunk = World(problem, draws=300, per_draw=3, seed=7).chunk(0)
-    assert path.truth == tuple(chunk.p[0])
-    episodes = chunk.episodes(problem.horizon, problem.pulls_per_stage)
-    player = Player(GreedyPolicy(problem), until=problem.horizon)
-    player.play(episodes, 0, problem.horizon, player.table(0, problem.horizon), chunk.rng())
+    assert path.truth == tuple(chunk.means[0])
+    played = simulate(
+        problem, GreedyPolicy(problem), draws=300, per_draw=3, rng=7, keep_episodes=True
+    )
+    kept = played.results[0].episodes
+    assert kept is not None
     for t in range(problem.horizon):
-        pairs = [divmod(int(action), 2) for action in episodes.actions[0, t]]
-        assert pairs == list(zip(path.pulled[t], path.outcomes[t], strict=True))
+        here = (np.array(kept["draw"]) == 0) & (kept["episode"] == 0) & (kept["stage"] == t)
+        pairs = zip(kept["arm"][here].tolist(), kept["outcome"][here].tolist(), strict=True)
+        assert set(pairs) == set(zip(path.pulled[t], path.outcomes[t], strict=True))
 
 
 @pytest.mark.parametrize("name", SINGLE_PULLS)

@@ -79,7 +79,7 @@ class Brute:
 def reported(problem: Problem, draws: int, seed: int = 1) -> Iterator[Outcomes]:
     """The outcomes of the scenarios that a bound is reported on: those after the pilot."""
     chunk = World(problem, draws=CHUNK + draws, per_draw=1, seed=seed).chunk(1)
-    for p, keys in zip(chunk.p, chunk.keys, strict=True):
+    for p, keys in zip(chunk.means, chunk.keys, strict=True):
         yield [
             [int(uniform(key, n) < chance) for n in range(problem.stages)]
             for chance, key in zip(p, keys, strict=True)

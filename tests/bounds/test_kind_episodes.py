@@ -62,7 +62,7 @@ def test_two_classes_are_good_and_bad() -> None:
 def test_an_episode_is_the_first_of_a_simulation() -> None:
     found = follow(MIXED, "knowledge-gradient", rng=5)
     (played,) = simulate(
-        MIXED, ["knowledge-gradient"], draws=2, per_draw=1, rng=5, keep_episodes=True
+        MIXED, ["knowledge-gradient"], draws=128, per_draw=1, rng=5, keep_episodes=True
     ).results
     assert played.episodes is not None
     first = {name: column[:7].tolist() for name, column in played.episodes.items()}

@@ -94,7 +94,7 @@ def test_weighted_draws_have_the_moments_of_the_prior(
     a, b = prior
     world = World(problem_of([prior] * arms), draws=20_000, per_draw=1, seed=3)
     chunks = [world.chunk(i) for i in range(world.number_of_chunks)]
-    p = np.concatenate([chunk.p[:, 0] for chunk in chunks])
+    p = np.concatenate([chunk.means[:, 0] for chunk in chunks])
     w = np.concatenate([chunk.weights for chunk in chunks])
     assert w.max() <= 2.0
     known = {0: 1.0, 1: a / (a + b), 2: a * b / (a + b) / (a + b + 1)}  # 1, p, p (1 - p)

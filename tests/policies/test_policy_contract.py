@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from decobandit.policies import POLICIES, Policy, make_policy, serving
-from decobandit.policies.kernels.episodes import Episodes
 from decobandit.problem import Arm, Beta, Categorical, OwnStates, Payoff, Problem, State
-from decobandit.simulation import Player, simulate
+from decobandit.simulation import simulate
 from helpers.examples import KINDS, random_state
 from helpers.policies import NO_INDEX, SINGLE_PULLS, Bench
 from helpers.program import deco as run_deco
@@ -90,35 +89,22 @@ def test_a_stage_that_does_not_exist_is_refused(name: str) -> None:
             policy.select(stage, fresh, np.random.default_rng(1))
 
 
-def played(name: str, p: float) -> Episodes:
-    """All stages of some episodes in which every outcome is good, at success probability p."""
+def played(name: str, p: float) -> dict[str, np.ndarray]:
+    """Pulls of some episodes in which every outcome is good, at success probability p."""
     problem, policy = PROBLEMS["uniform"], policy_for(name, "uniform")
-    E, K = 20, problem.n_arms
-    keys = np.random.default_rng(3).integers(2**64, size=(E, K), dtype=np.uint64)
-    states = np.zeros((2, E, K), np.int32)
-    actions = np.full((E, problem.stages, 1), -1, np.int32)
-    episodes = Episodes(np.full((E, K), p), keys, states[0], states[1], actions, 1)
-    player = Player(policy, problem.horizon)
-    table = player.table(0, problem.horizon)
-    player.play(episodes, 0, problem.horizon, table, np.random.default_rng(4))
-    return episodes
+    found = simulate(problem, policy, draws=20, per_draw=1, truth=[p] * 4, keep_episodes=True)
+    kept = found.results[0].episodes
+    assert kept is not None
+    return {key: np.asarray(column) for key, column in kept.items()}
 
 
 @pytest.mark.parametrize("name", SINGLE_PULLS)
 def test_does_not_look_at_the_truth(name: str) -> None:
     # all outcomes are good under both, so that only a look at the truth could tell them apart
     one, other = played(name, 1.0), played(name, float(np.nextafter(1.0, 0.0)))
-    assert np.all(one.actions % 2 == 1)
-    assert np.array_equal(one.actions, other.actions)
-
-
-@pytest.mark.parametrize("name", SINGLE_PULLS)
-def test_simulated_episodes_add_up(name: str) -> None:
-    episodes = played(name, 1.0)
-    assert np.all(episodes.pulls.sum(axis=1) == 6)
-    assert np.array_equal(episodes.pulls, episodes.good)
-    counts = [np.bincount(row // 2, minlength=4) for row in episodes.actions[:, :, 0]]
-    assert np.array_equal(counts, episodes.pulls)
+    assert np.all(one["outcome"] == 1)
+    assert np.array_equal(one["arm"], other["arm"])
+    assert np.array_equal(np.bincount(one["draw"]), np.full(20, 6))  # a pull at every stage
 
 
 @pytest.mark.parametrize("kind", ["one arm", "other priors", "deployed"])

@@ -1,7 +1,10 @@
 """Simulated arms of any kind, against exact values."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from scipy.stats import chi2, poisson
 
 from decobandit import (
     Arm,
@@ -16,6 +19,8 @@ from decobandit import (
     simulate,
     solve,
 )  # fmt: skip
+from decobandit.problem import OwnStates
+from decobandit.simulation.kernels.outcomes import draw_counts
 from helpers import kind_oracles
 from helpers.kind_oracles import random_problem
 
@@ -91,9 +96,105 @@ def test_the_same_seed_gives_the_same_numbers_whatever_the_workers() -> None:
     assert [each.value for each in one.results] == [each.value for each in two.results]
 
 
-def test_what_is_not_served_yet_is_refused() -> None:
-    problem = Problem.uniform(arms=2, horizon=3, prior=Normal(0, 1), noise_sd=1)
-    with pytest.raises(ValueError, match="true_horizon: not yet for other outcomes than good"):
-        simulate(problem, "greedy", true_horizon=5)
-    with pytest.raises(ValueError, match="normal arms have infinitely many states"):
-        optimum(problem)
+# -- every corner: models x single pulls, several arms, batches ------------------------------------
+
+OWN = OwnStates.model_validate(
+    {
+        "first": "new",
+        "states": {
+            "new": {"mean": 0.4, "next": {"up": (0.5, "good"), "down": (0.5, "bad")}},
+            "good": {"mean": 0.9, "next": {"stay": (0.8, "good"), "fall": (0.2, "bad")}},
+            "bad": {"mean": 0.1, "next": {"stay": (0.9, "bad"), "rise": (0.1, "new")}},
+        },
+    }
+)
+MODELS: dict[str, dict[str, Any]] = {
+    "binary": {"prior": Beta(1, 1)},
+    "classes": {"prior": Categorical([1, 1, 1]), "reward": Payoff(values=[0, 0.5, 1])},
+    "normal": {"prior": Normal(0.5, 0.5), "noise_sd": 1},
+    "counts": {"prior": Gamma(1, 2)},
+    "own": {"prior": OWN},
+}
+SIZES: dict[str, dict[str, Any]] = {
+    "single": {},
+    "several": {"pulls_per_stage": 2},
+    "batches": {"pulls_per_stage": 4, "unit": 2, "repeat": True},
+}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("model", MODELS)
+def test_every_estimate_of_a_corner_agrees(model: str, size: str) -> None:
+    """By outcomes, true means, gap terms and controls; the regret ends where the curve does."""
+    problem = Problem.uniform(arms=3, horizon=4, **MODELS[model], **SIZES[size])
+    found = simulate(problem, ["greedy", "equal"], draws=3000, per_draw=2, bound=True)
+    for result in found.results:
+        by_method = result.estimates.by_method
+        assert ("gap" in by_method) == (model in ("binary", "classes", "own"))
+        for estimate in by_method.values():
+            apart = np.hypot(estimate.value_se, result.value_se)
+            assert abs(estimate.value - result.value) < 4.5 * apart + 1e-9
+        assert found.upper_bound is not None
+        assert result.value < found.upper_bound + 4.5 * result.value_se
+        assert (result.curve is None) == (model == "own")  # states of one's own have no best arm
+        if result.curve is not None:
+            assert result.regret is not None
+            error = np.hypot(result.curve.regret_se[-1], result.value_se)
+            assert result.curve.regret[-1] == pytest.approx(result.regret, abs=4.5 * error)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("model", ["binary", "classes", "normal", "counts"])
+def test_the_same_beliefs_are_no_wrong_ones(model: str, size: str) -> None:
+    """A true prior and a true horizon that are those of the problem change nothing."""
+    problem = Problem.uniform(arms=3, horizon=4, **MODELS[model], **SIZES[size])
+    name = "deco" if (model, size) == ("binary", "batches") else "greedy"
+    settings: dict[str, Any] = {"draws": 300, "rng": 2, "bound": False}
+    (usual,) = simulate(problem, name, **settings).results
+    prior = MODELS[model]["prior"]
+    (same,) = simulate(problem, name, truth_prior=prior, true_horizon=4, **settings).results
+    assert same.value == usual.value
+    (longer,) = simulate(problem, name, true_horizon=6, **settings).results
+    assert usual.curve is not None
+    assert longer.curve is not None
+    assert longer.curve.regret[3] == pytest.approx(usual.curve.regret[3], abs=1e-9)
+    (shorter,) = simulate(problem, name, true_horizon=3, **settings).results
+    assert shorter.curve is not None
+    assert shorter.curve.regret[2] == pytest.approx(usual.curve.regret[2], abs=1e-9)
+
+
+def test_a_wrong_prior_of_classes_is_that_of_the_truth() -> None:
+    """Equal pulls earn the mean of the true prior, whatever was believed."""
+    problem = Problem.uniform(arms=2, horizon=6, **MODELS["classes"])
+    true = Categorical([1, 2, 5])
+    (found,) = simulate(problem, "equal", truth_prior=true, draws=4000).results
+    assert found.value == pytest.approx(6 * (2 * 0.5 + 5) / 8, abs=4.5 * found.value_se)
+    with pytest.raises(ValueError, match=r"truth_prior: .* is not allowed; must be a prior as arm"):
+        simulate(problem, "equal", truth_prior=Beta(1, 1))
+
+
+@pytest.mark.parametrize("model", ["classes", "counts", "own"])
+def test_tables_play_what_the_loop_over_arrays_plays(model: str) -> None:
+    """Episodes that are kept are played stage by stage, others by compiled tables."""
+    problem = Problem.uniform(arms=3, horizon=5, pulls_per_stage=2, **MODELS[model])
+    names, sizes = ["greedy", "fh-gittins"], {"draws": 1000, "per_draw": 3}
+    tables = simulate(problem, names, bound=True, **sizes)
+    arrays = simulate(problem, names, bound=True, keep_episodes=True, **sizes)
+    for one, two in zip(tables.results, arrays.results, strict=True):
+        for method in ("plain", "gap", "expected"):
+            if method in one.estimates.by_method:
+                mine, other = (own.estimates.by_method[method].value for own in (one, two))
+                assert mine == pytest.approx(other, abs=1e-9)
+
+
+def test_counts_drawn_from_keys_are_poisson() -> None:
+    """Small means by their chances, large ones by rejection."""
+    keys = np.random.default_rng(5).integers(2**64, size=40_000, dtype=np.uint64)
+    none, one = np.zeros(keys.size, np.int64), np.ones(keys.size, np.int64)
+    for mean in (0.3, 5.0, 11.9, 12.1, 60.0, 5000.0):
+        drawn = np.zeros((keys.size, 2))
+        draw_counts(keys, none, one, np.full(keys.size, mean), drawn)
+        edges = np.unique(poisson.ppf(np.linspace(0.02, 0.98, 25), mean))
+        seen = np.histogram(drawn[:, 1], np.concatenate([[-1], edges, [np.inf]]) + 0.5)[0]
+        expected = keys.size * np.diff(np.concatenate([[0.0], poisson.cdf(edges, mean), [1.0]]))
+        assert ((seen - expected) ** 2 / expected).sum() < chi2.isf(1e-4, len(expected) - 1)

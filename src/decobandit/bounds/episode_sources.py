@@ -10,11 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..arm import Relaxation, RowRelaxation, Terms
-from ..policies.kernels.episodes import uniform
-from ..problem import KindTruth, Problem, State, Truth
+from ..problem import Problem, State
 from ..problem.models.base import ArmModel, Outcome
-from ..simulation import CHUNK, World
-from ..simulation.kind_playing import KindWorld
+from ..simulation import CHUNK, World, outcomes_of
 from ..support import Floats
 
 Pair = tuple[list[float], list[float]]
@@ -39,37 +37,21 @@ class Source(Protocol):
 
 
 class DrawnOutcomes:
-    """Good and bad outcomes, as in the first episode of a simulation."""
+    """Outcomes as in the first episode of a simulation."""
 
-    def __init__(self, problem: Problem, seed: int, truth: Truth | None) -> None:
+    def __init__(self, problem: Problem, seed: int, truth: Any) -> None:
         # a whole chunk, though one draw is used: outcomes are drawn after all its parameters
         world = World(problem, draws=CHUNK, per_draw=1, seed=seed, truth=truth, weighted=False)
         chunk = world.chunk(0)
-        self._p, self._keys, self.rng = chunk.p[0], chunk.keys[0], chunk.rng()
-        self.truth: tuple[float, ...] | None = tuple(float(x) for x in self._p)
-
-    def outcome(self, arm: int, state: State) -> Outcome:
-        return bool(uniform(self._keys[arm], state.pulls[arm]) < self._p[arm])
-
-
-class DrawnKinds:
-    """Outcomes of any kinds, as in the first of two draws of a simulation."""
-
-    def __init__(self, problem: Problem, seed: int, truth: KindTruth | None) -> None:
-        world = KindWorld(problem, draws=2, per_draw=1, seed=seed, truth=truth)
-        chunk = world.chunk(0)
-        self.problem, self.rng, self._streams = problem, chunk.rng, chunk.streams
-        means = np.full(problem.n_arms, np.nan)
-        for group, own in zip(problem.groups, chunk.means, strict=True):
-            if own is not None:
-                means[list(group.members)] = own[0]
-        self.truth = None if np.isnan(means).any() else tuple(means.tolist())
+        self.problem, self.rng, self._outcomes = problem, chunk.rng(), outcomes_of(problem, chunk)
+        means = tuple(chunk.means[0].tolist())
+        self.truth = None if np.isnan(means).any() else means
 
     def outcome(self, arm: int, state: State) -> Outcome:
         k = int(self.problem.group_of_arm[arm])
         group, stats = self.problem.groups[k], state.stats(self.problem)[arm]
-        drawn = self._streams[k][0, group.members.index(arm), state.pulls[arm]]
-        found = float(group.model.from_stream(np.asarray(drawn), stats))
+        member, n = np.array([group.members.index(arm)]), np.array([state.pulls[arm]])
+        found = float(self._outcomes[k].one(np.zeros(1, np.int64), member, n, stats[None])[0])
         if group.model.counts_good:
             return bool(found)
         return group.model.recorded(found, tuple(stats.tolist()))
@@ -77,9 +59,7 @@ class DrawnKinds:
 
 def drawn_outcomes(problem: Problem, seed: int, truth: Any) -> Source:
     """The outcomes of a seed, at a truth as `truth_of` has it, or drawn from the priors."""
-    if problem.is_binary:
-        return DrawnOutcomes(problem, seed, truth)
-    return DrawnKinds(problem, seed, truth)
+    return DrawnOutcomes(problem, seed, truth)
 
 
 def kind_of(problem: Problem, arm: int) -> ArmModel:

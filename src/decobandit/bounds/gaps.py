@@ -17,27 +17,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arm import BatchRelaxation, Relaxation
+from ..arm import Relaxation
 from ..evaluation import Occupied, TooManyStates, evaluate
 from ..policies import DEFAULT_POLICY, Context, Policy, check_subject, make_policies
 from ..prices import DualSolution
-from ..problem import DEFAULT_TIES, Problem, TieRule, refuse_kind_batches, tie_rule
+from ..problem import DEFAULT_TIES, Problem, TieRule, tie_rule
 from ..simulation import (
-    Dual,
     Estimate,
-    Played,
-    Player,
+    GapTerms,
     World,
     check_draws,
     check_sizes,
     estimate,
     play,
-    play_batches,
     term_errors,
-)  # fmt: skip
+)
 from ..support import Report, Rng, obeys_workers, seed_of, tells_progress
 from .gap_record import Gap, StageGap, gap_of
-from .kind_gaps import gap_of_kinds
+from .kind_gaps import exact_gap_of_kinds
 
 EXACT_STATES = 2_000_000
 ASKED_STATES = 4_000  # if the policy has to be called in each, a millisecond or more
@@ -94,43 +91,26 @@ def gap(
     """
     problem = check_subject(problem, policy)
     check_method(method)
-    refuse_kind_batches(problem, "gap")
     seed = seed_of(rng)
     check_sizes(draws, per_draw)
     context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
     (policy,) = make_policies(context, [policy])
     solution = context.solution
-    if not problem.is_binary:
-        sizes = {"draws": draws, "per_draw": per_draw, "seed": seed}
-        return gap_of_kinds(policy, solution, method, sizes, workers, progress)
-    world = World(problem, draws=draws, per_draw=per_draw, seed=seed)
-    if problem.repeat:
-        return _of_batches(policy, solution, method, world, workers, progress)
-    relaxation = Relaxation(solution.problem, solution.prices)
-    if method != "simulated":
+    if problem.repeat and method == "exact":
+        raise ValueError("method: in batches the gap is simulated, not exact")
+    if method != "simulated" and not problem.repeat:
         try:
-            return _exact(policy, relaxation, progress)
+            if not problem.is_binary:
+                return exact_gap_of_kinds(policy, solution, progress)
+            return _exact(policy, Relaxation(solution.problem, solution.prices), progress)
         except TooManyStates:
             if method == "exact":
                 raise
-        except ValueError:  # draws arms with unknown probabilities
-            if method == "exact" or not policy.draws_arms:
+        except ValueError:  # infinitely many states, or arms drawn with unknown probabilities
+            if method == "exact" or (problem.is_binary and not policy.draws_arms):
                 raise
-    player = Player(policy, problem.horizon)
-    played = play([player], world, relaxation, workers, progress, by_stage=True)
-    return _simulated(policy, relaxation, world, played)
-
-
-def _of_batches(
-    policy: Policy, solution: DualSolution, method: str | None, world: World,
-    workers: int | None, progress: Report | None,
-) -> Gap:  # fmt: skip
-    if method == "exact":
-        raise ValueError("method: in batches the gap is simulated, not exact")
-    tables = BatchRelaxation(solution.problem, solution.prices, grid=0)
-    turns = [(policy, world.problem.horizon)]
-    played = play_batches(turns, world, tables, workers, progress, by_stage=True)
-    return _simulated(policy, tables, world, played)
+    world = World(problem, draws=draws, per_draw=per_draw, seed=seed)
+    return _simulated(policy, GapTerms(problem, solution.prices), world, workers, progress)
 
 
 def check_method(method: str | None) -> None:
@@ -162,16 +142,22 @@ def _exact(policy: Policy, relaxation: Relaxation, progress: Report | None) -> G
     return gap_of(found.policy, relaxation.value(), exact, ordered, by_arm=arms)
 
 
-def _simulated(policy: Policy, relaxation: Dual, world: World, played: Played) -> Gap:
-    assert played.gap_terms is not None
+def _simulated(
+    policy: Policy, gap: GapTerms, world: World, workers: int | None, progress: Report | None
+) -> Gap:
+    """On a grid the terms add up to the gap but for what the grid adds to the bound."""
     check_draws(world.draws)
+    turns = [(policy, world.problem.horizon)]
+    played = play(turns, world, gap, workers, progress, by_stage=True)
+    assert played.gap_terms is not None
     sums = played.gap_terms.sum(axis=0)  # (stages, 2, 2)
     errors = term_errors(sums[..., 0], sums[..., 1], world.draws)
+    estimates = estimate(played.sample(world, gap))
     # the estimate that the terms add up to; `simulate` has more accurate ones
-    value = estimate(played.sample(world, relaxation)).by_method["gap"]
+    value = estimates.by_method["gap"] if gap.exact else estimates.best
     stages = [
         StageGap(t, *(sums[t, :, 0] / world.draws).tolist(), *errors[t].tolist())
         for t in range(len(sums))
     ]
     settings = {"draws": world.draws, "per_draw": world.per_draw, "seed": world.seed}
-    return gap_of(policy.name, relaxation.value(), value, stages, settings=settings)
+    return gap_of(policy.name, gap.value(), value, stages, settings=settings)

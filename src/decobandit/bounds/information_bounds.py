@@ -285,7 +285,7 @@ class _ScenarioBound:
             stop = min(last, first + self._wave, (number + 1) * CHUNK)
             chunk = self._world.chunk(number)
             own = slice(first - number * CHUNK, stop - number * CHUNK)
-            p, keys = chunk.p[own], chunk.keys[own]
+            p, keys = chunk.means[own], chunk.keys[own]
             yield slice(first, stop), self._lay_out(p, keys), chunk.weights[own]
             first = stop
 

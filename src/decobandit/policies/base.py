@@ -201,7 +201,13 @@ class Policy(Shown, ABC):
         unit = self.problem.unit if stage < self.problem.horizon else 1
 
         def ask(state: State) -> tuple[int, ...]:
-            return once_each(self.select(stage, state, rng), self.problem.n_arms, unit)
+            arms, number = self.select(stage, state, rng), self.problem.pulls[stage]
+            if len(set(arms)) != number or not set(arms) <= set(range(self.problem.n_arms)):
+                raise ValueError(
+                    f"policy {self.name!r} pulls {arms} at stage {stage}; must be {number:g} "
+                    "different arms"
+                )
+            return once_each(arms, self.problem.n_arms, unit)
 
         return ask_each(ask, states, drawn=drawn)
 

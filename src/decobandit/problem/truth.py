@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..support import shown
-from .arm_model import Beta
+from .arm_model import Prior
 from .fields import MAX_HORIZON
 from .model import Problem
 from .models.base import Stats
+from .priors import Categorical, OwnStates
 
 Truth = tuple[float, ...]  # (arms,)
 KindTruth = tuple[Stats, ...]  # (arms,) parameters, as the kind of each arm has them
@@ -96,36 +97,46 @@ def _probability(given: float) -> float:
 
 
 def true_problem(
-    problem: Problem, truth_prior: Beta | Sequence[Beta] | None, true_horizon: int | None
+    problem: Problem, truth_prior: Prior | Sequence[Prior] | None, true_horizon: int | None
 ) -> Problem:
     """The problem as it really is, where priors or horizon differ from what policies believe."""
-    if not problem.is_binary:
-        for name, given in (("truth_prior", truth_prior), ("true_horizon", true_horizon)):
-            if given is not None:
-                raise ValueError(f"{name}: not yet for other outcomes than good or bad")
-        return problem
     horizon = problem.horizon if true_horizon is None else true_horizon
     if not 1 <= horizon <= MAX_HORIZON:
         raise ValueError(f"true_horizon: {horizon} is not allowed; must be 1 to {MAX_HORIZON}")
     if horizon != problem.horizon:
         _refuse_other_horizon(problem)
-    if truth_prior is None:  # of any kind
+    if truth_prior is None:
         return problem.model_copy(update={"horizon": horizon})
-    priors = [truth_prior] * problem.n_arms if isinstance(truth_prior, Beta) else truth_prior
+    if isinstance(truth_prior, Sequence):
+        priors = list(truth_prior)
+    else:
+        priors = [truth_prior] * problem.n_arms
     if len(priors) != problem.n_arms:
         raise ValueError(f"truth_prior: {len(priors)} given; must be one, or one per arm")
-    arms = tuple(
-        arm.model_copy(update={"prior": prior})
-        for arm, prior in zip(problem.arms, priors, strict=True)
-    )
-    return problem.model_copy(update={"arms": arms, "horizon": horizon})
+    arms = []
+    for arm, prior in zip(problem.arms, priors, strict=True):
+        if not _same_outcomes(arm.prior, prior):
+            raise ValueError(
+                f"truth_prior: {prior} is not allowed; must be a prior as arm {arm.name!r} has, "
+                f"{arm.prior}, with other numbers"
+            )
+        arms.append(arm.model_copy(update={"prior": prior}))
+    return problem.model_copy(update={"arms": tuple(arms), "horizon": horizon})
+
+
+def _same_outcomes(prior: Prior, other: Prior) -> bool:
+    """Whether two priors are of the same outcomes, and of parameters that can differ."""
+    if isinstance(prior, Categorical) and isinstance(other, Categorical):
+        return len(prior.counts) == len(other.counts)
+    return type(prior) is type(other) and not isinstance(prior, OwnStates)
 
 
 def _refuse_other_horizon(problem: Problem) -> None:
     listed = any(
-        isinstance(reward, tuple) for arm in problem.arms
-        for reward in (arm.outcome_reward.good, arm.outcome_reward.bad)
-    )  # fmt: skip
+        isinstance(reward, tuple)
+        for arm in problem.arms
+        for reward in (getattr(arm.reward, name) for name in arm.reward.per_stage)
+    )
     last = problem.terminal is not None or any(arm.terminal is not None for arm in problem.arms)
     if listed or last:
         what = "rewards listed stage by stage" if listed else "a last reward after the horizon"

@@ -2,9 +2,10 @@
 
 Imports `policies` and what is below it; not `evaluation`.
 
-Draws: `draws.py`, weighted where priors are nearly certain `proposals.py`. Batches:
-`batch_playing.py`; other kinds `kind_playing.py`; sums over episodes `played.py`. Standard errors:
-`estimators.py`. Policies side by side, averaged over seeds: `policy_grids.py`.
+`simulating.py` is the verb. What is drawn: `worlds.py`, weighted where priors are nearly certain
+`proposals.py`. Episodes: `playing.py`, by compiled loops `bernoulli_playing.py` and
+`table_playing.py`; what they come to: `accounts.py`. Standard errors: `estimators.py`. Records, and
+policies side by side: `results.py`.
 """
 
 from typing import TYPE_CHECKING
@@ -12,9 +13,8 @@ from typing import TYPE_CHECKING
 from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from .batch_playing import play_batches as play_batches
-    from .draws import CHUNK as CHUNK
-    from .draws import World as World
+    from .accounts import GapTerms as GapTerms
+    from .accounts import Played as Played
     from .estimators import FOLDS as FOLDS
     from .estimators import MIN_DRAWS as MIN_DRAWS
     from .estimators import Estimate as Estimate
@@ -25,20 +25,18 @@ if TYPE_CHECKING:
     from .estimators import mean_estimate as mean_estimate
     from .estimators import regression as regression
     from .estimators import term_errors as term_errors
-    from .kind_playing import KindWorld as KindWorld
-    from .kind_playing import play_kinds as play_kinds
-    from .played import Dual as Dual
-    from .played import Played as Played
-    from .playing import Player as Player
     from .playing import play as play
-    from .policy_grids import Compared as Compared
-    from .policy_grids import policy_grid as policy_grid
+    from .results import Compared as Compared
     from .results import PolicyResult as PolicyResult
     from .results import Simulation as Simulation
-    from .sampling import Sampling as Sampling
-    from .sampling import Sizes as Sizes
-    from .sampling import check_sampling as check_sampling
-    from .sampling import check_sizes as check_sizes
+    from .results import policy_grid as policy_grid
+    from .simulating import Sampling as Sampling
+    from .simulating import Sizes as Sizes
+    from .simulating import check_sampling as check_sampling
+    from .simulating import check_sizes as check_sizes
     from .simulating import simulate as simulate
+    from .worlds import CHUNK as CHUNK
+    from .worlds import World as World
+    from .worlds import outcomes_of as outcomes_of
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,336 +1,217 @@
-"""The episodes of one policy: blocks of stages, chunks of draws in threads, sums of the results."""
+"""The episodes of policies: stage by stage in arrays, or by a compiled loop where there is one.
+
+Chunks of draws run in threads; what a draw adds is booked by draw, so that results do not depend
+on their number. A policy that draws is asked chunk by chunk, with the generator of each.
+
+Compiled loops: `bernoulli_playing.py` for single pulls of good and bad outcomes, `table_playing.py`
+for index policies of classes, own states and counts. Both play on the outcomes that are met here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-from ..arm import Relaxation
-from ..policies import GreedyPolicy, Policy
-from ..policies.kernels.episodes import NO_ACTION, Episodes, pull
-from ..policies.kernels.index_play import lay_out, play_indices
-from ..problem import TIE_SIGNS, Problem, State, tie_tolerance
-from ..problem.kernels.layout import slab_size
-from ..support import (
-    Floats,
-    Progress,
-    Report,
-    Stopwatch,
-    pool,
-    read_only,
-    refuse_over,
-    silent,
-    tell,
-    worker_count,
-)
-from .draws import CHUNK, Chunk, World
-from .kernels.accounts import book, book_gap, book_gap_stages, book_regret, lay_out_gap
-from .played import Played
-
-LONGEST_BLOCK = 64  # stages
-BLOCK_BYTES = 256 * 2**20  # of a block's tables; long horizons get shorter blocks
-WAVE_BYTES = 512 * 2**20  # of the states of all chunks that are under way together
-MOST_ANSWERS = 1_000_000  # of a policy that is asked, remembered
-
-
-class Player:
-    """A policy and the stages that it plays: from the end of the player before, up to `until`."""
-
-    def __init__(self, policy: Policy, until: int) -> None:
-        self.policy = policy
-        self.until = until
-        self.problem: Problem = policy.problem
-        self.kind = "own" if policy.has_loop else "table" if policy.has_table else "ask"
-        self._rule = tie_tolerance(self.problem), *TIE_SIGNS[policy.ties]
-        self._group, self._pulls = self.problem.group_of_arm, self.problem.pulls.astype(np.int64)
-        self._answers: dict[Any, tuple[int, ...]] | None = None if policy.draws_arms else {}
-
-    def table(self, first: int, last: int) -> Floats | None:
-        """Indices of a block, where the policy is played by them."""
-        if first >= self.problem.horizon and self.kind == "own":
-            return block_table(GreedyPolicy(self.problem).stage_index, self.problem, first, last)
-        if self.kind != "table":
-            return None
-        steady = self.is_steady(first, last)
-        return block_table(self.policy.stage_index, self.problem, first, last, steady=steady)
-
-    def is_steady(self, first: int, last: int) -> bool:
-        """Whether one table of indices serves all these stages, none of them a deployment."""
-        planned = last <= self.problem.horizon
-        return self.kind == "table" and planned and self.policy.is_steady(first, last)
-
-    def play(
-        self, episodes: Episodes, first: int, last: int, table: Floats | None,
-        rng: np.random.Generator,
-    ) -> None:  # fmt: skip
-        """Play the stages first..last-1 of a chunk."""
-        if table is not None:
-            counts = self._pulls[first:last]
-            play_indices(episodes, table, last - 1, self._group, counts, *self._rule, rng)
-        elif self.kind == "own":
-            self.policy.play(episodes, first, last, rng)
-        else:
-            self._ask(episodes, first, last, rng)
-
-    def _ask(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
-        for e in range(len(episodes.pulls)):
-            for t in range(first, last):
-                good, pulls = episodes.good[e], episodes.pulls[e]
-                key = (t, good.tobytes(), pulls.tobytes())
-                arms = self._answers.get(key) if self._answers is not None else None
-                if arms is None:
-                    state = State(tuple(good.tolist()), tuple((pulls - good).tolist()))
-                    arms = self.policy.select(t, state, rng)
-                    if self._answers is not None and len(self._answers) < MOST_ANSWERS:
-                        self._answers[key] = arms
-                self._check(arms, t)
-                for i, arm in enumerate(arms):
-                    pull(episodes, e, t - first, i, arm)
-
-    def _check(self, arms: tuple[int, ...], stage: int) -> None:
-        wanted = self._pulls[stage]
-        known = all(0 <= arm < self.problem.n_arms for arm in arms)
-        if not known or len(set(arms)) != wanted or len(arms) != wanted:
-            raise ValueError(
-                f"policy {self.policy.name!r} pulls {arms} at stage {stage}; "
-                f"must be {wanted} different arms"
-            )
-
-
-def block_table(
-    stage_index: Callable[[int], Floats], problem: Problem, first: int, last: int, *,
-    steady: bool = False,
-) -> Floats:  # fmt: skip
-    """Indices of some stages, (groups, states, stages): contiguous for an unpulled arm.
-
-    steady: all of them have those of the last one, (groups, states, 1).
-    """
-    stages = range(last - 1 if steady else first, last)
-    shape = (len(problem.groups), slab_size(last - 1), len(stages))
-    refuse_over(
-        8.0 * np.prod(shape), f"a table of indices at stage {last - 1}", "shorten the horizon"
-    )
-    table = np.empty(shape)
-    for t in stages:
-        tell(Progress("tables of stages", t, problem.stages))
-        lay_out(read_only(stage_index(t)), t, t - stages.start, last - 1, table)
-    return table
-
-
-def gap_tables(relaxation: Relaxation, first: int, last: int) -> tuple[Floats, Floats]:
-    """Gap terms of pulled and unpulled states in some stages; see `book_gap`."""
-    groups, states = len(relaxation.problem.groups), slab_size(last - 1)
-    refuse_over(
-        16.0 * groups * states * (last - first), f"gap terms at stage {last - 1}",
-        "shorten the horizon",
-    )  # fmt: skip
-    short = np.empty((groups, states, last - first))
-    rest = np.zeros((groups, states, last - first + 1))
-    for t in range(first, last):
-        tell(Progress("tables of gap terms", t, relaxation.problem.stages))
-        index, price = relaxation.stage_index(t), float(relaxation.prices[t])
-        lay_out_gap(index, price, t, t - first, last - 1, short, rest)
-    return short, rest
-
-
-@dataclass(eq=False)
-class _Run:
-    """One chunk under way."""
-
-    chunk: Chunk
-    place: slice  # of its draws among all
-    episodes: Episodes
-    seen: tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]  # states that the gap has reached
-    rng: np.random.Generator
-    regret: Floats  # (draws,) so far
-    best: Floats  # (draws,) what the best arms earn at this stage
-    room: npt.NDArray[np.int32]  # for the actions of a block
+from ..policies import Policy
+from ..problem import Problem, States
+from ..support import Floats, Ints, Report, Stopwatch, heed_interrupt, pool, silent, worker_count
+from .accounts import GapTerms, Played, Steps, Turns
+from .bernoulli_playing import has_loops, play_blocks
+from .table_playing import make_tables
+from .worlds import Chunk, Outcomes, World, outcomes_of
 
 
 def play(
-    players: Sequence[Player],
+    turns: Turns,
     world: World,
-    gap: Relaxation | None,
-    workers: int | None,
-    progress: Report | None,
+    gap: GapTerms | None = None,
+    workers: int | None = None,
+    progress: Report | None = None,
     *,
     by_stage: bool = False,
     pulls: bool = False,
 ) -> Played:
-    """Play all draws of a world; where a player's stages end, the next one takes over.
+    """Play all draws of a world.
 
     `by_stage`: keep the gap terms of every stage too; `pulls`: every pull.
     """
     played = Played(world, by_stage=by_stage, pulls=pulls)
-    blocks = list(_blocks(players, world.problem, gap is not None))
-    asked = any(player.kind == "ask" for player in players)
-    number = 1 if asked else worker_count(workers)
-    report, steps = progress or silent, 0
-    total = world.draws * world.per_draw * world.problem.stages
-    with pool(number) as threads:
-        for wave in _waves(world, max(last - first for _, first, last in blocks)):
-            runs = [_begin(world, number) for number in wave]
-            for player, first, last in blocks:
-                preparing = Stopwatch()
-                table = player.table(first, last)
-                terms = None if gap is None else gap_tables(gap, first, last)
-                block = _Block(world, player, first, last, table, terms)
-                block.run(_empty_run(runs[0]), played)  # kernels are loaded before the clock runs
-                played.preparation_seconds += preparing.seconds()
-                playing = Stopwatch()
-                report(Progress(player.policy.name, steps, total))
-                done = threads.each(partial(block.run, played=played), runs)
-                for run, _ in zip(runs, done, strict=True):
-                    steps += len(run.episodes.pulls) * (last - first)
-                    report(Progress(player.policy.name, steps, total))
-                played.seconds += playing.seconds()
-            for run in runs:
-                _close(run, world, played)
+    steps = Steps(turns, world, progress or silent)
+    if has_loops(turns, world.problem):
+        play_blocks(turns, world, gap, workers, steps, played)
+        return played
+    preparing = Stopwatch()
+    tables = None if pulls else make_tables(turns, world, gap)
+    played.preparation_seconds = preparing.seconds()
+
+    def play_chunk(number: int) -> None:
+        chunk = world.chunk(number)
+        if tables is None or not tables.play(chunk, played):
+            _Episodes(turns, world, chunk, gap, played).play(steps)
+        else:
+            steps.add(world.problem.stages * len(chunk.keys))
+
+    asked = any(_is_asked(policy) for policy, _ in turns)
+    playing = Stopwatch()
+    with pool(1 if asked else worker_count(workers, most=world.number_of_chunks)) as threads:
+        threads.map(play_chunk, range(world.number_of_chunks))
+    played.seconds = playing.seconds()
     return played
 
 
-def _blocks(
-    players: Sequence[Player], problem: Problem, with_gap: bool
-) -> Iterator[tuple[Player, int, int]]:
-    """Runs of stages of one player; the deployment is one by itself."""
-    first = 0
-    for player in players:
-        groups = max(len(problem.groups), len(player.problem.groups))
-        bytes_of_stage = 3 * 8 * groups * slab_size(problem.stages - 1)
-        longest = max(1, min(LONGEST_BLOCK, BLOCK_BYTES // bytes_of_stage))
-        planned = min(player.until, problem.horizon)
-        alike = player.kind == "own" or player.is_steady(first, planned)
-        if alike and not with_gap:  # no table to make, or one: all in one go
-            longest = problem.stages
-        ends = [planned]
-        if player is players[-1]:
-            ends = [ends[0], problem.stages]
-        for end in ends:
-            while first < end:
-                last = min(first + longest, end)
-                yield player, first, last
-                first = last
+def turn_of(turns: Turns, stage: int) -> Policy:
+    """Return the policy that plays a stage."""
+    return next((policy for policy, until in turns if stage < until), turns[-1][0])
 
 
-def _waves(world: World, stages: int) -> Iterator[range]:
-    """Numbers of chunks that are played together, in blocks of up to so many stages."""
-    problem = world.problem
-    bytes_of_episode = 32 * problem.n_arms + 4 * int(problem.pulls.max()) * stages
-    bytes_of_chunk = min(CHUNK, world.draws) * world.per_draw * bytes_of_episode
-    refuse_over(
-        bytes_of_chunk, f"{CHUNK} draws of {world.per_draw} episodes", "use fewer episodes per draw"
-    )
-    size = max(1, WAVE_BYTES // bytes_of_chunk)
-    for first in range(0, world.number_of_chunks, size):
-        yield range(first, min(first + size, world.number_of_chunks))
+def _is_asked(policy: Policy) -> bool:
+    """Whether it is asked state by state: it may not be made for threads, which gain nothing."""
+    return type(policy).allocate_many is Policy.allocate_many and not policy.has_table
 
 
-def _begin(world: World, number: int) -> _Run:
-    chunk = world.chunk(number)
-    first = number * CHUNK
-    episodes = chunk.episodes(0, 1)
-    return _Run(
-        chunk=chunk,
-        place=slice(first, first + len(chunk.p)),
-        episodes=episodes,
-        seen=(episodes.pulls.copy(), episodes.good.copy()),
-        rng=chunk.rng(),
-        regret=np.zeros(len(chunk.p)),
-        best=np.zeros(len(chunk.p)),
-        room=np.empty(0, np.int32),
-    )
+class _Episodes:
+    """The episodes of one chunk under way, in arrays (E, K, W)."""
 
+    def __init__(
+        self, turns: Turns, world: World, chunk: Chunk, gap: GapTerms | None, played: Played
+    ) -> None:
+        self.turns, self.world, self.chunk, self.gap, self.played = turns, world, chunk, gap, played
+        self.rng, self.place = chunk.rng(), world.place(chunk.number)
+        self.stats = np.array(States.initial(world.problem, len(chunk.keys)).stats)
+        self.pulls = np.zeros(chunk.keys.shape, np.int64)
+        self.draw = np.repeat(np.arange(len(chunk.weights)), world.per_draw)
+        self.earned, self.predicted = np.zeros((2, len(chunk.keys)))
+        self.outcomes = outcomes_of(world.problem, chunk)
 
-def _empty_run(run: _Run) -> _Run:
-    """A chunk without draws, to play through without any effect."""
-    own = run.chunk
-    chunk = replace(own, p=own.p[:0], weights=own.weights[:0], keys=own.keys[:0])
-    episodes, none = chunk.episodes(0, 1), np.zeros(0)
-    seen = (episodes.pulls, episodes.good)
-    return _Run(chunk, slice(0, 0), episodes, seen, chunk.rng(), none, none, np.empty(0, np.int32))
-
-
-@dataclass(frozen=True, eq=False)
-class _Block:
-    """One block of stages, the same for all chunks."""
-
-    world: World
-    player: Player
-    first: int
-    last: int
-    table: Floats | None
-    gap: tuple[Floats, Floats] | None  # tables that its terms are read from
-
-    def run(self, run: _Run, played: Played) -> None:
-        """Play the block in one chunk and book what came of it."""
-        world, stages = self.world, slice(self.first, self.last)
-        m = round(world.problem.pulls[self.first])
-        shape = (len(run.episodes.pulls), self.last - self.first, m)
-        size = int(np.prod(shape))
-        if run.room.size < size:
-            run.room = np.empty(size, np.int32)
-        run.room[:size] = NO_ACTION
-        episodes = run.episodes._replace(actions=run.room[:size].reshape(shape))
-        self.player.play(episodes, self.first, self.last, self.table, run.rng)
-        good = np.ascontiguousarray(world.good[:, stages])
-        bad = np.ascontiguousarray(world.bad[:, stages])
-        means = np.zeros((len(run.chunk.p), self.last - self.first))
-        deployed = self.first >= world.problem.horizon
-        mine = run.place
-        book(episodes, good, bad, deployed, played.reward[mine], played.mean_reward[mine], means)
-        played.predicted[mine] += self._predicted(episodes) if deployed else means.sum(axis=1)
-        if played.record is not None:
-            first = mine.start * world.per_draw
-            played.record.add_actions(first, episodes, self.first, good, bad, deployed)
+    def play(self, steps: Steps) -> None:
+        """Play all stages and book what came of them."""
+        world, played, stages = self.world, self.played, self.world.problem.stages
+        draws = len(self.chunk.weights)
+        means, terms = np.zeros((draws, stages)), np.zeros((draws, stages, 2))
+        for stage in range(stages):
+            heed_interrupt()
+            policy = turn_of(self.turns, stage)
+            states = States(policy.problem, self.stats)
+            given = self._allocated(policy, stage, states)
+            if self.gap is not None:
+                own = States(world.problem, self.stats)
+                terms[:, stage] = self._by_draw(self.gap.terms(stage, own, given))
+            expected = np.zeros(len(given))
+            for k in range(len(world.problem.groups)):
+                self._pull(stage, k, given, expected)
+            means[:, stage] = self._by_draw(expected)
+            steps.add(len(given))
+        last = self._last_rewards()
+        played.reward[self.place] += self._by_draw(self.earned + last)
+        played.mean_reward[self.place] += self._by_draw(last)
+        played.predicted[self.place] += self._by_draw(self.predicted + last)
+        played.pulls[self.place] += self._by_draw(self.pulls.astype(float))
+        every = slice(0, stages)
+        played.book_stages(world, self.chunk, every, means, np.zeros(draws))
         if self.gap is not None:
-            group = world.problem.group_of_arm
-            if played.gap_terms is not None:
-                terms = np.zeros((*means.shape, 2))
-                book_gap_stages(episodes, *run.seen, *self.gap, self.last - 1, group, terms)
-                terms *= (run.chunk.weights / world.per_draw)[:, None, None]
-                played.gap_terms[mine.start // CHUNK, stages, :, 0] += terms.sum(axis=0)
-                played.gap_terms[mine.start // CHUNK, stages, :, 1] += (terms**2).sum(axis=0)
-            book_gap(episodes, *run.seen, *self.gap, self.last - 1, group, played.gap[mine])
-        best = np.empty_like(means)
-        for t in range(self.first, self.last):
-            if world.changes[t]:
-                run.best = world.best(run.chunk.p, t)
-            best[:, t - self.first] = run.best
-        played.best[mine] += best.sum(axis=1)
-        weights = run.chunk.weights[:, None]
-        book_regret(
-            weights * (means / world.per_draw), weights * best, played.controls[mine], run.regret,
-            played.moments[mine.start // CHUNK, stages],
-        )  # fmt: skip
+            played.gap[self.place] += terms.sum(axis=(1, 2))
+            played.book_gap_terms(world, self.chunk, every, terms)
 
-    def _predicted(self, episodes: Episodes) -> Floats:
-        """What the posterior means of deployed arms earn, summed over the episodes of a draw.
+    def _by_draw(self, values: Floats) -> Floats:
+        """Sum over the episodes of a draw."""
+        return np.asarray(values.reshape(-1, self.world.per_draw, *values.shape[1:]).sum(axis=1))
 
-        The kernels draw an outcome of a deployed arm, too: means are those after it. Before the
-        deployment true means are as good: rewards by posterior means tell no more.
-        """
-        (alpha, beta), arm = self.world.priors, episodes.actions[:, 0, 0] >> 1
-        e = np.arange(len(arm))
-        n, g = episodes.pulls[e, arm], episodes.good[e, arm]
-        mean = (alpha[arm] + g) / (alpha[arm] + beta[arm] + n)
-        good, bad = self.world.good[arm, self.first], self.world.bad[arm, self.first]
-        return np.asarray((bad + (good - bad) * mean).reshape(-1, self.world.per_draw).sum(axis=1))
+    def _allocated(self, policy: Policy, stage: int, states: States) -> Ints:
+        """Pulls of every arm in every episode; refuses what is no stage of the problem."""
+        problem = self.world.problem
+        deployed = stage == problem.horizon
+        own = policy.problem.horizon if deployed else stage
+        given = np.asarray(policy.allocate_many(own, states, self.rng), dtype=np.int64)
+        check_given(policy, problem, stage, given)
+        return given
+
+    def _pull(self, stage: int, k: int, given: Ints, expected: Floats) -> None:
+        """Pull the arms of a group, and add what they earned; expected (E,): by true means."""
+        group, outcomes = self.world.problem.groups[k], self.outcomes[k]
+        arms = np.array(group.members)
+        e, member = np.nonzero(given[:, arms])
+        if not e.size:
+            return
+        arm, model, E = arms[member], group.model, len(given)
+        base, factor = group.reward_base[stage], group.reward_factor[stage]
+        count, stats = given[e, arm], self.stats[e, arm, : model.width]
+        posterior, mean = model.mean(stats), self.chunk.means[self.draw[e], arm]
+        mean = np.where(np.isnan(mean), posterior, mean)
+        if stage == self.world.problem.horizon:
+            total, seen = count * mean, np.full(e.shape, np.nan)
+            self._keep(stage, e, arm, count, seen, base * count + factor * total, mean, True)
+        elif outcomes.tallied and (self.played.record is None or self.world.problem.is_binary):
+            added = outcomes.tally(e, member, self.pulls[e, arm], count)
+            self.stats[e, arm, : model.width] += added
+            total = model.total(added)
+            self._keep(stage, e, arm, count, total, base * count + factor * total, mean, False)
+        else:
+            total, passed = self._one_by_one(stage, outcomes, e, member, arm, count, mean)
+            if not group.model.has_law:  # states have means, and no parameters
+                mean, posterior = passed / count, passed / count
+        if stage < self.world.problem.horizon:
+            self.pulls[e, arm] += count
+        self.earned += np.bincount(e, base * count + factor * total, E)
+        self.predicted += np.bincount(e, count * (base + factor * posterior), E)
+        expected += np.bincount(e, count * (base + factor * mean), E)
+
+    def _one_by_one(
+        self, stage: int, outcomes: Outcomes, e: Ints, member: Ints, arm: Ints, count: Ints,
+        mean: Floats,
+    ) -> tuple[Floats, Floats]:  # fmt: skip
+        """What outcomes count in all, and the means of the states that they were met in."""
+        model, total, passed = outcomes.model, np.zeros(e.shape), np.zeros(e.shape)
+        base, factor = self.world.base[arm, stage], self.world.factor[arm, stage]
+        for j in range(int(count.max())):
+            now = np.flatnonzero(count > j)
+            stats = self.stats[e[now], arm[now], : model.width]
+            outcome = outcomes.one(e[now], member[now], self.pulls[e[now], arm[now]] + j, stats)
+            value = model.value(stats, outcome)
+            self.stats[e[now], arm[now], : model.width] = model.update(stats, outcome)
+            total[now] += value
+            passed[now] += model.mean(stats)
+            reward = base[now] + factor[now] * value
+            one = np.ones(now.shape, np.int64)
+            self._keep(stage, e[now], arm[now], one, outcome, reward, mean[now], False)
+        return total, passed
+
+    def _keep(
+        self, stage: int, e: Ints, arm: Ints, count: Ints, seen: Floats, reward: Floats,
+        mean: Floats, deployed: bool,
+    ) -> None:  # fmt: skip
+        """Keep pulls, where that is asked for; seen: outcomes, good ones of shared pulls."""
+        if self.played.record is None:
+            return
+        columns: dict[str, Floats | Ints] = {"outcome": seen}
+        if self.world.problem.repeat and self.world.problem.is_binary:
+            pulls = np.full(e.shape, np.nan) if deployed else count.astype(float)
+            columns = {"good": seen, "pulls": pulls}
+        first = self.place.start * self.world.per_draw
+        self.played.record.add(
+            first + e, np.full(e.shape, stage), arm, **columns, reward=reward, truth=mean
+        )
+
+    def _last_rewards(self) -> Floats:
+        """By the final states of arms that have a table of them, (E,)."""
+        total = np.zeros(len(self.stats))
+        for group in self.world.problem.groups:
+            if group.terminal is not None:
+                own = self.stats[:, list(group.members), : group.model.width]
+                total += group.last_rewards(own).sum(axis=1)
+        return total
 
 
-def _close(run: _Run, world: World, played: Played) -> None:
-    """Add the last rewards that arms earn by their final states."""
-    pulls = run.episodes.pulls.reshape(-1, world.per_draw, world.problem.n_arms)
-    played.pulls[run.place] += pulls.sum(axis=1)
-    for arm, k in enumerate(world.problem.group_of_arm):
-        terminal = world.problem.groups[k].terminal
-        if terminal is not None:
-            n, g = run.episodes.pulls[:, arm].astype(np.int64), run.episodes.good[:, arm]
-            last = terminal[n * (n + 1) // 2 + g].reshape(-1, world.per_draw).sum(axis=1)
-            played.reward[run.place] += last
-            played.mean_reward[run.place] += last
-            played.predicted[run.place] += last
+def check_given(policy: Policy, problem: Problem, stage: int, given: Ints) -> None:
+    """A ValueError where pulls (E, K) are not those of a stage."""
+    deployed = stage == problem.horizon
+    wanted, unit = (1, 1) if deployed else (problem.pulls_per_stage, problem.unit)
+    most = wanted if problem.repeat else 1
+    wrong = (given.sum(axis=1) != wanted) | np.any((given < 0) | (given > most), axis=1)
+    wrong |= np.any(given % unit > 0, axis=1)
+    if wrong.any():
+        rule = f"{wanted} pulls in all, in units of {unit}"
+        if not problem.repeat:
+            rule = f"{wanted} different arms"
+        raise ValueError(
+            f"policy {policy.name!r} allots {tuple(given[wrong][0].tolist())} at stage {stage}; "
+            f"must be {rule}"
+        )

@@ -1,58 +1,46 @@
-"""Policies simulated on common draws and common outcomes, for comparisons with small errors.
-
-Per policy, stages are played in blocks: for an index policy a block is a table, laid out once and
-used by all episodes; for any policy the gap terms of a block are read from such a table of DeCo's
-indices. Chunks of draws run in threads; sums are taken in the order of chunks, so that results do
-not depend on the number of threads.
-
-A policy is played by the first of these that it has
-    play          a compiled loop of its own
-    stage_index   the largest index of a table
-    select        one call per episode and stage: slow
-"""
+"""Policies simulated on common draws and common outcomes, for comparisons with small errors."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeGuard, cast
+from numbers import Integral
+from typing import Any, TypedDict, TypeGuard, Unpack, cast
 
 import numpy as np
 
-from ..arm import BatchRelaxation, Relaxation, exact_bytes
 from ..policies import DEFAULT_POLICY, Context, Policy, make_policies, make_successor
 from ..prices import DualSolution, is_quick, whole_solution
 from ..problem import (
     DEFAULT_TIES,
-    Beta,
+    KindTruth,
+    Prior,
     Problem,
     TieRule,
     check_kind_truth,
     check_problem,
     plain_truth,
     tie_rule,
+    true_problem,
 )
 from ..support import (
-    Floats,
     Report,
     Rng,
     obeys_workers,
     seed_of,
+    shown,
     tells_progress,
     until_interrupted,
 )
-from .batch_playing import play_batches
-from .draws import World
+from .accounts import GapTerms, Played, Turns
 from .estimators import CONSTANT_WITHIN, MIN_DRAWS, estimate
-from .kind_playing import KindWorld, play_kinds
-from .played import Dual, Played
-from .playing import Player, play
+from .playing import play
 from .results import Curve, PolicyResult, Simulation
-from .sampling import check_sampling
+from .worlds import World
 
 GAP_TOLERANCE = 1e-3  # of the dual that gives the gap terms: any prices are valid
-MOST_GAP_BYTES = 256 * 2**20  # of tables for the gap terms of batches; beyond, they are not used
+MOST_EPISODES = 10_000_000
 
 
 @obeys_workers
@@ -69,7 +57,7 @@ def simulate(
     ties: TieRule = DEFAULT_TIES,
     solution: DualSolution | None = None,
     truth: Sequence[Any] | None = None,
-    truth_prior: Beta | Sequence[Beta] | None = None,
+    truth_prior: Prior | Sequence[Prior] | None = None,
     true_horizon: int | None = None,
     afterwards: Sequence[Policy] | None = None,
     keep_episodes: bool = False,
@@ -101,8 +89,8 @@ def simulate(
     truth : sequence, optional
         Fixed success probabilities instead of draws; of arms of other kinds chances of classes,
         means, rates, "-" for own states.
-    truth_prior : Beta or sequence of Beta, optional
-        Where the parameters really come from.
+    truth_prior : Beta, Categorical, Normal, Gamma, or a sequence of them, optional
+        Where the parameters really come from; of the same model as the priors of the arms.
     true_horizon : int, optional
         Stages that are really played. Where they are more than planned, each policy hands over to
         its successor (`Policy.successor`) after the planned ones.
@@ -136,121 +124,70 @@ def simulate(
     """
     check_problem(problem)
     seed = seed_of(rng)
+    actual, known = check_sampling(
+        problem,
+        draws=draws,
+        per_draw=per_draw,
+        rng=seed,
+        truth=truth,
+        truth_prior=truth_prior,
+        true_horizon=true_horizon,
+    )
     context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
     wanted = list(policies) if _several(policies) else cast("list[Policy | str]", [policies])
-    if not problem.is_binary:
-        check_sampling(
-            problem, draws=draws, per_draw=per_draw, truth=truth, truth_prior=truth_prior,
-            true_horizon=true_horizon,
-        )  # fmt: skip
-        true = None if truth is None else check_kind_truth(truth, problem)
-        kinds = KindWorld(problem, draws=draws, per_draw=per_draw, seed=seed, truth=true)
-        if bound and true is None:
-            context.solution  # noqa: B018  # solves the dual
-        return _simulated_kinds(context, wanted, kinds, seed, workers, progress, keep_episodes)
-    actual, known = check_sampling(
-        problem, draws=draws, per_draw=per_draw, rng=seed, truth=truth, truth_prior=truth_prior,
-        true_horizon=true_horizon,
-    )  # fmt: skip
     made = _made(context, wanted)
     successors = _successors(context, made, actual.horizon, afterwards)
     world = World(actual, draws=draws, per_draw=per_draw, seed=seed, truth=known)
     believed = known is None and actual == problem
-    prices = _prices(context, bound) if believed else None
-    game = _game(problem, world, prices, workers, progress, keep_episodes)
-    turns = list(zip(made, successors, strict=True))
-    results, interrupted = until_interrupted(
-        lambda turn: _result(game, turn[0], turn[1], world, problem.horizon), turns
-    )
+    gap = _gap_terms(context, bound) if believed else None
+
+    def result(turn: tuple[Policy, Policy | None]) -> PolicyResult:
+        policy, later = turn
+        turns = [(policy, problem.horizon)]
+        if later is not None:
+            turns.append((later, actual.horizon))
+        played = play(turns, world, gap, workers, progress, pulls=keep_episodes)
+        return _result(turns, world, gap, played)
+
+    results, interrupted = until_interrupted(result, list(zip(made, successors, strict=True)))
     settings = {
-        "draws": draws, "per_draw": per_draw, "seed": seed, "truth": known,
-        "truth_prior": _plain(truth_prior), "true_horizon": actual.horizon,
-    }  # fmt: skip
-    most = None if game.dual is None else game.dual.value()
+        "draws": draws,
+        "per_draw": per_draw,
+        "seed": seed,
+        "truth": None if known is None else plain_truth(known),
+        "truth_prior": _plain(truth_prior),
+        "true_horizon": actual.horizon,
+    }
+    most = None if gap is None else gap.value()
     if most is None and believed and context.solved:
         most = context.solution.upper_bound
     return Simulation(problem, tuple(results), settings, most, interrupted)
 
 
-def _simulated_kinds(
-    context: Context,
-    policies: Sequence[Policy | str],
-    world: KindWorld,
-    seed: int,
-    workers: int | None,
-    progress: Report | None,
-    keep: bool,
-) -> Simulation:
-    """The same for arms of any kind."""
-    made = _made(context, policies)
-    results, interrupted = until_interrupted(
-        lambda policy: play_kinds(policy, world, workers, progress, pulls=keep), made
-    )
-    settings = {
-        "draws": world.draws, "per_draw": world.per_draw, "seed": seed,
-        "truth": None if world.truth is None else plain_truth(world.truth),
-        "truth_prior": None, "true_horizon": context.problem.horizon,
-    }  # fmt: skip
-    believed = world.truth is None
-    bound = context.solution.upper_bound if context.solved and believed else None
-    return Simulation(context.problem, tuple(results), settings, bound, interrupted)
+def _gap_terms(context: Context, bound: bool | None) -> GapTerms | None:
+    """Return gap terms at the prices of policies; at rough ones where nobody has asked for any.
+
+    None where they take long, or do not add up to the gap.
+    """
+    problem = context.problem
+    if bound:
+        context.solution  # noqa: B018  # solves the dual
+    if not GapTerms.fits(problem):
+        return None
+    if context.solved:
+        return GapTerms(problem, context.solution.prices)
+    if bound is None and is_quick(problem):
+        return GapTerms(problem, whole_solution(problem, tol=GAP_TOLERANCE).prices)
+    return None
 
 
-class _Game(NamedTuple):
-    """How the episodes of a world are played, and the dual that gap terms are taken from."""
-
-    dual: Dual | None
-    play: Callable[[Sequence[tuple[Policy, int]]], Played]  # policies, each up to a stage
-
-
-def _game(
-    problem: Problem, world: World, prices: Floats | None, workers: int | None,
-    progress: Report | None, keep: bool,
-) -> _Game:  # fmt: skip
-    """`prices`: those of the gap terms, if there are any. `keep`: every pull."""
-    if problem.repeat:
-        terms = None
-        if prices is not None and _has_gap_terms(problem):
-            terms = BatchRelaxation(problem, prices, grid=0)
-        return _Game(
-            terms,
-            lambda turns: play_batches(turns, world, terms, workers, progress, pulls=keep),
-        )
-    tables = None if prices is None else Relaxation(problem, prices)
-    return _Game(
-        tables,
-        lambda turns: play(
-            [Player(*each) for each in turns], world, tables, workers, progress, pulls=keep
-        ),
-    )
-
-
-def _prices(context: Context, bound: bool | None) -> Floats | None:
-    """Rough ones where policies have not asked for any; None where that takes long."""
-    if context.solved or bound:
-        return context.solution.prices
-    wanted = bound is None and _has_gap_terms(context.problem) and is_quick(context.problem)
-    return whole_solution(context.problem, tol=GAP_TOLERANCE).prices if wanted else None
-
-
-def _has_gap_terms(problem: Problem) -> bool:
-    """On a grid of states they would not add up to the gap."""
-    return not problem.repeat or exact_bytes(problem) <= MOST_GAP_BYTES
-
-
-def _result(
-    game: _Game, policy: Policy, later: Policy | None, world: World, planned: int
-) -> PolicyResult:
-    turns = [(policy, planned)]
-    if later is not None:
-        turns.append((later, world.problem.horizon))
-    played = game.play(turns)
-    found = estimate(played.sample(world, game.dual))
+def _result(turns: Turns, world: World, gap: GapTerms | None, played: Played) -> PolicyResult:
+    estimates = estimate(played.sample(world, gap))
     best = world.expected_best
     return PolicyResult(
-        policy=policy.name,
-        estimates=found,
-        regret=None if best is None else best - found.best.value,
+        policy=turns[0][0].name,
+        estimates=estimates,
+        regret=None if best is None else best - estimates.best.value,
         curve=None if best is None else _curve(played, world),
         steps=world.draws * world.per_draw * world.problem.stages,
         seconds=played.seconds,
@@ -308,7 +245,57 @@ def _successors(
     return list(given)
 
 
-def _plain(prior: Beta | Sequence[Beta] | None) -> Any:
-    if prior is None or isinstance(prior, Beta):
-        return None if prior is None else prior.model_dump()
-    return [each.model_dump() for each in prior]
+def _plain(prior: Prior | Sequence[Prior] | None) -> Any:
+    if isinstance(prior, Sequence):
+        return [own.model_dump() for own in prior]
+    return None if prior is None else prior.model_dump()
+
+
+# -- what is drawn, and how often -------------------------------------------------------------
+
+
+class Sizes(TypedDict, total=False):
+    """How often is drawn: keywords of `simulate` and `gap`."""
+
+    draws: int
+    per_draw: int
+    rng: Rng
+
+
+class Sampling(Sizes, total=False):
+    """What is drawn, too: keywords of `simulate`."""
+
+    truth: Sequence[Any] | None
+    truth_prior: Prior | Sequence[Prior] | None
+    true_horizon: int | None
+    keep_episodes: bool
+
+
+def check_sizes(draws: int, per_draw: int) -> None:
+    """Refuse numbers that make no simulation."""
+    for name, value in (("draws", draws), ("per_draw", per_draw)):
+        if isinstance(value, bool) or not isinstance(value, Integral):
+            raise ValueError(f"{name}: {shown(value)} is not allowed; must be a whole number")
+    if draws < 2:
+        raise ValueError(f"draws: {draws} is not allowed; must be 2 or more, for an error bar")
+    if per_draw < 1:
+        raise ValueError(f"per_draw: {per_draw} is not allowed; must be 1 or more")
+    if draws * per_draw > MOST_EPISODES:
+        raise ValueError(
+            f"draws x per_draw: {draws * per_draw} episodes; must be at most {MOST_EPISODES}"
+        )
+
+
+def check_sampling(
+    problem: Problem, **sampling: Unpack[Sampling]
+) -> tuple[Problem, KindTruth | None]:
+    """Return the problem as it is played, and its truth; a ValueError for what does not fit."""
+    check_sizes(sampling.get("draws", 2), sampling.get("per_draw", 1))
+    seed_of(sampling.get("rng", 0))
+    truth, prior = sampling.get("truth"), sampling.get("truth_prior")
+    actual = true_problem(problem, prior, sampling.get("true_horizon"))
+    if truth is None:
+        return actual, None
+    if prior is not None:
+        raise ValueError("truth and truth_prior: give one of the two")
+    return actual, check_kind_truth(truth, problem)

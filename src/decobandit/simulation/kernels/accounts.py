@@ -18,12 +18,12 @@ from ...support.kernels.compiled import compiled
 
 
 @compiled
-def book(episodes, good, bad, deployed, reward, mean_reward, stage_means):
+def book(episodes, good, bad, deployed, reward, stage_means):
     """Add up what the actions of a block earned, per draw.
 
-    reward, mean_reward (draws,): sums over the draw's episodes of what the outcomes earn, and of
-    what the pulled arms earn on average. stage_means (draws, B): the latter by stage. A deployed
-    arm earns by its success probability in both.
+    reward (draws,): sums over the draw's episodes of what the outcomes earn. stage_means (draws,
+    B): of what the pulled arms earn on average, by stage. A deployed arm earns by its success
+    probability in both.
     """
     E, B, m = episodes.actions.shape
     for e in range(E):
@@ -41,7 +41,6 @@ def book(episodes, good, bad, deployed, reward, mean_reward, stage_means):
                     reward[d] += expected
                 else:
                     reward[d] += good[arm, b] if action & 1 else bad[arm, b]
-            mean_reward[d] += mean
             stage_means[d, b] += mean
 
 

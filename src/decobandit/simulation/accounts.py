@@ -1,0 +1,297 @@
+"""What episodes come to: sums over the draws of one policy, gap terms, every pull where asked for.
+
+The gap terms of a stage at prices mu, whatever the policy and the model of its arms:
+
+    sum_k  max_a (Q_t(s_k; a) - a mu_t)  -  (Q_t(s_k; a_k) - a_k mu_t)
+
+Q_t(s; a) is what a units of an arm are worth; with single pulls, Q(s; 1) - Q(s; 0) is the index.
+Their expected sum over stages is the dual function at mu minus the value of the policy.
+
+Columns of kept pulls
+    draw, episode   the draw of the parameters, and the episode among those that share it, from 0
+    stage, arm      of the pull; arms by position
+    outcome         as its model has it: 1 good, 0 bad; where pulls are shared, good and pulls
+    reward          what it earned. A deployed arm has no outcome, and earns by its true mean
+    truth           true success probability, or mean, of the arm in this draw
+    weight          of the draw, 1 on average; where priors are nearly certain, weights differ
+
+The mean over draws of weight times the reward of their episodes is the estimate `plain`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Lock
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arm import BatchRelaxation, Relaxation, RowRelaxation, UnitRelaxation, exact_bytes
+from ..policies import Policy
+from ..policies.kernels.episodes import Episodes
+from ..prices import is_quick
+from ..problem import Problem, States
+from ..support import Floats, Ints, Progress, Report, refuse_over
+from .estimators import Estimate, Missed, Moments, Sample, usable
+from .kernels.accounts import book_regret
+from .worlds import Chunk, World
+
+Column = npt.NDArray[np.float64] | npt.NDArray[np.int64]
+BYTES_OF_ROW = 160.0  # the rows, their parts, and both in another order
+Turns = Sequence[tuple[Policy, int]]  # policies, each with the stage at which the next takes over
+MOST_GAP_BYTES = 256 * 2**20  # of tables for the gap terms of batches; beyond, they are not used
+
+
+class Steps:
+    """Stages played so far, for whoever is told of them."""
+
+    def __init__(self, turns: Turns, world: World, report: Report) -> None:
+        self._name, self._report, self._lock, self._made = turns[0][0].name, report, Lock(), 0
+        self._total = world.draws * world.per_draw * world.problem.stages
+        self.add(0)
+
+    def add(self, steps: int) -> None:
+        """Tell of so many more."""
+        with self._lock:
+            self._made += steps
+            self._report(Progress(self._name, self._made, self._total))
+
+
+class Played:
+    """Sums over the episodes of each draw, and moments of the regret over draws.
+
+    `by_stage`: the gap terms of every stage, too; `pulls`: every pull.
+    """
+
+    def __init__(self, world: World, *, by_stage: bool = False, pulls: bool = False) -> None:
+        draws, stages = world.draws, world.problem.stages
+        self.reward, self.mean_reward, self.predicted = np.zeros((3, draws))
+        self.best, self.gap = np.zeros((2, draws))
+        drawn = [world.chunk(i) for i in range(world.number_of_chunks)]
+        self.means = np.concatenate([chunk.means for chunk in drawn])
+        self.weights = np.concatenate([chunk.weights for chunk in drawn])
+        self.controls, self.control_sizes = world.controls(self.means, self.weights)
+        self.pulls = np.zeros(self.means.shape)  # of every arm, over all episodes of a draw
+        refuse_over(
+            40.0 * world.number_of_chunks * stages,
+            "regret by stage of so many draws",
+            "use fewer draws",
+        )
+        self.moments = np.zeros((world.number_of_chunks, stages, 2 + self.controls.shape[1]))
+        # sums of shortfall and congestion at each stage, and of their squares
+        self.gap_terms = np.zeros((world.number_of_chunks, stages, 2, 2)) if by_stage else None
+        self.record = PullRecord(world) if pulls else None
+        self.seconds = 0.0
+        self.preparation_seconds = 0.0
+
+    def book_stages(
+        self, world: World, chunk: Chunk, stages: slice, means: Floats, so_far: Floats
+    ) -> None:
+        """Book mean rewards of stages, (draws, stages) summed over episodes, and their regret.
+
+        so_far (draws,): regret before these stages, moved to after them.
+        """
+        mine = world.place(chunk.number)
+        self.mean_reward[mine] += means.sum(axis=1)
+        best = np.empty_like(means)
+        for i, t in enumerate(range(stages.start, stages.stop)):
+            if i == 0 or world.changes[t]:
+                now = world.best(chunk.means, t)
+            best[:, i] = now
+        self.best[mine] += best.sum(axis=1)
+        weights = chunk.weights[:, None]
+        book_regret(
+            weights * (means / world.per_draw),
+            weights * best,
+            self.controls[mine],
+            so_far,
+            self.moments[chunk.number, stages],
+        )
+
+    def book_gap_terms(self, world: World, chunk: Chunk, stages: slice, terms: Floats) -> None:
+        """Book shortfall and congestion of stages, (draws, stages, 2) summed over episodes."""
+        if self.gap_terms is not None and len(terms):
+            own = terms * (chunk.weights / world.per_draw)[:, None, None]
+            self.gap_terms[chunk.number, stages, :, 0] += own.sum(axis=0)
+            self.gap_terms[chunk.number, stages, :, 1] += (own**2).sum(axis=0)
+
+    def sample(self, world: World, gap: GapTerms | None) -> Sample:
+        """Average over the episodes of each draw."""
+        share = 1.0 / world.per_draw
+        expected = world.expected_best
+        return Sample(
+            reward=self.reward * share,
+            mean_reward=self.mean_reward * share,
+            predicted=None if world.truth is not None else self.predicted * share,
+            best=None if expected is None else self.best,
+            expected_best=expected,
+            gap=None if gap is None or not gap.exact else self.gap * share,
+            upper_bound=None if gap is None else gap.value(),
+            controls=self.controls,
+            control_sizes=self.control_sizes,
+            weights=self.weights,
+            missed=self.missed(world),
+        )
+
+    def missed(self, world: World) -> Missed:
+        """What the draws may have missed."""
+        return world.missed(self.means, self.weights, self.pulls / world.per_draw)
+
+    def regrets(self) -> list[Estimate]:
+        """The regret after each stage, by a regression on the controls."""
+        sums = self.moments.sum(axis=0)
+        used = usable(self.controls, self.control_sizes)
+        controls = Moments.of(self.controls[:, used])
+        sums = sums[:, [0, 1, *(2 + j for j in used)]]
+        return [controls.regress(row[0], row[1], row[2:])[1] for row in sums]
+
+
+class GapTerms:
+    """Gap terms at prices (stages,), for arms of any model and any size of batches.
+
+    exact: whether they add up to the gap; on a grid of states, only nearly.
+    """
+
+    def __init__(self, problem: Problem, prices: Floats) -> None:
+        self.problem, self.prices = problem, prices
+        self.exact = all(group.model.finite for group in problem.groups)
+        self.tables: Relaxation | BatchRelaxation | RowRelaxation | UnitRelaxation
+        if problem.repeat:
+            exact = problem.is_binary
+            self.tables = (
+                BatchRelaxation(problem, prices, grid=0)
+                if exact
+                else UnitRelaxation(problem, prices)
+            )
+        else:
+            kind = Relaxation if problem.is_binary else RowRelaxation
+            self.tables = kind(problem, prices)
+
+    @staticmethod
+    def fits(problem: Problem) -> bool:
+        """Whether terms add up to the gap, by tables of all states that are not too large."""
+        if not all(group.model.finite for group in problem.groups):
+            return False
+        if not problem.is_binary:
+            return is_quick(problem)
+        return not problem.repeat or exact_bytes(problem) <= MOST_GAP_BYTES
+
+    def value(self) -> float:
+        """Return the dual function at these prices."""
+        if not isinstance(self.tables, UnitRelaxation):
+            return self.tables.value()
+        first = [
+            group.count * float(self.tables.values_of(0, k, np.array([group.model.initial()]))[0])
+            for k, group in enumerate(self.problem.groups)
+        ]
+        return float(sum(first) + self.problem.pulls @ self.prices)
+
+    def terms(self, stage: int, states: States, given: Ints) -> Floats:
+        """Return shortfall and congestion of pulls (E, K) from these states, (E, 2).
+
+        Shortfall: units that an arm is not worth at the price; congestion: units that it would be.
+        """
+        found = np.zeros((len(given), 2))
+        for k, group in enumerate(self.problem.groups):
+            own, pulls = states.of_group(k), given[:, list(group.members)]
+            net = self._net(stage, k, own)
+            units = pulls // self.problem.unit if stage < self.problem.horizon else pulls
+            loss = net.max(axis=-1) - np.take_along_axis(net, units[..., None], axis=-1)[..., 0]
+            more = units > net.argmax(axis=-1)
+            found[:, 0] += np.where(more, loss, 0.0).sum(axis=1)
+            found[:, 1] += np.where(more, 0.0, loss).sum(axis=1)
+        return found
+
+    def _net(self, stage: int, k: int, stats: Floats) -> Floats:
+        """What units of arms are worth less their price, (E, members, units + 1)."""
+        rows, place = _distinct(stats, self.exact)
+        if self.problem.repeat and stage < self.problem.horizon:
+            worth = self._unit_values(stage, k, rows)
+        else:
+            worth = np.stack([np.zeros(len(rows)), self.index(stage, k, rows)], axis=-1)
+        net = worth - self.prices[stage] * np.arange(worth.shape[-1])
+        return np.asarray(net[place].reshape(*stats.shape[:-1], -1))
+
+    def stage_index(self, stage: int) -> Floats:
+        """Return the index of every state of good and bad outcomes, (groups, slab)."""
+        assert isinstance(self.tables, Relaxation)
+        return self.tables.stage_index(stage)
+
+    def _unit_values(self, stage: int, k: int, stats: Floats) -> Floats:
+        if isinstance(self.tables, UnitRelaxation):
+            return self.tables.unit_values(stage, k, stats)
+        assert isinstance(self.tables, BatchRelaxation)
+        return self.tables.many_unit_values(stage, k, stats.sum(axis=-1), stats[:, 0])
+
+    def index(self, stage: int, k: int, stats: Floats) -> Floats:
+        """Return what a pull of arms of a group is worth before its price, (N, width) -> (N,)."""
+        group = self.problem.groups[k]
+        if stage >= self.problem.horizon:
+            rewards = group.reward_base[stage] + group.reward_factor[stage] * group.model.mean(
+                stats
+            )
+            return np.asarray(rewards)
+        if isinstance(self.tables, RowRelaxation):
+            return self.tables.index(stage, k, stats)
+        n = stats.sum(axis=-1).astype(np.int64)
+        table = self.stage_index(stage)[k]
+        return np.asarray(table[n * (n + 1) // 2 + stats[:, 0].astype(np.int64)])
+
+
+def _distinct(stats: Floats, finite: bool) -> tuple[Floats, Ints]:
+    """Return the different rows of statistics (..., width), and where each of them is."""
+    rows = stats.reshape(-1, stats.shape[-1])
+    if not finite:  # hardly any two are equal
+        return rows, np.arange(len(rows))
+    radix = np.cumprod([1.0, *(rows[:, :-1].max(axis=0, initial=0.0) + 1.0)])
+    _, first, place = np.unique(rows @ radix, return_index=True, return_inverse=True)
+    return rows[first], place.reshape(-1)
+
+
+class PullRecord:
+    """The pulls of one policy, added in any order, by any number of threads."""
+
+    def __init__(self, world: World) -> None:
+        problem = world.problem
+        most = min(problem.pulls_per_stage, problem.n_arms)
+        rows = float(world.draws) * world.per_draw * problem.stages * most
+        refuse_over(BYTES_OF_ROW * rows, f"{rows:.0f} pulls kept", "keep fewer draws")
+        self._per_draw = world.per_draw
+        self._parts: list[dict[str, Column]] = []
+
+    def add(self, episode: Ints, stage: Ints, arm: Ints, **columns: Floats | Ints) -> None:
+        """Keep some pulls; episodes are numbered through all draws."""
+        self._parts.append({"episode": episode, "stage": stage, "arm": arm, **columns})
+
+    def add_actions(
+        self,
+        first: int,
+        episodes: Episodes,
+        stage: int,
+        base: Floats,
+        factor: Floats,
+        deployed: bool,
+    ) -> None:
+        """Keep the actions of a block: its first episode and stage, rewards (K, B)."""
+        e, b, i = np.nonzero(episodes.actions >= 0)
+        action = episodes.actions[e, b, i].astype(np.int64)
+        arm, outcome = action >> 1, (action & 1).astype(float)
+        p = episodes.p[e, arm]
+        chance = p if deployed else outcome
+        self.add(
+            first + e,
+            stage + b,
+            arm,
+            outcome=np.full(e.shape, np.nan) if deployed else outcome,
+            reward=base[arm, b] + factor[arm, b] * chance,
+            truth=p,
+        )
+
+    def columns(self, weights: Floats) -> dict[str, Column]:
+        """Return all pulls by episode, stage and arm; weights (draws,)."""
+        names: Sequence[str] = list(self._parts[0])
+        joined = {name: np.concatenate([part[name] for part in self._parts]) for name in names}
+        order = np.lexsort((joined["arm"], joined["stage"], joined["episode"]))
+        rows = {name: column[order] for name, column in joined.items()}
+        draw, episode = np.divmod(rows.pop("episode"), self._per_draw)
+        return {"draw": draw, "episode": episode, **rows, "weight": weights[draw]}

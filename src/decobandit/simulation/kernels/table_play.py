@@ -1,0 +1,112 @@
+"""Index policies played by tables over the states of arms, whatever the model of these.
+
+Notations, besides those of `policies/kernels/episodes.py`
+    K, T, S, L         arms, stages, states of all parts of the table, outcomes of a state
+    table_of (K,)      part of the table of an arm; begin, law (parts,): its first state and law
+    place (S,)         of the indices of a state: that of stage t is at place + t, so that an arm
+                       that rests reads consecutive memory
+    links (S, L)       state after an outcome; of counts: the state after 0, most that fit
+    theta (draws, K, L)  chance of a class or one before it; of counts, their mean
+    below (S, L)       the same by state, where states decide
+    values (parts, L)  what a class counts; a count counts itself, a state its mean
+    mean, last (S,)    expected value of the next outcome; last reward
+    index, excess      of all states and stages that they are reached at
+    base, factor (K, T)  rewards
+    means (draws, K)   true means; nan where the state has the mean
+"""
+
+import numpy as np
+
+from ...policies.kernels.episodes import uniform
+from ...policies.kernels.index_play import two_largest
+from ...problem.kernels.ties import tie_winner
+from ...support.kernels.compiled import compiled
+from .outcomes import count_at
+
+BY_CLASS, BY_STATE, BY_COUNT = 0, 1, 2
+SIDE = 16  # episodes side by side: what one of them waits for in memory, others do not
+
+
+@compiled(inline="always")
+def class_of(below, row, u):
+    """Class of a uniform number; below (rows, L)."""
+    j = 0
+    for i in range(below.shape[1] - 1):
+        j += u >= below[row, i]
+    return j
+
+
+@compiled
+def play_tables(
+    keys, per_draw, theta, means, table_of, begin, law, place, links, below, values, mean, last,
+    index, excess, base, factor, counts, horizon, tolerance, by_pulls, by_position, rng, reward,
+    predicted, last_reward, pulls, stage_means, terms,
+):  # fmt: skip
+    """Play all episodes of a chunk; False where a sum of counts leaves the table.
+
+    reward, predicted, last_reward (draws,), pulls (draws, K), stage_means (draws, T): sums over the
+    episodes of a draw; terms (draws, T, 2): shortfall and congestion, or empty.
+    """
+    E, K = keys.shape
+    T = counts.shape[0]
+    state, run = np.empty((SIDE, K), np.int64), np.empty((SIDE, K), np.uint64)
+    made, score = np.empty((SIDE, K), np.int64), np.empty(K)
+    with_gap = terms.shape[0] > 0
+    for first in range(0, E, SIDE):
+        side = min(SIDE, E - first)
+        for q in range(side):
+            for a in range(K):
+                state[q, a], made[q, a] = begin[table_of[a]], 0
+                run[q, a] = np.uint64(place[state[q, a]])
+        for t in range(T):
+            now = np.uint64(t)
+            for q in range(side):
+                e, crowd, expected = first + q, 0.0, 0.0
+                d = e // per_draw
+                for a in range(K):
+                    score[a] = index[run[q, a] + now]
+                if with_gap:
+                    for a in range(K):
+                        crowd += max(excess[run[q, a] + now], 0.0)
+                for _ in range(counts[t]):
+                    arm, largest, second = two_largest(score)
+                    least = largest - tolerance
+                    if second >= least:
+                        arm = tie_winner(score, made, q, least, by_pulls, by_position, rng)
+                    score[arm] = -np.inf
+                    s, n, part = state[q, arm], made[q, arm], table_of[arm]
+                    kind = law[part]
+                    if with_gap:
+                        x = excess[run[q, arm] + now]
+                        terms[d, t, 0] += max(-x, 0.0)
+                        crowd -= max(x, 0.0)
+                    true = mean[s] if kind == BY_STATE else means[d, arm]
+                    fixed, more = base[arm, t], factor[arm, t]
+                    expected += fixed + more * true
+                    predicted[d] += fixed + more * mean[s]
+                    if t == horizon:
+                        reward[d] += fixed + more * true
+                        continue
+                    if kind == BY_COUNT:
+                        outcome = count_at(keys[e, arm], n, theta[d, arm, 0])
+                        if outcome > links[s, 1]:
+                            return False
+                        s = links[s, 0] + outcome
+                        reward[d] += fixed + more * outcome
+                    elif kind == BY_CLASS:
+                        j = class_of(theta[d], arm, uniform(keys[e, arm], n))
+                        s = links[s, j]
+                        reward[d] += fixed + more * values[part, j]
+                    else:
+                        s = links[s, class_of(below, s, uniform(keys[e, arm], n))]
+                        reward[d] += fixed + more * true
+                    state[q, arm], made[q, arm], run[q, arm] = s, n + 1, np.uint64(place[s])
+                stage_means[d, t] += expected
+                if with_gap:
+                    terms[d, t, 1] += max(crowd, 0.0)
+        for q in range(side):
+            d = (first + q) // per_draw
+            for a in range(K):
+                last_reward[d] += last[state[q, a]]
+                pulls[d, a] += made[q, a]
+    return True

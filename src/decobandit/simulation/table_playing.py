@@ -1,0 +1,262 @@
+"""Index policies of classes, own states and counts by a compiled loop over tables of their indices.
+
+The states of an arm are numbered row by row, by pulls; a table has the index of every state at
+every stage, from the policy's `index` itself. Outcomes are those that any other loop meets. Sums of
+counts have no largest one: where an episode leaves the table, its chunk is played stage by stage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import singledispatch
+
+import numpy as np
+
+from ..policies import Policy
+from ..policies.kinds.base import KindPolicy
+from ..problem import TIE_SIGNS, ArmModel, Binary, Classes, Counted, Own, Problem, tie_tolerance
+from ..support import Floats, Ints, Progress, tell
+from .accounts import GapTerms, Played, Turns
+from .kernels.table_play import BY_CLASS, BY_COUNT, BY_STATE, play_tables
+from .worlds import Chunk, World, law_of
+
+MOST_CELLS = 2**25  # of a table: states times stages
+TAIL = 1e-9  # chance of a sum of counts beyond the end of its row
+CODES = {"classes": BY_CLASS, "states": BY_STATE, "counts": BY_COUNT}
+
+
+@dataclass(frozen=True, eq=False)
+class ArmStates:
+    """The states of an arm, row by row; S of them, with up to L outcomes each."""
+
+    stats: Floats  # (S, width)
+    start: Ints  # (rows + 1,) where rows begin
+    links: Ints  # (S, L) state after each outcome; of counts: the state after 0, and most that fit
+    below: Floats  # (S, L) of own states, chance of an outcome or one before it; else (S, 0)
+
+
+@singledispatch
+def arm_states(model: ArmModel, rows: int, truth: Floats | None) -> ArmStates:
+    """States after 0 .. rows - 1 pulls; truth: parameters of the arms where they are fixed."""
+    raise TypeError(f"{model.word} arms have no table of states")
+
+
+def _by_outcome(model: ArmModel, rows: int, outcomes: Floats) -> ArmStates:
+    """Rows one after the other: the different statistics after all outcomes of the row before."""
+    level = np.array([model.initial()], dtype=float)
+    stats, links, start = [level], [], [0, 1]
+    for _ in range(rows - 1):
+        later = model.update(np.repeat(level, outcomes.size, axis=0), np.tile(outcomes, len(level)))
+        radix = np.cumprod([1.0, *(later[:, :-1].max(axis=0) + 1.0)])
+        _, first, place = np.unique(later @ radix, return_index=True, return_inverse=True)
+        level = later[first]
+        links.append(start[-1] + place.reshape(-1, outcomes.size))
+        stats.append(level)
+        start.append(start[-1] + len(level))
+    links.append(np.zeros((len(level), outcomes.size), np.int64))
+    joined = np.concatenate(stats)
+    return ArmStates(joined, np.array(start), np.concatenate(links), np.empty((len(joined), 0)))
+
+
+@arm_states.register
+def _(model: Binary, rows: int, truth: Floats | None) -> ArmStates:
+    return _by_outcome(model, rows, np.array([1.0, 0.0]))
+
+
+@arm_states.register
+def _(model: Classes, rows: int, truth: Floats | None) -> ArmStates:
+    return _by_outcome(model, rows, np.arange(float(model.width)))
+
+
+@arm_states.register
+def _(model: Own, rows: int, truth: Floats | None) -> ArmStates:
+    chances = [[chance for chance, _ in model.links(i)] for i in range(len(model.names))]
+    below = np.ones((len(chances), max(map(len, chances))))
+    for row, own in zip(below, chances, strict=True):
+        row[: len(own) - 1] = np.cumsum(own)[:-1]
+    found = _by_outcome(model, rows, np.arange(float(below.shape[1])))
+    return replace(found, below=below[found.stats[:, 1].astype(np.int64)])
+
+
+@arm_states.register
+def _(model: Counted, rows: int, truth: Floats | None) -> ArmStates:
+    from scipy.stats import nbinom, poisson  # late: scipy takes half a second to load
+
+    pulls = np.arange(1.0, rows)
+    if truth is None:
+        ends = nbinom.isf(TAIL, model.shape, model.rate / (model.rate + pulls))
+    else:
+        ends = poisson.isf(TAIL, pulls * float(truth.max()))
+    sizes = np.concatenate([[1], np.minimum(ends, MOST_CELLS).astype(np.int64) + 1])
+    start = np.concatenate([[0], np.cumsum(sizes)])
+    sums = np.arange(start[-1]) - np.repeat(start[:-1], sizes)
+    n = np.repeat(np.arange(rows), sizes)
+    after = start[np.minimum(n + 1, rows - 1)] + sums
+    room = np.append(sizes[1:], 0)[n] - 1 - sums
+    stats = np.stack([n, sums], axis=1).astype(float)
+    return ArmStates(stats, start, np.stack([after, room], axis=1), np.empty((len(stats), 0)))
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """States of all arms in one table, those of different pairs of beliefs and truths apart."""
+
+    turns: Turns
+    world: World
+    table_of: Ints  # (K,) part of each arm
+    begin: Ints  # (parts,) its first state
+    law: Ints  # (parts,)
+    place: Ints  # (S,) of the indices of a state, less its pulls
+    links: Ints  # (S, L) states in the whole table
+    below: Floats  # (S, L), or (0, 0) without own states
+    values: Floats  # (parts, L) what classes count
+    mean: Floats  # (S,) expected value of the next outcome
+    last: Floats  # (S,) last rewards
+    index: Floats  # of all states by stage
+    excess: Floats  # the same at the prices less these, or empty
+
+    def play(self, chunk: Chunk, played: Played) -> bool:
+        """Play a chunk and book what came of it; False, and nothing is booked, where it leaves."""
+        world, problem = self.world, self.world.problem
+        draws, stages = len(chunk.weights), problem.stages
+        policy = self.turns[0][0]
+        reward, predicted, last = np.zeros((3, draws))
+        pulls, means = np.zeros((draws, problem.n_arms)), np.zeros((draws, stages))
+        terms = np.zeros((draws if self.excess.size else 0, stages, 2))
+        fits = play_tables(
+            chunk.keys, world.per_draw, self._theta(chunk), chunk.means,
+            self.table_of, self.begin, self.law, self.place, self.links, self.below, self.values,
+            self.mean, self.last, self.index, self.excess, world.base, world.factor,
+            problem.pulls.astype(np.int64), problem.horizon, tie_tolerance(policy.problem),
+            *TIE_SIGNS[policy.ties], chunk.rng(), reward, predicted, last, pulls, means, terms,
+        )  # fmt: skip
+        if not fits:
+            return False
+        mine, every = world.place(chunk.number), slice(0, stages)
+        played.reward[mine] += reward + last
+        played.mean_reward[mine] += last
+        played.predicted[mine] += predicted + last
+        played.pulls[mine] += pulls
+        played.book_stages(world, chunk, every, means, np.zeros(draws))
+        if self.excess.size:
+            played.gap[mine] += terms.sum(axis=(1, 2))
+            played.book_gap_terms(world, chunk, every, terms)
+        return True
+
+    def _theta(self, chunk: Chunk) -> Floats:
+        """What decides outcomes: chances of a class or one before it, or means; (draws, K, L)."""
+        problem = self.world.problem
+        found = np.zeros((len(chunk.weights), problem.n_arms, self.links.shape[1]))
+        for group, theta in zip(problem.groups, chunk.theta, strict=True):
+            arms, law = list(group.members), law_of(group.model)
+            if law == "counts":
+                found[:, arms, 0] = theta[..., 0]
+            elif law == "classes":
+                whole = np.concatenate([theta, 1.0 - theta], -1) if group.is_binary else theta
+                below = np.ones((*whole.shape[:-1], self.links.shape[1]))
+                below[..., : whole.shape[-1] - 1] = np.cumsum(whole, axis=-1)[..., :-1]
+                found[:, arms] = below
+        return found
+
+
+def make_tables(turns: Turns, world: World, gap: GapTerms | None) -> Tables | None:
+    """Make the tables of index policies; None where there are none, or they would be too large."""
+    problem, policies = world.problem, [policy for policy, _ in turns]
+    if problem.repeat or not all(_has_index(policy) for policy in policies):
+        return None
+    if any(law_of(group.model) == "stream" for group in problem.groups):
+        return None
+    believed = policies[0].problem
+    pairs = list(zip(believed.group_of_arm.tolist(), problem.group_of_arm.tolist(), strict=True))
+    parts = list(dict.fromkeys(pairs))
+    most = min(MOST_CELLS, world.draws * world.per_draw * problem.n_arms * problem.stages)
+    if sum(_cells(problem, k) for _, k in parts) > most:
+        return None
+    states = [_states(world, k) for _, k in parts]
+    if sum(int(_lengths(own, problem.stages).sum()) for own in states) > most:
+        return None
+    tell(Progress("tables of stages", 0, problem.stages))
+    return _joined(turns, world, gap, pairs, parts, states)
+
+
+def _has_index(policy: Policy) -> bool:
+    """Whether the largest index of an arm by its own state alone decides."""
+    return isinstance(policy, KindPolicy) and policy.by_arm
+
+
+def _cells(problem: Problem, k: int) -> float:
+    """States of all stages together of an arm of a group; about none of counts, met later."""
+    model = problem.groups[k].model
+    if not model.finite:
+        return 0.0
+    rows = np.array([model.states(n) for n in range(problem.horizon)], dtype=float)
+    return float(np.cumsum(rows).sum())
+
+
+def _states(world: World, k: int) -> ArmStates:
+    group = world.problem.groups[k]
+    truth = None
+    if world.truth is not None:
+        truth = np.array([world.truth[arm] for arm in group.members], dtype=float)
+    return arm_states(group.model, world.problem.horizon + 1, truth)
+
+
+def _lengths(states: ArmStates, stages: int) -> Ints:
+    """Number of stages at which every state may be reached, (S,)."""
+    rows = np.diff(states.start)
+    return np.repeat(stages - np.arange(len(rows)), rows)
+
+
+def _joined(
+    turns: Turns,
+    world: World,
+    gap: GapTerms | None,
+    pairs: list[tuple[int, int]],
+    parts: list[tuple[int, int]],
+    states: list[ArmStates],
+) -> Tables:
+    problem = world.problem
+    begin = np.cumsum([0, *(len(own.stats) for own in states)])
+    size, width = int(begin[-1]), max(own.links.shape[1] for own in states)
+    lengths = np.concatenate([_lengths(own, problem.stages) for own in states])
+    cells = np.cumsum(lengths) - lengths
+    place = cells - (problem.stages - lengths)
+    links, values = np.zeros((size, width), np.int32), np.zeros((len(parts), width))
+    own_laws = any(own.below.shape[1] for own in states)
+    below = np.ones((size, width)) if own_laws else np.empty((0, 0))
+    mean, last, law = np.empty(size), np.empty(size), np.empty(len(parts), np.int64)
+    index = np.empty(int(lengths.sum()))
+    excess = np.empty(index.size if gap is not None else 0)
+    for i, ((believed, k), own) in enumerate(zip(parts, states, strict=True)):
+        group, here = problem.groups[k], slice(int(begin[i]), int(begin[i + 1]))
+        law[i] = CODES[law_of(group.model)]
+        links[here, : own.links.shape[1]] = own.links + begin[i]
+        if law[i] == BY_COUNT:
+            links[here, 1] = own.links[:, 1]
+        elif law[i] == BY_CLASS:
+            outcomes = np.array([1.0, 0.0] if group.is_binary else range(group.model.width), float)
+            first = np.repeat(own.stats[:1], outcomes.size, axis=0)
+            values[i, : outcomes.size] = group.model.value(first, outcomes)
+        below[here, : own.below.shape[1]] = own.below if own_laws else 1.0
+        mean[here], last[here] = group.model.mean(own.stats), group.last_rewards(own.stats)
+        for t in range(problem.stages):
+            reached = int(own.start[min(t, problem.horizon) + 1])
+            at = place[here][:reached] + t
+            index[at] = _index(turns, problem, t, believed, own.stats[:reached])
+            if gap is not None:
+                excess[at] = gap.index(t, k, own.stats[:reached]) - gap.prices[t]
+    table_of = np.array([parts.index(pair) for pair in pairs])
+    return Tables(
+        turns, world, table_of, begin[:-1], law, place, links, below, values, mean, last, index,
+        excess,
+    )  # fmt: skip
+
+
+def _index(turns: Turns, problem: Problem, stage: int, group: int, stats: Floats) -> Floats:
+    """Index of states by the policy that plays a stage; at a deployment, what it expects."""
+    policy: Policy = next((own for own, until in turns if stage < until), turns[-1][0])
+    if stage < problem.horizon:
+        assert isinstance(policy, KindPolicy)
+        return policy.values_of(stage, group, stats)
+    own, last = policy.problem.groups[group], policy.problem.horizon
+    return np.asarray(own.reward_base[last] + own.reward_factor[last] * own.model.mean(stats))

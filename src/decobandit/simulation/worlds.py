@@ -1,0 +1,364 @@
+"""Inputs of a simulation: parameters of the arms, streams of outcomes, rewards of the best arms.
+
+Draws come in chunks of fixed size, each with a seed sequence of its own, spawned from the one of
+the run: the same seed gives the same numbers, whatever the number of threads, and more draws keep
+the full chunks of fewer. All policies meet the same chunks. Where a beta prior is nearly certain,
+draws have weights; see `proposals`.
+
+The j-th outcome of an arm in an episode is the same whatever policy pulls it, and whenever. Of
+classes, own states and counts it is computed from the key of that arm in that episode
+(`kernels/outcomes.py`); of any other model, streams of outcomes are drawn beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..policies.kernels.episodes import NO_ACTION, Episodes
+from ..problem import (
+    ArmModel,
+    Binary,
+    Classes,
+    Counted,
+    Group,
+    KindTruth,
+    Own,
+    Problem,
+    best_mean_moments,
+    best_mean_reward,
+    best_true_rewards,
+)
+from ..support import Floats, Ints, streams_of
+from .estimators import MIN_DRAWS, Missed
+from .kernels.outcomes import draw_classes, draw_counts, draw_uniforms
+from .proposals import OWN, Proposal
+
+CHUNK = 128  # draws, at least
+CHUNK_EPISODES = 4096  # of arms with other outcomes than good or bad: their policies work in arrays
+Law = Literal["classes", "states", "counts", "stream"]
+
+
+def law_of(model: ArmModel) -> Law:
+    """Return how the outcomes of a model are drawn in simulations."""
+    if isinstance(model, Binary | Classes):
+        return "classes"
+    return (
+        "states" if isinstance(model, Own) else "counts" if isinstance(model, Counted) else "stream"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some draws: parameters of the arms, and what decides their outcomes."""
+
+    number: int
+    theta: list[Floats]  # of every group, (draws, members, parameters)
+    means: Floats  # (draws, arms) at the parameters; nan where arms have none
+    weights: Floats  # (draws,) what each counts, 1 on average
+    keys: npt.NDArray[np.uint64]  # (episodes, arms)
+    streams: dict[int, Floats]  # outcomes of groups that have no keys, (episodes, members, pulls)
+    seed: np.random.SeedSequence  # of a policy that draws at random; the same for all policies
+    per_draw: int
+
+    def rng(self) -> np.random.Generator:
+        """Return the generator of a policy."""
+        return np.random.Generator(np.random.SFC64(self.seed))
+
+    def episodes(self, stages: int, pulls: int) -> Episodes:
+        """Return episodes of good and bad outcomes before any pull, with room for some actions."""
+        counts = np.zeros((2, *self.keys.shape), np.int32)
+        actions = np.full((len(self.keys), stages, pulls), NO_ACTION, np.int32)
+        p = np.repeat(self.means, self.per_draw, axis=0)
+        return Episodes(p, self.keys, counts[0], counts[1], actions, self.per_draw)
+
+
+class World:
+    """Draws of the parameters of a problem's arms, and the rewards of the best arms in them.
+
+    problem: what really happens, its priors included; `truth`: fixed parameters of every arm
+    instead of draws from the priors. `weighted`: whether draws may have weights; without, all come
+    from the priors themselves.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        draws: int,
+        per_draw: int,
+        seed: int,
+        truth: KindTruth | None = None,
+        weighted: bool = True,
+    ) -> None:
+        self.problem, self.draws, self.per_draw, self.seed = problem, draws, per_draw, seed
+        self.truth = truth
+        counted = problem.is_binary
+        self.chunk_draws = CHUNK if counted else max(CHUNK, CHUNK_EPISODES // per_draw)
+        self._seeds = np.random.SeedSequence(seed).spawn(-(-draws // self.chunk_draws))
+        arms = [problem.groups[k] for k in problem.group_of_arm]
+        self.base = np.array([arm.reward_base for arm in arms])  # (arms, stages)
+        self.factor = np.array([arm.reward_factor for arm in arms])
+        self.pulls = problem.pulls.copy()  # (stages,) in single pulls; 1 at a deployment
+        self.pulls[: problem.horizon] *= problem.unit
+        self._betas = np.array([(arm.alpha, arm.beta) for arm in arms]).T if counted else None
+        self._proposal = None if self._betas is None else Proposal(*self._betas)
+        wide = self._proposal is not None and self._proposal.widened
+        self.weighted = weighted and truth is None and wide
+
+    @property
+    def number_of_chunks(self) -> int:
+        """Number of chunks of draws; the last one may be shorter."""
+        return len(self._seeds)
+
+    def place(self, number: int) -> slice:
+        """Return the positions of a chunk's draws among all."""
+        first = number * self.chunk_draws
+        return slice(first, min(first + self.chunk_draws, self.draws))
+
+    @property
+    def largest_weight(self) -> float:
+        """What no draw counts more than."""
+        return 1.0 / OWN if self.weighted else 1.0
+
+    # -- draws --------------------------------------------------------------------------------
+
+    def chunk(self, number: int) -> Chunk:
+        """Draw a chunk."""
+        of_draws, of_policy = streams_of(self._seeds[number], 2)
+        rng, place = np.random.default_rng(of_draws), self.place(number)
+        draws, arms = place.stop - place.start, self.problem.n_arms
+        theta = self._parameters(rng, draws)
+        keys = rng.integers(2**64, size=(draws * self.per_draw, arms), dtype=np.uint64)
+        weights, means = np.ones(draws), np.full((draws, arms), np.nan)
+        if self.weighted:
+            assert self._proposal is not None
+            p = np.empty((draws, arms))
+            for group, own in zip(self.problem.groups, theta, strict=True):
+                p[:, group.members] = own[..., 0]
+            self._proposal.replace(p, rng)
+            weights = self._proposal.weights(p)
+            theta = [p[:, group.members, None] for group in self.problem.groups]
+        streams = {}
+        for k, group in enumerate(self.problem.groups):
+            if theta[k].shape[-1]:
+                means[:, group.members] = group.model.mean_at(theta[k])
+            if law_of(group.model) == "stream":
+                streams[k] = self._stream(group, theta[k], rng.spawn(1)[0])
+        return Chunk(number, theta, means, weights, keys, streams, of_policy, self.per_draw)
+
+    def _parameters(self, rng: np.random.Generator, draws: int) -> list[Floats]:
+        """Draw the parameters of every group, (draws, members, parameters)."""
+        groups = self.problem.groups
+        if self._betas is not None:
+            alpha, beta = self._betas
+            p = rng.beta(alpha, beta, size=(draws, self.problem.n_arms))
+            if self.truth is None:
+                return [p[:, group.members, None] for group in groups]
+        if self.truth is None:
+            return [group.model.sample(_initial(group, draws), rng) for group in groups]
+        known = [np.array([self.truth[arm] for arm in g.members], dtype=float) for g in groups]
+        known = [own.reshape(len(own), -1) for own in known]
+        return [np.broadcast_to(own, (draws, *own.shape)) for own in known]
+
+    def _stream(self, group: Group, theta: Floats, rng: np.random.Generator) -> Floats:
+        """Draw all outcomes that arms of a group may have, (episodes, members, pulls).
+
+        Pull by pull, so that more pulls keep the outcomes of fewer.
+        """
+        model, most = group.model, self.problem.most_pulls
+        parameters = np.repeat(theta, self.per_draw, axis=0)
+        shape = (most, *parameters.shape[:-1])
+        stats = np.broadcast_to(np.array(model.initial(), dtype=float), (*shape, model.width))
+        every = np.broadcast_to(parameters, (most, *parameters.shape))
+        return np.moveaxis(model.sample_outcome(every, stats, rng), 0, -1)
+
+    # -- rewards of the best arms -------------------------------------------------------------
+
+    def best(self, means: Floats, stage: int) -> Floats:
+        """Sum the largest mean rewards at a stage, (draws,); nan where arms have no parameters."""
+        m = round(self.pulls[stage])
+        rewards = self.base[:, stage] + self.factor[:, stage] * means
+        if self.problem.repeat:  # the best arm takes the whole of a batch
+            return np.asarray(m * rewards.max(axis=1))
+        return np.asarray(-np.partition(-rewards, m - 1, axis=1)[:, :m].sum(axis=1))
+
+    @cached_property
+    def changes(self) -> npt.NDArray[np.bool_]:
+        """Whether a stage differs from the one before in rewards or pulls, (stages,)."""
+        rows = np.vstack([self.base, self.factor, self.pulls])
+        return np.append(True, np.any(rows[:, 1:] != rows[:, :-1], axis=0))
+
+    @cached_property
+    def expected_best(self) -> float | None:
+        """What the best arms earn in all; None where that is not defined."""
+        if self.truth is None:
+            return best_mean_reward(self.problem)
+        best = best_true_rewards(self.problem, self.chunk(0).means[:1])
+        return None if best is None else float(best[0])
+
+    # -- what is known of the parameters ------------------------------------------------------
+
+    def controls(self, means: Floats, weights: Floats) -> tuple[Floats, Floats]:
+        """Functions of the parameters minus their known means, weighted: (draws, q); sizes (q,)."""
+        if self.truth is not None:
+            return np.empty((len(means), 0)), np.empty(0)
+        if self._betas is None:
+            return self._controls_by_group(means)
+        base, factor = self.base[:, self._telling], self.factor[:, self._telling]
+        best = (base + factor * means).max(axis=1)
+        first, second = best_mean_moments(self.problem, self._telling)
+        alpha, beta = self._betas
+        mean = (alpha / (alpha + beta)).mean()
+        own = np.column_stack([best - first, best**2 - second, means.mean(axis=1) - mean])
+        largest = float(np.abs([base, base + factor]).max())
+        sizes = np.array([largest, largest**2, 1.0])
+        if not self.weighted:
+            return own, sizes
+        own = np.column_stack([weights - 1.0, weights[:, None] * own])  # the surest first
+        return own, np.append(1.0, sizes)
+
+    def _controls_by_group(self, means: Floats) -> tuple[Floats, Floats]:
+        """How far the means of each group were drawn from those of the priors."""
+        columns, sizes = [], []
+        for group in self.problem.groups:
+            if group.model.has_law:
+                prior = float(group.model.mean(np.array(group.model.initial(), dtype=float)))
+                columns.append((means[:, group.members] - prior).sum(axis=1))
+                sizes.append(group.count * max(map(abs, _ends(group.model))))
+        return np.stack(columns, axis=1) if columns else np.empty((len(means), 0)), np.array(sizes)
+
+    @cached_property
+    def _telling(self) -> int:
+        """The first stage at which rewards tell arms apart; where none does, stage 0."""
+        apart = np.ptp(np.concatenate([self.base, self.base + self.factor]), axis=0) > 0.0
+        return int(np.argmax(apart))
+
+    # -- what draws may miss ------------------------------------------------------------------
+
+    @cached_property
+    def _rewards(self) -> Floats:
+        """Smallest and largest rewards of a pull of every group by stage, (2 groups, stages)."""
+        return np.array(
+            [
+                g.reward_base + g.reward_factor * x
+                for g in self.problem.groups
+                for x in _ends(g.model)
+            ]
+        )
+
+    @cached_property
+    def _last_rewards(self) -> list[tuple[int, Floats]]:
+        """Numbers of arms, and their tables of last rewards."""
+        return [(g.count, g.terminal) for g in self.problem.groups if g.terminal is not None]
+
+    @cached_property
+    def ranges(self) -> Floats:
+        """How far apart the rewards of two episodes can be, by stage; last rewards at the end."""
+        ranges = self.pulls * np.ptp(self._rewards, axis=0)
+        ranges[-1] += sum(count * float(np.ptp(table)) for count, table in self._last_rewards)
+        return np.asarray(ranges, dtype=np.float64)
+
+    @cached_property
+    def size(self) -> float:
+        """Largest sum of the absolute rewards of an episode."""
+        last = sum(count * float(np.abs(table).max()) for count, table in self._last_rewards)
+        return float(self.pulls @ np.abs(self._rewards).max(axis=0)) + last
+
+    @cached_property
+    def most(self) -> float:
+        """What no episode earns more than; of outcomes that are numbers, seldom."""
+        last = sum(count * float(table.max()) for count, table in self._last_rewards)
+        return float(self.pulls @ self._rewards.max(axis=0)) + last
+
+    def missed(self, means: Floats, weights: Floats, pulls: Floats | None = None) -> Missed:
+        """What draws of these means and weights may have missed.
+
+        pulls: of every arm in an episode of each draw, (draws, arms); by default all that there can
+        be.
+        """
+        apart, most = float(self.ranges.sum()), self.largest_weight
+        pulls = np.full(means.shape, float(self.problem.most_pulls)) if pulls is None else pulls
+        middle, chance = self.most - apart / 2.0, self._unseen(means, weights, pulls)
+        return Missed(apart, most * apart, most * self.size, middle, chance)
+
+    def _unseen(self, means: Floats, weights: Floats, pulls: Floats) -> float:
+        """Chance that an episode has an outcome of a kind that the draws hardly ever had.
+
+        The rarer outcome of a pull has probability min(p, 1 - p). Arms alike are taken together;
+        those for which MIN_DRAWS such outcomes were to be expected in all episodes have been seen.
+        """
+        chance = 0.0
+        for group in self.problem.groups:
+            if isinstance(group.model, Binary):
+                p, arms = means[:, group.members], pulls[:, group.members]
+                own = (np.minimum(p, 1.0 - p) * arms).sum(axis=1)  # expected in an episode
+                if own.sum() * self.per_draw < MIN_DRAWS:
+                    chance += float((weights * np.minimum(own, 1.0)).mean())
+        return min(chance, 1.0)
+
+
+def _initial(group: Group, draws: int) -> Floats:
+    """Statistics of arms of a group before any pull, (draws, members, width)."""
+    return np.tile(np.array(group.model.initial(), dtype=float), (draws, group.count, 1))
+
+
+def _ends(model: ArmModel) -> tuple[float, float]:
+    """Ends of the means that are possible, or of the usual ones where these have no ends."""
+    low, high = model.mean_range
+    return (low, high) if np.isfinite(high - low) else model.usual
+
+
+class Outcomes:
+    """Outcomes of one group of arms in the episodes of a chunk: functions of their numbers.
+
+    e, member, n (N,): episodes, arms of the group, pulls that they have had before.
+    """
+
+    def __init__(self, group: Group, number: int, chunk: Chunk) -> None:
+        self.model, self.law, self._per_draw = group.model, law_of(group.model), chunk.per_draw
+        self._keys = chunk.keys[:, list(group.members)]
+        self._stream, theta = chunk.streams.get(number), chunk.theta[number]
+        if self.law == "classes":  # good before bad
+            whole = np.concatenate([theta, 1.0 - theta], axis=-1) if theta.shape[-1] == 1 else theta
+            theta = np.cumsum(whole, axis=-1)
+        self._theta = theta
+
+    def one(self, e: Ints, member: Ints, n: Ints, stats: Floats) -> Floats:
+        """Return the next outcome of each, of arms with these statistics, (N,)."""
+        if self._stream is not None:
+            return np.asarray(self._stream[e, member, n])
+        if self.law == "states":
+            uniforms = np.empty(e.shape)
+            draw_uniforms(self._keys[e, member], n, uniforms)
+            return self.model.from_stream(uniforms, stats)
+        tally = self.tally(e, member, n, np.ones_like(n))
+        if self.law == "counts":
+            return np.asarray(tally[:, 1])
+        outcome = tally.argmax(axis=1)
+        return np.asarray(1 - outcome if isinstance(self.model, Binary) else outcome, dtype=float)
+
+    @property
+    def tallied(self) -> bool:
+        """Whether outcomes of several pulls are had at once, as what they add to statistics."""
+        return self.law in ("classes", "counts")
+
+    def tally(self, e: Ints, member: Ints, n: Ints, count: Ints) -> Floats:
+        """Return what the next `count` outcomes of each add to its statistics, (N, width)."""
+        keys, theta = self._keys[e, member], self._theta[e // self._per_draw, member]
+        added = np.zeros((len(e), self.model.width))
+        if self.law == "classes":
+            draw_classes(keys, n, count, np.ascontiguousarray(theta), added)
+        else:
+            draw_counts(keys, n, count, theta[:, 0].copy(), added)
+        return added
+
+
+def outcomes_of(problem: Problem, chunk: Chunk) -> Sequence[Outcomes]:
+    """Return the outcomes of every group."""
+    return [Outcomes(group, k, chunk) for k, group in enumerate(problem.groups)]
