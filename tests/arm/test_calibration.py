@@ -9,7 +9,7 @@ import pytest
 from decobandit.arm import Calibration, PricePath, calibration
 from decobandit.prices import solve
 from decobandit.problem import Arm, Beta, Problem, Reward, Terminal
-from decobandit.support import memory
+from decobandit.support import machine
 from helpers.exact_index import exact_indices
 from helpers.examples import deployed, heterogeneous, seasonal, tabled
 from helpers.oracles import OneArm
@@ -152,7 +152,7 @@ def test_swept_tables_are_shared_and_solved_ones_are_others(
 def test_a_table_that_does_not_fit_is_refused_with_its_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(memory, "available_bytes", lambda: 1_000_000)
+    monkeypatch.setattr(machine, "available_bytes", lambda: 1_000_000)
     problem = Problem.uniform(arms=2, horizon=120)
     with pytest.raises(ValueError, match=r"needs 0\.0 GB .*use DeCo"):
         Calibration(problem, np.zeros(120)).stage_index(0)

@@ -12,7 +12,7 @@ from decobandit.arm.kernels import calibrated_root
 from decobandit.arm.kernels.calibrated_root import advantage
 from decobandit.arm.tick_calibration import TickCalibration
 from decobandit.problem import Arm, Beta, Problem
-from decobandit.support import in_legs
+from decobandit.support import workers
 
 STAGES = 52  # beyond those that are solved state by state
 ARMS = tuple(Arm(name=f"{k}", prior=Beta(good=1.0 + k, bad=1.5)) for k in range(2))
@@ -35,7 +35,7 @@ def _nothing_is_kept() -> None:
 def test_legs_do_not_change_a_single_digit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = TABLES[name]()
     calibration._SHARED.clear()
-    monkeypatch.setattr(in_legs, "STATES_AT_ONCE", 1)
+    monkeypatch.setattr(workers, "STATES_AT_ONCE", 1)
     assert np.array_equal(TABLES[name](), whole)
 
 
@@ -100,8 +100,8 @@ def test_ctrl_c_between_legs(name: str, monkeypatch: pytest.MonkeyPatch) -> None
         if len(begun) == 3:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(in_legs, "STATES_AT_ONCE", 1)
-    monkeypatch.setattr(in_legs, "heed_interrupt", strike)
+    monkeypatch.setattr(workers, "STATES_AT_ONCE", 1)
+    monkeypatch.setattr(workers, "heed_interrupt", strike)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):

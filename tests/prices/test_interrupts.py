@@ -18,14 +18,14 @@ from decobandit.prices import solve
 from decobandit.prices.market import Market
 from decobandit.prices.rough_bounds import expected_gain, knowing_prices, rough_lower, rough_upper
 from decobandit.problem import Arm, Beta, Problem, Reward, arms_of
-from decobandit.support import in_legs
+from decobandit.support import workers
 from helpers.examples import KINDS, at_stake, random_prices
 from helpers.oracles import dual, occupancy_lp
 from helpers.program import deco_at_terminal, json_object
 
 
 def short_legs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_legs, "STATES_AT_ONCE", 1)
+    monkeypatch.setattr(workers, "STATES_AT_ONCE", 1)
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def strikes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
             if left[0] == 0:
                 os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(in_legs, "heed_interrupt", strike)
+    monkeypatch.setattr(workers, "heed_interrupt", strike)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield left
     signal.signal(signal.SIGINT, before)

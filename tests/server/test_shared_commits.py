@@ -90,7 +90,7 @@ def test_a_trial_whose_tables_do_not_fit_is_refused_when_it_is_made(
     arms = tuple(Arm(name=f"arm {k}", prior=Beta(good=1 + k, bad=2)) for k in range(3))
     problem = Problem(arms=arms, horizon=60)
     solution = solve(problem, tol=0.1)
-    monkeypatch.setattr("decobandit.support.memory.limit_bytes", lambda: 800_000)
+    monkeypatch.setattr("decobandit.support.machine.limit_bytes", lambda: 800_000)
     with open_store(tmp_path / "trials.db") as store:
         with pytest.raises(ValueError, match=r"indices over 60 stages for 3 kinds.*DeCo"):
             create_trial(problem, solution=solution, db=store)
@@ -102,7 +102,7 @@ def test_a_trial_whose_tables_no_longer_fit_says_so(
 ) -> None:
     arms = (Arm(name="a", prior=Beta(good=1, bad=1)), Arm(name="b", prior=Beta(good=3, bad=2)))
     site.trial(Problem(arms=arms, horizon=60), policy="deco-calibrated")
-    monkeypatch.setattr("decobandit.support.memory.limit_bytes", lambda: 1000)
+    monkeypatch.setattr("decobandit.support.machine.limit_bytes", lambda: 1000)
     answer = site.post("/trials/pilot/ask", {}, "operator")
     assert (answer.status, answer.code) == (503, "unavailable")
     assert answer.json["error"]["message"] == (

@@ -24,7 +24,7 @@ from decobandit import (
     solve,
 )
 from decobandit.support import Shown
-from decobandit.support.html_cards import MOST_ROWS, Card, card_html
+from decobandit.support.frames import MOST_ROWS, Card, card_html
 from decobandit.trials import create_trial, open_store
 
 NASTY = "<script>alert('x')</script> & \"q\""

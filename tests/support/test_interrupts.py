@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from decobandit.support.interrupts import heard_between_kernels, raise_between_kernels
-from decobandit.support.workers import obeys_workers
+from decobandit.support.workers import heard_between_kernels, obeys_workers, raise_between_kernels
 
 # a record in a tuple: numba calls Python twice to make it, first for the class, then for the record
 STRUCK = """

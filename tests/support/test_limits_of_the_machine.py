@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from decobandit.support import available_bytes, cgroups, limit_bytes, memory, refuse_over, workers
+from decobandit.support import available_bytes, limit_bytes, machine, refuse_over, workers
 
 GB = 10**9
 
@@ -65,7 +65,7 @@ def tree(folder: Path, membership: str, files: dict[str, str]) -> tuple[Path, Pa
 def test_memory_that_control_groups_leave(
     tmp_path: Path, membership: str, files: dict[str, str], left: int | None
 ) -> None:
-    assert cgroups.memory_left(cgroups.memory_groups(*tree(tmp_path, membership, files))) == left
+    assert machine.memory_left(machine.memory_groups(*tree(tmp_path, membership, files))) == left
 
 
 @pytest.mark.parametrize(
@@ -91,22 +91,22 @@ def test_memory_that_control_groups_leave(
 def test_processors_that_control_groups_leave(
     tmp_path: Path, membership: str, files: dict[str, str], processors: int | None
 ) -> None:
-    assert cgroups.cpu_limit(*tree(tmp_path, membership, files)) == processors
+    assert machine.cpu_limit(*tree(tmp_path, membership, files)) == processors
 
 
 def test_a_machine_without_control_groups_has_no_limit(tmp_path: Path) -> None:
-    assert cgroups.memory_groups(tmp_path / "none", tmp_path) == []
-    assert cgroups.cpu_limit(tmp_path / "none", tmp_path) is None
+    assert machine.memory_groups(tmp_path / "none", tmp_path) == []
+    assert machine.cpu_limit(tmp_path / "none", tmp_path) is None
 
 
 def test_the_smaller_of_machine_and_group_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cgroups, "memory_left", lambda groups: None)
-    machine = available_bytes()
-    assert machine > 10**7
-    monkeypatch.setattr(cgroups, "memory_left", lambda groups: 10**6)
+    monkeypatch.setattr(machine, "memory_left", lambda groups: None)
+    everything = available_bytes()
+    assert everything > 10**7
+    monkeypatch.setattr(machine, "memory_left", lambda groups: 10**6)
     assert available_bytes() == 10**6
     assert limit_bytes() == 700_000
-    monkeypatch.setattr(cgroups, "memory_left", lambda groups: 2**62)
+    monkeypatch.setattr(machine, "memory_left", lambda groups: 2**62)
     assert available_bytes() <= 2**50
 
 
@@ -114,15 +114,15 @@ def test_what_is_left_is_read_anew_each_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {"a/memory.max": "5000", "a/memory.current": "2000"}
-    groups = cgroups.memory_groups(*tree(tmp_path, "0::/a\n", files))
-    monkeypatch.setattr(memory, "_groups", lambda: groups)
+    groups = machine.memory_groups(*tree(tmp_path, "0::/a\n", files))
+    monkeypatch.setattr(machine, "_own_groups", lambda: groups)
     assert available_bytes() == 3000
     tree(tmp_path, "0::/a\n", {"a/memory.current": "4500"})
     assert available_bytes() == 500
 
 
 def test_what_needs_more_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "available_bytes", lambda: 10 * GB)
+    monkeypatch.setattr(machine, "available_bytes", lambda: 10 * GB)
     refuse_over(6.9 * GB, "a table", "make it smaller")
     with pytest.raises(ValueError, match=r"a table needs 7\.1 GB \(limit 7\.0 GB\); make it"):
         refuse_over(7.1 * GB, "a table", "make it smaller")

@@ -13,8 +13,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from .._version import __version__
-from ..support.interrupts import raise_between_kernels
 from ..support.lazy import explain_missing_extras
+from ..support.workers import raise_between_kernels
 from . import INTERRUPTED
 from .audit import audit
 from .bound import bound

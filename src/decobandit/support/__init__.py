@@ -9,65 +9,63 @@ from typing import TYPE_CHECKING
 from .lazy import lazy_names
 
 if TYPE_CHECKING:
-    from .arrays import Flags as Flags
-    from .arrays import Floats as Floats
-    from .arrays import Ints as Ints
-    from .arrays import read_only as read_only
     from .cache import Cache as Cache
-    from .checks import Check as Check
-    from .csv_cells import harmless as harmless
-    from .csv_cells import original as original
+    from .cache import Once as Once
+    from .files import Rows as Rows
+    from .files import TableError as TableError
+    from .files import check_parquet as check_parquet
+    from .files import csv_of as csv_of
+    from .files import harmless as harmless
+    from .files import original as original
+    from .files import read_rows as read_rows
+    from .files import write_parquet as write_parquet
+    from .files import write_table as write_table
     from .files import write_whole as write_whole
+    from .frames import Card as Card
     from .frames import Column as Column
     from .frames import Columns as Columns
+    from .frames import Shown as Shown
     from .frames import Tables as Tables
     from .frames import Tabular as Tabular
     from .frames import columns_of as columns_of
     from .frames import constant as constant
     from .frames import frame_of as frame_of
     from .frames import kind_of as kind_of
-    from .html_cards import Card as Card
-    from .html_cards import Shown as Shown
-    from .in_legs import legs as legs
-    from .interrupts import until_interrupted as until_interrupted
     from .lazy import found_at as found_at
-    from .look_alikes import BLANK_LETTERS as BLANK_LETTERS
-    from .look_alikes import appearance as appearance
-    from .look_alikes import look_alike_keys as look_alike_keys
-    from .memory import TooLargeError as TooLargeError
-    from .memory import available_bytes as available_bytes
-    from .memory import limit_bytes as limit_bytes
-    from .memory import refuse_over as refuse_over
-    from .once import Once as Once
-    from .plain_numbers import float_from as float_from
-    from .plain_numbers import int_from as int_from
-    from .plain_numbers import is_count as is_count
+    from .machine import TooLargeError as TooLargeError
+    from .machine import available_bytes as available_bytes
+    from .machine import limit_bytes as limit_bytes
+    from .machine import refuse_over as refuse_over
+    from .numerics import Flags as Flags
+    from .numerics import Floats as Floats
+    from .numerics import Ints as Ints
+    from .numerics import Rng as Rng
+    from .numerics import float_from as float_from
+    from .numerics import generator_of as generator_of
+    from .numerics import int_from as int_from
+    from .numerics import integral as integral
+    from .numerics import is_count as is_count
+    from .numerics import read_only as read_only
+    from .numerics import seed_of as seed_of
+    from .numerics import streams_of as streams_of
     from .progress import Progress as Progress
     from .progress import Report as Report
     from .progress import show_progress as show_progress
     from .progress import silent as silent
     from .progress import tell as tell
     from .progress import tells_progress as tells_progress
-    from .quadrature import integral as integral
-    from .randomness import Rng as Rng
-    from .randomness import generator_of as generator_of
-    from .randomness import seed_of as seed_of
-    from .randomness import streams_of as streams_of
-    from .strict_json import JsonError as JsonError
-    from .strict_json import parse as parse
-    from .table_files import Rows as Rows
-    from .table_files import TableError as TableError
-    from .table_files import check_parquet as check_parquet
-    from .table_files import csv_of as csv_of
-    from .table_files import read_rows as read_rows
-    from .table_files import write_parquet as write_parquet
-    from .table_files import write_table as write_table
     from .timing import Stopwatch as Stopwatch
+    from .validation import BLANK_LETTERS as BLANK_LETTERS
+    from .validation import Check as Check
+    from .validation import JsonError as JsonError
     from .validation import Naming as Naming
     from .validation import Place as Place
+    from .validation import appearance as appearance
     from .validation import dotted as dotted
     from .validation import init_details as init_details
+    from .validation import look_alike_keys as look_alike_keys
     from .validation import one_line as one_line
+    from .validation import parse as parse
     from .validation import place_of as place_of
     from .validation import refuse as refuse
     from .validation import refuse_many_keys as refuse_many_keys
@@ -75,9 +73,11 @@ if TYPE_CHECKING:
     from .validation import without_defaults as without_defaults
     from .workers import Pool as Pool
     from .workers import heed_interrupt as heed_interrupt
+    from .workers import legs as legs
     from .workers import limited_workers as limited_workers
     from .workers import obeys_workers as obeys_workers
     from .workers import pool as pool
+    from .workers import until_interrupted as until_interrupted
     from .workers import worker_count as worker_count
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

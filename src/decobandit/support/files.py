@@ -1,11 +1,20 @@
-"""Atomic file writes: a file appears complete or not at all."""
+"""Files: written whole or not at all; tables as CSV, or Parquet where the name says so."""
 
 from __future__ import annotations
 
+import csv
+import io
 import os
+import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .frames import Column, Columns, frame_of, frame_rows
 
 
 def write_whole(
@@ -40,3 +49,137 @@ def write_whole(
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+# -- Tables in files: CSV, or Parquet where the name ends in .parquet ------------------------------
+
+
+class TableError(ValueError):
+    """A table that cannot be read."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a table, with cells as text, and where each of them is."""
+
+    source: str  # a file, or "data"
+    names: list[str]
+    each: Iterator[tuple[str, Mapping[str, str | None]]]
+    escaped: bool = False  # whether texts may have been written by `harmless`
+
+
+def read_rows(data: object) -> Rows:
+    """The rows of a file or of a data frame.
+
+    A TableError where a file cannot be read, here or later; a TypeError for what is no table.
+    """
+    if not isinstance(data, str | Path):
+        return _numbered("data", *frame_rows(data))
+    source = str(data)
+    if Path(data).suffix.lower() == ".parquet":
+        return _numbered(source, *frame_rows(_parquet(source)))
+    rows = _csv_rows(source)
+    _, header = next(rows)
+    return Rows(source, list(header), rows, escaped=True)
+
+
+def _csv_rows(source: str) -> Iterator[tuple[str, Mapping[str, str | None]]]:
+    """The header, as a row, and the rows of a CSV file."""
+    try:
+        with open(source, newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            yield source, dict.fromkeys(reader.fieldnames or ())
+            for row in reader:
+                yield f"{source}: line {reader.line_num}", row
+    except FileNotFoundError:
+        raise TableError(f"{source}: no such file") from None
+    except UnicodeDecodeError as error:
+        raise TableError(f"{source}: not UTF-8 text at byte {error.start}") from None
+    except (OSError, csv.Error) as error:
+        raise TableError(f"{source}: cannot be read: {error}") from None
+
+
+def _numbered(source: str, names: list[str], rows: Iterator[dict[str, str]]) -> Rows:
+    numbered = enumerate(rows, start=1)
+    return Rows(source, names, ((f"{source}: row {number}", row) for number, row in numbered))
+
+
+def check_parquet() -> None:
+    """Refuse Parquet where the package that reads and writes it is missing."""
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError:
+        raise ImportError(
+            'Parquet needs pyarrow; install it with: pip install "decobandit[tables]"'
+        ) from None
+
+
+def _parquet(path: str) -> Any:
+    check_parquet()
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(path).read()
+    except FileNotFoundError:
+        raise TableError(f"{path}: no such file") from None
+    except (OSError, pa.ArrowException) as error:
+        said = str(error).partition("\n")[0]
+        raise TableError(f"{path}: cannot be read as Parquet: {said}") from None
+
+
+def write_table(columns: Columns, path: str | Path) -> None:
+    """Write columns as CSV, or as Parquet where the name says so.
+
+    In CSV numbers are written so that reading them back is exact, and a text that a spreadsheet
+    would compute has an apostrophe in front.
+    """
+    if Path(path).suffix.lower() != ".parquet":
+        write_whole(path, csv_of(columns).encode())
+    else:
+        write_parquet(columns, path)
+
+
+def write_parquet(columns: Columns, path: str | Path) -> None:
+    """Write columns as Parquet."""
+    check_parquet()
+    import pyarrow.parquet as pq
+
+    content = io.BytesIO()
+    pq.write_table(frame_of(columns), content)
+    write_whole(path, content.getvalue())
+
+
+def csv_of(columns: Columns) -> str:
+    """Columns as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(harmless, columns))
+    writer.writerows(zip(*map(_cells, columns.values()), strict=True))
+    return text.getvalue()
+
+
+def _cells(column: Column) -> list[object]:
+    values = column.tolist() if isinstance(column, np.ndarray) else column
+    return [harmless(value) for value in values]
+
+
+# -- Cells of CSV files that a spreadsheet would compute, written so that it does not --------------
+
+_START = r"(?:^|(?<=[;\t\r\n]))"  # of a cell, for some spreadsheet
+_FORMULA = r"(?=['\"\s]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])"
+_TO_ESCAPE = re.compile(_START + _FORMULA)
+_ESCAPED = re.compile(f"{_START}'{_FORMULA}")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+def harmless(cell: object) -> object:
+    """Return what to write for a value: numbers, also as text, as they are."""
+    if not isinstance(cell, str) or _NUMBER.fullmatch(cell):
+        return cell
+    return _TO_ESCAPE.sub("'", cell)
+
+
+def original(cell: str) -> str:
+    """Return the text that `harmless` was given."""
+    return _ESCAPED.sub("", cell)

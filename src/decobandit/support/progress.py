@@ -138,9 +138,12 @@ def show_progress(stages: int | None = None) -> Iterator[Report | None]:
     def report(now: Progress) -> None:
         open_end = now.total is None
         bars.update(
-            task, description=now.what, completed=now.done, total=now.total,
+            task,
+            description=now.what,
+            completed=now.done,
+            total=now.total,
             note=f"{now.note}  (Ctrl-C: stop here)" if open_end else now.note,
-        )  # fmt: skip
+        )
         if not open_end or time.monotonic() - began >= QUIET_SECONDS:
             bars.start_task(task)
             bars.start()

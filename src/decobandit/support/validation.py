@@ -7,9 +7,12 @@ the name of the place differs, and the caller gives it by `where`.
 from __future__ import annotations
 
 import json
+import math
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn, get_args
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NoReturn, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
@@ -165,3 +168,193 @@ def _model_in(annotation: object) -> type[BaseModel] | None:
         return annotation
     inner = (_model_in(part) for part in get_args(annotation))
     return next((model for model in inner if model is not None), None)
+
+
+# -- Strict JSON: text that two programs might read differently is refused, with one sentence why
+
+MAX_DEPTH = 20
+MAX_DIGITS = 40  # of one number; a double needs 17
+MAX_WHOLE = 2**53  # up to which doubles are exact
+
+
+class JsonError(ValueError):
+    """Not JSON, or JSON that is refused."""
+
+
+def parse(body: bytes, *, max_depth: int = MAX_DEPTH, whole: bool = False) -> Any:
+    """The tree of a body in UTF-8. Raises JsonError, and nothing else.
+
+    `whole`: 20.0 is read as 20; to JSON Schema both are the same integer.
+    """
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise JsonError("the text is not UTF-8") from None
+    try:
+        tree = json.loads(
+            text,
+            object_pairs_hook=_without_duplicates,
+            parse_constant=_no_constant,
+            parse_float=_number if whole else _float,
+            parse_int=_int,
+        )
+    except json.JSONDecodeError as error:
+        raise JsonError(f"not JSON at line {error.lineno}, column {error.colno}") from None
+    except RecursionError:
+        raise JsonError("nested too deeply") from None
+    _check(tree, max_depth)
+    return tree
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        raise JsonError("a key occurs twice")
+    return table
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise JsonError("NaN and Infinity are not JSON")
+
+
+def _int(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise JsonError("a number has too many digits")
+    return int(digits)
+
+
+def _float(digits: str) -> float:
+    if len(digits) > MAX_DIGITS:
+        raise JsonError("a number has too many digits")
+    number = float(digits)
+    if not math.isfinite(number):
+        raise JsonError("a number is too large")
+    return number
+
+
+def _number(digits: str) -> float:
+    number = _float(digits)
+    return int(number) if number.is_integer() and abs(number) <= MAX_WHOLE else number
+
+
+def _check(tree: Any, max_depth: int) -> None:
+    """Depth and strings; with an explicit stack: the tree may be deeper than Python's."""
+    waiting = [(tree, 1)]
+    while waiting:
+        node, depth = waiting.pop()
+        if isinstance(node, str):
+            _check_text(node)
+        elif isinstance(node, dict | list):
+            if depth > max_depth:
+                raise JsonError("nested too deeply")
+            if isinstance(node, dict):
+                for key in node:
+                    _check_text(key)
+            children = node.values() if isinstance(node, dict) else node
+            waiting.extend((child, depth + 1) for child in children)
+
+
+def _check_text(text: str) -> None:
+    if "\0" in text:
+        raise JsonError("a string has a NUL character")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise JsonError("a string has half a surrogate pair") from None
+
+
+# -- Names that a reader cannot tell apart ---------------------------------------------------------
+
+# letters that print as nothing, though they count as printable
+BLANK_LETTERS = "\u115f\u1160\u3164\uffa0\u2800\u17b4\u17b5"
+# Cyrillic and Greek letters that print like Latin ones, and the Latin ones below them
+_LIKE_LATIN = str.maketrans(
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u04bb\u051b\u051d\u04cf"
+    "\u0410\u0412\u0415\u0405\u0406\u0408\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u04ae"
+    "\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7"
+    "\u03bf\u03bd\u03c1\u03b9\u03ba\u03c5\u03f2\u03f9\u0131\u0251\u0261\u03b1",
+    "aeopcyxijsdhqwlABESIJKMHOPCTYXYABEZHIKMNOPTYXovpikucCiaga",
+)
+_DASHES = re.compile("[\u2010-\u2015\u2212\u2043]")
+# between two digits a blank separates numbers; elsewhere "S 2" is "S2"
+_BLANKS = re.compile(rf"(?<=\d)[\s{BLANK_LETTERS}]+(?=\d)|([\s{BLANK_LETTERS}]+)")
+
+
+def appearance(name: str) -> str:
+    """Return the same text for names that print alike.
+
+    Letters of other alphabets that look Latin count as Latin; so do their wide, bold and other
+    forms, and an accent counts the same as a letter's part and by itself.
+    """
+    plain = unicodedata.normalize("NFKC", name).translate(_LIKE_LATIN)
+    return "".join(sign for sign in plain if not _is_variation(sign))
+
+
+def look_alike_keys(name: str) -> frozenset[str]:
+    """Return keys of which two names share one if they differ only in case, blanks or appearance.
+
+    Two keys where capital and small letters resemble different Latin ones.
+    """
+    if name.isascii():
+        return frozenset([_without_blanks(name.casefold())])
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    return frozenset(
+        _without_blanks(_DASHES.sub("-", text))
+        for text in (appearance(name).casefold(), appearance(folded).casefold())
+    )
+
+
+def _without_blanks(text: str) -> str:
+    return _BLANKS.sub(lambda blank: "" if blank[1] else " ", text).strip()
+
+
+def _is_variation(sign: str) -> bool:
+    return "\ufe00" <= sign <= "\ufe0f" or "\U000e0100" <= sign <= "\U000e01ef"
+
+
+# -- A check of the program on this machine: what was expected, by whom, what was found ------------
+
+Rule = Literal["equal", "at least", "at most"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One comparison of a number of ours with one that is not ours.
+
+    Attributes
+    ----------
+    area : str
+        What part of the program it belongs to.
+    what : str
+        What is compared.
+    oracle : str
+        Where the expected number comes from.
+    expected, found : float
+        The two numbers.
+    tolerance : float
+        By how much they may differ, or the bound may be missed.
+    rule : str
+        Whether `found` is to be equal to `expected`, at least or at most that.
+    """
+
+    area: str
+    what: str
+    oracle: str
+    expected: float
+    found: float
+    tolerance: float
+    rule: Rule = "equal"
+
+    @property
+    def ok(self) -> bool:
+        """Whether it holds; not where the number found is none."""
+        apart = self.found - self.expected
+        if self.rule == "at least":
+            return apart >= -self.tolerance
+        if self.rule == "at most":
+            return apart <= self.tolerance
+        return abs(apart) <= self.tolerance
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values, with the verdict."""
+        return asdict(self) | {"ok": self.ok}

@@ -1,5 +1,5 @@
 """Bodies of requests are strict JSON."""
 
-from ...support.strict_json import MAX_DEPTH, JsonError, parse
+from ...support.validation import MAX_DEPTH, JsonError, parse
 
 __all__ = ["MAX_DEPTH", "JsonError", "parse"]

@@ -1,7 +1,8 @@
-"""What the control groups of Linux allow this process: containers and batch systems set them.
+"""Processors and memory that this process may use, and the error for work that would need more.
 
-A process belongs to a group of a tree; the limits of its group and of all groups above it hold.
-Version 2 has one tree, version 1 one for each resource; /proc/self/cgroup names the groups:
+Control groups of Linux set limits, in containers and batch systems. A process belongs to a group of
+a tree; the limits of its group and of all groups above it hold. Version 2 has one tree, version 1
+one for each resource; /proc/self/cgroup names the groups:
 
     0::/user.slice/job           version 2
     4:memory:/docker/0a1b        version 1
@@ -9,6 +10,7 @@ Version 2 has one tree, version 1 one for each resource; /proc/self/cgroup names
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -114,3 +116,41 @@ def _lines(file: Path) -> list[str]:
         return file.read_text(encoding="utf-8").splitlines()
     except OSError:  # not Linux, or not a group that limits this
         return []
+
+
+# -- Available memory, and the error for work that would need more ---------------------------------
+
+MEMORY_FRACTION = 0.7  # of the available memory that one computation may use
+
+
+def available_bytes() -> int:
+    """Memory available now: of the machine, and within the limits of this process."""
+    import psutil  # late: most commands never ask
+
+    machine = int(psutil.virtual_memory().available)
+    left = memory_left(_own_groups())
+    return machine if left is None else min(machine, left)
+
+
+@functools.cache
+def _own_groups() -> list[MemoryGroup]:
+    """Read once per process: a search for them takes a millisecond or two."""
+    return memory_groups()
+
+
+def limit_bytes() -> int:
+    """What one computation may use."""
+    return int(MEMORY_FRACTION * available_bytes())
+
+
+class TooLargeError(ValueError):
+    """Work that needs more memory than there is."""
+
+
+def refuse_over(needed: float, what: str, instead: str) -> None:
+    """`TooLargeError`, which is a ValueError, where `what` needs more bytes than there are."""
+    limit = limit_bytes()
+    if needed > limit:
+        raise TooLargeError(
+            f"{what} needs {needed / 1e9:.1f} GB (limit {limit / 1e9:.1f} GB); {instead}"
+        )
