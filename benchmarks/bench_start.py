@@ -22,7 +22,7 @@ BARE = "from numba.core.registry import cpu_target; cpu_target.target_context.re
 WATCHED = """
 import collections, json, time
 from numba.core import event
-from decobandit.cli.warmup import EVERYDAY, RARER
+from decobandit.cli.set_up import EVERYDAY, RARER
 
 class Watch(event.Listener):
     under_way, seconds = [], collections.Counter()

@@ -11,7 +11,7 @@ import contextlib, importlib, io, json, pkgutil, sys
 from numba.core.registry import CPUDispatcher
 import decobandit
 from decobandit.cli import main
-from decobandit.cli.warmup import EVERYDAY, RARER
+from decobandit.cli.set_up import EVERYDAY, RARER
 
 for module in pkgutil.walk_packages(decobandit.__path__, "decobandit."):
     if ".kernels." in module.name:

@@ -1,7 +1,6 @@
 """The `deco` program. Commands parse, call one function, print; they import late to start fast.
 
-Options of every problem `problem_options.py`, of every policy `policy_options.py`, others
-`options.py`; tables `tables.py`.
+Options of every problem and policy `problem_options.py`, others `options.py`; tables `tables.py`.
 """
 
 import sys

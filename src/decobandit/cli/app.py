@@ -16,28 +16,16 @@ from .._version import __version__
 from ..support.lazy import explain_missing_extras
 from ..support.workers import raise_between_kernels
 from . import INTERRUPTED
-from .audit import audit
-from .bound import bound
-from .commands import Commands
-from .demo import demo
+from .comparing import evaluate, gap, path, simulate
 from .design import design
-from .evaluate import evaluate
-from .gap import gap
-from .index import index
-from .keys import keys
-from .market import market
-from .optimum import optimum
-from .path import path
-from .recommend import recommend
-from .reproduce import reproduce
-from .selftest import selftest
+from .options import Commands
+from .people import audit, keys, token
+from .recommend import index, recommend
 from .serve import serve
-from .simulate import simulate
-from .solve import solve
-from .study import study
-from .token import token
+from .set_up import demo, selftest, warmup
+from .solving import bound, market, optimum, solve
+from .study import reproduce, study
 from .trial import trial
-from .warmup import warmup
 
 _interrupted: list[int] = []  # signals seen
 BAD_INPUT = 2

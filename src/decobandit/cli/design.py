@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..problem.tie_rules import DEFAULT_TIES
-from .files import draw_either, ending_in, written
 from .options import AllowPolicy, AsJson, OutDrawing, Ties, Tolerance, Workers, shown
-from .output import print_result, say, title_of
+from .output import draw_either, ending_in, print_result, say, title_of, written
 from .tables import print_table
 
 if TYPE_CHECKING:

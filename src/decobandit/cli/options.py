@@ -1,4 +1,4 @@
-"""Options that several commands share: how they are called, shown and checked."""
+"""Options that several commands share: how they are called, parsed, shown and checked."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from ..policies.names import POLICIES
 from ..problem.tie_rules import TIE_RULES, TieRule, tie_rule
 from ..support import float_from
-from .files import check_drawing
+from .output import check_drawing
 
 if TYPE_CHECKING:
     from ..problem import Beta
@@ -135,25 +136,31 @@ Seed = Annotated[int, typer.Option(help="The same seed gives the same numbers.")
 Bound = Annotated[
     bool | None,
     typer.Option(
-        "--bound/--no-bound", show_default="where that is quick",
+        "--bound/--no-bound",
+        show_default="where that is quick",
         help="Solve the dual for the bound alone, where no policy needs prices.",
     ),
-]  # fmt: skip
+]
 BoundDraws = Annotated[
     int | None,
     typer.Option(
-        min=0, show_default="200 on some small problems",
+        min=0,
+        show_default="200 on some small problems",
         help="Scenarios of the information bound; 0 for none.",
     ),
-]  # fmt: skip
+]
 # holds for all that a command computes; the command itself need not read it
 Workers = Annotated[
     int | None,
     typer.Option(
-        "--workers", metavar="N", min=1, callback=_limit_workers,
-        show_default="one per processor", help="Threads to compute with.",
+        "--workers",
+        metavar="N",
+        min=1,
+        callback=_limit_workers,
+        show_default="one per processor",
+        help="Threads to compute with.",
     ),
-]  # fmt: skip
+]
 
 # holds for the whole command, which need not read it
 AllowPolicy = Annotated[list[str] | None, allowing(allow_policies)]
@@ -179,3 +186,44 @@ OutFigure = Annotated[
 OutDrawing = Annotated[Path | None, shown("FILE", f"Draw it: {DRAWINGS}", callback=check_drawing)]
 DATABASE = "Database of trials: an SQLite file, or postgresql://... without a password."
 Db = Annotated[str | None, shown("FILE|URL", DATABASE, show_default="DECO_DB, else deco-trials.db")]
+
+
+# -- How all commands of the program parse and show their options ----------------------------------
+
+F = TypeVar("F", bound=Callable[..., Any])
+# an argument such as -0.5 is no option
+SIGNED_ARGUMENTS = {"ignore_unknown_options": True}
+
+
+class Command(TyperCommand):
+    """A command whose help shows no type beside flags."""
+
+    def get_params(self, ctx: Any) -> Any:
+        return _flags_without_a_type(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """A command with commands, in the same way."""
+
+    def get_params(self, ctx: Any) -> Any:
+        return _flags_without_a_type(super().get_params(ctx))
+
+
+class Commands(typer.Typer):
+    """A program, or a part of one, whose commands are of this kind."""
+
+    def __init__(self, *, cls: type[TyperGroup] | None = Group, **settings: Any) -> None:
+        super().__init__(cls=cls, **settings)
+
+    def command(
+        self, name: str | None = None, *, cls: type[TyperCommand] | None = Command, **settings: Any
+    ) -> Callable[[F], F]:
+        return super().command(name, cls=cls, **settings)
+
+
+def _flags_without_a_type(parameters: Any) -> Any:
+    """A flag takes no value: help is not to show a type beside it."""
+    for each in parameters:
+        if getattr(each, "is_flag", False):
+            each.metavar = ""
+    return parameters

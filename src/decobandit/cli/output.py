@@ -1,15 +1,26 @@
-"""What commands print: one JSON object for programs, or lines and tables for people."""
+"""What commands print, and the files that they write.
+
+One JSON object for programs, or lines for people. Files are refused before the long work, and
+acknowledged when they are there.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+import typer
+
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from ..bounds import BestBound
     from ..problem import Problem
+    from ..support import Columns
 
 
 class Result(Protocol):
@@ -82,3 +93,101 @@ def said_of(bound: BestBound) -> str:
 def title_of(problem: Problem) -> str:
     """What a table is about."""
     return problem.described()
+
+
+# -- Files that commands write: refused before the long work, acknowledged when they are there -----
+
+FIGURES = (".png", ".svg", ".pdf")
+PAGES = (".html",)
+TABLES = (".csv", ".parquet")
+
+
+def check_writable(path: Path | None) -> Path | None:
+    """Refuse a file that cannot be written."""
+    if path is None:
+        return None
+    folder = path.absolute().parent
+    if path.is_dir():
+        raise typer.BadParameter(f"{path}: is a directory; give a file")
+    if not folder.is_dir():
+        raise typer.BadParameter(f"{path}: no such directory as {folder}")
+    # a file is replaced by a new one of its name: its folder must be writable too
+    needed = [path] if path.exists() and not path.is_file() else [path, folder]
+    if not all(os.access(each, os.W_OK) for each in needed if each.exists()):
+        raise typer.BadParameter(f"{path}: cannot be written")
+    return path
+
+
+def ending_in(*endings: str) -> Callable[[Path | None], Path | None]:
+    """Refuse a file of another kind, or one that cannot be written."""
+
+    def check(path: Path | None) -> Path | None:
+        check_writable(path)
+        if path is not None and path.suffix.lower() not in endings:
+            listed = ", ".join(endings[:-1])
+            allowed = f"{listed} or {endings[-1]}" if len(endings) == 2 else ", ".join(endings)
+            raise typer.BadParameter(f"{path}: must end in {allowed}")
+        return path
+
+    return check
+
+
+check_drawing = ending_in(*FIGURES, *PAGES)
+
+
+def check_table(path: Path | None) -> Path | None:
+    """Refuse a file that no table can be written to."""
+    ending_in(*TABLES)(path)
+    if path is not None and path.suffix.lower() == ".parquet":
+        from ..support import check_parquet
+
+        check_parquet()
+    return path
+
+
+def save_table(path: Path | None, columns: Callable[[], Columns]) -> None:
+    """Write a table, if there is a file to write."""
+    if path is not None:
+        from ..support import write_table
+
+        write_table(columns(), path)
+        written("table", path)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder for output, or refuse it before the long work begins."""
+    if path.exists() and not path.is_dir():
+        raise typer.BadParameter(f"{path}: is a file; give a directory")
+    path.mkdir(parents=True, exist_ok=True)
+
+
+def draw(
+    out: Path | None, figure: Callable[[], Figure], page: Callable[[], str] | None = None
+) -> None:
+    """Write a figure, or a page where the file's name says so, if there is a file to write.
+
+    A figure whose name ends in `-dark` is for dark pages.
+    """
+    if out is None:
+        return
+    from ..figures import save_figure, save_page
+    from ..figures.plots import DARK_ENDING
+
+    if page is not None and out.suffix.lower() in PAGES:
+        save_page(page(), out)
+        written("page", out)
+    else:
+        save_figure(figure(), out, dark=out.stem.endswith(DARK_ENDING))
+        written("figure", out)
+
+
+def draw_either(out: Path | None, figure: Callable[..., Any], title: str) -> None:
+    """The same with a function that makes a figure of either kind, by `interactive`."""
+    from ..figures import figure_page
+
+    draw(out, figure, lambda: figure_page(figure(interactive=True), title))
+
+
+def written(what: str, path: Path) -> None:
+    """Tell people at a terminal that a file is there."""
+    note(f"{what} written to {path}")

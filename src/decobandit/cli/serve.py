@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from .keys import private_key
 from .options import AllowPolicy, Db, shown
 from .output import say
+from .people import private_key
 from .trial_access import StaleAfter, check_database, user
 
 if TYPE_CHECKING:
@@ -62,9 +62,13 @@ def serve(
         limits = Limits(rate=rate, burst=2 * rate, stale_after=stale_after)
         hosts = (f"[{host}]" if ":" in host else host, *(allow_host or ()))
         app = create_app(
-            store, auth=not no_auth, limits=limits, allowed_hosts=hosts,
-            cors_origins=cors_origin or (), signing_key=key,
-        )  # fmt: skip
+            store,
+            auth=not no_auth,
+            limits=limits,
+            allowed_hosts=hosts,
+            cors_origins=cors_origin or (),
+            signing_key=key,
+        )
         counted = app.state.metrics
         set_up_log(log_format, verbose=verbose, dropped=counted.log_lines_dropped.inc)
         if not no_auth:

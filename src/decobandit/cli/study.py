@@ -1,26 +1,44 @@
-"""`deco study run`, `deco study show`: a grid of problems, policies and seeds, kept in files."""
+"""`deco study`: many simulations in files; `deco reproduce`: the paper's tables and figures."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import asdict
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from .commands import Commands
-from .files import check_writable, draw_either, make_folder, written
-from .options import AllowPolicy, AsJson, OutFigure, Workers, allow_policies, allowing, shown
-from .output import fixed, print_json, say
+from . import INTERRUPTED
+from .options import (
+    AllowPolicy,
+    AsJson,
+    Commands,
+    OutFigure,
+    Workers,
+    allow_policies,
+    allowing,
+    shown,
+)
+from .output import (
+    check_writable,
+    draw_either,
+    fixed,
+    make_folder,
+    print_json,
+    print_result,
+    say,
+    written,
+)
 from .tables import print_table
 
 if TYPE_CHECKING:
+    from ..paper.reproduction import Reproduction
     from ..studies import Collected, DesignRow, Row, RunSummary
 
 BAD_INPUT = 2
-INTERRUPTED = 130
 # sums that linear algebra takes on several threads differ in their last digits
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
@@ -180,11 +198,13 @@ def _print_cells(found: Collected, rows: list[Row]) -> None:
 def _print_simulated(name: str, rows: list[Row]) -> None:
     cells = [
         [
-            row.problem, row.policy, str(row.seed),
+            row.problem,
+            row.policy,
+            str(row.seed),
             *(fixed(x, 4) for x in (row.value, row.value_se, row.regret, row.upper_bound)),
         ]
         for row in rows
-    ]  # fmt: skip
+    ]
     titles = ["problem", "policy", "seed", "value", "± s.e.", "regret", "bound"]
     print_table(name, titles, cells, text=["problem", "policy"])
     print("regret: reward of always pulling the best arms, minus that of the policy;")
@@ -200,13 +220,71 @@ def _print_designed(rows: list[DesignRow]) -> None:
         truth = own[0].truth.replace(" ", ", ")
         cells = [
             [
-                row.policy, str(row.seed), fixed(row.value, 4), fixed(row.value_se, 4),
+                row.policy,
+                str(row.seed),
+                fixed(row.value, 4),
+                fixed(row.value_se, 4),
                 *(fixed(x, 4) for x in (row.best_share, row.select_best, row.reject)),
                 fixed(row.size, 2),
             ]
             for row in own
-        ]  # fmt: skip
+        ]
         print_table(f"{line}: {truth}", titles, cells, text=["policy"])
     print("reject: some arm is declared better than control; without a control arm, best")
     print("select best: a best arm has the largest posterior mean at the end")
     print("where the error is 0, numbers are exact; --csv and --json have all of them")
+
+
+# -- `deco reproduce`: the paper's results, computed again -----------------------------------------
+
+# typer takes several values of an enumeration, not of a Literal
+Part = StrEnum(
+    "Part",
+    ["table1", "figure2", "figure3", "figure4", "batches", "designs", "published", "all"],
+)
+PARTS = [part.value for part in Part if part != "all"]
+
+
+def reproduce(
+    what: Annotated[
+        list[Part] | None,
+        typer.Argument(
+            metavar="PART",
+            show_default="all",
+            help="What to compute, one or several.",
+        ),
+    ] = None,
+    scale: Annotated[
+        Literal["quick", "paper"],
+        typer.Option(help="quick: minutes; paper: the paper's sample sizes, an hour or two."),
+    ] = "quick",
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the files go.")] = Path(
+        "reproduction"
+    ),
+    workers: Workers = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compute published tables and figures again, beside what was printed."""
+    make_folder(out)
+    chosen = [part.value for part in what or () if part != "all"]
+    print_result(_reproduced(chosen or PARTS, scale, out), as_json, print_reproduction)
+
+
+def _reproduced(parts: list[str], scale: str, out: Path) -> Reproduction:
+    """Compute the parts, with a bar for each."""
+    from ..paper.cells import Interrupted
+    from ..paper.reproduction import reproduce as compute
+    from ..support import show_progress
+
+    try:
+        with show_progress() as report:
+            return compute(parts, scale, out, report)
+    except Interrupted as stopped:
+        say(f"interrupted: {stopped}; the same command goes on")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def print_reproduction(found: Reproduction) -> None:
+    """Where the page is."""
+    parts = ", ".join(found.parts)
+    print(f"{found.page}: {parts}, scale {found.scale}; data and figures beside it")

@@ -68,9 +68,15 @@ def print_stages(
 
 
 def _table(
-    title: str, titles: Sequence[str], rows: Sequence[Sequence[str] | None],
-    text: Collection[str], narrow: bool, folded: bool, settings: dict[str, Any], room: int = 0,
-) -> Table:  # fmt: skip
+    title: str,
+    titles: Sequence[str],
+    rows: Sequence[Sequence[str] | None],
+    text: Collection[str],
+    narrow: bool,
+    folded: bool,
+    settings: dict[str, Any],
+    room: int = 0,
+) -> Table:
     """The table; columns of long words are as narrow as their longest word, and share the `room`.
 
     Rich is told how wide they are: left to itself it takes from columns that must not be cut.

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 import typer
 
 from ..policies.names import DEFAULT_POLICY
-from .commands import SIGNED_ARGUMENTS, Commands
-from .options import AsJson, Bound, Db
+from .options import SIGNED_ARGUMENTS, AsJson, Bound, Commands, Db
 from .output import print_json, said_of, say
-from .policy_options import Chosen, takes_policies
+from .problem_options import Chosen, takes_policies
 from .trial_access import (
     By,
     Reason,

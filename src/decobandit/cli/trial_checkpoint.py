@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from .files import check_writable, written
-from .keys import DEFAULT_KEY, KEY_VARIABLE, private_key
 from .options import AsJson, shown
-from .output import print_json
+from .output import check_writable, print_json, written
+from .people import DEFAULT_KEY, KEY_VARIABLE, private_key
 from .trial_access import takes_store
 
 if TYPE_CHECKING:

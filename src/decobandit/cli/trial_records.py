@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .files import ending_in, written
-from .keys import public_key
 from .options import AllowPolicy, AsJson, Db, shown
-from .output import print_json, print_result, say
+from .output import ending_in, print_json, print_result, say, written
+from .people import public_key
 from .trial_access import By, database, opened, takes_trial, user
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .files import ending_in, written
 from .options import AsJson, shown
-from .output import print_json
+from .output import ending_in, print_json, written
 from .tables import MOST_ROWS, print_table
 from .trial_access import By, takes_trial, user
 from .trial_records import on_record

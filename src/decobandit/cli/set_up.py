@@ -1,23 +1,23 @@
-"""`deco warmup`: compile kernels once, so that later commands start at once.
-
-Without options those of everyday commands: good and bad outcomes, one pull at a time. The compiler
-works in one thread of a process only, so parts of the kernels are compiled in processes of their
-own, as many as there are workers. Parts that share few kernels come first: what two processes need
-at the same moment is compiled in both.
-"""
+"""`deco warmup`, `demo`, `selftest`: compile kernels ahead, try the program, check its numbers."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from .options import Workers
+from .options import AsJson, Workers
+from .output import check_writable, make_folder, print_json, say, written
+from .problem_options import context_of
 
 if TYPE_CHECKING:
+    from ..paper.selftest_report import Selftest
     from ..problem import Problem
+    from ..support import Check
 
 Part: TypeAlias = Callable[[], None]
 LEFT = (
@@ -267,3 +267,93 @@ RARER: tuple[Part, ...] = (
     rarer_policies,
     calibrated_states,
 )
+
+
+# -- `deco demo`: the main job in one go, a solved problem, a recommendation and a figure ----------
+
+
+def demo(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the figures go.")] = Path("demo"),
+) -> None:
+    """Solve a small trial, recommend its next arm, and draw prices and indices."""
+    from ..figures import save_figure, solution_figure
+    from ..policies import recommend
+    from ..policies.deco import deco
+    from ..problem import Problem, State
+    from .recommend import print_recommendation
+    from .solving import print_solution
+
+    make_folder(out)
+    solution = context_of(Problem.uniform(arms=5, horizon=40), 1e-4).solution
+    print_solution(solution)
+    observed = State.parse("5/7,1/3,2/2,0/1,0/0")
+    policy = deco(solution)
+    print(f"\nafter {observed.total} pulls, good/pulls per arm: {observed}")
+    print_recommendation(recommend(policy.problem, observed, policy))
+    file = out / "prices-and-indices.png"
+    save_figure(solution_figure(solution), file)
+    print(f"\nfigure written to {file}")
+
+
+# -- `deco selftest`: checks of this installation against numbers that are not ours ----------------
+
+FAILED = 1
+
+
+def selftest(
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            callback=check_writable,
+            help="Write what was checked, expected and found, as one page of HTML.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check this installation: published numbers, slow and obvious versions, a trial's log.
+
+    Takes a minute or two, most of it for compiling. Ends with code 1 where a check fails.
+    """
+    from ..paper.selftest import CHECKS
+    from ..paper.selftest_report import run_checks
+    from ..support import show_progress, write_whole
+
+    checks = [*CHECKS, *_checks_of_the_log()]
+    with show_progress() as told:
+        found = run_checks(checks, told)
+    if report is not None:
+        write_whole(report, found.to_html())
+        written("report", report)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        _show(found)
+    if not found.ok:
+        raise typer.Exit(FAILED)
+
+
+def _checks_of_the_log() -> list[Callable[[], Iterator[Check]]]:
+    if find_spec("sqlalchemy") is not None:
+        from ..trials.selftest import check_log
+
+        return [check_log]
+    say("the log of trials is not checked: the extra 'trials' is not installed")
+    return []
+
+
+def _show(found: Selftest) -> None:
+    from .tables import print_table
+
+    rows = [
+        (area, str(len(checks)), str(sum(not check.ok for check in checks)))
+        for area, checks in found.by_area().items()
+    ]
+    print_table("Self-test", ["area", "checks", "failed"], rows, text=["area"])
+    for check in found.failed:
+        print(
+            f"FAILED {check.area}: {check.what}: found {check.found!r}, expected {check.rule} "
+            f"{check.expected!r} within {check.tolerance:.2g} ({check.oracle})"
+        )
+    verdict = "all checks hold" if found.ok else f"{len(found.failed)} checks failed"
+    print(f"{verdict}; {found.seconds:.0f} s")

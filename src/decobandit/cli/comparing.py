@@ -1,0 +1,370 @@
+"""`deco evaluate`, `simulate`, `gap`, `path`: what policies earn, beside an upper bound."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..policies.names import DEFAULT_POLICY, PAPER_POLICY, SIMULATED_POLICIES
+from .options import (
+    AsJson,
+    Bound,
+    BoundDraws,
+    Draws,
+    Method,
+    OutDrawing,
+    OutFigure,
+    PerDraw,
+    Seed,
+    Truth,
+    TruthPrior,
+    shown,
+)
+from .output import (
+    NO_BOUND,
+    check_table,
+    draw,
+    draw_either,
+    fixed,
+    note,
+    percent,
+    print_result,
+    print_results,
+    said_of,
+    save_table,
+    say,
+    title_of,
+)
+from .problem_options import Chosen, takes_policies
+from .tables import print_stages, print_table
+
+if TYPE_CHECKING:
+    from ..bounds import ComparedEpisode, ExactComparison, Gap, SimulatedComparison
+    from ..evaluation import Evaluation
+    from ..problem import Problem
+    from ..problem.models.base import Outcome
+    from ..simulation import PolicyResult
+
+MANY_STATES = 50_000_000
+
+
+@takes_policies(DEFAULT_POLICY)
+def evaluate(
+    chosen: Chosen,
+    truth: Truth = None,
+    bound: Bound = None,
+    bound_draws: BoundDraws = None,
+    as_json: AsJson = False,
+) -> None:
+    """Evaluate policies exactly, over the prior or at given true success probabilities."""
+    from ..bounds import compare_exactly
+    from ..support import show_progress
+
+    if all(group.model.finite for group in chosen.context.problem.groups):
+        note(size_note(chosen.context.problem))
+    with show_progress() as report:
+        found = compare_exactly(
+            chosen.context,
+            chosen.policies,
+            truth=truth,
+            bound=bound,
+            bound_draws=bound_draws,
+            progress=report,
+        )
+    if found.interrupted:
+        say("interrupted: these are the policies that were finished")
+    print_result(found, as_json, print_evaluations)
+
+
+def size_note(problem: Problem) -> str:
+    """How many states an evaluation may come to."""
+    from ..evaluation import states_ahead
+
+    states = states_ahead(problem)
+    slow = "; 'deco simulate' is quicker" if states > MANY_STATES else ""
+    return f"exact evaluation: up to {states:.2g} states for each policy{slow}"
+
+
+def print_evaluations(found: ExactComparison) -> None:
+    """A table for people."""
+    bound = found.bound
+    known = found.results[0].truth is not None
+    titles = ["policy", "value", "regret", "states", "seconds"]
+    titles += ["to bound"] * (bound is not None)
+    titles += ["std. deviation", "P(best arm found)"] * known
+
+    def row(result: Evaluation) -> list[str]:
+        cells = [
+            result.policy,
+            f"{result.value:.6f}",
+            fixed(result.regret, 6),
+            f"{result.states:,}",
+            f"{result.seconds:.2f}",
+        ]
+        if bound is not None:
+            cells.append(percent(bound.gap_percent(result.value)))
+        if result.variance is not None:
+            best = "-" if result.null else fixed(result.best_arm_probability, 4)
+            cells += [f"{result.variance**0.5:.4f}", best]
+        return cells
+
+    print_table(title_of(found.problem), titles, map(row, found.results), text=["policy"])
+    print("regret: reward of always pulling the best arms, minus that of the policy")
+    if known and found.results[0].null:
+        print("P(best arm found): all arms are equal, there is no best one")
+    elif known:
+        print("P(best arm found): a best arm has the largest posterior mean at the end")
+    if bound is not None:
+        print(said_of(bound))
+    elif found.left_out:
+        print(NO_BOUND)
+
+
+# -- `deco simulate`: what policies earn, on common draws, with error bars -------------------------
+
+
+@takes_policies(*SIMULATED_POLICIES)
+def simulate(
+    chosen: Chosen,
+    draws: Draws = 1000,
+    per_draw: PerDraw = 10,
+    seed: Seed = 1,
+    truth: Truth = None,
+    truth_prior: TruthPrior = None,
+    true_horizon: Annotated[
+        int | None,
+        typer.Option(min=1, help="Stages actually played; policies plan for the horizon."),
+    ] = None,
+    bound: Bound = None,
+    bound_draws: BoundDraws = None,
+    episodes: Annotated[
+        Path | None,
+        shown("FILE", "Write every pull of every episode: .csv, .parquet.", callback=check_table),
+    ] = None,
+    out: OutFigure = None,
+    as_json: AsJson = False,
+) -> None:
+    """Simulate policies on common draws and outcomes, with small standard errors."""
+    from ..bounds import compare_by_simulation
+    from ..figures import regret_figure
+    from ..support import show_progress
+
+    if out is not None:
+        _check_regret(chosen.context.problem)
+    with show_progress() as report:
+        found = compare_by_simulation(
+            chosen.context,
+            chosen.policies,
+            draws=draws,
+            per_draw=per_draw,
+            rng=seed,
+            truth=truth,
+            truth_prior=truth_prior,
+            true_horizon=true_horizon,
+            bound=bound,
+            bound_draws=bound_draws,
+            keep_episodes=episodes is not None,
+            progress=report,
+        )
+    if found.simulation.interrupted:
+        say("interrupted: these are the policies that were finished")
+    print_result(found, as_json, print_simulation)
+    save_table(episodes, partial(found.simulation.columns, "episodes"))
+    title = f"Expected regret: {title_of(found.simulation.problem)}"
+    draw_either(out, partial(regret_figure, found.simulation), title)
+
+
+def _check_regret(problem: Problem) -> None:
+    """Refuse, before the work begins, a figure that could not be drawn."""
+    if not problem.is_binary:
+        raise typer.BadParameter("--out: regret is drawn of good and bad outcomes only")
+    if any(arm.terminal is not None for arm in problem.arms):
+        raise typer.BadParameter(
+            "--out: regret is not defined where arms have tables of last rewards"
+        )
+
+
+def print_simulation(found: SimulatedComparison) -> None:
+    """A table for people."""
+    result, bound = found.simulation, found.bound
+    first = result.results[0].policy
+    several = len(result.results) > 1
+    same = {each.policy for each in result.results[1:] if result.alike(each.policy, first)}
+    titles = ["policy", "value", "regret"] + ["gain"] * several + ["to bound"] * (bound is not None)
+
+    def row(each: PolicyResult) -> list[str]:
+        cells = [each.policy, f"{each.value:.4f} ± {each.value_se:.4f}", fixed(each.regret, 4)]
+        if several:
+            gain = result.difference(each.policy, first)
+            text = f"{gain.value:+.4f} ± {gain.value_se:.4f}"
+            text = "same" if each.policy in same else text
+            cells.append("" if each.policy == first else text)
+        if bound is not None:
+            cells.append(percent(bound.gap_percent(each.value)))
+        return cells
+
+    print_table(title_of(result.problem), titles, map(row, result.results), text=["policy"])
+    print(result.described())
+    print("±: one standard error, the same for value and regret")
+    bounded = [x.policy for x in result.results if x.estimates.best.value_se_kind == "range"]
+    if bounded:
+        print(
+            f"   {', '.join(bounded)}: too few draws to tell; a bound by the range of the rewards"
+        )
+    print("regret: reward of always pulling the best arms, minus that of the policy")
+    if several:
+        print(f"gain: over {first}, estimated on common draws and outcomes")
+    if same:
+        episodes = result.settings["draws"] * result.settings["per_draw"]
+        print(f"same: earned the same as {first} in all {episodes:,} episodes")
+    if bound is not None:
+        print(said_of(bound))
+    elif found.left_out:
+        print(NO_BOUND)
+
+
+# -- `deco gap`: the gap between a policy and the bound, stage by stage ----------------------------
+
+GAP_ROWS = 12  # of a table for people, from either end
+
+
+@takes_policies(DEFAULT_POLICY)
+def gap(
+    chosen: Chosen,
+    method: Method = None,
+    draws: Draws = 1000,
+    per_draw: PerDraw = 10,
+    seed: Seed = 1,
+    out: OutDrawing = None,
+    as_json: AsJson = False,
+) -> None:
+    """Split the gap between a policy and the bound into shortfall and congestion, by stage.
+
+    Of several policies, --json has one entry each, under "results".
+    """
+    from ..bounds import compare_gaps
+    from ..figures import gap_figure
+    from ..support import show_progress
+
+    with show_progress() as report:
+        found = compare_gaps(
+            chosen.context,
+            chosen.policies,
+            method=method,
+            draws=draws,
+            per_draw=per_draw,
+            rng=seed,
+            progress=report,
+        )
+    problem = chosen.context.problem
+    print_results(found, as_json, partial(print_gap, problem=problem))
+    draw_either(out, partial(gap_figure, found), f"Gap by stage: {title_of(problem)}")
+
+
+def print_gap(found: Gap, problem: Problem) -> None:
+    """A table for people: the sums, and the stages where there are not too many."""
+    exact = found.method == "exact"
+    error = "" if exact else f" ± {found.value_se:.6f}"
+    part = f" ({100 * found.gap / abs(found.upper_bound):.2f}%)" if found.upper_bound else ""
+    print(f"no policy can earn more than {found.upper_bound:.6f} (from the prices)")
+    print(f"{found.policy} earns {found.value:.6f}{error}, which is {found.gap:.6f} less{part}:")
+    print(f"  shortfall  {found.shortfall:.6f}   pulled arms that were not worth the price")
+    print(f"  congestion {found.congestion:.6f}   arms worth the price that were not pulled")
+    titles = ["stage", "shortfall", "congestion", "so far"]
+    running = found.running_loss
+
+    def row(t: int) -> list[str]:
+        each = found.stages[t]
+        numbers = [each.shortfall, each.congestion, running[t]]
+        errors = [] if exact else [each.shortfall_se, each.congestion_se]
+        return [str(each.stage), *(f"{number:.6f}" for number in numbers + errors)]
+
+    print_stages(
+        f"{title_of(problem)}: {found.policy}, {found.method}",
+        titles if exact else [*titles, "± shortfall", "± congestion"],
+        row,
+        stages=len(found.stages),
+        most=GAP_ROWS,
+        dots=True,
+    )
+
+
+# -- `deco path`: one episode, stage by stage, with what every decision cost -----------------------
+
+EPISODE_ROWS = 20  # of a table for people, from either end
+
+
+@takes_policies(PAPER_POLICY, several=False)
+def path(
+    chosen: Chosen,
+    seed: Seed = 1,
+    truth: Truth = None,
+    expected: Annotated[
+        bool, typer.Option("--expected", help="Compare with the expected loss of the policy.")
+    ] = False,
+    out: OutDrawing = None,
+    as_json: AsJson = False,
+) -> None:
+    """Play one episode: indices, prices and the loss, stage by stage."""
+    from ..bounds import follow_by_name
+    from ..figures import episode_figure, episode_page
+    from ..support import show_progress
+
+    with show_progress() as report:
+        found = follow_by_name(
+            chosen.context,
+            chosen.policy,
+            truth=truth,
+            rng=seed,
+            expected=expected,
+            progress=report,
+        )
+    line = None if found.expected is None else found.expected.running_loss
+    drawn = (found.episode, line)
+    draw(out, partial(episode_figure, *drawn), partial(episode_page, *drawn))
+    print_result(found, as_json, print_path)
+
+
+def print_path(found: ComparedEpisode) -> None:
+    """A table for people."""
+    episode = found.episode
+    seed = "" if episode.seed is None else f", seed {episode.seed}"
+    titles = ["stage", "pulled", "outcome", "index", "price", "short", "crowd", "loss"]
+    print_stages(
+        f"{title_of(episode.problem)}: {episode.policy}{seed}",
+        titles if found.expected is None else [*titles, "expected"],
+        partial(_row, found),
+        stages=episode.stages,
+        most=EPISODE_ROWS,
+        text=["pulled", "outcome"],
+        narrow=True,  # nine columns fit into a terminal of 80
+    )
+    print("index and price: DeCo's, for any policy")
+    print("short: shortfall, pulled below the price")
+    print("crowd: congestion, worth the price and not pulled")
+    print("loss: both, up to this stage; at the end, its expectation over the prior is")
+    print(f"the upper bound {episode.upper_bound:.6f} minus the value of the policy (Theorem 1)")
+
+
+def _row(found: ComparedEpisode, t: int) -> list[str]:
+    episode = found.episode
+    arms, outcomes = episode.pulled[t], episode.outcomes[t]
+    costs = [episode.prices, episode.shortfall, episode.congestion, episode.running_loss]
+    if found.expected is not None:
+        costs.append(found.expected.running_loss)
+    return [
+        str(t),
+        ", ".join(episode.problem.arms[arm].name for arm in arms),
+        ", ".join(map(_named, outcomes)) if outcomes else "deployed",
+        ", ".join(f"{episode.index[t, arm]:.4f}" for arm in arms),
+        *(f"{values[t]:.4f}" for values in costs),
+    ]
+
+
+def _named(outcome: Outcome) -> str:
+    if isinstance(outcome, bool):
+        return "good" if outcome else "bad"
+    return f"{outcome:.4g}" if isinstance(outcome, float) else str(outcome)

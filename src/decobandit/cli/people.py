@@ -1,0 +1,183 @@
+"""`deco token`, `keys`, `audit`: who may use a server, keys of checkpoints, the access log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from .options import AsJson, Commands, shown
+from .output import check_writable, print_json, print_result, written
+from .trial_access import By, makes_store, takes_store, user
+from .trial_records import print_people
+
+if TYPE_CHECKING:
+    from ..server.tokens import Token
+    from ..trials import Event, PeopleLog, Store
+    from ..trials.signed_notes import PrivateKey, PublicKey
+
+token = Commands(name="token", help="Tokens for 'deco serve': make, list and revoke them.")
+
+TokenName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.")]
+Role = Literal["admin", "operator", "viewer"]
+
+
+@token.command()
+@makes_store
+def new(
+    store: Store,
+    name: TokenName,
+    role: Annotated[Role, typer.Option(help="An operator is blinded, a viewer only reads.")],
+    days: Annotated[int, typer.Option(metavar="N", help="Until it expires.")] = 90,
+    trial: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", show_default="all trials", help="A trial that it is for; repeatable."
+        ),
+    ] = None,
+    by: By = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a token. It is shown this once: the database keeps a digest."""
+    from ..server.tokens import new_token
+
+    made, secret = new_token(store, name, role, days=days, trials=trial or (), by=user(by))
+    if as_json:
+        print_json(made.to_dict() | {"token": secret})
+    else:
+        print(secret)
+
+
+@token.command(name="list")
+@takes_store
+def list_(store: Store, as_json: AsJson = False) -> None:
+    """List tokens: names, roles, whether they are valid, until when, and for which trials."""
+    from ..server.tokens import list_tokens
+
+    found = list_tokens(store)
+    if as_json:
+        print_json({"tokens": [one.to_dict() for one in found]})
+        return
+    for one in found:
+        trials = "" if one.only_trials is None else f"\t{', '.join(sorted(one.only_trials))}"
+        print(f"{one.name}\t{one.role}\t{_state(one)}{trials}")
+
+
+def _state(token: Token) -> str:
+    if token.revoked_at:
+        return f"revoked {token.revoked_at}"
+    if token.expired:
+        return f"expired {token.expires_at}"
+    if not token.valid:
+        return "refused"
+    return f"valid until {token.expires_at}"
+
+
+@token.command()
+@takes_store
+def revoke(store: Store, name: TokenName, by: By = None, as_json: AsJson = False) -> None:
+    """Revoke a token. A server that is running refuses it within a second."""
+    from ..server.tokens import revoke_token
+
+    print_result(revoke_token(store, name, by=user(by)), as_json, _print_revoked)
+
+
+def _print_revoked(gone: Token) -> None:
+    print(f"{gone.name}: revoked {gone.revoked_at}")
+
+
+# -- `deco keys new`: a key pair that signs checkpoints --------------------------------------------
+
+DEFAULT_KEY = Path("deco.key")
+KEY_VARIABLE = "DECO_KEY"
+keys = Commands(name="keys", help="Keys that sign checkpoints of trials: make them.")
+
+KeyName = Annotated[
+    str, typer.Argument(metavar="NAME", help="Who signs: a name without blanks or plus signs.")
+]
+OutKey = Annotated[
+    Path, shown("FILE", "The private key; FILE.pub is the public one.", callback=check_writable)
+]
+
+
+@keys.command(name="new")
+def new_keys(name: KeyName = "deco", out: OutKey = DEFAULT_KEY, as_json: AsJson = False) -> None:
+    """Make a key pair. The private key signs; the public key, which is printed, checks."""
+    from ..support import write_whole
+    from ..trials.signed_notes import PrivateKey
+
+    public = out.with_name(out.name + ".pub")
+    for path in (out, public):
+        if path.exists():
+            raise typer.BadParameter(f"{path}: exists; a key is never overwritten")
+    key = PrivateKey.new(name)
+    write_whole(out, key.text + "\n", mode=0o600)
+    write_whole(public, key.public.text + "\n")
+    if as_json:
+        print_json({"name": name, "file": str(out), "public_key": key.public.text})
+        return
+    print(key.public.text)
+    written("private key", out)
+    written("public key", public)
+
+
+def private_key(file: Path) -> PrivateKey:
+    """The key of a file."""
+    from ..trials.signed_notes import PrivateKey
+
+    if not file.exists():
+        raise typer.BadParameter(f"{file}: no such key; 'deco keys new' makes one")
+    return PrivateKey.read(file.read_text(encoding="utf-8", errors="replace"))
+
+
+def public_key(text: str) -> PublicKey:
+    """The key that is given, or the one in the file that is given."""
+    from ..trials.signed_notes import PublicKey
+
+    file = Path(text)
+    if file.is_file():
+        return PublicKey.read(file.read_text(encoding="utf-8", errors="replace"))
+    return PublicKey.read(text)
+
+
+# -- `deco audit people`: who did what with tokens and results, and whether its log is intact ------
+
+FOUND_SOMETHING = 1
+
+audit = Commands(name="audit", help="Records of the database that are not of one trial.")
+
+
+@audit.callback()
+def _group() -> None:
+    """With a callback, a group of one command keeps the command's name."""
+
+
+@audit.command()
+@takes_store
+def people(
+    store: Store,
+    last: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Print the last N events only.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print and check the log of people: exit code 1 if an event was edited, removed or moved."""
+    from ..trials import people_log
+
+    found = people_log(store)
+
+    def show(found: PeopleLog) -> None:
+        for event in found.events[-last:] if last else found.events:
+            print(_line(event))
+        print_people(found)
+
+    print_result(found, as_json, show)
+    if not found.ok:
+        raise typer.Exit(FOUND_SOMETHING)
+
+
+def _line(event: Event) -> str:
+    shown = {name: value for name, value in event.data.items() if name != "row"}
+    said = " ".join(f"{name}={value}" for name, value in shown.items() if value is not None)
+    return f"{event.seq}\t{event.at}\t{event.kind}\t{event.by}\t{said}"

@@ -1,0 +1,223 @@
+"""`deco solve`, `optimum`, `bound`, `market`: prices, bounds and the exact optimum of a problem."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .options import AsJson, OutDrawing, Seed, Tolerance
+from .output import draw, ending_in, fixed, print_result, said_of, say, title_of, written
+from .problem_options import context_of, solve_shown, takes_problem
+from .tables import print_stages, print_table
+
+if TYPE_CHECKING:
+    from ..bounds import BestBound, InformationBound
+    from ..joint import Optimum
+    from ..prices import Demand, DualSolution
+    from ..problem import Problem
+
+
+@takes_problem
+def solve(
+    problem: Problem,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", callback=ending_in(".json"), help="Write the solution there, as JSON."
+        ),
+    ] = None,
+    tol: Tolerance = 1e-4,
+    grid: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Of batches, normal arms, counts: states per row; 0 for all, in batches. By "
+            "default a grid where all are too many.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bound what any policy can earn, and find the price of a pull at every stage."""
+    from ..prices import save_solution
+
+    solution = solve_shown(problem, tol, grid)
+    if solution.interrupted:
+        say("interrupted: this is the best solution so far")
+    if out is not None:
+        save_solution(solution, out)
+        written("solution", out)
+    print_result(solution, as_json, print_solution)
+
+
+def _below(solution: DualSolution) -> list[tuple[str, str]]:
+    if solution.lower_bound is None:
+        return [("the minimum of the dual is at least", "not known")]
+    return [
+        ("the minimum of the dual is at least", f"{solution.lower_bound:.6f}"),
+        ("relative gap between the two", f"{solution.relative_gap:.1e}"),
+    ]
+
+
+def print_solution(solution: DualSolution) -> None:
+    """The bounds as a table for people."""
+    rows = [
+        ("no policy can earn more than", f"{solution.upper_bound:.6f}"),
+        *_below(solution),
+        ("price of a pull, first stage", f"{solution.multipliers[0] / solution.problem.unit:.6f}"),
+        ("price of a pull, last stage", f"{solution.multipliers[-1] / solution.problem.unit:.6f}"),
+    ]
+    if solution.deployment_price is not None:
+        rows.append(("price of the deployment", f"{solution.deployment_price:.6f}"))
+    if solution.grid:
+        rows.append(("states per row, a grid", str(solution.grid)))
+    rows.append(("backward passes", str(solution.oracle_calls)))
+    rows.append(("seconds, without compiling", f"{solution.seconds:.2f}"))
+    print_table(title_of(solution.problem), ["", "value"], rows, text=[""], min_width=50)
+    if solution.grid:
+        if solution.search_gap is not None:
+            print(f"on this grid the prices are the best to a gap of {solution.search_gap:.1e};")
+        if solution.lower_bound is None:
+            print("the bound holds for every state; below, only a finer grid (--grid) tells")
+        else:
+            print("both bounds hold for every state; a finer grid (--grid) narrows their gap")
+    elif not solution.converged:
+        print(
+            f"stopped before the gap reached {solution.tol:g}; both bounds are valid nevertheless"
+        )
+    if solution.stopped:
+        print(solution.stopped)
+
+
+# -- `deco optimum`: the exact optimum, where the problem is small enough --------------------------
+
+
+@takes_problem
+def optimum(problem: Problem, as_json: AsJson = False) -> None:
+    """Compute the exact optimum by dynamic programming over all arms together."""
+    from ..joint import optimum as exact_optimum
+    from ..support import show_progress
+
+    with show_progress() as report:
+        result = exact_optimum(problem, progress=report)
+    print_result(result, as_json, print_optimum)
+
+
+def print_optimum(result: Optimum) -> None:
+    """Two lines."""
+    print(f"optimum: {result.value:.9f}")
+    print(f"{result.states:,} states, {result.seconds:.2f} s")
+
+
+# -- `deco bound`: upper bounds on the value of any policy -----------------------------------------
+
+
+@takes_problem
+def bound(
+    problem: Problem,
+    draws: Annotated[int, typer.Option(help="Scenarios of the information bound.")] = 500,
+    seed: Seed = 1,
+    weight: Annotated[
+        float | None,
+        typer.Option(show_default="the best of six", help="Weight of the penalty, 0 to 1."),
+    ] = None,
+    tol: Tolerance = 1e-4,
+    as_json: AsJson = False,
+) -> None:
+    """Bound what any policy can earn, also where arms are few and the dual's bound is loose."""
+    from ..bounds import best_bound, bounds_at_prices
+    from ..support import show_progress
+
+    if not problem.is_binary or problem.repeat:
+        with show_progress() as report:
+            found = best_bound(problem, tol=tol, draws=0, progress=report)
+        print_result(found, as_json, _print_from_prices)
+        return
+    with show_progress() as report:
+        result = bounds_at_prices(
+            context_of(problem, tol), draws=draws, rng=seed, weight=weight, progress=report
+        )
+    print_result(result, as_json, print_bounds)
+
+
+def _print_from_prices(found: BestBound) -> None:
+    print(said_of(found))
+    print("information bound: none; its scenarios are of single pulls, good or bad")
+
+
+def print_bounds(result: InformationBound) -> None:
+    """A table for people."""
+    rows = [
+        (result.joint_is, result.joint, "", _joint_meaning(result)),
+        ("lagrangian", result.lagrangian, "", "limit on pulls holds in expectation only"),
+        (
+            "information",
+            result.information,
+            f"{result.information_se:.4f}",
+            f"outcomes known in advance, {result.weight:.0%} of the penalty",
+        ),
+        ("trivial", result.trivial, "", "always pulling the best arms"),
+    ]
+    shown = [
+        [name + " (best)" * (name == result.best_is), fixed(value, 4), error, meaning]
+        for name, value, error, meaning in rows
+        if value is not None or name == "trivial"
+    ]
+    title = f"Upper bounds on the value of any policy: {title_of(result.problem)}"
+    print_table(
+        title, ["bound", "value", "± s.e.", "what it is"], shown, text=["bound", "what it is"]
+    )
+    print(f"information: an estimate from {result.scenarios} scenarios, seed {result.seed}")
+    if result.stopped_early > 0.0:
+        print(f"in {result.stopped_early:.1%} of them the search was stopped early; still a bound")
+
+
+def _joint_meaning(result: InformationBound) -> str:
+    if result.joint_is == "optimum":
+        return "what the best policy earns"
+    return f"all arms together for {result.exact_stages} stages, from prices after them"
+
+
+# -- `deco market`: the price of a pull over the stages, and who buys ------------------------------
+
+ROWS = 20  # of a table for people, from either end
+
+
+@takes_problem
+def market(
+    problem: Problem, out: OutDrawing = None, tol: Tolerance = 1e-4, as_json: AsJson = False
+) -> None:
+    """Show the market of a problem: prices, who buys the pulls, arms worth the price."""
+    from ..figures import batch_figure, market_figure, market_page
+    from ..prices import demand
+    from ..problem import refuse_batches
+
+    context = context_of(problem, tol)
+    if problem.repeat and out is not None and out.suffix != ".html" and not as_json:
+        draw(out, partial(batch_figure, context.solution))
+        return
+    refuse_batches(problem, "the table of a market (--out FILE.png draws shares and prices)")
+    found = demand(context.solution)
+    draw(out, partial(market_figure, found), partial(market_page, found))
+    print_result(found, as_json, print_market)
+
+
+def print_market(found: Demand) -> None:
+    """A table for people."""
+    columns = {
+        "price": found.prices,
+        "sold to fresh": found.sold_fresh,
+        "to pulled before": found.sold_touched,
+        "arms above price": found.above,
+        "arms at price": found.at_price,
+    }
+    print_stages(
+        f"{title_of(found.problem)}: expected numbers of pulls and arms",
+        ["stage", *columns],
+        lambda t: [str(t), *(f"{values[t]:.4f}" for values in columns.values())],
+        stages=found.problem.stages,
+        most=ROWS,
+    )
+    print("sold: with the pulls of every stage going to the arms of largest index")
