@@ -13,11 +13,10 @@ import typer
 from pydantic import TypeAdapter
 
 from decobandit.cli.app import app
-from decobandit.paper import batches, claims, designs, figure3, figure4, table1, values
-from decobandit.paper.report import Section
+from decobandit.paper import batches, designs, figure3, figure4, table1, values
+from decobandit.paper.report import Section, Verdict
 from decobandit.paper.reproduction import Part, Reproduction
-from decobandit.paper.selftest import check_optima
-from decobandit.paper.selftest_report import run_checks
+from decobandit.paper.selftest import check_optima, run_checks
 from helpers.documented import ROOT
 from helpers.json_runs import Printed, json_type, run_all
 
@@ -60,7 +59,7 @@ def kept_reproduction() -> Reproduction:
         with open(ROOT / "docs" / "reproduction" / f"{name}.csv", encoding="utf-8") as file:
             read = [{k: v or None for k, v in row.items()} for row in csv.DictReader(file)]
         rows[name] = TypeAdapter(list[kind]).validate_python(read)
-    said = [claims.Verdict("DeCo is close to the optimum", "in part", "1.2 times its regret")]
+    said = [Verdict("DeCo is close to the optimum", "in part", "1.2 times its regret")]
     parts = {name: Part(own, Section(name), said) for name, own in rows.items()}
     return Reproduction("paper", Path("report.html"), parts)
 

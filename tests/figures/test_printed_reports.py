@@ -10,15 +10,15 @@ from decobandit import Design, Problem, operating_characteristics
 from decobandit.figures.design_report import design_page
 from decobandit.figures.plots import new_figure
 from decobandit.paper.batches import Row as BatchRow
-from decobandit.paper.claims import Verdict
 from decobandit.paper.report import (
     ReportPage,
     Section,
+    Verdict,
     batches_section,
     claims_section,
     table1_section,
 )
-from decobandit.paper.selftest_report import Selftest, installed
+from decobandit.paper.selftest import Selftest, installed
 from decobandit.paper.table1 import Row as Table1Row
 from decobandit.problem import Arm
 from decobandit.support import Check

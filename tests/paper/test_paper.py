@@ -10,9 +10,16 @@ import pytest
 from matplotlib.image import imread
 
 from decobandit.joint import optimum
-from decobandit.paper import claims, figure2, figure3, figure4, published, table1
+from decobandit.paper import figure2, figure3, figure4, published, table1
 from decobandit.paper.cells import Runs
-from decobandit.paper.report import ReportPage, Section, claims_section, table1_section
+from decobandit.paper.report import (
+    ReportPage,
+    Section,
+    claims_section,
+    of_figure3,
+    of_figure4,
+    table1_section,
+)
 from decobandit.policies.deco import deco
 from decobandit.prices import solve
 from decobandit.problem import Problem, best_mean_reward
@@ -111,11 +118,11 @@ def test_claims_are_judged_by_the_numbers() -> None:
         return figure3.Point(2, policy, "horizon", 50, regret, 0.01)
 
     rivals = [point("thompson", 5.0), point("kl-ucb", 4.0), point("ids", 2.0)]
-    good = claims.of_figure3([point("deco", 2.1), point("optimum", 2.0), *rivals])
+    good = of_figure3([point("deco", 2.1), point("optimum", 2.0), *rivals])
     assert [verdict.holds for verdict in good] == ["yes", "yes", "yes"]
-    bad = claims.of_figure3([point("deco", 4.5), point("optimum", 2.0), *rivals])
+    bad = of_figure3([point("deco", 4.5), point("optimum", 2.0), *rivals])
     assert [verdict.holds for verdict in bad] == ["no", "no", "no"]
-    lucky = claims.of_figure3(
+    lucky = of_figure3(
         [point("deco", 4.5), point("optimum", 2.0), point("fh-gittins", 1.9), *rivals]
     )
     assert lucky[-1].holds == "no"  # more than twice the regret of FH-Gittins
@@ -127,7 +134,7 @@ def test_claims_are_judged_by_the_numbers() -> None:
 
     points = [bar(2, "price bound", -1.0), bar(5, "price bound", 0.5), bar(40, "price bound", 9.0)]
     points += [bar(k, "deco", 10.0) for k in (2, 5, 40)]
-    assert [verdict.holds for verdict in claims.of_figure4(points)] == ["in part", "yes"]
+    assert [verdict.holds for verdict in of_figure4(points)] == ["in part", "yes"]
 
 
 def test_page_has_the_papers_numbers_beside_ours() -> None:

@@ -7,8 +7,7 @@ import pytest
 
 from decobandit import joint
 from decobandit.paper import plain_oracles as plain
-from decobandit.paper.selftest import CHECKS, check_optima, odd_problem
-from decobandit.paper.selftest_report import run_checks
+from decobandit.paper.selftest import CHECKS, check_optima, odd_problem, run_checks
 from decobandit.problem import Problem
 from decobandit.support import Check
 from decobandit.trials import selftest as trial_selftest

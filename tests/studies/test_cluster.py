@@ -12,7 +12,7 @@ from distributed import Client, LocalCluster
 
 import decobandit
 from decobandit.studies import load_study, on_cluster, run_study
-from decobandit.studies.cluster import connected
+from decobandit.studies.running import connected
 from helpers.program import PATIENCE, deco
 from helpers.study_runs import folder_of, half_done, write
 
@@ -142,7 +142,6 @@ def test_workers_of_another_version_are_refused(cluster: LocalCluster, tmp_path:
 
 
 def _pretend(version: str) -> None:
-    from decobandit.studies import cluster
 
     cluster.__version__ = version
 

@@ -12,8 +12,7 @@ import decobandit
 from decobandit import Arm, Beta, Problem, Reward, Terminal
 from decobandit.policies import POLICIES
 from decobandit.studies import Cell, CellResult, FinishedCell, collect_folder, rows_of
-from decobandit.studies.cell_files import read_cell, write_cell
-from decobandit.studies.records import RegretCurve, ValueEstimate
+from decobandit.studies.records import RegretCurve, ValueEstimate, read_cell, write_cell
 
 # written by hand, as files have been since the first study
 FILE = """{

@@ -21,11 +21,11 @@ from decobandit.simulation import simulate
 from decobandit.studies import (
     Cell,
     Row,
-    cell_files,
     collect_folder,
     collect_study,
     here,
     load_study,
+    records,
     rows_of,
     run_study,
     save_csv,
@@ -309,7 +309,7 @@ def test_other_settings_end_the_program_with_code_2_and_one_line(small: Path) ->
 
 
 def test_cells_of_another_version_are_refused(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cell_files, "__version__", "99.0")
+    monkeypatch.setattr(records, "__version__", "99.0")
     with pytest.raises(ValueError, match=r'--deco--seed-1\.json: .* version is ".*" in it, "99.0"'):
         run_here(small, small.with_suffix(""))
 

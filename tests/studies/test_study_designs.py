@@ -22,7 +22,7 @@ from decobandit.studies import (
     save_markdown,
     save_parquet,
 )
-from decobandit.studies.cell_files import read_cell
+from decobandit.studies.records import read_cell
 from helpers.program import deco
 
 TRIAL = """

@@ -10,7 +10,6 @@ import typer
 from .options import AsJson, Commands, shown
 from .output import check_writable, print_json, print_result, written
 from .trial_access import By, makes_store, takes_store, user
-from .trial_records import print_people
 
 if TYPE_CHECKING:
     from ..server.tokens import Token
@@ -181,3 +180,11 @@ def _line(event: Event) -> str:
     shown = {name: value for name, value in event.data.items() if name != "row"}
     said = " ".join(f"{name}={value}" for name, value in shown.items() if value is not None)
     return f"{event.seq}\t{event.at}\t{event.kind}\t{event.by}\t{said}"
+
+
+def print_people(found: PeopleLog) -> None:
+    """State of the log of people and of the tokens."""
+    state = "intact" if found.ok else "NOT INTACT"
+    print(f"log of people: {len(found.events)} events, {state}, head {found.head}")
+    for problem in found.problems:
+        print(f"  {problem}")

@@ -15,7 +15,7 @@ from .output import check_writable, make_folder, print_json, say, written
 from .problem_options import context_of
 
 if TYPE_CHECKING:
-    from ..paper.selftest_report import Selftest
+    from ..paper.selftest import Selftest
     from ..problem import Problem
     from ..support import Check
 
@@ -315,8 +315,7 @@ def selftest(
 
     Takes a minute or two, most of it for compiling. Ends with code 1 where a check fails.
     """
-    from ..paper.selftest import CHECKS
-    from ..paper.selftest_report import run_checks
+    from ..paper.selftest import CHECKS, run_checks
     from ..support import show_progress, write_whole
 
     checks = [*CHECKS, *_checks_of_the_log()]

@@ -10,7 +10,7 @@ import typer
 
 from .options import AllowPolicy, AsJson, Db, shown
 from .output import ending_in, print_json, print_result, say, written
-from .people import public_key
+from .people import print_people, public_key
 from .trial_access import By, database, opened, takes_trial, user
 
 if TYPE_CHECKING:
@@ -211,13 +211,6 @@ def print_verified(found: Iterable[Verification]) -> None:
             print(f"  the given head is event {one.given_head_event}; {events} since")
         _indented(one.problems)
         _indented(f"remark: {remark}" for remark in one.remarks)
-
-
-def print_people(found: PeopleLog) -> None:
-    """State of the log of people and of the tokens."""
-    state = "intact" if found.ok else "NOT INTACT"
-    print(f"log of people: {len(found.events)} events, {state}, head {found.head}")
-    _indented(found.problems)
 
 
 def end_with(ok: bool) -> None:

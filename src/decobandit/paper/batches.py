@@ -18,7 +18,7 @@ from ..policies import Context
 from ..problem import Arm, Beta, Problem, Reward, Terminal, best_mean_reward
 from ..simulation import simulate
 from ..studies import csv_text
-from .kept_files import kept
+from .cells import kept
 from .published import batches
 
 PULLS, UNIT = 100, 10

@@ -29,7 +29,7 @@ from ..problem import (
     Stop,
 )
 from ..studies import csv_text
-from .kept_files import kept
+from .cells import kept
 from .published import PublishedDesign, designs
 
 DRAWS = {"quick": 2000, "paper": 10_000}
@@ -104,9 +104,15 @@ def _row(known: PublishedDesign, ours: Number) -> Row:
     value, error = ours
     room = known.within + ERRORS * hypot(known.error, error)
     return Row(
-        known.case, known.quantity, known.source, known.value, known.error, value, error,
+        known.case,
+        known.quantity,
+        known.source,
+        known.value,
+        known.error,
+        value,
+        error,
         abs(value - known.value) <= room,
-    )  # fmt: skip
+    )
 
 
 # -- the cases ----------------------------------------------------------------------------------
@@ -223,9 +229,12 @@ def _normal(draws: int) -> list[Number]:
     policy = f"{__name__}:PatientGittinsPolicy"
     allow_policy(policy)
     design = Design(
-        policies=(policy,), control="control", draws=draws,
-        scenarios=scenarios, test=FinalTest(kind="z", alpha=TYPE_ONE),
-    )  # fmt: skip
+        policies=(policy,),
+        control="control",
+        draws=draws,
+        scenarios=scenarios,
+        test=FinalTest(kind="z", alpha=TYPE_ONE),
+    )
 
     def power(block: int, alpha: float) -> float:
         problem = Problem(
@@ -307,11 +316,19 @@ def to_csv(found: Reproduced) -> str:
 def to_markdown(found: Reproduced, *, command: str) -> str:
     """The page."""
     lines = [
-        "# Designs beside published numbers", "",
-        f"Written by `{command}` (decobandit {__version__}).", "",
-        f"| {' | '.join(HEADER)} |", "|:--|:--|--:|--:|:--|",
-        *(f"| {' | '.join(cells(row))} |" for row in found.rows), "",
-        said_of_time(found.timed), *(f"\n{note}" for note in NOTES), "", "Sources: "
-        + "; ".join(dict.fromkeys(f"{row.case}: {row.source}" for row in found.rows)) + ".",
-    ]  # fmt: skip
+        "# Designs beside published numbers",
+        "",
+        f"Written by `{command}` (decobandit {__version__}).",
+        "",
+        f"| {' | '.join(HEADER)} |",
+        "|:--|:--|--:|--:|:--|",
+        *(f"| {' | '.join(cells(row))} |" for row in found.rows),
+        "",
+        said_of_time(found.timed),
+        *(f"\n{note}" for note in NOTES),
+        "",
+        "Sources: "
+        + "; ".join(dict.fromkeys(f"{row.case}: {row.source}" for row in found.rows))
+        + ".",
+    ]
     return "\n".join(lines) + "\n"

@@ -61,11 +61,16 @@ def score(sizes: Sizes, episodes: Sequence[Episode]) -> list[Point]:
         for t, (arms, outcomes) in enumerate(zip(episode.pulled, episode.outcomes, strict=True)):
             points.append(
                 Point(
-                    seed, t, float(episode.prices[t]), episode.problem.arms[arms[0]].name,
-                    bool(outcomes[0]), float(episode.index[t, arms[0]]),
-                    float(episode.shortfall[t]), float(episode.congestion[t]),
+                    seed,
+                    t,
+                    float(episode.prices[t]),
+                    episode.problem.arms[arms[0]].name,
+                    bool(outcomes[0]),
+                    float(episode.index[t, arms[0]]),
+                    float(episode.shortfall[t]),
+                    float(episode.congestion[t]),
                 )
-            )  # fmt: skip
+            )
     return points
 
 

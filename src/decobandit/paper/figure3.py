@@ -142,15 +142,32 @@ def _draw(axes: Axes, points: Sequence[Point], axis: str) -> None:
         width, alpha, order = (4.0, 0.5, 1.5) if policy == WIDE_LINE else (1.3, 1.0, 2.0)
         if axis == "stage":
             axes.plot(
-                x, y, color=colour, linestyle=dashes, linewidth=width, alpha=alpha, zorder=order,
+                x,
+                y,
+                color=colour,
+                linestyle=dashes,
+                linewidth=width,
+                alpha=alpha,
+                zorder=order,
                 label=policy,
-            )  # fmt: skip
+            )
             axes.fill_between(x, y - error, y + error, color=colour, alpha=0.2, linewidth=0)
         else:
             axes.errorbar(
-                x, y, yerr=error, color=colour, linestyle=dashes, linewidth=width, marker=marker,
-                alpha=alpha, zorder=order, elinewidth=1.3, markersize=4, capsize=2, label=policy,
-            )  # fmt: skip
+                x,
+                y,
+                yerr=error,
+                color=colour,
+                linestyle=dashes,
+                linewidth=width,
+                marker=marker,
+                alpha=alpha,
+                zorder=order,
+                elinewidth=1.3,
+                markersize=4,
+                capsize=2,
+                label=policy,
+            )
     axes.set_xlim(0, None)
     axes.set_ylim(0, None)
     axes.grid(alpha=0.25)

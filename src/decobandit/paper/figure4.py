@@ -31,8 +31,7 @@ from ..prices import whole_solution
 from ..problem import Problem
 from ..studies import Cell, FinishedCell
 from ..support import Report
-from .cells import Regret, Runs, cell, compute, regret_of
-from .kept_files import kept
+from .cells import Regret, Runs, cell, compute, kept, regret_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -147,11 +146,17 @@ def plot(sizes: Sizes, points: Sequence[Point]) -> Figure:
             own = [p for p in points if p.horizon == horizon and p.what == what]
             style = BOUND_LINES.get(what) or policy_style(what)
             axes.errorbar(
-                [p.arms for p in own], [p.regret for p in own],
-                yerr=2.0 * np.array([p.error for p in own]), color=style.colour,
-                linestyle=style.dashes, linewidth=1.3, marker=style.marker, markersize=4,
-                capsize=2, label=what,
-            )  # fmt: skip
+                [p.arms for p in own],
+                [p.regret for p in own],
+                yerr=2.0 * np.array([p.error for p in own]),
+                color=style.colour,
+                linestyle=style.dashes,
+                linewidth=1.3,
+                marker=style.marker,
+                markersize=4,
+                capsize=2,
+                label=what,
+            )
         axes.set_title(f"horizon {horizon}")
         axes.set_xlabel("number of arms")
         axes.set_ylabel("expected regret, ± 2 s.e.")

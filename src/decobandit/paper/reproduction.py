@@ -12,11 +12,11 @@ from ..figures import save_figure
 from ..figures.plots import dark_name, small_png
 from ..studies import csv_text
 from ..support import Progress, Report, obeys_workers, silent, write_whole
-from . import batches, claims, designs, figure2, figure3, figure4, published, table1, values
-from .claims import Verdict
+from . import batches, designs, figure2, figure3, figure4, published, report, table1, values
 from .report import (
     ReportPage,
     Section,
+    Verdict,
     batches_section,
     claims_section,
     designs_section,
@@ -111,7 +111,7 @@ def _figure3(scale: str, folder: Path, progress: Report) -> Part:
     points = figure3.run(sizes, _cells("figure3", scale, folder), progress)
     drawn = _written("figure3", folder, figure3.Point, points, figure3.plot(sizes, points))
     section = Section("Figure 3: Bayesian regret", [figure3.caption(sizes)], figure=drawn)
-    return Part(points, section, claims.of_figure3(points))
+    return Part(points, section, report.of_figure3(points))
 
 
 def _figure4(scale: str, folder: Path, progress: Report) -> Part:
@@ -120,7 +120,7 @@ def _figure4(scale: str, folder: Path, progress: Report) -> Part:
     drawn = _written("figure4", folder, figure4.Point, points, figure4.plot(sizes, points))
     title = "Figure 4: regret and its lower bounds"
     section = Section(title, [figure4.caption(sizes)], figure=drawn)
-    return Part(points, section, claims.of_figure4(points))
+    return Part(points, section, report.of_figure4(points))
 
 
 def _batches(scale: str, folder: Path, progress: Report) -> Part:

@@ -23,7 +23,7 @@ from ..policies.tuning.path_search import MOST_STATES
 from ..problem import Problem
 from ..simulation import simulate
 from ..studies import csv_text
-from .kept_files import kept
+from .cells import kept
 from .published import PublishedRow, table1
 
 TOLERANCE = 1e-6  # of the dual

@@ -14,7 +14,7 @@ from .._version import __version__
 from ..problem import Problem
 from ..simulation import simulate
 from ..studies import csv_text
-from .kept_files import kept
+from .cells import kept
 from .published import PublishedValues, values
 
 LONGEST = {"quick": 100, "paper": 500}

@@ -1,17 +1,18 @@
 """The records of a study: the cell that is asked for, its result, and both together when finished.
 
-All are frozen and typed. `cell_files.py` defines their form in a file; fields have the same names
-there, except `problem_name`, which is `name`.
+All are frozen and typed. In files fields have the same names, except `problem_name`, which
+is `name`. Finished cells as one table: the last part of this file.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
+from pathlib import Path
 from re import fullmatch
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from pydantic import (
     ConfigDict,
@@ -21,9 +22,11 @@ from pydantic import (
     PlainValidator,
     SerializerFunctionWrapHandler,
     TypeAdapter,
+    ValidationError,
     model_serializer,
 )
 
+from .._version import __version__
 from ..problem import (
     Beta,
     Design,
@@ -34,14 +37,33 @@ from ..problem import (
     TieRule,
     problem_from_dict,
     problem_to_dict,
+    read_tree,
 )
-from ..support import refuse
+from ..simulation import policy_grid
+from ..support import (
+    Tables,
+    Tabular,
+    columns_of,
+    csv_of,
+    dotted,
+    one_line,
+    refuse,
+    write_parquet,
+    write_whole,
+)
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 FILE_NAME_RULE = (
     "must be 1 to 80 letters, digits and . _ -, with a letter or digit first: it names files"
 )
 LATER = ("design", "scenario", "characteristics")
 SHARED_PROBLEMS = 8  # cells of a study come problem by problem
+
+
+class StudyError(ValueError):
+    """A study, or a result of one, that cannot be used: one line with the file, place and rule."""
 
 
 def names_a_file(value: object) -> bool:
@@ -210,3 +232,327 @@ class Study:
 
     name: str
     cells: tuple[Cell, ...]
+
+
+# -- Cell files: the results of a study, one file each, written atomically, never overwritten ------
+
+CELL_LIST = "study.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CellFile(Record):
+    format: Literal["decobandit-cell-1"] = "decobandit-cell-1"
+    version: str
+    settings: Cell
+    figures: CellResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CellListFile(Record):
+    format: Literal["decobandit-study-1"] = "decobandit-study-1"
+    name: str
+    cells: list[str]
+
+
+File = TypeVar("File")
+_CELL_FILE = TypeAdapter(_CellFile)
+_CELL_LIST_FILE = TypeAdapter(_CellListFile)
+
+
+@dataclass(frozen=True)
+class Collected(Tabular):
+    """What there is of a study; the table of `to_frame` is `cells`, one row each."""
+
+    name: str
+    finished: tuple[FinishedCell, ...]
+    missing: tuple[str, ...]  # names of cells
+
+    def tables(self) -> Tables:
+        """`cells`, one row each."""
+        return {"cells": lambda: columns_of(map(asdict, rows_of(self.finished)))}
+
+
+# -- writing ------------------------------------------------------------------------------------
+
+
+def write_cell(cell: Cell, result: CellResult, folder: Path) -> None:
+    """Write a finished cell."""
+    path = folder / cell.file
+    if path.exists() and read_cell(path).cell != cell:  # written by another run
+        raise StudyError(
+            f"{path}: has been written by another run with other settings; choose another folder "
+            "with --out"
+        )
+    _write(_CELL_FILE, _CellFile(version=__version__, settings=cell, figures=result), path)
+
+
+def write_cell_list(study: Study, folder: Path) -> None:
+    """Write the cell list; a folder that belongs to another study is an error."""
+    path = folder / CELL_LIST
+    if path.exists() and (there := _read(_CELL_LIST_FILE, path).name) != study.name:
+        raise StudyError(
+            f"{path}: belongs to the study {there!r}, not to {study.name!r}; "
+            "choose another folder with --out"
+        )
+    asked = _CellListFile(name=study.name, cells=[cell.name for cell in study.cells])
+    _write(_CELL_LIST_FILE, asked, path)
+
+
+def _write(kind: TypeAdapter[File], file: File, path: Path) -> None:
+    tree = kind.dump_python(file, by_alias=True)
+    text = json.dumps(tree, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
+    write_whole(path, f"{text}\n".encode())
+
+
+# -- reading ------------------------------------------------------------------------------------
+
+
+def read_cell(path: Path) -> FinishedCell:
+    """What a cell file has."""
+    file = _read(_CELL_FILE, path)
+    return FinishedCell(file.settings, file.figures, file.version)
+
+
+def finished_cells(study: Study, folder: Path) -> dict[str, FinishedCell]:
+    """The cells of a study that are there, by name; a file with other settings is refused."""
+    found = {}
+    for cell in study.cells:
+        path = folder / cell.file
+        if path.exists():
+            there = read_cell(path)
+            if (there.cell, there.version) != (cell, __version__):
+                raise _other_settings(there, cell, path)
+            found[cell.name] = there
+    return found
+
+
+def collect_study(study: Study, folder: Path) -> Collected:
+    """What there is of the cells that a study asks for."""
+    found = finished_cells(study, folder)
+    missing = tuple(cell.name for cell in study.cells if cell.name not in found)
+    return Collected(study.name, tuple(found.values()), missing)
+
+
+def collect_folder(folder: Path) -> Collected:
+    """All cells in a folder, in the order of its study, and those that it lacks."""
+    paths = {path.stem: path for path in sorted(folder.glob("*--*.json"))}
+    listed = folder / CELL_LIST
+    if not paths and not listed.exists():
+        raise StudyError(f"{folder}: holds no cells of a study")
+    if listed.exists():
+        asked = _read(_CELL_LIST_FILE, listed)
+    else:
+        asked = _CellListFile(name=folder.name, cells=[])
+    order = dict.fromkeys([*(name for name in asked.cells if name in paths), *paths])
+    missing = tuple(name for name in asked.cells if name not in paths)
+    return Collected(asked.name, tuple(read_cell(paths[name]) for name in order), missing)
+
+
+def _read(kind: TypeAdapter[File], path: Path) -> File:
+    try:
+        return kind.validate_python(read_tree(path))
+    except ValidationError as error:
+        said = one_line(error, where=dotted)
+        raise StudyError(f"{path}: not a file of a study: {said}") from None
+
+
+def _other_settings(there: FinishedCell, cell: Cell, path: Path) -> StudyError:
+    """What to say of a file that stands where `cell` would go: the first difference."""
+    old, new = (
+        {"settings": CELL.dump_python(each, by_alias=True), "version": version}
+        for each, version in ((there.cell, there.version), (cell, __version__))
+    )
+    different = _difference(old, new, ())
+    assert different is not None
+    place, was, now = different
+    return StudyError(
+        f"{path}: is there with other settings: {'.'.join(place)} is {_shown(was)} in it, "
+        f"{_shown(now)} now; choose another folder with --out, or move the file away"
+    )
+
+
+def _difference(
+    there: object, here: object, place: Sequence[str]
+) -> tuple[Sequence[str], object, object] | None:
+    """The first place at which two trees differ, and what they have there."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        keys = sorted(there.keys() | here.keys())
+        pairs = [(key, there.get(key), here.get(key)) for key in keys]
+    elif isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
+        pairs = [(str(i), *pair) for i, pair in enumerate(zip(there, here, strict=True))]
+    else:
+        return None if there == here else (place, there, here)
+    found = (_difference(old, new, [*place, key]) for key, old, new in pairs)
+    return next((each for each in found if each is not None), None)
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+# -- The finished cells of a study as one table: rows, CSV, Parquet; policies side by side ---------
+
+
+@dataclass(frozen=True)
+class Row:
+    """One finished cell; fields are the columns, None where there is nothing to say."""
+
+    problem: str
+    policy: str
+    seed: int
+    arms: int
+    horizon: int
+    pulls_per_stage: int
+    draws: int
+    per_draw: int
+    ties: str
+    tol: float
+    truth_prior_good: float | None
+    truth_prior_bad: float | None
+    true_horizon: int | None
+    value: float
+    value_se: float
+    regret: float | None
+    regret_se: float | None
+    upper_bound: float | None
+    method: str
+    version: str
+
+    @property
+    def line(self) -> str:
+        """Where policies are compared: the problem."""
+        return self.problem
+
+    @property
+    def measure(self) -> str:
+        """What policies are compared by."""
+        return "regret"
+
+    @property
+    def compared(self) -> tuple[float, float] | None:
+        """The number that they are compared by, and its error."""
+        if self.regret is None or self.regret_se is None:
+            return None
+        return self.regret, self.regret_se
+
+
+@dataclass(frozen=True)
+class DesignRow(Row):
+    """One finished cell of a design: operating characteristics in a scenario.
+
+    `value` are the good outcomes. Lists by arm are text, numbers with blanks between them.
+    """
+
+    scenario: str
+    truth: str
+    exact: bool
+    good_sd: float
+    pulls: str
+    pulls_sd: str
+    best_share: float | None
+    best_share_se: float | None
+    select_best: float | None
+    select_best_se: float | None
+    reject: float
+    reject_se: float | None
+    size: float
+    size_se: float | None
+    size_sd: float
+    stopped: float
+    stopped_se: float | None
+
+    @property
+    def line(self) -> str:
+        return f"{self.problem}: {self.scenario}"
+
+    @property
+    def measure(self) -> str:
+        return "good outcomes"
+
+    @property
+    def compared(self) -> tuple[float, float] | None:
+        return self.value, self.value_se
+
+
+_DESIGN_ROW = TypeAdapter(DesignRow)
+
+
+def rows_of(finished: Sequence[FinishedCell]) -> list[Row]:
+    """One row per finished cell."""
+    return [_row(each) for each in finished]
+
+
+def _row(finished: FinishedCell) -> Row:
+    cell, result, prior = finished.cell, finished.result, finished.cell.truth_prior
+    row = Row(
+        problem=cell.problem_name,
+        policy=cell.policy,
+        seed=cell.seed,
+        arms=cell.problem.n_arms,
+        horizon=cell.problem.horizon,
+        pulls_per_stage=cell.problem.pulls_per_stage,
+        draws=cell.draws,
+        per_draw=cell.per_draw,
+        ties=cell.ties,
+        tol=cell.tol,
+        truth_prior_good=None if prior is None else prior.good,
+        truth_prior_bad=None if prior is None else prior.bad,
+        true_horizon=cell.true_horizon,
+        value=result.value,
+        value_se=result.value_se,
+        regret=result.regret,
+        regret_se=result.regret_se,
+        upper_bound=result.upper_bound,
+        method=result.method,
+        version=finished.version,
+    )
+    if cell.scenario is None or result.characteristics is None:
+        return row
+    own = {**result.characteristics, "scenario": cell.scenario.name, "truth": cell.scenario.truth}
+    more = {each.name: _entry(own.get(each.name)) for each in fields(DesignRow)}
+    return _DESIGN_ROW.validate_python({**more, **asdict(row)})
+
+
+def _entry(value: object, between: str = " ") -> object:
+    """A list as text; of classes, whose truth is a list each, 0.2+0.3+0.5."""
+    if not isinstance(value, list | tuple):
+        return value
+    return between.join(str(_entry(each, "+")) for each in value)
+
+
+# -- files --------------------------------------------------------------------------------------
+
+
+def save_csv(rows: Sequence[Row], path: Path) -> None:
+    """Write a table as CSV: numbers by repr, so that reading them back is exact."""
+    write_whole(path, csv_text(_kind(rows), rows).encode())
+
+
+def _kind(rows: Sequence[Row]) -> type[Row]:
+    """The kind of the rows, which has the columns."""
+    return max(map(type, rows), key=lambda kind: len(fields(kind)), default=Row)
+
+
+def csv_text(kind: type[DataclassInstance], rows: Sequence[DataclassInstance]) -> str:
+    """Records of one kind as CSV, a column for each field."""
+    names = [field.name for field in fields(kind)]
+    return csv_of(columns_of(map(asdict, rows), names))
+
+
+def save_parquet(rows: Sequence[Row], path: Path) -> None:
+    """Write a table as Parquet; its name need not say so."""
+    write_parquet(columns_of(map(asdict, rows)), path)
+
+
+def save_markdown(rows: Sequence[Row], path: Path) -> None:
+    """Write what is compared with its error: a line for each problem, a column for each policy."""
+    grid = policy_grid(rows)
+    lines = [f"| {grid.measure} | " + " | ".join(f"`{name}`" for name in grid.policies) + " |"]
+    lines.append("|---" * (len(grid.policies) + 1) + "|")
+    for line in grid.lines:
+        found = [grid.found.get((line, policy)) for policy in grid.policies]
+        shown = [f"{each.value:.3f} ± {each.value_se:.3f}" if each else "" for each in found]
+        name = line.replace("|", "\\|")  # scenarios have any name
+        lines.append(f"| {name} | " + " | ".join(shown) + " |")
+    write_whole(path, ("\n".join(lines) + "\n").encode())

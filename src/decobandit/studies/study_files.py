@@ -34,16 +34,13 @@ from .records import (
     CellScenario,
     FileName,
     Study,
+    StudyError,
     names_a_file,
     rules_and_test,
 )
 
 MOST_CELLS = 100_000
 LARGEST_SEED = 2**53  # that every reader of JSON keeps
-
-
-class StudyError(ValueError):
-    """A study, or a result of one, that cannot be used: one line with the file, place and rule."""
 
 
 def load_study(path: str | Path) -> Study:
