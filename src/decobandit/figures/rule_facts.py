@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from ..policies import RULES
 from ..problem import Rules
 from .report_page import paragraph, table
 
@@ -20,15 +21,10 @@ def rule_facts(rules: Rules) -> list[tuple[str, object]]:
     """Names and values of the rules, but for stopping."""
     test = rules.final_test
     level = "threshold" if test.kind == "posterior" else "alpha"
-    pairs: list[tuple[str, object]] = [
-        ("Control", rules.control or "none"),
-        ("Burn-in", f"{number_of_pulls(rules.burn_in)} of every arm"),
-        ("Least probability of an arm", f"{rules.floor:g}"),
-    ]
-    if rules.control_share is not None:
-        pairs.append(("Share of control", f"{rules.control_share:g}"))
+    facts = (rule.fact(rules) for rule in RULES)
     return [
-        *pairs,
+        ("Control", rules.control or "none"),
+        *(fact for fact in facts if fact is not None),
         ("Delay of outcomes", "1 stage" if rules.delay == 1 else f"{rules.delay} stages"),
         ("Looks", _looks(rules)),
         ("Arms are compared by", VALUES[rules.compare]),

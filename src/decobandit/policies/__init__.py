@@ -63,12 +63,15 @@ if TYPE_CHECKING:
     from .records import Weighed as Weighed
     from .refusals import TooManyStates as TooManyStates
     from .rolling import RollingDecoPolicy as RollingDecoPolicy
-    from .ruled import REASONS as REASONS
-    from .ruled import SAME as SAME
     from .ruled import RuledPolicy as RuledPolicy
-    from .ruled import Verdict as Verdict
-    from .ruled import at_least as at_least
-    from .ruled import at_most as at_most
+    from .rules import REASONS as REASONS
+    from .rules import RULES as RULES
+    from .rules import SAME as SAME
+    from .rules import Rule as Rule
+    from .rules import Verdict as Verdict
+    from .rules import at_least as at_least
+    from .rules import at_most as at_most
+    from .rules import rules_of as rules_of
     from .table import TablePolicy as TablePolicy
     from .thompson import ThompsonPolicy as ThompsonPolicy
     from .tuning.path_search import ChosenPath as ChosenPath

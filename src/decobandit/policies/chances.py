@@ -82,29 +82,6 @@ def restricted(chances: Floats, allowed: Allowed | None) -> Floats:
     return np.asarray(np.where(total > 0.0, kept / np.where(total > 0.0, total, 1.0), even))
 
 
-def with_floor(chances: Floats, allowed: Allowed, floor: float) -> Floats:
-    """Chances below the floor are raised to it, the others scaled down; until none is below.
-
-    A policy that is sure of its arm gives `floor` to each of the others and the rest to this one.
-    """
-    if floor <= 0.0:
-        return chances
-    raised = np.zeros(chances.shape, np.bool_)
-    result = chances
-    for _ in range(chances.shape[1]):
-        more = allowed & ~raised & (result < floor)
-        if not more.any():
-            break
-        raised |= more
-        left = 1.0 - floor * raised.sum(axis=1, keepdims=True)
-        rest = np.where(raised, 0.0, chances)
-        total = rest.sum(axis=1, keepdims=True)
-        free = (allowed & ~raised) / np.maximum((allowed & ~raised).sum(axis=1, keepdims=True), 1)
-        scaled = np.where(total > 0.0, rest / np.where(total > 0.0, total, 1.0), free)
-        result = np.where(raised, floor, left * scaled)
-    return result
-
-
 def drawn_arms(chances: Floats, units: int, rng: np.random.Generator) -> Ints:
     """Units of every arm, (E, K): on average `units` times its chance, and within 1 of it."""
     edges = np.cumsum(chances, axis=1)

@@ -1,21 +1,13 @@
-"""Rules around any policy: burn-in, floor, share of the control arm, looks and stopping.
+"""A policy that obeys rules: the ones of `rules.py`, around any policy.
 
-    burn-in        a stage at which some arm has fewer than `burn_in` pulls shares its pulls among
-                   the arms with fewest, first ones first
-    control share  control is pulled with this probability; else the policy chooses among the others
-    floor          probabilities below it are raised to it, the others scaled down
-    batch          both are shares of the batch, in whole units: rounded up or down at random, so
-                   that they hold on average, and in every batch to within one unit
-    look           with a control arm: P(better than control by the margin); without: P(best). By
-                   the expected reward of a pull, or by the outcome where `compare` says so
-
-All is a function of what is known: pulls, good outcomes, pending ones, and the arms not dropped.
-Arms that have been dropped are left out of the policy's choice.
+Shares of a batch are given in whole units: rounded up or down at random, so that they hold on
+average, and in every batch to within one unit. Arms that have been dropped are left out of the
+policy's choice. Looks compare arms by the expected reward of a pull, or by the outcome where
+`compare` says so.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -25,36 +17,11 @@ from ..problem import Rules, State, States
 from ..support import Floats, Ints
 from .asked_states import check_turn
 from .base import Policy
-from .chances import Allowed, allowed_in, drawn_arms, pending_in, pulls_made, with_floor
+from .chances import allowed_in, drawn_arms, pending_in
 from .kinds.pending import as_expected
 from .records import Distribution
 from .reward_chances import Posteriors
-
-# why a trial stops; codes of `Verdict.reason`
-REASONS = ("", "superiority", "inferiority", "futility", "equivalence")
-SUPERIORITY, INFERIORITY, FUTILITY, EQUIVALENCE = range(1, 5)
-# probabilities closer than this are equal: with small counts many of them are round numbers, and
-# the last digits of a quadrature must not decide whether a threshold is met
-SAME = 1e-9
-
-
-def at_least(found: Floats, level: float) -> Allowed:
-    """Whether probabilities reach a threshold."""
-    return np.asarray(found >= level - SAME)
-
-
-def at_most(found: Floats, level: float) -> Allowed:
-    """Whether probabilities do not exceed a threshold."""
-    return np.asarray(found <= level + SAME)
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What a look at many states comes to."""
-
-    reason: npt.NDArray[np.int8]  # (E,) code; 0: go on
-    allowed: Allowed  # (E, K) arms not dropped
-    declared: Allowed  # (E, K) arms declared better than control, or best
+from .rules import Verdict, rules_of
 
 
 class RuledPolicy(Policy):
@@ -86,7 +53,8 @@ class RuledPolicy(Policy):
         self.name, self.problem, self.ties = policy.name, policy.problem, policy.ties
         self.cost = policy.cost
         self.control = rules.control_of(policy.problem)
-        self.shared = rules.floor > 0.0 or rules.control_share is not None
+        self.obeyed = rules_of(rules, policy.problem)
+        self.shared = any(rule.shares for rule in self.obeyed)
         self.randomised = policy.randomised or self.shared
         self.may_stop = rules.stop.any or rules.delay > 0
 
@@ -112,14 +80,15 @@ class RuledPolicy(Policy):
     def probabilities(
         self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Floats:
-        if self.rules.burn_in == 0:
-            return self._chances(stage, states, rng)
-        burning = self.burning(states)
-        if burning.all():
-            return self._shared_evenly(states)
-        chances = self._chances(stage, states, rng)
-        if burning.any():
-            chances[burning] = self._shared_evenly(states.rows(burning))
+        if self.settled(states).all():
+            chances = np.zeros(states.pulls.shape)
+        else:
+            asked = states
+            for rule in self.obeyed:
+                asked = rule.restrict(asked)
+            chances = self.inner.probabilities(stage, asked, rng)
+        for rule in self.obeyed:
+            chances = rule.adjust(chances, states)
         return chances
 
     def allocate_many(
@@ -143,9 +112,11 @@ class RuledPolicy(Policy):
     def _allot_by_rules(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
         if self.problem.repeat:
             return self.in_units(self.probabilities(stage, states, rng), rng)
-        # where a stage pulls several different arms, the burn-in alone changes the choice
-        even = self._shared_evenly(states) * self.problem.pulls_per_stage
-        return np.rint(even).astype(np.int64)
+        # where a stage pulls several different arms, only rules that decide alone change it
+        given = np.zeros(states.pulls.shape)
+        for rule in self.obeyed:
+            given = rule.adjust(given, states)
+        return np.rint(given * self.problem.pulls_per_stage).astype(np.int64)
 
     def in_units(self, chances: Floats, rng: np.random.Generator | None = None) -> Ints:
         """Pulls of every arm of a stage that is shared by these chances, (E, K)."""
@@ -163,39 +134,14 @@ class RuledPolicy(Policy):
         """Whether the rules leave the choice to the policy, in each of these states, (E,)."""
         if self.shared:
             return np.zeros(len(states), np.bool_)
-        return allowed_in(states).all(axis=1) & ~self.burning(states)
+        return allowed_in(states).all(axis=1) & ~self.settled(states)
 
-    def burning(self, states: States) -> npt.NDArray[np.bool_]:
-        """Whether some arm has fewer pulls than the burn-in, (E,)."""
-        lacking = allowed_in(states) & (pulls_made(states) < self.rules.burn_in)
-        return np.asarray(lacking.any(axis=1))
-
-    def _chances(self, stage: int, states: States, rng: np.random.Generator | None) -> Floats:
-        share = self.rules.control_share
-        if share is None:
-            chances = self.inner.probabilities(stage, states, rng)
-            return with_floor(chances, allowed_in(states), self.rules.floor)
-        others = allowed_in(states).copy()
-        others[:, self.control] = False
-        chances = self.inner.probabilities(stage, replace(states, allowed=others), rng)
-        room = 1.0 - share
-        chances = room * with_floor(chances, others, self.rules.floor / room if room else 0.0)
-        chances[:, self.control] = share
-        return chances
-
-    def _shared_evenly(self, states: States) -> Floats:
-        """A stage of the burn-in: unit after unit to the arm with fewest pulls."""
-        most = np.iinfo(np.int64).max // 2
-        held = np.where(allowed_in(states), pulls_made(states), most)
-        rows, place = np.unique(held, axis=0, return_inverse=True)
-        repeat, pulls = self.problem.repeat, self.problem.pulls_per_stage
-        units, more = (self.problem.units, self.problem.unit) if repeat else (pulls, most)
-        given, every = np.zeros(rows.shape), np.arange(len(rows))
-        for _ in range(units):
-            fewest = rows.argmin(axis=1)
-            rows[every, fewest] += more
-            given[every, fewest] += 1.0
-        return np.asarray(given[place.reshape(-1)] / units)
+    def settled(self, states: States) -> npt.NDArray[np.bool_]:
+        """Whether a rule alone decides, in each of these states, (E,)."""
+        settled = np.zeros(len(states), np.bool_)
+        for rule in self.obeyed:
+            settled |= rule.decides(states)
+        return settled
 
     # -- looks --------------------------------------------------------------------------------
 
@@ -212,37 +158,15 @@ class RuledPolicy(Policy):
 
     def look(self, states: States) -> Verdict:
         """Stop, drop arms, or go on."""
-        stop, control = self.rules.stop, self.control
-        found, allowed = self.statistic(states), allowed_in(states)
-        rivals = allowed.copy()
-        if control is not None:
-            rivals[:, control] = False
-        reason = np.zeros(len(states), np.int8)
-        declared = np.zeros(allowed.shape, np.bool_)
-        if stop.superiority is not None:
-            declared = rivals & at_least(found, stop.superiority)
-            reason[declared.any(axis=1)] = SUPERIORITY
-        kept = allowed
-        if stop.inferiority is not None:
-            worse = rivals & at_most(found, stop.inferiority) & (reason == 0)[:, None]
-            kept, rivals = allowed & ~worse, rivals & ~worse
-            self._settle(reason, declared, kept, rivals)
-        if stop.futility is not None:
-            hopeless = ~(rivals & ~at_most(found, stop.futility)).any(axis=1)
-            reason[(reason == 0) & hopeless] = FUTILITY
-        if stop.equivalence is not None:
-            left = np.flatnonzero(reason == 0)
-            alike = self.posteriors.alike(replace(states, allowed=kept).rows(left))
-            reason[left[at_least(alike, stop.equivalence)]] = EQUIVALENCE
-        return Verdict(reason, kept, declared)
-
-    def _settle(
-        self, reason: npt.NDArray[np.int8], declared: Allowed, kept: Allowed, rivals: Allowed
-    ) -> None:
-        """Where arms were dropped until one was left, the trial is over."""
-        if self.control is not None:
-            reason[(reason == 0) & ~rivals.any(axis=1)] = INFERIORITY
-            return
-        alone = (reason == 0) & (kept.sum(axis=1) == 1)
-        reason[alone] = SUPERIORITY
-        declared[alone] = kept[alone]
+        allowed = allowed_in(states)
+        verdict = Verdict(
+            reason=np.zeros(len(states), np.int8),
+            allowed=allowed,
+            declared=np.zeros(allowed.shape, np.bool_),
+            statistic=self.statistic(states),
+            posteriors=self.posteriors,
+            control=self.control,
+        )
+        for rule in self.obeyed:
+            rule.look(states, verdict)
+        return verdict

@@ -1,7 +1,8 @@
 """A design: the rules around a policy, and the questions asked of it. The table `design` of a file.
 
-Rules are what a trial obeys too: burn-in, floor, share of the control arm, delay, looks, stopping
-and the test at the end. Scenarios, policies and draws are for planning: `designs/`.
+Rules are what a trial obeys too: burn-in, floor, cap, share of the control arm, delay, looks,
+stopping and the test at the end; what they do is in `policies/rules.py`. Scenarios, policies and
+draws are for planning: `designs/`.
 """
 
 from collections.abc import Iterator
@@ -187,6 +188,9 @@ class Rules(Frozen):
     burn_in: Count = Field(default=0, description="Pulls of every arm before the policy decides.")
     floor: Chance = Field(default=0.0, description="Least probability of every arm.")
     control_share: Chance | None = Field(default=None, description="Probability of control.")
+    max_probability: Chance | None = Field(
+        default=None, description="Largest probability of every arm, after the burn-in."
+    )
     delay: Count = Field(default=0, description="Stages until an outcome is known.")
     looks: Looks | None = Field(default=None, description="After every outcome if left out.")
     stop: Stop = Field(default=Stop(), description="When a look stops the trial or drops an arm.")
@@ -274,6 +278,8 @@ class Rules(Frozen):
         least = self.floor * (arms - (self.control_share is not None)) + shared
         if least > 1.0 + 1e-12:
             yield ("floor",), f"must leave room: {arms} arms would take {least:g} of 1", self.floor
+        if self.max_probability is not None:
+            yield from self._faults_of_cap(arms, self.max_probability)
         if self.control is None:
             if self.control_share is not None:
                 yield ("control_share",), "must stand with control", self.control_share
@@ -292,12 +298,21 @@ class Rules(Frozen):
             yield ("margin",), "must be positive where trials stop for equivalence", self.margin
         yield from self._faults_of_test(problem)
 
+    def _faults_of_cap(self, arms: int, most: float) -> Iterator[Fault]:
+        share, others = self.control_share or 0.0, arms - (self.control_share is not None)
+        least = max((1.0 - share) / max(others, 1), share, self.floor)
+        if most < least - 1e-12:
+            rule = f"must be at least {least:.4g}, so that {arms} arms can share all pulls"
+            yield ("max_probability",), rule, most
+
     def _faults_of_different_arms(self) -> Iterator[Fault]:
         several = "where a stage pulls several different arms"
         if self.floor > 0:
             yield ("floor",), f"must be 0 {several}", self.floor
         if self.control_share is not None:
             yield ("control_share",), f"must be left out {several}", self.control_share
+        if self.max_probability is not None:
+            yield ("max_probability",), f"must be left out {several}", self.max_probability
         if self.stop.inferiority is not None:
             rule = f"must be left out {several}: too few of them would be left"
             yield ("stop", "inferiority"), rule, self.stop.inferiority
@@ -342,6 +357,9 @@ class Design(Rules):
         Least probability of every arm.
     control_share : float, optional
         Probability of the control arm.
+    max_probability : float, optional
+        Largest probability of every arm; what a policy gives beyond it goes to the other arms in
+        proportion.
     delay : int
         Stages until an outcome is known.
     looks : Looks, optional

@@ -150,7 +150,7 @@ def _decided(
 
 def _why(ruled: LiveRules, found: Looked, pending: PendingState, chances: Floats) -> str:
     """What the rules did: the burn-in, or shares that they have changed."""
-    if ruled.burning(_states(ruled, found, pending)).any():
+    if ruled.settled(_states(ruled, found, pending)).any():
         return f"burn-in, {ruled.rules.burn_in} pulls of every arm first"
     names = [each.name for each in ruled.problem.arms]
     shown = ", ".join(f"{name} {p:.3f}" for name, p in zip(names, chances, strict=True))

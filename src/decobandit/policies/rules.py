@@ -1,0 +1,329 @@
+"""Rules around any policy, one class each: what they do to allocation probabilities, and at looks.
+
+A rule says in which states it alone decides (`decides`), which arms the policy chooses among
+(`restrict`), what becomes of the policy's probabilities (`adjust`) and what a look comes to
+(`look`). Simulated designs, exact designs and live trials obey the same objects (`ruled.py`).
+
+To add a rule: its setting and what refuses it in `problem/design_model.py`, a class here, and the
+class in RULES: rules are obeyed in this order.
+
+All is a function of what is known: statistics, what is pending, and the arms not dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ..problem import Problem, Rules, States
+from ..support import Floats
+from .chances import Allowed, allowed_in, pulls_made
+from .reward_chances import Posteriors
+
+# why a trial stops; codes of `Verdict.reason`
+REASONS = ("", "superiority", "inferiority", "futility", "equivalence")
+SUPERIORITY, INFERIORITY, FUTILITY, EQUIVALENCE = range(1, 5)
+# probabilities closer than this are equal: with small counts many of them are round numbers, and
+# the last digits of a quadrature must not decide whether a threshold is met
+SAME = 1e-9
+
+
+def at_least(found: Floats, level: float) -> Allowed:
+    """Whether probabilities reach a threshold."""
+    return np.asarray(found >= level - SAME)
+
+
+def at_most(found: Floats, level: float) -> Allowed:
+    """Whether probabilities do not exceed a threshold."""
+    return np.asarray(found <= level + SAME)
+
+
+@dataclass(eq=False)
+class Verdict:
+    """What a look at many states comes to; each rule changes what the ones before have said."""
+
+    reason: npt.NDArray[np.int8]  # (E,) code; 0: go on
+    allowed: Allowed  # (E, K) arms not dropped
+    declared: Allowed  # (E, K) arms declared better than control, or best
+    statistic: Floats  # (E, K) P(better than control by the margin), or P(best)
+    posteriors: Posteriors
+    control: int | None
+
+    @property
+    def rivals(self) -> Allowed:
+        """Arms that may be declared, (E, K)."""
+        rivals = self.allowed.copy()
+        if self.control is not None:
+            rivals[:, self.control] = False
+        return rivals
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule with its settings; by default it leaves everything as it is."""
+
+    shares: ClassVar[bool] = False  # whether it changes the probabilities of a policy that decides
+    rules: Rules
+    problem: Problem
+
+    @classmethod
+    def of(cls, rules: Rules, problem: Problem) -> Self | None:
+        """Return the rule, or None where it is not asked for."""
+        return cls(rules, problem) if cls.asked(rules) else None
+
+    @staticmethod
+    def asked(rules: Rules) -> bool:
+        """Whether the settings ask for it."""
+        raise NotImplementedError
+
+    @staticmethod
+    def fact(rules: Rules) -> tuple[str, str] | None:
+        """Return its line in reports: name and value."""
+        return None
+
+    @property
+    def fixed(self) -> int | None:
+        """The arm whose probability no other rule changes: control with a share of its own."""
+        share = self.rules.control_share
+        return None if share is None else self.rules.control_of(self.problem)
+
+    def free(self, states: States) -> Allowed:
+        """Arms whose probabilities may change, (E, K)."""
+        free = allowed_in(states).copy()
+        if self.fixed is not None:
+            free[:, self.fixed] = False
+        return free
+
+    def decides(self, states: States) -> npt.NDArray[np.bool_]:
+        """Whether it alone decides, (E,)."""
+        return np.zeros(len(states), np.bool_)
+
+    def restrict(self, states: States) -> States:
+        """Return the states with the arms that the policy chooses among."""
+        return states
+
+    def adjust(self, probabilities: Floats, states: States) -> Floats:
+        """Return what becomes of allocation probabilities, (E, K)."""
+        return probabilities
+
+    def look(self, states: States, verdict: Verdict) -> None:
+        """Change what a look comes to."""
+
+
+# -- allocation -----------------------------------------------------------------------------------
+
+
+class ControlShare(Rule):
+    """Control is pulled with this probability; else the policy chooses among the others."""
+
+    shares = True
+
+    @staticmethod
+    def asked(rules: Rules) -> bool:
+        return rules.control_share is not None
+
+    @staticmethod
+    def fact(rules: Rules) -> tuple[str, str] | None:
+        share = rules.control_share
+        return None if share is None else ("Share of control", f"{share:g}")
+
+    def restrict(self, states: States) -> States:
+        return replace(states, allowed=self.free(states))
+
+    def adjust(self, probabilities: Floats, states: States) -> Floats:
+        share = self.rules.control_share or 0.0
+        adjusted = (1.0 - share) * probabilities
+        adjusted[:, self.fixed] = share
+        return adjusted
+
+
+class Floor(Rule):
+    """Probabilities below it are raised to it, the others scaled down; until none is below.
+
+    A policy that is sure of its arm gives `floor` to each of the others and the rest to this one.
+    """
+
+    shares = True
+
+    @staticmethod
+    def asked(rules: Rules) -> bool:
+        return rules.floor > 0.0
+
+    @staticmethod
+    def fact(rules: Rules) -> tuple[str, str] | None:
+        return "Least probability of an arm", f"{rules.floor:g}"
+
+    def adjust(self, probabilities: Floats, states: States) -> Floats:
+        floor = np.full((len(states), 1), self.rules.floor)
+        return _bounded(probabilities, self.free(states), floor, np.less)
+
+
+class Cap(Rule):
+    """Probabilities above it are cut to it; the others share the excess in proportion.
+
+    Evenly where they have no probability. Where so many arms were dropped that the rest cannot
+    keep it, they share evenly.
+    """
+
+    shares = True
+
+    @staticmethod
+    def asked(rules: Rules) -> bool:
+        return rules.max_probability is not None
+
+    @staticmethod
+    def fact(rules: Rules) -> tuple[str, str] | None:
+        most = rules.max_probability
+        return None if most is None else ("Largest probability of an arm", f"{most:g}")
+
+    def adjust(self, probabilities: Floats, states: States) -> Floats:
+        free = self.free(states)
+        room = np.where(free, probabilities, 0.0).sum(axis=1, keepdims=True)
+        even = room / np.maximum(free.sum(axis=1, keepdims=True), 1)
+        cap = np.maximum(self.rules.max_probability or 1.0, even)
+        return _bounded(probabilities, free, cap, np.greater)
+
+
+def _bounded(chances: Floats, free: Allowed, bound: Floats, beyond: np.ufunc) -> Floats:
+    """Chances of free arms beyond a bound (E, 1) are moved to it, the others scaled, in turn."""
+    total = np.where(free, chances, 0.0).sum(axis=1, keepdims=True)
+    moved, result = np.zeros(chances.shape, np.bool_), chances
+    for _ in range(chances.shape[1]):
+        more = free & ~moved & beyond(result, bound)
+        if not more.any():
+            break
+        moved |= more
+        others = free & ~moved
+        left = total - bound * moved.sum(axis=1, keepdims=True)
+        rest = np.where(others, chances, 0.0)
+        mass = rest.sum(axis=1, keepdims=True)
+        even = others / np.maximum(others.sum(axis=1, keepdims=True), 1)
+        scaled = left * np.where(mass > 0.0, rest / np.where(mass > 0.0, mass, 1.0), even)
+        result = np.where(moved, bound, np.where(others, scaled, chances))
+    return result
+
+
+class BurnIn(Rule):
+    """Where some arm has fewer pulls than the burn-in, those with fewest share the stage."""
+
+    @staticmethod
+    def asked(rules: Rules) -> bool:
+        return rules.burn_in > 0
+
+    @staticmethod
+    def fact(rules: Rules) -> tuple[str, str] | None:
+        pulls = "1 pull" if rules.burn_in == 1 else f"{rules.burn_in} pulls"
+        return "Burn-in", f"{pulls} of every arm"
+
+    def decides(self, states: States) -> npt.NDArray[np.bool_]:
+        lacking = allowed_in(states) & (pulls_made(states) < self.rules.burn_in)
+        return np.asarray(lacking.any(axis=1))
+
+    def adjust(self, probabilities: Floats, states: States) -> Floats:
+        burning = self.decides(states)
+        if not burning.any():
+            return probabilities
+        adjusted = probabilities.copy()
+        adjusted[burning] = self._evenly(states.rows(burning))
+        return adjusted
+
+    def _evenly(self, states: States) -> Floats:
+        """Unit after unit to the arm with fewest pulls, first ones first."""
+        most = np.iinfo(np.int64).max // 2
+        held = np.where(allowed_in(states), pulls_made(states), most)
+        rows, place = np.unique(held, axis=0, return_inverse=True)
+        repeat, pulls = self.problem.repeat, self.problem.pulls_per_stage
+        units, more = (self.problem.units, self.problem.unit) if repeat else (pulls, most)
+        given, every = np.zeros(rows.shape), np.arange(len(rows))
+        for _ in range(units):
+            fewest = rows.argmin(axis=1)
+            rows[every, fewest] += more
+            given[every, fewest] += 1.0
+        return np.asarray(given[place.reshape(-1)] / units)
+
+
+# -- looks: with a control arm by P(better than control by the margin); without by P(best) ---------
+
+
+class Superiority(Rule):
+    """An arm that reaches the threshold is declared, and the trial stops."""
+
+    @staticmethod
+    def asked(rules: Rules) -> bool:
+        return rules.stop.superiority is not None
+
+    def look(self, states: States, verdict: Verdict) -> None:
+        assert self.rules.stop.superiority is not None
+        level = self.rules.stop.superiority
+        verdict.declared = verdict.rivals & at_least(verdict.statistic, level)
+        verdict.reason[verdict.declared.any(axis=1)] = SUPERIORITY
+
+
+class Inferiority(Rule):
+    """Arms below the threshold are dropped; where one is left, the trial is over."""
+
+    @staticmethod
+    def asked(rules: Rules) -> bool:
+        return rules.stop.inferiority is not None
+
+    def look(self, states: States, verdict: Verdict) -> None:
+        assert self.rules.stop.inferiority is not None
+        going = (verdict.reason == 0)[:, None]
+        low = at_most(verdict.statistic, self.rules.stop.inferiority)
+        verdict.allowed = verdict.allowed & ~(verdict.rivals & low & going)
+        if verdict.control is not None:
+            over = (verdict.reason == 0) & ~verdict.rivals.any(axis=1)
+            verdict.reason[over] = INFERIORITY
+            return
+        alone = (verdict.reason == 0) & (verdict.allowed.sum(axis=1) == 1)
+        verdict.reason[alone] = SUPERIORITY
+        verdict.declared[alone] = verdict.allowed[alone]
+
+
+class Futility(Rule):
+    """The trial stops where no arm is above the threshold."""
+
+    @staticmethod
+    def asked(rules: Rules) -> bool:
+        return rules.stop.futility is not None
+
+    def look(self, states: States, verdict: Verdict) -> None:
+        assert self.rules.stop.futility is not None
+        low = at_most(verdict.statistic, self.rules.stop.futility)
+        hopeless = ~(verdict.rivals & ~low).any(axis=1)
+        verdict.reason[(verdict.reason == 0) & hopeless] = FUTILITY
+
+
+class Equivalence(Rule):
+    """The trial stops where arms differ by less than the margin with this probability."""
+
+    @staticmethod
+    def asked(rules: Rules) -> bool:
+        return rules.stop.equivalence is not None
+
+    def look(self, states: States, verdict: Verdict) -> None:
+        assert self.rules.stop.equivalence is not None
+        left = np.flatnonzero(verdict.reason == 0)
+        alike = verdict.posteriors.alike(replace(states, allowed=verdict.allowed).rows(left))
+        verdict.reason[left[at_least(alike, self.rules.stop.equivalence)]] = EQUIVALENCE
+
+
+RULES: tuple[type[Rule], ...] = (
+    ControlShare,
+    Floor,
+    Cap,
+    BurnIn,
+    Superiority,
+    Inferiority,
+    Futility,
+    Equivalence,
+)
+
+
+def rules_of(rules: Rules, problem: Problem) -> tuple[Rule, ...]:
+    """Return the rules that settings ask for, in the order in which they are obeyed."""
+    made = (rule.of(rules, problem) for rule in RULES)
+    return tuple(rule for rule in made if rule is not None)
