@@ -20,8 +20,8 @@ from .support.lazy import lazy_names
 if TYPE_CHECKING:
     from ._version import __version__ as __version__
     from .arm import Calibration as Calibration
+    from .arm import OneArmValues as OneArmValues
     from .arm import PricePath as PricePath
-    from .arm import Relaxation as Relaxation
     from .bounds import BestBound as BestBound
     from .bounds import Episode as Episode
     from .bounds import Gap as Gap

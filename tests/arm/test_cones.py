@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import decobandit.arm.cones
-from decobandit.arm import Cones, Relaxation
+from decobandit.arm import Cones, OneArmValues
 from decobandit.prices import dual_value
-from decobandit.problem import Arm, Beta, Problem, State, remaining_problem
+from decobandit.problem import Arm, Beta, Problem, remaining_problem
 from helpers.examples import KINDS, largest_reward, random_prices, random_state
 from helpers.oracles import OneArm
 
@@ -59,10 +59,10 @@ def walked_asks(problem: Problem, seed: int) -> list[Asked]:
 
 
 def assert_same(problem: Problem, prices: list[float], asks: list[Asked]) -> None:
-    cones, relaxation = Cones(problem, prices), Relaxation(problem, prices)
+    cones, relaxation = Cones(problem, prices), OneArmValues(problem, prices)
     unit = 1e-12 * largest_reward(problem)
     for ask in asks:
-        found, expected = cones.terms(*ask), relaxation.terms(*ask)
+        found, expected = cones.terms(*ask[:2], ask[2:]), relaxation.terms(*ask[:2], ask[2:])
         assert found.expected_reward == pytest.approx(expected.expected_reward, abs=unit)
         assert found.value_of_information == pytest.approx(expected.value_of_information, abs=unit)
 
@@ -85,10 +85,12 @@ def test_long_horizons_have_cones_within_cones() -> None:
     arms = (Arm(name="a", prior=Beta(good=0.6, bad=1.7)), Arm(name="b"))
     problem = Problem(arms=arms, horizon=620)
     prices = np.linspace(0.8, 0.7, 620)
-    cones, relaxation = Cones(problem, prices), Relaxation(problem, prices)
+    cones, relaxation = Cones(problem, prices), OneArmValues(problem, prices)
     walk = [ask for ask in walked_asks(problem, 5) if ask[0] % 7 == 0]
     for ask in sorted(walk, reverse=True):  # the relaxation sweeps backward
-        assert cones.terms(*ask).index == pytest.approx(relaxation.terms(*ask).index, abs=1e-12)
+        assert cones.terms(*ask[:2], ask[2:]).index == pytest.approx(
+            relaxation.terms(*ask[:2], ask[2:]).index, abs=1e-12
+        )
     (cone, *_) = cones._cones[0]._cones.values()
     assert cone._cones
 
@@ -105,10 +107,10 @@ def test_terms_and_values_are_those_of_the_recursion(kind: str) -> None:
         for stage in (0, 3, 8, 5, problem.stages - 1, problem.stages):
             for n in range(stage + 1):
                 for g in range(n + 1):
-                    value = cones.value(stage, k, g, n - g)
+                    value = cones.value(stage, k, (g, n - g))
                     assert value == pytest.approx(arm.value(stage, n, g), abs=unit)
                     if stage < problem.stages:
-                        index = cones.terms(stage, k, g, n - g).index
+                        index = cones.terms(stage, k, (g, n - g)).index
                         assert index == pytest.approx(arm.index(stage, n, g), abs=unit)
 
 
@@ -121,7 +123,7 @@ def test_values_and_prices_bound_what_is_left_as_its_own_dual_does(kind: str) ->
     for stage in (0, 1, 13, 33, HORIZON - 1):
         state = random_state(problem, stage, rng)
         arms = zip(problem.group_of_arm.tolist(), state.good, state.bad, strict=True)
-        bound = math.fsum(cones.value(stage, *arm) for arm in arms)
+        bound = math.fsum(cones.value(stage, arm[0], arm[1:]) for arm in arms)
         bound += float(problem.pulls[stage:] @ prices[stage:])
         left = remaining_problem(problem, stage, state)
         assert bound == pytest.approx(dual_value(left, prices[stage:]).value, rel=1e-11)
@@ -132,9 +134,9 @@ def test_the_last_digit_depends_on_nothing_asked_before(cones: str) -> None:
     prices = random_prices(problem, 9)
     asks = random_asks(problem, 200, 10)
     there, back = Cones(problem, prices), Cones(problem, prices)
-    first = {ask: there.terms(*ask) for ask in asks}
-    assert {ask: back.terms(*ask) for ask in reversed(asks)} == first
-    assert {ask: there.terms(*ask) for ask in asks} == first
+    first = {ask: there.terms(*ask[:2], ask[2:]) for ask in asks}
+    assert {ask: back.terms(*ask[:2], ask[2:]) for ask in reversed(asks)} == first
+    assert {ask: there.terms(*ask[:2], ask[2:]) for ask in asks} == first
 
 
 def test_threads_may_share_it() -> None:
@@ -143,17 +145,17 @@ def test_threads_may_share_it() -> None:
     asks = random_asks(problem, 400, 12)
     alone, shared = Cones(problem, prices), Cones(problem, prices)
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda ask: shared.terms(*ask), asks))
-    assert found == [alone.terms(*ask) for ask in asks]
+        found = list(pool.map(lambda ask: shared.terms(*ask[:2], ask[2:]), asks))
+    assert found == [alone.terms(*ask[:2], ask[2:]) for ask in asks]
 
 
 def test_an_ask_at_a_late_stage_leaves_the_earlier_ones_alone() -> None:
     problem = Problem.uniform(arms=3, horizon=200)
     cones = Cones(problem, [0.6] * 200)
     assert not cones._cones
-    cones.terms(150, 0, 20, 10)
+    cones.terms(150, 0, (20, 10))
     assert cones._cones[0]._lowest > 150
-    cones.terms(20, 0, 1, 0)
+    cones.terms(20, 0, (1, 0))
     assert 20 < cones._cones[0]._lowest < 60
 
 
@@ -163,16 +165,16 @@ def test_a_first_ask_that_fails_leaves_nothing_half_made(monkeypatch: pytest.Mon
     with monkeypatch.context() as patch:
         patch.setattr("decobandit.arm.cones.sweep_back", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            cones.terms(0, 1, 0, 0)
-    again = Cones(cones.problem, cones.prices).terms(0, 1, 0, 0)
-    assert cones.terms(0, 1, 0, 0) == again
+            cones.terms(0, 1, (0, 0))
+    again = Cones(cones.problem, cones.prices).terms(0, 1, (0, 0))
+    assert cones.terms(0, 1, (0, 0)) == again
 
 
 def test_few_cones_are_kept(cones: str) -> None:
     problem = Problem.uniform(arms=2, horizon=120)
     cones = Cones(problem, [0.6] * 120)
     for ask in random_asks(problem, 600, 13):
-        cones.terms(*ask)
+        cones.terms(*ask[:2], ask[2:])
     whole = cones._cones[0]
     assert 0 < len(whole._cones) <= 20
     assert all(len(cone._cones) <= 20 for cone in whole._cones.values())
@@ -183,16 +185,16 @@ def test_impossible_states_are_refused(good_and_bad: tuple[int, int]) -> None:
     cones = Cones(Problem.uniform(arms=2, horizon=5), [0.5] * 5)
     for ask in (cones.terms, cones.value):
         with pytest.raises(ValueError, match="not possible at stage 2"):
-            ask(2, 0, *good_and_bad)
+            ask(2, 0, good_and_bad)
 
 
 def test_stages_are_those_of_the_problem() -> None:
     cones = Cones(Problem.uniform(arms=2, horizon=5), [0.5] * 5)
     for stage in (-1, 5):
         with pytest.raises(ValueError, match=rf"^stage: {stage} is not allowed; must be 0\.\.4$"):
-            cones.terms(stage, 0, 0, 0)
+            cones.terms(stage, 0, (0, 0))
     with pytest.raises(ValueError, match=r"^stage: 6 is not allowed; must be 0\.\.5$"):
-        cones.value(6, 0, 0, 0)
+        cones.value(6, 0, (0, 0))
 
 
 @pytest.mark.parametrize("prices", [[], [0.5] * 2, [0.5] * 4, [0.5, math.nan, 0.5]])
@@ -208,8 +210,8 @@ def test_by_hand() -> None:
     arm is worth 7/12 - 1/2 = 1/12 more than nothing.
     """
     cones = Cones(Problem.uniform(arms=2, horizon=3), [0.5, 0.6, 0.6])
-    terms = cones.terms(0, 0, 0, 0)
+    terms = cones.terms(0, 0, (0, 0))
     assert terms.expected_reward == pytest.approx(1 / 2, rel=1e-15)
     assert terms.value_of_information == pytest.approx(1 / 12, rel=1e-14)
-    assert cones.value(1, 0, 1, 0) == pytest.approx(1 / 6, rel=1e-14)
-    assert cones.value(0, 0, *State.fresh(1).good, 0) == pytest.approx(1 / 12, rel=1e-14)
+    assert cones.value(1, 0, (1, 0)) == pytest.approx(1 / 6, rel=1e-14)
+    assert cones.value(0, 0, (0, 0)) == pytest.approx(1 / 12, rel=1e-14)

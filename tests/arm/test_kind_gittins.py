@@ -24,8 +24,8 @@ from decobandit import (
     make_policy,
     simulate,
 )
-from decobandit.arm.kinds.gittins import RowGittins
-from decobandit.arm.kinds.normal_gittins import normal_indices
+from decobandit.arm.normal_gittins import normal_indices
+from decobandit.arm.row_gittins import RowGittins
 from helpers.exact_index import exact_indices
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from decobandit.arm import Calibration, Relaxation, calibration
+from decobandit.arm import Calibration, OneArmValues, calibration
 from decobandit.arm.kernels import calibrated_root
 from decobandit.arm.kernels.calibrated_root import advantage
 from decobandit.arm.tick_calibration import TickCalibration
@@ -22,7 +22,7 @@ BASE = np.linspace(0.3, 0.1, STAGES)
 TABLES: dict[str, Callable[[], np.ndarray]] = {
     "swept": lambda: Calibration(PROBLEM, BASE, sweeps=300, workers=1).stage_index(30),
     "tick": lambda: TickCalibration(PROBLEM, BASE, tick=0.03, workers=1).stage_index(30),
-    "values": lambda: Relaxation(PROBLEM, BASE, keep_all_bytes=0).values(2),
+    "values": lambda: OneArmValues(PROBLEM, BASE, kept_bytes=0).stage_values(2),
 }
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from decobandit.arm import Relaxation
+from decobandit.arm import OneArmValues
 from decobandit.bounds import gap
 from decobandit.policies import (
     DecoPolicy,
@@ -27,7 +27,7 @@ from helpers.values import evaluated, gap_of
 NAMES = {"policy", "upper_bound", "value", "gap", "shortfall", "congestion", "method", "stages"}
 
 
-def by_enumeration(policy: Policy, relaxation: Relaxation) -> tuple[list[float], list[float]]:
+def by_enumeration(policy: Policy, relaxation: OneArmValues) -> tuple[list[float], list[float]]:
     """Expected shortfall and congestion by stage, over every sequence of outcomes."""
     problem, T = relaxation.problem, relaxation.problem.stages
     short, crowd = [0.0] * T, [0.0] * T
@@ -37,7 +37,7 @@ def by_enumeration(policy: Policy, relaxation: Relaxation) -> tuple[list[float],
             return
         arms = policy.select(t, state)
         for arm, group in enumerate(problem.group_of_arm):
-            index = relaxation.terms(t, int(group), state.good[arm], state.bad[arm]).index
+            index = relaxation.terms(t, int(group), (state.good[arm], state.bad[arm])).index
             excess = index - relaxation.prices[t]
             if arm in arms:
                 short[t] += chance * max(-excess, 0.0)
@@ -61,7 +61,7 @@ def by_enumeration(policy: Policy, relaxation: Relaxation) -> tuple[list[float],
 def test_terms_are_those_of_every_sequence_of_outcomes(kind: str) -> None:
     problem = KINDS[kind](4)
     solution = solve(problem)
-    relaxation = Relaxation(problem, solution.prices)
+    relaxation = OneArmValues(problem, solution.prices)
     for policy in (deco(solution), GreedyPolicy(problem)):
         found = gap_of(policy, solution=solution)
         short, crowd = by_enumeration(policy, relaxation)
@@ -98,7 +98,7 @@ def test_any_prices_will_do() -> None:
     problem = Problem.uniform(arms=3, horizon=6)
     prices = np.linspace(0.2, 0.7, 6)
     solution = replace(solve(problem), multipliers=prices)
-    short, crowd = by_enumeration(GreedyPolicy(problem), Relaxation(problem, prices))
+    short, crowd = by_enumeration(GreedyPolicy(problem), OneArmValues(problem, prices))
     found = gap(problem, GreedyPolicy(problem), solution=solution)
     assert found.upper_bound == pytest.approx(dual(problem, prices.tolist()), abs=1e-12)
     assert found.shortfall == pytest.approx(sum(short), abs=1e-12)
@@ -118,7 +118,7 @@ def test_for_deco_an_arm_short_of_the_price_has_no_rival() -> None:
         for t in range(6):
             (arm,) = policy.select(t, state)
             excess = [
-                relaxation.terms(t, 0, state.good[a], state.bad[a]).index - solution.prices[t]
+                relaxation.terms(t, 0, (state.good[a], state.bad[a])).index - solution.prices[t]
                 for a in range(3)
             ]
             shortfall = max(-excess[arm], 0.0)

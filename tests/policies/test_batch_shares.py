@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 from scipy.stats import beta, norm
 
 from decobandit import Arm, Beta, Problem, Reward, Terminal, make_policy, solve
-from decobandit.arm import BatchRelaxation
+from decobandit.arm import OneArmValues
 from decobandit.policies.batches.base import distinct_states
 from decobandit.policies.batches.chances import ThompsonSharesPolicy, TopTwoPolicy
 from decobandit.policies.batches.knowledge_gradient import BatchKnowledgeGradientPolicy
@@ -188,7 +188,7 @@ def test_the_member_taken_bounds_what_is_left_best() -> None:
         )
         rest = DEPLOYED.model_copy(update={"arms": arms, "horizon": 2})
         bounds = np.array([
-            BatchRelaxation(rest, family.prices((i, j))[1:]).value()
+            OneArmValues(rest, family.prices((i, j))[1:]).value()
             for i in range(family.shape[0]) for j in range(family.shape[1])
         ])  # fmt: skip
         assert bounds[chosen[row]] == pytest.approx(bounds.min(), rel=1e-4)

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from decobandit import Arm, Beta, Gamma, Normal, Payoff, Problem, Reward, make_policy
 from decobandit.arm.gittins_tables import discounted_table
-from decobandit.arm.kinds.normal_gittins import normal_indices
+from decobandit.arm.normal_gittins import normal_indices
 from decobandit.policies.batches.forward_gittins import DISCOUNT
 from decobandit.problem import States
 

@@ -20,7 +20,7 @@ from decobandit import (
     recommend,
     solve,
 )  # fmt: skip
-from decobandit.arm import RowRelaxation
+from decobandit.arm import OneArmValues
 from decobandit.policies import Context, Policy, indices_of_arm
 
 NORMAL = Problem(
@@ -81,9 +81,10 @@ def test_discounted_indices_are_the_published_ones(
     )  # fmt: skip
     problem = Problem(horizon=T, arms=[arm])
     fresh = np.array(problem.groups[0].model.initial(), dtype=float)
+    grid = None if problem.is_binary else 0 if problem.groups[0].model.finite else 256
 
     def advantage(price: float) -> float:
-        tables = RowRelaxation(problem, price * factor, refine=-1)
+        tables = OneArmValues(problem, price * factor, grid=grid)
         return float(tables.index(0, 0, fresh)) - price
 
     found = brentq(advantage, published - 0.05, published + 0.05, xtol=1e-5)
@@ -103,7 +104,7 @@ def test_the_exact_index_of_a_state_is_the_price_of_indifference() -> None:
     stats = np.array([0.0, 1.0, 1.0])
 
     def advantage(price: float) -> float:
-        return float(RowRelaxation(problem, np.full(6, price)).index(2, 0, stats)) - price
+        return float(OneArmValues(problem, np.full(6, price)).index(2, 0, stats)) - price
 
     assert found == pytest.approx(brentq(advantage, 0.0, 3.0, xtol=1e-12), abs=1e-8)
     assert index(make_policy(problem, "fh-gittins"), "0+1+1,0+0+0")[0] == pytest.approx(

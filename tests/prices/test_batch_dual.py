@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from decobandit import Beta, Problem, Reward, Terminal, dual_value, solve
-from decobandit.arm import BatchRelaxation
-from decobandit.arm.kernels.batches import beta_binomial, hull_slopes, share_out
+from decobandit.arm import OneArmValues
+from decobandit.arm.kernels.transitions import beta_binomial
+from decobandit.arm.kernels.units import hull_slopes, share_out
 from helpers import batch_oracles
 from helpers.batch_oracles import random_problem
 
@@ -30,7 +31,7 @@ def test_the_dual_function_is_the_recursion_of_every_arm(seed: int, kind: str) -
     prices = rng.normal(size=problem.stages)
     expected = batch_oracles.dual(problem, prices)
     assert dual_value(problem, prices).value == pytest.approx(expected, abs=1e-12)
-    assert BatchRelaxation(problem, prices).value() == pytest.approx(expected, abs=1e-12)
+    assert OneArmValues(problem, prices).value() == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -108,28 +109,27 @@ def test_what_units_are_worth_is_the_recursion_of_one_arm(seed: int, kind: str) 
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, kind)
     prices = rng.normal(size=problem.stages)
-    relaxation = BatchRelaxation(problem, prices)
+    relaxation = OneArmValues(problem, prices)
     stage = int(rng.integers(problem.horizon))
     for k, group in enumerate(problem.groups):
         arm = problem.arms[group.members[0]]
         most = problem.units * stage
         pulls = problem.unit * rng.integers(0, most + 1, size=7)
         good = rng.integers(0, pulls + 1)
-        found = relaxation.many_unit_values(stage, k, pulls, good)
+        found = relaxation.unit_values(stage, k, np.stack([good, pulls - good], axis=-1))
         expected = [
             batch_oracles.unit_values(problem, arm, prices, stage, int(n), int(g))
             for n, g in zip(pulls, good, strict=True)
         ]
         assert found == pytest.approx(np.array(expected), abs=1e-12)
-        assert relaxation.unit_values(stage, k, int(good[0]), int(pulls[0] - good[0])) == (
-            pytest.approx(np.array(expected[0]), abs=1e-12)
-        )
 
 
 def test_values_of_states_that_cannot_be_are_refused() -> None:
     problem = Problem.uniform(arms=2, horizon=2, pulls_per_stage=4, repeat=True, unit=2)
-    relaxation = BatchRelaxation(problem, [1.0, 1.0])
-    with pytest.raises(ValueError, match="3 pulls of an arm: not units of 2"):
-        relaxation.many_unit_values(1, 0, [2, 3], [1, 1])
-    with pytest.raises(ValueError, match="4 pulls of an arm: too many before stage 0"):
-        relaxation.unit_values(0, 0, 2, 2)
+    relaxation = OneArmValues(problem, [1.0, 1.0])
+    with pytest.raises(ValueError, match="pulls of an arm: must be units of 2"):
+        relaxation.unit_values(1, 0, np.array([[1, 1], [1, 2]]))
+    with pytest.raises(ValueError, match="4 pulls of an arm: too many before this stage"):
+        relaxation.unit_values(0, 0, np.array([2, 2]))
+    with pytest.raises(ValueError, match="not possible after so many pulls"):
+        relaxation.unit_values(1, 0, np.array([3, -1]))

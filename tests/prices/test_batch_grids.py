@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import beta, betabinom
 
 from decobandit import Arm, Beta, Problem, Reward, Terminal, solve
-from decobandit.arm import BatchRelaxation, Grid, grid_of, unit_states
+from decobandit.arm import Grid, OneArmValues, arm_graph, grid_of
 from decobandit.prices import load_solution, save_solution
-from decobandit.prices.batch_market import unit_market
+from decobandit.prices.graph_market import GraphMarket
 from decobandit.problem import terminal_table
 from helpers import batch_oracles
 from helpers.program import deco
@@ -45,12 +45,16 @@ def test_chances_on_a_grid_have_the_same_mean_and_are_wider_above_narrower_below
     problem = Problem.uniform(
         arms=2, horizon=2, pulls_per_stage=2 * unit, repeat=True, unit=unit, prior=prior
     )
-    states = unit_states(problem, problem.groups[0], Grid(17, below))
+    above = arm_graph(problem, problem.groups[0], Grid(17))
+    states = above.lower if below else above
+    assert states is not None
+    assert states.good is not None
+    arrays = states.arrays
     x = np.arange(unit + 1)
     for row in range(states.rows):
         for s in range(states.start[row], states.start[row + 1]):
-            (first, begin), end = states.reach[s], states.reach[s + 1, 1]
-            weight = states.weights[0, begin:end]
+            first, begin, end = arrays.to[s], arrays.at[s], arrays.at[s + 1]
+            weight = arrays.weights[begin:end]
             at = states.good[states.start[row + 1] + first :][: end - begin]
             g = states.good[s]
             exact = betabinom.pmf(x, unit, prior.good + g, prior.bad + row * unit - g)
@@ -68,12 +72,12 @@ def test_values_on_a_grid_are_above_or_below_the_exact_dual_at_any_prices(proble
     best = solve(problem, grid=0).prices
     for scale in (0.0, 0.1, 1.0):
         prices = best + scale * rng.normal(size=best.size) * np.abs(best)
-        exact = BatchRelaxation(problem, prices, grid=0).value()
+        exact = OneArmValues(problem, prices, grid=0).value()
         rounding = 1e-9 * max(1.0, abs(exact))
         errors = []
         for points in (8, 16, 64):
-            above = BatchRelaxation(problem, prices, grid=points).value()
-            below = unit_market(problem, Grid(points, below=True)).value_at(prices)
+            above = OneArmValues(problem, prices, grid=points).value()
+            below = GraphMarket(problem, Grid(points), below=True).value_at(prices)
             assert below - rounding <= exact <= above + rounding
             errors.append([above - exact, exact - below])
         for finer, coarser in zip(errors[1:], errors, strict=False):
@@ -84,7 +88,7 @@ def test_values_on_a_grid_are_above_or_below_the_exact_dual_at_any_prices(proble
 def test_the_exact_dual_of_the_grid_tests_is_the_recursion_of_every_arm() -> None:
     small = DIFFERENT.model_copy(update={"horizon": 2, "arms": [DIFFERENT.arms[0]]})
     prices = np.array([6.0, 5.0, 20.0])
-    exact = BatchRelaxation(small, prices, grid=0).value()
+    exact = OneArmValues(small, prices, grid=0).value()
     assert exact == pytest.approx(batch_oracles.dual(small, prices), rel=1e-12)
 
 
@@ -117,11 +121,11 @@ def test_an_interrupted_search_on_a_grid_has_bounds_that_hold() -> None:
 
 def test_what_units_are_worth_on_a_grid_is_close_to_the_exact_worth() -> None:
     prices = solve(DEPLOYED).prices
-    exact, coarse = (BatchRelaxation(DEPLOYED, prices, grid=points) for points in (0, 200))
+    exact, coarse = (OneArmValues(DEPLOYED, prices, grid=points) for points in (0, 200))
     pulls = np.array([0, 20, 100, 200, 200])
     good = np.array([0, 9, 55, 101, 120])
-    expected = exact.many_unit_values(2, 0, pulls, good)
-    found = coarse.many_unit_values(2, 0, pulls, good)
+    stats = np.stack([good, pulls - good], axis=-1)
+    expected, found = (values.unit_values(2, 0, stats) for values in (exact, coarse))
     assert found == pytest.approx(expected, abs=2e-4)
     assert np.all(found >= expected - 1e-12)
 

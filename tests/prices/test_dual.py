@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from decobandit.prices import band_market as market_module
 from decobandit.prices import dual_value, solve
-from decobandit.prices import market as market_module
-from decobandit.prices.market import Market
+from decobandit.prices.band_market import BandMarket
 from decobandit.prices.search import Search, minimise
 from decobandit.problem import Arm, Arms, Beta, Problem, Reward, arms_of
 from decobandit.problem.model import Terminal
@@ -227,7 +227,7 @@ def test_splitting_groups_changes_nothing(kind: str) -> None:
     assert len(parts.counts) > len(whole.counts)
     assert parts.counts.sum() == whole.counts.sum() == problem.n_arms
     prices = np.array(random_prices(problem, 1))
-    first, second = (Market(arms, problem.pulls, workers=2) for arms in (whole, parts))
+    first, second = (BandMarket(arms, problem.pulls, workers=2) for arms in (whole, parts))
     for market in (first, second):
         market.remember_around(prices)
         assert market.value_at(prices) == pytest.approx(dual(problem, prices), rel=1e-12)

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decobandit.prices import market as market_module
+from decobandit.prices import band_market as market_module
 from decobandit.prices import solve
-from decobandit.prices.market import Flow, Market
+from decobandit.prices.band_market import BandMarket
+from decobandit.prices.market import Flow
 from decobandit.problem import Arm, Beta, Problem, arms_of
 from helpers.examples import KINDS, largest_reward, problems, random_prices, random_table
 from helpers.oracles import (
@@ -30,9 +31,9 @@ COMPILED = settings(deadline=None)  # the first example waits for the compiler
 # -- the relaxed policy ---------------------------------------------------------------------------
 
 
-def market_at(problem: Problem, prices: Prices) -> Market:
+def market_at(problem: Problem, prices: Prices) -> BandMarket:
     """A market with the bands of the relaxed policy, and values at these prices."""
-    market = Market(arms_of(problem), problem.pulls, workers=1)
+    market = BandMarket(arms_of(problem), problem.pulls, workers=1)
     market.remember_signs(np.array(prices))
     market.value_at(np.array(prices))
     return market
@@ -85,9 +86,9 @@ def test_relaxed_flow_earns_what_the_dual_says(problem: Problem, seed: int) -> N
     assert flow.total + rest @ np.array(prices) == expected
 
 
-def market_with_bands(problem: Problem, prices: Prices, width: float) -> Market:
+def market_with_bands(problem: Problem, prices: Prices, width: float) -> BandMarket:
     """The market at these prices, remembering states within `width` of them, in their own unit."""
-    market = Market(arms_of(problem), problem.pulls, workers=1)
+    market = BandMarket(arms_of(problem), problem.pulls, workers=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(market_module, "FULL_BAND_STATES", 0)
         patch.setattr(market_module, "BAND_WIDTHS", (width,))
@@ -136,8 +137,8 @@ def test_slack_widens_ties() -> None:
 # -- clearing and pricing -----------------------------------------------------------------------
 
 
-def full_market(problem: Problem, prices: Prices) -> Market:
-    market = Market(arms_of(problem), problem.pulls, workers=1)
+def full_market(problem: Problem, prices: Prices) -> BandMarket:
+    market = BandMarket(arms_of(problem), problem.pulls, workers=1)
     market.remember_around(np.array(prices))
     market.value_at(np.array(prices))
     return market
@@ -189,7 +190,7 @@ def test_prices_clear_the_remembered_masses(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_first_prices_are_the_indices_of_fresh_arms(kind: str) -> None:
     problem = KINDS[kind](8)
-    market = Market(arms_of(problem), problem.pulls, workers=1)
+    market = BandMarket(arms_of(problem), problem.pulls, workers=1)
     market.reprice()
     prices = market.mu.tolist()
     arms = [OneArm(problem, arm, prices) for arm in problem.arms]
@@ -198,7 +199,9 @@ def test_first_prices_are_the_indices_of_fresh_arms(kind: str) -> None:
         assert prices[t] == pytest.approx(best_first[m - 1], rel=1e-12, abs=1e-12)
 
 
-def full_and_narrow(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> tuple[Market, Market]:
+def full_and_narrow(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> tuple[BandMarket, BandMarket]:
     """The market at prices that nearly solve the dual, remembering all states or few."""
     prices = solve(problem).prices
     full = full_market(problem, prices)

@@ -13,9 +13,9 @@ from scipy.stats import beta
 from decobandit import evaluate, information_bound
 from decobandit.bounds import compare_by_simulation
 from decobandit.policies import Context
-from decobandit.prices import market as market_module
+from decobandit.prices import band_market as market_module
 from decobandit.prices import solve
-from decobandit.prices.market import Market
+from decobandit.prices.band_market import BandMarket
 from decobandit.prices.rough_bounds import expected_gain, knowing_prices, rough_lower, rough_upper
 from decobandit.problem import Arm, Beta, Problem, Reward, arms_of
 from decobandit.support import workers
@@ -163,4 +163,4 @@ def test_ctrl_c_in_a_problem_of_five_thousand_stages() -> None:
 
 
 def test_market_is_short_by_its_states() -> None:
-    assert Market(arms_of(Problem.uniform(arms=3, horizon=50)), np.ones(50)).short
+    assert BandMarket(arms_of(Problem.uniform(arms=3, horizon=50)), np.ones(50)).short

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from decobandit.prices import solve
+from decobandit.prices.band_market import BandMarket, SmoothBands
 from decobandit.prices.descent import Descent
 from decobandit.prices.kernels.smooth import clearing_shift
-from decobandit.prices.market import Market
-from decobandit.prices.smoothing import Smoothing, SmoothMarket
+from decobandit.prices.smoothing import Smoothing
 from decobandit.problem import Arm, Beta, Problem, Reward, arms_of
 from decobandit.support import Floats
 from helpers.certificates import assert_certified
@@ -19,8 +19,8 @@ from helpers.examples import KINDS, at_stake, random_prices
 from helpers.oracles import Prices, expected_reward, good_chance, occupancy_lp, stage_pulls
 
 
-def smooth(problem: Problem, width: float) -> SmoothMarket:
-    made = SmoothMarket(Market(arms_of(problem), problem.pulls, workers=1))
+def smooth(problem: Problem, width: float) -> SmoothBands:
+    made = SmoothBands(BandMarket(arms_of(problem), problem.pulls, workers=1))
     made.width = width
     return made
 
@@ -83,7 +83,7 @@ def test_a_cleared_flow_spends_the_pulls_and_earns_no_more_than_the_minimum(
 def test_descent_ends_within_the_charge_of_the_linear_program(kind: str) -> None:
     """minimum - d/2 pulls <= smoothed minimum <= minimum, and flows meet it from below."""
     problem = KINDS[kind](6)
-    market = Market(arms_of(problem), problem.pulls, workers=1)
+    market = BandMarket(arms_of(problem), problem.pulls, workers=1)
     smoothing = Smoothing(market, np.zeros(market.stages), 0.01)
     pulls, minimum = sum(stage_pulls(problem)), occupancy_lp(problem)
     for _ in range(20):

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from decobandit.prices import DualSolution, dual_value, search, solve
-from decobandit.prices import market as market_module
-from decobandit.prices.market import Flow, Market
-from decobandit.prices.search import COARSEST_STAGES
+from decobandit.prices import band_market as market_module
+from decobandit.prices.band_market import COARSEST_STAGES, BandMarket
+from decobandit.prices.market import Flow
 from decobandit.problem import Arm, Beta, Problem, Reward
 from decobandit.problem.model import Terminal
 from decobandit.support import Progress
@@ -269,12 +269,12 @@ def test_summary_of_a_deployment_has_its_price() -> None:
 
 
 def test_a_lower_bound_above_the_upper_one_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = Market.clear
+    honest = BandMarket.clear
 
-    def boastful(self: Market, blend: float) -> Flow:
+    def boastful(self: BandMarket, blend: float) -> Flow:
         flow = honest(self, blend)
         return replace(flow, reward=1.5 * flow.reward)
 
-    monkeypatch.setattr(Market, "clear", boastful)
+    monkeypatch.setattr(BandMarket, "clear", boastful)
     with pytest.raises(ArithmeticError, match="above upper bound"):
         solve(PROBLEM)

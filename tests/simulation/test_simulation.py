@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decobandit.arm import Relaxation
+from decobandit.arm import OneArmValues
 from decobandit.evaluation import Evaluation
 from decobandit.policies import (
     DecoPolicy,
@@ -150,14 +150,14 @@ def test_a_paired_difference_is_the_difference_of_values() -> None:
 # -- the gap, path by path ----------------------------------------------------------------------
 
 
-def gap_of(relaxation: Relaxation, pulled: list[list[int]], good: list[list[int]]) -> float:
+def gap_of(relaxation: OneArmValues, pulled: list[list[int]], good: list[list[int]]) -> float:
     """The terms of Theorem 1 along one episode, one by one."""
     problem = relaxation.problem
     state, total = State.fresh(problem.n_arms), 0.0
     for t, arms in enumerate(pulled):
         for arm, group in enumerate(problem.group_of_arm):
             n = (state.good[arm], state.bad[arm])
-            index = relaxation.terms(t, int(group), *n).index
+            index = relaxation.terms(t, int(group), n).index
             excess = index - relaxation.prices[t]
             total += max(excess, 0.0) - (excess if arm in arms else 0.0)
         for arm, outcome in zip(arms, good[t], strict=True):
@@ -169,7 +169,7 @@ def gap_of(relaxation: Relaxation, pulled: list[list[int]], good: list[list[int]
 def test_gap_terms_are_those_of_theorem_1(kind: str) -> None:
     problem = KINDS[kind](21)  # more than a block of stages
     solution = solve(problem)
-    relaxation, policy = Relaxation(problem, solution.prices), GreedyPolicy(problem)
+    relaxation, policy = OneArmValues(problem, solution.prices), GreedyPolicy(problem)
     world = World(problem, draws=4, per_draw=1, seed=3)
     chunk = world.chunk(0)
     gaps = []

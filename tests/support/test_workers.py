@@ -82,7 +82,7 @@ def gittins(number: int | None) -> object:
 
 
 def cones(number: int | None) -> object:
-    return Cones(SMALL, np.full(6, 0.5), workers=number).terms(0, 0, 0, 0)
+    return Cones(SMALL, np.full(6, 0.5), workers=number).terms(0, 0, (0, 0))
 
 
 def a_curve(number: int | None) -> object:

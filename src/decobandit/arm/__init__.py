@@ -2,10 +2,10 @@
 
 Imports `problem` and what is below it.
 
-Single pulls: `relaxation.py`. Batches: states `batch_states.py`, values `batch_relaxation.py`; on a
-grid of states `batch_sizes.py` (when), `batch_grids.py` (which, and why bounds hold). Other kinds
-of outcomes: states in rows `kinds/rows.py`, made by `kinds/makers.py`, one pull
-of normal arms `kernels/laws.py`. Calibrated indices:
+Values, indices and what units are worth: `one_arm_values.py`, for every model and batch size. The
+states behind them: `graph.py` (arrays, exact states), `grids.py` (grids, and why bounds hold),
+`arm_states.py` (which of them a problem has); what a step does to them `kernels/graph.py`, a stage
+`kernels/units.py`, single pulls of good and bad outcomes `kernels/backward.py`. Calibrated indices:
 `calibration.py`, with ticks `tick_calibration.py`, against the paths of `price_paths.py`; long
 horizons `gittins_knots.py`.
 """
@@ -15,36 +15,28 @@ from typing import TYPE_CHECKING
 from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from .batch_grids import Grid as Grid
-    from .batch_relaxation import BatchRelaxation as BatchRelaxation
-    from .batch_relaxation import Earnings as Earnings
-    from .batch_relaxation import final_values as final_values
-    from .batch_sizes import check_points as check_points
-    from .batch_sizes import exact_bytes as exact_bytes
-    from .batch_sizes import grid_of as grid_of
-    from .batch_states import UnitStates as UnitStates
-    from .batch_states import unit_states as unit_states
+    from .arm_states import Grid as Grid
+    from .arm_states import arm_graph as arm_graph
+    from .arm_states import exact_bytes as exact_bytes
+    from .arm_states import graph_of as graph_of
+    from .arm_states import grid_of as grid_of
     from .calibration import EXACT_STAGES as EXACT_STAGES
     from .calibration import FLAT_STAGES as FLAT_STAGES
     from .calibration import Calibration as Calibration
     from .cones import Cones as Cones
     from .gittins_knots import KnotCalibration as KnotCalibration
-    from .kinds.gittins import RowGittins as RowGittins
-    from .kinds.makers import arm_rows as arm_rows
-    from .kinds.normal_gittins import normal_indices as normal_indices
-    from .kinds.relaxation import RowRelaxation as RowRelaxation
-    from .kinds.rewards import RowRewards as RowRewards
-    from .kinds.rows import COARSEST as COARSEST
-    from .kinds.rows import FINEST as FINEST
-    from .kinds.rows import POINTS as POINTS
-    from .kinds.rows import ArmRows as ArmRows
-    from .kinds.unit_relaxation import UnitRelaxation as UnitRelaxation
-    from .price_checks import check_prices as check_prices
-    from .price_checks import price_array as price_array
+    from .graph import ArmGraph as ArmGraph
+    from .grids import COARSEST as COARSEST
+    from .grids import POINTS as POINTS
+    from .normal_gittins import normal_indices as normal_indices
+    from .one_arm_values import OneArmValues as OneArmValues
+    from .one_arm_values import Terms as Terms
+    from .one_arm_values import check_prices as check_prices
+    from .one_arm_values import price_array as price_array
     from .price_paths import PricePath as PricePath
     from .price_paths import is_steady as is_steady
-    from .relaxation import Relaxation as Relaxation
-    from .relaxation import Terms as Terms
+    from .rewards import Rewards as Rewards
+    from .row_gittins import RowGittins as RowGittins
     from .tick_calibration import TickCalibration as TickCalibration
     from .tick_calibration import calibrated as calibrated
 

@@ -21,8 +21,8 @@ from .gittins_tables import flat_table
 from .kernels.calibrated_root import NOISE, advantage, root, stage_roots, terminal_from
 from .kernels.calibrated_sweep import WINDOW, follow, front_of, stage_start
 from .kernels.gittins import flat_index
-from .kinds.gittins import RowGittins
 from .price_paths import reward_scale
+from .row_gittins import RowGittins
 
 ACCURACY = 1e-11  # of an index, in units of the largest reward difference
 FLAT_STAGES = 600  # up to here tables under a flat price are solved state by state
@@ -374,7 +374,7 @@ class Calibration:
         table = np.empty((len(groups), slab_size(stage)))
         for k, arm in enumerate(groups):
             if stage >= self.problem.horizon:
-                table[k] = self._rows(k).rows.mean - self.base[-1] / self.weight[-1]
+                table[k] = self._rows(k).graph.mean - self.base[-1] / self.weight[-1]
                 continue
             in_rows = self._rows(k).table(stage)
             table[k] = in_rows

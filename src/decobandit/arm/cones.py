@@ -1,4 +1,4 @@
-"""The terms of arms near the states that a trial has reached: a fast `Relaxation` for few states.
+"""The terms of arms near the states that a trial has reached: fast `OneArmValues` for few states.
 
 A trial needs a few states of every stage, in the order of the stages. One backward sweep over
 all states keeps V at few stages, the checkpoints. Between two checkpoints, only the states that an
@@ -18,6 +18,7 @@ Sweeps are done when they are needed: a request at a late stage does not sweep t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
 
@@ -28,9 +29,7 @@ from ..problem import Group, Problem
 from ..problem.kernels.layout import slab_size
 from ..support import Cache, Floats, pool, worker_count
 from .kernels.indices import index_terms
-from .price_checks import check_prices
-from .relaxation import Terms
-from .sweeps import sweep_back
+from .one_arm_values import Terms, check_prices, sweep_back
 
 WHOLE = 48  # stages up to which every one is kept; more than the shortest inner cone has
 PARTS = 12  # stretches between checkpoints
@@ -125,8 +124,9 @@ class Cones:
         self._cones: list[_Cone] = []  # of all states, by group
         self._lock = Lock()
 
-    def terms(self, stage: int, group: int, good: int, bad: int) -> Terms:
+    def terms(self, stage: int, group: int, stats: Sequence[float]) -> Terms:
         """Expected reward and value of information of a pull of one arm of a group."""
+        good, bad = (int(x) for x in stats)
         if not 0 <= stage < self.problem.stages:
             raise ValueError(f"stage: {stage} is not allowed; must be 0..{self.problem.stages - 1}")
         arm = self._groups[group]
@@ -138,9 +138,9 @@ class Cones:
 
     def values_of(self, stage: int, group: int, stats: Floats) -> Floats:
         """The same of several states, good and bad outcomes each, (J, 2) -> (J,)."""
-        return np.array([self.value(stage, group, int(g), int(b)) for g, b in stats])
+        return np.array([self.value(stage, group, own) for own in stats])
 
-    def value(self, stage: int, group: int, good: int, bad: int) -> float:
+    def value(self, stage: int, group: int, stats: Sequence[float] | Floats) -> float:
         """V_stage of one arm of a group: what it earns from here on beyond the price of its pulls.
 
         The sum over the arms, and the price of all pulls from here on, bound what any policy can
@@ -148,6 +148,7 @@ class Cones:
         """
         if not 0 <= stage <= self.problem.stages:
             raise ValueError(f"stage: {stage} is not allowed; must be 0..{self.problem.stages}")
+        good, bad = (int(x) for x in stats)
         _, V, n, g = self._found(stage, group, good, bad, after=0)
         return float(V[slab_size(n - 1) + g])
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..problem import Problem, best_mean_per_pull
 from ..support import Floats
-from .price_checks import check_prices
+from .one_arm_values import check_prices
 
 
 @dataclass(frozen=True)

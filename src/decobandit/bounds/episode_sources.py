@@ -1,19 +1,19 @@
 """What an episode is made of, by the outcomes of its arms: draws, states, terms of the index.
 
-Good and bad outcomes are counted; other kinds have statistics of their own, and tables in rows.
+Good and bad outcomes are counted; other kinds have statistics of their own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
-from ..arm import Relaxation, RowRelaxation, Terms
+from ..arm import Terms
 from ..problem import Problem, State
 from ..problem.models.base import ArmModel, Outcome
 from ..simulation import CHUNK, World, outcomes_of
-from ..support import Floats
 
 Pair = tuple[list[float], list[float]]
 
@@ -23,7 +23,7 @@ class TermsOf(Protocol):
 
     problem: Problem
 
-    def terms(self, stage: int, group: int, good: int, bad: int) -> Terms: ...
+    def terms(self, stage: int, group: int, stats: Sequence[float]) -> Terms: ...
 
 
 class Source(Protocol):
@@ -86,47 +86,13 @@ def is_favourable(problem: Problem, state: State, arm: int, outcome: Outcome) ->
     return bool(kind.value(stats, number) >= kind.mean(stats))
 
 
-class KindTerms:
-    """The two terms of every arm's index, from tables in rows."""
-
-    def __init__(self, tables: RowRelaxation) -> None:
-        self.problem, self._tables = tables.problem, tables
-
-    def of(self, stage: int, state: State) -> Pair:
-        """Expected rewards and values of information."""
-        rewards, index = np.empty((2, self.problem.n_arms))
-        stats = state.stats(self.problem)
-        for k, group in enumerate(self.problem.groups):
-            members = list(group.members)
-            own = np.array([stats[arm] for arm in members])
-            means = group.model.mean(own)
-            rewards[members] = group.reward_base[stage] + group.reward_factor[stage] * means
-            index[members] = self._tables.index(stage, k, own)
-        return rewards.tolist(), (index - rewards).tolist()
-
-
-class CountedTerms:
-    """The same from tables of good and bad outcomes; equal arms are computed once."""
-
-    def __init__(self, tables: TermsOf) -> None:
-        self._tables = tables
-
-    def of(self, stage: int, state: State) -> Pair:
-        """Expected rewards and values of information."""
-        groups = self._tables.problem.group_of_arm.tolist()
-        keys = list(zip(groups, state.good, state.bad, strict=True))
-        found = {key: self._tables.terms(stage, *key) for key in set(keys)}
-        return (
-            [found[key].expected_reward for key in keys],
-            [found[key].value_of_information for key in keys],
-        )
-
-
-def terms_at(
-    problem: Problem, prices: Floats, tables: TermsOf | RowRelaxation | None = None
-) -> CountedTerms | KindTerms:
-    """The terms at these prices; `tables`: at the same, where there are some already."""
-    if isinstance(tables, RowRelaxation) or not problem.is_binary:
-        rows = tables if isinstance(tables, RowRelaxation) else RowRelaxation(problem, prices)
-        return KindTerms(rows)
-    return CountedTerms(tables or Relaxation(problem, prices))
+def terms_at(tables: TermsOf, stage: int, state: State) -> Pair:
+    """Expected rewards and values of information of every arm; equal arms are computed once."""
+    problem = tables.problem
+    stats = [tuple(own.tolist()) for own in state.stats(problem)]
+    keys = list(zip(problem.group_of_arm.tolist(), stats, strict=True))
+    terms = {key: tables.terms(stage, *key) for key in set(keys)}
+    return (
+        [terms[key].expected_reward for key in keys],
+        [terms[key].value_of_information for key in keys],
+    )

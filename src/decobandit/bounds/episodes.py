@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..arm import RowRelaxation
+from ..arm import OneArmValues
 from ..policies import DEFAULT_POLICY, Context, Policy, check_subject, make_policies
 from ..prices import DualSolution, check_solution, whole_solution
 from ..problem import (
@@ -123,7 +123,7 @@ def retrace(
     solution: DualSolution | None = None,
     tol: float = 1e-4,
     policy: str = "observed",
-    relaxation: TermsOf | RowRelaxation | None = None,
+    relaxation: TermsOf | None = None,
 ) -> Episode:
     """The episode of given pulls, seen from the prices.
 
@@ -141,7 +141,7 @@ def retrace(
         Relative gap of the prices, where the dual is solved here.
     policy : str
         What figures call whoever pulled.
-    relaxation : Relaxation or RowRelaxation, optional
+    relaxation : OneArmValues or Cones, optional
         Tables at the solution's prices, where there are some already.
 
     Returns
@@ -209,7 +209,7 @@ def _walk(
     solution: DualSolution,
     stages: int,
     decide: Callable[[int, State], tuple[Arms, Outcomes]],
-    relaxation: TermsOf | RowRelaxation | None,
+    relaxation: TermsOf | None,
     policy: str,
     truth: tuple[float, ...] | None,
     seed: int | None,
@@ -220,14 +220,14 @@ def _walk(
     refuse_over(
         7.0 * 8.0 * stages * K, f"an episode of {K} arms", "use fewer arms or a shorter horizon"
     )
-    terms = terms_at(problem, solution.prices, relaxation)
+    tables = relaxation or OneArmValues(problem, solution.prices)
     state = State.before(problem)
     pulled, outcomes, favourable, seen = [], [], [], []
     good, bad, pulls = np.zeros((3, stages, K), dtype=np.int64)
     ell, delta = np.zeros((2, stages, K))
     for t in range(stages):
         good[t], bad[t], pulls[t] = state.good, state.bad, state.pulls
-        ell[t], delta[t] = terms.of(t, state)
+        ell[t], delta[t] = terms_at(tables, t, state)
         if not problem.is_binary:
             seen.append(tuple(str(state).split(",")))
         arms, came = decide(t, state)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arm import Relaxation
+from ..arm import OneArmValues
 from ..evaluation import Occupied, TooManyStates, evaluate
 from ..policies import DEFAULT_POLICY, Context, Policy, check_subject, make_policies
 from ..prices import DualSolution
@@ -102,7 +102,7 @@ def gap(
         try:
             if not problem.is_binary:
                 return exact_gap_of_kinds(policy, solution, progress)
-            return _exact(policy, Relaxation(solution.problem, solution.prices), progress)
+            return _exact(policy, OneArmValues(solution.problem, solution.prices), progress)
         except TooManyStates:
             if method == "exact":
                 raise
@@ -119,7 +119,7 @@ def check_method(method: str | None) -> None:
         raise ValueError(f"method: {method!r} is not allowed; must be exact or simulated")
 
 
-def _exact(policy: Policy, relaxation: Relaxation, progress: Report | None) -> Gap:
+def _exact(policy: Policy, relaxation: OneArmValues, progress: Report | None) -> Gap:
     problem = relaxation.problem
     arms = np.zeros((problem.n_arms, 2))
     stages: dict[int, StageGap] = {}

@@ -44,7 +44,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from ..arm import Relaxation
+from ..arm import OneArmValues
 from ..prices import DualSolution, check_solution, whole_solution
 from ..problem import Problem, check_problem, refuse_batches, refuse_kinds
 from ..problem.kernels.layout import slab_size
@@ -224,14 +224,14 @@ class _ScenarioBound:
         problem = world.problem
         groups = problem.groups
         self._world, self._threads, self._report = world, threads, report
-        self._relaxation = Relaxation(problem, solution.prices)
+        self._relaxation = OneArmValues(problem, solution.prices)
         self._lagrangian = solution.upper_bound
         self._model = Model(
             alpha=np.array([group.alpha for group in groups]),
             beta=np.array([group.beta for group in groups]),
             reward_good=np.array([group.reward_good for group in groups]),
             reward_bad=np.array([group.reward_bad for group in groups]),
-            final=self._relaxation.values(problem.stages),
+            final=self._relaxation.stage_values(problem.stages),
             group=problem.group_of_arm,
             pulls=problem.pulls.astype(np.int64),
             mu=solution.prices,
@@ -296,7 +296,7 @@ class _ScenarioBound:
         scenarios = Scenarios(p, good, np.empty((*p.shape, slab_size(stages - 1))))
         parts = [_cut(scenarios, part) for part in self._parts(len(p))]
         for t in reversed(range(stages)):  # values are computed backward: each stage once
-            later = self._relaxation.values(t + 1)
+            later = self._relaxation.stage_values(t + 1)
             self._threads.map(lambda each: lay_out(t, later, self._model, each), parts)  # noqa: B023
         return scenarios
 

@@ -20,11 +20,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arm import Relaxation, RowRelaxation, UnitRelaxation
+from ..arm import OneArmValues
 from ..joint import ArmStates, exact_stages, optimum, start_optimum
 from ..prices import DualSolution
 from ..problem import Problem
-from ..problem.kernels.layout import slab_size
 from ..support import Floats, Report
 
 FACTORS = np.linspace(0.5, 1.25, 16)  # f of the price paths; 1 is one of them
@@ -70,11 +69,8 @@ def joint_bound(
 
 def _tables_at(problem: Problem, prices: Floats, stage: int) -> Callable[[int, int], Floats]:
     """Values at a stage of the states of a group after some pulls, at these prices."""
-    if problem.is_binary and not problem.repeat:
-        slabs = Relaxation(problem, prices, keep_all_bytes=0).values(stage)
-        return lambda group, n: slabs[group, slab_size(n - 1) : slab_size(n)]
-    make = UnitRelaxation if problem.repeat else RowRelaxation
-    tables, layers = make(problem, prices), [ArmStates(group) for group in problem.groups]
+    tables = OneArmValues(problem, prices, kept_bytes=0)
+    layers = [ArmStates(group) for group in problem.groups]
     return lambda group, n: tables.values_of(stage, group, layers[group].layer(n))
 
 

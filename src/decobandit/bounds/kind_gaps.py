@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arm import RowRelaxation
+from ..arm import OneArmValues
 from ..evaluation import KindLevel, evaluate, watched_arms
 from ..policies import Policy
 from ..prices import DualSolution
@@ -15,7 +15,7 @@ from .gap_record import Gap, StageGap, gap_of
 
 def exact_gap_of_kinds(policy: Policy, solution: DualSolution, progress: Report | None) -> Gap:
     """Arms of any kind with finitely many states, where few are reached."""
-    tables = RowRelaxation(solution.problem, solution.prices)
+    tables = OneArmValues(solution.problem, solution.prices)
     problem = tables.problem
     arms, stages = np.zeros((problem.n_arms, 2)), list[StageGap]()
 

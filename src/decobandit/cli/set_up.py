@@ -85,12 +85,12 @@ def smoothed_dual() -> None:
     """What the dual takes where rounds of prices do not settle."""
     import numpy as np
 
-    from ..prices.market import Market
+    from ..prices.band_market import band_market
     from ..prices.smoothing import Smoothing
-    from ..problem import Problem, arms_of
+    from ..problem import Problem
 
     problem = Problem.uniform(arms=2, horizon=4)
-    Smoothing(Market(arms_of(problem), problem.pulls), np.zeros(problem.stages), 1.0).advance()
+    Smoothing(band_market(problem, 1), np.zeros(problem.stages), 1.0).advance()
 
 
 def optima_and_gittins() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
-from ..arm import Relaxation
+from ..arm import OneArmValues
 from ..prices import DualSolution
 from ..support import write_whole
 from .colours import DARK_GROUND, DARK_TEXT, DASHES, PRICE_COLOUR, SAFE_COLOURS
@@ -122,12 +122,12 @@ def solution_figure(solution: DualSolution) -> Figure:
     """
     figure = new_figure(figsize=(WIDTH, 8.5))
     information, reward, index = figure.subplots(3, 1, sharex=True)
-    problem, relaxation = solution.problem, Relaxation(solution.problem, solution.prices)
+    problem, relaxation = solution.problem, OneArmValues(solution.problem, solution.prices)
     horizon = problem.horizon
     drawn = [(good, pulls) for good, pulls in STATES if pulls < horizon]
     for number, (good, pulls) in enumerate(drawn):
         stages = np.arange(pulls, horizon)
-        terms = [relaxation.terms(t, 0, good, pulls - good) for t in stages[::-1]][::-1]
+        terms = [relaxation.terms(t, 0, (good, pulls - good)) for t in stages[::-1]][::-1]
         style: dict[str, Any] = {
             "color": SAFE_COLOURS[number], "linestyle": DASHES[number % len(DASHES)],
             "label": f"{good}/{pulls}", "linewidth": 1.5,

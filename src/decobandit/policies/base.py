@@ -39,7 +39,7 @@ from .records import Allotments, ArmIndex, Cost, Distribution, Ways, Weighed
 from .reward_chances import Posteriors, posterior_chances
 
 if TYPE_CHECKING:
-    from ..arm import Cones, Relaxation
+    from ..arm import Cones, OneArmValues
     from .kernels.episodes import Episodes
 
 
@@ -393,7 +393,7 @@ class Policy(Shown, ABC):
         """Price of a pull that the index is compared with; None where there is none."""
         return None
 
-    def tables_at(self, prices: Floats) -> Relaxation | None:
+    def tables_at(self, prices: Floats) -> OneArmValues | None:
         """The one-arm tables at these prices, where the policy holds them already."""
         return None
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..arm import Cones, Relaxation, Terms
+from ..arm import Cones, OneArmValues, Terms
 from ..prices import DualSolution, at_canonical_prices, whole_solution
 from ..problem import DEFAULT_TIES, Problem, State, TieRule, remaining_problem
 from ..support import Floats, shown
@@ -53,7 +53,7 @@ class DecoPolicy(FixedPricePolicy, IndexPolicy):
     kind_batch_place = "decobandit.policies.kinds.batches:KindBatchDecoPolicy"
     batch_place = "decobandit.policies.batches.deco:BatchDecoPolicy"
     splits_index = True
-    relaxation: Relaxation
+    relaxation: OneArmValues
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class DecoPolicy(FixedPricePolicy, IndexPolicy):
         cones: Cones | None = None,
     ) -> None:
         super().__init__(problem, ties=ties)
-        self.relaxation = Relaxation(problem, prices)
+        self.relaxation = OneArmValues(problem, prices)
         self._source = self.relaxation if cones is None else cones
         self._groups = problem.group_of_arm
 
@@ -76,13 +76,13 @@ class DecoPolicy(FixedPricePolicy, IndexPolicy):
     def live(self, cones: Cones) -> DecoPolicy:
         return DecoPolicy(self.problem, self.prices, ties=self.ties, cones=cones)
 
-    def tables_at(self, prices: Floats) -> Relaxation | None:
+    def tables_at(self, prices: Floats) -> OneArmValues | None:
         return self.relaxation if np.array_equal(prices, self.prices) else None
 
     def terms(self, stage: int, state: State) -> list[Terms]:
         """Expected reward and value of information of every arm."""
         return [
-            self._source.terms(stage, int(group), good, bad)
+            self._source.terms(stage, int(group), (good, bad))
             for group, good, bad in zip(self._groups, state.good, state.bad, strict=True)
         ]
 
@@ -90,10 +90,10 @@ class DecoPolicy(FixedPricePolicy, IndexPolicy):
         return np.array([terms.index for terms in self.terms(stage, state)])
 
     def index_of(self, stage: int, group: int, good: int, bad: int) -> float:
-        return self._source.terms(stage, group, good, bad).index
+        return self._source.terms(stage, group, (good, bad)).index
 
     def arm_index(self, stage: int, group: int, good: int, bad: int) -> ArmIndex:
-        terms = self._source.terms(stage, group, good, bad)
+        terms = self._source.terms(stage, group, (good, bad))
         return ArmIndex(
             terms.index,
             expected_reward=terms.expected_reward,

@@ -20,12 +20,9 @@ from functools import lru_cache
 import numpy as np
 
 from ..problem import Group, Problem
-from ..support import Floats, heed_interrupt, worker_count
-from .batch_market import BatchMarket
+from ..support import Floats, heed_interrupt
 from .descent import DenseDescent
-from .kernels.smooth import states_before
-from .markets import markets_of
-from .smoothing import SmoothMarket, SmoothTraders
+from .dual import market_of
 from .solution import DualSolution
 
 WIDTH = 2.0**-14  # of the smoothed dual that is minimised, in standard deviations
@@ -35,24 +32,18 @@ WEIGHT = 1e-4  # of the distance to prior means
 ROUGH, FINE = 1e-3, 1e-7  # largest miss of a stage's pulls at wider widths, and at the last
 MOST_STEPS = 600  # at one width
 STALLED_STEPS = 100  # in which the smallest miss must halve
-MOST_STATES = 2_000_000  # of all groups and stages: some hundred passes take seconds
-MOST_TRADER_STATES = 100_000  # the same of batches and other kinds, times units of a stage
 
 
 @lru_cache(maxsize=32)
 def canonical_prices(problem: Problem) -> Floats | None:
     """Prices of every stage, (stages,); None on grids of states, and where there are too many."""
-    markets = markets_of(problem, None, worker_count(None))
-    single = problem.is_binary and not problem.repeat
-    if markets.points or (single and _states(problem) > MOST_STATES):
-        return None
-    market = markets.above()
-    if isinstance(market, BatchMarket) and market.states * problem.units > MOST_TRADER_STATES:
+    market = market_of(problem)
+    if market.points or market.states > market.most_canonical:
         return None
     spread = problem.unit * (max(_spread(group) for group in problem.groups) or market.unit)
     prior_means = np.max([_prior_means(group) for group in problem.groups], axis=0)
     prior_means[: problem.horizon] *= problem.unit
-    smooth = SmoothTraders(market) if isinstance(market, BatchMarket) else SmoothMarket(market)
+    smooth = market.smoothed()
     weight = WEIGHT * market.pulls / spread
 
     def function(mu: Floats) -> tuple[float, Floats, Floats]:
@@ -87,10 +78,6 @@ def _descend(descent: DenseDescent, tolerance: float) -> None:
             return
 
 
-def _states(problem: Problem) -> float:
-    return len(problem.groups) * float(states_before(problem.stages))
-
-
 def _spread(group: Group) -> float:
     """Standard deviation of the mean reward of a pull, or what a table of last rewards adds."""
     if group.model.ordered:  # states of its own: their rewards in place of a posterior
@@ -116,7 +103,7 @@ def at_canonical_prices(solution: DualSolution) -> DualSolution:
     prices = None if solution.grid else canonical_prices(problem)
     if prices is None:
         return solution
-    market = markets_of(problem, None, worker_count(None)).above()
+    market = market_of(problem)
     market.remember_signs(prices)
     return replace(
         solution,

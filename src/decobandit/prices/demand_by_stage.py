@@ -20,14 +20,11 @@ from typing import Any
 import numpy as np
 
 from .._version import __version__
-from ..arm import Relaxation, RowRelaxation
-from ..problem import Problem, arms_of, tie_tolerance
-from ..problem.kernels.layout import slab_size
+from ..arm import OneArmValues, Rewards, arm_graph, grid_of
+from ..arm.kernels.units import advance
+from ..problem import Group, Problem, refuse_batches, tie_tolerance
 from ..support import Floats, Tables, Tabular
-from .kernels.bands import Bands
-from .kernels.flow import fill, finish, move
 from .kernels.selection import margin
-from .row_masses import RowMasses
 from .solution import DualSolution
 
 AT_PRICE = 1e-4  # an index is at the price within this part of the largest price, in size
@@ -51,10 +48,12 @@ class Demand(Tabular):
         names = ("sold_fresh", "sold_touched", "above", "at_price")
         return {
             "stages": lambda: {
-                "stage": range(len(self.prices)), "pulls": self.problem.pulls,
-                "price": self.prices, **{name: getattr(self, name) for name in names},
+                "stage": range(len(self.prices)),
+                "pulls": self.problem.pulls,
+                "price": self.prices,
+                **{name: getattr(self, name) for name in names},
             }
-        }  # fmt: skip
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -74,79 +73,66 @@ class Demand(Tabular):
         }
 
 
+class _Masses:
+    """How many arms of a group are expected in each state, from fresh arms on."""
+
+    def __init__(self, problem: Problem, group: Group) -> None:
+        self.group, self._horizon = group, problem.horizon
+        self._graph = arm_graph(problem, group, grid_of(problem))
+        self._rewards = Rewards(problem, group, self._graph)
+        self.mass = np.zeros(self._graph.size)
+        self.mass[0] = group.count
+        self._under_way = np.zeros((2, self._graph.size))
+
+    def pull(self, stage: int, part: Floats) -> tuple[float, float]:
+        """Pull a part of the mass of the first states: pulls spent, and what they earn."""
+        now = self.mass[: part.size]
+        moved = part * now
+        if stage == self._horizon:  # outcomes of a deployment move no mass
+            earned = self._rewards.deploy * self._graph.mean[: part.size]
+            return float(moved.sum()), float((moved * earned).sum())
+        self._under_way[0, : part.size], self._under_way[1, : part.size] = now - moved, moved
+        base, factor, _, _ = self._rewards.of_stage(stage)
+        how = (self._graph.arrays, 1, stage, base, factor)
+        return float(moved.sum()), float(advance(*how, self.mass, self._under_way))
+
+    def last_rewards(self) -> float:
+        """Of tables of last rewards, at the end."""
+        return float((self.mass * self._rewards.last).sum())
+
+
 def demand(solution: DualSolution) -> Demand:
     """The market of a solution, exactly: masses are moved forward, nothing is simulated."""
     problem, prices = solution.problem, solution.prices
-    if not problem.is_binary:
-        return _demand_of_kinds(problem, prices)
-    relaxation, arms = Relaxation(problem, prices), arms_of(problem)
-    groups, stages = arms.reward_good.shape
-    slack = AT_PRICE * float(np.abs(prices).max())
-    tie = tie_tolerance(problem)
-    mass, reward = np.empty((groups, slab_size(stages))), np.empty(groups)
-    spent, fresh = np.zeros((groups, stages)), np.zeros((groups, stages))
-    sold_fresh, above, at_price = np.zeros((3, stages))
-    forth = fill(arms, _whole_rows(np.empty((groups, 0)), 0), mass, reward)
-    for t in range(stages):
-        index, now = relaxation.stage_index(t), mass[:, : slab_size(t)]
-        fresh[:, t] = index[:, 0]
-        above[t] = now[index > prices[t] + slack].sum()
-        at_price[t] = now[np.abs(index - prices[t]) <= slack].sum()
-        before = now[:, 0].sum()
-        move(
-            arms, _whole_rows(index, t), 0, t, *_margin(index, now, float(problem.pulls[t]), tie),
-            1.0, 0.0, mass, forth, reward, spent,
-        )  # fmt: skip
-        sold_fresh[t] = before - mass[:, 0].sum()  # no pull leads back to a fresh arm
-    finish(arms, mass, reward)
-    sold_touched = spent.sum(axis=0) - sold_fresh
-    return Demand(
-        problem, prices, fresh, sold_fresh, sold_touched, above, at_price, float(reward.sum())
-    )  # fmt: skip
-
-
-def _demand_of_kinds(problem: Problem, prices: Floats) -> Demand:
-    """The same on states in rows; of measurements, on their grid."""
-    tables, T = RowRelaxation(problem, prices), problem.horizon
+    refuse_batches(problem, "the market of single pulls")
+    tables, arms = OneArmValues(problem, prices), [_Masses(problem, g) for g in problem.groups]
     slack, tie = AT_PRICE * float(np.abs(prices).max()), tie_tolerance(problem)
-    arms = [RowMasses(tables, k) for k in range(len(problem.groups))]
     fresh = np.zeros((len(arms), problem.stages))
     sold_fresh, spent, above, at_price = np.zeros((4, problem.stages))
     reward = 0.0
     for t in range(problem.stages):
-        index = [tables.table(t, k) for k in range(len(arms))]
+        index = [tables.table(t, k)[: own.mass.size] for k, own in enumerate(arms)]
         now = np.concatenate([own.mass[: i.size] for own, i in zip(arms, index, strict=True)])
         together = np.concatenate(index)
         above[t] = now[together > prices[t] + slack].sum()
         at_price[t] = now[np.abs(together - prices[t]) <= slack].sum()
-        price, _, share = _margin(together, now, float(problem.pulls[t]), tie)
+        price, share = _margin(together, now, float(problem.pulls[t]), tie)
         for k, (own, i) in enumerate(zip(arms, index, strict=True)):
             part = np.where(i > price + tie, 1.0, np.where(np.abs(i - price) <= tie, share, 0.0))
             fresh[k, t] = i[0]
             sold_fresh[t] += part[0] * own.mass[0]
-            pulls, earned = own.pull(t, part, t < T)
+            pulls, earned = own.pull(t, part)
             spent[t], reward = spent[t] + pulls, reward + earned
     reward += sum(own.last_rewards() for own in arms)
-    return Demand(
-        problem, prices, fresh, sold_fresh, spent - sold_fresh, above, at_price, reward
-    )  # fmt: skip
+    sold_touched = spent - sold_fresh
+    return Demand(problem, prices, fresh, sold_fresh, sold_touched, above, at_price, reward)
 
 
-def _margin(index: Floats, mass: Floats, pulls: float, tie: float) -> tuple[float, float, float]:
+def _margin(index: Floats, mass: Floats, pulls: float, tie: float) -> tuple[float, float]:
     """What is pulled: all that is more than `tie` above an index, one part of what is at it."""
     held = mass > 0.0
     price, _ = margin(index[held], mass[held], pulls)
     if price == -np.inf:  # more pulls than there are arms, by rounding: the last arm is at it
         price = index[held].min()
     left = max(pulls - float(mass[index > price + tie].sum()), 0.0)
-    return price, tie, min(left / float(mass[np.abs(index - price) <= tie].sum()), 1.0)
-
-
-def _whole_rows(index: Floats, stage: int) -> Bands:
-    """Bands of one stage that remember every state; index (groups, slab)."""
-    n = np.arange(stage + 1)
-    low, high = np.zeros((len(index), n.size), np.int64), np.tile(n, (len(index), 1))
-    start = n * (n + 1) // 2 + index.shape[1] * np.arange(len(index))[:, None]
-    side, none = np.zeros(low.shape, np.uint8), np.zeros(0)
-    room = np.zeros(len(index), np.int64)  # nothing is collected
-    return Bands(low, high, side, side, start, index.ravel(), none, room, np.zeros((0, 0)))
+    return price, min(left / float(mass[np.abs(index - price) <= tie].sum()), 1.0)

@@ -20,7 +20,7 @@ from numbers import Real
 import numpy as np
 import numpy.typing as npt
 
-from ..arm import price_array
+from ..arm import grid_of, price_array
 from ..problem import Problem, check_problem
 from ..support import (
     Floats,
@@ -30,12 +30,21 @@ from ..support import (
     obeys_workers,
     worker_count,
 )
-from .batch_market import BatchMarket
-from .markets import Markets, markets_of
-from .search import HistoryLine, Search, minimise
+from .band_market import band_market
+from .graph_market import GraphMarket
+from .market import Market
+from .search import HistoryLine, Search, minimise, start_prices
 from .solution import DualSolution
 
 CALLS_BELOW = 100  # passes for the lower bound of a grid, at most
+
+
+def market_of(problem: Problem, grid: int | None = None, workers: int | None = None) -> Market:
+    """The market of a problem; `grid`, `workers` as of `solve`."""
+    used, threads = grid_of(problem, grid), worker_count(workers)
+    if problem.is_binary and not problem.repeat:
+        return band_market(problem, threads)
+    return GraphMarket(problem, used, workers=threads)
 
 
 @dataclass(frozen=True)
@@ -103,7 +112,7 @@ def dual_value(
     """
     check_problem(problem)
     mu = price_array(prices, problem)
-    market = markets_of(problem, grid, worker_count(workers)).above()
+    market = market_of(problem, grid, workers)
     market.remember_signs(mu)
     value = market.value_at(mu)
     flow = market.relaxed(at_price=0.0)
@@ -177,13 +186,13 @@ def solve(
     def note(line: HistoryLine) -> None:
         history.append(line)
         if progress is not None:
-            progress(Progress("solve", line.calls, note=_said(line, problem.stages, markets)))
+            progress(Progress("solve", line.calls, note=_said(line, search.market)))
 
-    markets = markets_of(problem, grid, worker_count(workers))
-    search = Search(markets.above(), note)
+    market = market_of(problem, grid, workers)
+    search = Search(market, note)
     interrupted = False
     try:
-        first = markets.start(search, max_calls) if given is None else given
+        first = start_prices(search, max_calls) if given is None else given
         minimise(search, first, tol, max_calls)
     except KeyboardInterrupt:
         interrupted = True
@@ -191,8 +200,8 @@ def solve(
     search.check()
     lower: float | None = search.upper if search.met else search.lower
     reached = 0.0 if search.met else search.gap
-    if markets.points:
-        lower, interrupted = _bound_below(search, markets, tol, interrupted)
+    if market.points:
+        lower, interrupted = _bound_below(search, tol, interrupted)
     prices = search.prices
     prices.flags.writeable = False
     return DualSolution(
@@ -202,8 +211,8 @@ def solve(
         upper_bound=search.upper,
         lower_bound=lower,
         tol=tol,
-        grid=markets.points,
-        search_gap=reached if markets.points else None,
+        grid=market.points,
+        search_gap=reached if market.points else None,
         oracle_calls=search.calls,
         seconds=clock.seconds(),
         interrupted=interrupted,
@@ -230,9 +239,7 @@ def whole_solution(
     return solution
 
 
-def _bound_below(
-    search: Search, markets: Markets, tol: float, interrupted: bool
-) -> tuple[float | None, bool]:
+def _bound_below(search: Search, tol: float, interrupted: bool) -> tuple[float | None, bool]:
     """A lower bound on the minimum of the dual of every state; and whether it was interrupted.
 
     Flows of the search are those of a market whose values are above: they bound its own minimum.
@@ -240,9 +247,8 @@ def _bound_below(
     """
     if interrupted and not search.market.short:
         return None, interrupted
-    if isinstance(search.market, BatchMarket):
-        search.market.release()  # the other needs as much memory
-    market = markets.below()
+    search.market.release()  # the other needs as much memory
+    market = search.market.lower()
     if market is None:
         return None, interrupted
     below = Search(market, lambda line: None)
@@ -265,10 +271,10 @@ def _check_search(tol: float, max_calls: int) -> None:
         raise ValueError(f"max_calls: {max_calls!r} is not allowed; must be a whole number")
 
 
-def _said(line: HistoryLine, stages: int, markets: Markets) -> str:
+def _said(line: HistoryLine, market: Market) -> str:
     """A line of the history for people."""
-    coarse = "coarse start, " if line.stages < stages else ""
-    gap = "gap to the best on this grid" if markets.points else "gap"
+    coarse = "coarse start, " if line.stages < market.stages else ""
+    gap = "gap to the best on this grid" if market.points else "gap"
     return (
         f"{coarse}{line.stages} stages, {line.calls} passes: "
         f"bound {line.upper_bound:.6f}, {gap} {line.relative_gap:.1e}"

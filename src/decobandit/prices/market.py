@@ -1,35 +1,24 @@
-"""A problem as a market: the arrays, and the passes over them that the dual solver is made of.
+"""A problem as a market: the passes that the dual solver is made of.
 
 A pass goes backward (prices and values) or forward (masses, rewards, pulls spent). Every backward
 pass at prices mu gives the dual function at mu, an upper bound on what any policy can earn. Every
 clearing pass gives the reward of a feasible relaxed solution, a lower bound on the dual minimum.
+
+Two kinds of traders make them: those of `graph_market.py` serve every model and batch size, those
+of `band_market.py` are faster for single pulls of good and bad outcomes.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from ..problem import Arms
-from ..problem.kernels.layout import slab_size
-from ..support import Floats, Ints, legs, pool
-from .in_step import band_slice, clear_in_step, group_slice, price_in_step
-from .kernels.bands import Bands
-from .kernels.flow import fill, finish, relaxed_leg
-from .kernels.pricing import band_leg, begin, value_leg
-from .kernels.reach import reach_leg
-from .kernels.rounds import clearing_leg, price_leg
-from .rough_bounds import RoughBounds, knowing_prices, rough_lower, rough_upper
-
-STATES_IN_STEP = 640_000  # of a stage; from here on, threads that meet at every stage are faster
-FULL_BAND_STATES = 1_000_000  # below this, storing every state is fastest
-SHORT_STATES = 1_000_000_000  # of all stages, up to which a pass takes some tenths of a second
-MOST_BAND_STATES = 48_000_000  # 16 bytes each
-MOST_NARROW_STATES = 270_000_000  # the same of bands that would be too narrow otherwise
-BAND_WIDTHS = (0.1, 0.05, 0.02, 0.01)  # in units of the largest reward difference
-NARROW_WIDTHS = (0.0042, 0.003, 0.002, 0.001)
+from ..support import Floats
+from .rough_bounds import RoughBounds
 
 
 @dataclass(frozen=True)
@@ -46,232 +35,125 @@ class Flow:
         return float(self.reward.sum())
 
 
-class Market:
-    """Groups of arms that trade pulls over T stages, with the bands that the passes remember."""
+class Smoothed(Protocol):
+    """A market whose dual function is smoothed by a width."""
 
-    left_out = 0.0  # every value is exact
+    width: float
 
-    def __init__(self, arms: Arms, pulls: Floats, *, workers: int = 2) -> None:
-        self.arms = arms
+    def value_at(self, mu: Floats) -> tuple[float, Floats, Floats]:
+        """The smoothed dual at prices mu, its gradient, and the curvature along each price."""
+
+    def clear(self) -> tuple[Flow, float]:
+        """A flow near that of the last prices that spends exactly the pulls; and its charge."""
+
+
+class Level(NamedTuple):
+    """A coarser market that a search starts from: fewer stages, or fewer states."""
+
+    make: Callable[[], Market]
+    stages: int  # before any deployment
+    tol: float  # at which its search ends
+    calls: int  # backward passes that it may take
+
+
+class Market(ABC):
+    """Groups of arms that trade pulls over the stages, with the masses of past rounds."""
+
+    points = 0  # states per row of its grids, 0 where all are states
+    most_canonical = 0  # states up to which there are canonical prices
+
+    def __init__(self, pulls: Floats, groups: int, regular: int, workers: int) -> None:
         self.pulls = np.array(pulls, dtype=float)  # writable: kernels compile once, not twice
-        self.groups, self.stages = arms.reward_good.shape
-        self.workers = min(workers, self.groups)
+        self.groups, self.stages, self.regular = groups, self.pulls.size, regular
+        self.workers = workers
         self.calls = 0
-        self._V = np.zeros((self.groups, slab_size(self.stages)))
-        self._mass = np.zeros((self.groups, slab_size(self.stages)))
         self.mu = np.zeros(self.stages)
-        self.bands = self._fresh_bands()
-        self._lowest = np.full(self.stages, -np.inf)
-        self._highest = np.full(self.stages, np.inf)
 
     @property
-    def scale(self) -> float:
-        """The largest difference that one outcome can make, now or in a terminal table."""
-        spread = float(np.abs(self.arms.reward_good - self.arms.reward_bad).max())
-        steps = np.abs(np.diff(self.arms.terminal, axis=1))
-        steps[:, np.cumsum(np.arange(1, self.stages + 1)) - 1] = 0.0  # from one row to the next
-        return max(spread, float(steps.max())) or 1.0
-
-    @property
+    @abstractmethod
     def unit(self) -> float:
         """The largest reward there is: what linear programs are scaled by."""
-        arms = self.arms
-        return max(float(np.abs(x).max()) for x in (*arms[3:],)) or 1.0
 
     @property
+    @abstractmethod
+    def scale(self) -> float:
+        """What ties are measured by."""
+
+    @property
+    @abstractmethod
     def largest_price(self) -> float:
-        """No price need be larger: all that an arm can gain or lose by one pull more or less.
-
-        An arm made to pull once more can go on as before, ignoring what it saw, so that no other
-        stage's pulls change; its reward then changes by at most this much.
-        """
-        arms = self.arms
-        stakes = np.maximum(np.abs(arms.reward_good), np.abs(arms.reward_bad)).max(axis=0)
-        return 2.0 * float(stakes.sum() + np.abs(arms.terminal).max())
+        """No price need be larger."""
 
     @property
-    def _in_step(self) -> bool:
-        return bool(self.workers > 1 and self.groups * slab_size(self.stages) >= STATES_IN_STEP)
+    @abstractmethod
+    def states(self) -> int:
+        """Of all groups and stages, those of several units as many times."""
 
     @property
+    @abstractmethod
     def short(self) -> bool:
         """Whether some passes take about a second together."""
-        return bool(self.groups * self.stages * slab_size(self.stages) <= SHORT_STATES)
 
-    def rough_bounds(self, prices: Floats) -> RoughBounds:
-        """Without a pass; where there are no prices yet, at those of arms that know themselves."""
-        arms, pulls = self.arms, self.pulls
-        mu = prices if prices.size else knowing_prices(arms, pulls)
-        return RoughBounds(mu, rough_upper(arms, pulls, mu), rough_lower(arms, pulls))
+    @property
+    def left_out(self) -> float:
+        """What the values of all arms may lack, at most: it is part of the dual."""
+        return 0.0
 
-    # Bands
+    @property
+    def top(self) -> float | None:
+        """The best reward, where prices of coarser markets are extrapolated towards it."""
+        return None
 
-    def _rows(self) -> Ints:
-        """Row number n of every (stage, row)."""
-        return np.concatenate([np.arange(t + 1) for t in range(self.stages)])
+    @property
+    def descends(self) -> bool:
+        """Whether the smoothed dual is of use in a search."""
+        return False
 
-    def _marks(self, high: Ints) -> Bands:
-        """Bands that begin at 0 and end at high (rows,), without room for their states."""
-        shape = (self.groups, high.size)
-        return Bands(
-            np.zeros(shape, np.int64), np.broadcast_to(high, shape).copy(),
-            np.zeros(shape, np.uint8), np.zeros(shape, np.uint8), np.zeros((self.groups, 0), int),
-            np.zeros(0), np.zeros(0), np.zeros(self.groups, np.int64),
-            np.zeros((self.groups, self.stages)),
-        )  # fmt: skip
+    def coarser(self) -> Iterator[Level]:
+        """Where a search may start, each level from the one before."""
+        return iter(())
 
-    def _bands(self, marks: Bands) -> Bands:
-        """The same bands with room for their states."""
-        lengths = np.maximum(marks.high - marks.low + 1, 0)
-        rows = np.arange(self.stages)
-        room = np.add.reduceat(lengths, rows * (rows + 1) // 2, axis=1).max(axis=1)
-        start = np.cumsum(lengths.ravel()).reshape(lengths.shape)
-        states = int(start[-1, -1])
-        start -= lengths
-        return marks._replace(
-            start=start, index=np.zeros(states), share=np.zeros(states), room=room
-        )
+    @property
+    def follows_coarser(self) -> bool:
+        """Whether prices of coarser markets are better than those of fresh arms in any case."""
+        return True
 
-    def _fresh_bands(self) -> Bands:
-        """Bands with the unpulled state only, and all mass in it: a market before any pull."""
-        bands = self._bands(self._marks(np.where(self._rows() == 0, 0, -1)))
-        bands.share[:] = np.repeat(self.arms.counts, self.stages)
-        return bands
+    def lower(self) -> Market | None:
+        """On a grid, a market whose values are lower bounds; None where there is none."""
+        return None
 
-    def _forget_bands(self) -> None:
-        """Give their memory back before others are laid."""
-        self.bands = self._marks(np.zeros(0, np.int64))
+    @abstractmethod
+    def release(self) -> None:
+        """Forget all tables: there are no more passes."""
 
+    def rough_bounds(self, prices: Floats) -> RoughBounds | None:
+        """Bounds without a pass, where there are some."""
+        return None
+
+    @abstractmethod
     def remember_around(self, mu: Floats) -> None:
-        """Lay the bands around prices mu: full rows where that is cheap, else as wide as fits."""
-        self._forget_bands()
-        rows = self._rows()
-        full = (rows + 1).sum() * self.groups <= FULL_BAND_STATES
-        marks = self._marks(rows)
-        del rows
-        widths: tuple[float, ...] = () if full else BAND_WIDTHS + NARROW_WIDTHS
-        while widths:
-            reach = widths[0] * self.scale
-            self._lowest, self._highest = mu - reach, mu + reach
-            self._lay(marks, mu, reach)
-            self.calls += 1
-            widths = self._narrower(widths, marks)
-        self.bands = self._bands(marks)
+        """Make room for passes at prices around mu."""
 
-    def _narrower(self, widths: tuple[float, ...], marks: Bands) -> tuple[float, ...]:
-        """Widths to try where bands of the first have too many states.
-
-        A row has about one state, and others in proportion to the width.
-        """
-        if len(widths) == 1:
-            return ()
-        lengths = np.maximum(marks.high - marks.low + 1, 0)
-        states, rows = int(lengths.sum()), int(np.count_nonzero(lengths))
-        expected = [rows + (states - rows) * width / widths[0] for width in widths]
-        most = [MOST_NARROW_STATES if w in NARROW_WIDTHS else MOST_BAND_STATES for w in widths]
-        fitting = [i for i in range(len(widths)) if expected[i] <= most[i]]
-        if 0 in fitting:
-            return ()
-        return widths[min([*fitting, len(widths) - 1]) :]
-
-    def _cut_to_reach(self, marks: Bands) -> None:
-        """Cut bands to states that arms can be in while prices stay within them."""
-        shape = (len(marks.low), self.stages + 2)
-        first, last = np.full(shape, self.stages + 2), np.full(shape, -1)
-        first[:, 0] = last[:, 0] = 0
-        for start, stop in self._forth(len(marks.low)):
-            reach_leg(marks, first, last, start, stop)
-
+    @abstractmethod
     def remember_signs(self, mu: Floats) -> None:
-        """Lay bands of no width: only what the relaxed policy at prices mu needs to be replayed."""
-        self._forget_bands()
-        marks = self._marks(np.zeros(self._rows().size, np.int64))
-        self._lay(marks, mu, 0.0)
-        self.bands = self._bands(marks)
+        """Make room for passes at prices mu alone."""
 
-    def _lay(self, marks: Bands, mu: Floats, width: float) -> None:
-        """Bands of all groups, one group per thread."""
+    @abstractmethod
+    def value_at(self, mu: Floats) -> float:
+        """Backward at given prices. Returns the dual there."""
 
-        def one(arms: Arms, bands: Bands, k: slice) -> None:
-            back = begin(arms, bands, self._V[k])
-            for start, stop in self._back(1):
-                band_leg(arms, mu, width, bands, self._V[k], back, start, stop)
-            self._cut_to_reach(bands)
-
-        self._each_group(one, marks)
-
-    # Legs
-
-    def _back(self, groups: int) -> Iterator[tuple[int, int]]:
-        """Legs of a backward pass of so many groups."""
-        return legs(self.stages, 0, groups * slab_size(self.stages))
-
-    def _forth(self, groups: int) -> Iterator[tuple[int, int]]:
-        """Legs of a forward pass."""
-        return legs(0, self.stages, groups * slab_size(self.stages))
-
-    # Passes
-
-    def dual(self) -> float:
-        """The dual function at the prices of the last backward pass."""
-        return float(self.arms.counts @ self._V[:, 0] + self.pulls @ self.mu)
-
+    @abstractmethod
     def reprice(self) -> float:
         """Backward: new prices at which the remembered masses clear. Returns the dual there."""
-        self.calls += 1
-        now = (self.arms, self.bands, self.pulls, self._lowest, self._highest, self.mu, self._V)
-        if self._in_step:
-            price_in_step(*now, self.workers)
-            return self.dual()
-        back = begin(self.arms, self.bands, self._V)
-        for start, stop in self._back(self.groups):
-            price_leg(*now, back, start, stop)
-        return self.dual()
 
-    def value_at(self, mu: Floats) -> float:
-        """Backward at given prices, one group per thread. Returns the dual there."""
-        self.calls += 1
-        self.mu = mu.copy()
-
-        def one(arms: Arms, bands: Bands, k: slice) -> None:
-            back = begin(arms, bands, self._V[k])
-            for start, stop in self._back(1):
-                value_leg(arms, bands, mu, self._V[k], back, start, stop)
-
-        self._each_group(one, self.bands)
-        return self.dual()
-
+    @abstractmethod
     def clear(self, blend: float) -> Flow:
         """Forward: exactly the pulls of every stage are spent; masses join the averages."""
-        reward, spent = np.zeros(self.groups), np.zeros((self.groups, self.stages))
-        now = (self.arms, self.bands, self.pulls, blend, self._mass, reward, spent)
-        if self._in_step:
-            return Flow(reward, spent, True, clear_in_step(*now, self.workers))
-        forth = fill(self.arms, self.bands, self._mass, reward)
-        narrow = sum(clearing_leg(*now, forth, *leg) for leg in self._forth(self.groups))
-        finish(self.arms, self._mass, reward)
-        return Flow(reward, spent, True, int(narrow))
 
+    @abstractmethod
     def relaxed(self, *, at_price: float, slack: float = 0.0) -> Flow:
-        """Forward under the relaxed policy at the current prices, one group per thread."""
-        reward, spent = np.zeros(self.groups), np.zeros((self.groups, self.stages))
+        """Forward under the relaxed policy at the current prices."""
 
-        def one(arms: Arms, bands: Bands, k: slice) -> None:
-            forth = fill(arms, bands, self._mass[k], reward[k])
-            how = (arms, bands, self.mu, slack, at_price, self._mass[k], reward[k], spent[k])
-            for start, stop in self._forth(1):
-                relaxed_leg(*how, forth, start, stop)
-            finish(arms, self._mass[k], reward[k])
-
-        self._each_group(one, self.bands)
-        return Flow(reward, spent, False)
-
-    def _each_group(self, work: Callable[[Arms, Bands, slice], None], bands: Bands) -> None:
-        """Run work(arms, bands, slice) for every group; kernels release the interpreter's lock."""
-
-        def one(k: int) -> None:
-            part = slice(k, k + 1)
-            work(group_slice(self.arms, part), band_slice(bands, part), part)
-
-        with pool(self.workers) as threads:
-            threads.map(one, range(self.groups))
+    @abstractmethod
+    def smoothed(self) -> Smoothed:
+        """The market with its dual function smoothed."""

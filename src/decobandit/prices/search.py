@@ -10,18 +10,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..problem import Arms, stages_kept
 from ..support import Floats
-from .batch_market import BatchMarket
 from .market import Flow, Market
 from .master import Master
-from .smoothing import Smoothing, fits
+from .smoothing import Smoothing
 
-COARSEST_STAGES = 100  # stages of the smallest market of the coarse-to-fine start
-COARSE_TOLERANCE = 3e-4
 STALLED_ROUNDS = 20  # rounds in which the gap must halve, else they are stuck
 FEW_STALLED_ROUNDS = 8  # the same where the smoothed dual can go on
-SMOOTH_REWARDS = 0.1  # mean change from stage to stage, in parts of all there is, to thin out
 MASTER_STAGES = 300  # beyond this the linear programs of the master problem take too long
 MOST_NARROW_ROUNDS = 4  # in a row, with bands that were too narrow, before new bands
 AVERAGING_OFFSET = 2.0  # the weight of the k-th masses is 2 / (k + 2 + this)
@@ -62,7 +57,7 @@ def relative_gap(upper: float, lower: float) -> float:
 class Search:
     """The best prices and bounds found on one market."""
 
-    market: Market | BatchMarket
+    market: Market
     note: Note
     calls_before: int = 0
     upper: float = np.inf
@@ -166,15 +161,14 @@ def rounds(search: Search, start: Floats, tol: float, most_calls: int) -> list[F
 
 def _can_descend(search: Search) -> bool:
     """Whether the smoothed dual is of use here."""
-    market = search.market
-    return isinstance(market, Market) and fits(market) and search.gap > SMOOTHED_GAP
+    return search.market.descends and search.gap > SMOOTHED_GAP
 
 
 def _descend(search: Search, tol: float, most_calls: int) -> list[Flow]:
     """Steps down the smoothed dual, with the bounds of its prices and flows. Returns the flows."""
     market, flows = search.market, list[Flow]()
     tol = max(tol, SMOOTHED_GAP)
-    if isinstance(market, BatchMarket) or not fits(market) or search.done(tol):
+    if not market.descends or search.done(tol):
         return flows
     smoothing = Smoothing(market, search.prices, search.upper - search.lower)
     # whatever the tolerance: a smaller one goes on where a larger one ends
@@ -225,19 +219,32 @@ def _mix(search: Search, flows: list[Flow], tol: float, most_calls: int) -> None
         search.saw_value(market.value_at(prices))
 
 
-# The start: the same market with fewer stages
+# The start: coarser markets, with fewer stages or fewer states
 
 
-def _coarse(market: Market, regular: int, stages: int) -> Market:
-    """The market with its first `regular` stages thinned out to `stages`; later ones stay."""
-    kept = np.concatenate([stages_kept(regular, stages), np.arange(regular, market.stages)])
-    arms = market.arms
-    slab = (kept.size + 1) * (kept.size + 2) // 2
-    thinner = Arms(
-        arms.alpha, arms.beta, arms.counts, arms.reward_good[:, kept].copy(),
-        arms.reward_bad[:, kept].copy(), np.zeros((market.groups, slab)),
-    )  # fmt: skip
-    return Market(thinner, market.pulls[kept], workers=market.workers)
+def start_prices(search: Search, most_calls: int) -> Floats:
+    """Prices to begin with: from coarser markets where there are some, else those of fresh arms.
+
+    Where these need not be better, both are tried.
+    """
+    market, found = search.market, list[tuple[int, Floats]]()
+    for level in market.coarser():
+        coarse = Search(level.make(), search.note, search.calls)
+        if not found:
+            coarse.saw_value(coarse.market.reprice())
+        start = _stretched(found, level.stages, market.top) if found else coarse.prices
+        try:
+            rounds(coarse, start, level.tol, min(most_calls, search.calls + level.calls))
+        finally:
+            search.calls_before += coarse.market.calls
+        found.append((level.stages, coarse.prices))
+        search.prices = _stretched(found, market.regular, market.top)  # if interrupted
+    if found:
+        if market.follows_coarser:
+            return search.prices
+        search.saw_value(market.value_at(search.prices))
+    search.saw_value(market.reprice())
+    return search.prices
 
 
 def stretch(prices: Floats, regular: int, stages: int) -> Floats:
@@ -245,6 +252,12 @@ def stretch(prices: Floats, regular: int, stages: int) -> Floats:
     at = (np.arange(stages) + 0.5) / stages
     known = (np.arange(regular) + 0.5) / regular
     return np.concatenate([np.interp(at, known, prices[:regular]), prices[regular:]])
+
+
+def _stretched(found: list[tuple[int, Floats]], stages: int, top: float | None) -> Floats:
+    """Prices for `stages` stages from the one or two coarser solutions before."""
+    tries = [stretch(prices, size, stages) for size, prices in found[-2:]]
+    return tries[-1] if len(tries) == 1 or top is None else _extrapolate(tries[1], tries[0], top)
 
 
 def _extrapolate(finer: Floats, coarser: Floats, top: float) -> Floats:
@@ -256,60 +269,3 @@ def _extrapolate(finer: Floats, coarser: Floats, top: float) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         factor = np.where((near > 0.0) & (far > 0.0), near / far, 1.0)
     return np.asarray(top - near * np.clip(factor, 0.5, 1.0))
-
-
-def start_prices(search: Search, regular: int, most_calls: int) -> Floats:
-    """Prices to begin with: from coarser markets where the horizon is long, else fresh arms'.
-
-    `regular` counts the stages before the deployment. Terminal tables, batches and rewards that
-    jump from stage to stage do not thin out: with them the start is that of a market in which no
-    arm has been pulled yet.
-    """
-    market = search.market
-    if isinstance(market, Market) and regular > COARSEST_STAGES and _thins_out(market, regular):
-        prices = _coarse_prices(search, market, regular, most_calls)
-        rewards = _rewards(market, regular)
-        if np.all(rewards == rewards[:, :1]):
-            return prices
-        # thinning may have missed stages with other rewards: use these prices if they are better
-        search.saw_value(market.value_at(prices))
-    search.saw_value(market.reprice())
-    return search.prices
-
-
-def _rewards(market: Market, regular: int) -> Floats:
-    """Of good outcomes and of bad ones, by group and stage."""
-    return np.concatenate([market.arms.reward_good, market.arms.reward_bad])[:, :regular]
-
-
-def _thins_out(market: Market, regular: int) -> bool:
-    """Whether fewer stages are much the same market."""
-    rewards = _rewards(market, regular)
-    change = float(np.abs(np.diff(rewards, axis=1)).max(axis=0).mean())
-    return not market.arms.terminal.any() and change <= SMOOTH_REWARDS * float(np.ptp(rewards))
-
-
-def _coarse_prices(search: Search, market: Market, regular: int, most_calls: int) -> Floats:
-    sizes = [regular]
-    while sizes[-1] > COARSEST_STAGES:
-        sizes.append(sizes[-1] // 2)
-    top = float(max(market.arms.reward_good.max(), market.arms.reward_bad.max()))
-    found: list[tuple[int, Floats]] = []
-    for stages in sizes[:0:-1]:
-        level = Search(_coarse(market, regular, stages), search.note, search.calls)
-        if not found:
-            level.saw_value(level.market.reprice())
-        start = _stretched(found, stages, top) if found else level.prices
-        try:
-            rounds(level, start, COARSE_TOLERANCE, most_calls)
-        finally:
-            search.calls_before += level.market.calls
-        found.append((stages, level.prices))
-        search.prices = _stretched(found, regular, top)  # the best start, if interrupted
-    return search.prices
-
-
-def _stretched(found: list[tuple[int, Floats]], stages: int, top: float) -> Floats:
-    """Prices for `stages` stages from the one or two coarser solutions before."""
-    tries = [stretch(prices, size, stages) for size, prices in found[-2:]]
-    return tries[0] if len(tries) == 1 else _extrapolate(tries[1], tries[0], top)

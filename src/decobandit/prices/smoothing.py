@@ -12,12 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..problem.kernels.layout import slab_size
-from ..support import Floats, pool
-from .batch_market import BatchMarket
+from ..support import Floats
 from .descent import Descent
-from .in_step import group_slice
-from .kernels.smooth import AROUND, soft_clearing, soft_flow, soft_pass, states_before
 from .market import Flow, Market
 
 FIRST_WIDTH = 4.0  # times the gap, divided by all pulls
@@ -25,7 +21,6 @@ NARROWER = 0.25  # a width, in parts of the one before
 STEPS_AT_ONCE = 8  # steps from one candidate to the next
 MOST_CANDIDATES = 25  # at one width
 SETTLED = 0.3  # gap of the smoothed problem at which a width is done, in parts of the true gap
-MOST_STATES = 150_000_000  # of all groups and stages, 4 bytes each
 
 
 @dataclass(frozen=True)
@@ -37,81 +32,11 @@ class Candidate:
     gap: float  # of the smoothed problem
 
 
-class SmoothMarket:
-    """A market whose dual function is smoothed by a width; every state is kept."""
-
-    def __init__(self, market: Market) -> None:
-        self._market = market
-        self._Z = np.empty((market.groups, states_before(market.stages)), np.float32)
-        self._V, self._mass = (
-            np.empty((market.groups, slab_size(market.stages))) for _ in range(2)
-        )
-        self.width = 1.0
-
-    def value_at(self, mu: Floats) -> tuple[float, Floats, Floats]:
-        """The smoothed dual at prices mu, its gradient, and the curvature along each price."""
-        market = self._market
-        market.calls += 1
-        reward = np.zeros(market.groups)
-        spent, loose = (np.zeros((market.groups, market.stages)) for _ in range(2))
-
-        def one(k: int) -> None:
-            part = slice(k, k + 1)
-            arms = group_slice(market.arms, part)
-            soft_pass(arms, mu, self.width, self._V[part], self._Z[part])
-            soft_flow(
-                arms,
-                self.width,
-                self._Z[part],
-                self._mass[part],
-                reward[part],
-                spent[part],
-                loose[part],
-            )
-
-        with pool(market.workers) as threads:
-            threads.map(one, range(market.groups))
-        value = float(market.arms.counts @ self._V[:, 0] + market.pulls @ mu)
-        return (
-            value,
-            market.pulls - spent.sum(axis=0),
-            loose.sum(axis=0) / ((1.0 + 2.0 * AROUND) * self.width),
-        )
-
-    def clear(self) -> tuple[Flow, float]:
-        """A flow near that of the last prices that spends exactly the pulls; and its charge."""
-        market = self._market
-        reward, spent = np.zeros(market.groups), np.zeros((market.groups, market.stages))
-        charge = soft_clearing(
-            market.arms, market.pulls, self.width, self._Z, self._mass, reward, spent
-        )
-        return Flow(reward, spent, True), float(charge)
-
-
-class SmoothTraders:
-    """A market of traders whose dual function is smoothed by a width."""
-
-    def __init__(self, market: BatchMarket) -> None:
-        self._market = market
-        self.width = 1.0
-
-    def value_at(self, mu: Floats) -> tuple[float, Floats, Floats]:
-        """The smoothed dual at prices mu, its gradient, and the curvature along each price."""
-        value = self._market.soft_value_at(mu, self.width)
-        spent, loose = self._market.soft_flow(self.width)
-        return value, self._market.pulls - spent, loose / ((1.0 + 2.0 * AROUND) * self.width)
-
-
-def fits(market: Market) -> bool:
-    """Whether all states of a market can be kept."""
-    return bool(market.groups * states_before(market.stages) <= MOST_STATES)
-
-
 class Smoothing:
     """Descents from prices `start` at narrower and narrower widths; the gap there says how wide."""
 
     def __init__(self, market: Market, start: Floats, gap: float) -> None:
-        self._smooth = SmoothMarket(market)
+        self._smooth = market.smoothed()
         self._before: tuple[float, Floats] | None = None
         self._begin(start, FIRST_WIDTH * gap / float(market.pulls.sum()))
 

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from .groups import Group as Group
     from .history import with_history as with_history
     from .kernels.arms import Arms as Arms
-    from .merged_pulls import unit_pulls as unit_pulls
     from .model import EqualArms as EqualArms
     from .model import Problem as Problem
     from .model import Terminal as Terminal

@@ -26,7 +26,7 @@ from threading import Lock
 import numpy as np
 import numpy.typing as npt
 
-from ..arm import BatchRelaxation, Relaxation, RowRelaxation, UnitRelaxation, exact_bytes
+from ..arm import OneArmValues, exact_bytes
 from ..policies import Policy
 from ..policies.kernels.episodes import Episodes
 from ..prices import is_quick
@@ -155,17 +155,8 @@ class GapTerms:
     def __init__(self, problem: Problem, prices: Floats) -> None:
         self.problem, self.prices = problem, prices
         self.exact = all(group.model.finite for group in problem.groups)
-        self.tables: Relaxation | BatchRelaxation | RowRelaxation | UnitRelaxation
-        if problem.repeat:
-            exact = problem.is_binary
-            self.tables = (
-                BatchRelaxation(problem, prices, grid=0)
-                if exact
-                else UnitRelaxation(problem, prices)
-            )
-        else:
-            kind = Relaxation if problem.is_binary else RowRelaxation
-            self.tables = kind(problem, prices)
+        grid = 0 if problem.repeat and problem.is_binary else None
+        self.tables = OneArmValues(problem, prices, grid=grid)
 
     @staticmethod
     def fits(problem: Problem) -> bool:
@@ -178,13 +169,7 @@ class GapTerms:
 
     def value(self) -> float:
         """Return the dual function at these prices."""
-        if not isinstance(self.tables, UnitRelaxation):
-            return self.tables.value()
-        first = [
-            group.count * float(self.tables.values_of(0, k, np.array([group.model.initial()]))[0])
-            for k, group in enumerate(self.problem.groups)
-        ]
-        return float(sum(first) + self.problem.pulls @ self.prices)
+        return self.tables.value()
 
     def terms(self, stage: int, states: States, given: Ints) -> Floats:
         """Return shortfall and congestion of pulls (E, K) from these states, (E, 2).
@@ -206,7 +191,7 @@ class GapTerms:
         """What units of arms are worth less their price, (E, members, units + 1)."""
         rows, place = _distinct(stats, self.exact)
         if self.problem.repeat and stage < self.problem.horizon:
-            worth = self._unit_values(stage, k, rows)
+            worth = self.tables.unit_values(stage, k, rows)
         else:
             worth = np.stack([np.zeros(len(rows)), self.index(stage, k, rows)], axis=-1)
         net = worth - self.prices[stage] * np.arange(worth.shape[-1])
@@ -214,14 +199,7 @@ class GapTerms:
 
     def stage_index(self, stage: int) -> Floats:
         """Return the index of every state of good and bad outcomes, (groups, slab)."""
-        assert isinstance(self.tables, Relaxation)
         return self.tables.stage_index(stage)
-
-    def _unit_values(self, stage: int, k: int, stats: Floats) -> Floats:
-        if isinstance(self.tables, UnitRelaxation):
-            return self.tables.unit_values(stage, k, stats)
-        assert isinstance(self.tables, BatchRelaxation)
-        return self.tables.many_unit_values(stage, k, stats.sum(axis=-1), stats[:, 0])
 
     def index(self, stage: int, k: int, stats: Floats) -> Floats:
         """Return what a pull of arms of a group is worth before its price, (N, width) -> (N,)."""
@@ -231,11 +209,7 @@ class GapTerms:
                 stats
             )
             return np.asarray(rewards)
-        if isinstance(self.tables, RowRelaxation):
-            return self.tables.index(stage, k, stats)
-        n = stats.sum(axis=-1).astype(np.int64)
-        table = self.stage_index(stage)[k]
-        return np.asarray(table[n * (n + 1) // 2 + stats[:, 0].astype(np.int64)])
+        return self.tables.index(stage, k, stats)
 
 
 def _distinct(stats: Floats, finite: bool) -> tuple[Floats, Ints]:

@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..arm import BatchRelaxation, Cones, RowRelaxation, UnitRelaxation
+from ..arm import Cones, OneArmValues
 from ..policies import Cost
-from ..problem import beta_binomial
 from ..problem.kernels.layout import slab_size
 from ..support import Cache, Once, TooLargeError
 from .allotments import Allotment, allot
@@ -43,8 +42,7 @@ class Decider:
         served = prices is not None and not problem.repeat and problem.is_binary
         cones = Cones(problem, prices) if served else None  # type: ignore[arg-type]
         self.cones = cones  # None: no prices, those of units, or other outcomes than good or bad
-        self.tables = Once(lambda: cones or _row_tables(settings))  # at the prices
-        self._batch_values = Once(lambda: _batch_values(settings))
+        self.tables = Once(lambda: cones or _tables(settings))
         self.policy = policy if cones is None or not use_cones else policy.live(cones)
         rules = settings.rules
         self.ruled = None if rules is None else LiveRules(self.policy, rules)
@@ -149,9 +147,6 @@ class Decider:
         more pulls than stages waits until there have been as many.
         """
         problem = self.settings.problem
-        if problem.repeat and problem.is_binary:
-            batches = self._batch_values()
-            return None if batches is None else _value_in_batches(batches, pending)
         tables, stats = self.tables(), pending.stats
         if tables is None:
             return None
@@ -179,41 +174,18 @@ def _memory() -> Iterator[None]:
         ) from error
 
 
-def _row_tables(settings: TrialSettings) -> RowRelaxation | UnitRelaxation | None:
-    if settings.prices is None:
-        return None
-    if not settings.problem.repeat:
-        return RowRelaxation(settings.problem, settings.prices)
-    try:
-        return UnitRelaxation(settings.problem, settings.prices)
-    except ValueError:  # more memory than there is
-        return None
-
-
-def _batch_values(settings: TrialSettings) -> BatchRelaxation | None:
-    solution = settings.solution
+def _tables(settings: TrialSettings) -> OneArmValues | None:
+    """At the prices of the solution; None where there are none, or more memory than there is."""
+    solution, problem = settings.solution, settings.problem
     if solution is None:
         return None
+    grid = solution.grid if problem.repeat else None
     try:
-        return BatchRelaxation(settings.problem, solution.prices, grid=solution.grid)
-    except ValueError:  # more memory than there is
+        return OneArmValues(problem, solution.prices, grid=grid)
+    except ValueError:
+        if not problem.repeat:
+            raise
         return None
-
-
-def _value_in_batches(tables: BatchRelaxation, pending: PendingState) -> float:
-    problem, total = tables.problem, 0.0
-    for arm in range(problem.n_arms):
-        k, waiting = int(problem.group_of_arm[arm]), pending.open[arm]
-        prior = problem.groups[k].binary
-        a, b = prior.good + pending.good[arm], prior.bad + pending.bad[arm]
-        states, V = tables.states[k], tables.values(pending.stage, k)
-        row = pending.pulls[arm] // problem.unit
-        own = slice(int(states.start[row]), int(states.start[row + 1]))
-        good = pending.good[arm] + np.arange(waiting + 1)
-        # between states that are not tabulated, chords: V is convex, so that they are not below it
-        each = np.interp(good, states.good[own], V[own])
-        total += float(beta_binomial(a, b, waiting) @ each)
-    return total
 
 
 def pending_state(ledger: Ledger) -> PendingState:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..arm import UnitRelaxation
 from ..bounds import Episode, retrace
 from ..problem import Outcome
 from .allocations import Allocation
@@ -78,7 +77,7 @@ def episode_of(ledger: Ledger, decider: Decider) -> Episode:
     if ledger.problem.repeat:
         raise TrialError("outcomes of shared batches are not compared with the price of a pull")
     tables = decider.tables()
-    if settings.solution is None or tables is None or isinstance(tables, UnitRelaxation):
+    if settings.solution is None or tables is None or settings.problem.repeat:
         raise TrialError(f"{NO_BOUND}, so that there are no prices to compare its outcomes with")
     history = _batch_history(ledger) if ledger.batches else _history(ledger)
     return retrace(

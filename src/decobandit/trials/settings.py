@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from ..arm import BatchRelaxation
+from ..arm import OneArmValues
 from ..bounds import MEANINGS, BestBound, best_bound
 from ..policies import (
     DEFAULT_POLICY,
@@ -247,7 +247,7 @@ def check_bound(solution: DualSolution) -> None:
     """`TrialError` unless the prices of a solution prove the bound that it claims."""
     problem, prices = solution.problem, solution.prices
     if problem.repeat and problem.is_binary:  # on the states that it was solved with
-        bound = BatchRelaxation(problem, prices, grid=solution.grid).value()
+        bound = OneArmValues(problem, prices, grid=solution.grid).value()
     else:
         bound = dual_value(problem, prices, grid=solution.grid or None).value
     if abs(bound - solution.upper_bound) > BOUND_TOLERANCE * max(1.0, abs(bound)):

@@ -14,7 +14,7 @@ Q_t and V_{t+1} are convex in c. Between two surcharges each is below its chord 
 tangents, which bounds the advantage from both sides, and with it the largest surcharge at which the
 advantage is not negative (`narrow`).
 
-Notations, besides those of `rows`
+Notations, besides those of `graph`
     c             surcharge, in the unit of the rewards that are passed
     place (T,)    where the states of a stage begin in `out`; negative: they are not stored
     out (2, N)    Q and dQ/dc; or (4, N): D, dQ/dc, V_{t+1} and dV_{t+1}/dc
@@ -22,8 +22,9 @@ Notations, besides those of `rows`
 
 import numpy as np
 
+from ...support.kernels.arrays import ZERO
 from ...support.kernels.compiled import compiled
-from .rows import row_back
+from .graph import row_back
 
 NO_SLOPE = 0.0
 HALVINGS = 12
@@ -31,17 +32,15 @@ HALVINGS = 12
 
 @compiled
 def advantages(
-    rows, mean, base, factor, final, rise, fall, c, above, below, lowest, place, D, V, dV, out
-):  # fmt: skip
+    graph, mean, base, factor, final, rise, fall, c, above, below, lowest, place, D, V, dV, out
+):
     """Go from stage `above` down to `below`, in rows `lowest` and beyond.
 
-    rows: start, width, at, weights, first, links, even, up, down. A pull earns base + factor *
-    mean. final: V_T, and its slope in c. rise, fall (T,): what V_{t+1} gains beyond the ends of a
-    grid that V_{t+2} does not; of the last stage, what V_T gains. D, V, dV (states,): of stage
-    `above`; room where that is the end.
+    A pull earns base + factor * mean. final: V_T, and its slope in c. rise, fall (T,): what V_{t+1}
+    gains beyond the ends of a grid that V_{t+2} does not; of the last stage, what V_T gains. D, V,
+    dV (states,): of stage `above`; room where that is the end.
     """
-    start, width, at, weights, first, links, _, up, down = rows
-    T = base.shape[0]
+    start, T = graph.start, base.shape[0]
     widest = 0
     for n in range(start.shape[0] - 1):
         widest = max(widest, start[n + 1] - start[n])
@@ -53,23 +52,12 @@ def advantages(
         # from the last stage values are taken, from others advantages that are positive
         source, least = (V, -np.inf) if t == T - 1 else (D, 0.0)
         for n in range(lowest, t + 1):
-            low, end, stop, wide = start[n], start[n + 1], start[n + 2], width[n]
-            size = end - low
-            if links.shape[0] == 0 and first.shape[0] == 0:
-                for k in range(stop - end):
-                    ahead[k] = max(source[end + k], least)
-                row_back(n, *rows, 0, size, rise[t], fall[t], ahead[: stop - end], gained)
-                row_back(n, *rows, 0, size, NO_SLOPE, NO_SLOPE, dV[end:stop], slope)
-            else:
-                for k in range(size):
-                    s, w = low + k, at[n] + k * wide
-                    total, tilt = up[s] * rise[t] + down[s] * fall[t], 0.0
-                    for j in range(w, w + wide):
-                        i = end + (links[j] if links.shape[0] > 0 else first[s] + j - w)
-                        total += weights[j] * max(source[i], least)
-                        tilt += weights[j] * dV[i]
-                    gained[k], slope[k] = total, tilt
-            for k in range(size):
+            low, end, stop = start[n], start[n + 1], start[n + 2]
+            for k in range(stop - end):
+                ahead[k] = max(source[end + k], least)
+            row_back(graph, n, ZERO, end - low, rise[t], fall[t], ahead[: stop - end], gained)
+            row_back(graph, n, ZERO, end - low, NO_SLOPE, NO_SLOPE, dV[end:stop], slope)
+            for k in range(end - low):
                 s = low + k
                 if t == T - 1:
                     D[s] = base[t] - c + factor[t] * mean[s] + (gained[k] - V[s])

@@ -3,7 +3,7 @@
     maximise  sum_k Q_t(s_k; a_k)   subject to  sum_k a_k = A
 
 Q_t(s; a) is the value of a units now, before their price, and of the arm alone at the prices of
-later stages (`arm/kernels/batches.py`). Q is not always concave in a: the knapsack is solved by
+later stages (`arm/kernels/units.py`). Q is not always concave in a: the knapsack is solved by
 dynamic programming over arms, not by marginal gains. Of equal sums one is taken that gives less to
 arms that stand later.
 """
@@ -15,8 +15,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from ...arm import BatchRelaxation
-from ...arm.kernels.batches import beta_binomial
+from ...arm import OneArmValues
+from ...arm.kernels.transitions import beta_binomial
 from ...problem import DEFAULT_TIES, Problem, States, TieRule
 from ...support import Floats, Ints
 from ..chances import Allowed
@@ -42,13 +42,13 @@ class BatchDecoPolicy(FixedPricePolicy, BatchPolicy):
 
     name = "deco"
     cost = "tables"
-    relaxation: BatchRelaxation
+    relaxation: OneArmValues
 
     def __init__(
         self, problem: Problem, prices: npt.ArrayLike, *, ties: TieRule = DEFAULT_TIES
     ) -> None:
         super().__init__(problem, ties=ties)
-        self.relaxation = BatchRelaxation(problem, prices)
+        self.relaxation = OneArmValues(problem, prices)
 
     def price(self, stage: int) -> float:
         """Of one pull."""
@@ -61,18 +61,16 @@ class BatchDecoPolicy(FixedPricePolicy, BatchPolicy):
         return knapsacks(values, where, states.allowed)
 
 
-def values_of_states(
-    relaxation: BatchRelaxation, stage: int, group: Ints, n: Ints, g: Ints
-) -> Floats:
+def values_of_states(relaxation: OneArmValues, stage: int, group: Ints, n: Ints, g: Ints) -> Floats:
     """Q of 0, 1, .. units in states of several groups, (states, units + 1)."""
-    return over_groups(
-        relaxation, group, n, g, lambda k, n, g: relaxation.many_unit_values(stage, k, n, g)
-    )
+
+    def lookup(k: int, n: Ints, g: Ints) -> Floats:
+        return relaxation.unit_values(stage, k, np.stack([g, n - g], axis=-1))
+
+    return over_groups(relaxation, group, n, g, lookup)
 
 
-def over_groups(
-    relaxation: BatchRelaxation, group: Ints, n: Ints, g: Ints, lookup: Lookup
-) -> Floats:
+def over_groups(relaxation: OneArmValues, group: Ints, n: Ints, g: Ints, lookup: Lookup) -> Floats:
     """What `lookup(k, n, g)` finds in states of whole units of group k, for all states.
 
     Where some outcomes of a unit are pending, the average over what they may be.

@@ -20,8 +20,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ...arm import BatchRelaxation
-from ...arm.kernels.batches import unit_values_many
+from ...arm import OneArmValues
 from ...problem import DEFAULT_TIES, Arm, Problem, States, TieRule, best_mean_moments
 from ...support import Cache, Floats, Ints
 from ..kernels.batch_units import sum_by_episode
@@ -55,7 +54,7 @@ class PriceFamily:
         )
         self.problem = problem
         self.origin = (SCALES.index(1.0), self.shifts.size // 2)
-        self._members = Cache[tuple[int, int], BatchRelaxation](MEMBER_BYTES, size=_bytes)
+        self._members = Cache[tuple[int, int], OneArmValues](MEMBER_BYTES, size=_bytes)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -67,10 +66,10 @@ class PriceFamily:
         i, j = member
         return np.asarray(self.base + self.shifts[j] * self.slope + self.scales[i] * self.premium)
 
-    def relaxation(self, member: tuple[int, int]) -> BatchRelaxation:
+    def relaxation(self, member: tuple[int, int]) -> OneArmValues:
         """The values at the prices of a member."""
         return self._members.get_or_make(
-            member, lambda: BatchRelaxation(self.problem, self.prices(member), kept_bytes=0)
+            member, lambda: OneArmValues(self.problem, self.prices(member), kept_bytes=0)
         )
 
     def state_values(
@@ -80,18 +79,12 @@ class PriceFamily:
         relaxation = self.relaxation(member)
 
         def lookup(k: int, n: Ints, g: Ints) -> Floats:
-            states, values = relaxation.states[k], relaxation.values(stage, k)
-            found = np.empty((n.size, 1))
-            unit_values_many(
-                states.start, states.good, values, np.empty((values.size, 0)),
-                n // states.unit, g.astype(np.float64), found,
-            )  # fmt: skip
-            return found
+            return relaxation.values_of(stage, k, np.stack([g, n - g], axis=-1))[:, None]
 
         return over_groups(relaxation, group, n, g, lookup)[:, 0]
 
 
-def _bytes(relaxation: BatchRelaxation) -> int:
+def _bytes(relaxation: OneArmValues) -> int:
     """Of the values of all stages."""
     problem = relaxation.problem
     return sum(

@@ -11,7 +11,7 @@ Notations
 
 import numpy as np
 
-from ...arm.kernels.batches import share_out
+from ...arm.kernels.units import share_out
 from ...problem.kernels.ties import tie_winner
 from ...support.kernels.arrays import ZERO, copy
 from ...support.kernels.compiled import compiled

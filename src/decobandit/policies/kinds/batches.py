@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from ...arm import UnitRelaxation
+from ...arm import OneArmValues
 from ...problem import DEFAULT_TIES, Problem, State, States, TieRule
 from ...support import Floats, Ints
 from ..allotting import largest_arms, sole_arm
@@ -88,13 +88,13 @@ class KindBatchDecoPolicy(FixedPricePolicy, KindBatchPolicy):
 
     name = "deco"
     cost = "tables"
-    relaxation: UnitRelaxation
+    relaxation: OneArmValues
 
     def __init__(
         self, problem: Problem, prices: npt.ArrayLike, *, ties: TieRule = DEFAULT_TIES
     ) -> None:
         super().__init__(problem, ties=ties)
-        self.relaxation = UnitRelaxation(problem, prices)
+        self.relaxation = OneArmValues(problem, prices)
 
     def price(self, stage: int) -> float:
         """Of one pull."""

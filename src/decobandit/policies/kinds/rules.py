@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ...arm import RowGittins, RowRelaxation
+from ...arm import OneArmValues, RowGittins
 from ...problem import DEFAULT_TIES, Problem, State, States, TieRule
 from ...support import Floats
 from ..fixed_prices import FixedPricePolicy
@@ -21,13 +21,13 @@ class KindDecoPolicy(FixedPricePolicy, KindPolicy):
     symmetric = True
     splits_index = True
     by_arm = True
-    relaxation: RowRelaxation
+    relaxation: OneArmValues
 
     def __init__(
         self, problem: Problem, prices: npt.ArrayLike, *, ties: TieRule = DEFAULT_TIES
     ) -> None:
         super().__init__(problem, ties=ties)
-        self.relaxation = RowRelaxation(problem, prices)
+        self.relaxation = OneArmValues(problem, prices)
 
     def values_of(self, stage: int, group: int, stats: Floats) -> Floats:
         return self.relaxation.index(stage, group, stats)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import nbinom, norm
 
-from decobandit.arm import ArmRows, arm_rows
-from decobandit.arm.kernels.rows import row_ahead, row_back
-from decobandit.arm.kinds.normal_rows import contracted_sd, loss
+from decobandit.arm import ArmGraph, Grid, graph_of
+from decobandit.arm.grids import contracted_sd, loss
+from decobandit.arm.kernels.graph import row_ahead, row_back
 from decobandit.problem import ArmModel, Binary, Classes, Counted, Measured
 
 KINDS: list[ArmModel] = [
@@ -16,30 +16,29 @@ KINDS: list[ArmModel] = [
 ]  # fmt: skip
 
 
-def chances(rows: ArmRows, n: int) -> tuple[np.ndarray, np.ndarray, slice]:
+def chances(rows: ArmGraph, n: int) -> tuple[np.ndarray, np.ndarray, slice]:
     """Chances of the states of row n + 1 after a pull in each state of row n; their means."""
     own = slice(rows.start[n], rows.start[n + 1])
     later = slice(rows.start[n + 1], rows.start[n + 2])
     found = np.zeros((own.stop - own.start, later.stop - later.start))
-    start, _, width, *rest = rows.arrays
     for k, law in enumerate(found):
         mass = np.zeros(len(found))
         mass[k] = 1.0
-        row_ahead(n, start, width, *rest, mass, law)
+        row_ahead(rows.arrays, n, mass, law)
     return found, rows.mean[later], own
 
 
-def expected(rows: ArmRows, n: int, after: np.ndarray, rise: float, fall: float) -> np.ndarray:
+def expected(rows: ArmGraph, n: int, after: np.ndarray, rise: float, fall: float) -> np.ndarray:
     """E[after] one pull later, with lines of these slopes beyond the ends."""
-    start, _, width, *rest = rows.arrays
     before = np.empty(rows.start[n + 1] - rows.start[n])
-    row_back(n, start, width, *rest, rows.up, rows.down, 0, before.size, rise, fall, after, before)
+    row_back(rows.arrays, n, 0, before.size, rise, fall, after, before)
     return before
 
 
+@pytest.mark.parametrize("unit", [1, 6])
 @pytest.mark.parametrize("kind", KINDS)
-def test_chances_sum_to_one_and_keep_the_mean(kind: ArmModel) -> None:
-    rows = arm_rows(kind, 30, -1)
+def test_chances_sum_to_one_and_keep_the_mean(kind: ArmModel, unit: int) -> None:
+    rows = graph_of(kind, 30, unit=unit, grid=Grid(refine=-1))
     for each in (rows, rows.lower):
         if each is None:
             continue
@@ -52,10 +51,11 @@ def test_chances_sum_to_one_and_keep_the_mean(kind: ArmModel) -> None:
             np.testing.assert_allclose(kept, each.mean[own], atol=1e-11 * scale)
 
 
+@pytest.mark.parametrize("unit", [1, 6])
 @pytest.mark.parametrize("kind", KINDS)
-def test_values_go_back_by_the_chances_that_masses_go_ahead_by(kind: ArmModel) -> None:
+def test_values_go_back_by_the_chances_that_masses_go_ahead_by(kind: ArmModel, unit: int) -> None:
     rng = np.random.default_rng(4)
-    rows = arm_rows(kind, 30, -2)
+    rows = graph_of(kind, 30, unit=unit, grid=Grid(refine=-2))
     for each in (rows, rows.lower):
         for n in (0, 1, 5, 29) if each is not None else ():
             weights, means, _ = chances(each, n)
@@ -67,7 +67,7 @@ def test_values_go_back_by_the_chances_that_masses_go_ahead_by(kind: ArmModel) -
 @pytest.mark.parametrize("kind", [k for k in KINDS if isinstance(k, Measured)])
 @pytest.mark.parametrize("n", [0, 1, 7, 29])
 def test_grids_of_normal_arms_lie_above_and_below_in_convex_order(kind: Measured, n: int) -> None:
-    rows = arm_rows(kind, 30, -2)
+    rows = graph_of(kind, 30, grid=Grid(refine=-2))
     assert rows.lower is not None
     _, at, own = chances(rows, n)
     left = kind.noise_sd**2 / (kind.pulls_of_prior + n)
@@ -102,7 +102,7 @@ def test_contractions_lose_no_more_than_they_must(spacing: float) -> None:
 @pytest.mark.parametrize("kind", [Counted(2.0, 1.0), Counted(0.4, 0.5)])
 @pytest.mark.parametrize("n", [0, 3, 11])
 def test_grids_of_counts_lie_above_and_below_in_convex_order(kind: Counted, n: int) -> None:
-    rows = arm_rows(kind, 12)
+    rows = graph_of(kind, 12)
     assert rows.lower is not None
     _, at, own = chances(rows, n)
     weight, x = kind.rate + n, np.arange(3000)
@@ -118,12 +118,13 @@ def test_grids_of_counts_lie_above_and_below_in_convex_order(kind: Counted, n: i
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_states_are_found_where_their_mean_stands(kind: ArmModel) -> None:
-    rows = arm_rows(kind, 12)
+    rows = graph_of(kind, 12)
     rng = np.random.default_rng(5)
     stats = np.array([kind.initial()] * 200, dtype=float)
     parameters = kind.sample(stats, rng)
     for n in range(13):
-        place = rows.locate(stats)
+        row, place = rows.locate(stats)
+        assert np.all(row == n)
         own = rows.mean[rows.start[n] : rows.start[n + 1]]
         inside = (place >= 0) & (place <= own.size - 1)
         assert inside.mean() > 0.9
@@ -134,4 +135,4 @@ def test_states_are_found_where_their_mean_stands(kind: ArmModel) -> None:
 
 def test_classes_that_do_not_fit_are_refused_with_what_does() -> None:
     with pytest.raises(ValueError, match=r"500 pulls of an arm with 6 classes.*at most \d+ stages"):
-        arm_rows(Classes((1.0,) * 6, (0.0,) * 6), 500)
+        graph_of(Classes((1.0,) * 6, (0.0,) * 6), 500)

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...support import Floats
+from ..support import Floats
 
 POINTS = 1201  # of the means at which V_n is computed: v is 0.2% too large at 70 pulls, less before
 WIDEST = 6.0  # standard deviations of what is not known, 1 / sqrt(n), that they reach to
@@ -30,7 +30,7 @@ def normal_indices(prior_pulls: float, pulls: int, discount: float) -> Floats:
 
     Examples
     --------
-    >>> from decobandit.arm.kinds.normal_gittins import normal_indices
+    >>> from decobandit.arm.normal_gittins import normal_indices
     >>> normal_indices(1.0, 2, 0.8).round(4)
     array([0.505 , 0.3084, 0.2258])
     """

@@ -13,13 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...problem import Problem
-from ...support import Floats, Ints, legs
-from ..kernels.row_indices import advantages, narrow
-from .makers import arm_rows
-from .relaxation import index_at
-from .rewards import RowRewards
-from .rows import ArmRows
+from ..problem import Problem
+from ..support import Floats, Ints, legs
+from .arm_states import Grid, arm_graph
+from .kernels.row_indices import advantages, narrow
+from .rewards import Rewards
 
 ACCURACY = 1e-12  # of an index, in units of the range of rewards
 FEWEST_SURCHARGES, MOST_SURCHARGES = 128, 2000  # of a table, evenly over the range of rewards
@@ -62,15 +60,15 @@ class RowGittins:
         self, problem: Problem, group: int, *, refine: int = COARSER, base: Floats | None = None
     ) -> None:
         self.problem, self._group = problem, problem.groups[group]
-        self.rows: ArmRows = arm_rows(self._group.model, problem.most_pulls, refine)
-        self._rewards = RowRewards(problem, self._group)
+        self.graph = arm_graph(problem, self._group, Grid(refine=refine))
+        self._rewards = Rewards(problem, self._group, self.graph)
         self._path = np.zeros(problem.stages) if base is None else base
 
     @cached_property
     def _scaled(self) -> Scaled:
-        rows, rewards, T = self.rows, self._rewards, self.problem.horizon
+        rows, rewards, T = self.graph, self._rewards, self.problem.horizon
         base, factor, deploy = rewards.base - self._path[:T], rewards.factor, rewards.deploy
-        last, height = rewards.last(rows), float(np.ptp(rewards.last(rows)))
+        last, height = rewards.last, float(np.ptp(rewards.last))
         bottom = float(rows.mean.min())
         span = float(rows.mean.max()) - bottom
         ends = base[:, None] + factor[:, None] * np.array([bottom, bottom + span])
@@ -111,28 +109,25 @@ class RowGittins:
 
     def _priced(self, surcharge: float, place: Ints, first: int, lowest: int) -> Priced:
         """Advantages at a surcharge, of the stages that have a place, from `first` on."""
-        scaled, rows, T = self._scaled, self.rows, self.problem.horizon
+        scaled, graph, T = self._scaled, self.graph, self.problem.horizon
         deploy = self._rewards.deploy
-        final = np.zeros((2, rows.size))
+        final = np.zeros((2, graph.size))
         final[0] = scaled.last
         if deploy:
             worth = scaled.deployed - surcharge
             final[0] += deploy * np.maximum(worth, 0.0)
             final[1] = np.where(worth > 0.0, -deploy, 0.0)
         out = np.empty((2 if self._is_steady else 4, self._size(place)))
-        D, V, dV = np.empty((3, rows.size))
-        start, _, *successors = rows.arrays
-        laid_out = (start, *successors, rows.up, rows.down)
-        for above, below in legs(T, first, float(rows.weights.size)):
-            advantages(
-                laid_out, scaled.mean, scaled.base, scaled.factor, final, scaled.rise, scaled.fall,
-                surcharge, above, below, lowest, place, D, V, dV, out,
-            )  # fmt: skip
+        D, V, dV = np.empty((3, graph.size))
+        for above, below in legs(T, first, float(graph.arrays.weights.size)):
+            earned = (scaled.mean, scaled.base, scaled.factor, final, scaled.rise, scaled.fall)
+            span = (surcharge, above, below, lowest, place)
+            advantages(graph.arrays, *earned, *span, D, V, dV, out)
         return Priced(surcharge, out)
 
     def _size(self, place: Ints) -> int:
         """States of the stages that have a place."""
-        return int(self.rows.start[1:][: place.size][place >= 0].sum())
+        return int(self.graph.start[1:][: place.size][place >= 0].sum())
 
     def _solve(
         self, index: Floats, place: Ints, *, first: int, lowest: int, most: float, extra: float
@@ -178,12 +173,12 @@ class RowGittins:
     @cached_property
     def _index(self) -> list[Floats]:
         """Of all states at stages before any deployment."""
-        T, start = self.problem.horizon, self.rows.start
+        T, start = self.problem.horizon, self.graph.start
         place = np.concatenate([[0], np.cumsum(start[1:T])]).astype(np.int64)
         index = np.full(self._size(place), np.nan)
-        width = np.repeat(self.rows.width, np.diff(start))[: start[T]].astype(float)
-        products = 2.0 * float((np.cumsum(width)[start[1 : T + 1] - 1]).sum())
-        steps = TABLE_STEPS if self.rows.exact else 0.0
+        steps = TABLE_STEPS if self.graph.exact else 0.0
+        products = 2.0 * float(start[1 : T + 1].sum())
+        products *= self.graph.arrays.weights.size / self.graph.size  # successors of a state
         most = float(np.clip(steps / products, FEWEST_SURCHARGES, MOST_SURCHARGES))
         extra = FEWEST_SURCHARGES if most > FEWEST_SURCHARGES else -np.inf
         self._solve(index, place, first=0, lowest=0, most=most, extra=extra)
@@ -191,8 +186,9 @@ class RowGittins:
 
     def root(self, stage: int, stats: Floats) -> float:
         """Index of one arm, (width,): as in the table, solved to rounding."""
-        kind, rows = self._group.model, self.rows
-        n, at = int(kind.pulls(stats)), float(rows.locate(stats))
+        rows = self.graph
+        row, number = rows.locate(stats)
+        n, at = int(row), float(number)
         low, high = int(rows.start[n]), int(rows.start[n + 1]) - 1
         near = np.clip(low + np.array([np.floor(at), np.ceil(at)]), low, high).astype(np.int64)
         place = np.full(self.problem.horizon, -1, dtype=np.int64)
@@ -202,13 +198,20 @@ class RowGittins:
         self._solve(
             index, place, first=stage, lowest=n, most=MOST_SURCHARGES, extra=MOST_SURCHARGES
         )
-        factor = float(self._rewards.factor[stage])
-        return float(index_at(index, rows, kind, factor, stats[None])[0])
+        return float(self._at(stage, index, stats[None])[0])
 
     def index(self, stage: int, stats: Floats) -> Floats:
         """Index of arms with these statistics, (..., width) -> (...)."""
-        kind, factor = self._group.model, float(self._rewards.factor[stage])
-        return index_at(self.table(stage), self.rows, kind, factor, stats)
+        return self._at(stage, self.table(stage), stats)
+
+    def _at(self, stage: int, table: Floats, stats: Floats) -> Floats:
+        """Beyond the ends of a grid indices change as the reward of a pull does."""
+        index, beyond = self.graph.read(table[:, None], stats)
+        if not beyond:
+            return index[..., 0]
+        nearest = self.graph.read(self.graph.mean[:, None], stats)[0][..., 0]
+        factor = float(self._rewards.factor[stage])
+        return np.asarray(index[..., 0] + factor * (self._group.model.mean(stats) - nearest))
 
     def table(self, stage: int) -> Floats:
         """Index of the states at a stage before any deployment."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pytest
 
-from decobandit.arm import Relaxation
+from decobandit.arm import OneArmValues
+from decobandit.arm.one_arm_values import _Slabs
 from decobandit.problem import Problem
 from decobandit.problem.kernels.layout import slab_size
 from helpers.examples import KINDS, largest_reward, random_prices
@@ -40,10 +41,10 @@ def oracles(problem: Problem, prices: list[float]) -> list[OneArm]:
 def test_values_are_those_of_the_recursion(kind: str, order: str, keep: str) -> None:
     problem = KINDS[kind](HORIZON)
     prices = random_prices(problem, 0)
-    relaxation = Relaxation(problem, prices, keep_all_bytes=KEEP[keep])
+    relaxation = OneArmValues(problem, prices, kept_bytes=KEEP[keep])
     arms = oracles(problem, prices)
     for stage in ORDERS[order](problem.stages):
-        values = relaxation.values(stage)
+        values = relaxation.stage_values(stage)
         assert values.shape == (len(arms), slab_size(stage))
         tolerance = 1e-12 * largest_reward(problem) * HORIZON
         for found, arm in zip(values, arms, strict=True):
@@ -53,33 +54,34 @@ def test_values_are_those_of_the_recursion(kind: str, order: str, keep: str) -> 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("horizon", [1, 2, 21, 128])
 def test_a_chain_of_stages_stays_short(horizon: int, order: str) -> None:
-    relaxation = Relaxation(
-        Problem.uniform(arms=2, horizon=horizon), [0.6] * horizon, keep_all_bytes=0
+    relaxation = OneArmValues(
+        Problem.uniform(arms=2, horizon=horizon), [0.6] * horizon, kept_bytes=0
     )
     for stage in ORDERS[order](horizon):
-        relaxation.values(stage)
-        kept = len(relaxation._kept)
-        assert kept <= math.log2(horizon) + 3
+        relaxation.values(stage, 0)
+        assert isinstance(relaxation._tables, _Slabs)
+        assert len(relaxation._tables._kept[0]) <= math.log2(horizon) + 3
 
 
 def test_all_stages_are_kept_up_to_the_bytes_allowed() -> None:
     problem = KINDS["heterogeneous"](5)
     needed = 8 * 3 * sum((t + 1) * (t + 2) // 2 for t in range(6))  # three groups of doubles
     for allowed in (needed, needed - 1):
-        relaxation = Relaxation(problem, [0.5] * 5, keep_all_bytes=allowed)
-        relaxation.values(0)
-        assert (len(relaxation._kept) == 6) == (allowed == needed)
+        relaxation = OneArmValues(problem, [0.5] * 5, kept_bytes=allowed)
+        relaxation.values(0, 0)
+        assert isinstance(relaxation._tables, _Slabs)
+        assert (len(relaxation._tables._kept[0]) == 6) == (allowed == needed)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_terms_are_expected_reward_and_value_of_information(kind: str) -> None:
     problem = KINDS[kind](6)
     prices = random_prices(problem, 1)
-    relaxation = Relaxation(problem, prices)
+    relaxation = OneArmValues(problem, prices)
     unit = 1e-12 * largest_reward(problem)
     for k, arm in enumerate(oracles(problem, prices)):
         for t, n, g in [(0, 0, 0), (3, 0, 0), (3, 3, 0), (4, 3, 2), (5, 5, 5), (5, 1, 1)]:
-            terms = relaxation.terms(t, k, g, n - g)
+            terms = relaxation.terms(t, k, (g, n - g))
             assert terms.expected_reward == pytest.approx(arm.ell(t, n, g), abs=unit)
             assert terms.value_of_information == pytest.approx(arm.delta(t, n, g), abs=unit)
             assert terms.index == pytest.approx(arm.index(t, n, g), abs=unit)
@@ -90,7 +92,7 @@ def test_terms_are_expected_reward_and_value_of_information(kind: str) -> None:
 def test_stage_index_lists_the_index_of_every_state(kind: str, keep: str) -> None:
     problem = KINDS[kind](7)
     prices = random_prices(problem, 2)
-    relaxation = Relaxation(problem, prices, keep_all_bytes=KEEP[keep])
+    relaxation = OneArmValues(problem, prices, kept_bytes=KEEP[keep])
     for stage in range(problem.stages):
         table = relaxation.stage_index(stage)
         assert table.shape == (len(problem.groups), slab_size(stage))
@@ -99,7 +101,7 @@ def test_stage_index_lists_the_index_of_every_state(kind: str, keep: str) -> Non
             expected = [arm.index(stage, n, g) for n, g in states]
             unit = 1e-12 * largest_reward(problem)
             np.testing.assert_allclose(table[k], expected, rtol=0, atol=unit)
-            terms = [relaxation.terms(stage, k, g, n - g).index for n, g in states]
+            terms = [relaxation.terms(stage, k, (g, n - g)).index for n, g in states]
             assert table[k].tolist() == terms
 
 
@@ -107,17 +109,17 @@ def test_stage_index_lists_the_index_of_every_state(kind: str, keep: str) -> Non
 def test_value_is_the_dual_function(kind: str) -> None:
     problem = KINDS[kind](7)
     prices = random_prices(problem, 3)
-    assert Relaxation(problem, prices).value() == pytest.approx(dual(problem, prices), rel=1e-12)
+    assert OneArmValues(problem, prices).value() == pytest.approx(dual(problem, prices), rel=1e-12)
 
 
 @pytest.mark.parametrize("prices", [[], [0.5] * 2, [0.5] * 4, [[0.5] * 3], [0.5, math.nan, 0.5]])
 def test_prices_are_one_finite_number_per_stage(prices: list[float]) -> None:
     with pytest.raises(ValueError, match=r"^prices: "):
-        Relaxation(Problem.uniform(arms=2, horizon=3), prices)
+        OneArmValues(Problem.uniform(arms=2, horizon=3), prices)
 
 
 @pytest.mark.parametrize("stage", [-1, 4])
 def test_stages_are_those_of_the_problem(stage: int) -> None:
-    relaxation = Relaxation(Problem.uniform(arms=2, horizon=3), [0.5] * 3)
+    relaxation = OneArmValues(Problem.uniform(arms=2, horizon=3), [0.5] * 3)
     with pytest.raises(ValueError, match=r"^stage: "):
-        relaxation.values(stage)
+        relaxation.values(stage, 0)

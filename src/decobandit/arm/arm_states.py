@@ -1,0 +1,229 @@
+"""Which states an arm is followed on: every one, or a grid. Graphs are made once.
+
+Bytes are those of a market: what units are worth in every state, at all stages. Work counts the
+multiplications of a pass backward.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import singledispatch
+from math import ceil, log2
+from typing import NamedTuple
+
+import numpy as np
+
+from ..problem import ArmModel, Binary, Classes, Counted, Group, Measured, Own, Problem
+from ..support import Cache, refuse_over
+from .graph import ArmGraph, class_graph, good_graph, own_graph
+from .grids import COARSEST, FINEST, POINTS, count_graph, good_grid, normal_graph
+
+EXACT_BYTES, EXACT_WORK = 2 << 30, 2e9  # beyond either, good outcomes are on a grid
+GRID_BYTES, GRID_WORK = 1 << 30, 2e9  # what the number of points is chosen by
+FEWEST_POINTS, MOST_POINTS = 64, 256  # per row, where nobody says how many
+LARGEST_GRID = 100_000
+REACHED = 16.0  # states that one unit may lead to, on average over a grid
+LONG = 200  # pulls beyond which lattices have twice as many points: their errors add up
+KEPT = 64  # graphs
+
+
+class Grid(NamedTuple):
+    """States of a row: all where `points` is 0, else about so many; lattices are halved by it."""
+
+    points: int = 0
+    refine: int = 0
+
+
+EXACT = Grid()
+
+
+@singledispatch
+def make_graph(model: ArmModel, unit: int, rows: int, grid: Grid) -> ArmGraph:
+    """The graph of an arm that may take `rows` units."""
+    raise TypeError(f"{model.word} arms have no graph of states")
+
+
+@make_graph.register
+def _(model: Binary, unit: int, rows: int, grid: Grid) -> ArmGraph:
+    if grid.points:
+        return good_grid(model, unit, rows, grid.points)
+    return good_graph(model, unit, rows)
+
+
+make_graph.register(Classes, lambda model, unit, rows, grid: class_graph(model, unit, rows * unit))
+make_graph.register(Own, lambda model, unit, rows, grid: own_graph(model, unit, rows * unit))
+make_graph.register(
+    Measured, lambda model, unit, rows, grid: normal_graph(model, unit, rows, grid.refine)
+)
+make_graph.register(
+    Counted, lambda model, unit, rows, grid: count_graph(model, unit, rows, grid.refine)
+)
+
+_CACHE = Cache[tuple[ArmModel, int, int, Grid], ArmGraph](KEPT)
+
+
+def graph_of(model: ArmModel, rows: int, *, unit: int = 1, grid: Grid = EXACT) -> ArmGraph:
+    """The states of an arm that may take `rows` units; one object for all arms of a model."""
+    return _CACHE.get_or_make(
+        (model, unit, rows, grid), lambda: make_graph(model, unit, rows, grid)
+    )
+
+
+def arm_graph(problem: Problem, group: Group, grid: Grid = EXACT) -> ArmGraph:
+    """The states of the arms of a group; beside other outcomes, good and bad ones have all."""
+    if not problem.is_binary:
+        grid = Grid(refine=grid.refine)
+    return graph_of(group.model, problem.most_pulls // problem.unit, unit=problem.unit, grid=grid)
+
+
+def grid_of(problem: Problem, setting: object = None) -> Grid:
+    """The grid of a problem: `setting` as in `solve`, or as the size of the problem asks for.
+
+    A ValueError where it needs more memory than there is, or more units than can be followed; it
+    names a unit that would fit.
+    """
+    if not problem.is_binary:
+        return _lattices_of(problem, setting)
+    points = check_points(setting, problem)
+    return _good_grid_of(problem, points) if problem.repeat else EXACT
+
+
+def _lattices_of(problem: Problem, setting: object) -> Grid:
+    finite = all(group.model.finite for group in problem.groups)
+    if setting is None or (setting == 0 and finite):
+        refine = int(problem.most_pulls > LONG)
+    else:
+        low, high = (round(POINTS * 2.0**level) for level in (COARSEST, FINEST))
+        if isinstance(setting, bool) or not isinstance(setting, int) or not 1 <= setting <= high:
+            raise ValueError(
+                f"grid: {setting!r} is not allowed; must be {low} to {high} points per row, where "
+                "arms are normal or counts"
+            )
+        refine = max(COARSEST, ceil(log2(setting / POINTS)))
+    return Grid(0 if finite else round(POINTS * 2.0**refine), refine)
+
+
+def check_points(grid: object, problem: Problem) -> int | None:
+    """A setting `grid` of good and bad outcomes that is allowed: None, 0, or points per row."""
+    if grid is None:
+        return None
+    if not problem.repeat:
+        raise ValueError("grid: only problems with repeat = true have grids; leave it out")
+    if (
+        isinstance(grid, bool)
+        or not isinstance(grid, int)
+        or not (grid == 0 or 3 <= grid <= LARGEST_GRID)
+    ):
+        raise ValueError(
+            f"grid: {grid!r} is not allowed; must be 0 (every state), or 3 to {LARGEST_GRID} "
+            "points per row"
+        )
+    return grid
+
+
+def states_of_rows(unit: int, rows: int) -> int:
+    """States with at most `rows` units, every number of good outcomes counted."""
+    return (rows + 1) * (rows * unit + 2) // 2
+
+
+@dataclass(frozen=True)
+class Batches:
+    """What the cost of a problem of good and bad outcomes in batches depends on."""
+
+    kinds: int
+    horizon: int
+    units: int
+    unit: int
+
+    def exact(self) -> tuple[float, float]:
+        """Bytes and work with every number of good outcomes a state."""
+        ends = [states_of_rows(self.unit, self.units * t) for t in range(self.horizon + 1)]
+        tables = float(sum(ends)) * (self.units + 2) + ends[-1] * float(self.unit + 1)
+        done = float(self.units * (self.unit + 1)) * sum(ends[1:])
+        return 8.0 * self.kinds * tables, self.kinds * done
+
+    def per_point(self) -> tuple[float, float]:
+        """Bytes and work of a grid, for each point of its rows."""
+        rows = [self.units * t + 1 for t in range(self.horizon + 1)]
+        tables = float(sum(rows)) * (self.units + 2) + rows[-1] * 2.0 * REACHED
+        return 8.0 * self.kinds * tables, self.kinds * self.units * REACHED * float(sum(rows))
+
+    def is_small(self) -> bool:
+        """Whether exact states are no matter."""
+        size, work = self.exact()
+        return size <= EXACT_BYTES and work <= EXACT_WORK
+
+    def points(self) -> int:
+        """Points of the rows of a grid that is no matter, at most MOST_POINTS."""
+        size, work = self.per_point()
+        return int(min(GRID_BYTES / size, GRID_WORK / work, MOST_POINTS))
+
+    def __str__(self) -> str:
+        kinds = "one kind of arm" if self.kinds == 1 else f"{self.kinds} kinds of arms"
+        return f"{self.horizon} batches of {self.units} units for {kinds}"
+
+
+def _batches(problem: Problem, unit: int) -> Batches:
+    units = problem.pulls_per_stage // unit
+    return Batches(len(problem.groups), problem.horizon, units, unit)
+
+
+def exact_bytes(problem: Problem) -> float:
+    """Of what units are worth in every state, at all stages."""
+    return _batches(problem, problem.unit).exact()[0]
+
+
+def advice(problem: Problem) -> str:
+    """What to do with a problem that is too large: the smallest unit that would fit."""
+    m = problem.pulls_per_stage
+    for unit in (each for each in range(problem.unit, m + 1) if m % each == 0):
+        tried = _batches(problem, unit)
+        if tried.is_small() or tried.points() >= FEWEST_POINTS:
+            larger = unit > problem.unit
+            return f"unit = {unit} would fit" if larger else "a grid of states would fit"
+    return "use fewer stages or fewer kinds of arms"
+
+
+def _good_grid_of(problem: Problem, points: int | None) -> Grid:
+    batches = _batches(problem, problem.unit)
+    if points is None and batches.is_small():
+        return EXACT
+    if points is None and _has_chords(problem):
+        points = batches.points()
+        if points < FEWEST_POINTS:
+            raise ValueError(
+                f"unit: {problem.unit} is too small; {batches} are too many to follow; "
+                f"{advice(problem)}"
+            )
+    if not points:
+        instead = advice(problem) if points is None else f"without grid = 0, {advice(problem)}"
+        refuse_over(batches.exact()[0], f"every state of {batches}", instead)
+        return EXACT
+    check_convex(problem)
+    what = f"a grid of {points} points, {batches},"
+    refuse_over(points * batches.per_point()[0], what, "use fewer points")
+    return Grid(points)
+
+
+def _has_chords(problem: Problem) -> bool:
+    """Whether values are convex, so that a grid gives bounds."""
+    try:
+        check_convex(problem)
+    except ValueError:
+        return False
+    return True
+
+
+def check_convex(problem: Problem) -> None:
+    """A ValueError where a terminal table is not convex in the number of good outcomes."""
+    for group in problem.groups:
+        if group.terminal is None:
+            continue
+        for n in range(0, problem.most_pulls + 1, problem.unit):
+            row = group.terminal[n * (n + 1) // 2 : (n + 1) * (n + 2) // 2]
+            if row.size > 2 and np.diff(row, 2).min() < -1e-12 * max(1.0, float(np.abs(row).max())):
+                arm = problem.arms[group.members[0]]
+                raise ValueError(
+                    f"grid: the terminal table of {arm.name} is not convex in good outcomes after "
+                    f"{n} pulls, and a grid gives no bound then; use grid 0 and a larger unit"
+                )

@@ -1,0 +1,340 @@
+"""One-arm problems at given prices: values of states, indices, and what units are worth.
+
+Every model and batch size has the same definitions (`kernels/units.py`); states in rows serve all
+of them. Single pulls of good and bad outcomes have a faster sweep of their own over triangular
+slabs (`kernels/backward.py`), which needs no graph. Tables of all their stages would need
+horizon^3 / 6 numbers. Where that is too much, only a chain of stages is kept, each half as far from
+the stage asked for as the one before; the others are swept again when they are needed. Walking
+through the stages in order costs a factor of log2(horizon) / 2 over one sweep, and memory stays at
+about log2(horizon) slabs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..problem import Problem, check_problem
+from ..problem.kernels.layout import slab_size
+from ..support import Cache, Floats, legs, obeys_workers, pool, refuse_over, shown, worker_count
+from .arm_states import arm_graph, grid_of
+from .kernels.backward import sweep
+from .kernels.indices import index_terms, stage_index
+from .kernels.units import raise_values, stage_worths
+from .rewards import Rewards
+
+KEPT_BYTES = 256 * 2**20  # of slabs, up to which those of all stages are kept
+TABLE_BYTES = 1 << 30  # of what units are worth, of all stages and groups
+
+
+def price_array(prices: npt.ArrayLike, problem: Problem, *, name: str = "prices") -> Floats:
+    """The prices as an array of their own, (stages,), checked."""
+    try:
+        array = np.array(prices, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{name}: {shown(prices)} is not allowed; must be {problem.stages} numbers, "
+            "one per stage"
+        ) from None
+    check_prices(array, problem, name=name)
+    return array
+
+
+def check_prices(prices: Floats, problem: Problem, *, name: str = "prices") -> None:
+    """Refuse what is not one finite number per stage."""
+    if prices.shape != (problem.stages,):
+        raise ValueError(f"{name}: {prices.size} given, the problem has {problem.stages} stages")
+    if not np.all(np.isfinite(prices)):
+        raise ValueError(f"{name}: all must be finite")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a pull is worth: expected reward now, and the value of what it teaches."""
+
+    expected_reward: float
+    value_of_information: float
+
+    @property
+    def index(self) -> float:
+        return self.expected_reward + self.value_of_information
+
+
+class Posterior(Protocol):
+    """Prior and rewards of an arm with good and bad outcomes."""
+
+    @property
+    def alpha(self) -> float: ...
+    @property
+    def beta(self) -> float: ...
+    @property
+    def reward_good(self) -> Floats: ...
+    @property
+    def reward_bad(self) -> Floats: ...
+
+
+def sweep_back(arm: Posterior, prices: Floats, V: Floats, start: int, stop: int) -> None:
+    """Turn V = V_start into V_stop, in place, as `kernels.backward.sweep`, in legs."""
+    for above, below in legs(start, stop, slab_size(start)):
+        sweep(arm.alpha, arm.beta, arm.reward_good, arm.reward_bad, prices, V, above, below)
+
+
+class OneArmValues:
+    """One-arm problems of all groups at fixed prices.
+
+    Parameters
+    ----------
+    problem, prices, grid
+        As in `dual_value`.
+    workers : int, optional
+        Threads that share the groups; all processors by default.
+    kept_bytes : int, optional
+        Memory up to which tables are kept; beyond, some are computed again.
+
+    Raises
+    ------
+    ValueError
+        If the prices do not fit, as in `dual_value`, or tables need more memory than there is.
+
+    Examples
+    --------
+    >>> from decobandit import OneArmValues, Problem
+    >>> values = OneArmValues(Problem.uniform(arms=2, horizon=3), [0.6, 0.55, 0.5])
+    >>> values.terms(stage=0, group=0, stats=(0, 0)).expected_reward
+    0.5
+    """
+
+    @obeys_workers
+    def __init__(
+        self,
+        problem: Problem,
+        prices: npt.ArrayLike,
+        *,
+        grid: int | None = None,
+        workers: int | None = None,
+        kept_bytes: int | None = None,
+    ) -> None:
+        self.problem = check_problem(problem)
+        self.prices = price_array(prices, problem)
+        self.units = problem.units if problem.repeat else 1
+        self._tables: _Slabs | _Rows
+        if problem.is_binary and not problem.repeat:
+            grid_of(problem, grid)
+            self._tables = _Slabs(
+                problem, self.prices, KEPT_BYTES if kept_bytes is None else kept_bytes
+            )
+        else:
+            self._tables = _Rows(
+                problem,
+                self.prices,
+                grid,
+                worker_count(workers),
+                TABLE_BYTES if kept_bytes is None else kept_bytes,
+            )
+
+    def value(self) -> float:
+        """The dual function at these prices."""
+        groups = self.problem.groups
+        first = sum(group.count * float(self.values(0, k)[0]) for k, group in enumerate(groups))
+        return float(first + self.problem.pulls @ self.prices)
+
+    def values(self, stage: int, group: int) -> Floats:
+        """V of all states that an arm of a group can be in at a stage 0 .. stages.
+
+        In the order of its graph: of good and bad outcomes after single pulls, state (n, g) is at
+        n(n+1)/2 + g.
+        """
+        if not 0 <= stage <= self.problem.stages:
+            raise ValueError(f"stage: {stage} is not allowed; must be 0..{self.problem.stages}")
+        return self._tables.values(stage, group)
+
+    def table(self, stage: int, group: int) -> Floats:
+        """Index of all states of a group at a stage, of the first unit where there are several."""
+        return self._tables.index(stage, group)
+
+    def stage_index(self, stage: int) -> Floats:
+        """The same of all groups with good and bad outcomes, (groups, slab)."""
+        return np.stack([self.table(stage, k) for k in range(len(self.problem.groups))])
+
+    def stage_values(self, stage: int) -> Floats:
+        """V of all states of all groups with good and bad outcomes, (groups, slab)."""
+        return np.stack([self.values(stage, k) for k in range(len(self.problem.groups))])
+
+    def values_of(self, stage: int, group: int, stats: Floats) -> Floats:
+        """V of arms of a group with these statistics, (..., width) -> (...)."""
+        return self._tables.read(self.values(stage, group)[:, None], group, stats)[0][..., 0]
+
+    def index(self, stage: int, group: int, stats: Floats) -> Floats:
+        """Index of arms of a group with these statistics, (..., width) -> (...).
+
+        Beyond the ends of a grid it changes as the reward of a pull does.
+        """
+        stats = np.asarray(stats)
+        table = self.table(stage, group)[:, None]
+        index, beyond = self._tables.read(table, group, stats)
+        return index[..., 0] + self._tables.beyond(stage, group, stats) if beyond else index[..., 0]
+
+    def unit_values(self, stage: int, group: int, stats: Floats) -> Floats:
+        """Q(s; a): what 0, 1, .. units are worth before their price, (..., width) -> (..., A + 1).
+
+        Between two points of a grid on their chord, beyond its ends as at the end.
+        """
+        worth = self._tables.worth(stage, group)
+        later = self.values(stage + 1, group)[: len(worth), None]
+        return self._tables.read(np.concatenate([later, worth], axis=1), group, stats)[0]
+
+    def terms(self, stage: int, group: int, stats: Sequence[float]) -> Terms:
+        """Expected reward and value of information of a pull of one arm, with statistics (width,).
+
+        Of the pulls of a first unit on average, where there are units.
+        """
+        return self._tables.terms(stage, group, np.asarray(stats, dtype=float))
+
+
+class _Slabs:
+    """Single pulls of good and bad outcomes."""
+
+    def __init__(self, problem: Problem, prices: Floats, kept_bytes: int) -> None:
+        self.problem, self.prices = problem, prices
+        stages = problem.stages
+        bytes_of_all = 8 * len(problem.groups) * sum(slab_size(t) for t in range(stages + 1))
+        self._keep_all = bytes_of_all <= kept_bytes
+        self._kept = [{stages: self._final(k)} for k in range(len(problem.groups))]
+
+    def _final(self, k: int) -> Floats:
+        table = self.problem.groups[k].terminal
+        return np.zeros(slab_size(self.problem.stages)) if table is None else np.array(table)
+
+    def values(self, stage: int, group: int) -> Floats:
+        kept = self._kept[group]
+        while stage not in kept:
+            later = min(t for t in kept if t > stage)
+            step = later - 1 if self._keep_all else (later + stage) // 2
+            V = kept[later].copy()
+            sweep_back(self.problem.groups[group], self.prices, V, later, step)
+            kept[step] = V[: slab_size(step)].copy()
+            if not self._keep_all:
+                kept = self._kept[group] = self._thinned(kept, stage)
+        return kept[stage]
+
+    def _thinned(self, kept: dict[int, Floats], stage: int) -> dict[int, Floats]:
+        """Later stages only, each about twice as far away as the one before, and the last."""
+        chain, reach = {self.problem.stages: kept[self.problem.stages]}, -1
+        for t in sorted(kept):
+            if t >= stage and t - stage >= reach:
+                chain[t] = kept[t]
+                reach = max(1, int(1.5 * (t - stage)))
+        return chain
+
+    def index(self, stage: int, group: int) -> Floats:
+        arm, index = self.problem.groups[group], np.empty(slab_size(stage))
+        good, bad = arm.reward_good[stage], arm.reward_bad[stage]
+        stage_index(arm.alpha, arm.beta, good, bad, stage, self.values(stage + 1, group), index)
+        return index
+
+    def worth(self, stage: int, group: int) -> Floats:
+        later = self.values(stage + 1, group)[: slab_size(stage)]
+        return (later + self.index(stage, group))[:, None]
+
+    def read(self, table: Floats, group: int, stats: Floats) -> tuple[Floats, bool]:
+        good = np.asarray(stats[..., 0], dtype=np.int64)
+        pulls = good + np.asarray(stats[..., 1], dtype=np.int64)
+        place = pulls * (pulls + 1) // 2 + good
+        if np.any((good < 0) | (good > pulls) | (place >= len(table))):
+            raise ValueError("good and bad outcomes of an arm: not possible at this stage")
+        return np.asarray(table[place]), False
+
+    def beyond(self, stage: int, group: int, stats: Floats) -> Floats:
+        raise NotImplementedError
+
+    def terms(self, stage: int, group: int, stats: Floats) -> Terms:
+        good, bad = int(stats[0]), int(stats[1])
+        if min(good, bad) < 0 or good + bad > stage:
+            raise ValueError(f"{good} good, {bad} bad: not possible at stage {stage}")
+        arm, V = self.problem.groups[group], self.values(stage + 1, group)
+        rewards = arm.reward_good[stage], arm.reward_bad[stage]
+        ell, delta = index_terms(arm.alpha, arm.beta, *rewards, good + bad, good, V)
+        return Terms(float(ell), float(delta))
+
+
+class _Rows:
+    """Any model, any batch size, on graphs of states."""
+
+    def __init__(
+        self, problem: Problem, prices: Floats, grid: int | None, workers: int, kept_bytes: int
+    ) -> None:
+        self.problem, self.prices = problem, prices
+        used = grid_of(problem, grid)
+        self.graphs = [arm_graph(problem, group, used) for group in problem.groups]
+        pairs = zip(problem.groups, self.graphs, strict=True)
+        self.rewards = [Rewards(problem, group, graph) for group, graph in pairs]
+        states = float(sum(sum(self._sizes(k)) for k in range(len(self.graphs))))
+        refuse_over(
+            8.0 * states,
+            f"tables of {states:.2g} states in all stages",
+            "use larger units, fewer stages, fewer classes",
+        )
+        self._worth = Cache[tuple[int, int], Floats](kept_bytes, size=lambda table: table.nbytes)
+        with pool(min(workers, len(self.graphs))) as threads:
+            self._values = list(threads.map(self._swept, range(len(self.graphs))))
+
+    def _sizes(self, k: int) -> list[int]:
+        """States of every stage 0 .. horizon."""
+        per_stage, start = self.rewards[k].per_stage, self.graphs[k].start
+        return [int(start[per_stage * t + 1]) for t in range(self.problem.horizon + 1)]
+
+    def _swept(self, k: int) -> list[Floats]:
+        values = [self.rewards[k].last]
+        for t in range(self.problem.stages - 1, -1, -1):
+            worth = self._made_worth(t, k, values[-1])
+            now = np.empty(len(worth))
+            raise_values(worth, self.prices[t], values[-1], now)
+            values.append(now)
+        return values[::-1]
+
+    def _made_worth(self, stage: int, k: int, later: Floats) -> Floats:
+        """Q(s; a), a = 1 .. units, of all states of a group at a stage."""
+        graph, rewards = self.graphs[k], self.rewards[k]
+        if stage == self.problem.horizon:  # the deployment
+            return np.asarray(later + rewards.deploy * graph.mean)[:, None]
+        worth = np.empty((int(graph.start[rewards.per_stage * stage + 1]), rewards.units))
+        how = (rewards.units, graph.steps, stage, *rewards.of_stage(stage), graph.widest)
+        stage_worths(graph.arrays, *how, 0, 1, later, worth)
+        return worth
+
+    def values(self, stage: int, group: int) -> Floats:
+        return self._values[group][stage]
+
+    def worth(self, stage: int, group: int) -> Floats:
+        return self._worth.get_or_make(
+            (stage, group), lambda: self._made_worth(stage, group, self.values(stage + 1, group))
+        )
+
+    def index(self, stage: int, group: int) -> Floats:
+        worth = self.worth(stage, group)
+        gained = worth - self.values(stage + 1, group)[: len(worth), None]
+        return np.asarray((gained / np.arange(1.0, worth.shape[1] + 1.0)).max(axis=1))
+
+    def read(self, table: Floats, group: int, stats: Floats) -> tuple[Floats, bool]:
+        return self.graphs[group].read(table, stats)
+
+    def beyond(self, stage: int, group: int, stats: Floats) -> Floats:
+        """What the reward of a unit is larger by than at the end of the grid."""
+        graph, own = self.graphs[group], self.problem.groups[group]
+        pulls = self.problem.unit if stage < self.problem.horizon else 1
+        factor = pulls * float(own.reward_factor[stage])
+        nearest = graph.read(graph.mean[:, None], stats)[0][..., 0]
+        return np.asarray(factor * (own.model.mean(stats) - nearest))
+
+    def terms(self, stage: int, group: int, stats: Floats) -> Terms:
+        own = self.problem.groups[group]
+        mean = float(own.model.mean(stats))
+        reward = float(own.reward_base[stage] + own.reward_factor[stage] * mean)
+        index, beyond = self.read(self.index(stage, group)[:, None], group, stats)
+        total = float(index[0]) + (float(self.beyond(stage, group, stats)) if beyond else 0.0)
+        pulls = self.problem.unit if stage < self.problem.horizon else 1
+        return Terms(reward, total / pulls - reward)

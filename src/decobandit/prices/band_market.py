@@ -1,0 +1,381 @@
+"""Single pulls of good and bad outcomes as a market: passes over bands of states near the price."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+
+from ..problem import Arms, Problem, arms_of, stages_kept
+from ..problem.kernels.layout import slab_size
+from ..support import Floats, Ints, legs, pool, refuse_over
+from .in_step import band_slice, clear_in_step, group_slice, price_in_step
+from .kernels.bands import Bands
+from .kernels.flow import fill, finish, relaxed_leg
+from .kernels.pricing import band_leg, begin, value_leg
+from .kernels.reach import reach_leg
+from .kernels.rounds import clearing_leg, price_leg
+from .kernels.smooth import AROUND, soft_clearing, soft_flow, soft_pass, states_before
+from .market import Flow, Level, Market
+from .rough_bounds import RoughBounds, knowing_prices, rough_lower, rough_upper
+
+STATES_IN_STEP = 640_000  # of a stage; from here on, threads that meet at every stage are faster
+FULL_BAND_STATES = 1_000_000  # below this, storing every state is fastest
+SHORT_STATES = 1_000_000_000  # of all stages, up to which a pass takes some tenths of a second
+MOST_BAND_STATES = 48_000_000  # 16 bytes each
+MOST_NARROW_STATES = 270_000_000  # the same of bands that would be too narrow otherwise
+BAND_WIDTHS = (0.1, 0.05, 0.02, 0.01)  # in units of the largest reward difference
+NARROW_WIDTHS = (0.0042, 0.003, 0.002, 0.001)
+BYTES_PER_ROW_PAIR = 60.0  # slabs, rows of bands and scratch, per kind of arms and stage squared
+MOST_SMOOTH_STATES = 150_000_000  # of all groups and stages, 4 bytes each
+COARSEST_STAGES = 100  # stages of the smallest market of the coarse-to-fine start
+COARSE_TOLERANCE = 3e-4
+ANY_CALLS = 1 << 40
+SMOOTH_REWARDS = 0.1  # mean change from stage to stage, in parts of all there is, to thin out
+
+
+def band_market(problem: Problem, workers: int) -> BandMarket:
+    """The market of a problem; refused where it needs more memory than there is."""
+    kinds, stages = len(problem.groups), problem.stages
+    refuse_over(
+        BYTES_PER_ROW_PAIR * kinds * stages**2,
+        f"solving {kinds} kinds of arms over {stages} stages",
+        "use fewer kinds of arms, batches (repeat, unit) or a shorter horizon",
+    )
+    return BandMarket(arms_of(problem), problem.pulls, problem.horizon, workers=workers)
+
+
+class BandMarket(Market):
+    """Groups of arms that trade pulls, with the bands that the passes remember."""
+
+    most_canonical = 2_000_000  # some hundred passes take seconds
+
+    def __init__(
+        self, arms: Arms, pulls: Floats, regular: int | None = None, *, workers: int = 2
+    ) -> None:
+        groups, stages = arms.reward_good.shape
+        super().__init__(
+            pulls, groups, stages if regular is None else regular, min(workers, groups)
+        )
+        self.arms = arms
+        self._V = np.zeros((self.groups, slab_size(self.stages)))
+        self._mass = np.zeros((self.groups, slab_size(self.stages)))
+        self.bands = self._fresh_bands()
+        self._lowest = np.full(self.stages, -np.inf)
+        self._highest = np.full(self.stages, np.inf)
+
+    @property
+    def scale(self) -> float:
+        """The largest difference that one outcome can make, now or in a terminal table."""
+        spread = float(np.abs(self.arms.reward_good - self.arms.reward_bad).max())
+        steps = np.abs(np.diff(self.arms.terminal, axis=1))
+        steps[:, np.cumsum(np.arange(1, self.stages + 1)) - 1] = 0.0  # from one row to the next
+        return max(spread, float(steps.max())) or 1.0
+
+    @property
+    def unit(self) -> float:
+        """The largest reward there is: what linear programs are scaled by."""
+        arms = self.arms
+        return max(float(np.abs(x).max()) for x in (*arms[3:],)) or 1.0
+
+    @property
+    def largest_price(self) -> float:
+        """No price need be larger: all that an arm can gain or lose by one pull more or less.
+
+        An arm made to pull once more can go on as before, ignoring what it saw, so that no other
+        stage's pulls change; its reward then changes by at most this much.
+        """
+        arms = self.arms
+        stakes = np.maximum(np.abs(arms.reward_good), np.abs(arms.reward_bad)).max(axis=0)
+        return 2.0 * float(stakes.sum() + np.abs(arms.terminal).max())
+
+    @property
+    def _in_step(self) -> bool:
+        return bool(self.workers > 1 and self.groups * slab_size(self.stages) >= STATES_IN_STEP)
+
+    @property
+    def short(self) -> bool:
+        return bool(self.groups * self.stages * slab_size(self.stages) <= SHORT_STATES)
+
+    @property
+    def states(self) -> int:
+        return int(self.groups * states_before(self.stages))
+
+    @property
+    def descends(self) -> bool:
+        """Whether all states can be kept."""
+        return self.states <= MOST_SMOOTH_STATES
+
+    def release(self) -> None:
+        self._forget_bands()
+
+    def smoothed(self) -> SmoothBands:
+        return SmoothBands(self)
+
+    # Fewer stages
+
+    @property
+    def top(self) -> float:
+        return float(max(self.arms.reward_good.max(), self.arms.reward_bad.max()))
+
+    @property
+    def _rewards(self) -> Floats:
+        """Of good outcomes and of bad ones, by group and stage."""
+        return np.concatenate([self.arms.reward_good, self.arms.reward_bad])[:, : self.regular]
+
+    @property
+    def follows_coarser(self) -> bool:
+        """Thinning may miss stages with other rewards."""
+        return bool(np.all(self._rewards == self._rewards[:, :1]))
+
+    def coarser(self) -> Iterator[Level]:
+        """Half the stages, and so on, where fewer are much the same market."""
+        rewards, sizes = self._rewards, [self.regular]
+        if self.regular <= COARSEST_STAGES:
+            return
+        change = float(np.abs(np.diff(rewards, axis=1)).max(axis=0).mean())
+        if self.arms.terminal.any() or change > SMOOTH_REWARDS * float(np.ptp(rewards)):
+            return
+        while sizes[-1] > COARSEST_STAGES:
+            sizes.append(sizes[-1] // 2)
+        for stages in sizes[:0:-1]:
+            yield Level(partial(self._thinned, stages), stages, COARSE_TOLERANCE, ANY_CALLS)
+
+    def _thinned(self, stages: int) -> BandMarket:
+        """The market with its first `regular` stages thinned out; later ones stay."""
+        later = np.arange(self.regular, self.stages)
+        kept = np.concatenate([stages_kept(self.regular, stages), later])
+        arms = self.arms._replace(
+            reward_good=self.arms.reward_good[:, kept].copy(),
+            reward_bad=self.arms.reward_bad[:, kept].copy(),
+            terminal=np.zeros((self.groups, slab_size(kept.size))),
+        )
+        return BandMarket(arms, self.pulls[kept], stages, workers=self.workers)
+
+    def rough_bounds(self, prices: Floats) -> RoughBounds:
+        """Without a pass; where there are no prices yet, at those of arms that know themselves."""
+        arms, pulls = self.arms, self.pulls
+        mu = prices if prices.size else knowing_prices(arms, pulls)
+        return RoughBounds(mu, rough_upper(arms, pulls, mu), rough_lower(arms, pulls))
+
+    # Bands
+
+    def _rows(self) -> Ints:
+        """Row number n of every (stage, row)."""
+        return np.concatenate([np.arange(t + 1) for t in range(self.stages)])
+
+    def _marks(self, high: Ints) -> Bands:
+        """Bands that begin at 0 and end at high (rows,), without room for their states."""
+        shape = (self.groups, high.size)
+        return Bands(
+            low=np.zeros(shape, np.int64),
+            high=np.broadcast_to(high, shape).copy(),
+            left=np.zeros(shape, np.uint8),
+            right=np.zeros(shape, np.uint8),
+            start=np.zeros((self.groups, 0), int),
+            index=np.zeros(0),
+            share=np.zeros(0),
+            room=np.zeros(self.groups, np.int64),
+            settled=np.zeros((self.groups, self.stages)),
+        )
+
+    def _bands(self, marks: Bands) -> Bands:
+        """The same bands with room for their states."""
+        lengths = np.maximum(marks.high - marks.low + 1, 0)
+        rows = np.arange(self.stages)
+        room = np.add.reduceat(lengths, rows * (rows + 1) // 2, axis=1).max(axis=1)
+        start = np.cumsum(lengths.ravel()).reshape(lengths.shape)
+        states = int(start[-1, -1])
+        start -= lengths
+        return marks._replace(
+            start=start, index=np.zeros(states), share=np.zeros(states), room=room
+        )
+
+    def _fresh_bands(self) -> Bands:
+        """Bands with the unpulled state only, and all mass in it: a market before any pull."""
+        bands = self._bands(self._marks(np.where(self._rows() == 0, 0, -1)))
+        bands.share[:] = np.repeat(self.arms.counts, self.stages)
+        return bands
+
+    def _forget_bands(self) -> None:
+        """Give their memory back before others are laid."""
+        self.bands = self._marks(np.zeros(0, np.int64))
+
+    def remember_around(self, mu: Floats) -> None:
+        """Lay the bands around prices mu: full rows where that is cheap, else as wide as fits."""
+        self._forget_bands()
+        rows = self._rows()
+        full = (rows + 1).sum() * self.groups <= FULL_BAND_STATES
+        marks = self._marks(rows)
+        del rows
+        widths: tuple[float, ...] = () if full else BAND_WIDTHS + NARROW_WIDTHS
+        while widths:
+            reach = widths[0] * self.scale
+            self._lowest, self._highest = mu - reach, mu + reach
+            self._lay(marks, mu, reach)
+            self.calls += 1
+            widths = self._narrower(widths, marks)
+        self.bands = self._bands(marks)
+
+    def _narrower(self, widths: tuple[float, ...], marks: Bands) -> tuple[float, ...]:
+        """Widths to try where bands of the first have too many states.
+
+        A row has about one state, and others in proportion to the width.
+        """
+        if len(widths) == 1:
+            return ()
+        lengths = np.maximum(marks.high - marks.low + 1, 0)
+        states, rows = int(lengths.sum()), int(np.count_nonzero(lengths))
+        expected = [rows + (states - rows) * width / widths[0] for width in widths]
+        most = [MOST_NARROW_STATES if w in NARROW_WIDTHS else MOST_BAND_STATES for w in widths]
+        fitting = [i for i in range(len(widths)) if expected[i] <= most[i]]
+        if 0 in fitting:
+            return ()
+        return widths[min([*fitting, len(widths) - 1]) :]
+
+    def _cut_to_reach(self, marks: Bands) -> None:
+        """Cut bands to states that arms can be in while prices stay within them."""
+        shape = (len(marks.low), self.stages + 2)
+        first, last = np.full(shape, self.stages + 2), np.full(shape, -1)
+        first[:, 0] = last[:, 0] = 0
+        for start, stop in self._forth(len(marks.low)):
+            reach_leg(marks, first, last, start, stop)
+
+    def remember_signs(self, mu: Floats) -> None:
+        """Lay bands of no width: only what the relaxed policy at prices mu needs to be replayed."""
+        self._forget_bands()
+        marks = self._marks(np.zeros(self._rows().size, np.int64))
+        self._lay(marks, mu, 0.0)
+        self.bands = self._bands(marks)
+
+    def _lay(self, marks: Bands, mu: Floats, width: float) -> None:
+        """Bands of all groups, one group per thread."""
+
+        def one(arms: Arms, bands: Bands, k: slice) -> None:
+            back = begin(arms, bands, self._V[k])
+            for start, stop in self._back(1):
+                band_leg(arms, mu, width, bands, self._V[k], back, start, stop)
+            self._cut_to_reach(bands)
+
+        self._each_group(one, marks)
+
+    # Legs
+
+    def _back(self, groups: int) -> Iterator[tuple[int, int]]:
+        """Legs of a backward pass of so many groups."""
+        return legs(self.stages, 0, groups * slab_size(self.stages))
+
+    def _forth(self, groups: int) -> Iterator[tuple[int, int]]:
+        """Legs of a forward pass."""
+        return legs(0, self.stages, groups * slab_size(self.stages))
+
+    # Passes
+
+    def dual(self) -> float:
+        """The dual function at the prices of the last backward pass."""
+        return float(self.arms.counts @ self._V[:, 0] + self.pulls @ self.mu)
+
+    def reprice(self) -> float:
+        """Backward: new prices at which the remembered masses clear. Returns the dual there."""
+        self.calls += 1
+        now = (self.arms, self.bands, self.pulls, self._lowest, self._highest, self.mu, self._V)
+        if self._in_step:
+            price_in_step(*now, self.workers)
+            return self.dual()
+        back = begin(self.arms, self.bands, self._V)
+        for start, stop in self._back(self.groups):
+            price_leg(*now, back, start, stop)
+        return self.dual()
+
+    def value_at(self, mu: Floats) -> float:
+        """Backward at given prices, one group per thread. Returns the dual there."""
+        self.calls += 1
+        self.mu = mu.copy()
+
+        def one(arms: Arms, bands: Bands, k: slice) -> None:
+            back = begin(arms, bands, self._V[k])
+            for start, stop in self._back(1):
+                value_leg(arms, bands, mu, self._V[k], back, start, stop)
+
+        self._each_group(one, self.bands)
+        return self.dual()
+
+    def clear(self, blend: float) -> Flow:
+        """Forward: exactly the pulls of every stage are spent; masses join the averages."""
+        reward, spent = np.zeros(self.groups), np.zeros((self.groups, self.stages))
+        now = (self.arms, self.bands, self.pulls, blend, self._mass, reward, spent)
+        if self._in_step:
+            return Flow(reward, spent, True, clear_in_step(*now, self.workers))
+        forth = fill(self.arms, self.bands, self._mass, reward)
+        narrow = sum(clearing_leg(*now, forth, *leg) for leg in self._forth(self.groups))
+        finish(self.arms, self._mass, reward)
+        return Flow(reward, spent, True, int(narrow))
+
+    def relaxed(self, *, at_price: float, slack: float = 0.0) -> Flow:
+        """Forward under the relaxed policy at the current prices, one group per thread."""
+        reward, spent = np.zeros(self.groups), np.zeros((self.groups, self.stages))
+
+        def one(arms: Arms, bands: Bands, k: slice) -> None:
+            forth = fill(arms, bands, self._mass[k], reward[k])
+            how = (arms, bands, self.mu, slack, at_price, self._mass[k], reward[k], spent[k])
+            for start, stop in self._forth(1):
+                relaxed_leg(*how, forth, start, stop)
+            finish(arms, self._mass[k], reward[k])
+
+        self._each_group(one, self.bands)
+        return Flow(reward, spent, False)
+
+    def _each_group(self, work: Callable[[Arms, Bands, slice], None], bands: Bands) -> None:
+        """Run work(arms, bands, slice) for every group; kernels release the interpreter's lock."""
+
+        def one(k: int) -> None:
+            part = slice(k, k + 1)
+            work(group_slice(self.arms, part), band_slice(bands, part), part)
+
+        with pool(self.workers) as threads:
+            threads.map(one, range(self.groups))
+
+
+class SmoothBands:
+    """A market whose dual function is smoothed by a width; every state is kept."""
+
+    def __init__(self, market: BandMarket) -> None:
+        self._market = market
+        self._Z = np.empty((market.groups, states_before(market.stages)), np.float32)
+        self._V, self._mass = (
+            np.empty((market.groups, slab_size(market.stages))) for _ in range(2)
+        )
+        self.width = 1.0
+
+    def value_at(self, mu: Floats) -> tuple[float, Floats, Floats]:
+        """The smoothed dual at prices mu, its gradient, and the curvature along each price."""
+        market = self._market
+        market.calls += 1
+        reward = np.zeros(market.groups)
+        spent, loose = (np.zeros((market.groups, market.stages)) for _ in range(2))
+
+        def one(k: int) -> None:
+            part = slice(k, k + 1)
+            arms = group_slice(market.arms, part)
+            soft_pass(arms, mu, self.width, self._V[part], self._Z[part])
+            earned = (reward[part], spent[part], loose[part])
+            soft_flow(arms, self.width, self._Z[part], self._mass[part], *earned)
+
+        with pool(market.workers) as threads:
+            threads.map(one, range(market.groups))
+        value = float(market.arms.counts @ self._V[:, 0] + market.pulls @ mu)
+        return (
+            value,
+            market.pulls - spent.sum(axis=0),
+            loose.sum(axis=0) / ((1.0 + 2.0 * AROUND) * self.width),
+        )
+
+    def clear(self) -> tuple[Flow, float]:
+        """A flow near that of the last prices that spends exactly the pulls; and its charge."""
+        market = self._market
+        reward, spent = np.zeros(market.groups), np.zeros((market.groups, market.stages))
+        charge = soft_clearing(
+            market.arms, market.pulls, self.width, self._Z, self._mass, reward, spent
+        )
+        return Flow(reward, spent, True), float(charge)
