@@ -24,7 +24,7 @@ WORK = {
     "dual (20, 500) to 1e-4": ("solve(Problem.uniform(arms=20, horizon=500), tol=1e-4)", 1),
     "dual (10, 100) to 1e-5": ("solve(Problem.uniform(arms=10, horizon=100), tol=1e-5)", 3),
     "backward pass (20, 500)": ("dual_value(big, prices)", 5),
-    "table of DeCo, 500 stages": ("Relaxation(big, prices).stage_index(400)", 3),
+    "table of DeCo, 500 stages": ("OneArmValues(big, prices).stage_index(400)", 3),
     "optimum (5, 40)": ("optimum(Problem.uniform(arms=5, horizon=40))", 1),
     "value of DeCo (5, 40)": ("evaluate(forty.problem, deco(forty))", 3),
     "FH-Gittins table, 60 stages": (
@@ -41,7 +41,7 @@ import json, sys, time, warnings
 warnings.simplefilter("ignore")
 import numpy as np
 from decobandit import *
-from decobandit import Relaxation, dual_value, evaluate, fh_gittins, make_policy, simulate
+from decobandit import OneArmValues, dual_value, evaluate, fh_gittins, make_policy, simulate
 big = Problem.uniform(arms=20, horizon=500)
 prices = np.linspace(0.95, 0.6, 500)
 long = Problem.uniform(arms=10, horizon=500)

@@ -33,7 +33,7 @@ THEMES = {
     "dual": Theme(
         "Prices and bounds",
         "The dual function and its minimum: [Relaxation and dual](/theory/relaxation.md).",
-        "solve DualSolution dual_value DualValue Relaxation Progress show_progress",
+        "solve DualSolution dual_value DualValue OneArmValues Progress show_progress",
     ),
     "policies": Theme(
         "Policies",

@@ -2,8 +2,8 @@
 
 Imports `arm` and what is below it.
 
-The search: `search.py`, over the market of a problem, which `markets.py` chooses: batches
-`batch_market.py`; other kinds `row_traders.py`, what traders share `stage_tables.py`. A stage's
+The search: `search.py`, over a market (`market.py`): of every model and batch size
+`graph_market.py`, faster for single pulls of good and bad outcomes `band_market.py`. A stage's
 price: `kernels/rounds.py`, by `kernels/selection.py`, with threads `in_step.py`. Where prices tie:
 `smoothing.py`, by `descent.py`, and for the last digits `master.py`. What DeCo plays:
 `canonical.py`. Searches of other kinds start from fewer stages: `problem/thinning.py`. Whether a

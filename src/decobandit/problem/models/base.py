@@ -3,7 +3,7 @@
 What is known of an arm is a row of numbers, its *statistics* (`width` of them): good and bad
 outcomes, counts of classes, pulls and the sum of outcomes, pulls and a state. Methods take arrays
 of them, (..., width). The states of an arm in rows, on which values are computed, are made from a
-kind in `arm/kinds/`.
+kind in `arm/graph.py` and `arm/grids.py`.
 """
 
 from __future__ import annotations
