@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from decobandit.bounds import BestBound
-from decobandit.designs.prior_variants import prior_variants
-from decobandit.designs.reporting import study_design
+from decobandit.designs.reporting import prior_variants, study_design
 from decobandit.designs.results import Calibrated, Characteristics, DesignResult, ScenarioResult
 from decobandit.figures.design_report import design_page, study_page
 from decobandit.problem import Arm, Beta, Categorical, Design, Gamma, Normal, Payoff, Problem

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from decobandit import make_policy
-from decobandit.designs.kind_trials import drawn_statistics
-from decobandit.designs.playing import play
+from decobandit.designs.playing import drawn_statistics, play
 from decobandit.policies import REASONS, RuledPolicy
 from decobandit.problem import (
     Arm,

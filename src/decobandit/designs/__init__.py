@@ -2,10 +2,9 @@
 
 Imports `bounds` and what is below it.
 
-`designing.py` follows a design exactly (`following.py`, `outcome_ways.py`) or simulates it
-(`playing.py`); other outcomes than good or bad: `kind_trials.py`;
-`characteristics.py` computes from the ends of trials, `final_tests.py` tests, `calibrating.py` sets
-thresholds. For a report: `reporting.py`, other priors `prior_variants.py`.
+`designing.py` follows a design exactly (`following.py`) or simulates it (`playing.py`);
+`characteristics.py` computes from the ends of trials (`endings.py`), `final_tests.py` tests,
+`calibrating.py` sets thresholds. For a report, with other priors: `reporting.py`.
 """
 
 from typing import TYPE_CHECKING

@@ -9,9 +9,17 @@ import numpy as np
 from ..policies import REASONS, RuledPolicy
 from ..problem import FinalTest, Truth, share_of_best
 from ..support import Floats
-from .endings import Endings, Flags, chance_se
+from .endings import (
+    Endings,
+    Flags,
+    chance_se,
+    compared_values,
+    posterior_means,
+    rewards,
+    totals,
+    truth_values,
+)
 from .final_tests import Tested
-from .kind_trials import compared_values, posterior_means, rewards, totals, truth_values
 from .results import Characteristics, Errors, PerArm
 
 DROPPED = -np.inf  # expected reward of an arm that is not chosen
@@ -24,9 +32,15 @@ class _Moments(NamedTuple):
 
 
 def characterise(
-    policy: RuledPolicy, truth: Truth, test: FinalTest, ends: Endings, tested: Tested,
-    *, exact: bool, seconds: float,
-) -> Characteristics:  # fmt: skip
+    policy: RuledPolicy,
+    truth: Truth,
+    test: FinalTest,
+    ends: Endings,
+    tested: Tested,
+    *,
+    exact: bool,
+    seconds: float,
+) -> Characteristics:
     """All that is reported of a policy in a scenario."""
     w, size = ends.weight, ends.size
     truth = truth_values(policy.problem, truth)

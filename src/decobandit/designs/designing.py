@@ -25,10 +25,9 @@ from ..problem import (
 from ..support import Report, Stopwatch, obeys_workers
 from .calibrating import CONFIDENCE, Fit, calibrate
 from .characteristics import ROUNDING, best_arms, characterise
-from .endings import Endings
+from .endings import Endings, compared_values, truth_values
 from .final_tests import final_test
 from .following import can_follow, follow
-from .kind_trials import compared_values, truth_values
 from .playing import play
 from .results import Calibrated, Characteristics, DesignResult, ScenarioResult
 
@@ -164,22 +163,35 @@ def operating_characteristics(
             raise KeyboardInterrupt
         raise ValueError("; ".join(notes))
     return DesignResult(
-        problem, design, ties, tuple(
+        problem,
+        design,
+        ties,
+        tuple(
             ScenarioResult(
                 each.name, each.truth, is_null(problem, design, each), tuple(found[each.name])
             )
             for each in design.scenarios
-        ), tuple(levels), tuple(notes), interrupted,
-    )  # fmt: skip
+        ),
+        tuple(levels),
+        tuple(notes),
+        interrupted,
+    )
 
 
 def _calibrated(fit: Fit, alpha: float, row: Characteristics) -> Calibrated:
     """A threshold, with the type I error of trials that it was not fitted on."""
     error = 0.0 if row.errors is None else float(str(row.errors["reject"]))
     return Calibrated(
-        row.policy, alpha, fit.what, fit.threshold, row.reject, error, fit.scenario.name,
-        row.exact, None if row.exact else CONFIDENCE,
-    )  # fmt: skip
+        row.policy,
+        alpha,
+        fit.what,
+        fit.threshold,
+        row.reject,
+        error,
+        fit.scenario.name,
+        row.exact,
+        None if row.exact else CONFIDENCE,
+    )
 
 
 def characteristics_in(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..problem import Problem, States
+from ..problem import Problem, Rules, check_kind_truth, true_means
 from ..support import Floats, Ints
 
 Flags = npt.NDArray[np.bool_]
@@ -23,7 +23,7 @@ class Endings:
     """
 
     pulls: Ints  # (S, K)
-    good: Ints  # (S, K)
+    stats: Floats  # (S, K, W) as in `States`
     allowed: Flags  # (S, K) arms that were not dropped
     declared: Flags  # (S, K) at a look
     reason: npt.NDArray[np.int8]  # (S,) why it stopped: code of REASONS; 0: it did not
@@ -41,19 +41,58 @@ class Endings:
         return Endings(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
-def seen_states(
-    problem: Problem,
-    pulls: Ints,
-    seen: Any,
-    pending: Ints | None = None,
-    allowed: Flags | None = None,
-) -> States:
-    """Joint states of trials, from good outcomes (S, K) or, of other outcomes, statistics."""
-    known = States.of_counts(problem, pulls, seen).stats if problem.is_binary else seen
-    return States(problem, known, pending, allowed)
-
-
 def chance_se(mean: Floats, trials: int) -> Floats:
     """Error of a probability; as if one trial more had gone either way, so that it is never 0."""
     p = (mean * trials + 1.0) / (trials + 2.0)
     return np.asarray(np.sqrt(p * (1.0 - p) / trials))
+
+
+# -- what is read off endings, whatever the model of the arms ---------------------------------
+
+
+def truth_values(problem: Problem, truth: tuple[Any, ...]) -> tuple[float, ...]:
+    """True mean outcome of every arm."""
+    if problem.is_binary:
+        return truth
+    means = true_means(problem, check_kind_truth(truth, problem))
+    assert means is not None  # own states were refused
+    return tuple(means)
+
+
+def compared_values(rules: Rules, problem: Problem, means: object) -> Floats:
+    """What arms of these mean outcomes, (..., K), are compared by: rewards, or the outcomes.
+
+    In units of the largest factor, so that rounding errors do not depend on the unit of rewards.
+    """
+    base, factor = rules.pull_values(problem)
+    unit = max(float(np.abs(factor).max()), float(np.abs(base).max()))
+    return np.asarray((base + factor * np.asarray(means)) / unit)
+
+
+def totals(problem: Problem, ends: Endings) -> Floats:
+    """What the outcomes of each arm counted in all, (S, K): the good ones, or the sum of all."""
+    return _by_arm(problem, ends, "total")
+
+
+def posterior_means(problem: Problem, ends: Endings) -> Floats:
+    """Of each arm at the end, (S, K)."""
+    return _by_arm(problem, ends, "mean")
+
+
+def rewards(problem: Problem, ends: Endings) -> Floats:
+    """Total reward of each trial, (S,): good outcomes, or what outcomes earn at mean factors."""
+    each = totals(problem, ends)
+    if problem.is_binary:
+        return np.asarray(each.sum(axis=1))
+    stages, groups = slice(0, problem.horizon), [problem.groups[k] for k in problem.group_of_arm]
+    base = np.array([group.reward_base[stages].mean() for group in groups])
+    factor = np.array([group.reward_factor[stages].mean() for group in groups])
+    return np.asarray((base * ends.pulls + factor * each).sum(axis=1))
+
+
+def _by_arm(problem: Problem, ends: Endings, what: str) -> Floats:
+    columns = []
+    for k, group in enumerate(problem.group_of_arm):
+        kind = problem.groups[group].model
+        columns.append(getattr(kind, what)(ends.stats[:, k, : kind.width]))
+    return np.stack(columns, axis=1)

@@ -28,9 +28,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..policies import SAME, RuledPolicy, at_least, at_most
-from ..problem import FinalTest, Problem, Rules
+from ..problem import FinalTest, Problem, Rules, States
 from ..support import Floats, Ints
-from .endings import Endings, Flags, seen_states
+from .endings import Endings, Flags
 from .following import follow
 
 
@@ -54,7 +54,7 @@ def final_test(policy: RuledPolicy, test: FinalTest, ends: Endings) -> Tested:
     statistic = np.zeros(ends.pulls.shape) if test.kind == "posterior" else np.ones(rivals.shape)
     left = ~decided
     if left.any():
-        statistic[left] = _statistic(policy, test, ends.pulls[left], ends.good[left], rivals[left])
+        statistic[left] = _statistic(policy, test, ends.pulls[left], ends.stats[left], rivals[left])
     meets = at_least if test.kind == "posterior" else at_most
     found = meets(statistic, test.level)
     declared = np.where(decided[:, None], ends.declared, rivals & found)
@@ -62,18 +62,18 @@ def final_test(policy: RuledPolicy, test: FinalTest, ends: Endings) -> Tested:
 
 
 def _statistic(
-    policy: RuledPolicy, test: FinalTest, pulls: Ints, good: Ints, rivals: Flags
+    policy: RuledPolicy, test: FinalTest, pulls: Ints, stats: Floats, rivals: Flags
 ) -> Floats:
     if test.kind == "posterior":
         allowed = rivals if policy.control is None else rivals.copy()
         if policy.control is not None:
             allowed[:, policy.control] = True
-        return policy.statistic(seen_states(policy.problem, pulls, good, allowed=allowed))
+        return policy.statistic(States(policy.problem, stats, None, allowed))
     assert policy.control is not None
     if test.kind == "z":
-        return z_p_values(policy.problem, pulls, good, policy.control, policy.rules)
+        return z_p_values(policy.problem, pulls, stats, policy.control, policy.rules)
     _, factor = policy.rules.pull_values(policy.problem)  # the same of all arms
-    better = good if factor[0] > 0.0 else pulls - good
+    better = stats[:, :, 0 if factor[0] > 0.0 else 1].astype(np.int64)
     return fisher_p_values(pulls, better, policy.control)
 
 
@@ -122,12 +122,12 @@ def conditional_p_values(policy: RuledPolicy, ends: Endings) -> Floats:
     assert policy.control is not None
     arm = 1 - policy.control
     both = Endings.joined([null, ends])
-    ended = seen_states(policy.problem, both.pulls, both.good)
+    ended = States(policy.problem, both.stats)
     # ties are decided by rounding, so that equal states of both parts fall together
     statistic = np.round(policy.statistic(ended)[:, arm] / SAME)
     weight = both.weight.copy()
     weight[len(null.weight) :] = 0.0
-    size, good = both.size, both.good.sum(axis=1)
+    size, good = both.size, both.stats[:, :, 0].sum(axis=1)
     order = np.lexsort((-statistic, good, size))
     new_class = np.diff(size[order], prepend=-1) + 1j * np.diff(good[order], prepend=-1) != 0
     new_value = new_class | (np.diff(statistic[order], prepend=np.nan) != 0)

@@ -2,24 +2,23 @@
 
 A state is what is known, and what is pending in the order in which it will be known. Two arms of
 good and bad outcomes with one pull per stage and no delay by dense arrays
-(`evaluation/two_arms.py`); others by merging equal states. What pulls may come to:
-`outcome_ways.py`.
+(`evaluation/two_arms.py`); others by merging equal states.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import comb, log2
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..evaluation import TwoArmStates, states_of_two_arms
 from ..policies import RuledPolicy
-from ..problem import Problem, Truth
+from ..problem import Problem, States, Truth, check_kind_truth
 from ..support import Floats, Ints, Progress, Report
-from .endings import Endings, Flags, seen_states
-from .outcome_ways import joint_states, outcomes, ways_of, width_of
+from .endings import Endings, Flags
 
 # states of all stages that take seconds: by tables, by arrays of states, by asking one by one
 FAST_STATES, ARRAY_STATES, ASKED_STATES = 400_000_000, 30_000_000, 100_000
@@ -104,7 +103,7 @@ def _code_bits(problem: Problem, delay: int) -> float:
 def _slab(problem: Problem) -> int:
     """Numbers that states of one arm may have."""
     most = problem.horizon * problem.pulls_per_stage
-    return (most + 1) * (most + 2) // 2 if problem.is_binary else (most + 1) ** width_of(problem)
+    return (most + 1) * (most + 2) // 2 if problem.is_binary else (most + 1) ** _width(problem)
 
 
 def _numbers(problem: Problem, level: _Level) -> Ints:
@@ -115,9 +114,11 @@ def _numbers(problem: Problem, level: _Level) -> Ints:
     return level.known @ (most + 1) ** np.arange(level.known.shape[2], dtype=np.int64)
 
 
-def _seen(problem: Problem, level: _Level) -> Any:
-    """What is known as policies take it: good outcomes, or statistics."""
-    return level.known[:, :, 0] if problem.is_binary else level.known.astype(float)
+def _stats(problem: Problem, level: _Level) -> Floats:
+    """Statistics of what is known, (S, K, W)."""
+    if problem.is_binary:
+        return States.of_counts(problem, level.pulls, level.known[:, :, 0]).stats
+    return level.known.astype(float)
 
 
 def follow(policy: RuledPolicy, truth: Truth | None, progress: Report | None = None) -> Endings:
@@ -162,10 +163,8 @@ class _Following:
         return Endings.joined(self.parts)
 
     def _look(self, level: _Level) -> _Level:
-        seen = _seen(self.problem, level)
-        verdict = self.policy.look(
-            seen_states(self.problem, level.pulls, seen, allowed=level.allowed)
-        )
+        stats = _stats(self.problem, level)
+        verdict = self.policy.look(States(self.problem, stats, None, level.allowed))
         over = verdict.reason > 0
         judged = replace(level, allowed=verdict.allowed)
         self._end(judged.rows(over), verdict.reason[over], verdict.declared[over])
@@ -179,8 +178,8 @@ class _Following:
         last = replace(
             level.rows(rows), pulls=(level.pulls + late)[rows], known=level.known[rows] + added
         )
-        good, weight = _seen(self.problem, last), last.weight * chance
-        ends = Endings(last.pulls, good, last.allowed, none[rows], code[rows], weight)
+        stats, weight = _stats(self.problem, last), last.weight * chance
+        ends = Endings(last.pulls, stats, last.allowed, none[rows], code[rows], weight)
         self.parts.append(ends)
 
     # -- one stage ------------------------------------------------------------------------------
@@ -188,7 +187,7 @@ class _Following:
     def _dense(self, t: int, level: _Level) -> _Level:
         """Two arms, of which none is ever dropped: with one left, a trial is over."""
         good = level.known[:, :, 0]
-        states = seen_states(self.problem, level.pulls, good, allowed=level.allowed)
+        states = States(self.problem, _stats(self.problem, level), None, level.allowed)
         chances = np.ascontiguousarray(self.policy.probabilities(t, states))
         now = TwoArmStates(t, level.pulls, good, level.weight[:, None])
         later, _ = now.after(self.problem, chances, self.truth or _one_rate(t, good), NEGLIGIBLE)
@@ -199,9 +198,8 @@ class _Following:
     def _pulled(self, t: int, level: _Level) -> _Level:
         """A stage is pulled; then the oldest one that has waited for `delay` stages is known."""
         problem, policy = self.problem, self.policy
-        seen = _seen(problem, level)
         pending = level.pending.sum(axis=1)
-        states = seen_states(problem, level.pulls, seen, pending, level.allowed)
+        states = States(problem, _stats(problem, level), pending, level.allowed)
         if problem.pulls_per_stage == 1 and not problem.repeat:
             chances = policy.probabilities(t, states)
             rows, arms = np.nonzero(chances > 0.0)
@@ -222,9 +220,12 @@ class _Following:
         rows, added, chance = outcomes(self.ways, first)
         own = level.rows(rows)
         known = _Level(
-            own.pulls + first[rows], own.known + added, own.allowed, own.pending[:, 1:],
+            own.pulls + first[rows],
+            own.known + added,
+            own.allowed,
+            own.pending[:, 1:],
             own.weight * chance,
-        )  # fmt: skip
+        )
         return _merged(self.problem, known)
 
 
@@ -235,7 +236,7 @@ def _one_rate(t: int, good: Ints) -> Floats:
 
 def _start(problem: Problem) -> _Level:
     none = np.zeros((1, problem.n_arms), np.int64)
-    known = np.zeros((*none.shape, width_of(problem)), np.int64)
+    known = np.zeros((*none.shape, _width(problem)), np.int64)
     pending = np.zeros((1, 0, problem.n_arms), np.int64)
     return _Level(none, known, np.ones(none.shape, np.bool_), pending, np.ones(1))
 
@@ -253,3 +254,75 @@ def _merged(problem: Problem, level: _Level) -> _Level:
     total = np.zeros(len(first))
     np.add.at(total, place.reshape(-1), level.weight)
     return replace(level.rows(first), weight=total)
+
+
+# -- what pulls may come to under a truth, where outcomes are finitely many ----------------------
+# What is known of an arm is a row of whole numbers: good outcomes where all arms have good and bad
+# ones, else counts of classes, (S, K, width), those of an arm in its first columns.
+
+
+class Ways(NamedTuple):
+    """Of one arm: what 0, 1, 2, .. pulls may add to what is known, those of n from `start[n]`."""
+
+    added: Ints  # (N, width)
+    chance: Floats  # (N,)
+    start: Ints  # (most + 2,)
+
+
+def _width(problem: Problem) -> int:
+    """How many numbers are known of an arm."""
+    return 1 if problem.is_binary else max(group.model.width for group in problem.groups)
+
+
+def ways_of(problem: Problem, truth: tuple[Any, ...], most: int) -> list[Ways]:
+    """Of every arm, up to so many pulls."""
+    found = []
+    for k, parameters in zip(problem.group_of_arm, check_kind_truth(truth, problem), strict=True):
+        kind, width = problem.groups[k].model, _width(problem)
+        chances = (1.0 - sum(parameters), *parameters) if kind.counts_good else parameters
+        counts, chance, start = class_counts(tuple(map(float, chances)), most)
+        if kind.counts_good:  # bad, good: as statistics are, or the good ones alone
+            counts = counts[:, 1:] if problem.is_binary else counts[:, ::-1]
+        added = np.zeros((len(counts), width), np.int64)
+        added[:, : counts.shape[1]] = counts
+        found.append(Ways(added, chance, start))
+    return found
+
+
+@lru_cache(maxsize=64)
+def class_counts(chances: tuple[float, ...], most: int) -> Ways:
+    """Counts of classes after 0 .. most outcomes, with multinomial chances; possible ones only."""
+    level: dict[tuple[int, ...], float] = {(0,) * len(chances): 1.0}
+    rows, likely, sizes = list(level), list(level.values()), [0, 1]
+    for _ in range(most):
+        later: dict[tuple[int, ...], float] = {}
+        for counts, p in level.items():
+            for j, chance in enumerate(chances):
+                if chance > 0.0:
+                    more = (*counts[:j], counts[j] + 1, *counts[j + 1 :])
+                    later[more] = later.get(more, 0.0) + p * chance
+        level = later
+        rows += level
+        likely += level.values()
+        sizes.append(len(level))
+    return Ways(np.array(rows, dtype=np.int64), np.array(likely), np.cumsum(sizes))
+
+
+def outcomes(ways: list[Ways], pulls: Ints) -> tuple[Ints, Ints, Floats]:
+    """All outcomes of these pulls, (S, K): of which row, what each arm adds, probability."""
+    rows, width = np.arange(len(pulls)), ways[0].added.shape[1]
+    added, chance = np.zeros((*pulls.shape, width), np.int64), np.ones(len(pulls))
+    for arm, own in enumerate(ways):
+        first = own.start[pulls[rows, arm]]
+        number = own.start[pulls[rows, arm] + 1] - first
+        again = np.repeat(np.arange(len(rows)), number)
+        place = np.arange(len(again)) - (np.cumsum(number) - number)[again] + first[again]
+        rows, added, chance = rows[again], added[again], chance[again] * own.chance[place]
+        added[:, arm] = own.added[place]
+    return rows, added, chance
+
+
+def joint_states(problem: Problem, known: int) -> int:
+    """Joint states after so many known outcomes, at most: ways to count classes of all arms."""
+    classes = sum(problem.groups[k].model.width for k in problem.group_of_arm)
+    return comb(known + classes - 1, classes - 1)

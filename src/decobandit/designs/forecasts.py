@@ -141,9 +141,7 @@ def forecast(
         more, more_error = found.difference(policy.name, BASELINE)
         method = "exact" if policy.name in exact else "simulated"
         gap = None if best is None else best.gap_percent(value)
-        forecasts.append(
-            PolicyForecast(policy.name, value, error, more, more_error, gap, method)
-        )  # fmt: skip
+        forecasts.append(PolicyForecast(policy.name, value, error, more, more_error, gap, method))
     upper, kind = (None, None) if solution is None else (solution.upper_bound, FROM_PRICES)
     return Forecast(problem, upper, kind, best, tuple(forecasts), tuple(notes))
 
@@ -200,9 +198,13 @@ def _simulated(
         affordable = STEPS // (problem.n_arms * problem.stages * PER_DRAW)
         draws = max(MIN_DRAWS, min(MAX_DRAWS, affordable))
     return simulate(
-        problem, policies, draws=draws, per_draw=PER_DRAW, rng=seed,
+        problem,
+        policies,
+        draws=draws,
+        per_draw=PER_DRAW,
+        rng=seed,
         solution=context.solution_for(),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)

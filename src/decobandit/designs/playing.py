@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..policies import RuledPolicy
-from ..problem import Truth
-from ..support import Ints, Progress, Report
-from .endings import Endings, Flags, seen_states
-from .kind_trials import drawn_statistics, widest
+from ..problem import Problem, States, Truth, check_kind_truth
+from ..support import Floats, Ints, Progress, Report
+from .endings import Endings, Flags
 
 ELEMENTS = 40_000_000  # outcomes that are drawn at a time
 
@@ -37,13 +36,16 @@ class _Trials:
 
 
 def play(
-    policy: RuledPolicy, truth: Truth, draws: int, seed: tuple[int, ...],
+    policy: RuledPolicy,
+    truth: Truth,
+    draws: int,
+    seed: tuple[int, ...],
     progress: Report | None = None,
-) -> Endings:  # fmt: skip
+) -> Endings:
     """How `draws` trials end; `seed` is the same for all policies of a scenario."""
     problem = policy.problem
     most = problem.most_pulls if problem.repeat else problem.horizon
-    width = 1 if problem.is_binary else widest(problem)
+    width = 1 if problem.is_binary else _widest(problem)
     chunk = max(100, ELEMENTS // (width * problem.n_arms * (most + 1)))
     parts = []
     for number, begin in enumerate(range(0, draws, chunk)):
@@ -81,6 +83,28 @@ def _counts(
     return counts
 
 
+def drawn_statistics(
+    rng: np.random.Generator, trials: int, problem: Problem, truth: tuple[Any, ...], most: int
+) -> Floats:
+    """Statistics after the first n pulls of each arm, (trials, arms, most + 1, widest)."""
+    groups = [problem.groups[k] for k in problem.group_of_arm]
+    found = np.zeros((trials, len(groups), most + 1, _widest(problem)))
+    for k, (group, own) in enumerate(zip(groups, check_kind_truth(truth, problem), strict=True)):
+        kind = group.model
+        drawn = kind.stream(np.tile(np.array(own, dtype=float), (trials, 1)), most, rng)
+        stats = np.tile(np.array(kind.initial(), dtype=float), (trials, 1))
+        found[:, k, 0, : kind.width] = stats
+        for n in range(most):
+            stats = kind.update(stats, kind.from_stream(drawn[:, n], stats))
+            found[:, k, n + 1, : kind.width] = stats
+    return found
+
+
+def _widest(problem: Problem) -> int:
+    """Most numbers that the statistics of an arm are."""
+    return max(group.model.width for group in problem.groups)
+
+
 class _Chunk:
     """Some trials of one policy."""
 
@@ -114,25 +138,24 @@ class _Chunk:
         self._end(trials, np.zeros(len(trials.number), np.int8), None)
         return Endings.joined(self.parts)
 
-    def _good(self, trials: _Trials, pulls: Ints) -> Any:
-        """What is known after so many pulls: good outcomes, or statistics."""
-        arms = np.arange(pulls.shape[1])
-        found = self.counts[trials.number[:, None], arms, pulls]
-        return found.astype(np.int64) if self.policy.problem.is_binary else found
+    def _stats(self, trials: _Trials, pulls: Ints) -> Floats:
+        """Statistics after so many pulls, (E, K, W)."""
+        found = self.counts[trials.number[:, None], np.arange(pulls.shape[1]), pulls]
+        if self.policy.problem.is_binary:
+            return States.of_counts(self.policy.problem, pulls, found).stats
+        return np.asarray(found)
 
     def _pulled(self, trials: _Trials, stage: int, delay: int) -> _Trials:
         known, given = trials.given[0], trials.given[-1]
-        problem, seen = self.policy.problem, self._good(trials, known)
-        states = seen_states(problem, known, seen, given - known if delay else None, trials.allowed)
+        pending = given - known if delay else None
+        stats = self._stats(trials, known)
+        states = States(self.policy.problem, stats, pending, trials.allowed)
         now = given + self.policy.allocate_many(stage, states, self.rng)
         return replace(trials, given=(*trials.given, now)[-(delay + 1) :])
 
     def _look(self, trials: _Trials) -> _Trials:
-        known = trials.given[0]
-        seen = self._good(trials, known)
-        verdict = self.policy.look(
-            seen_states(self.policy.problem, known, seen, allowed=trials.allowed)
-        )
+        stats = self._stats(trials, trials.given[0])
+        verdict = self.policy.look(States(self.policy.problem, stats, None, trials.allowed))
         over, judged = verdict.reason > 0, replace(trials, allowed=verdict.allowed)
         self._end(judged.some(over), verdict.reason[over], verdict.declared[over])
         return judged.some(~over)
@@ -141,5 +164,5 @@ class _Chunk:
         pulls = trials.given[-1]
         none = np.zeros(trials.allowed.shape, np.bool_) if declared is None else declared
         weight = np.ones(len(pulls))
-        good = self._good(trials, pulls)
-        self.parts.append(Endings(pulls, good, trials.allowed, none, reason, weight))
+        stats = self._stats(trials, pulls)
+        self.parts.append(Endings(pulls, stats, trials.allowed, none, reason, weight))

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from math import sqrt
 from shlex import quote
 from typing import Any
 
 from ..bounds import BestBound, best_bound
 from ..policies import BASELINE_POLICY
 from ..prices import is_quick
-from ..problem import DEFAULT_TIES, Design, Problem, TieRule
+from ..problem import (
+    DEFAULT_TIES,
+    Arm,
+    Beta,
+    Categorical,
+    Design,
+    Gamma,
+    Normal,
+    Prior,
+    Problem,
+    TieRule,
+)
 from ..support import Progress, Report, obeys_workers
 from .designing import POLICIES, operating_characteristics
-from .prior_variants import prior_variants
 from .results import DesignResult
 
+SCALES = {"half the effective sample sizes": 0.5, "twice the effective sample sizes": 2.0}
 SENSITIVITY_DRAWS = 2000  # trials that are simulated with each of the other priors
 
 
@@ -160,3 +173,66 @@ class _Rest:
         if found.interrupted:
             raise KeyboardInterrupt
         self.found[said] = found
+
+
+# -- other priors, to see how much a design depends on them --------------------------------------
+
+
+def prior_variants(problem: Problem) -> dict[str, Problem]:
+    """The same problem with uniform priors, and with weaker and stronger ones of the same means.
+
+    Of measurements and counts there are only the latter two.
+
+    Variants that are equal to the problem are left out.
+
+    Parameters
+    ----------
+    problem : Problem
+        As it is planned.
+
+    Returns
+    -------
+    dict
+        Problems by what is different in them.
+
+    Examples
+    --------
+    >>> from decobandit import Problem
+    >>> from decobandit.designs.reporting import prior_variants
+    >>> list(prior_variants(Problem.uniform(arms=2, horizon=5)))
+    ['half the effective sample sizes', 'twice the effective sample sizes']
+    """
+
+    def made(prior: Callable[[Arm], Prior]) -> Problem:
+        fields = {name: getattr(problem, name) for name in Problem.model_fields}
+        arms = tuple(arm.model_copy(update={"prior": prior(arm)}) for arm in problem.arms)
+        return Problem(**fields | {"arms": arms})
+
+    found = {"uniform priors": made(lambda arm: _uniform(arm.prior))}
+    for said, by in SCALES.items():
+        found[said] = made(partial(_scaled, by=by))
+    return {said: each for said, each in found.items() if each != problem}
+
+
+def _uniform(prior: Prior) -> Prior:
+    """Of chances; means and rates have no uniform prior, and keep theirs."""
+    match prior:
+        case Beta():
+            return Beta(1, 1)
+        case Categorical():
+            return Categorical([1.0] * len(prior.counts))
+    return prior
+
+
+def _scaled(arm: Arm, by: float) -> Prior:
+    """The same mean, worth so many times the pulls."""
+    match arm.prior:
+        case Beta(good=good, bad=bad):
+            return Beta(good * by, bad * by)
+        case Categorical(counts=counts):
+            return Categorical([by * each for each in counts])
+        case Gamma(shape=shape, rate=rate):
+            return Gamma(shape=shape * by, rate=rate * by)
+        case Normal(mean=mean, sd=sd):
+            return Normal(mean=mean, sd=sd / sqrt(by))
+    return arm.prior

@@ -213,13 +213,16 @@ class DesignResult(Tabular):
     def _arms(self) -> Columns:
         return columns_of(
             {
-                "scenario": scenario.name, "policy": each.policy, "arm": arm.name,
-                "truth": scenario.truth[k], **_of_arm(each.to_dict(), k),
+                "scenario": scenario.name,
+                "policy": each.policy,
+                "arm": arm.name,
+                "truth": scenario.truth[k],
+                **_of_arm(each.to_dict(), k),
             }
             for scenario in self.scenarios
             for each in scenario.policies
             for k, arm in enumerate(self.problem.arms)
-        )  # fmt: skip
+        )
 
     def _calibration(self) -> Columns:
         names = [each.name for each in fields(Calibrated)]

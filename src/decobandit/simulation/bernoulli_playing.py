@@ -148,9 +148,13 @@ class _Run:
 
 
 def play_blocks(
-    turns: Turns, world: World, gap: GapTerms | None, workers: int | None, steps: Steps,
+    turns: Turns,
+    world: World,
+    gap: GapTerms | None,
+    workers: int | None,
+    steps: Steps,
     played: Played,
-) -> None:  # fmt: skip
+) -> None:
     """Play all draws of a world; where a player's stages end, the next one takes over."""
     players = [_Player(*turn) for turn in turns]
     blocks = list(_blocks(players, world.problem, gap is not None))

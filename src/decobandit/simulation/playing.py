@@ -155,9 +155,15 @@ class _Episodes:
         expected += np.bincount(e, count * (base + factor * mean), E)
 
     def _one_by_one(
-        self, stage: int, outcomes: Outcomes, e: Ints, member: Ints, arm: Ints, count: Ints,
+        self,
+        stage: int,
+        outcomes: Outcomes,
+        e: Ints,
+        member: Ints,
+        arm: Ints,
+        count: Ints,
         mean: Floats,
-    ) -> tuple[Floats, Floats]:  # fmt: skip
+    ) -> tuple[Floats, Floats]:
         """What outcomes count in all, and the means of the states that they were met in."""
         model, total, passed = outcomes.model, np.zeros(e.shape), np.zeros(e.shape)
         base, factor = self.world.base[arm, stage], self.world.factor[arm, stage]
@@ -175,9 +181,16 @@ class _Episodes:
         return total, passed
 
     def _keep(
-        self, stage: int, e: Ints, arm: Ints, count: Ints, seen: Floats, reward: Floats,
-        mean: Floats, deployed: bool,
-    ) -> None:  # fmt: skip
+        self,
+        stage: int,
+        e: Ints,
+        arm: Ints,
+        count: Ints,
+        seen: Floats,
+        reward: Floats,
+        mean: Floats,
+        deployed: bool,
+    ) -> None:
         """Keep pulls, where that is asked for; seen: outcomes, good ones of shared pulls."""
         if self.played.record is None:
             return

@@ -218,11 +218,14 @@ class Simulation(Tabular):
         return {
             **columns_of(rows),
             **constant(
-                len(self.results), arms=self.problem.n_arms, horizon=self.problem.horizon,
+                len(self.results),
+                arms=self.problem.n_arms,
+                horizon=self.problem.horizon,
                 **{name: self.settings[name] for name in said},
-                upper_bound=self.upper_bound, version=__version__,
+                upper_bound=self.upper_bound,
+                version=__version__,
             ),
-        }  # fmt: skip
+        }
 
     def _stages(self) -> Columns:
         return columns_of(
@@ -264,7 +267,7 @@ class Simulation(Tabular):
                     "difference_se": gain.value_se,
                     "difference_se_kind": gain.value_se_kind,
                 }
-            )  # fmt: skip
+            )
         return {
             **self.settings,
             "arms": self.problem.n_arms,

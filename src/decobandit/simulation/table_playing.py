@@ -124,12 +124,35 @@ class Tables:
         pulls, means = np.zeros((draws, problem.n_arms)), np.zeros((draws, stages))
         terms = np.zeros((draws if self.excess.size else 0, stages, 2))
         fits = play_tables(
-            chunk.keys, world.per_draw, self._theta(chunk), chunk.means,
-            self.table_of, self.begin, self.law, self.place, self.links, self.below, self.values,
-            self.mean, self.last, self.index, self.excess, world.base, world.factor,
-            problem.pulls.astype(np.int64), problem.horizon, tie_tolerance(policy.problem),
-            *TIE_SIGNS[policy.ties], chunk.rng(), reward, predicted, last, pulls, means, terms,
-        )  # fmt: skip
+            chunk.keys,
+            world.per_draw,
+            self._theta(chunk),
+            chunk.means,
+            self.table_of,
+            self.begin,
+            self.law,
+            self.place,
+            self.links,
+            self.below,
+            self.values,
+            self.mean,
+            self.last,
+            self.index,
+            self.excess,
+            world.base,
+            world.factor,
+            problem.pulls.astype(np.int64),
+            problem.horizon,
+            tie_tolerance(policy.problem),
+            *TIE_SIGNS[policy.ties],
+            chunk.rng(),
+            reward,
+            predicted,
+            last,
+            pulls,
+            means,
+            terms,
+        )
         if not fits:
             return False
         mine, every = world.place(chunk.number), slice(0, stages)
@@ -247,9 +270,20 @@ def _joined(
                 excess[at] = gap.index(t, k, own.stats[:reached]) - gap.prices[t]
     table_of = np.array([parts.index(pair) for pair in pairs])
     return Tables(
-        turns, world, table_of, begin[:-1], law, place, links, below, values, mean, last, index,
+        turns,
+        world,
+        table_of,
+        begin[:-1],
+        law,
+        place,
+        links,
+        below,
+        values,
+        mean,
+        last,
+        index,
         excess,
-    )  # fmt: skip
+    )
 
 
 def _index(turns: Turns, problem: Problem, stage: int, group: int, stats: Floats) -> Floats:

@@ -106,10 +106,9 @@ def declared_arms(ledger: Ledger, decider: Decider) -> tuple[str, ...] | None:
 
 def _ending(ledger: Ledger, found: Looked) -> Endings:
     states = States.of(ledger.problem, [ledger.known])
-    good = states.good if ledger.problem.is_binary else states.stats
     return Endings(
         pulls=states.pulls,
-        good=good,  # type: ignore[arg-type]
+        stats=states.stats,
         allowed=found.allowed,
         declared=found.declared,
         reason=np.array([found.reason], np.int8),
