@@ -63,8 +63,8 @@ print("in Python:", given)
 
 # %%
 # The same as a trial: every batch and every count is an event of a log that can be checked later.
-# Counts may come in parts, and late. `deco trial ask NAME --batch` and `deco trial tell NAME BATCH
-# --counts` do it from the command line, and the REST API from a web server.
+# Counts may come in parts, and late. `deco trial ask NAME` and `deco trial tell NAME
+# ALLOCATION --counts` do it from the command line, and the REST API from a web server.
 
 rates = np.array([0.08, 0.11, 0.10, 0.14, 0.09, 0.10])  # nobody knows these
 visitors = np.random.default_rng(7)
@@ -73,12 +73,12 @@ with tempfile.TemporaryDirectory() as folder, open_store(f"{folder}/page.db") as
         problem, name="page", policy="deco-repriced", db=store, seed=1, solution=solution
     )
     for hour in range(problem.horizon):
-        batch = trial.ask_batch()
-        seen = {arm.arm: arm.pulls for arm in batch.arms if arm.pulls}
+        batch = trial.ask()
+        seen = batch.pulls
         if hour in (0, 3, 9):
             print(f"hour {hour + 1}:", ", ".join(f"{name} {n}" for name, n in seen.items()))
         rate = dict(zip([arm.name for arm in problem.arms], rates, strict=True))
-        trial.tell_batch(
+        trial.tell(
             batch.id,
             {name: (int(visitors.binomial(n, rate[name])), n) for name, n in seen.items()},
         )

@@ -28,7 +28,7 @@ problem
 # %%
 # Six hours
 # ---------
-# ``ask_batch`` says how many visitors every variant gets, ``tell_batch`` records what came of it.
+# ``ask`` says how many visitors every variant gets, ``tell`` records what came of it.
 # The visitors are simulated here; in production the counts come from your own data.
 
 RATES = {"control": 0.10, "blue": 0.10, "green": 0.16}
@@ -38,14 +38,13 @@ store = open_store(Path(folder.name) / "shop.db")
 trial = create_trial(problem, policy="thompson", name="landing page", db=store, seed=1)
 hours = []
 for hour in range(problem.horizon):
-    batch = trial.ask_batch()
+    batch = trial.ask()
     counts = {
-        arm.arm: (int(visitors.binomial(arm.pulls, RATES[arm.arm])), arm.pulls)
-        for arm in batch.arms
-        if arm.pulls
+        arm: (int(visitors.binomial(pulls, RATES[arm])), pulls)
+        for arm, pulls in batch.pulls.items()
     }
-    trial.tell_batch(batch.id, counts)
-    hours.append({"hour": hour} | {arm.arm: arm.pulls for arm in batch.arms})
+    trial.tell(batch.id, counts)
+    hours.append({"hour": hour} | dict.fromkeys(RATES, 0) | batch.pulls)
 pd.DataFrame(hours)
 
 # %%
@@ -57,12 +56,12 @@ trial
 # %%
 # Data out, and in again
 # ----------------------
-# The trial is a table of batches; so is its CSV export. ``read_outcomes`` counts either.
+# The trial is a table of allocations; so is its CSV export. ``read_outcomes`` counts either.
 
 frame = trial.to_frame(kind="pandas")
 state = read_outcomes(problem, frame)
 print(state)
-frame[["batch", "stage", "arm", "allotted", "good", "pulls"]].tail(3)
+frame[["allocation", "stage", "arm", "allotted", "good", "pulls"]].tail(3)
 
 # %%
 # The log

@@ -58,7 +58,7 @@ def test_the_kinds_of_events_and_the_columns_of_exports_are_listed(
     batches = Problem.uniform(arms=2, horizon=2, pulls_per_stage=2, repeat=True)
     for name, problem in (("single", single), ("batches", batches)):
         trial = create_trial(problem, policy="equal", bound=False, name=name, db=db)
-        _ = trial.ask_batch() if problem.repeat else trial.ask()
+        trial.ask()
         header = next(csv.reader(outcomes_csv(trial.events()).splitlines()))
         assert ", ".join(f"`{key}`" for key in header) in re.sub(
             r" \(where outcomes.*?\)", "", text

@@ -49,7 +49,7 @@ def test_counts_of_arms_whose_names_have_commas(tmp_path: Path) -> None:
     )
     new = ("trial", "new", file, "--policy", "equal", "--no-bound", "--name", "ab", "--db", db)
     assert deco(*new).code == 0
-    batch = said(db, "ask", "--batch")
+    batch = said(db, "ask")
     counts = "drug, 10 mg=3/5, drug, 20 mg = 2 x 10=1/2"
     told = said(db, "tell", batch["id"], "--counts", counts)
     assert [(one["good"], one["bad"]) for one in told["arms"]] == [(3, 2), (1, 1)]
@@ -58,11 +58,9 @@ def test_counts_of_arms_whose_names_have_commas(tmp_path: Path) -> None:
 
 
 def test_a_batched_trial_from_its_beginning_to_its_end(db: Path, tmp_path: Path) -> None:
-    batch = said(db, "ask", "--batch", "--subject", "hour 1")
-    assert [(one["arm"], one["pulls"], one["share"]) for one in batch["arms"]] == [
-        ("control", 10, 0.5), ("third arm", 10, 0.5),
-    ]  # fmt: skip
-    assert said(db, "ask", "--batch", "--subject", "hour 1") == batch
+    batch = said(db, "ask", "--subject", "hour 1")
+    assert (batch["arm"], batch["pulls"]) == (None, {"control": 10, "third arm": 10})
+    assert said(db, "ask", "--subject", "hour 1") == batch
     told = said(db, "tell", batch["id"], "--counts", "control=3/5,third arm=1/2")
     assert (told["told"], told["pending"]) == (7, 13)
     rows, counts = tmp_path / "rows.csv", tmp_path / "counts.csv"
@@ -73,36 +71,36 @@ def test_a_batched_trial_from_its_beginning_to_its_end(db: Path, tmp_path: Path)
     counts.write_text("arm,good,pulls\ncontrol,0,1\ncontrol,1,1\n", encoding="utf-8")
     told = said(db, "tell", batch["id"], "--data", counts)
     assert [(one["good"], one["bad"]) for one in told["arms"]] == [(5, 4), (1, 2)]
-    late = said(db, "ask", "--batch")  # while outcomes of the first are pending
+    late = said(db, "ask")  # while outcomes of the first are pending
     assert (late["stage"], said(db, "status")["allocated"]) == (1, 40)
     fixed = said(db, "correct", batch["id"], "--counts", "control=4/8", "--reason", "typo")
     assert [one["pending"] for one in fixed["arms"]] == [2, 7]
     gone = said(db, "cancel", batch["id"], "--reason", "hour over")
     assert (gone["state"], gone["change_reason"]) == ("told", "hour over")
-    listed = said(db, "batches")["batches"]
+    listed = said(db, "allocations")["allocations"]
     assert [one["id"] for one in listed] == [batch["id"], late["id"]]
     status = said(db, "status")
     assert (status["upper_bound"], status["bound_from_here"]) == (None, None)
-    assert [one["id"] for one in status["batches"]] == [late["id"]]
+    assert [one["id"] for one in status["open"]] == [late["id"]]
     assert trial(db, "replay").code == 0
     export = tmp_path / "ab.json"
     assert trial(db, "export", "--out", export).code == 0
     assert deco("trial", "verify", "--export", export).code == 0
     tree = json.loads(export.read_text(encoding="utf-8"))
-    tree["batches"][0]["arms"][0]["good"] += 1
+    tree["allocations"][0]["arms"][0]["good"] += 1
     export.write_text(json.dumps(tree), encoding="utf-8")
     assert deco("trial", "verify", "--export", export).code == 1
 
 
 def test_people_read_counts_shares_and_that_there_is_no_bound(db: Path) -> None:
-    shown = trial(db, "ask", "--batch").out
-    assert "batch of 20 pulls, stage 0, open" in shown
+    shown = trial(db, "ask").out
+    assert ": 20 pulls, stage 0, open" in shown
     assert "share" in shown
     assert "no bound: the dual was not solved" in trial(db, "status").out
-    assert "next batch: control 10, third arm 10" in trial(db, "status").out
+    assert "next: control 10, third arm 10" in trial(db, "status").out
     verified = trial(db, "verify")
     assert (verified.code, "no bound: the dual was not solved" in verified.out) == (0, True)
-    assert "20" in trial(db, "batches").out
+    assert "control 10, third arm 10" in trial(db, "allocations").out
     assert trial(db, "report").code == 0
 
 
@@ -113,10 +111,10 @@ BAD = [
     (["--counts", "control=-1/3"], "counts: control=-1/3; must be good/pulls"),
     (["--counts", "control"], "--counts: 'control'; must be ARM=GOOD/PULLS"),
     (["--counts", "control=1/2,control=1/2"], "'control' is named twice"),
-    (["--counts", "control=1/11"], "control: 11 outcomes, but 10 of its 10 pulls"),
+    (["--counts", "control=1/11"], "control: more outcomes than pulls are pending"),
     (["--counts", "control=0/0"], "no outcomes"),
-    (["good"], "is a batch: give --counts"),
-    ([], "is a batch: give --counts"),
+    (["good"], "the allocation has 20 pulls: give their outcomes by arm"),
+    ([], "or --counts ARM=GOOD/PULLS"),
     (["good", "--counts", "control=1/2"], "not both"),
     (["--data", "none.csv"], "none.csv: no such file"),
 ]
@@ -124,12 +122,12 @@ BAD = [
 
 @pytest.mark.parametrize(("words", "message"), BAD)
 def test_bad_outcomes_are_refused_in_one_line(db: Path, words: list[str], message: str) -> None:
-    batch = said(db, "ask", "--batch")
+    batch = said(db, "ask")
     run = trial(db, "tell", batch["id"], *words)
     assert (run.code, run.out, run.err.count("\n")) == (2, "", 1)
     assert message in run.err
     with open_store(db) as store:
-        assert open_trial("ab", db=store).batch(batch["id"]).told == 0
+        assert open_trial("ab", db=store).allocation(batch["id"]).told == 0
 
 
 @pytest.mark.parametrize(
@@ -146,7 +144,7 @@ def test_bad_outcomes_are_refused_in_one_line(db: Path, words: list[str], messag
     ],
 )
 def test_bad_files_are_refused_with_their_line(db: Path, text: str, message: str) -> None:
-    batch = said(db, "ask", "--batch")
+    batch = said(db, "ask")
     file = db.parent / "rows.csv"
     file.write_text(text, encoding="utf-8")
     run = trial(db, "tell", batch["id"], "--data", file)
@@ -154,23 +152,18 @@ def test_bad_files_are_refused_with_their_line(db: Path, text: str, message: str
     assert message in run.err
 
 
-def test_what_is_no_batch_is_said(db: Path) -> None:
-    for words, message in (
-        (["tell", "ab", "none", "--counts", "control=1/2"], "none is not a batch of this trial"),
-        (["ask", "ab"], "whole batches"),
-        (["correct", "ab", "none", "--counts", "control=1/2", "--reason", "x"], "not a batch"),
-    ):
-        run = deco("trial", *words, "--db", db)
-        assert (run.code, run.err.count("\n")) == (2, 1)
-        assert message in run.err
+def test_what_is_no_allocation_or_no_outcome_is_said(db: Path) -> None:
     new = deco("trial", "new", "--arms", 2, "--horizon", 3, "--name", "single", "--db", db)
     assert new.code == 0
     slot = deco("trial", "ask", "single", "--db", db, "--json").json["id"]
     for words, message in (
-        (["tell", "single", slot, "--counts", "arm-1=1/2"], "is not a batch of this trial"),
-        (["tell", "single", slot], "give the outcome of the allocation, such as good or bad"),
-        (["ask", "single", "--batch"], "single pulls"),
+        (["tell", "ab", "none", "--counts", "control=1/2"], "no such allocation in this trial"),
+        (["correct", "ab", "none", "--counts", "control=1/2", "--reason", "x"], "no such alloc"),
+        (["tell", "single", slot, "--counts", "arm-2=0/2"], "arm-2: more outcomes than pulls"),
+        (["tell", "single", slot], "give the outcome of a single pull, such as good or bad"),
     ):
         run = deco("trial", *words, "--db", db)
         assert (run.code, run.err.count("\n")) == (2, 1)
         assert message in run.err
+    one = deco("trial", "tell", "single", slot, "--counts", "arm-1=1/1", "--db", db, "--json").json
+    assert (one["arm"], one["outcome"], one["state"]) == ("arm-1", 1, "told")

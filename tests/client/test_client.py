@@ -83,12 +83,12 @@ def test_batches_of_other_outcomes_are_told_as_in_the_library(client: Client) ->
     ]
     problem = Problem(arms=arms, horizon=2, pulls_per_stage=4, repeat=True)
     trial = client.create_trial(problem, name="kinds", policy="equal", bound=False)
-    batch = trial.ask_batch()
-    trial.tell_batch(batch.id, {"lab": (np.float64(-1.5), 1), "grades": [0, 1]})
-    told = trial.tell_batch(batch.id, rows=[("lab", 0.5), ("grades", 0)])
+    batch = trial.ask()
+    trial.tell(batch.id, {"lab": (np.float64(-1.5), 1), "grades": [0, 1]})
+    told = trial.tell(batch.id, [("lab", 0.5), ("grades", 0)])
     assert [one.seen for one in told.arms] == ["-1/2", "1+1"]
     with pytest.raises(TrialError, match="must be sum/pulls"):
-        trial.correct_batch(batch.id, {"lab": "1+1"}, reason="x")
+        trial.correct(batch.id, {"lab": "1+1"}, reason="x")
     assert trial.replay().ok
 
 
@@ -112,18 +112,18 @@ def test_lists_of_trials_and_their_life(client: Client, site: tuple[Site, str]) 
 def test_batches_by_counts_and_by_rows(client: Client, site: tuple[Site, str]) -> None:
     create_trial(BATCHED, name="shop", policy="thompson", seed=1, db=site[0].store)
     trial = client.open_trial("shop")
-    batch = trial.ask_batch(subject="hour 1")
-    pulls = {arm.arm: arm.pulls for arm in batch.arms}
+    batch = trial.ask(subject="hour 1")
+    pulls = batch.pulls.to_dict()
     some = next(arm for arm, n in pulls.items() if n)
-    assert trial.tell_batch(batch.id, {some: (1, 1)}).told == 1
+    assert trial.tell(batch.id, {some: (1, 1)}).told == 1
     rows = [(arm, "bad") for arm, n in pulls.items() for _ in range(n - (arm == some))]
-    assert trial.tell_batch(batch.id, rows=rows).state == "told"
-    fixed = trial.correct_batch(batch.id, {some: f"0/{pulls[some]}"}, reason="misread")
+    assert trial.tell(batch.id, rows).state == "told"
+    fixed = trial.correct(batch.id, {some: f"0/{pulls[some]}"}, reason="misread")
     assert sum(arm.good for arm in fixed.arms) == 0
-    later = trial.ask_batch()
-    assert trial.cancel_batch(later.id, reason="closed early").state == "cancelled"
-    assert [one.id for one in trial.batches(state="told")] == [batch.id]
-    assert trial.batch(batch.id).subject == "hour 1"
+    later = trial.ask()
+    assert trial.cancel(later.id, reason="closed early").state == "cancelled"
+    assert [one.id for one in trial.allocations(state="told")] == [batch.id]
+    assert trial.allocation(batch.id).subject == "hour 1"
 
 
 def test_the_rules_of_a_design_are_those_of_the_trial(client: Client) -> None:
@@ -400,7 +400,7 @@ def test_tables_are_those_of_the_library(
     name = f"tables of {problem.pulls_per_stage}"
     trial = client.create_trial(problem, name=name, policy="equal", seed=1)
     if problem.repeat:
-        trial.tell_batch(trial.ask_batch(note="first").id, {"arm-1": (1, 2), "arm-2": "0/1"})
+        trial.tell(trial.ask(note="first").id, {"arm-1": (1, 2), "arm-2": "0/1"})
     else:
         trial.tell(trial.ask(subject="S-1").id, 1)
         trial.cancel(trial.ask().id, reason="left")
@@ -417,9 +417,7 @@ def test_tables_are_those_of_the_library(
         assert asyncio.run(awaited(table)).equals(expected)
         assert trial.to_frame(table, kind="pandas").equals(own.to_frame(table, kind="pandas"))
     assert trial.to_frame().equals(own.to_frame())
-    with pytest.raises(
-        ValueError, match=r"^table: no 'units'; there are (batch|alloc)\w+, arms, ev"
-    ):
+    with pytest.raises(ValueError, match=r"^table: no 'units'; there are allocations, arms, ev"):
         trial.to_frame("units")
     with (
         Client(site[1], site[0].tokens["operator"]) as blinded,
@@ -434,7 +432,7 @@ def test_tables_are_those_of_the_library(
 def test_the_verbs_are_those_of_the_library() -> None:
     """Every public method of a trial but those that need its database has its like here."""
     local = {"absent_tables", "asking", "cancellations", "codes", "columns", "declared",
-             "each_event", "export_text", "has_batch", "looks", "named", "outcomes_text", "path",
+             "each_event", "export_text", "looks", "named", "outcomes_text",
              "slot_of", "status_at", "tables", "telling", "typed"}  # fmt: skip
     ours = {name for name, _ in inspect.getmembers(Trial, inspect.isfunction) if name[0] != "_"}
     theirs = {

@@ -258,15 +258,15 @@ def _batches(session: Session) -> None:
     db = ("--db", session.file("t.db"))
     file = session.file("batches.toml")
     session("trial new", file, "--policy", "equal", "--no-bound", "--name", "ab", *db)
-    first = session("trial ask", "ab", "--batch", "--subject", "monday", "--note", "a", *db)["id"]
+    first = session("trial ask", "ab", "--subject", "monday", "--note", "a", *db)["id"]
     session("trial tell", "ab", first, "--counts", "a=1/2,b=0/1", *db)
     session("trial correct", "ab", first, "--counts", "a=2/2", "--reason", "recount", *db)
-    second = session("trial ask", "ab", "--batch", *db)["id"]
+    second = session("trial ask", "ab", *db)["id"]
     session("trial cancel", "ab", second, "--reason", "outage", *db)
-    session("trial batches", "ab", *db)
+    session("trial allocations", "ab", *db)
     classes = session.file("shared_classes.toml")
     session("trial new", classes, "--policy", "equal", "--no-bound", "--name", "grades", *db)
-    third = session("trial ask", "grades", "--batch", *db)["id"]
+    third = session("trial ask", "grades", *db)["id"]
     session("trial tell", "grades", third, "--counts", "a=1+0+1", *db)
     session("trial status", "ab", *db)
     session("trial report", "ab", *db)

@@ -1,4 +1,4 @@
-"""Batches over HTTP: a resource of the API, and a page with forms; operators see codes."""
+"""Allocations of several pulls over HTTP: the API, and forms on pages; operators see codes."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ PROBLEM = {
     "horizon": 3, "pulls_per_stage": 20, "repeat": True, "unit": 5,
     "arms": [{"name": "red"}, {"name": "blue", "prior": {"good": 3, "bad": 1}}],
 }  # fmt: skip
-BASE = "/trials/shop/batches"
+ASK, BASE = "/trials/shop/ask", "/trials/shop/allocations"
 
 
 @pytest.fixture
@@ -37,53 +37,48 @@ def test_the_whole_life_of_a_batched_trial_over_http(site: Site) -> None:
     made = site.post("/trials", sent)
     assert (made.status, made.json["upper_bound"]) == (201, None)
     for stage in range(3):
-        asked = site.post(BASE, {"subject": f"hour {stage}", "note": "n"})
+        asked = site.post(ASK, {"subject": f"hour {stage}", "note": "n"})
         batch = asked.json
-        assert (asked.status, batch["stage"], batch["pulls"], batch["state"]) == (
-            201,
-            stage,
-            20,
-            "open",
-        )
-        assert sum(one["pulls"] for one in batch["arms"]) == 20
-        assert sum(one["share"] for one in batch["arms"]) == pytest.approx(1.0)
+        assert (asked.status, batch["stage"], batch["state"]) == (200, stage, "open")
+        assert sum(batch["pulls"].values()) == batch["pending"] == 20
+        assert batch["pulls"] == {one["arm"]: one["pulls"] for one in batch["arms"]}
         path = f"{BASE}/{batch['id']}"
         counts: dict[str, Any] = {
             one["arm"]: {"good": 1, "pulls": one["pulls"] - 2}
             for one in batch["arms"]
             if one["pulls"]
         }
-        told = site.post(f"{path}/outcomes", {"counts": counts})
+        told = site.post(f"{path}/tell", {"counts": counts})
         assert told.status == 200
         pending = {one["arm"]: one["pending"] for one in told.json["arms"] if one["pending"]}
         assert set(pending.values()) == {2}
         rows = [{"arm": arm, "outcome": each} for arm in pending for each in ("good", False)]
-        done = site.post(f"{path}/outcomes", {"rows": rows}).json
+        done = site.post(f"{path}/tell", {"rows": rows}).json
         assert (done["state"], done["pending"]) == ("told", 0)
         assert site.get(path, "viewer").json == done
     status = site.get("/trials/shop").json
-    assert (status["finished"], status["told"], status["next_batch"]) == (True, 60, None)
-    assert site.post(BASE).code == "no_free_slot"
+    assert (status["finished"], status["told"], status["next_pulls"]) == (True, 60, None)
+    assert site.post(ASK).code == "no_free_slot"
     listed = site.get(f"{BASE}?limit=2").json
-    assert len(listed["batches"]) == 2
-    assert len(site.get(f"{BASE}?after={listed['next']}").json["batches"]) == 1
-    assert site.get(f"{BASE}?state=open").json == {"batches": []}
+    assert len(listed["allocations"]) == 2
+    assert len(site.get(f"{BASE}?after={listed['next']}").json["allocations"]) == 1
+    assert site.get(f"{BASE}?state=open").json == {"allocations": []}
     assert site.get("/trials/shop/verify").json["remarks"] == [
         "no bound: the dual was not solved for this trial"
     ]
     assert site.get("/trials/shop/replay").json["decisions"] == 3
     assert site.get("/trials/shop/replay").json["ok"]
-    assert len(site.get("/trials/shop/export").json["batches"]) == 3
+    assert len(site.get("/trials/shop/export").json["allocations"]) == 3
     assert site.get("/trials/shop/report").json["told"] == 60
 
 
 def test_cancel_and_correct_and_keys(site: Site, trial: Trial) -> None:
-    first = site.post(BASE, headers={"idempotency-key": "k"})
-    assert site.post(BASE, {"key": "k"}).body == first.body
+    first = site.post(ASK, headers={"idempotency-key": "k"})
+    assert site.post(ASK, {"key": "k"}).body == first.body
     path = f"{BASE}/{first.json['id']}"
     for _ in range(2):
-        site.post(f"{path}/outcomes", {"counts": {"red": "2/3"}, "key": "once"})
-    assert trial.batch(first.json["id"]).told == 3
+        site.post(f"{path}/tell", {"counts": {"red": "2/3"}, "key": "once"})
+    assert trial.allocation(first.json["id"]).told == 3
     fixed = site.post(f"{path}/correct", {"counts": {"red": "1/2"}, "reason": "typo"}).json
     assert [one["pending"] for one in fixed["arms"]] == [8, 10]
     assert site.post(f"{path}/cancel", {}).status == 422
@@ -108,7 +103,11 @@ def test_cancel_and_correct_and_keys(site: Site, trial: Trial) -> None:
         ({"counts": {"red": 5}}, 422, "counts.red: given 5; must be a table of good and pulls"),
         ({"counts": {"red": "5" * 10_001}}, 422, "counts.red: given text; must be"),
         ({"counts": {"red": "١/٢"}}, 400, "red=١/٢; must be good/pulls, whole numbers"),
-        ({"counts": {"red": {"good": 1, "pulls": 11}}}, 409, "red: 11 outcomes, but 10 of its 10"),
+        (
+            {"counts": {"red": {"good": 1, "pulls": 11}}},
+            409,
+            "red: more outcomes than pulls are pending",
+        ),
         ({"rows": []}, 422, "rows"),
         ({"rows": [{"arm": "red", "outcome": 2}]}, 422, "outcome"),
         ({"rows": [{"arm": "red"}]}, 422, "outcome"),
@@ -117,40 +116,31 @@ def test_cancel_and_correct_and_keys(site: Site, trial: Trial) -> None:
 def test_bad_outcomes_are_refused_in_the_documented_form(
     site: Site, trial: Trial, body: Any, status: int, said: str
 ) -> None:
-    batch = trial.ask_batch()
-    got = site.post(f"{BASE}/{batch.id}/outcomes", body)
+    batch = trial.ask()
+    got = site.post(f"{BASE}/{batch.id}/tell", body)
     assert got.status == status, got.body
     assert got.code
     assert said in got.json["error"]["message"]
     assert "\n" not in got.json["error"]["message"]
-    assert trial.batch(batch.id) == batch
-
-
-def test_single_and_batched_trials_are_told_apart(site: Site, trial: Trial) -> None:
-    assert site.post("/trials/shop/ask").code == "conflict"
-    assert site.get(f"{BASE}/none").code == "not_found"
-    single = site.trial(name="single", policy="equal")
-    slot = single.ask()
-    assert site.post("/trials/single/batches").code == "conflict"
-    got = site.post(f"/trials/single/batches/{slot.id}/outcomes", {"counts": {"old": "1/1"}})
-    assert (got.status, got.code) == (404, "not_found")
+    assert trial.allocation(batch.id) == batch
 
 
 def test_an_operator_sees_codes_and_pulls_and_no_outcomes(site: Site, trial: Trial) -> None:
-    asked = site.post(BASE, {"subject": "monday"}, "operator").json
+    asked = site.post(ASK, {"subject": "monday"}, "operator").json
     codes = {trial.codes[name] for name in ("red", "blue")}
     assert {one["arm"] for one in asked["arms"]} == codes == {"A", "B"}
-    assert set(asked) == {"id", "state", "pulls", "pending", "arms", "subject", "note"}
-    assert set(asked["arms"][0]) == {"arm", "pulls", "share", "pending"}
+    assert set(asked) == {"id", "arm", "pending", "arms", "subject"}
+    assert set(asked["arms"][0]) == {"arm", "pulls", "pending"}
     path = f"{BASE}/{asked['id']}"
-    told = site.post(f"{path}/outcomes", {"counts": {"A": "3/4"}}, "operator")
+    told = site.post(f"{path}/tell", {"counts": {"A": "3/4"}}, "operator")
     assert told.status == 200
     named = {code: name for name, code in trial.codes.items()}
-    own = trial.batch(asked["id"]).arm(named["A"])
+    own = trial.allocation(asked["id"]).part(named["A"])
+    assert own is not None
     assert (own.good, own.told) == (3, 4)
-    heard = [told, site.get(path, "operator"), site.get(BASE, "operator")]
-    heard.append(site.post(f"{path}/outcomes", {"counts": {"red": "1/1"}}, "operator"))
-    heard.append(site.post(f"{path}/outcomes", {"counts": {"A": "1/99"}}, "operator"))
+    heard = [told, site.get(path, "operator"), site.get("/trials/shop", "operator")]
+    heard.append(site.post(f"{path}/tell", {"counts": {"red": "1/1"}}, "operator"))
+    heard.append(site.post(f"{path}/tell", {"counts": {"A": "1/99"}}, "operator"))
     assert [got.status for got in heard] == [200, 200, 200, 400, 409]
     for got in heard:
         assert not re.search(r'red"|blue|good"|bad"|stage|told|reason', got.body.decode()), got.body
@@ -159,7 +149,7 @@ def test_an_operator_sees_codes_and_pulls_and_no_outcomes(site: Site, trial: Tri
         site.post(f"{path}/correct", {"counts": {"A": "1/1"}, "reason": "x"}, "operator").status
         == 403
     )
-    assert site.post(f"{path}/cancel", {"reason": "over"}, "operator").json["state"] == "told"
+    assert site.post(f"{path}/cancel", {"reason": "over"}, "operator").json["pending"] == 0
 
 
 # -- pages --------------------------------------------------------------------------------------
@@ -174,20 +164,19 @@ def fields(text: str, action: str) -> list[str]:
 
 @pytest.mark.parametrize("role", ["admin", "operator"])
 def test_a_batch_is_asked_for_and_recorded_on_its_page(site: Site, trial: Trial, role: str) -> None:
-    browser, page = Browser(site, role), f"/trials/{trial.id}/batches"
-    assert "The next batch has 20 pulls" in browser.get(page).text
-    assert "Allot and record batches" in browser.get(f"/trials/{trial.id}").text
+    browser, page = Browser(site, role), f"/trials/{trial.id}"
+    assert "The next allocation has 20 pulls" in browser.get(page).text
     form = {"key": "k", "subject": "monday", "note": ""}
     for _ in range(2):  # a form that is sent twice asks once
-        assert browser.post(page, data=form).status_code == 303
-    (batch,) = trial.batches()
+        assert browser.post(f"{page}/ask", data=form).status_code == 303
+    (batch,) = trial.allocations()
     text = browser.get(page).text
-    action = f"{page}/{batch.id}/outcomes"
+    action = f"{page}/allocations/{batch.id}/tell"
     arms = fields(text, action)
     assert arms == (["red", "blue"] if role == "admin" else ["A", "B"])
     sent = {"key": "t", "arm": arms, "good": ["2", ""], "pulls": ["5", ""]}
     assert browser.post(action, data=sent).status_code == 303
-    assert trial.batch(batch.id).told == 5
+    assert trial.allocation(batch.id).told == 5
     text = browser.get(page).text
     assert "5 of 20 outcomes are recorded; 15 pending" in text
     assert ("2 / 5" in text) is (role == "admin")
@@ -195,49 +184,53 @@ def test_a_batch_is_asked_for_and_recorded_on_its_page(site: Site, trial: Trial,
         assert not re.search(">red<|blue|posterior|Total reward", text)
     half = browser.post(action, data=sent | {"key": "u", "good": ["", ""]})
     assert half.status_code == 422
-    assert browser.post(f"{page}/{batch.id}/cancel", data={"key": "c"}).status_code == 422
     assert (
-        browser.post(f"{page}/{batch.id}/cancel", data={"key": "c", "reason": "over"}).status_code
+        browser.post(f"{page}/allocations/{batch.id}/cancel", data={"key": "c"}).status_code == 422
+    )
+    assert (
+        browser.post(
+            f"{page}/allocations/{batch.id}/cancel", data={"key": "c", "reason": "over"}
+        ).status_code
         == 303
     )
-    assert trial.batch(batch.id).state == "told"
+    assert trial.allocation(batch.id).state == "told"
 
 
 def test_counts_that_are_refused_stay_in_their_fields(site: Site, trial: Trial) -> None:
-    browser, batch = Browser(site, "admin"), trial.ask_batch()
+    browser, batch = Browser(site, "admin"), trial.ask()
     arms = [one.arm for one in batch.arms if one.pulls]
-    here = f"/trials/{trial.id}/batches/{batch.id}"
+    here = f"/trials/{trial.id}/allocations/{batch.id}"
     sent = {"arm": arms, "good": ["<1>", *[""] * (len(arms) - 1)], "pulls": ["2"] * len(arms)}
-    told = browser.post(f"{here}/outcomes", data=sent)
+    told = browser.post(f"{here}/tell", data=sent)
     assert told.status_code == 422
-    assert 'role="alert"' in told.text.partition("Pending batch")[2]
+    assert 'role="alert"' in told.text.partition("20 outcomes are recorded")[2]
     assert 'name="good"' in told.text
     assert 'value="&lt;1&gt;"' in told.text
     assert told.text.count('name="pulls"') == told.text.count('value="2"')
-    trial.tell_batch(batch.id, {arms[0]: (1, 1)})
+    trial.tell(batch.id, {arms[0]: (1, 1)})
     wrong = {"arm": arms[:1], "good": ["0"], "pulls": ["77"], "reason": "two were lost"}
     corrected = browser.post(f"{here}/correct", data=wrong)
     assert corrected.status_code in (409, 422)
     form = corrected.text.partition('<details class="card" open>')[2]
     assert 'value="two were lost"' in form
     assert 'value="77"' in form
-    assert trial.batch(batch.id).told == 1
-    elsewhere = browser.post(f"/trials/{trial.id}/batches/none/outcomes", data=sent)
+    assert trial.allocation(batch.id).told == 1
+    elsewhere = browser.post(f"/trials/{trial.id}/allocations/none/tell", data=sent)
     assert "give good outcomes and all outcomes" in elsewhere.text  # though no form is there
     counts = {"arm": arms, "good": ["1"] * len(arms), "pulls": ["2"] * len(arms)}
-    gone = browser.post(f"/trials/{trial.id}/batches/none/outcomes", data=counts)
+    gone = browser.post(f"/trials/{trial.id}/allocations/none/tell", data=counts)
     assert gone.status_code == 404
 
 
 def test_an_administrator_corrects_a_batch_and_the_log_is_shown(site: Site, trial: Trial) -> None:
-    batch = trial.ask_batch()
-    trial.tell_batch(batch.id, {"red": (2, 3)})
-    browser, page = Browser(site, "admin"), f"/trials/{trial.id}/batches"
-    action = f"{page}/{batch.id}/correct"
+    batch = trial.ask()
+    trial.tell(batch.id, {"red": (2, 3)})
+    browser, page = Browser(site, "admin"), f"/trials/{trial.id}"
+    action = f"{page}/allocations/{batch.id}/correct"
     arms = fields(browser.get(page).text, action)
     sent = {"arm": arms, "good": ["1"], "pulls": ["3"], "reason": "typo", "key": "k"}
     assert browser.post(action, data=sent).status_code == 303
-    assert trial.batch(batch.id).arm("red").good == 1
+    assert trial.allocation(batch.id).arms[0].good == 1
     text = browser.get(f"/trials/{trial.id}/audit?check=decisions").text
     assert "red 10, blue 10" in text
     assert "red 2/3" in text
@@ -246,26 +239,20 @@ def test_an_administrator_corrects_a_batch_and_the_log_is_shown(site: Site, tria
 
 @pytest.mark.parametrize("role", ["admin", "viewer"])
 def test_all_pages_of_a_trial_without_a_bound_say_so(site: Site, trial: Trial, role: str) -> None:
-    trial.tell_batch(trial.ask_batch().id, {"red": (1, 2)})
+    trial.tell(trial.ask().id, {"red": (1, 2)})
     browser = Browser(site, role)
     for page, said in (
-        ("/batches", "No bound: the dual was not solved"),
         ("/why", "No bound: the dual was not solved"),
-        ("", "This trial allots whole batches"),
+        ("", "No bound: the dual was not solved"),
         ("/results", "red"),
         ("/report", "No bound: the dual was not solved"),
-        ("/allocations", "None"),
-        ("/audit", "batch_told"),
+        ("/allocations", "red 1/2 of 10"),
+        ("/audit", "red 1/2"),
     ):
         got = browser.get(f"/trials/{trial.id}{page}")
         assert got.status_code == 200, page
         assert said in got.text, page
     assert browser.get(f"/trials/{trial.id}/why.json").json()["path"] is None
-
-
-def test_a_page_of_single_pulls_has_no_batches(site: Site) -> None:
-    single = site.trial(name="single", policy="equal")
-    assert "/batches" not in Browser(site, "admin").get(f"/trials/{single.id}").text
 
 
 # -- sizes --------------------------------------------------------------------------------------
@@ -277,8 +264,8 @@ def test_fifty_thousand_pulls_are_a_normal_experiment(site: Site) -> None:
     sent = {"problem": problem, "name": "large", "policy": "thompson"}
     made = site.post("/trials", sent)
     assert (made.status, made.json["slots"], made.json["upper_bound"]) == (201, 50_000, None)
-    batch = site.post("/trials/large/batches").json
-    assert sum(one["pulls"] for one in batch["arms"]) == 2000
+    batch = site.post("/trials/large/ask").json
+    assert sum(batch["pulls"].values()) == 2000
 
 
 def test_long_horizons_are_for_policies_without_prices_and_tables(site: Site) -> None:

@@ -123,20 +123,20 @@ def shared(site: Site) -> Trial:
 def test_outcomes_of_a_batch_are_recorded_as_tallies_parts_or_rows(
     site: Site, shared: Trial
 ) -> None:
-    path = f"/trials/shared/batches/{site.post('/trials/shared/batches').json['id']}"
+    path = f"/trials/shared/allocations/{site.post('/trials/shared/ask').json['id']}"
     for wrong, said in (
         ({"counts": {"grades": "1+1"}}, "must be 3 counts"),
         ({"counts": {"lab": {"good": 1, "pulls": -1}}}, "whole numbers from 0 to"),
         ({"counts": {"events": [0.5, 1]}}, "whole number"),
         ({"rows": [{"arm": "lab", "outcome": "x"}]}, "must be a finite number"),
     ):
-        bad = site.post(f"{path}/outcomes", wrong)
+        bad = site.post(f"{path}/tell", wrong)
         assert (bad.status, bad.code) == (422, "invalid")
         assert said in bad.json["error"]["message"]
-    told = site.post(f"{path}/outcomes", {"counts": {"grades": "0+1+0", "events": [7, 2]}})
+    told = site.post(f"{path}/tell", {"counts": {"grades": "0+1+0", "events": [7, 2]}})
     assert told.status == 200
     rows = [{"arm": "lab", "outcome": -1.5}, {"arm": "grades", "outcome": 2}]
-    told = site.post(f"{path}/outcomes", {"rows": rows})
+    told = site.post(f"{path}/tell", {"rows": rows})
     assert [one["seen"] for one in told.json["arms"]] == ["0+1+1", "-1.5/1", "7/2"]
     assert [one["good"] for one in told.json["arms"]] == [None, None, None]
     fixed = site.post(f"{path}/correct", {"counts": {"lab": "-1/2"}, "reason": "misread"})
@@ -148,25 +148,27 @@ def test_outcomes_of_a_batch_are_recorded_as_tallies_parts_or_rows(
 
 @pytest.mark.parametrize("role", ["admin", "operator"])
 def test_the_page_of_batches_has_a_field_for_tallies(site: Site, shared: Trial, role: str) -> None:
-    browser, page = Browser(site, role), f"/trials/{shared.id}/batches"
-    assert browser.post(page, data={"key": "k", "subject": "", "note": ""}).status_code == 303
-    (batch,) = shared.batches()
+    browser, page = Browser(site, role), f"/trials/{shared.id}"
+    assert (
+        browser.post(f"{page}/ask", data={"key": "k", "subject": "", "note": ""}).status_code == 303
+    )
+    (batch,) = shared.allocations()
     called = shared.codes if role == "operator" else {arm: arm for arm in shared.codes}
     text = browser.get(page).text
     assert 'placeholder="3 counts, one of each class, such as 0+1+2"' in text
-    action = f"{page}/{batch.id}/outcomes"
+    action = f"{page}/allocations/{batch.id}/tell"
     sent = {"key": "t", "other": [called["grades"], called["lab"]], "seen": ["0+2+0", "-0.5/1"]}
     wrong = sent | {"key": "w", "seen": ["0+2", ""]}
     assert browser.post(action, data=wrong).status_code == 422
     assert browser.post(action, data=sent | {"seen": ["1"]}).status_code == 422
     assert browser.post(action, data=sent).status_code == 303
-    assert shared.batch(batch.id).told == 3
+    assert shared.allocation(batch.id).told == 3
     text = browser.get(page).text
     assert ("-0.5/1" in text) is (role == "admin")
     assert ("0+2+0" in text) is (role == "admin")
     if role == "admin":
         fixed = {"key": "c", "other": ["lab"], "seen": ["0.25/2"], "reason": "misread"}
-        assert browser.post(f"{page}/{batch.id}/correct", data=fixed).status_code == 303
+        assert browser.post(f"{page}/allocations/{batch.id}/correct", data=fixed).status_code == 303
         assert "lab 0.25/2" in browser.get(f"/trials/{shared.id}/audit").text
         for tab in ("", "/why", "/results", "/report"):
             assert browser.get(f"/trials/{shared.id}{tab}").status_code == 200

@@ -18,7 +18,7 @@ MOST_BYTES = Limits().body_bytes
 MOST_ERRORS = 50
 ARM = '{"problem":{"horizon":4,"arms":[{"name":"a",'
 DESIGN = '{"problem":{"horizon":4,"arms":[{"name":"a"}],"design":{'
-OUTCOMES = "/trials/x/batches/y/outcomes"
+OUTCOMES = "/trials/x/allocations/y/tell"
 UNKNOWN = ",".join(f'"{i:x}":0' for i in range(26_000))
 # route, text before, a wrong entry that is repeated up to the limit in size, text after
 LISTS = [

@@ -52,7 +52,6 @@ def pages_of(trial: Trial) -> dict[str, tuple[str, ...]]:
         f"{here}/export.json": READERS,
         f"{here}/export.csv": READERS,
         f"{here}/allocations": READERS,
-        f"{here}/batches": ROLES,
         "/people": ("admin",),
     }
 

@@ -83,22 +83,16 @@ def _body(path: str, number: int) -> Any:
         return {"problem": SMALL, "policies": []}
     if path.endswith("/tokens"):
         return {"name": f"n{number}", "role": "viewer"}
-    if path.endswith("{batch}/correct"):
-        return {"counts": {"A": {"good": 0, "pulls": 1}}, "reason": "misread"}
     if path.endswith("/correct"):
         return {"outcome": 1, "reason": "misread"}
     if path.endswith(("/cancel", "/unmask", "/reopen", "/limits")):
         return {"reason": "did not come"}
-    if path.endswith("/outcomes"):
-        return {"rows": [{"arm": "A", "outcome": 1}]}
     return {"outcome": 1} if path.endswith("/tell") else None
 
 
 def _fill(path: str, site: Site, number: int) -> str:
     """The path with ids for which an allowed request succeeds."""
     path = path.replace("{name}", "gone")
-    if "/batches" in path:
-        return _fill_batch(path, site, number)
     if "{trial}" in path:
         trial = site.trial(name=f"t{number}")
         slot = trial.ask()
@@ -106,14 +100,6 @@ def _fill(path: str, site: Site, number: int) -> str:
             trial.tell(slot.id, 0)
         path = path.replace("{trial}", trial.id).replace("{allocation}", slot.id)
     return path
-
-
-def _fill_batch(path: str, site: Site, number: int) -> str:
-    trial = site.trial(BATCHED, name=f"t{number}", policy="equal")
-    batch = trial.ask_batch()
-    if path.endswith("/correct"):
-        trial.tell_batch(batch.id, {"A": (1, 1)})
-    return path.replace("{trial}", trial.id).replace("{batch}", batch.id)
 
 
 def _events(site: Site) -> Any:

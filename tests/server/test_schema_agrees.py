@@ -70,10 +70,10 @@ BODIES: list[tuple[type[schemas.In], dict[str, Any]]] = [
     (schemas.DesignIn, {"problem": problem(design=DESIGN), "calibrate": 0.05, "ties": "first"}),
     (schemas.PlanIn, {"problem": problem(), "policies": ["equal"]}),
     (schemas.AskIn, {"key": "k", "subject": "s", "note": "n"}),
-    (schemas.OutcomeIn, {"key": "k", "outcome": 1}),
+    (schemas.OutcomesIn, {"key": "k", "outcome": 1}),
     (schemas.CorrectIn, {"outcome": 1, "reason": "r"}),
-    (schemas.BatchOutcomesIn, {"counts": {"a": {"good": 1, "pulls": 2}}}),
-    (schemas.BatchOutcomesIn, {"rows": [{"arm": "a", "outcome": 1}]}),
+    (schemas.OutcomesIn, {"counts": {"a": {"good": 1, "pulls": 2}}}),
+    (schemas.OutcomesIn, {"rows": [{"arm": "a", "outcome": 1}]}),
     (schemas.LimitsIn, {"reason": "r", "max_open": 1, "max_cancelled": 1}),
     (schemas.TokenIn, {"name": "ann", "role": "viewer", "days": 1, "trials": ["a"]}),
 ]  # fmt: skip

@@ -15,7 +15,7 @@ import pytest
 from decobandit import make_policy
 from decobandit.problem import Arm, Beta, Problem, Reward, State, Terminal, read_outcomes
 from decobandit.trials import (
-    Batch,
+    Allocation,
     Trial,
     create_trial,
     open_store,
@@ -26,6 +26,7 @@ from decobandit.trials import (
 )
 from decobandit.trials.allotments import allot, whole_units
 from decobandit.trials.errors import (
+    BadOutcome,
     Closed,
     Conflict,
     Damaged,
@@ -57,11 +58,11 @@ def trial(db: str) -> Any:
         yield create_trial(SHARED, policy="deco", name="shop", db=store, seed=7)
 
 
-def pulls(batch: Batch) -> tuple[int, ...]:
-    return tuple(one.pulls for one in batch.arms)
+def pulls(batch: Allocation) -> tuple[int, ...]:
+    return tuple(batch.pulls.get(name, 0) for name in ("a", "b", "c"))
 
 
-def whole(batch: Batch, good: int = 0) -> dict[str, tuple[int, int]]:
+def whole(batch: Allocation, good: int = 0) -> dict[str, tuple[int, int]]:
     """Counts of all that is pending, with at most `good` good ones of each arm."""
     return {one.arm: (min(good, one.pending), one.pending) for one in batch.arms if one.pending}
 
@@ -73,17 +74,17 @@ def by_hand(events: list[Event]) -> dict[str, Counter[str]]:
     closed: dict[str, bool] = {}
     for event in (json.loads(each.body) for each in events):
         data, kind = event["data"], event["kind"]
-        if kind == "batch_asked":
-            allotted[data["batch"]] = Counter(data["counts"])
-            told[data["batch"]] = {}
-        elif kind == "batch_told":
+        if kind == "asked":
+            allotted[data["allocation"]] = Counter(data["pulls"])
+            told[data["allocation"]] = {}
+        elif kind == "told":
             for arm, (good, n) in data["counts"].items():
-                before = told[data["batch"]].get(arm, (0, 0))
-                told[data["batch"]][arm] = (before[0] + good, before[1] + n)
-        elif kind == "batch_corrected":
-            told[data["batch"]] |= {arm: tuple(pair) for arm, pair in data["counts"].items()}
-        elif kind == "batch_cancelled":
-            closed[data["batch"]] = True
+                before = told[data["allocation"]].get(arm, (0, 0))
+                told[data["allocation"]][arm] = (before[0] + good, before[1] + n)
+        elif kind == "corrected":
+            told[data["allocation"]] |= {arm: tuple(pair) for arm, pair in data["counts"].items()}
+        elif kind == "cancelled":
+            closed[data["allocation"]] = True
     found: dict[str, Counter[str]] = {name: Counter() for name in ("good", "bad", "open")}
     for batch, counts in told.items():
         for arm in allotted[batch]:
@@ -104,25 +105,25 @@ def test_the_whole_life_of_a_trial_in_batches(db: str, policy: str, problem: Pro
     with open_store(db) as store:
         trial = create_trial(problem, policy=policy, name="shop", db=store, seed=3)
         for stage in range(problem.horizon):
-            batch = trial.ask_batch(subject=f"hour {stage}", note="planned")
+            batch = trial.ask(subject=f"hour {stage}", note="planned")
             assert sum(pulls(batch)) == problem.pulls_per_stage == batch.pending
-            assert math.isclose(sum(one.share for one in batch.arms), 1.0)
+            assert batch.pulls == {one.arm: one.pulls for one in batch.arms}
             assert all(one.pulls % problem.unit == 0 for one in batch.arms)
             assert batch.stage == stage
-            while trial.batch(batch.id).state == "open":  # outcomes come in several requests
-                one = rng.choice([one for one in trial.batch(batch.id).arms if one.pending])
+            while trial.allocation(batch.id).state == "open":  # outcomes come in several requests
+                one = rng.choice([one for one in trial.allocation(batch.id).arms if one.pending])
                 n = rng.randint(1, one.pending)
-                trial.tell_batch(batch.id, {one.arm: (rng.randint(0, n), n)})
+                trial.tell(batch.id, {one.arm: (rng.randint(0, n), n)})
         status, hand = trial.status(), by_hand(trial.events())
         assert status.finished
         assert status.remaining == 0
-        assert not status.batches
+        assert not status.open
         for arm in status.arms:
             assert (arm.good, arm.bad, arm.open) == tuple(hand[k][arm.name] for k in hand)
         earned = sum(2.0 * hand["good"][arm] - hand["bad"][arm] for arm in "abc")
         assert status.earned == pytest.approx(earned)
         with pytest.raises(NoFreeSlot):
-            trial.ask_batch()
+            trial.ask()
         assert trial.verify().ok
         again = trial.replay()
         assert (again.ok, again.decisions, again.differences) == (True, problem.horizon, ())
@@ -137,35 +138,13 @@ def test_with_nothing_pending_a_batch_is_what_the_policy_allots(trial: Trial) ->
     policy, good, bad = make_policy(SHARED, "deco"), [0, 0, 0], [0, 0, 0]
     for stage in range(SHARED.horizon):
         expected = policy.allocate(State(tuple(good), tuple(bad)))
-        batch = trial.ask_batch()
+        batch = trial.ask()
         assert pulls(batch) == expected
         assert trial.status().price is None or stage < SHARED.horizon - 1
-        trial.tell_batch(batch.id, whole(batch, good=stage))
+        trial.tell(batch.id, whole(batch, good=stage))
         for k, n in enumerate(expected):
             good[k] += min(stage, n)
             bad[k] += n - min(stage, n)
-
-
-@pytest.mark.parametrize("policy", ["deco", "thompson", "equal"])
-def test_a_batch_of_different_arms_is_what_single_asks_give(tmp_path: Path, policy: str) -> None:
-    with open_store(tmp_path / "t.db") as store:
-        single = create_trial(DIFFERENT, policy=policy, name="single", db=store, seed=9)
-        batched = create_trial(DIFFERENT, policy=policy, name="batched", db=store, seed=9)
-        for stage in range(DIFFERENT.horizon):
-            slots = [single.ask() for _ in range(2)]
-            batch = batched.ask_batch()
-            assert {slot.arm for slot in slots} == {one.arm for one in batch.arms if one.pulls}
-            for slot in slots:
-                single.tell(slot.id, slot.arm != "a")
-            if stage != 1:  # a late batch: its outcomes are pending while the next is asked for
-                batched.tell_batch(batch.id, rows=[(slot.arm, slot.arm != "a") for slot in slots])
-            else:
-                for slot in slots:
-                    single.correct(slot.id, slot.arm != "a", reason="same")
-                late = batch
-                batched.tell_batch(late.id, rows=[(slot.arm, slot.arm != "a") for slot in slots])
-        assert single.episode().running_loss.tolist() == batched.episode().running_loss.tolist()
-        assert single.status().bound_from_here == batched.status().bound_from_here
 
 
 # -- pending outcomes ---------------------------------------------------------------------------
@@ -191,9 +170,9 @@ def test_a_policy_is_asked_in_all_states_that_pending_outcomes_lead_to(name: str
         state = State(good=(1, j, i), bad=(1, 2 - j, 1 + 1 - i))
         mean += weight * np.array(policy.allocation(1, state))
     found = allot(policy, pending, None, draws=lambda: np.random.default_rng(1))
-    assert sum(found.counts) == 6
-    assert max(abs(np.array(found.counts) - mean)) < 2.0  # less than a unit from the mean
-    assert found.counts == tuple(2 * n for n in whole_units(mean / 2, 3))
+    assert sum(found.pulls) == 6
+    assert max(abs(np.array(found.pulls) - mean)) < 2.0  # less than a unit from the mean
+    assert found.pulls == tuple(2 * n for n in whole_units(mean / 2, 3))
     assert "averaged over 3 open outcomes" in found.reason
 
 
@@ -229,30 +208,30 @@ def test_many_pending_outcomes_are_drawn_and_come_out_the_same_again(tmp_path: P
     problem = Problem.uniform(arms=3, horizon=4, pulls_per_stage=200, repeat=True, unit=20)
     with open_store(tmp_path / "t.db") as store:
         trial = create_trial(problem, policy="greedy", db=store, seed=2, bound=False, max_open=800)
-        first, second = trial.ask_batch(), trial.ask_batch()
+        first, second = trial.ask(), trial.ask()
         assert "averaged over 256 draws of 200 open outcomes" in second.reason
-        trial.tell_batch(first.id, {"arm-1": (60, 60)})
-        third = trial.ask_batch()
-        assert third.arm("arm-1").pulls > 100  # by far the best so far
+        trial.tell(first.id, {"arm-1": (60, 60)})
+        third = trial.ask()
+        assert third.pulls["arm-1"] > 100  # by far the best so far
         assert trial.replay().ok
 
 
 def test_outcomes_are_drawn_from_the_seed_of_the_stage(tmp_path: Path) -> None:
     with open_store(tmp_path / "t.db") as store:
         trial = create_trial(SHARED, policy="thompson", db=store, seed=11)
-        first = trial.ask_batch()
-        trial.cancel_batch(first.id, reason="not this one")
-        assert pulls(trial.ask_batch()) == pulls(first)  # nobody can ask until a wanted one comes
+        first = trial.ask()
+        trial.cancel(first.id, reason="not this one")
+        assert pulls(trial.ask()) == pulls(first)  # nobody can ask until a wanted one comes
 
 
 # -- partial, late, cancelled, corrected --------------------------------------------------------
 
 
 def test_what_is_cancelled_of_a_batch_with_outcomes_is_lost(trial: Trial) -> None:
-    first = trial.ask_batch(subject="monday")
+    first = trial.ask(subject="monday")
     one = next(one for one in first.arms if one.pulls)
-    trial.tell_batch(first.id, {one.arm: (1, 1)})
-    rest = trial.cancel_batch(first.id, **GONE)
+    trial.tell(first.id, {one.arm: (1, 1)})
+    rest = trial.cancel(first.id, **GONE)
     assert (rest.state, rest.told, rest.pending, rest.change_reason) == (
         "told",
         1,
@@ -263,86 +242,82 @@ def test_what_is_cancelled_of_a_batch_with_outcomes_is_lost(trial: Trial) -> Non
     assert (status.stage, status.allocated, status.told, status.cancelled) == (1, 6, 1, 5)
     assert sum(each.count for each in status.cancellations) == 5
     for _ in range(3):
-        batch = trial.ask_batch()
-        trial.tell_batch(batch.id, whole(batch))
+        batch = trial.ask()
+        trial.tell(batch.id, whole(batch))
     assert trial.status().finished
     assert trial.status().told == 19
-    assert trial.ask_batch(subject="monday").id == first.id
+    assert trial.ask(subject="monday").id == first.id
     assert trial.replay().ok
     assert trial.verify().ok
 
 
 def test_a_batch_without_outcomes_is_cancelled_as_a_whole(trial: Trial) -> None:
-    first = trial.ask_batch(subject="monday")
-    gone = trial.cancel_batch(first.id, **GONE)
+    first = trial.ask(subject="monday")
+    gone = trial.cancel(first.id, **GONE)
     assert gone.state == "cancelled"
-    assert trial.cancel_batch(first.id, reason="again") == gone  # it is on record already
+    assert trial.cancel(first.id, reason="again") == gone  # it is on record already
     assert trial.status().stage == trial.status().allocated == 0
-    assert trial.ask_batch(subject="monday").id != first.id
-    with pytest.raises(Conflict, match="the batch was cancelled"):
-        trial.tell_batch(first.id, {"a": (0, 1)})
+    assert trial.ask(subject="monday").id != first.id
+    with pytest.raises(Conflict, match="the allocation was cancelled"):
+        trial.tell(first.id, {"a": (0, 1)})
     assert trial.replay().ok
 
 
 def test_a_correction_replaces_the_counts_of_an_arm(trial: Trial) -> None:
-    batch = trial.ask_batch()
+    batch = trial.ask()
     one = next(one for one in batch.arms if one.pulls >= 2)
-    trial.tell_batch(batch.id, {one.arm: (2, 2)})
-    fixed = trial.correct_batch(batch.id, {one.arm: (0, 1)}, reason="misread").arm(one.arm)
+    trial.tell(batch.id, {one.arm: (2, 2)})
+    fixed = trial.correct(batch.id, {one.arm: (0, 1)}, reason="misread").part(one.arm)
+    assert fixed is not None
     assert (fixed.good, fixed.bad, fixed.pending) == (0, 1, one.pulls - 1)
     kinds = [event.kind for event in trial.events()]
-    assert kinds == ["created", "batch_asked", "batch_told", "batch_corrected"]
-    with pytest.raises(Conflict, match=f"{one.arm}: 9 outcomes, but it has {one.pulls}"):
-        trial.correct_batch(batch.id, {one.arm: (0, 9)}, reason="more")
+    assert kinds == ["created", "asked", "told", "corrected"]
+    with pytest.raises(Conflict, match=f"{one.arm}: more outcomes than pulls"):
+        trial.correct(batch.id, {one.arm: (0, 9)}, reason="more")
     empty = next(other for other in batch.arms if other.arm != one.arm)
     with pytest.raises(Conflict, match="no outcome to correct"):
-        trial.correct_batch(batch.id, {empty.arm: (0, 1)}, reason="more")
+        trial.correct(batch.id, {empty.arm: (0, 1)}, reason="more")
 
 
 def test_a_repeated_key_records_once_and_gives_the_same_answer(trial: Trial) -> None:
-    batch = trial.ask_batch(key="k0")
+    batch = trial.ask(key="k0")
     one = next(one for one in batch.arms if one.pulls >= 2)
-    first = trial.tell_batch(batch.id, {one.arm: "1/1"}, key="k1")
-    trial.tell_batch(batch.id, {one.arm: "0/1"}, key="k2")
-    assert trial.tell_batch(batch.id, {one.arm: (1, 1)}, key="k1") == first
-    assert trial.ask_batch(key="k0") == batch
-    assert trial.batch(batch.id).told == 2
+    first = trial.tell(batch.id, {one.arm: "1/1"}, key="k1")
+    trial.tell(batch.id, {one.arm: "0/1"}, key="k2")
+    assert trial.tell(batch.id, {one.arm: (1, 1)}, key="k1") == first
+    assert trial.ask(key="k0") == batch
+    assert trial.allocation(batch.id).told == 2
     with pytest.raises(Conflict, match="key was used"):
-        trial.tell_batch(batch.id, {one.arm: "0/1"}, key="k1")
+        trial.tell(batch.id, {one.arm: "0/1"}, key="k1")
 
 
 def test_limits_count_pulls(db: str) -> None:
     with open_store(db) as store:
         trial = create_trial(SHARED, policy="equal", db=store, max_open=11, max_cancelled=5)
-        first = trial.ask_batch()
+        first = trial.ask()
         with pytest.raises(LimitReached, match="pending"):
-            trial.ask_batch()
+            trial.ask()
         with pytest.raises(LimitReached, match="cancelled"):
-            trial.cancel_batch(first.id, **GONE)
-        trial.tell_batch(first.id, {"a": (1, 1)})
-        trial.cancel_batch(first.id, **GONE)
+            trial.cancel(first.id, **GONE)
+        trial.tell(first.id, {"a": (1, 1)})
+        trial.cancel(first.id, **GONE)
         trial.close()
         with pytest.raises(Closed):
-            trial.ask_batch()
+            trial.ask()
         assert trial.verify().ok
 
 
-def test_single_pulls_and_batches_are_not_mixed(tmp_path: Path) -> None:
+def test_a_single_outcome_of_several_pulls_is_refused(tmp_path: Path) -> None:
     with open_store(tmp_path / "t.db") as store:
-        single = create_trial(DIFFERENT, policy="equal", db=store)
-        slot = single.ask()
-        with pytest.raises(Conflict, match="single pulls"):
-            single.ask_batch()
-        with pytest.raises(NotFound, match="an allocation, not a batch"):
-            single.tell_batch(slot.id, {"a": (0, 1)})
-        batched = create_trial(DIFFERENT, policy="equal", db=store)
-        batch = batched.ask_batch()
-        with pytest.raises(NotFound, match="a batch, not an allocation"):
-            batched.tell(batch.id, 1)
-        shared = create_trial(SHARED, policy="equal", db=store)
-        for trial in (batched, shared):
-            with pytest.raises(Conflict, match="--batch"):
-                trial.ask()
+        trial = create_trial(DIFFERENT, policy="equal", db=store)
+        slot = trial.ask()
+        assert (slot.arm, slot.size) == (None, 2)
+        with pytest.raises(BadOutcome, match="2 pulls: give their outcomes by arm"):
+            trial.tell(slot.id, 1)
+        with pytest.raises(NotFound):
+            trial.tell("none", {"a": (0, 1)})
+        with pytest.raises(Conflict, match="several arms is not unmasked"):
+            trial.unmask(slot.id, reason="an adverse event")
 
 
 @pytest.mark.parametrize(
@@ -364,21 +339,21 @@ def test_single_pulls_and_batches_are_not_mixed(tmp_path: Path) -> None:
 def test_bad_counts_are_refused_in_one_line(tmp_path: Path, counts: Any, said: str) -> None:
     with open_store(tmp_path / "t.db") as store:
         trial = create_trial(SHARED, policy="equal", db=store)
-        batch = trial.ask_batch()
+        batch = trial.ask()
         with pytest.raises(TrialError, match=said) as info:
-            trial.tell_batch(batch.id, counts)
+            trial.tell(batch.id, counts)
         assert "\n" not in str(info.value)
-        assert [event.kind for event in trial.events()] == ["created", "batch_asked"]
+        assert [event.kind for event in trial.events()] == ["created", "asked"]
 
 
 def test_more_outcomes_than_pulls_are_refused_and_nothing_of_the_request_is_recorded(
     trial: Trial,
 ) -> None:
-    batch = trial.ask_batch()
+    batch = trial.ask()
     one, other = sorted(batch.arms, key=lambda each: -each.pulls)[:2]
-    with pytest.raises(Conflict, match=f"{one.arm}: 7 outcomes, but {one.pulls} of its"):
-        trial.tell_batch(batch.id, {other.arm: (0, 1), one.arm: (0, 7)})
-    assert trial.batch(batch.id) == batch
+    with pytest.raises(Conflict, match=f"{one.arm}: more outcomes than pulls"):
+        trial.tell(batch.id, {other.arm: (0, 1), one.arm: (0, 7)})
+    assert trial.allocation(batch.id) == batch
     refused = trial.events()[-1]
     assert (refused.kind, refused.data["request"]["counts"][one.arm]) == ("refused", [0, 7])
     assert trial.verify().ok  # the ledger reads the refusal again
@@ -393,12 +368,12 @@ def test_concurrent_partial_outcomes_are_all_recorded(db: str) -> None:
     problem = Problem.uniform(arms=2, horizon=2, pulls_per_stage=200, repeat=True)
     with open_store(db) as store:
         trial = create_trial(problem, policy="equal", name="many", db=store, bound=False)
-        batch = trial.ask_batch()
+        batch = trial.ask()
 
         def tell(number: int) -> object:
             arm = f"arm-{1 + number % 2}"
             try:
-                return trial.tell_batch(batch.id, {arm: (number % 4 // 2, 3)}, key=f"k{number}")
+                return trial.tell(batch.id, {arm: (number % 4 // 2, 3)}, key=f"k{number}")
             except Conflict as error:
                 return error
 
@@ -407,7 +382,7 @@ def test_concurrent_partial_outcomes_are_all_recorded(db: str) -> None:
         refused = sum(isinstance(answer, Conflict) for answer in answers)
         # 40 requests of 3 for each arm; 33 fit into 100 pulls
         assert refused == 2 * 7
-        now = trial.batch(batch.id)
+        now = trial.allocation(batch.id)
         assert [one.told for one in now.arms] == [99, 99]
         hand = by_hand(trial.events())
         assert [one.good for one in now.arms] == [hand["good"][one.arm] for one in now.arms]
@@ -415,8 +390,8 @@ def test_concurrent_partial_outcomes_are_all_recorded(db: str) -> None:
 
 
 def test_another_process_sees_the_same_batches(db: str, trial: Trial, nursery: Nursery) -> None:
-    batch = trial.ask_batch()
-    trial.tell_batch(batch.id, {one.arm: (0, 1) for one in batch.arms if one.pulls})
+    batch = trial.ask()
+    trial.tell(batch.id, {one.arm: (0, 1) for one in batch.arms if one.pulls})
     said = nursery.side_by_side([("read_status", db, trial.id)])
     (status,) = (line["status"] for line in said if "status" in line)
     assert status == json.loads(json.dumps(trial.status().to_dict()))
@@ -433,24 +408,25 @@ def forged(trial: Trial, kind: str, **data: Any) -> Event:
 
 
 def test_events_that_cannot_have_happened_are_damage(trial: Trial) -> None:
-    batch = trial.ask_batch()
+    batch = trial.ask()
     arm = next(one for one in batch.arms if one.pulls)
     ledger = Ledger(trial.id).extended(trial.events())
     asked = trial.events()[-1].data
-    more = {"decision": {"stage": 1}, "reason": "", "number": 1}
+    more = {"decision": {"stage": 1}, "reason": "", "number": 1, "arm": None}
     bad = [
-        forged(trial, "batch_told", batch=batch.id, counts={arm.arm: [0, arm.pulls + 1]}),
-        forged(trial, "batch_told", batch=batch.id, counts={arm.arm: [2, 1]}),
-        forged(trial, "batch_told", batch=batch.id, counts={"other": [0, 1]}),
-        forged(trial, "batch_told", batch=batch.id, counts={}),
-        forged(trial, "batch_told", batch="0", counts={arm.arm: [0, 1]}),
-        forged(trial, "batch_corrected", batch=batch.id, counts={arm.arm: [0, 1]}, reason="x"),
-        forged(trial, "batch_asked", **asked),  # the same batch twice
-        forged(trial, "batch_asked", batch="1", counts={"a": 6, "b": 0, "c": 2}, **more),
-        forged(trial, "batch_asked", batch="1", counts={"a": 5, "b": 1, "c": 0}, **more),
-        forged(trial, "batch_asked", batch="1", counts={"a": 6}, **more),
-        forged(trial, "batch_asked", batch="1", counts={"a": 8, "b": -2, "c": 0}, **more),
-        forged(trial, "asked", allocation="1", arm="a", **more),
+        forged(trial, "told", allocation=batch.id, counts={arm.arm: [0, arm.pulls + 1]}),
+        forged(trial, "told", allocation=batch.id, counts={arm.arm: [2, 1]}),
+        forged(trial, "told", allocation=batch.id, counts={"other": [0, 1]}),
+        forged(trial, "told", allocation=batch.id, counts={}),
+        forged(trial, "told", allocation="0", counts={arm.arm: [0, 1]}),
+        forged(trial, "corrected", allocation=batch.id, counts={arm.arm: [0, 1]}, reason="x"),
+        forged(trial, "asked", **asked),  # the same batch twice
+        forged(trial, "asked", allocation="1", pulls={"a": 6, "c": 2}, **more),
+        forged(trial, "asked", allocation="1", pulls={"a": 5, "b": 1}, **more),
+        forged(trial, "asked", allocation="1", pulls={"a": 4}, **more),
+        forged(trial, "asked", allocation="1", pulls={"a": 8, "b": -2}, **more),
+        forged(trial, "asked", allocation="1", pulls={"a": 6}, **more | {"arm": "a"}),
+        forged(trial, "asked", allocation="1", pulls={"a": 6, "d": 0}, **more),
     ]
     for event in bad:
         with pytest.raises(Damaged, match="cannot have happened"):
@@ -458,15 +434,16 @@ def test_events_that_cannot_have_happened_are_damage(trial: Trial) -> None:
 
 
 def test_replay_finds_another_allotment(trial: Trial) -> None:
-    batch = trial.ask_batch()
+    batch = trial.ask()
     events = trial.events()
-    counts = dict(events[1].data["counts"])
+    counts = dict.fromkeys("abc", 0) | events[1].data["pulls"]
     high, low = max(counts, key=lambda arm: counts[arm]), min(counts, key=lambda arm: counts[arm])
     counts[high], counts[low] = counts[high] - 2, counts[low] + 2
+    counts = {arm: n for arm, n in counts.items() if n}
     tree = trial.export()
     first = events[1]
     changed = new_event(
-        trial.id, 1, "batch_asked", first.data | {"counts": counts}, previous=first.previous,
+        trial.id, 1, "asked", first.data | {"pulls": counts}, previous=first.previous,
         at=first.at, by=first.by,
     )  # fmt: skip
     row = changed.to_dict() | {"body": changed.body}
@@ -475,14 +452,14 @@ def test_replay_finds_another_allotment(trial: Trial) -> None:
     from decobandit.trials.replay import replayed
 
     found = replayed([events[0], changed])
-    assert any("counts" in difference for difference in found.differences)
-    assert batch.id == changed.data["batch"]
+    assert any("pulls" in difference for difference in found.differences)
+    assert batch.id == changed.data["allocation"]
 
 
 def test_exported_counts_are_read_back(trial: Trial, tmp_path: Path) -> None:
     for good in (1, 2):
-        batch = trial.ask_batch()
-        trial.tell_batch(batch.id, whole(batch, good))
+        batch = trial.ask()
+        trial.tell(batch.id, whole(batch, good))
     file = tmp_path / "batches.csv"
     file.write_text(outcomes_csv(trial.events()), encoding="utf-8")
     state, status = read_outcomes(SHARED, file), trial.status()
@@ -509,8 +486,8 @@ def test_the_bound_from_here_is_that_of_the_problem_that_is_left(tmp_path: Path)
         status = trial.status()
         assert status.upper_bound is not None
         assert status.bound_from_here == pytest.approx(status.upper_bound, rel=1e-9)
-        batch = trial.ask_batch()
-        trial.tell_batch(batch.id, whole(batch, good=1))
+        batch = trial.ask()
+        trial.tell(batch.id, whole(batch, good=1))
         good = tuple(arm.good for arm in trial.status().arms)
         bad = tuple(arm.bad for arm in trial.status().arms)
         left = remaining_problem(problem, 1, State(good, bad))
@@ -518,8 +495,8 @@ def test_the_bound_from_here_is_that_of_the_problem_that_is_left(tmp_path: Path)
         expected = dual_value(left, trial.solution.prices[1:]).value
         assert trial.status().bound_from_here == pytest.approx(expected, rel=1e-9)
         for _ in range(2):
-            batch = trial.ask_batch()
-            trial.tell_batch(batch.id, whole(batch, good=2))
+            batch = trial.ask()
+            trial.tell(batch.id, whole(batch, good=2))
         end = trial.status()
         means = {arm.name: arm.posterior_good / (arm.posterior_good + arm.posterior_bad)
                  for arm in end.arms}  # fmt: skip

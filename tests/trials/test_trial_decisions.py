@@ -439,30 +439,6 @@ def test_only_the_end_of_a_problem_that_deploys_keeps_an_arm() -> None:
 
 # -- cancellations and what is refused ----------------------------------------------------------
 
-# two pulls per stage: arm 0 was pulled in two stages, its partners of both were cancelled
-OVERDRAWN = PendingState((1, 0, 0, 0, 0), (0, 0, 0, 0, 0), (1, 0, 0, 0, 0), 1)
-
-
-@pytest.mark.parametrize("name", SINGLE_PULLS)
-@unless_refused
-def test_an_arm_with_more_pulls_than_stages_waits(name: str) -> None:
-    decision = made(name, "several pulls", OVERDRAWN)
-    assert decision.arm != 0
-    assert np.all(np.isfinite(decision.index or [0.0]))
-    if name in NO_INDEX:
-        assert f"{name} has no plan after these cancellations" in decision.reason
-        rewards = np.array(decision.expected_reward)
-        assert decision.arm == 1 + rewards[1:].argmax()
-
-
-def test_an_arm_beyond_its_share_is_taken_rather_than_none() -> None:
-    problem = Problem.uniform(arms=2, horizon=4, pulls_per_stage=2)
-    policy = DecoPolicy(problem, [0.5] * 4)
-    # arm 0 has two pulls after one stage, and arm 1 is taken in this one
-    found = decide(policy, PendingState((2, 0), (0, 0), (0, 0), 1, (1,)), policy.prices)
-    assert found.arm == 0
-
-
 BAD = {
     "one count for each arm": ((0, 0), (0,), (0, 0), 0, ()),
     "another number of arms": ((0, 0, 0), (0, 0, 0), (0, 0, 0), 0, ()),

@@ -93,8 +93,9 @@ def under_way(store: Any) -> Trial:
 def several(store: Any) -> Trial:
     problem = Problem.uniform(arms=4, horizon=3, pulls_per_stage=2)
     trial = create_trial(problem, policy="thompson", name="many", db=store, seed=3)
-    for _ in range(3):
-        trial.tell(trial.ask().id, 1)
+    for _ in range(2):
+        slot = trial.ask()
+        trial.tell(slot.id, [(next(iter(slot.pulls)), 1)])
     return trial
 
 
@@ -102,13 +103,13 @@ def batched(store: Any) -> Trial:
     """Batches with recorded, pending, corrected and lost outcomes, and no bound."""
     problem = Problem.uniform(arms=2, horizon=3, pulls_per_stage=4, repeat=True, unit=2)
     trial = create_trial(problem, policy="greedy", name="batched", db=store, seed=3, bound=False)
-    first, second = trial.ask_batch(subject="monday"), trial.ask_batch(note="early")
-    trial.tell_batch(first.id, {"arm-1": (1, 2)})
-    trial.correct_batch(first.id, {"arm-1": (0, 1)}, reason="typo")
-    trial.cancel_batch(first.id, reason="closed")
+    first, second = trial.ask(subject="monday"), trial.ask(note="early")
+    trial.tell(first.id, {"arm-1": (1, 2)})
+    trial.correct(first.id, {"arm-1": (0, 1)}, reason="typo")
+    trial.cancel(first.id, reason="closed")
     with pytest.raises(Conflict):
-        trial.tell_batch(first.id, {"arm-1": (1, 1)})
-    trial.tell_batch(second.id, {"arm-2": (1, 1)})
+        trial.tell(first.id, {"arm-1": (1, 1)})
+    trial.tell(second.id, {"arm-2": (1, 1)})
     return trial
 
 
@@ -167,8 +168,8 @@ def ruled(store: Any) -> Trial:
     trial = create_trial(
         problem, policy="greedy", name="ruled", db=store, seed=3, bound=False, design=rules
     )
-    first, _ = trial.ask_batch(), trial.ask_batch()
-    trial.tell_batch(first.id, {"arm-1": (4, 4), "arm-2": (0, 4)})
+    first, _ = trial.ask(), trial.ask()
+    trial.tell(first.id, {"arm-1": (4, 4), "arm-2": (0, 4)})
     assert trial.status().stopped == "inferiority"
     return trial
 
@@ -206,7 +207,7 @@ def test_no_key_can_be_added_or_taken_away(tree: Any) -> None:
 
 
 def test_lists_can_not_be_shortened_or_turned_around(tree: Any) -> None:
-    for key in {"events", "allocations", "batches"} & {key for key in tree if tree[key]}:
+    for key in {"events", "allocations"} & {key for key in tree if tree[key]}:
         for change in (lambda part: part[:-1], lambda part: part[::-1], lambda part: part * 2):
             assert is_refused(edited(tree, (key,), change(tree[key])))
 

@@ -72,12 +72,12 @@ def equal(store: Any, problem: Problem = MIXED, **settings: Any) -> Trial:
 
 def test_tallies_add_up_to_the_posteriors_by_hand(store: Any) -> None:
     trial = equal(store)
-    batch = trial.ask_batch()
+    batch = trial.ask()
     assert {one.arm: one.pulls for one in batch.arms} == dict.fromkeys(TOLD, 2)
-    told = trial.tell_batch(batch.id, TOLD)
+    told = trial.tell(batch.id, TOLD)
     assert (told.state, told.told, told.pending) == ("told", 10, 0)
     assert [one.seen for one in told.arms] == ["0+1+1", "-0.75/2", "4/2", None, "fine+worn"]
-    assert (told.arm("cure").good, told.arm("cure").bad) == (1, 1)
+    assert (told.arms[3].good, told.arms[3].bad) == (1, 1)
     said = {arm.name: (arm.good, arm.seen, arm.posterior) for arm in trial.status().arms}
     assert said == {
         "grades": (None, "0+1+1", "Dirichlet(1, 3, 2)"),
@@ -93,12 +93,12 @@ def test_tallies_add_up_to_the_posteriors_by_hand(store: Any) -> None:
 @pytest.mark.parametrize("policy", ["deco", "thompson", "greedy", "equal"])
 def test_a_trial_in_batches_is_logged_replayed_and_verified(store: Any, policy: str) -> None:
     trial = create_trial(FOUR, policy=policy, name="m", db=store, seed=4, tol=1e-2)
-    first = trial.ask_batch()
+    first = trial.ask()
     part = {one.arm: one.pulls for one in first.arms if one.pulls}
-    trial.tell_batch(first.id, rows=[(arm, ROWS[arm]) for arm in part])
-    trial.ask_batch()  # with most of the first pending
-    trial.cancel_batch(first.id, reason="over")
-    trial.ask_batch()
+    trial.tell(first.id, [(arm, ROWS[arm]) for arm in part])
+    trial.ask()  # with most of the first pending
+    trial.cancel(first.id, reason="over")
+    trial.ask()
     found = trial.status()
     again = open_trial("m", db=store)
     assert again.status().to_dict() == found.to_dict()
@@ -116,18 +116,19 @@ ROWS: dict[str, Any] = {"grades": 2, "lab": -0.75, "events": 4, "cure": 1, "mach
 @pytest.mark.parametrize("policy", ["deco", "greedy"])
 def test_with_nothing_pending_a_batch_is_what_the_policy_allots(store: Any, policy: str) -> None:
     trial = create_trial(FOUR, policy=policy, db=store, tol=1e-2)
-    first = trial.ask_batch()
+    first = trial.ask()
     assert trial.solution is not None
     made = make_policy(FOUR, policy, solution=trial.solution)
     fresh = State.before(FOUR)
-    assert tuple(one.pulls for one in first.arms) == made.allocate(fresh)
+    assert tuple(first.pulls.get(arm.name, 0) for arm in FOUR.arms) == made.allocate(fresh)
     forms = {"grades": "0+0+{0}", "lab": "{0}/{0}", "events": "1/{0}", "cure": "{0}/{0}"}
     whole = {one.arm: forms[one.arm].format(one.pulls) for one in first.arms if one.pulls}
-    trial.tell_batch(first.id, whole)
+    trial.tell(first.id, whole)
     none = {"grades": "0+0+0", "lab": "0/0", "events": "0/0", "cure": "0/0"}
     text = ",".join((none | whole)[arm.name] for arm in FOUR.arms)
-    second = trial.ask_batch()
-    assert tuple(one.pulls for one in second.arms) == made.allocate(State.parse(text, FOUR))
+    second = trial.ask()
+    expected = made.allocate(State.parse(text, FOUR))
+    assert tuple(second.pulls.get(arm.name, 0) for arm in FOUR.arms) == expected
 
 
 def test_parts_may_be_told_in_any_order(store: Any) -> None:
@@ -138,9 +139,9 @@ def test_parts_may_be_told_in_any_order(store: Any) -> None:
     seen = set()
     for number, order in enumerate(permutations(parts)):
         trial = equal(store, problem, name=f"t{number}")
-        made = trial.ask_batch()
+        made = trial.ask()
         for part in order:
-            trial.tell_batch(made.id, part)
+            trial.tell(made.id, part)
         seen.add(str(trial.status().arms[0].seen) + "," + str(trial.status().arms[1].seen))
     assert seen == {"1+1+1,0.25/3"}
 
@@ -155,9 +156,9 @@ def test_rows_tuples_and_text_say_the_same(store: Any) -> None:
         "machine": ["fine", "worn"],
     }  # fmt: skip
     told = []
-    for number, given in enumerate([{"counts": TOLD}, {"counts": parts}, {"rows": rows}]):
+    for number, given in enumerate([TOLD, parts, rows]):
         trial = equal(store, name=f"t{number}")
-        told.append(trial.tell_batch(trial.ask_batch().id, **given).arms)
+        told.append(trial.tell(trial.ask().id, given).arms)
     assert told[0] == told[1] == told[2]
 
 
@@ -185,12 +186,12 @@ def test_what_is_no_tally_of_the_arm_is_refused(
     store: Any, arm: str, given: Any, said: str
 ) -> None:
     trial = equal(store)
-    batch = trial.ask_batch()
+    batch = trial.ask()
     with pytest.raises(TrialError) as caught:
-        trial.tell_batch(batch.id, {arm: given})
+        trial.tell(batch.id, {arm: given})
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert trial.batch(batch.id) == batch
+    assert trial.allocation(batch.id) == batch
 
 
 @pytest.mark.parametrize(
@@ -201,22 +202,22 @@ def test_every_row_is_checked_against_the_kind_of_its_arm(
     store: Any, arm: str, outcome: Any
 ) -> None:
     trial = equal(store)
-    batch = trial.ask_batch()
+    batch = trial.ask()
     with pytest.raises(BadOutcome, match="outcome"):
-        trial.tell_batch(batch.id, rows=[("grades", 1), (arm, outcome)])
-    assert trial.batch(batch.id).told == 0
+        trial.tell(batch.id, [("grades", 1), (arm, outcome)])
+    assert trial.allocation(batch.id).told == 0
 
 
 def test_more_outcomes_than_pulls_are_refused_and_logged(store: Any) -> None:
     trial = equal(store)
-    batch = trial.ask_batch()
-    with pytest.raises(Conflict, match="grades: 3 outcomes, but 2 of its 2 pulls"):
-        trial.tell_batch(batch.id, {"grades": "1+1+1"})
+    batch = trial.ask()
+    with pytest.raises(Conflict, match="grades: more outcomes than pulls"):
+        trial.tell(batch.id, {"grades": "1+1+1"})
     assert trial.events()[-1].kind == "refused"
-    trial.tell_batch(batch.id, {"lab": "1e99/1"})
-    with pytest.raises(Conflict, match="grades has no outcome to correct"):
-        trial.correct_batch(batch.id, {"grades": "1+0+0"}, reason="x")
-    trial.correct_batch(batch.id, {"lab": "0.5/2"}, reason="a slip")
+    trial.tell(batch.id, {"lab": "1e99/1"})
+    with pytest.raises(Conflict, match="grades: no outcome to correct"):
+        trial.correct(batch.id, {"grades": "1+0+0"}, reason="x")
+    trial.correct(batch.id, {"lab": "0.5/2"}, reason="a slip")
     assert trial.status().arms[1].seen == "0.5/2"
     (fixed,) = trial.report().corrections
     assert (fixed.before, fixed.after) == ("1e+99/1", "0.5/2")
@@ -225,19 +226,19 @@ def test_more_outcomes_than_pulls_are_refused_and_logged(store: Any) -> None:
 
 def test_own_states_are_told_in_the_order_of_their_pulls(store: Any) -> None:
     trial = equal(store)
-    first, second = trial.ask_batch(), trial.ask_batch()
-    with pytest.raises(BadOutcome, match="an earlier batch has pending outcomes of this arm"):
-        trial.tell_batch(second.id, {"machine": "fine"})
-    trial.tell_batch(first.id, {"machine": "worn"})
+    first, second = trial.ask(), trial.ask()
+    with pytest.raises(BadOutcome, match="an earlier allocation of this arm is pending"):
+        trial.tell(second.id, {"machine": "fine"})
+    trial.tell(first.id, {"machine": "worn"})
     with pytest.raises(BadOutcome, match="cannot follow those on record"):
-        trial.tell_batch(first.id, {"machine": "worn"})
-    trial.tell_batch(first.id, {"machine": "fine"})
-    trial.tell_batch(second.id, {"machine": "fine"})
+        trial.tell(first.id, {"machine": "worn"})
+    trial.tell(first.id, {"machine": "fine"})
+    trial.tell(second.id, {"machine": "fine"})
     assert trial.status().arms[4].seen == "old/3"
     assert trial.status().earned == pytest.approx(1.0 + 0.25 + 0.25, abs=1e-12)
-    with pytest.raises(BadOutcome, match="earlier batch"):  # one of the first would be pending
-        trial.correct_batch(first.id, {"machine": "fine"}, reason="x")
-    trial.correct_batch(first.id, {"machine": "fine+fine"}, reason="x")
+    with pytest.raises(BadOutcome, match="earlier allocation"):  # one of the first would be pending
+        trial.correct(first.id, {"machine": "fine"}, reason="x")
+    trial.correct(first.id, {"machine": "fine+fine"}, reason="x")
     assert trial.status().arms[4].seen == "new/3"
     assert trial.replay().ok
 
@@ -245,8 +246,8 @@ def test_own_states_are_told_in_the_order_of_their_pulls(store: Any) -> None:
 def test_exported_batches_are_read_back(store: Any, tmp_path: Path) -> None:
     trial = equal(store)
     for _ in range(2):
-        trial.tell_batch(trial.ask_batch().id, TOLD | {"machine": "fine+fine"})
-    trial.ask_batch()
+        trial.tell(trial.ask().id, TOLD | {"machine": "fine+fine"})
+    trial.ask()
     file = tmp_path / "out.csv"
     file.write_text(outcomes_csv(trial.events()), encoding="utf-8")
     assert "'-0.75/2" in file.read_text()  # no formula to a spreadsheet
@@ -256,7 +257,7 @@ def test_exported_batches_are_read_back(store: Any, tmp_path: Path) -> None:
         "grades": "0+2+2", "lab": "-1.5/4", "events": "8/4", "cure": "2/4",
         "machine": "fine+fine+fine+fine",
     }  # fmt: skip
-    frame = trial.to_frame("batches")
+    frame = trial.to_frame("allocations")
     assert frame["seen"].to_pylist()[:5] == ["0+1+1", "-0.75/2", "4/2", "1/2", "fine+fine"]
     assert "seen" not in outcomes_csv(trial.events(), masked=True)
 
@@ -264,12 +265,12 @@ def test_exported_batches_are_read_back(store: Any, tmp_path: Path) -> None:
 def test_a_batch_of_different_arms_is_told_too(store: Any) -> None:
     problem = Problem(arms=[GRADES, LAB, OWN], horizon=3, pulls_per_stage=2)
     trial = create_trial(problem, policy="greedy", db=store, tol=1e-2)
-    batch = trial.ask_batch()
+    batch = trial.ask()
     given = {one.arm: ROWS[one.arm] for one in batch.arms if one.pulls}
     assert len(given) == 2
-    trial.tell_batch(batch.id, rows=list(given.items()))
+    trial.tell(batch.id, list(given.items()))
     assert trial.status().told == 2
-    trial.ask_batch()
+    trial.ask()
     assert trial.replay().ok
 
 
@@ -278,10 +279,10 @@ def test_a_batch_of_different_arms_is_told_too(store: Any) -> None:
 )
 def test_forged_tallies_are_damage(store: Any, told: Any) -> None:
     trial = equal(store)
-    batch, events = trial.ask_batch(), trial.events()
-    data = {"batch": batch.id, "counts": {"grades": told}}
+    batch, events = trial.ask(), trial.events()
+    data = {"allocation": batch.id, "counts": {"grades": told}}
     forged = new_event(
-        trial.id, 2, "batch_told", data, previous=events[-1].hash, at=events[-1].at, by="x"
+        trial.id, 2, "told", data, previous=events[-1].hash, at=events[-1].at, by="x"
     )
     with pytest.raises(Damaged):
         Ledger(trial.id).extended([*events, forged])
@@ -295,10 +296,10 @@ def test_the_bound_from_here_has_closed_forms_at_both_ends(store: Any) -> None:
     trial = create_trial(problem, policy="deco", db=store)
     status = trial.status()
     assert status.bound_from_here == pytest.approx(status.upper_bound, rel=1e-9)
-    batch = trial.ask_batch()
+    batch = trial.ask()
     told = {one.arm: f"{one.pulls}/{one.pulls}" for one in batch.arms if one.pulls}
-    trial.tell_batch(batch.id, told)
-    pulls = np.array([one.pulls for one in batch.arms])
+    trial.tell(batch.id, told)
+    pulls = np.array([batch.pulls.get(arm.name, 0) for arm in problem.arms])
     means = pulls / (1.0 + pulls)  # outcomes of 1, prior N(0, 1), noise 1
     assert trial.solution is not None
     price = float(trial.solution.prices[1])  # of a unit

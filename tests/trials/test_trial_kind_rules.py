@@ -222,10 +222,10 @@ SHARED = Problem(
 
 def told(trial: Trial, means: dict[str, float]) -> dict[str, int]:
     """One batch, whose outcomes are the means of their arms; pulls of every arm."""
-    batch = trial.ask_batch()
-    given = {one.arm: one.pulls for one in batch.arms}
+    batch = trial.ask()
+    given = dict.fromkeys(means, 0) | batch.pulls
     counts = {arm: (means[arm] * n, n) for arm, n in given.items() if n}
-    trial.tell_batch(batch.id, counts)
+    trial.tell(batch.id, counts)
     return given
 
 

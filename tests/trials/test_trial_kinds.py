@@ -39,7 +39,6 @@ from decobandit.trials import (
     verify_export,
 )
 from decobandit.trials.arm_results import arm_results
-from decobandit.trials.decider import pending_state
 from decobandit.trials.decisions import decide
 from decobandit.trials.errors import Conflict, Damaged, OutOfRange, TrialError
 from decobandit.trials.events import new_event
@@ -299,18 +298,6 @@ def _known(trial: Trial) -> list[tuple[ArmModel, Any]]:
     return list(zip(trial.kinds.values(), state.stats(trial.problem), strict=True))
 
 
-def test_several_pulls_of_a_stage_are_decided_on_the_same_knowledge(store: Any) -> None:
-    problem = Problem(arms=[GRADES, LAB, EVENTS], horizon=3, pulls_per_stage=2)
-    trial = create_trial(problem, policy="greedy", db=store)
-    slot = trial.ask()
-    before = trial.status().next_arm
-    trial.tell(slot.id, 0 if slot.arm == "grades" else 50)
-    assert trial.status().next_arm == before
-    ledger = Ledger(trial.id).extended(trial.events())
-    assert [each.text for each in pending_state(ledger).others if each] == ["0+0+0", "0/0", "0/0"]
-    assert trial.replay().ok
-
-
 # -- report -------------------------------------------------------------------------------------
 
 
@@ -403,13 +390,13 @@ def test_outcomes_of_a_batch_outside_the_plausible_range_have_to_be_confirmed(
     )
     with open_store(tmp_path / "t.db") as store:
         trial = create_trial(problem, policy="equal", db=store)
-        batch = trial.ask_batch()
+        batch = trial.ask()
         with pytest.raises(OutOfRange, match="of falls: 21"):
-            trial.tell_batch(batch.id, rows=[("falls", 1), ("falls", 21)])
+            trial.tell(batch.id, [("falls", 1), ("falls", 21)])
         with pytest.raises(OutOfRange, match=r"of b: 20\.5"):
-            trial.tell_batch(batch.id, {"b": "41/2"})
-        trial.tell_batch(batch.id, {"falls": "40/2"})
-        trial.tell_batch(batch.id, {"b": "41/2"}, confirm_range=True)
+            trial.tell(batch.id, {"b": "41/2"})
+        trial.tell(batch.id, {"falls": "40/2"})
+        trial.tell(batch.id, {"b": "41/2"}, confirm_range=True)
         assert [event.data.get("out_of_range") for event in trial.events()[2:]] == [None, True]
         assert trial.verify().ok
 

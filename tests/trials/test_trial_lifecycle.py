@@ -23,10 +23,8 @@ from decobandit.trials import (
     outcomes_csv,
     verify_export,
 )
-from decobandit.trials.codes import codes_of, letters
+from decobandit.trials.codes import letters
 from decobandit.trials.events import GENESIS, Event, StoredEvent, new_event
-from decobandit.trials.ledger import Ledger
-from decobandit.trials.replay import replayed
 from decobandit.trials.verification import LogCheck, Verification
 
 pytest_plugins = ["helpers.databases"]
@@ -114,10 +112,10 @@ def test_a_subject_of_batches_that_looks_like_another_is_refused(sqlite: str) ->
     problem = Problem.uniform(arms=2, horizon=3, pulls_per_stage=4, repeat=True)
     with open_store(sqlite) as store:
         trial = create_trial(problem, db=store)
-        first = trial.ask_batch(subject="hour 1")
+        first = trial.ask(subject="hour 1")
         with pytest.raises(Conflict, match="on record as 'hour 1'"):
-            trial.ask_batch(subject="Hour1")
-        assert trial.ask_batch(subject="hour 1") == first
+            trial.ask(subject="Hour1")
+        assert trial.ask(subject="hour 1") == first
 
 
 def test_a_subject_has_one_allocation_until_it_is_cancelled(trial: Trial) -> None:
@@ -331,50 +329,7 @@ def test_codes_are_letters_in_an_order_that_is_drawn(sqlite: str) -> None:
         assert len(orders) == 6  # of 40 draws, one of six is missing with probability 0.004
 
 
-# -- old logs -----------------------------------------------------------------------------------
-
-LATER = ("limits", "codes", "subject", "note")
-
-
-def as_before(events: list[Event]) -> list[Event]:
-    """The log as an earlier version would have written it: the same decisions, fewer fields."""
-    made: list[Event] = []
-    previous = GENESIS
-    for event in events:
-        data = {name: value for name, value in event.data.items() if name not in LATER}
-        if event.kind != "asked":
-            data.pop("reason", None)
-        made.append(
-            new_event(
-                event.trial, event.seq, event.kind, data,
-                previous=previous, at=event.at, by=event.by, key=event.key,
-            )
-        )  # fmt: skip
-        previous = made[-1].hash
-    return made
-
-
-def test_a_log_without_the_later_fields_verifies_and_replays(trial: Trial) -> None:
-    for outcome in (1, 0, 1):
-        trial.tell(trial.ask(key=f"k{outcome}{len(kinds(trial))}").id, outcome)
-    trial.cancel(trial.ask(subject="S").id, reason="went home")
-    told = trial.ask()
-    trial.tell(told.id, 1)
-    trial.correct(told.id, 0, reason="misread")
-    with pytest.raises(Conflict):
-        trial.tell(told.id, 1)
-    old = as_before(trial.events())
-    rows = [StoredEvent(e.seq, e.kind, e.key, e.body, e.hash) for e in old]
-    found = checked(rows, trial.id)
-    assert found.ok, found.problems
-    assert replayed(old).ok
-    ledger = Ledger(trial.id).extended(old)
-    assert (ledger.state, ledger.limits.open, ledger.limits.cancelled) == ("running", None, None)
-    assert [(c.by, c.reason) for c in ledger.cancellations] == [("library", None)]
-    assert sorted(ledger.codes) == ["A", "B", "C"]
-    names = [arm.name for arm in PROBLEM.arms]
-    assert ledger.codes == codes_of(None, names, old[0].hash)
-    assert "subject" in outcomes_csv(old).splitlines()[0]
+# -- logs that break limits -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["asked", "cancelled", "asked again"])

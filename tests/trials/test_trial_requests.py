@@ -177,18 +177,18 @@ def test_the_pulls_of_a_stage_come_from_one_draw_and_cancelling_draws_nothing_ne
 ) -> None:
     problem = Problem.uniform(arms=4, horizon=30, pulls_per_stage=2)
     with open_store(tmp_path / "t.db") as store:
-        trial = create_trial(problem, policy="thompson", db=store, seed=11, max_cancelled=90)
+        trial = create_trial(problem, policy="thompson", db=store, seed=11, max_cancelled=180)
         policy = Bench(problem).policy("thompson")
         state = State.fresh(4)
         for stage in range(30):
             drawn = policy.select(stage, state, np.random.default_rng([11, stage]))
-            again = [trial.cancel(trial.ask().id, reason="gone").arm for _ in range(3)]
-            pair = [trial.ask(), trial.ask()]
-            arms = tuple(int(slot.arm.removeprefix("arm-")) - 1 for slot in pair)
-            assert set(again) == {pair[0].arm}
-            assert arms == drawn
-            for slot, arm in zip(pair, arms, strict=True):
-                trial.tell(slot.id, (stage + arm) % 2)
+            again = [trial.cancel(trial.ask().id, reason="gone").pulls for _ in range(3)]
+            slot = trial.ask()
+            arms = [int(name.removeprefix("arm-")) - 1 for name in slot.pulls]
+            assert again == [slot.pulls] * 3
+            assert set(arms) == set(drawn)
+            trial.tell(slot.id, [(f"arm-{arm + 1}", (stage + arm) % 2) for arm in arms])
+            for arm in arms:
                 state = state.after(arm, bool((stage + arm) % 2))
         assert trial.replay().ok
 
@@ -199,11 +199,12 @@ def test_a_trial_is_never_stuck_by_cancellations(tmp_path: Path) -> None:
         with open_store(tmp_path / f"{policy}.db") as store:
             trial = create_trial(problem, policy=policy, db=store)
             a, b, c = trial.ask(), trial.ask(), trial.ask()
-            trial.tell(a.id, 1)
-            trial.tell(c.id, 1)
+            for slot in (a, c):
+                trial.tell(slot.id, dict.fromkeys(slot.pulls, "1/1"))
             trial.cancel(b.id, reason="gone")
-            for _ in range(8):
-                trial.tell(trial.ask().id, 0)
+            for _ in range(3):
+                slot = trial.ask()
+                trial.tell(slot.id, dict.fromkeys(slot.pulls, "0/1"))
             assert trial.status().finished
             assert trial.replay().ok
 

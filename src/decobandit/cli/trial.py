@@ -25,7 +25,7 @@ from .trial_access import (
     user,
 )
 from .trial_backup import backup
-from .trial_batches import AsBatch, CountsText, GivenOutcomes, batches, takes_outcomes
+from .trial_batches import CountsText, GivenOutcomes, allocations, takes_outcomes
 from .trial_checkpoint import checkpoint
 from .trial_lifecycle import archive, close, limits, reopen, unmask
 from .trial_records import export, replay, verify
@@ -33,7 +33,7 @@ from .trial_report import report
 from .trial_tables import print_list, print_status, print_verdict
 
 if TYPE_CHECKING:
-    from ..trials import Allocation, Batch, Store, Trial
+    from ..trials import Allocation, Store, Trial
 
 trial = Commands(
     name="trial",
@@ -126,9 +126,8 @@ def _print_plan(made: Trial, db: str | None) -> None:
     else:
         print(said_of(best))
     place = f" --db {shlex.quote(db)}" if db else ""
-    batch = " --batch" if made.problem.repeat else ""
     allow = f" --allow-policy {made.policy}" if ":" in made.policy else ""
-    print(f"next: deco trial ask {shlex.quote(made.name)}{batch}{allow}{place}")
+    print(f"next: deco trial ask {shlex.quote(made.name)}{allow}{place}")
 
 
 @trial.command(name="list")
@@ -167,12 +166,9 @@ def ask(
         typer.Option(metavar="ID", help="Who it is for; the same subject gets the same answer."),
     ] = None,
     note: Annotated[str | None, typer.Option(metavar="TEXT", help="Kept in the log.")] = None,
-    batch: AsBatch = False,
     **request: Unpack[Request],
-) -> Allocation | Batch:
-    """Allocate the next slot: which arm is next, and why; or a whole stage."""
-    if batch:
-        return here.ask_batch(subject=subject, note=note, **request)
+) -> Allocation:
+    """Allocate the next stage: which arm is next, or how many pulls of each, and why."""
     return here.ask(subject=subject, note=note, **request)
 
 
@@ -185,22 +181,15 @@ def tell(
     outcome: Outcome = None,
     confirm_range: ConfirmRange = False,
     **request: Unpack[Request],
-) -> Allocation | Batch:
-    """Record the outcome of an allocation, or outcomes of a batch, which add up."""
-    if given.there:
-        _check_batch(here, slot, outcome)
-        return here.tell_batch(slot, given.read(here), confirm_range=confirm_range, **request)
-    told = here.typed(slot, _one(here, slot, outcome))
+) -> Allocation:
+    """Record the outcome of an allocation; those of several pulls by counts, which add up."""
+    told = _told(here, slot, outcome, given)
     return here.tell(slot, told, confirm_range=confirm_range, **request)
 
 
 @changes_trial
-def cancel(
-    here: Trial, slot: Slot, reason: Reason, **request: Unpack[Request]
-) -> Allocation | Batch:
-    """Give up an allocation that will have no outcome, or the rest of a batch."""
-    if here.has_batch(slot):
-        return here.cancel_batch(slot, reason=reason, **request)
+def cancel(here: Trial, slot: Slot, reason: Reason, **request: Unpack[Request]) -> Allocation:
+    """Give up what is pending of an allocation and will have no outcome."""
     return here.cancel(slot, reason=reason, **request)
 
 
@@ -213,30 +202,25 @@ def correct(
     counts: CountsText = None,
     confirm_range: ConfirmRange = False,
     **request: Unpack[Request],
-) -> Allocation | Batch:
-    """Replace a recorded outcome, or all outcomes of some arms of a batch; the log keeps them."""
-    if counts is not None:
-        _check_batch(here, slot, outcome)
-        read = GivenOutcomes(counts, None, {}).read(here)
-        return here.correct_batch(slot, read, reason=reason, confirm_range=confirm_range, **request)
-    told = here.typed(slot, _one(here, slot, outcome))
+) -> Allocation:
+    """Replace a recorded outcome, or all outcomes of some arms; the log keeps them."""
+    told = _told(here, slot, outcome, GivenOutcomes(counts, None, {}))
     return here.correct(slot, told, reason=reason, confirm_range=confirm_range, **request)
 
 
-def _one(here: Trial, slot: str, outcome: str | None) -> str:
-    """The outcome of one allocation."""
-    if here.has_batch(slot):
-        raise typer.BadParameter(f"{slot} is a batch: give --counts ARM=GOOD/PULLS,...")
+def _told(
+    here: Trial, slot: str, outcome: str | None, given: GivenOutcomes
+) -> str | int | float | dict[str, str]:
+    """The outcome of a single pull, or those of several by arm."""
+    if given.there and outcome is not None:
+        raise typer.BadParameter("give one outcome, or counts by arm, not both")
+    if given.there:
+        return given.read(here)
     if outcome is None:
-        raise typer.BadParameter("give the outcome of the allocation, such as good or bad")
-    return outcome
-
-
-def _check_batch(here: Trial, slot: str, outcome: str | None) -> None:
-    if outcome is not None:
-        raise typer.BadParameter("give one outcome, or counts of a batch, not both")
-    if not here.has_batch(slot):
-        raise typer.BadParameter(f"{slot} is not a batch of this trial")
+        raise typer.BadParameter(
+            "give the outcome of a single pull, such as good or bad, or --counts ARM=GOOD/PULLS,..."
+        )
+    return here.typed(slot, outcome)
 
 
 @takes_trial
@@ -256,6 +240,6 @@ def status(here: Trial, stale_after: StaleAfter = 72.0, as_json: AsJson = False)
 
 LIFE = (close, reopen, archive, limits, unmask)
 RECORD = (report, export, verify, replay, checkpoint, backup)
-for command in (ask, tell, cancel, correct, status, batches, *LIFE, *RECORD):
+for command in (ask, tell, cancel, correct, status, allocations, *LIFE, *RECORD):
     signed = command in (tell, correct)  # outcomes may be negative numbers
     trial.command(context_settings=SIGNED_ARGUMENTS if signed else None)(command)

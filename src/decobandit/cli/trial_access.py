@@ -15,14 +15,12 @@ from .taking import option, options_of, taking_open, with_options
 from .trial_tables import print_answer
 
 if TYPE_CHECKING:
-    from ..trials import Allocation, Batch, Store, Summary, Trial
+    from ..trials import Allocation, Store, Summary, Trial
 
 TrialName = Annotated[str, typer.Argument(metavar="TRIAL", help="Name or id of the trial.")]
 Slot = Annotated[
     str,
-    typer.Argument(
-        metavar="ALLOCATION", help="The id that 'ask' answered, also of a batch; or its subject."
-    ),
+    typer.Argument(metavar="ALLOCATION", help="The id that 'ask' answered; or its subject."),
 ]
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why; kept in the log.")]
 OptionalReason = Annotated[
@@ -93,7 +91,7 @@ class Request(TypedDict):
 
 
 def changes_trial(
-    command: Callable[Concatenate[Trial, ...], Allocation | Batch | Summary],
+    command: Callable[Concatenate[Trial, ...], Allocation | Summary],
 ) -> Callable[..., None]:
     """Give a command its trial, and a request for the event that it writes; print the answer."""
 

@@ -11,23 +11,20 @@ import typer
 
 from .options import ArmColumn, AsJson, GoodColumn, OutcomeColumn, PullsColumn, shown
 from .output import print_json
-from .tables import print_table
 from .taking import option, options_of, with_options
 from .trial_access import takes_trial
+from .trial_tables import print_allocations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from ..trials import Batch, Trial
+    from ..trials import Trial
 
-AsBatch = Annotated[
-    bool, typer.Option("--batch", help="Allot the whole stage: so many pulls of every arm.")
-]
 CountsText = Annotated[
     str | None,
     shown(
         "ARM=GOOD/PULLS,...",
-        "Outcomes of a batch: control=30/50,new=25/50; of classes a count of each, grade=2+0+1; of "
+        "Outcomes by arm: control=30/50,new=25/50; of classes a count of each, grade=2+0+1; of "
         "measurements and counts SUM/PULLS; of own states in their order, machine=fine+worn.",
     ),
 ]
@@ -35,7 +32,7 @@ CountsText = Annotated[
 
 @dataclass(frozen=True)
 class GivenOutcomes:
-    """Outcomes of a batch, as options give them."""
+    """Outcomes of several pulls, as options give them."""
 
     counts: str | None
     data: Path | None
@@ -47,9 +44,9 @@ class GivenOutcomes:
         return self.counts is not None or self.data is not None
 
     def read(self, here: Trial) -> dict[str, str]:
-        """Outcomes by arm, as `Trial.tell_batch` takes them; a refusal in one line."""
+        """Outcomes by arm, as `Trial.tell` takes them; a refusal in one line."""
         if (self.counts is None) == (self.data is None):
-            raise typer.BadParameter("give the outcomes of a batch by --counts or by --data")
+            raise typer.BadParameter("give outcomes by --counts or by --data, not both")
         if self.counts is not None:
             return _pairs(self.counts)
         assert self.data is not None
@@ -67,7 +64,7 @@ def outcomes_from(
         Path | None,
         shown(
             "FILE",
-            "Outcomes of a batch, CSV or .parquet: one per row, or good outcomes and pulls, or as "
+            "Outcomes by arm, CSV or .parquet: one per row, or good outcomes and pulls, or as "
             "exported.",
         ),
     ] = None,
@@ -76,7 +73,7 @@ def outcomes_from(
     good_column: GoodColumn = "good",
     pulls_column: PullsColumn = "pulls",
 ) -> GivenOutcomes:
-    """Outcomes of a batch by counts, or by a file."""
+    """Outcomes of several pulls by counts, or by a file."""
     columns = {
         "arm": arm_column, "outcome": outcome_column, "good": good_column, "pulls": pulls_column
     }  # fmt: skip
@@ -84,7 +81,7 @@ def outcomes_from(
 
 
 def takes_outcomes(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command on a trial the outcomes of a batch as its second argument."""
+    """Give a command on a trial the outcomes of several pulls as its second argument."""
     own = options_of(outcomes_from)
 
     def run(here: Trial, **given: Any) -> Any:
@@ -110,25 +107,12 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 @takes_trial
-def batches(here: Trial, as_json: AsJson = False) -> None:
-    """List the batches of a trial, the oldest first."""
-    found = here.batches()
+def allocations(here: Trial, as_json: AsJson = False) -> None:
+    """List the allocations of a trial, the oldest first."""
+    slots = here.allocations()
     if as_json:
-        print_json({"batches": [batch.to_dict() for batch in found]})
+        print_json({"allocations": [slot.to_dict() for slot in slots]})
+    elif slots:
+        print_allocations(slots)
     else:
-        _print_batches(found)
-
-
-def _print_batches(found: Sequence[Batch]) -> None:
-    if not found:
-        print("no batches yet: deco trial ask TRIAL --batch")
-        return
-    rows = [
-        [
-            one.id, str(one.stage), str(one.pulls), str(one.told), str(one.pending),
-            str(one.pulls - one.told - one.pending), one.state, one.subject or "",
-        ]
-        for one in found
-    ]  # fmt: skip
-    titles = ["batch", "stage", "pulls", "told", "pending", "cancelled", "state", "subject"]
-    print_table("", titles, rows, text=["batch", "state", "subject"])
+        print("no allocations yet: deco trial ask TRIAL")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from .tables import MOST_ROWS, print_table
 
 if TYPE_CHECKING:
-    from ..trials import Allocation, ArmStatus, Batch, Status, Summary, Trial
+    from ..trials import Allocation, ArmStatus, Status, Summary, Trial
     from ..trials.verdicts import LookMade
 
 
-NEXT_ARMS = 8  # of the next batch that are shown
+MAX_NAMED = 8  # arms that are named in a line
 
 
 def digits(value: float | None) -> str:
@@ -20,50 +20,71 @@ def digits(value: float | None) -> str:
     return "" if value is None else f"{round(value, 12) + 0.0:.4g}"
 
 
-def print_answer(answer: Allocation | Batch | Summary, here: Trial) -> None:
-    """What a change of a trial answers: an allocation, a batch, or the trial."""
-    from ..trials import Allocation, Batch
+def print_answer(answer: Allocation | Summary, here: Trial) -> None:
+    """What a change of a trial answers: an allocation, or the trial."""
+    from ..trials import Allocation
 
     if isinstance(answer, Allocation):
-        print_allocation(answer, here.named(answer))
-    elif isinstance(answer, Batch):
-        print_batch(answer)
+        print_allocation(answer, here)
     else:
         print(f"trial {answer.name} ({answer.id}): {answer.state}")
 
 
-def print_allocation(allocation: Allocation, said: str) -> None:
-    """The arm and the id by which its outcome is told; said: the outcome, where it is."""
-    state = f"{allocation.state} {said}".strip()
-    about = "" if allocation.subject is None else f", subject {allocation.subject}"
-    print(f"{allocation.arm}   (allocation {allocation.id}, {state}{about})")
-    if allocation.state == "open":
-        print(allocation.reason)
+def print_allocation(slot: Allocation, here: Trial) -> None:
+    """The arm, or pulls by arm, and the id by which outcomes are told."""
+    about = "" if slot.subject is None else f", subject {slot.subject}"
+    if slot.arm is not None:
+        state = f"{slot.state} {here.named(slot)}".strip()
+        print(f"{slot.arm}   (allocation {slot.id}, {state}{about})")
+    else:
+        print(f"allocation {slot.id}: {slot.size} pulls, stage {slot.stage}, {slot.state}{about}")
+        _print_arms(slot)
+    if slot.state == "open" and not slot.told:
+        print(slot.reason)
 
 
-def print_batch(batch: Batch) -> None:
-    """What every arm has of a batch, and the id by which its outcomes are told."""
+def _print_arms(slot: Allocation) -> None:
     from ..problem.models.base import rounded
 
-    about = "" if batch.subject is None else f", subject {batch.subject}"
-    what = f"batch of {batch.pulls} pulls, stage {batch.stage}, {batch.state}{about}"
-    print(f"allocation {batch.id}: {what}")
-    ranked = sorted(batch.arms, key=lambda one: -one.pulls)[:MOST_ROWS]
-    started = batch.told or batch.state != "open"
-    told = "good/told" if all(one.seen is None for one in batch.arms) else "on record"
-    titles = ["arm", "pulls", "share"] + [told, "pending", "cancelled"] * bool(started)
+    ranked = sorted(slot.arms, key=lambda part: -part.pulls)[:MOST_ROWS]
+    started = bool(slot.told or slot.state != "open")
+    told = "good/told" if all(part.seen is None for part in slot.arms) else "on record"
+    titles = ["arm", "pulls", "share"] + [told, "pending", "cancelled"] * started
+    rows = []
+    for part in ranked:
+        record = f"{part.good}/{part.told}" if part.seen is None else rounded(part.seen)
+        now = [record, str(part.pending), str(part.cancelled)] * started
+        rows.append([part.arm, str(part.pulls), f"{part.pulls / slot.size:.4g}", *now])
+    print_table("", titles, rows, text=["arm"])
+    if len(slot.arms) > MOST_ROWS:
+        print(f"({len(slot.arms) - MOST_ROWS} more arms)")
 
-    def row(number: int) -> list[str]:
-        one = ranked[number]
-        record = f"{one.good}/{one.told}" if one.seen is None else rounded(one.seen)
-        now = [record, str(one.pending), str(one.cancelled)]
-        return [one.arm, str(one.pulls), f"{one.share:.4g}", *(now if started else [])]
 
-    print_table("", titles, map(row, range(len(ranked))), text=["arm"])
-    if len(batch.arms) > MOST_ROWS:
-        print(f"({len(batch.arms) - MOST_ROWS} more arms)")
-    if batch.state == "open" and not batch.told:
-        print(batch.reason)
+def print_allocations(slots: Sequence[Allocation]) -> None:
+    """One line per allocation."""
+    rows = [
+        [
+            slot.id,
+            str(slot.stage),
+            named_pulls(slot.pulls),
+            str(slot.told),
+            str(slot.pending),
+            slot.state,
+            slot.subject or "",
+        ]
+        for slot in slots
+    ]
+    titles = ["allocation", "stage", "arm", "told", "pending", "state", "subject"]
+    print_table("", titles, rows, text=["allocation", "arm", "state", "subject"])
+
+
+def named_pulls(pulls: Mapping[str, int]) -> str:
+    """The arm of a single pull; else pulls of the arms that have most."""
+    if sum(pulls.values()) == 1:
+        return next(iter(pulls))
+    ranked = sorted(pulls.items(), key=lambda one: -one[1])
+    more = ", ..." if len(ranked) > MAX_NAMED else ""
+    return ", ".join(f"{arm} {number}" for arm, number in ranked[:MAX_NAMED]) + more
 
 
 def print_list(summaries: Sequence[Summary], hidden: int = 0) -> None:
@@ -127,10 +148,8 @@ def print_status(status: Status, stale: Mapping[str, str]) -> None:
     for slot in status.open:
         about = "" if slot.subject is None else f", subject {slot.subject}"
         overdue = f", stale: since {stale[slot.id][:16]}" if slot.id in stale else ""
-        print(f"open: {slot.arm} (allocation {slot.id}{about}{overdue})")
-    for batch in status.batches:
-        overdue = f", stale: since {stale[batch.id][:16]}" if batch.id in stale else ""
-        print(f"open: {batch.pending} of {batch.pulls} pulls (batch {batch.id}{overdue})")
+        what = slot.arm or f"{slot.pending} of {slot.size} pulls"
+        print(f"open: {what} (allocation {slot.id}{about}{overdue})")
     _print_cancellations(status)
     _print_outlook(status)
 
@@ -155,11 +174,8 @@ def _print_outlook(status: Status) -> None:
         print(f"the trial is {status.state}: no more allocations are made")
     if status.next_arm is not None:
         print(f"next: {status.reason}")
-    if status.next_batch is not None:
-        given = sorted(status.next_batch.items(), key=lambda one: -one[1])
-        named = ", ".join(f"{arm} {pulls}" for arm, pulls in given[:NEXT_ARMS] if pulls)
-        more = ", ..." if any(pulls for _, pulls in given[NEXT_ARMS:]) else ""
-        print(f"next batch: {named}{more}")
+    elif status.next_pulls is not None:
+        print(f"next: {named_pulls(status.next_pulls)}")
     if status.deployment is not None:
         print(f"the trial is over; keep {status.deployment}")
     elif status.finished:

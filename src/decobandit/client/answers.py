@@ -16,7 +16,7 @@ class Answer(Mapping[str, Any]):
     Parameters
     ----------
     tree : mapping
-        The JSON object. Its keys are those of the library's records (`Allocation`, `Batch`,
+        The JSON object. Its keys are those of the library's records (`Allocation`,
         `Status`, ...) and are read as attributes or as items; objects in it are answers again.
 
     Examples

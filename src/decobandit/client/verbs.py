@@ -16,9 +16,10 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ..policies import COMPARED_POLICIES, DEFAULT_POLICY
-from ..problem import DEFAULT_TIES, Design, Outcome, Problem, Rules, designed_to_dict
+from ..problem import DEFAULT_TIES, Design, Problem, Rules, designed_to_dict
 from ..trials.events import event_from
 from ..trials.export_tables import TrialTables
+from ..trials.recording import GivenOutcomes
 from .answers import Answer
 from .exchange import Fetches, Request, for_header
 
@@ -26,7 +27,6 @@ One = TypeVar("One")
 Many = TypeVar("Many")
 Handle = TypeVar("Handle")
 Asked = Problem | Mapping[str, Any]
-Counts = Mapping[str, "str | Sequence[Outcome]"]  # by arm, as `Trial.tell_batch` has them
 
 
 class Verbs(Generic[One, Many]):
@@ -85,117 +85,66 @@ class RemoteTrial(Verbs[One, Many]):
     def __repr__(self) -> str:
         return f"RemoteTrial({self.name!r})"
 
-    # -- single pulls -------------------------------------------------------------------------
+    # -- allocations --------------------------------------------------------------------------
 
     def ask(
         self, *, subject: str | None = None, note: str | None = None, key: str | None = None
     ) -> One:
-        """Allocate the next slot; the same subject gets the same allocation."""
+        """Allocate the next stage: one arm, or pulls by arm; the same subject gets the same."""
         return self._change("ask", subject=subject, note=note, key=key)
 
     def tell(
         self,
         allocation_id: str,
-        outcome: Outcome,
+        outcome: GivenOutcomes,
         *,
         key: str | None = None,
         confirm_range: bool = False,
     ) -> One:
-        """Record an outcome: 1, True or "good"; 0, False or "bad"; others as the arm has them.
+        """Record outcomes, as `Trial.tell` takes them; those of several requests add up.
 
-        `confirm_range`: one outside the plausible range of the arm is meant.
+        Of a single pull 1, True or "good"; 0, False or "bad"; others as the arm has them. Of
+        several, counts by arm, or rows of arm and outcome; operators call arms by their codes.
+        `confirm_range`: those outside the plausible range of the arm are meant.
         """
-        told, path = _plain(outcome), ("allocations", allocation_id, "tell")
-        return self._change(*path, outcome=told, key=key, confirm_range=confirm_range or None)
+        path, confirm = ("allocations", allocation_id, "tell"), confirm_range or None
+        return self._change(*path, **_outcomes(outcome), key=key, confirm_range=confirm)
 
     def cancel(self, allocation_id: str, *, reason: str, key: str | None = None) -> One:
-        """Cancel a pending allocation, and say why; its slot is free again."""
+        """Cancel what is pending, and say why; without outcomes, the slots are free again."""
         return self._change("allocations", allocation_id, "cancel", reason=reason, key=key)
 
     def correct(
         self,
         allocation_id: str,
-        outcome: Outcome,
+        outcome: GivenOutcomes,
         *,
         reason: str,
         key: str | None = None,
         confirm_range: bool = False,
     ) -> One:
-        """Replace a recorded outcome, and say why; the old one stays in the log."""
-        told, path = _plain(outcome), ("allocations", allocation_id, "correct")
+        """Replace recorded outcomes, and say why; the old ones stay in the log."""
         return self._change(
-            *path, outcome=told, reason=reason, key=key, confirm_range=confirm_range or None
+            "allocations",
+            allocation_id,
+            "correct",
+            **_outcomes(outcome),
+            reason=reason,
+            key=key,
+            confirm_range=confirm_range or None,
         )
 
     def unmask(self, allocation_id: str, *, reason: str, key: str | None = None) -> One:
         """The name of the arm of one allocation; who asked and why is on record."""
         return self._change("allocations", allocation_id, "unmask", reason=reason, key=key)
 
-    # -- whole stages -------------------------------------------------------------------------
+    def allocation(self, allocation_id: str) -> One:
+        """One allocation: what every arm has of it, and what is pending."""
+        return self._get("allocations", allocation_id)
 
-    def ask_batch(
-        self, *, subject: str | None = None, note: str | None = None, key: str | None = None
-    ) -> One:
-        """Allot the next stage: so many pulls of every arm."""
-        return self._change("batches", subject=subject, note=note, key=key)
-
-    def tell_batch(
-        self,
-        batch_id: str,
-        counts: Counts | None = None,
-        *,
-        rows: Iterable[tuple[str, Outcome]] | None = None,
-        key: str | None = None,
-        confirm_range: bool = False,
-    ) -> One:
-        """Record outcomes: counts by arm, (good, pulls) or "good/pulls"; or rows, (arm, outcome).
-
-        Of arms with other outcomes as `Trial.tell_batch` has them: "2+0+1" of classes, "12.5/4" sum
-        and number. Those of several requests add up. Operators call arms by their codes.
-        """
-        told = None
-        if rows is not None:
-            told = [{"arm": arm, "outcome": _plain(outcome)} for arm, outcome in rows]
-        return self._change(
-            "batches",
-            batch_id,
-            "outcomes",
-            counts=_counted(counts),
-            rows=told,
-            key=key,
-            confirm_range=confirm_range or None,
-        )
-
-    def cancel_batch(self, batch_id: str, *, reason: str, key: str | None = None) -> One:
-        """Cancel what is pending, and say why; a batch without outcomes frees its stage."""
-        return self._change("batches", batch_id, "cancel", reason=reason, key=key)
-
-    def correct_batch(
-        self,
-        batch_id: str,
-        counts: Counts,
-        *,
-        reason: str,
-        key: str | None = None,
-        confirm_range: bool = False,
-    ) -> One:
-        """Replace all recorded outcomes of some arms, and say why."""
-        path = ("batches", batch_id, "correct")
-        return self._change(
-            *path,
-            counts=_counted(counts),
-            reason=reason,
-            key=key,
-            confirm_range=confirm_range or None,
-        )
-
-    def batch(self, batch_id: str) -> One:
-        """One batch: what every arm has of it, and what is pending."""
-        return self._get("batches", batch_id)
-
-    def batches(self, *, state: str | None = None) -> Many:
-        """Batches in the order in which they were made; `state`: open, told or cancelled."""
-        return self._all("batches", "batches", state=state)
+    def allocations(self, *, state: str | None = None) -> Many:
+        """Allocations in the order in which they were made; `state`: open, told or cancelled."""
+        return self._all("allocations", "allocations", state=state)
 
     # -- the trial ----------------------------------------------------------------------------
 
@@ -207,10 +156,6 @@ class RemoteTrial(Verbs[One, Many]):
         """The numbers that the next decision comes from."""
         return self._get("why")
 
-    def allocations(self, *, state: str | None = None) -> Many:
-        """Allocations in the order in which they were made; `state`: as of batches."""
-        return self._all("allocations", "allocations", state=state)
-
     def events(self) -> Many:
         """The log, in order."""
         return self._all("events", "events")
@@ -218,7 +163,7 @@ class RemoteTrial(Verbs[One, Many]):
     def to_frame(self, table: str | None = None, *, kind: object = None) -> Any:
         """A table of the trial as a data frame: `Trial.to_frame`, from the log of the server.
 
-        `table`: allocations, or batches, the usual one; arms; events. `kind`: pyarrow, pandas or
+        `table`: allocations, the usual one; arms; events. `kind`: pyarrow, pandas or
         polars.
         """
         requests = [Request("GET", (*self._place, "events"), entries="events")]
@@ -403,17 +348,22 @@ class ServerVerbs(Verbs[One, Many], Generic[One, Many, Handle]):
         return self._get("people", slow=True)
 
 
-def _plain(outcome: Outcome) -> Any:
+def _plain(outcome: Any) -> Any:
     """As JSON has it: numbers of NumPy are numbers."""
     return outcome.item() if isinstance(outcome, np.generic) else outcome
 
 
-def _counted(counts: Counts | None) -> dict[str, Any] | None:
-    if counts is None:
-        return None
+def _outcomes(given: GivenOutcomes) -> dict[str, Any]:
+    """The key of the request that these outcomes have, and its value as JSON has it."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        return {"outcome": _plain(given)}
+    if not isinstance(given, Mapping):
+        return {"rows": [{"arm": arm, "outcome": _plain(outcome)} for arm, outcome in given]}
     return {
-        arm: own if isinstance(own, str) else [_plain(part) for part in own]
-        for arm, own in counts.items()
+        "counts": {
+            arm: tally if isinstance(tally, str) else [_plain(part) for part in tally]
+            for arm, tally in given.items()
+        }
     }
 
 

@@ -20,9 +20,7 @@ from ..support.lazy import explain_missing_extras
 with explain_missing_extras():
     import sqlalchemy as sqlalchemy  # the extra `trials`
 
-from .allocations import Allocation
-from .batches import Batch, BatchArm
-from .cancellations import CancellationCount
+from .allocations import Allocation, ArmPulls
 from .database import Store, open_store
 from .errors import (
     Closed,
@@ -42,15 +40,15 @@ from .opening import create_trial, list_trials, open_trial
 from .people import PeopleLog, people_log
 from .replay import Replay
 from .report import TrialReport
+from .requests import CancellationCount
 from .status import ArmStatus, Status, Summary
 from .trial import Trial
 from .verification import Verification
 
 __all__ = [
     "Allocation",
+    "ArmPulls",
     "ArmStatus",
-    "Batch",
-    "BatchArm",
     "CancellationCount",
     "Closed",
     "Conflict",

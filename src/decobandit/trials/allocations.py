@@ -1,50 +1,136 @@
-"""Allocations: one arm for one slot, and how it changes."""
+"""Allocations: the pulls of a stage, given out together, and how they change.
+
+A single pull is an allocation of one arm with one pull; a stage that has several is one allocation
+with a number of pulls for every arm that gets some. Outcomes are recorded as tallies, in one or
+several requests, which add up. Of every arm
+
+    pulls = recorded + pending + cancelled
+
+What is pending can be cancelled: if no outcome was recorded, the slots are free again; otherwise
+those pulls are lost, and their slots stay used, because the stage has gone by.
+
+Tallies, as requests and events have them
+    good or bad    good outcomes and outcomes, [30, 50]
+    others         text, as the model of the arm writes a tally: counts of classes "2+0+1", sum and
+                   number "12.5/4", own outcomes in the order of the pulls "fine+worn"
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from ..problem import ArmModel, Outcome
+import numpy as np
+
+from ..problem import LARGEST_SUM, ArmModel, Outcome, Problem, Seen, Stats
+from .errors import BadOutcome, Contradiction
 
 AllocationState = Literal["open", "told", "cancelled"]
+Kinds = Mapping[str, ArmModel]  # of every arm by its name, in the order of the problem
+Told = tuple[int, int] | str
+Counts = tuple[tuple[str, Told], ...]  # arm, and its tally; each arm once
+
+
+@dataclass(frozen=True)
+class ArmPulls:
+    """What one arm has of an allocation.
+
+    Attributes
+    ----------
+    arm : str
+        Name of the arm.
+    pulls : int
+        Pulls allocated to it.
+    good : int | None
+        Good outcomes recorded; null where outcomes are not good or bad.
+    bad : int | None
+        Bad outcomes recorded.
+    pending : int
+        Pulls without an outcome yet.
+    cancelled : int
+        Pulls that will have none.
+    seen : str | None
+        Other outcomes than good or bad that were recorded, as `tell` takes them.
+
+    Examples
+    --------
+    >>> trial.ask().arms
+    (ArmPulls(arm='arm-1', pulls=1, good=0, bad=0, pending=1, cancelled=0, seen=None),)
+    """
+
+    arm: str
+    pulls: int
+    good: int | None
+    bad: int | None
+    pending: int
+    cancelled: int = 0
+    seen: str | None = None
+
+    @property
+    def told(self) -> int:
+        """Outcomes recorded."""
+        return self.pulls - self.pending - self.cancelled
+
+    def tally(self, kind: ArmModel) -> Stats:
+        """What was recorded, as the model of the arm has it."""
+        if self.seen is None:
+            return (self.good or 0, self.bad or 0)
+        return kind.read_tally(self.seen)
+
+    def recorded(self, kind: ArmModel, tally: Stats) -> ArmPulls:
+        """The same with these outcomes on record; those that are left are pending."""
+        pending = self.pulls - self.cancelled - kind.tally_pulls(tally)
+        if kind.counts_good:
+            good, bad = map(int, tally)
+            return replace(self, good=good, bad=bad, pending=pending)
+        return replace(self, seen=kind.write_tally(tally), pending=pending)
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """An arm allocated to one slot.
+    """Pulls of one stage, given out together.
 
     Attributes
     ----------
     id : str
         Random.
-    arm : str
-        Name of the arm.
+    arm : str | None
+        Name of the arm of a single pull; null where there are several pulls.
     stage : int
         From 0.
     reason : str
-        Why this arm.
+        Why this arm, or these numbers.
     state : AllocationState
-        Whether it is pending (open), has an outcome (told), or was cancelled.
+        open: outcomes are pending; told: all that were not cancelled are recorded; cancelled: all
+        were cancelled, and the slots are free again.
     outcome : int | float | str | None
-        1 is good, 0 is bad; the number of a class, a number, a count, the name of an outcome, as
-        the arm has them; null while it is pending.
+        Of a single pull: 1 is good, 0 is bad; the number of a class, a number, a count, the name of
+        an outcome, as the arm has them; null while it is pending.
     subject : str | None
         Who or what the arm is for, where the ask named one.
     note : str | None
         What was noted with the ask.
     change_reason : str | None
         Why it was cancelled, or corrected last.
+    pulls : dict[str, int]
+        Pulls by arm, in the order of the problem.
+    told : int
+        Outcomes recorded.
+    pending : int
+        Pulls without an outcome yet.
+    arms : tuple[ArmPulls, ...]
+        What every arm that has pulls has of it, in the order of the problem.
 
     Examples
     --------
     >>> allocation = trial.ask()
-    >>> allocation.state, trial.tell(allocation.id, 1).outcome
-    ('open', 1)
+    >>> allocation.state, allocation.pulls, trial.tell(allocation.id, 1).outcome
+    ('open', {'arm-1': 1}, 1)
     """
 
     id: str
-    arm: str
+    arm: str | None
     stage: int
     reason: str
     state: AllocationState = "open"
@@ -52,24 +138,303 @@ class Allocation:
     subject: str | None = None
     note: str | None = None
     change_reason: str | None = None
+    pulls: dict[str, int] = field(default_factory=dict)
+    told: int = 0
+    pending: int = 0
+    arms: tuple[ArmPulls, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Pulls of all arms."""
+        return sum(self.pulls.values())
+
+    @property
+    def holds_slots(self) -> bool:
+        """Whether its slots are in use."""
+        return self.state != "cancelled"
+
+    def part(self, arm: str) -> ArmPulls | None:
+        """What an arm has of it; None where it has no pulls."""
+        return next((part for part in self.arms if part.arm == arm), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
-        return dict(self.__dict__)
+        return asdict(self)
+
+
+# -- how an allocation changes: a ValueError where it cannot --------------------------------------
+
+
+def new_allocation(
+    made: str, problem: Problem, kinds: Kinds, stage: int, data: Mapping[str, Any]
+) -> Allocation:
+    """The allocation of an event that asked for it."""
+    pulls = {name: data["pulls"][name] for name in kinds if name in data["pulls"]}
+    most, unit = (problem.pulls_per_stage, problem.unit) if problem.repeat else (1, 1)
+    if len(pulls) != len(data["pulls"]):
+        raise ValueError("there are pulls of an unknown arm")
+    if any(type(n) is not int or not 0 < n <= most or n % unit for n in pulls.values()):
+        raise ValueError("an arm cannot have so many pulls of a stage")
+    if sum(pulls.values()) != problem.pulls_per_stage:
+        raise ValueError("an allocation has all pulls of a stage")
+    if data["arm"] != sole_arm(pulls):
+        raise ValueError("the arm is not the one that is pulled")
+    parts = tuple(
+        ArmPulls(name, n, None, None, n).recorded(kinds[name], kinds[name].no_tally)
+        for name, n in pulls.items()
+    )
+    return Allocation(
+        made,
+        data["arm"],
+        stage,
+        data["reason"],
+        subject=data.get("subject"),
+        note=data.get("note"),
+        pulls=pulls,
+        pending=sum(pulls.values()),
+        arms=parts,
+    )
+
+
+def sole_arm(pulls: Mapping[str, int]) -> str | None:
+    """The arm of a single pull; None where there are several."""
+    return next(iter(pulls)) if sum(pulls.values()) == 1 else None
+
+
+def told_counts(slot: Allocation, kinds: Kinds, data: Mapping[str, Any]) -> Counts:
+    """The tallies that an event, or a request, has: its counts, or the outcome of a single pull."""
+    if data.get("outcome") is None:
+        return counts_from(data["counts"])
+    if slot.arm is None:
+        raise BadOutcome(f"the allocation has {slot.size} pulls: give their outcomes by arm")
+    kind, outcome = kinds[slot.arm], data["outcome"]
+    if kind.plain(outcome) != outcome or isinstance(outcome, bool):
+        raise ValueError("not an outcome as logs have it")
+    return ((slot.arm, told_of(kind, kind.tally([outcome]))),)
 
 
 def moved(
-    slot: Allocation, kind: str, outcome: Outcome | None, arm: ArmModel, reason: str | None = None
+    slot: Allocation, event: str, counts: Counts, kinds: Kinds, why: str | None
 ) -> Allocation:
-    """The allocation after one more event; a ValueError where that event is not allowed.
+    """The allocation after an event; `Contradiction` where that is not allowed."""
+    if slot.state == "cancelled":
+        raise Contradiction("the allocation was cancelled")
+    if event == "cancelled":
+        return _rest_cancelled(slot, why)
+    changed = {}
+    for arm, told in counts:
+        part, kind = slot.part(arm), kinds[arm]
+        before = ArmPulls(arm, 0, 0, 0, 0) if part is None else part
+        tally = tally_of(kind, told)
+        if event == "told":
+            tally = kind.joined(before.tally(kind), tally)
+            told_of(kind, tally)  # refuses a sum that is too large
+        changed[arm] = before.recorded(kind, tally)
+    _check_counts(slot, event, changed)
+    later = _with(slot, changed, kinds)
+    return replace(later, change_reason=why) if event == "corrected" else later
 
-    arm: the kind of its arm, of which the outcome has to be one as logs have it.
-    """
-    needed = {"told": "open", "cancelled": "open", "corrected": "told"}[kind]
-    if slot.state != needed:
-        raise ValueError(f"the allocation is {slot.state}, not {needed}")
-    if kind == "cancelled":
-        return replace(slot, state="cancelled", change_reason=reason)
-    if outcome is None or arm.plain(outcome) != outcome or isinstance(outcome, bool):
-        raise ValueError("not an outcome as logs have it")
-    return replace(slot, state="told", outcome=outcome, change_reason=reason)
+
+def _check_counts(slot: Allocation, event: str, changed: Mapping[str, ArmPulls]) -> None:
+    """`Contradiction` where arms would have more outcomes than pulls, or have none to correct."""
+    if event == "corrected":
+        untold = [arm for arm in changed if not any(p.arm == arm and p.told for p in slot.arms)]
+        if untold:
+            raise Contradiction("no outcome to correct in this allocation; tell it", *untold)
+    full = [arm for arm, part in changed.items() if part.pending < 0]
+    if full and slot.arm in full:
+        raise Contradiction("another outcome is on record; an administrator can correct it")
+    if full:
+        raise Contradiction("more outcomes than pulls are pending in this allocation", *full)
+
+
+def _rest_cancelled(slot: Allocation, why: str | None) -> Allocation:
+    if not slot.pending:
+        raise Contradiction("no outcome of the allocation is pending; it cannot be cancelled")
+    gone = {
+        part.arm: replace(part, pending=0, cancelled=part.cancelled + part.pending)
+        for part in slot.arms
+    }
+    return replace(_with(slot, gone), change_reason=why)
+
+
+def _with(
+    slot: Allocation, changed: Mapping[str, ArmPulls], kinds: Kinds | None = None
+) -> Allocation:
+    arms = tuple(changed.get(part.arm, part) for part in slot.arms)
+    told, pending = sum(part.told for part in arms), sum(part.pending for part in arms)
+    state: AllocationState = "open" if pending else "told" if told else "cancelled"
+    outcome = slot.outcome
+    if kinds is not None and slot.arm is not None:
+        kind = kinds[slot.arm]
+        outcome = kind.sole(arms[0].tally(kind)) if told else None
+    return replace(slot, arms=arms, told=told, pending=pending, state=state, outcome=outcome)
+
+
+def is_on_record(slot: Allocation, event: str, counts: Counts, kinds: Kinds) -> bool:
+    """Whether an event would change nothing: a single pull has this outcome already."""
+    if event == "cancelled":
+        return slot.state == "cancelled"
+    if event == "told" and slot.arm is None:
+        return False  # more outcomes, which are as those before
+    parts = [(slot.part(arm), kinds[arm], told) for arm, told in counts]
+    return all(
+        part is not None and part.told and part.tally(kind) == tally_of(kind, told)
+        for part, kind, told in parts
+    )
+
+
+# -- tallies --------------------------------------------------------------------------------------
+
+
+def tally_of(kind: ArmModel, told: Told) -> Stats:
+    """The tally of what an event has; a ValueError where it cannot be one of the arm."""
+    if kind.counts_good != (not isinstance(told, str)):
+        raise ValueError("outcomes of another kind than the arm has")
+    if not isinstance(told, str):
+        good, pulls = told
+        return (good, pulls - good)
+    tally = kind.read_tally(told)
+    if told_of(kind, tally) != told or not kind.tally_pulls(tally):
+        raise ValueError("not written as logs have it")
+    return tally
+
+
+def told_of(kind: ArmModel, tally: Stats) -> Told:
+    """What events have of a tally; `BadOutcome` where it is not one."""
+    if not all(abs(number) <= LARGEST_SUM for number in tally):
+        raise BadOutcome("the sum of the outcomes is too large")
+    if kind.counts_good:
+        good, bad = map(int, tally)
+        return (good, good + bad)
+    return kind.write_tally(tally)
+
+
+def told_text(told: Told) -> str:
+    """For people."""
+    return told if isinstance(told, str) else f"{told[0]}/{told[1]}"
+
+
+def given_tally(kind: ArmModel, given: object) -> Stats:
+    """The tally of what people give: text, or its parts; a ValueError where it is none."""
+    words, mark = kind.tally_form
+    if not isinstance(given, str):
+        try:
+            given = mark.join(map(_part_text, given))  # type: ignore[call-overload]
+        except TypeError:
+            raise ValueError(f"{given!r}; must be {words}") from None
+    return kind.read_tally(given.strip())
+
+
+def _part_text(value: object) -> str:
+    """A number or a name as text."""
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not number and not isinstance(value, str):
+        raise TypeError
+    return repr(float(value)) if isinstance(value, float | np.floating) else str(value)
+
+
+def counts_tree(counts: Counts) -> dict[str, Any]:
+    """As events have them, by the arms that are named."""
+    return {arm: told if isinstance(told, str) else list(told) for arm, told in counts}
+
+
+def counts_from(tree: Mapping[str, Any]) -> Counts:
+    """Read what `counts_tree` wrote; a ValueError where it cannot be that."""
+    counts = tuple((str(arm), _told(told)) for arm, told in sorted(tree.items()))
+    if not counts:
+        raise ValueError("counts name an arm at least")
+    return counts
+
+
+def _told(tree: Any) -> Told:
+    if isinstance(tree, str) and tree:
+        return tree
+    good, pulls = tree
+    whole = type(good) is int and type(pulls) is int
+    if not whole or not 0 <= good <= pulls or not pulls:
+        raise ValueError("counts are good outcomes and outcomes, one at least")
+    return (good, pulls)
+
+
+# -- all allocations of a trial -------------------------------------------------------------------
+
+
+class EarlierPending(BadOutcome):
+    """Outcomes of an arm whose order matters are recorded in that of its allocations."""
+
+
+def kinds_of(problem: Problem) -> list[ArmModel]:
+    """The outcome model of every arm."""
+    return [problem.groups[k].model for k in problem.group_of_arm]
+
+
+def kinds_by_name(problem: Problem) -> dict[str, ArmModel]:
+    """The outcome models by the names of the arms."""
+    return dict(zip((arm.name for arm in problem.arms), kinds_of(problem), strict=True))
+
+
+Parts = dict[str, list[tuple[Allocation, ArmPulls]]]
+
+
+def parts_by_arm(allocations: Iterable[Allocation]) -> Parts:
+    """What every arm has of all allocations, in their order."""
+    parts: Parts = {}
+    for slot in allocations:
+        for part in slot.arms:
+            parts.setdefault(part.arm, []).append((slot, part))
+    return parts
+
+
+def tallies(
+    kind: ArmModel, parts: Iterable[tuple[Allocation, ArmPulls]]
+) -> Iterator[tuple[Allocation, ArmPulls, Stats, Stats]]:
+    """Parts of an arm that have outcomes, what was known of it before each, and the tally."""
+    known = kind.initial()
+    for slot, part in parts:
+        if part.told:
+            tally = part.tally(kind)
+            yield slot, part, known, tally
+            known = kind.after_tally(known, tally)
+
+
+def known_of(kind: ArmModel, parts: Iterable[tuple[Allocation, ArmPulls]]) -> Stats:
+    """Statistics of an arm after all recorded outcomes."""
+    known = kind.initial()
+    for _, _, before, tally in tallies(kind, parts):
+        known = kind.after_tally(before, tally)
+    return known
+
+
+def seen_of(kinds: Kinds, allocations: Iterable[Allocation]) -> tuple[Seen | None, ...]:
+    """What follows from the outcomes of arms that are not good or bad; () where all are."""
+    if all(kind.counts_good for kind in kinds.values()):
+        return ()
+    parts = parts_by_arm(allocations)
+    return tuple(
+        None if kind.counts_good else Seen.of(kind, known_of(kind, parts.get(arm, ())))
+        for arm, kind in kinds.items()
+    )
+
+
+def check_order(kinds: Kinds, allocations: Iterable[Allocation]) -> None:
+    """`BadOutcome` where outcomes of an arm whose order matters are not those of its pulls."""
+    if not any(kind.ordered for kind in kinds.values()):
+        return
+    for arm, parts in parts_by_arm(allocations).items():
+        if kinds[arm].ordered:
+            _check_order(kinds[arm], parts)
+
+
+def _check_order(kind: ArmModel, parts: list[tuple[Allocation, ArmPulls]]) -> None:
+    waits = False
+    for _, part in parts:
+        if waits and part.told:
+            raise EarlierPending(
+                "an earlier allocation of this arm is pending; record that one first"
+            )
+        waits = waits or part.pending > 0
+    try:
+        known_of(kind, parts)
+    except ValueError:  # its text names the state, which blinded people are not to read
+        raise BadOutcome("the outcomes cannot follow those on record of this arm") from None

@@ -1,4 +1,4 @@
-"""How the pulls of a whole stage are shared among arms, while outcomes may be pending.
+"""How the pulls of a stage are shared among arms, while outcomes may be pending.
 
 Problems with `repeat` ask the policy for pulls of every arm (`Policy.allocate_many`):
 
@@ -11,13 +11,13 @@ Problems with `repeat` ask the policy for pulls of every arm (`Policy.allocate_m
 Pulls of a batch that were cancelled after others had outcomes count as pending for ever: they have
 used their stage, and tables know only states with all pulls of a stage.
 
-Other problems pull different arms: the batch has the arms that single asks would give one by one.
+Other problems pull different arms, which are decided one by one (`decisions.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,27 +29,14 @@ from .decisions import Decision, decide
 from .pending import PendingState, drawn_state, expected_rewards, ways
 
 
-@dataclass(frozen=True)
-class Allotment:
-    """Pulls of every arm at a stage, and the numbers that it comes from."""
-
-    counts: tuple[int, ...]
-    stage: int
-    price: float | None  # of a pull at this stage; None: no dual was solved
-    expected_reward: tuple[float, ...]  # of one pull of every arm
-    reason: str
-    index: tuple[float, ...] | None = None  # arms have none in a batch
-    value_of_information: tuple[float, ...] | None = None
-
-
 def allot(
     policy: Policy,
     pending: PendingState,
     prices: Floats | None,
     *,
     draws: Callable[[], np.random.Generator],
-) -> Allotment:
-    """The whole next stage. `draws` gives the random numbers of the stage, anew each time."""
+) -> Decision:
+    """The next stage. `draws` gives the random numbers of the stage, anew each time."""
     problem = policy.problem
     pending.check(problem)
     if not problem.repeat:
@@ -66,16 +53,17 @@ def allot(
         else explanation.averaged(sum(pending.open), drawn),
         explanation.compared(price) if price is not None and policy.at_fixed_prices else "",
     )
-    return allotment_of(problem, pending, prices, counts, said)
+    return shared_decision(problem, pending, prices, counts, said)
 
 
-def allotment_of(
+def shared_decision(
     problem: Problem, pending: PendingState, prices: Floats | None, counts: tuple[int, ...],
     reason: str,
-) -> Allotment:  # fmt: skip
-    """These pulls of a shared batch, with the numbers of the stage."""
+) -> Decision:  # fmt: skip
+    """These pulls of a shared batch, with the numbers of the stage; arms have no index there."""
     rewards = tuple(expected_rewards(problem, pending).tolist())
-    return Allotment(counts, pending.stage, _price(problem, pending, prices), rewards, reason)
+    price = _price(problem, pending, prices)
+    return Decision(counts, pending.stage, price, rewards, None, None, reason)
 
 
 def _price(problem: Problem, pending: PendingState, prices: Floats | None) -> float | None:
@@ -84,20 +72,18 @@ def _price(problem: Problem, pending: PendingState, prices: Floats | None) -> fl
 
 def one_by_one(
     decided: Callable[[PendingState], Decision], problem: Problem, pending: PendingState
-) -> Allotment:
-    """Different arms, each as a single ask would give it."""
-    found = list[Decision]()
+) -> Decision:
+    """Different arms, each decided after those before."""
+    decisions = list[Decision]()
     for _ in range(problem.pulls_per_stage):
-        found.append(decided(pending))
-        pending = replace(pending, taken=(*pending.taken, found[-1].arm))
-    taken = {each.arm for each in found}
-    counts = tuple(int(arm in taken) for arm in range(problem.n_arms))
-    first = found[0]
-    reason = " | ".join(each.reason for each in found)
-    return Allotment(
-        counts, first.stage, first.price, first.expected_reward, reason, first.index,
-        first.value_of_information,
-    )  # fmt: skip
+        decisions.append(decided(pending))
+        pending = replace(pending, taken=(*pending.taken, decisions[-1].arm))
+    return replace(
+        decisions[0],
+        pulls=tuple(map(sum, zip(*(one.pulls for one in decisions), strict=True))),
+        reason=" | ".join(one.reason for one in decisions),
+        by_rules=any(one.by_rules for one in decisions),
+    )
 
 
 def _shared(

@@ -18,8 +18,8 @@ from ..policies import KindChances
 from ..policies.best_chances import best_chances
 from ..problem import Arm, ArmModel, Problem, Rules, State, States
 from ..support import Floats
+from .allocations import Allocation, ArmPulls, kinds_of, parts_by_arm, tallies
 from .errors import TrialError
-from .kind_records import kinds_of, outcomes_of, tallies
 from .ledger import Ledger
 
 LEVEL = 0.95
@@ -114,7 +114,7 @@ def arm_results(ledger: Ledger, control: int) -> tuple[ArmResult, ...]:
     compare = _compared_binary if problem.is_binary else _compared
     best, better = compare(problem, state, control, ledger.settings.rules or Rules())
     written, stats = str(state).split(","), state.stats(problem)
-    found = []
+    parts, found = parts_by_arm(ledger.allocations.values()), []
     for k, (arm, kind) in enumerate(zip(problem.arms, kinds_of(problem), strict=True)):
         pulls, fresh = state.pulls[k], np.array(kind.initial(), dtype=float)
         found.append(
@@ -124,7 +124,7 @@ def arm_results(ledger: Ledger, control: int) -> tuple[ArmResult, ...]:
                 pulls=pulls,
                 pending=ledger.open[k],
                 **(_counted(arm, state.good[k], pulls) if kind.counts_good else _NOT_COUNTED),
-                rate=_observed_mean(ledger, k, kind),
+                rate=_observed_mean(kind, parts.get(arm.name, [])),
                 effective_sample_size=kind.prior_pulls,
                 posterior_mean=float(kind.mean(stats[k])),
                 credible_interval=kind_interval(kind, stats[k]),
@@ -155,14 +155,9 @@ def _counted(arm: Arm, good: int, pulls: int) -> dict[str, Any]:
     }
 
 
-def _observed_mean(ledger: Ledger, k: int, kind: ArmModel) -> float | None:
-    if kind.counts_good:
-        pulls = ledger.good[k] + ledger.bad[k]
-        return ledger.good[k] / pulls if pulls else None
-    arm, batches = ledger.problem.arms[k].name, ledger.batches.values()
-    values = kind.values_of(outcomes_of(arm, ledger.allocations.values()))
-    total, number = float(values.sum()), values.size + sum(batch.arms[k].told for batch in batches)
-    total += sum(kind.tally_value(known, own) for _, known, own in tallies(kind, k, batches))
+def _observed_mean(kind: ArmModel, parts: list[tuple[Allocation, ArmPulls]]) -> float | None:
+    number = sum(part.told for _, part in parts)
+    total = sum(kind.tally_value(known, tally) for _, _, known, tally in tallies(kind, parts))
     return total / number if number else None
 
 

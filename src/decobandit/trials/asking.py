@@ -13,26 +13,25 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from sqlalchemy import Connection
 
 from ..support import Once
 from .changes import Answer, Change, answered
 from .decider import Decider, pending_state
+from .decisions import Decision
 from .errors import Conflict, StoreError
 from .event_log import NotAtOnce
 from .ledger import Ledger
 from .lifecycle import Lifecycle
 from .pending import PendingState
-from .request_records import Refusal, Request
-from .requests import actor_of, as_answered, check_key
+from .requests import Refusal, Request, actor_of, check_key
 from .settings import TrialSettings
 from .status import summary_of
 from .turns import Turns
 
 MAX_ATTEMPTS = 20  # to record a decision that was made ahead, while others write
-D = TypeVar("D")  # a decision, or an allotment
 Act = Callable[[Connection, Ledger, Request, str | None, str], Answer | Conflict]
 
 
@@ -41,32 +40,26 @@ class Outdated(NotAtOnce):
 
 
 @dataclass(frozen=True)
-class _Ahead(Generic[D]):
-    """A decision made before its transaction; it holds as long as the trial is in this state."""
+class Decided:
+    """Gives the decision for a ledger, inside the transaction that will record it.
 
-    pending: PendingState
-    decision: D
-
-
-@dataclass(frozen=True)
-class Decided(Generic[D]):
-    """Gives the decision for a ledger, inside the transaction that will record it."""
+    One that was made `ahead` holds as long as the trial is in the state that it was made for.
+    """
 
     decider: Once[Decider]
-    make: Callable[[Decider, Ledger], D]
-    ahead: _Ahead[D] | None = None
+    ahead: tuple[PendingState, Decision] | None = None
 
-    def at(self, ledger: Ledger, pending: PendingState) -> D:
+    def at(self, ledger: Ledger, pending: PendingState) -> Decision:
         """The decision; `Outdated` if there is none yet and it takes long."""
-        if self.ahead is not None and self.ahead.pending == pending:
-            return self.ahead.decision
+        if self.ahead is not None and self.ahead[0] == pending:
+            return self.ahead[1]
         decider = self.decider()
         with decider.at_once(ledger.stage) as short:
             if not short:
                 raise Outdated
-            return self.make(decider, ledger)
+            return decider.decide(ledger)
 
-    def made_ahead(self, ledger: Ledger) -> Decided[D]:
+    def made_ahead(self, ledger: Ledger) -> Decided:
         """The same, decided for a state, outside the transaction that will record it.
 
         Nobody waits for it, and tables that it needs are made. Where the decision is short, or the
@@ -76,7 +69,7 @@ class Decided(Generic[D]):
         refused = ledger.used >= ledger.slots or ledger.state != "running"
         if refused or decider.is_short(ledger.stage):
             return self
-        return replace(self, ahead=_Ahead(pending_state(ledger), self.make(decider, ledger)))
+        return replace(self, ahead=(pending_state(ledger), decider.decide(ledger)))
 
 
 class Asking(Lifecycle):
@@ -94,12 +87,11 @@ class Asking(Lifecycle):
         self,
         request: Request,
         write: Callable[..., Answer | Conflict],
-        make: Callable[[Decider, Ledger], D],
         key: str | None,
         by: str,
     ) -> Change[Answer]:
         """An ask that is not made yet: `write(decided, connection, ...)` records the decision."""
-        decided = Decided(self._decider, make)
+        decided = Decided(self._decider)
         return Change(
             self._event_log,
             self.id,
@@ -112,7 +104,7 @@ class Asking(Lifecycle):
         self,
         request: Request,
         write: Callable[..., Answer | Conflict],
-        decided: Decided[D],
+        decided: Decided,
         key: str | None,
         by: str,
     ) -> Answer:
@@ -161,11 +153,7 @@ class Asking(Lifecycle):
             if before is not None and before.request == request:
                 if before.refusal:
                     return Conflict(before.refusal)
-                if before.batch is not None:
-                    return before.batch
-                if not before.allocation:
-                    return summary_of(ledger)
-                return as_answered(ledger.allocations[before.allocation], request)
+                return summary_of(ledger) if before.allocation is None else before.allocation
             if before is not None:
                 why = "the key was used for another request"
                 return self._refuse(connection, ledger, request, None, actor, why)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -14,16 +14,15 @@ from ..arm import Cones, OneArmValues
 from ..policies import Cost
 from ..problem.kernels.layout import slab_size
 from ..support import Cache, Once, TooLargeError
-from .allotments import Allotment, allot
-from .decisions import Decision, decide, deployment
+from .allocations import kinds_of
+from .allotments import allot
+from .decisions import Decision, deployment
 from .errors import OutOfMemory
-from .kind_records import kinds_of, written
 from .ledger import Ledger
 from .pending import MOST_AHEAD, PendingState, posterior_means
-from .ruled_decisions import LiveRules, allot_by_rules, decide_by_rules
+from .ruled_decisions import LiveRules, decide_by_rules
 from .settings import TrialSettings
 
-D = TypeVar("D")
 MAX_DECIDED = 1000  # decisions that are remembered by the state that they are for
 LOCK_SECONDS = 0.005  # that a transaction waits for another thread that asks the same policy
 MAX_DECIDERS = 8  # the tables of one take up to hundreds of megabytes
@@ -49,7 +48,6 @@ class Decider:
         self._prepared_from = math.inf  # tables are made backwards, from the last stage
         self._lock = RLock()  # policies fill their tables as they are asked
         self._decided = Cache[Hashable, Decision](MAX_DECIDED)  # by seed, state and looks
-        self._allotted = Cache[Hashable, Allotment](MAX_DECIDED)
 
     @property
     def cost(self) -> Cost:
@@ -78,48 +76,29 @@ class Decider:
             self._lock.release()
 
     def decide(self, ledger: Ledger) -> Decision:
-        """The next arm; depends on the ledger's counts alone, and on the seed.
+        """The next stage; depends on the ledger's counts alone, and on the seed.
 
-        Draws are those of the stage: pulls of one stage come from one draw, and whoever cancels an
-        allocation and asks again gets the same arm.
+        Draws are those of the stage: whoever cancels an allocation and asks again gets the same.
         """
-        pending, prices = pending_state(ledger), self.settings.prices
-
-        def make() -> Decision:
-            rng = np.random.default_rng([ledger.settings.seed, ledger.stage])
-            if self.ruled is None:
-                return decide(self.policy, pending, prices, rng=rng)
-            return decide_by_rules(self.ruled, ledger, pending, prices, rng)
-
-        return self._kept(self._decided, ledger, pending, make)
-
-    def allot(self, ledger: Ledger) -> Allotment:
-        """The whole next stage; depends on the ledger's counts alone, and on the seed."""
-        seed = [ledger.settings.seed, ledger.stage]
-        pending, prices = pending_state(ledger), self.settings.prices
-
-        def draws() -> np.random.Generator:
-            return np.random.default_rng(seed)
-
-        def make() -> Allotment:
-            if self.ruled is None:
-                return allot(self.policy, pending, prices, draws=draws)
-            return allot_by_rules(self.ruled, ledger, pending, prices, draws)
-
-        return self._kept(self._allotted, ledger, pending, make)
-
-    def _kept(
-        self, kept: Cache[Hashable, D], ledger: Ledger, pending: PendingState, make: Callable[[], D]
-    ) -> D:
-        """The decision in a state, made unless it was before."""
-        key = (ledger.settings.seed, pending, ledger.looks)
-        decision = kept.get(key)
+        seed, pending = ledger.settings.seed, pending_state(ledger)
+        key = (seed, pending, ledger.looks)
+        decision = self._decided.get(key)
         if decision is None:
             with self._lock, _memory():
-                decision = make()
-                kept.put(key, decision)
+                decision = self._decide(ledger, pending)
+                self._decided.put(key, decision)
                 self._prepared_from = min(self._prepared_from, ledger.stage)
         return decision
+
+    def _decide(self, ledger: Ledger, pending: PendingState) -> Decision:
+        prices = self.settings.prices
+
+        def draws() -> np.random.Generator:
+            return np.random.default_rng([ledger.settings.seed, ledger.stage])
+
+        if self.ruled is None:
+            return allot(self.policy, pending, prices, draws=draws)
+        return decide_by_rules(self.ruled, ledger, pending, prices, draws)
 
     def deployment(self, ledger: Ledger) -> int:
         """The arm to deploy, when all slots have outcomes."""
@@ -143,8 +122,7 @@ class Decider:
     def value_of_arms(self, pending: PendingState) -> float | None:
         """Sum over the arms of V from the stage under way on, averaged over pending outcomes.
 
-        None where there are no prices, or tables of batches would take too much memory. An arm with
-        more pulls than stages waits until there have been as many.
+        None where there are no prices, or tables of batches would take too much memory.
         """
         problem = self.settings.problem
         tables, stats = self.tables(), pending.stats
@@ -155,11 +133,8 @@ class Decider:
             ahead = kind.ahead(stats[arm], pending.open[arm], MOST_AHEAD)
             if ahead is None:
                 return None
-            group, most = int(problem.group_of_arm[arm]), problem.most_pulls
-            stage = pending.stage if problem.repeat else max(pending.stage, pending.pulls[arm])
-            if pending.pulls[arm] <= (most if problem.repeat else problem.stages):
-                # more pulls than stages: cancellations of others gave it more than its share
-                total += float(ahead[0] @ tables.values_of(stage, group, ahead[1]))
+            group = int(problem.group_of_arm[arm])
+            total += float(ahead[0] @ tables.values_of(pending.stage, group, ahead[1]))
         return total
 
 
@@ -191,25 +166,15 @@ def _tables(settings: TrialSettings) -> OneArmValues | None:
 def pending_state(ledger: Ledger) -> PendingState:
     """What is known for the next ask.
 
-    Pulls of one stage are decided on the same knowledge: those of the stage under way are left out.
-    Lost pulls of batches are pending for ever: they have used their stage.
+    Lost pulls are pending for ever: they have used their stage.
     """
-    good, bad = list(ledger.good), list(ledger.bad)
-    waiting = [open_ + lost for open_, lost in zip(ledger.open, ledger.lost, strict=True)]
-    under_way, taken = ledger.under_way(), []
-    for slot in under_way:
-        arm = ledger.position(slot.arm)
-        taken.append(arm)
-        if slot.state == "open":
-            waiting[arm] -= 1
-        elif ledger.kind(slot.arm).counts_good:
-            (good if slot.outcome else bad)[arm] -= 1
-    others = ledger.others(under_way)
-    return PendingState(tuple(good), tuple(bad), tuple(waiting), ledger.stage, tuple(taken), others)
+    waiting = tuple(map(sum, zip(ledger.open, ledger.lost, strict=True)))
+    known = (tuple(ledger.good), tuple(ledger.bad), waiting, ledger.stage)
+    return PendingState(*known, others=ledger.others())
 
 
 def decision_record(
-    decision: Decision | Allotment, pending: PendingState, settings: TrialSettings
+    decision: Decision, pending: PendingState, settings: TrialSettings
 ) -> dict[str, Any]:
     """What the event of an ask keeps of a decision: all it was made from, and all that came out."""
     return {
@@ -218,8 +183,7 @@ def decision_record(
             "good": list(pending.good),
             "bad": list(pending.bad),
             "open": list(pending.open),
-            "taken": list(pending.taken),
-            **({"seen": written(pending.others)} if pending.others else {}),
+            "seen": [None if other is None else other.text for other in pending.others],
         },
         "policy": settings.policy,
         "multipliers_hash": settings.multipliers_hash,

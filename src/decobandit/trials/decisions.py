@@ -13,12 +13,9 @@ and in ties by pulls. Their outcomes are averaged over, given the recorded ones:
 
 and the largest average is taken. With nothing pending this is what the policy chooses.
 
-Several pulls per stage are asked for one by one, all on what was known when the stage began: each
-takes the best arm that is not taken yet; the optimal policy weighs whole sets with the arms taken.
-
-No arm is pulled twice in a stage, nor more often than there have been stages. Cancellations can
-leave an arm with more pulls than that: it has to wait. Policies without an index of single arms
-have no value for it; there the largest expected reward decides, and the reason says so.
+Several different arms per stage are decided one by one, all on what was known when the stage
+began: each is the best arm that is not taken yet; the optimal policy weighs whole sets with the
+arms taken.
 
 A decision depends on the pending state and the random generator alone: on counts, not on the order
 in which outcomes were recorded.
@@ -42,7 +39,6 @@ from ..problem import (
 )
 from ..support import Floats
 from . import explanation
-from .errors import Conflict
 from .pending import (
     MOST_AHEAD,
     PendingState,
@@ -57,12 +53,10 @@ __all__ = ["Decision", "PendingState", "decide", "deployment"]
 
 @dataclass(frozen=True)
 class Decision:
-    """The next arm, and the numbers of each arm, averaged over pending outcomes.
+    """Pulls of every arm at the next stage, and the numbers of each arm, averaged over pending
+    outcomes."""
 
-    An arm that has more pulls than stages has no index now: its expected reward stands for it.
-    """
-
-    arm: int
+    pulls: tuple[int, ...]
     stage: int
     price: float | None  # of a pull at this stage, as first solved; None: no dual was
     expected_reward: tuple[float, ...]
@@ -70,6 +64,11 @@ class Decision:
     value_of_information: tuple[float, ...] | None  # only DeCo's index has this part
     reason: str
     by_rules: bool = False  # the rules of the design chose or drew the arm, not its index
+
+    @property
+    def arm(self) -> int:
+        """Position of the first arm that is pulled."""
+        return next(arm for arm, n in enumerate(self.pulls) if n)
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,6 @@ class _Choice:
     tied: tuple[int, ...] = ()  # arms of as large a value, this one included
     ties: TieRule = DEFAULT_TIES
     draws: int = 0  # of pending outcomes, where there were too many combinations
-    planned: bool = True  # the values are the policy's own
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ def decide(
     *,
     rng: np.random.Generator | None = None,
 ) -> Decision:
-    """The arm to allocate next; `Conflict` if there is none.
+    """The arm to pull next.
 
     rng: for draws, and for ties at random.
     """
@@ -116,14 +114,19 @@ def decide(
     choice = _choice(policy, inputs)
     price = None if prices is None else float(prices[pending.stage])
     return Decision(
-        arm=choice.arm,
+        pulls=one_pull(policy.problem, choice.arm),
         stage=pending.stage,
         price=price,
         expected_reward=tuple(inputs.rewards.tolist()),
-        index=_listed(choice.values) if choice.planned else None,
+        index=_listed(choice.values),
         value_of_information=_listed(_information(policy, inputs, choice)),
         reason=_reason(policy, inputs, choice, price),
     )
+
+
+def one_pull(problem: Problem, arm: int) -> tuple[int, ...]:
+    """One pull of an arm, and none of the others."""
+    return tuple(int(k == arm) for k in range(problem.n_arms))
 
 
 def deployment(
@@ -143,14 +146,7 @@ def deployment(
 
 
 def _inputs(problem: Problem, pending: PendingState, rng: np.random.Generator | None) -> _Inputs:
-    most = pending.stage * (problem.pulls_per_stage if problem.repeat else 1)
-    allowed = tuple(
-        arm for arm, pulls in enumerate(pending.pulls) if pulls <= most and arm not in pending.taken
-    )
-    if not allowed:  # rather an arm with more pulls than stages than no allocation
-        allowed = tuple(arm for arm in range(len(pending.pulls)) if arm not in pending.taken)
-    if not allowed:
-        raise Conflict("no arm can be allocated now: an arm is pulled at most once per stage")
+    allowed = tuple(arm for arm in range(problem.n_arms) if arm not in pending.taken)
     return _Inputs(problem, pending, expected_rewards(problem, pending), allowed, rng)
 
 
@@ -161,7 +157,7 @@ def _choice(policy: Policy, inputs: _Inputs) -> _Choice:
     at_deployment = inputs.stage >= inputs.problem.horizon
     if inputs.problem.repeat and at_deployment:
         return _largest(policy, inputs, inputs.rewards)
-    if inputs.pending.overdrawn or (policy.randomised and at_deployment):
+    if policy.randomised and at_deployment:
         return _most_rewarding(inputs)
     if policy.randomised:
         return _drawn(policy, inputs)
@@ -189,11 +185,9 @@ def _averages(policy: Policy, inputs: _Inputs) -> tuple[Floats, int]:
     """Each arm's index averaged over its own pending outcomes, (arms,), or over so many draws."""
     problem, known = inputs.problem, inputs.pending
     states = zip(problem.group_of_arm.tolist(), known.stats, known.open, strict=True)
-    index, draws, pulls = inputs.rewards.copy(), 0, known.pulls
+    index, draws = np.empty(problem.n_arms), 0
     found: dict[tuple[int, Stats, int], float] = {}  # equal arms in equal states: once
     for arm, state in enumerate(states):
-        if pulls[arm] > inputs.stage:
-            continue  # more pulls than stages: no table has it
         if state not in found:
             group, stats, waiting = state
             kind = problem.groups[group].model
@@ -222,7 +216,7 @@ def _most_rewarding(inputs: _Inputs) -> _Choice:
     tied = tied_arms(inputs.rewards, inputs.allowed, tie_tolerance(inputs.problem))
     arm = break_tie(tied, inputs.pending.pulls, DEFAULT_TIES)
     near = tuple(tied.tolist())
-    return _Choice(arm, inputs.rewards, "expected reward", tied=near, planned=False)
+    return _Choice(arm, inputs.rewards, "expected reward", tied=near)
 
 
 # -- the explanation ----------------------------------------------------------------------------
@@ -234,8 +228,9 @@ def _listed(values: Floats | None) -> tuple[float, ...] | None:
 
 def _information(policy: Policy, inputs: _Inputs, choice: _Choice) -> Floats | None:
     """What indices have beyond the expected reward, where that is the value of information."""
-    splits = policy.splits_index and choice.planned
-    return choice.values - inputs.rewards if splits and choice.values is not None else None
+    if not policy.splits_index or choice.values is None:
+        return None
+    return choice.values - inputs.rewards
 
 
 def _reason(policy: Policy, inputs: _Inputs, choice: _Choice, price: float | None) -> str:
@@ -251,5 +246,4 @@ def _reason(policy: Policy, inputs: _Inputs, choice: _Choice, price: float | Non
         explanation.tie([names[arm] for arm in choice.tied if arm != choice.arm], choice.ties),
         explanation.averaged(waiting, choice.draws),
         explanation.compared(price) if own and price is not None else "",
-        "" if choice.planned else f"{policy.name} has no plan after these cancellations",
     )

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from ..problem import ArmModel, Outcome, Stats
+from ..problem import Outcome
+from .allocations import Allocation, told_counts
 from .events import Event
-from .ledger import BATCH_KINDS, TURNS
-from .told import counts_from, tally_of
+from .ledger import TURNS, Ledger
 
-BATCH = "(batch)"  # in place of an arm
+SEVERAL = "(several)"  # in place of an arm
 
 
 @dataclass(frozen=True)
@@ -21,13 +21,13 @@ class Correction:
     Attributes
     ----------
     allocation : str
-        Id of the allocation, or of the batch.
+        Id of the allocation.
     number : int
-        Of the allocation or batch, from 1.
+        Of the allocation, from 1.
     arm : str
         Name of the arm.
     before : int | float | str
-        The outcome that was replaced: 1 is good, 0 is bad; of a batch, good/pulls or
+        The outcome that was replaced: 1 is good, 0 is bad; of several pulls, good/pulls or
         what was recorded of other outcomes.
     after : int | float | str
         What replaced it.
@@ -67,7 +67,7 @@ class LateOutcome:
     number : int
         Of the allocation, from 1.
     arm : str
-        Name of the arm; `(batch)` where a batch is not complete.
+        Name of the arm; `(several)` where the allocation has several pulls.
     asked_at : str
         When it was allocated: ISO 8601, UTC.
     told_at : str | None
@@ -118,35 +118,30 @@ class Change:
 
 
 @dataclass
-class _Slot:
+class _Course:
     """What is remembered of an allocation while events are read."""
 
     number: int
-    arm: str
     asked_at: str
-    told_at: str | None = None
-    outcome: Outcome = 0
-    cancelled: bool = False
-    counts: dict[str, Stats] = field(default_factory=dict)  # tallies, of a batch
-    pending: int = 0  # pulls of a batch
+    told_at: str | None = None  # when its last pending outcome was recorded
 
 
 @dataclass
 class Deviations:
     """Collects what is read from the events of a trial, one after the other."""
 
-    slots: dict[str, _Slot] = field(default_factory=dict)
+    ledger: Ledger
+    courses: dict[str, _Course] = field(default_factory=dict)
     corrections: list[Correction] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     refused: int = 0
     versions: dict[str, None] = field(default_factory=dict)  # that wrote the log, in order
     created_by: str = ""
-    kinds: Mapping[str, ArmModel] = field(default_factory=dict)  # of every arm by its name
 
     @classmethod
-    def of(cls, events: Iterable[Event], kinds: Mapping[str, ArmModel]) -> Deviations:
+    def of(cls, events: Iterable[Event]) -> Deviations:
         """Of all events of a trial."""
-        found = cls(kinds=kinds)
+        found = cls(Ledger(""))
         for event in events:
             found._read(event)
         return found
@@ -154,74 +149,57 @@ class Deviations:
     def _read(self, event: Event) -> None:
         data, kind = event.data, event.kind
         self.versions[event.version] = None
-        slot = self.slots.get(str(data.get("allocation")))
-        if kind in BATCH_KINDS:
-            self._read_batch(event)
-        elif kind == "created":
+        before = self.ledger.allocations.get(str(data.get("allocation")))
+        self.ledger.advance(event)
+        if kind == "created":
             self.created_by = event.by
-        elif kind == "asked":
-            made = _Slot(data["number"] + 1, data["arm"], event.at)
-            self.slots[data["allocation"]] = made
         elif kind == "refused":
             self.refused += 1
         elif kind in (*TURNS, "limited", "unmasked"):
             self.changes.append(Change(kind, event.by, event.at, data.get("reason") or ""))
-        elif slot is not None and kind == "cancelled":
-            slot.cancelled = True
-        elif slot is not None and kind == "told":
-            slot.told_at, slot.outcome = event.at, data["outcome"]
-        elif slot is not None and kind == "corrected":
-            self._correct(slot, event)
+        elif before is None:
+            self.courses[data["allocation"]] = _Course(data["number"] + 1, event.at)
+        else:
+            if kind == "corrected":
+                self._correct(before, event)
+            course = self.courses[before.id]
+            if self.ledger.allocations[before.id].pending:
+                course.told_at = None
+            elif course.told_at is None:
+                course.told_at = event.at
 
-    def _correct(self, slot: _Slot, event: Event) -> None:
-        data = event.data
-        self.corrections.append(
-            Correction(
-                data["allocation"], slot.number, slot.arm, slot.outcome, data["outcome"],
-                event.by, event.at, data.get("reason") or "",
+    def _correct(self, before: Allocation, event: Event) -> None:
+        after, number = self.ledger.allocations[before.id], self.courses[before.id].number
+        for arm, _ in told_counts(before, self.ledger.kinds, event.data):
+            self.corrections.append(
+                Correction(
+                    before.id,
+                    number,
+                    arm,
+                    _recorded(before, arm, self.ledger),
+                    _recorded(after, arm, self.ledger),
+                    event.by,
+                    event.at,
+                    event.data["reason"],
+                )
             )
-        )  # fmt: skip
-        slot.outcome = data["outcome"]
-
-    def _read_batch(self, event: Event) -> None:
-        data, kind, made = event.data, event.kind, event.data["batch"]
-        if kind == "batch_asked":
-            pending = sum(data["counts"].values())
-            self.slots[made] = _Slot(data["number"] + 1, BATCH, event.at, pending=pending)
-            return
-        slot = self.slots[made]
-        for arm, told in counts_from(data["counts"]) if "counts" in data else ():
-            own = self.kinds[arm]
-            before, tally = slot.counts.get(arm, own.no_tally), tally_of(own, told)
-            if kind == "batch_told":
-                slot.counts[arm] = own.joined(before, tally)
-            else:
-                slot.counts[arm] = tally
-                self.corrections.append(
-                    Correction(
-                        made, slot.number, arm, own.write_tally(before), own.write_tally(tally),
-                        event.by, event.at, data.get("reason") or "",
-                    )
-                )  # fmt: skip
-            slot.pending -= own.tally_pulls(slot.counts[arm]) - own.tally_pulls(before)
-        if kind == "batch_cancelled":
-            slot.cancelled, slot.pending = not slot.counts, 0
-        if slot.pending:
-            slot.told_at = None
-        elif slot.told_at is None:
-            slot.told_at = event.at
 
     def late(self, limit: timedelta, now: datetime) -> tuple[LateOutcome, ...]:
         """Outcomes that took longer, or are pending for longer, in the order of allocations."""
-        found = []
-        for made, slot in self.slots.items():
-            if slot.cancelled:
-                continue
-            end = now if slot.told_at is None else datetime.fromisoformat(slot.told_at)
-            passed = end - datetime.fromisoformat(slot.asked_at)
-            if passed > limit:
-                hours = round(passed.total_seconds() / 3600.0, 2)
-                found.append(
-                    LateOutcome(made, slot.number, slot.arm, slot.asked_at, slot.told_at, hours)
-                )
-        return tuple(found)
+        late = []
+        for made, course in self.courses.items():
+            slot = self.ledger.allocations[made]
+            end = now if course.told_at is None else datetime.fromisoformat(course.told_at)
+            passed = end - datetime.fromisoformat(course.asked_at)
+            if slot.holds_slots and passed > limit:
+                about = (made, course.number, slot.arm or SEVERAL, course.asked_at, course.told_at)
+                late.append(LateOutcome(*about, round(passed.total_seconds() / 3600.0, 2)))
+        return tuple(late)
+
+
+def _recorded(slot: Allocation, arm: str, ledger: Ledger) -> Outcome:
+    """What is on record of an arm: the outcome of a single pull, or a tally."""
+    if slot.outcome is not None:
+        return slot.outcome
+    kind = ledger.kinds[arm]
+    return kind.write_tally(next(part for part in slot.arms if part.arm == arm).tally(kind))

@@ -7,6 +7,7 @@ Blinded users read the messages: they never contain counts, stages, outcomes, in
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 
@@ -26,6 +27,19 @@ class NotFound(TrialError, code="not_found"):
 
 class Conflict(TrialError, code="conflict"):
     """The request contradicts what is on record."""
+
+
+class Contradiction(Conflict):
+    """A request that contradicts the record, which is logged. `arms`: those that it is about."""
+
+    def __init__(self, text: str, *arms: str) -> None:
+        super().__init__(f"{', '.join(arms)}: {text}" if arms else text)
+        self.text, self.arms = text, arms
+
+    def said(self, called: Mapping[str, str]) -> str:
+        """The message, with arms as its reader calls them, in an order that does not tell names."""
+        names = sorted((called[arm] for arm in self.arms), key=lambda name: (len(name), name))
+        return f"{', '.join(names)}: {self.text}" if names else self.text
 
 
 class BadOutcome(TrialError, code="invalid"):

@@ -29,7 +29,7 @@ from .errors import Conflict, Damaged, NotFound
 from .events import GENESIS, Event, StoredEvent, chained, new_event
 from .ledger import Ledger
 from .limits import TrialLimits
-from .request_records import Refusal
+from .requests import Refusal
 from .settings import TrialSettings
 from .summaries import kept_summary
 
@@ -254,12 +254,12 @@ class EventLog:
         by: str,
         key: str | None = None,
     ) -> Ledger:
-        """One more event after those of the ledger."""
+        """One more event after those of the ledger; `TrialError` where it is not allowed."""
         event = new_event(
             ledger.trial, ledger.seq + 1, kind, data,
             previous=ledger.head, at=now(), by=by, key=key,
         )  # fmt: skip
-        later = ledger.extended([event])
+        later = ledger.following(event)
         _insert(connection, event)
         head = {
             "trial": ledger.trial, "before": ledger.head, "seq": event.seq, "hash": event.hash,

@@ -7,20 +7,16 @@ elsewhere.
 
 Kinds
     created    the settings: problem, policy, prices, seed           (always the first, seq 0)
-    asked      an arm was allocated, with everything it was decided from
-    told       the outcome of an allocation was recorded
-    cancelled  an allocation was cancelled; its slot is free again
-    corrected  the outcome of an allocation was replaced
+    asked      pulls were allocated, a number to every arm, with everything it was decided from
+    told       outcomes of an allocation were recorded
+    cancelled  what was pending of an allocation was cancelled
+    corrected  recorded outcomes of an allocation were replaced
     refused    a request contradicted the record, and why
     closed     no more allocations are made; pending ones can still be recorded
     reopened   allocations are made again, and why
     archived   closed, and hidden from lists
     limited    the limits on pending and cancelled allocations were changed, and why
     unmasked   somebody was told which arm an allocation is, and why
-    batch_asked      the pulls of a whole stage were allotted, a number to every arm
-    batch_told       outcomes of a batch were recorded, as counts of some arms
-    batch_cancelled  what was pending of a batch was cancelled
-    batch_corrected  the recorded outcomes of some arms of a batch were replaced
 
 The log of people (`people.py`) is a chain of the same form, with kinds of its own.
 """
@@ -39,7 +35,6 @@ from .errors import Damaged
 KINDS = (
     "created", "asked", "told", "cancelled", "corrected", "refused",
     "closed", "reopened", "archived", "limited", "unmasked",
-    "batch_asked", "batch_told", "batch_cancelled", "batch_corrected",
 )  # fmt: skip
 GENESIS = "0" * 64  # the `previous` of the first event
 _FIELDS = {"trial", "seq", "kind", "at", "by", "key", "previous", "data", "version"}
@@ -56,8 +51,8 @@ class Event:
     seq : int
         From 0.
     kind : str
-        created, asked, told, cancelled, corrected, refused, closed, reopened, archived, limited,
-        unmasked, batch_asked, batch_told, batch_cancelled or batch_corrected.
+        created, asked, told, cancelled, corrected, refused, closed, reopened, archived, limited
+        or unmasked.
     at : str
         ISO 8601, UTC.
     by : str

@@ -11,15 +11,12 @@ from itertools import islice
 from typing import Any
 
 from .._version import __version__
-from ..problem import ArmModel
 from ..support import harmless
-from .batches import Batch, batch_moved, new_batch
 from .codes import in_order
 from .decider import Decider
 from .event_log import now
 from .events import Event, canonical, digest
-from .ledger import BATCH_KINDS, Ledger
-from .request_records import Request
+from .ledger import Ledger
 from .status import status_of
 
 EXPORT_FORMAT = "decobandit-trial-1"
@@ -41,7 +38,6 @@ def export_parts(
         "head": ledger.head,
         "status": status,
         "allocations": [slot.to_dict() for slot in ledger.allocations.values()],
-        "batches": [batch.to_dict() for batch in ledger.batches.values()],
     }
     return parts | {"checksum": checksum(parts)}
 
@@ -95,20 +91,18 @@ def export_text(parts: dict[str, Any], pages: Iterable[Sequence[Event]]) -> Iter
     yield "\n ]\n}\n"
 
 
-COLUMNS = (
-    "number", "allocation", "stage", "arm", "state", "outcome", "asked_at", "told_at",
-    "code", "subject", "note", "asked_by", "changed_by", "changed_at", "change_reason",
+_ASKED = ("number", "allocation", "stage", "arm")
+_ABOUT = ("code", "subject", "note", "asked_by", "changed_by", "changed_at", "change_reason")
+COLUMNS = (*_ASKED, "state", "outcome", "asked_at", "told_at", *_ABOUT)
+# where a stage has several pulls; good and pulls are the outcomes on record, so that the file can
+# be read as counts, and `seen` is what is on record as `tell` takes it
+SEVERAL_COLUMNS = (
+    *_ASKED, "allotted", "seen", "good", "pulls", "pending", "cancelled", "state", "asked_at",
+    "told_at", *_ABOUT,
 )  # fmt: skip
 MASKED_COLUMNS = ("number", "allocation", "code", "state", "subject", "note", "asked_at")
-# good and pulls are the outcomes on record, so that the file can be read as counts
-BATCH_COLUMNS = (
-    "number", "batch", "stage", "arm", "code", "allotted", "good", "pulls", "pending", "cancelled",
-    "subject", "note", "asked_at", "asked_by", "changed_by", "changed_at", "change_reason",
-)  # fmt: skip
-# of arms with other outcomes than good or bad too: what is on record, as `tell_batch` takes it
-KIND_BATCH_COLUMNS = (*BATCH_COLUMNS[:6], "seen", *BATCH_COLUMNS[6:])
-MASKED_BATCH_COLUMNS = (
-    "number", "batch", "code", "allotted", "pulls", "pending", "cancelled", "subject", "note",
+SEVERAL_MASKED_COLUMNS = (
+    "number", "allocation", "code", "allotted", "pulls", "pending", "cancelled", "subject", "note",
     "asked_at",
 )  # fmt: skip
 
@@ -116,7 +110,7 @@ MASKED_BATCH_COLUMNS = (
 def outcomes_csv(events: Sequence[Event], *, masked: bool = False) -> str:
     """One row per allocation: arm, state, outcome, subject, and who did what when and why.
 
-    Of a trial that allots batches, one row for every arm of every batch.
+    Where a stage has several pulls, one row for every arm that has some, with its counts.
 
     A cell that a spreadsheet would compute, because it begins with =, +, - or @, has an apostrophe
     in front; `read_outcomes` takes it away again.
@@ -152,77 +146,47 @@ def outcome_rows(
     events: Iterable[Event], *, masked: bool = False
 ) -> tuple[Iterable[dict[str, Any]], tuple[str, ...]]:
     """The rows of that file, and its columns, which need not be all that the rows have."""
-    rows: dict[str, dict[str, Any]] = {}
-    batches = BatchRows()
+    ledger, courses = Ledger(""), dict[str, dict[str, Any]]()
     for event in events:
-        data = event.data
-        if event.kind == "created":
-            first = Ledger(event.trial).extended([event])
-        elif event.kind in BATCH_KINDS:
-            batches.add(event, first)
-        elif event.kind == "asked":
-            rows[data["allocation"]] = {
-                "number": data["number"] + 1, "allocation": data["allocation"],
-                "stage": data["decision"]["stage"], "arm": data["arm"], "state": "open",
-                "outcome": "", "asked_at": event.at, "told_at": "",
-                "code": first.codes[first.position(data["arm"])],
-                "subject": data.get("subject", ""), "note": data.get("note", ""),
-                "asked_by": event.by, "changed_by": "", "changed_at": "", "change_reason": "",
+        ledger.advance(event)
+        made = str(event.data.get("allocation"))
+        if event.kind == "asked":
+            courses[made] = dict.fromkeys(_ABOUT, "") | {
+                "number": event.data["number"] + 1,
+                "asked_at": event.at,
+                "told_at": "",
+                "asked_by": event.by,
+            }
+        elif event.kind in ("told", "corrected", "cancelled"):
+            told = {} if event.kind == "cancelled" else {"told_at": event.at}
+            changed = {"changed_by": event.by, "changed_at": event.at}
+            courses[made] |= told | changed | {"change_reason": event.data.get("reason", "")}
+    rows = _rows(ledger, courses, masked=masked)
+    if ledger.problem.pulls_per_stage == 1 and not ledger.problem.repeat:
+        return rows, MASKED_COLUMNS if masked else COLUMNS
+    return rows, SEVERAL_MASKED_COLUMNS if masked else SEVERAL_COLUMNS
+
+
+def _rows(
+    ledger: Ledger, courses: Mapping[str, dict[str, Any]], *, masked: bool
+) -> Iterator[dict[str, Any]]:
+    """One for every arm of every allocation; masked: by code, for the order of arms tells them."""
+    for slot in ledger.allocations.values():
+        shared = {
+            "allocation": slot.id, "stage": slot.stage, "state": slot.state,
+            "outcome": "" if slot.outcome is None else slot.outcome,
+            "subject": slot.subject or "", "note": slot.note or "",
+        }  # fmt: skip
+        codes = {part.arm: ledger.codes[ledger.position(part.arm)] for part in slot.arms}
+        parts = sorted(slot.arms, key=lambda part: in_order(codes[part.arm]) if masked else ())
+        for part in parts:
+            kind = ledger.kinds[part.arm]
+            yield courses[slot.id] | shared | {
+                "arm": part.arm, "code": codes[part.arm], "allotted": part.pulls,
+                "seen": kind.write_tally(part.tally(kind)),
+                "good": part.good, "pulls": part.told, "pending": part.pending,
+                "cancelled": part.cancelled,
             }  # fmt: skip
-        elif event.kind in ("told", "corrected"):
-            update = {"state": "told", "outcome": data["outcome"], "told_at": event.at}
-            rows[data["allocation"]].update(update, **_changed(event))
-        elif event.kind == "cancelled":
-            rows[data["allocation"]].update(state="cancelled", **_changed(event))
-    if batches.found or first.problem.repeat:
-        full = BATCH_COLUMNS if first.problem.is_binary else KIND_BATCH_COLUMNS
-        shown = batches.rows(first.kinds, masked=masked)
-        return shown, MASKED_BATCH_COLUMNS if masked else full
-    return rows.values(), MASKED_COLUMNS if masked else COLUMNS
-
-
-class BatchRows:
-    """Rows of the batches of a log, from one event after the other."""
-
-    def __init__(self) -> None:
-        self.found: dict[str, tuple[Batch, dict[str, Any]]] = {}
-        self._codes: dict[str, str] = {}
-
-    def add(self, event: Event, first: Ledger) -> None:
-        """One more event about a batch; `first`: the trial as it was created."""
-        data, made = event.data, str(event.data["batch"])
-        if event.kind == "batch_asked":
-            stage = data["decision"]["stage"]
-            batch = new_batch(made, first.problem, first.kinds, stage, data)
-            names = [arm.name for arm in first.problem.arms]
-            self._codes = dict(zip(names, first.codes, strict=True))
-            about = {
-                "number": data["number"] + 1, "batch": made, "stage": batch.stage,
-                "subject": data.get("subject", ""), "note": data.get("note", ""),
-                "asked_at": event.at, "asked_by": event.by,
-                "changed_by": "", "changed_at": "", "change_reason": "",
-            }  # fmt: skip
-        else:
-            before, about = self.found[made]
-            said = Request.of(event.kind, data)
-            counts = said.counts or ()
-            batch = batch_moved(before, event.kind, counts, first.kinds, said.reason)
-            about |= _changed(event)
-        self.found[made] = batch, about
-
-    def rows(self, kinds: Mapping[str, ArmModel], *, masked: bool) -> Iterator[dict[str, Any]]:
-        """One for every arm of every batch; masked: by code, for the order of arms tells them."""
-        for batch, about in self.found.values():
-            arms = list(batch.arms)
-            if masked:
-                arms.sort(key=lambda one: in_order(self._codes[one.arm]))
-            for one in arms:
-                yield about | {
-                    "arm": one.arm, "code": self._codes[one.arm], "allotted": one.pulls,
-                    "seen": kinds[one.arm].write_tally(one.tally(kinds[one.arm])),
-                    "good": one.good, "pulls": one.told, "pending": one.pending,
-                    "cancelled": one.cancelled,
-                }  # fmt: skip
 
 
 def _csv(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> Iterator[str]:
@@ -238,11 +202,3 @@ def _csv(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> Iterator[str
         if not some:
             return
         writer.writerows({key: harmless(cell) for key, cell in row.items()} for row in some)
-
-
-def _changed(event: Event) -> dict[str, str]:
-    """Who recorded, corrected or cancelled an allocation last, when and why."""
-    return {
-        "changed_by": event.by, "changed_at": event.at,
-        "change_reason": event.data.get("reason", ""),
-    }  # fmt: skip

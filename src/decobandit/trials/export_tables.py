@@ -8,7 +8,6 @@ from typing import Any
 from ..support import Columns, Tables, Tabular, columns_of
 from .events import Event, canonical
 from .export import outcome_rows
-from .ledger import Ledger
 
 WORDS = frozenset(
     (
@@ -21,12 +20,10 @@ WORDS = frozenset(
 def trial_tables(
     events: Callable[[], Iterable[Event]],
     arms: Callable[[], Iterable[Mapping[str, Any]]],
-    *,
-    batches: bool,
 ) -> Tables:
     """The tables of a trial by their names, from its log and from the arms of its status."""
     return {
-        "batches" if batches else "allocations": lambda: outcome_columns(events()),
+        "allocations": lambda: outcome_columns(events()),
         "arms": lambda: arm_columns(arms()),
         "events": lambda: event_columns(events()),
     }
@@ -40,12 +37,11 @@ class TrialTables(Tabular):
 
     def tables(self) -> Tables:
         """Columns by the name of the table."""
-        problem = Ledger(self._events[0].trial).extended(self._events[:1]).problem
-        return trial_tables(lambda: self._events, lambda: self._arms, batches=problem.repeat)
+        return trial_tables(lambda: self._events, lambda: self._arms)
 
 
 def outcome_columns(events: Iterable[Event]) -> Columns:
-    """One row per allocation, or per arm of a batch; None where the file has nothing."""
+    """One row per arm of every allocation; None where the file has nothing."""
     rows, names = outcome_rows(events)
     return columns_of(
         ({name: None if row[name] == "" else row[name] for name in names} for row in rows),

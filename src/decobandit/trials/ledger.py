@@ -3,29 +3,36 @@
 A ledger is never changed; `extended` makes a new one. It does not depend on the order in which
 outcomes were recorded: they are counted, and the stage follows from the number of slots in use.
 
-A trial allocates single pulls or whole stages (`batches.py`), never both: the first ask decides.
+What may follow is decided here and nowhere else: `following` applies the event of a request and
+raises the error that its sender reads; `extended` applies events on record and calls one that may
+not follow damage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from copy import copy
-from typing import Any, Literal
+from typing import Literal
 
 from ..problem import ArmModel, Problem, Seen, State
 from ..support import look_alike_keys
-from .allocations import Allocation, moved
-from .batches import Batch, batch_moved, new_batch
+from .allocations import (
+    Allocation,
+    check_order,
+    kinds_by_name,
+    moved,
+    new_allocation,
+    seen_of,
+    told_counts,
+)
 from .codes import codes_of
-from .errors import Damaged
+from .errors import Closed, Contradiction, Damaged, LimitReached, NoFreeSlot, NotFound
 from .events import GENESIS, Event
-from .kind_records import check_batch_order, check_order, kinds_by_name, seen
 from .limits import TrialLimits, limits_of
-from .request_records import ASKS, Answered, Cancellation, Refusal, Request
+from .requests import Answered, Cancellation, Refusal, Request
 from .settings import TrialSettings
 
 TrialState = Literal["running", "closed", "archived"]
-BATCH_KINDS = ("batch_asked", "batch_told", "batch_cancelled", "batch_corrected")
 # kinds of events that change the state of the trial, and the state after them
 TURNS: dict[str, TrialState] = {
     "closed": "closed",
@@ -45,7 +52,6 @@ class Ledger:
         self.created_at = ""
         self.settings: TrialSettings = None  # type: ignore[assignment]  # the first event brings it
         self.allocations: dict[str, Allocation] = {}  # by id, in the order of the asks
-        self.batches: dict[str, Batch] = {}  # the same
         self.answered: dict[tuple[str, str], Answered] = {}  # by person and key
         self.refusals: dict[Refusal, int] = {}  # how often, as far as the log says
         self.since: dict[str, str] = {}  # when each pending allocation was made, the oldest first
@@ -56,7 +62,7 @@ class Ledger:
         self.bad: list[int] = []
         self.other: list[int] = []  # those of arms with other outcomes than good or bad
         self.open: list[int] = []  # pending allocations of every arm
-        self.lost: list[int] = []  # pulls of batches that used their stage and have no outcome
+        self.lost: list[int] = []  # cancelled pulls whose stage is used
         # what was known at each look of the rules, when its outcomes had been recorded
         self.looks: tuple[State, ...] = ()
         self._most_known = 0  # outcomes ever on record
@@ -84,8 +90,8 @@ class Ledger:
 
     @property
     def asks(self) -> int:
-        """Allocations or batches ever made, cancelled ones too."""
-        return len(self.allocations) + len(self.batches)
+        """Allocations ever made, cancelled ones too."""
+        return len(self.allocations)
 
     @property
     def told(self) -> int:
@@ -99,26 +105,17 @@ class Ledger:
 
     @property
     def cancelled(self) -> int:
-        """Pulls that were cancelled, singly or with a batch."""
-        return sum(each.count for each in self.cancellations)
+        """Pulls that were cancelled."""
+        return sum(one.count for one in self.cancellations)
 
     @property
     def known(self) -> State:
-        """All outcomes on record, those of the stage under way included."""
+        """All outcomes on record."""
         return State(tuple(self.good), tuple(self.bad), self.others())
 
-    def others(self, left_out: Collection[Allocation] = ()) -> tuple[Seen | None, ...]:
+    def others(self) -> tuple[Seen | None, ...]:
         """What is on record of arms with other outcomes than good or bad."""
-        return seen(self.problem, self.allocations.values(), self.batches.values(), left_out)
-
-    def has_room_for(self, pulls: int) -> bool:
-        """Whether so many more may be pending."""
-        return self.limits.open is None or sum(self.open) + pulls <= self.limits.open
-
-    def may_cancel(self, pulls: int) -> bool:
-        """Whether so many more may be cancelled."""
-        most = self.limits.cancelled
-        return most is None or self.cancelled + pulls <= most
+        return seen_of(self.kinds, self.allocations.values())
 
     def unmasked_since(self, time: str, person: str) -> int:
         """Allocations that a person has unmasked after a time."""
@@ -139,31 +136,50 @@ class Ledger:
             for key in look_alike_keys(subject):
                 self._look_alikes.pop(key, None)
 
-    def kind(self, arm: str) -> ArmModel:
-        """What outcomes an arm has."""
-        return self.kinds[arm]
+    def allocation(self, made: str | None) -> Allocation:
+        """An allocation by its id; `NotFound` if the trial has none of it."""
+        slot = self.allocations.get(made or "")
+        if slot is None:
+            raise NotFound("no such allocation in this trial")
+        return slot
 
-    def in_use(self) -> list[Allocation]:
-        """Allocations that hold a slot, in the order of the asks."""
-        return [slot for slot in self.allocations.values() if slot.state != "cancelled"]
+    # -- what may follow ----------------------------------------------------------------------
 
-    def under_way(self) -> list[Allocation]:
-        """The slots in use of the stage that is not complete; none with one pull per stage."""
-        rest = self.used % self.problem.pulls_per_stage
-        return self.in_use()[-rest:] if rest else []
+    def check_ask(self, subject: str | None = None) -> None:
+        """Refuse an allocation that the trial has no room for, or whose subject has one."""
+        taken, pulls = self.look_alike(subject), self.problem.pulls_per_stage
+        if taken is not None:
+            raise Contradiction(
+                f"subject: {subject!r} is on record as {taken!r}, which has an allocation; use "
+                "that spelling, or one that differs in more than case, blanks or alphabet"
+            )
+        if self.state != "running":
+            raise Closed("the trial is closed; an administrator can reopen it")
+        if self.used + pulls > self.slots:
+            raise NoFreeSlot("every slot of the trial is in use")
+        if self.limits.open is not None and sum(self.open) + pulls > self.limits.open:
+            raise LimitReached(
+                "as many allocations are pending as the trial permits; record an outcome first"
+            )
+
+    def following(self, event: Event) -> Ledger:
+        """The ledger after the event of a request; `TrialError` where it is not allowed."""
+        later = self._copy()
+        later._apply(event)
+        return later
 
     def extended(self, events: Iterable[Event]) -> Ledger:
         """The ledger after more events; `Damaged` if one of them cannot have happened."""
-        later = copy(self)
-        later.allocations, later.batches = dict(self.allocations), dict(self.batches)
-        later.answered, later.refusals = dict(self.answered), dict(self.refusals)
-        later.since = dict(self.since)
-        later.good, later.bad, later.open = list(self.good), list(self.bad), list(self.open)
-        later.lost, later.other = list(self.lost), list(self.other)
-        later.subjects, later.cancellations = dict(self.subjects), list(self.cancellations)
-        later._look_alikes, later.unmasked = dict(self._look_alikes), dict(self.unmasked)
+        later = self._copy()
         for event in events:
             later.advance(event)
+        return later
+
+    def _copy(self) -> Ledger:
+        later = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, dict | list):
+                setattr(later, name, value.copy())
         return later
 
     def advance(self, event: Event) -> None:
@@ -179,30 +195,13 @@ class Ledger:
     def _apply(self, event: Event) -> None:
         if (event.kind == "created") != (event.seq == 0):
             raise ValueError("a trial is created once, first")
-        data = event.data
         if event.kind == "created":
             self._create(event)
-        elif event.kind == "refused":
-            refusal = Refusal(Request.of_refusal(data["request"]), event.by, data["why"])
-            self.refusals[refusal] = int(data["times"])
-            answer = Answered(refusal.request, refusal=refusal.why)
-        elif event.kind in TURNS:
-            self.state = TURNS[event.kind]
-            answer = Answered(Request.of(event.kind, data))
-        elif event.kind == "limited":
-            self.limits = limits_of(data["limits"])
-            answer = Answered(Request.of(event.kind, data))
-        elif event.kind in BATCH_KINDS:
-            batch = self._batch_step(event)
-            self._wait(batch, event)
-            answer = Answered(Request.of(event.kind, data), batch=batch)
         else:
-            made = self._step(event)
-            self._wait(self.allocations[made], event)
-            answer = Answered(Request.of(event.kind, data), allocation=made)
+            answer = self._step(event)
+            if event.key is not None:
+                self.answered[event.by, event.key] = answer
         self._look()
-        if event.key is not None:
-            self.answered[event.by, event.key] = answer
         self.seq, self.head = event.seq, event.hash
 
     def _look(self) -> None:
@@ -223,114 +222,86 @@ class Ledger:
         self.limits = limits_of(event.data["limits"])
         self.codes = codes_of(event.data["codes"], len(self._positions))
 
-    def _step(self, event: Event) -> str:
-        """One allocation made, moved from one state to the next, or unmasked; its id."""
-        kind, data = event.kind, event.data
-        name = str(data["allocation"])
-        if kind == "unmasked":
-            self.unmasked[self.allocations[name].id, event.by] = event.at
-            return name
-        if kind == "asked":
-            if self.batches or self.problem.repeat:
-                raise ValueError("the trial allocates whole batches")
-            subject, note = data.get("subject"), data.get("note")
-            self._take(name, data, 1)
-            slot = Allocation(
-                name, data["arm"], self.stage, data["reason"], subject=subject, note=note
-            )
-            self._count(slot, +1)
-        else:
-            before = self.allocations[name]
-            self._count(before, -1)
-            outcome, arm = data.get("outcome"), self.kind(before.arm)
-            slot = moved(before, kind, outcome, arm, data.get("reason"))
-            if outcome is not None:
-                check_order(arm, self.allocations.values(), before, outcome)
-            self._count(slot, +1)
-            if kind == "cancelled":
-                if not self.may_cancel(1):
-                    raise ValueError("too many were cancelled")
-                self.cancellations.append(Cancellation(event.by, slot.arm, data["reason"]))
-                self._forget_subject(slot.subject)
-        self.allocations[name] = slot
-        return name
+    def _step(self, event: Event) -> Answered:
+        """Apply an event after the first; what its sender was answered."""
+        data = event.data
+        if event.kind == "refused":
+            refusal = Refusal(Request.of_refusal(data["request"]), event.by, data["why"])
+            self.refusals[refusal] = int(data["times"])
+            return Answered(refusal.request, refusal=refusal.why)
+        request = Request.of(event.kind, data)
+        if event.kind in TURNS:
+            self.state = TURNS[event.kind]
+            return Answered(request)
+        if event.kind == "limited":
+            self.limits = limits_of(data["limits"])
+            return Answered(request)
+        if event.kind == "unmasked":
+            slot = self.allocation(request.allocation)
+            self.unmasked[slot.id, event.by] = event.at
+            return Answered(request, slot)
+        slot = self._asked(event) if event.kind == "asked" else self._moved(event)
+        return Answered(request, slot)
 
-    def _take(self, made: str, data: dict[str, Any], pulls: int) -> None:
-        """An ask for so many slots of the stage under way."""
-        taken = made in self.allocations or made in self.batches
-        if taken or self.used + pulls > self.slots:
-            raise ValueError("no such slot is free")
+    def _asked(self, event: Event) -> Allocation:
+        data, made = event.data, str(event.data["allocation"])
+        if made in self.allocations:
+            raise ValueError("the id is in use")
         if data["decision"]["stage"] != self.stage:
             raise ValueError("not the stage under way")
-        if self.state != "running" or not self.has_room_for(pulls):
-            raise ValueError("the trial was closed, or too many were pending")
         subject = data.get("subject")
+        self.check_ask(subject)
+        slot = new_allocation(made, self.problem, self.kinds, self.stage, data)
         if subject is not None:
-            if self.look_alike(subject) is not None:
-                raise ValueError("the subject has an allocation")
             self.subjects[subject] = made
             self._look_alikes.update(dict.fromkeys(look_alike_keys(subject), subject))
+        self.since[made] = event.at
+        self._count(slot, +1)
+        self.allocations[made] = slot
+        return slot
 
-    def _batch_step(self, event: Event) -> Batch:
-        """One batch made, or moved from one state to the next."""
-        kind, data = event.kind, event.data
-        name = str(data["batch"])
-        if kind == "batch_asked":
-            if self.allocations:
-                raise ValueError("the trial allocates single pulls")
-            self._take(name, data, self.problem.pulls_per_stage)
-            batch = new_batch(name, self.problem, self.kinds, self.stage, data)
+    def _moved(self, event: Event) -> Allocation:
+        data, before = event.data, self.allocation(event.data["allocation"])
+        cancels, reason = event.kind == "cancelled", data.get("reason")
+        counts = () if cancels else told_counts(before, self.kinds, data)
+        slot = moved(before, event.kind, counts, self.kinds, reason)
+        if cancels:
+            self._give_up(before, slot, event)
         else:
-            before = self.batches[name]
-            self._count_batch(before, -1)
-            request = Request.of(kind, data)
-            batch = batch_moved(before, kind, request.counts or (), self.kinds, request.reason)
-            check_batch_order(self.problem, (self.batches | {name: batch}).values())
-            if kind == "batch_cancelled":
-                self._give_up(before, batch, event)
-        self._count_batch(batch, +1)
-        self.batches[name] = batch
-        return batch
+            check_order(self.kinds, (self.allocations | {slot.id: slot}).values())
+        if slot.state != "open":
+            self.since.pop(slot.id, None)
+        self._count(before, -1)
+        self._count(slot, +1)
+        self.allocations[slot.id] = slot
+        return slot
 
-    def _give_up(self, before: Batch, after: Batch, event: Event) -> None:
-        """What was pending of a batch is cancelled."""
-        if not self.may_cancel(before.pending):
-            raise ValueError("too many were cancelled")
-        reason = event.data["reason"]
+    def _give_up(self, before: Allocation, after: Allocation, event: Event) -> None:
+        """What was pending of an allocation is cancelled."""
+        most = self.limits.cancelled
+        if most is not None and self.cancelled + before.pending > most:
+            raise LimitReached(
+                "as many allocations were cancelled as the trial permits; an administrator can "
+                "permit more"
+            )
         self.cancellations += [
-            Cancellation(event.by, one.arm, reason, one.pending)
-            for one in before.arms
-            if one.pending
+            Cancellation(event.by, part.arm, event.data["reason"], part.pending)
+            for part in before.arms
+            if part.pending
         ]
         if not after.holds_slots:
             self._forget_subject(after.subject)
 
-    def _count_batch(self, batch: Batch, by: int) -> None:
-        if not batch.holds_slots:
-            return
-        for k, one in enumerate(batch.arms):
-            if one.good is None:
-                self.other[k] += by * one.told
-            else:
-                self.good[k] += by * one.good
-                self.bad[k] += by * (one.told - one.good)
-            self.open[k] += by * one.pending
-            self.lost[k] += by * one.cancelled
-        self.used += by * batch.pulls
-
-    def _wait(self, made: Allocation | Batch, event: Event) -> None:
-        if made.state != "open":
-            self.since.pop(made.id, None)
-        elif event.kind in ASKS:
-            self.since[made.id] = event.at
-
     def _count(self, slot: Allocation, by: int) -> None:
-        if slot.state == "cancelled":
+        if not slot.holds_slots:
             return
-        counts = self.good if slot.outcome else self.bad
-        if slot.state == "open":
-            counts = self.open
-        elif not self.kind(slot.arm).counts_good:
-            counts = self.other
-        counts[self._positions[slot.arm]] += by
-        self.used += by
+        for part in slot.arms:
+            k = self._positions[part.arm]
+            if part.good is None:
+                self.other[k] += by * part.told
+            else:
+                self.good[k] += by * part.good
+                self.bad[k] += by * (part.told - part.good)
+            self.open[k] += by * part.pending
+            self.lost[k] += by * part.cancelled
+        self.used += by * slot.size

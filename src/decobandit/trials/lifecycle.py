@@ -14,13 +14,12 @@ from typing import Any
 from sqlalchemy import Connection
 
 from .allocations import Allocation
-from .errors import Conflict, LimitReached, NotFound, TrialError
+from .errors import Conflict, LimitReached, TrialError
 from .event_log import EventLog
 from .ledger import TURNS, Ledger
 from .limits import chosen_limits
 from .people import record
-from .request_records import Request
-from .requests import reason_of
+from .requests import Request, reason_of
 from .status import Summary, summary_of
 
 LEAST_REASON = 10  # characters of a reason to unmask
@@ -123,9 +122,9 @@ class Lifecycle(ABC):
     def _write_unmasked(
         self, connection: Connection, ledger: Ledger, request: Request, key: str | None, by: str
     ) -> Allocation:
-        slot = ledger.allocations.get(request.allocation or "")
-        if slot is None:
-            raise NotFound("no such allocation in this trial")
+        slot = ledger.allocation(request.allocation)
+        if slot.arm is None:
+            raise Conflict("an allocation of several arms is not unmasked: it would tell all codes")
         if (slot.id, by) not in ledger.unmasked:
             number = ledger.unmasked_since(_day_ago(), by) + 1
             if number > ledger.limits.unmasked:

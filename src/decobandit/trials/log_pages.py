@@ -6,18 +6,14 @@ Events are only ever added, so that pages up to one head belong together.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
 
 from .allocations import Allocation, AllocationState
-from .batches import Batch
 from .database import Store
 from .errors import Damaged, NotFound
 from .event_log import event_log_of, stored_events
 from .events import GENESIS, Event, chained
 from .ledger import Ledger
 from .paging import Page, cut, page_size
-
-Made = TypeVar("Made", Allocation, Batch)
 
 
 def ledger_of(store: Store, trial: str) -> Ledger:
@@ -74,20 +70,20 @@ def matching(
 
 
 def page_of_allocations(
-    allocations: Mapping[str, Made],
+    allocations: Mapping[str, Allocation],
     *,
     after: str | None = None,
     limit: int | None = None,
     state: AllocationState | None = None,
-) -> Page[Made]:
-    """Allocations, or batches, in the order in which they were made, after one of them.
+) -> Page[Allocation]:
+    """Allocations in the order in which they were made, after one of them.
 
     `state`: only those in it.
     """
     size = page_size(limit)
     if after is not None and after not in allocations:
-        raise NotFound("after: no such allocation or batch in this trial")
-    reached, found = after is None, list[Made]()
+        raise NotFound("after: no such allocation in this trial")
+    reached, found = after is None, list[Allocation]()
     for slot in allocations.values():
         if reached and state in (None, slot.state):
             found.append(slot)

@@ -17,23 +17,20 @@ import numpy as np
 
 from ..problem import ArmModel, Problem, Seen, State, Stats
 from ..support import Floats
-from .kind_records import kinds_of
+from .allocations import kinds_of
 
 MOST_AHEAD = 100_000  # states of an arm after its pending outcomes that are looked at
 
 
 @dataclass(frozen=True)
 class PendingState:
-    """Recorded outcomes and pending allocations of every arm, (arms,) each.
-
-    Those of the stage under way are left out: pulls of one stage are decided on the same knowledge.
-    """
+    """Recorded outcomes and pending pulls of every arm, (arms,) each."""
 
     good: tuple[int, ...]
     bad: tuple[int, ...]
     open: tuple[int, ...]
     stage: int  # from 0: slots in use // pulls per stage
-    taken: tuple[int, ...] = ()  # arms allocated in the stage under way, by position
+    taken: tuple[int, ...] = ()  # arms that the stage has already, while it is decided
     others: tuple[Seen | None, ...] = ()  # of arms with other outcomes than good or bad
 
     def __post_init__(self) -> None:
@@ -66,11 +63,6 @@ class PendingState:
     def known(self) -> State:
         """The recorded outcomes."""
         return State(self.good, self.bad, self.others)
-
-    @property
-    def overdrawn(self) -> bool:
-        """Whether an arm has more pulls than stages, which cancellations of others can cause."""
-        return max(self.pulls) > self.stage
 
     def check(self, problem: Problem) -> None:
         """A ValueError unless it can be one of this problem."""

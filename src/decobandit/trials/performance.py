@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from ..bounds import Episode, retrace
 from ..problem import Outcome
-from .allocations import Allocation
+from .allocations import parts_by_arm, tallies
 from .decider import Decider, pending_state
 from .errors import TrialError
-from .kind_records import kinds_of, tallies
 from .ledger import Ledger
 from .settings import NO_BOUND, TrialSettings
 
@@ -15,36 +14,18 @@ History = list[tuple[int | str, Outcome | None]]  # arm, outcome
 
 
 def earned(ledger: Ledger) -> float:
-    groups, of_arm = ledger.problem.groups, ledger.problem.group_of_arm
-    total = 0.0
-    told: dict[str, list[Allocation]] = {}
-    for slot in ledger.allocations.values():
-        if slot.outcome is not None:
-            told.setdefault(slot.arm, []).append(slot)
-    for arm, slots in told.items():
-        group = groups[of_arm[ledger.position(arm)]]
-        values = group.model.values_of([slot.outcome for slot in slots if slot.outcome is not None])
-        total += float(group.earned([slot.stage for slot in slots], values).sum())
-    for batch in ledger.batches.values():
-        for k, one in zip(of_arm, batch.arms, strict=True):
-            if one.good is not None:
-                earned_good = float(groups[k].reward_good[batch.stage])
-                bad = one.told - one.good
-                total += one.good * earned_good + bad * float(groups[k].reward_bad[batch.stage])
-    return total + sum(
-        _earned_in_batches(ledger, arm)
-        for arm, kind in enumerate(ledger.kinds.values())
-        if ledger.batches and not kind.counts_good
-    )
-
-
-def _earned_in_batches(ledger: Ledger, arm: int) -> float:
-    """What other outcomes than good or bad earned, of the arm at a position."""
-    group, total = ledger.problem.groups[ledger.problem.group_of_arm[arm]], 0.0
-    for batch, known, tally in tallies(group.model, arm, ledger.batches.values()):
-        base, factor = group.reward_base[batch.stage], group.reward_factor[batch.stage]
-        value = group.model.tally_value(known, tally)
-        total += float(base) * batch.arms[arm].told + float(factor) * value
+    """Total reward of the recorded outcomes."""
+    problem, total = ledger.problem, 0.0
+    for arm, parts in parts_by_arm(ledger.allocations.values()).items():
+        group = problem.groups[problem.group_of_arm[ledger.position(arm)]]
+        for slot, part, known, tally in tallies(group.model, parts):
+            if part.good is not None:
+                good, bad = group.reward_good[slot.stage], group.reward_bad[slot.stage]
+                total += part.good * float(good) + (part.told - part.good) * float(bad)
+            else:
+                value = group.model.tally_value(known, tally)
+                base, factor = group.reward_base[slot.stage], group.reward_factor[slot.stage]
+                total += float(base) * part.told + float(factor) * value
     return total
 
 
@@ -69,9 +50,8 @@ def bound_from_here(ledger: Ledger, decider: Decider) -> float | None:
 def episode_of(ledger: Ledger, decider: Decider) -> Episode:
     """The recorded outcomes in the order of their allocations; `TrialError` without prices.
 
-    With one pull per stage, pending slots are left out and later ones move up. With several, the
-    episode ends before the first stage that is not complete, or that has an arm twice after
-    cancellations.
+    With one pull per stage, pending ones are left out and later ones move up. With several, the
+    episode ends before the first stage that is not complete.
     """
     settings = ledger.settings
     if ledger.problem.repeat:
@@ -79,7 +59,7 @@ def episode_of(ledger: Ledger, decider: Decider) -> Episode:
     tables = decider.tables()
     if settings.solution is None or tables is None or settings.problem.repeat:
         raise TrialError(f"{NO_BOUND}, so that there are no prices to compare its outcomes with")
-    history = _batch_history(ledger) if ledger.batches else _history(ledger)
+    history = _history(ledger)
     return retrace(
         settings.problem, history, solution=settings.solution, policy=settings.policy,
         relaxation=tables,
@@ -92,33 +72,14 @@ def has_episode(settings: TrialSettings) -> bool:
 
 
 def _history(ledger: Ledger) -> History:
-    """Arms and outcomes of single allocations."""
-    m = ledger.problem.pulls_per_stage
-    slots = ledger.in_use()
-    if m == 1:
-        told = [slot for slot in slots if slot.state == "told"]
-    else:
-        told = []
-        for start in range(0, len(slots) - m + 1, m):
-            stage = slots[start : start + m]
-            arms = {slot.arm for slot in stage}
-            if len(arms) < m or any(slot.state != "told" for slot in stage):
-                break
-            told += stage
-    return [(ledger.position(slot.arm), slot.outcome) for slot in told]
-
-
-def _batch_history(ledger: Ledger) -> History:
-    """The same of batches of different arms."""
     history: History = []
-    kinds = kinds_of(ledger.problem)
-    for batch in ledger.batches.values():
-        if not batch.holds_slots:
-            continue
-        if batch.told < batch.pulls:
+    for slot in ledger.allocations.values():
+        if slot.holds_slots and slot.told == slot.size:
+            for part in slot.arms:
+                kind = ledger.kinds[part.arm]
+                history.append((ledger.position(part.arm), kind.sole(part.tally(kind))))
+        elif slot.holds_slots and slot.size > 1:
             break
-        pairs = enumerate(zip(kinds, batch.arms, strict=True))
-        history += [(k, kind.sole(one.tally(kind))) for k, (kind, one) in pairs if one.pulls]
     return history
 
 

@@ -1,39 +1,48 @@
-"""Asking for single pulls and recording their outcomes. Whole stages: `batch_requests.py`."""
+"""Ask, tell, cancel, correct: the requests that allocate pulls and record their outcomes.
+
+A request becomes an event; whether it may follow what is on record, the ledger says (`ledger.py`).
+"""
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from sqlalchemy import Connection
 
-from ..problem import ArmModel, Outcome
-from .allocations import Allocation, moved
-from .asking import Asking, Decided
-from .batch_requests import refuse_batched
-from .changes import Change
-from .decider import Decider, decision_record, pending_state
-from .decisions import Decision
-from .errors import BadOutcome, Conflict, NotFound
-from .kind_records import EarlierPending, check_order
-from .ledger import Ledger
-from .request_records import Request
-from .requests import (
-    check_ask,
-    check_cancel,
-    contradiction,
-    note_of,
-    on_record,
-    other_spelling,
-    out_of_range,
-    outcome_of,
-    reason_of,
-    subject_of,
+from ..problem import Arm, ArmModel, Outcome, Stats
+from ..support import is_count
+from .allocations import (
+    Allocation,
+    Told,
+    given_tally,
+    is_on_record,
+    kinds_by_name,
+    sole_arm,
+    told_counts,
+    told_of,
 )
+from .asking import Asking, Decided
+from .changes import Change
+from .codes import in_order
+from .decider import decision_record, pending_state
+from .errors import BadOutcome, Conflict, Contradiction, OutOfRange, TrialError
+from .ledger import Ledger
+from .requests import Request, note_of, outcome_of, reason_of, subject_of
+
+# of a single pull its outcome; by arm (good, pulls), "good/pulls", or as the arm has tallies; or
+# arm and outcome of every pull
+GivenOutcomes = Outcome | Mapping[str, "str | Sequence[Outcome]"] | Iterable[tuple[str, Outcome]]
+MAX_COUNT = 10**9
 
 
 class Recording(Asking):
-    """The part of `Trial` that allocates single pulls and records outcomes."""
+    """The part of `Trial` that allocates pulls and records outcomes."""
+
+    _codes: dict[str, str]
 
     def ask(
         self,
@@ -43,10 +52,10 @@ class Recording(Asking):
         key: str | None = None,
         by: str = "library",
     ) -> Allocation:
-        """Allocate the next slot. `NoFreeSlot` when all are in use.
+        """Allocate the next stage: one arm, or pulls by arm. `NoFreeSlot` when none is left.
 
-        A subject has one allocation, until it is cancelled: to ask again for the same subject gives
-        the same allocation, and writes nothing.
+        A subject has one allocation, until it is cancelled as a whole: to ask again for the same
+        subject gives the same allocation, and writes nothing.
         """
         return self.asking(subject=subject, note=note, key=key, by=by).made()
 
@@ -55,104 +64,130 @@ class Recording(Asking):
     ) -> Change[Allocation]:
         """An ask that is not made yet."""
         request = Request("asked", subject=subject_of(subject), note=note_of(note))
-        if self.settings.problem.repeat:
-            refuse_batched(self._ledger())  # before a decision that may take long
-        return self._asking(request, self._write_ask, Decider.decide, key, by)
+        return self._asking(request, self._write_ask, key, by)
 
     def tell(
         self,
         allocation_id: str,
-        outcome: Outcome,
+        outcome: GivenOutcomes,
         *,
         key: str | None = None,
         by: str = "library",
+        by_code: bool = False,
         confirm_range: bool = False,
     ) -> Allocation:
-        """Record an outcome: 1 is good, 0 is bad; others as the kind of the arm has them.
+        """Record outcomes of an allocation; those of several requests add up.
 
-        `OutOfRange` where it is outside the plausible range of the arm, unless that is confirmed.
+        Parameters
+        ----------
+        allocation_id : str
+            Of the allocation.
+        outcome : outcome, mapping or iterable of (str, outcome)
+            Of a single pull: 1 is good, 0 is bad; others as the arm has them. Of several, by arm:
+            (good, pulls) or "good/pulls"; of classes the count of each, "2+0+1"; of measurements
+            and counts "sum/pulls"; of own states the outcomes in the order of the pulls,
+            "fine+worn". Or rows of arm and outcome, one for every pull.
+        key, by : str, optional
+            Idempotency key; who sends the request. Without a key, counts that are sent twice are
+            recorded twice.
+        by_code : bool
+            Whether arms are called by their codes, as blinded people see them.
+        confirm_range : bool
+            Whether outcomes outside the plausible range of their arm are meant; `OutOfRange`
+            otherwise. Of counts, the mean is compared.
         """
         return self.telling(
-            allocation_id, outcome, key=key, by=by, confirm_range=confirm_range
+            allocation_id, outcome, key=key, by=by, by_code=by_code, confirm_range=confirm_range
         ).made()
 
     def telling(
         self,
         allocation_id: str,
-        outcome: Outcome,
+        outcome: GivenOutcomes,
         *,
         key: str | None,
         by: str,
+        by_code: bool = False,
         confirm_range: bool = False,
     ) -> Change[Allocation]:
-        """An outcome that is not recorded yet."""
-        read = outcome_of(outcome, self._kind(allocation_id))
-        request = Request("told", allocation_id, read, confirm_range=confirm_range)
-        return self._moving(request, self._move, key, by)
+        """Outcomes that are not recorded yet."""
+        request = Request("told", allocation_id, confirm_range=confirm_range)
+        return self._change_of(self._with_outcomes(request, outcome, by_code), key, by, by_code)
 
     def cancel(
         self, allocation_id: str, *, reason: str, key: str | None = None, by: str = "library"
     ) -> Allocation:
-        """Cancel a pending allocation, and say why; its slot is free again."""
+        """Cancel what is pending of an allocation, and say why.
+
+        If none of its outcomes was recorded, its slots are free again; otherwise they stay used,
+        and the pulls that are cancelled are lost.
+        """
         request = Request("cancelled", allocation_id, reason=reason_of(reason))
-        return self._moving(request, self._move, key, by).made()
+        return self._change_of(request, key, by).made()
 
     def correct(
         self,
         allocation_id: str,
-        outcome: Outcome,
+        outcome: GivenOutcomes,
         *,
         reason: str,
         key: str | None = None,
         by: str = "library",
         confirm_range: bool = False,
     ) -> Allocation:
-        """Replace a recorded outcome, and say why; the old one stays in the log."""
-        why = reason_of(reason)
-        read = outcome_of(outcome, self._kind(allocation_id))
-        request = Request("corrected", allocation_id, read, reason=why, confirm_range=confirm_range)
-        return self._moving(request, self._move, key, by).made()
+        """Replace a recorded outcome, or all of some arms; the old ones stay in the log.
+
+        Where an arm has fewer outcomes than before, the others are pending again.
+        """
+        request = Request(
+            "corrected", allocation_id, reason=reason_of(reason), confirm_range=confirm_range
+        )
+        return self._change_of(self._with_outcomes(request, outcome), key, by).made()
 
     def typed(self, allocation_id: str, text: str) -> Outcome:
-        """An outcome of an allocation from what people type."""
-        kind = self._kind(allocation_id)
+        """The outcome of a single pull from what people type."""
+        kind = self._single(allocation_id)[0]
         try:
             return kind.typed(text)
         except ValueError as error:
             raise BadOutcome(str(error)) from None
 
-    def _kind(self, allocation_id: str) -> ArmModel:
-        """What outcomes the arm of an allocation has."""
+    def _single(self, allocation_id: str) -> tuple[ArmModel, Arm | None]:
+        """The outcome model of a single pull, and its arm, where that matters."""
         problem = self.settings.problem
-        if problem.is_binary:  # as all arms have: the trial need not be read
-            return problem.groups[0].model
+        if problem.is_binary:  # as all arms are: the trial need not be read
+            return problem.groups[0].model, None
         ledger = self._ledger()
-        slot = ledger.allocations.get(allocation_id)
-        if slot is None:
-            raise NotFound("no such allocation in this trial")
-        return ledger.kind(slot.arm)
+        slot = ledger.allocation(allocation_id)
+        if slot.arm is None:
+            raise BadOutcome(f"the allocation has {slot.size} pulls: give their outcomes by arm")
+        return ledger.kinds[slot.arm], problem.arms[ledger.position(slot.arm)]
+
+    # -- changes ------------------------------------------------------------------------------
 
     def _write_ask(
         self,
-        decided: Decided[Decision],
+        decided: Decided,
         connection: Connection,
         ledger: Ledger,
         request: Request,
         key: str | None,
         by: str,
     ) -> Allocation | Conflict:
-        refuse_batched(ledger)
         if request.subject in ledger.subjects:
             return ledger.allocations[ledger.subjects[request.subject]]
-        if why := other_spelling(ledger, request):
-            return self._refuse(connection, ledger, request, key, by, why)
-        check_ask(ledger)
+        try:
+            ledger.check_ask(request.subject)
+        except Contradiction as error:
+            return self._refuse(connection, ledger, request, key, by, str(error))
         pending = pending_state(ledger)
         decision = decided.at(ledger, pending)
-        made = secrets.token_hex(8)
+        made, arms = secrets.token_hex(8), ledger.problem.arms
+        pulls = {arm.name: n for arm, n in zip(arms, decision.pulls, strict=True) if n}
         data = {
             "allocation": made,
-            "arm": self.settings.problem.arms[decision.arm].name,
+            "arm": sole_arm(pulls),
+            "pulls": pulls,
             "number": ledger.asks,
             "reason": decision.reason,
             "decision": decision_record(decision, pending, self.settings),
@@ -161,38 +196,140 @@ class Recording(Asking):
         later = self._event_log.append(connection, ledger, request.kind, data, by=by, key=key)
         return later.allocations[made]
 
-    def _move(
-        self, connection: Connection, ledger: Ledger, request: Request, key: str | None, by: str
-    ) -> Allocation | Conflict:
-        slot = ledger.allocations.get(request.allocation or "")
-        if slot is None:
-            if request.allocation in ledger.batches:
-                raise NotFound("that is a batch, not an allocation")
-            raise NotFound("no such allocation in this trial")
-        if on_record(slot, request):
-            return slot
-        try:
-            moved(slot, request.kind, request.outcome, ledger.kind(slot.arm))
-        except ValueError:
-            return self._refuse(connection, ledger, request, key, by, contradiction(slot, request))
-        if request.outcome is not None:
-            _check_order(ledger, slot, request.outcome)
-        if request.kind == "cancelled":
-            check_cancel(ledger)
-        data: dict[str, Any] = {"allocation": slot.id, **request.said()}
-        if request.outcome is not None:
-            data["outcome"] = request.outcome
-            arm = ledger.problem.arms[ledger.position(slot.arm)]
-            if arm.range is not None and out_of_range(arm, float(request.outcome), request):
+    def _change_of(
+        self, request: Request, key: str | None, by: str, by_code: bool = False
+    ) -> Change[Allocation]:
+        def write(
+            connection: Connection, ledger: Ledger, request: Request, key: str | None, by: str
+        ) -> Allocation | Conflict:
+            slot, outcomes = ledger.allocation(request.allocation), request.outcomes()
+            counts = told_counts(slot, ledger.kinds, outcomes) if outcomes else ()
+            if is_on_record(slot, request.kind, counts, ledger.kinds):
+                return slot
+            data: dict[str, Any] = {"allocation": slot.id, **outcomes, **request.said()}
+            if request.implausible:
+                if not request.confirm_range:
+                    raise OutOfRange(request.implausible)
                 data["out_of_range"] = True
-        later = self._event_log.append(connection, ledger, request.kind, data, by=by, key=key)
-        return later.allocations[slot.id]
+            try:
+                later = self._event_log.append(
+                    connection, ledger, request.kind, data, by=by, key=key
+                )
+            except Contradiction as error:
+                why = error.said(self._called(by_code))
+                return self._refuse(connection, ledger, request, key, by, why)
+            return later.allocations[slot.id]
+
+        return self._moving(request, write, key, by)
+
+    # -- outcomes as they are given -----------------------------------------------------------
+
+    def _with_outcomes(
+        self, request: Request, given: GivenOutcomes, by_code: bool = False
+    ) -> Request:
+        """The request with its outcomes; `TrialError` where something is wrong with them."""
+        if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+            kind, arm = self._single(request.allocation or "")
+            outcome = outcome_of(given, kind)
+            return replace(request, outcome=outcome, implausible=_implausible(arm, [outcome]))
+        by_arm, from_rows = given, not isinstance(given, Mapping)
+        if not isinstance(by_arm, Mapping):
+            by_arm = _rows_by_arm(by_arm)
+        kinds, names = kinds_by_name(self.settings.problem), self._names(by_code)
+        arms = {arm.name: arm for arm in self.settings.problem.arms}
+        counts, implausible = [], ""
+        for called, told in by_arm.items():
+            if called not in names:
+                raise TrialError(f"no arm is called {called!r}; arms: {_listed(names)}")
+            kind, arm = kinds[names[called]], arms[names[called]]
+            outcomes = [outcome_of(outcome, kind) for outcome in told] if from_rows else []
+            tally = kind.tally(outcomes) if from_rows else _tally(kind, called, told)
+            pulls = kind.tally_pulls(tally)
+            if pulls:
+                counts.append((arm.name, _told(kind, called, tally)))
+            if pulls and arm.range is not None:
+                values = outcomes if from_rows else [tally[1] / pulls]
+                implausible = implausible or _implausible(arm, values, f" of {called}")
+        if not counts:
+            raise TrialError("counts: there are no outcomes in them")
+        return replace(request, counts=tuple(sorted(counts)), implausible=implausible)
+
+    def _called(self, by_code: bool) -> dict[str, str]:
+        """What the sender calls the arms, by their names."""
+        return self._codes if by_code else {name: name for name in self._codes}
+
+    def _names(self, by_code: bool) -> dict[str, str]:
+        """Names of the arms, by what the sender calls them; codes in their own order.
+
+        Whoever sees codes in the order of the arms, or of their names, knows which is which.
+        """
+        names = {called: name for name, called in self._called(by_code).items()}
+        return dict(sorted(names.items(), key=lambda one: in_order(one[0]))) if by_code else names
 
 
-def _check_order(ledger: Ledger, slot: Allocation, outcome: Outcome) -> None:
+def _implausible(arm: Arm | None, values: Iterable[Outcome], called: str = "") -> str:
+    """The sentence about outcomes, or a mean, outside the plausible range of an arm; else empty."""
+    if arm is None or arm.range is None:
+        return ""
+    low, high = arm.range
+    for value in map(float, values):
+        if not low <= value <= high:
+            return (
+                f"outcome{called}: {value:g} is outside the plausible range, {low:g} to "
+                f"{high:g}; check it, and if it is right, confirm it (--confirm-range, "
+                "confirm_range)"
+            )
+    return ""
+
+
+def _rows_by_arm(rows: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
+    by_arm: dict[str, list[Any]] = {}
+    for arm, outcome in rows:
+        by_arm.setdefault(arm, []).append(outcome)
+    return by_arm
+
+
+def _tally(kind: ArmModel, arm: str, given: object) -> Stats:
+    """The tally of an arm, from what was given of it."""
+    if kind.counts_good:
+        good, pulls = _pair(arm, given)
+        return (good, pulls - good)
     try:
-        check_order(ledger.kind(slot.arm), ledger.allocations.values(), slot, outcome)
-    except EarlierPending as error:
-        raise BadOutcome(str(error)) from None
-    except ValueError:  # its text names the state, which blinded people are not to read
-        raise BadOutcome("the outcome cannot follow those on record of this arm") from None
+        return given_tally(kind, given)
+    except ValueError as error:
+        raise BadOutcome(f"counts: {arm}: {error}") from None
+
+
+def _told(kind: ArmModel, arm: str, tally: Stats) -> Told:
+    try:
+        return told_of(kind, tally)
+    except ValueError as error:
+        raise BadOutcome(f"counts: {arm}: {error}") from None
+
+
+def _pair(arm: str, given: object) -> tuple[int, int]:
+    """Good outcomes and outcomes, from 30/50 or (30, 50)."""
+    parts: Any = given.split("/") if isinstance(given, str) else given
+    try:
+        good, pulls = (_whole(part) for part in parts)
+    except (TypeError, ValueError):
+        good, pulls = 1, 0
+    if not 0 <= good <= pulls <= MAX_COUNT:
+        shown = given if isinstance(given, str) else repr(given)
+        raise TrialError(
+            f"counts: {arm}={shown}; must be good/pulls, whole numbers, good at most pulls"
+        )
+    return good, pulls
+
+
+def _whole(part: object) -> int:
+    if isinstance(part, str) and is_count(part.strip()):
+        return int(part)
+    if isinstance(part, int | np.integer) and not isinstance(part, bool):
+        return int(part)
+    raise ValueError("no whole number")
+
+
+def _listed(names: Iterable[str], most: int = 8) -> str:
+    known = list(names)
+    return ", ".join(known[:most]) + ", ..." * (len(known) > most)

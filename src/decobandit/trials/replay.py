@@ -17,7 +17,6 @@ from .decider import Decider, decision_record, pending_state
 from .errors import TrialError
 from .events import Event
 from .ledger import Ledger
-from .request_records import ASKS
 from .settings import check_bound
 
 TOLERANCE = 1e-9  # of recomputed numbers: another machine may add in another order
@@ -64,11 +63,10 @@ def replayed(events: Sequence[Event]) -> Replay:
     differences = _compared_settings(events[0], ledger)
     decisions = 0
     for event in events[1:]:
-        if event.kind in ASKS:
+        if event.kind == "asked":
             decisions += 1
-            compare = _compared if event.kind == "asked" else _compared_batch
             try:
-                differences += compare(event, ledger, decider)
+                differences += _compared(event, ledger, decider)
             except (LookupError, TypeError, ValueError, ArithmeticError) as error:
                 differences.append(f"event {event.seq}: cannot be made again: {error}")
         ledger.advance(event)  # ours alone: nobody sees it change
@@ -89,19 +87,10 @@ def _compared_settings(event: Event, ledger: Ledger) -> list[str]:
 
 
 def _compared(event: Event, ledger: Ledger, decider: Decider) -> list[str]:
-    decision = decider.decide(ledger)
-    arm = decider.settings.problem.arms[decision.arm].name
-    said = {"arm": arm, "reason": decision.reason, "number": ledger.asks}
+    decision, arms = decider.decide(ledger), ledger.problem.arms
+    pulls = {arm.name: n for arm, n in zip(arms, decision.pulls, strict=True) if n}
+    said = {"pulls": pulls, "reason": decision.reason, "number": ledger.asks}
     again = decision_record(decision, pending_state(ledger), ledger.settings)
-    return _differences(event, said, again)
-
-
-def _compared_batch(event: Event, ledger: Ledger, decider: Decider) -> list[str]:
-    allotment = decider.allot(ledger)
-    names = [arm.name for arm in ledger.problem.arms]
-    counts = dict(zip(names, allotment.counts, strict=True))
-    said = {"counts": counts, "reason": allotment.reason, "number": ledger.asks}
-    again = decision_record(allotment, pending_state(ledger), ledger.settings)
     return _differences(event, said, again)
 
 

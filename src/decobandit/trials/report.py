@@ -134,15 +134,18 @@ def report_of(
     now: datetime | None = None,
 ) -> TrialReport:
     """The report of a trial at one state, from its events and the check of its log."""
-    now, deviations = now or datetime.now(UTC), Deviations.of(events, ledger.kinds)
+    now, deviations = now or datetime.now(UTC), Deviations.of(events)
     stale_limit(late_after, now)  # refuses hours that are not allowed
     problem, settings = ledger.problem, ledger.settings
     planned = None if settings.rules is None else settings.rules.control
     at, status = control_of(problem, control or planned), status_of(ledger, decider)
-    used = [ledger.position(slot.arm) for slot in ledger.in_use()]
-    for batch in ledger.batches.values():  # their pulls have no order: arm by arm
-        if batch.holds_slots:
-            used += [k for k, one in enumerate(batch.arms) for _ in range(one.pulls)]
+    used = [
+        ledger.position(part.arm)
+        for slot in ledger.allocations.values()
+        if slot.holds_slots
+        for part in slot.arms  # pulls of a stage have no order: arm by arm
+        for _ in range(part.pulls)
+    ]
     parameters = settings.parameters
     standing = {each.name: getattr(status, each.name) for each in fields(Standing)}
     return TrialReport(
@@ -157,9 +160,7 @@ def report_of(
         pending=sum(ledger.open),
         deploy=0.0 if problem.terminal is None else problem.terminal.deploy,
         arms=arm_results(ledger, at),
-        shares=share_blocks(
-            used, problem.n_arms, whole=problem.pulls_per_stage if ledger.batches else 1
-        ),
+        shares=share_blocks(used, problem.n_arms, whole=problem.pulls_per_stage),
         corrections=tuple(deviations.corrections),
         late_after=late_after,
         late=deviations.late(timedelta(hours=late_after), now),

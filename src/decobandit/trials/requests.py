@@ -1,43 +1,152 @@
-"""Requests to a trial: whether they are valid, already on record, or contradict the record."""
+"""Requests to a trial: what they say, by which a repeated one is recognised, and their fields."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from ..problem import Arm, ArmModel, Outcome, is_name
-from .allocations import Allocation
-from .errors import BadOutcome, Closed, LimitReached, NoFreeSlot, OutOfRange, TrialError
-from .ledger import Ledger
-from .request_records import Request
+from ..problem import ArmModel, Outcome, is_name
+from .allocations import Allocation, Counts, counts_from, counts_tree
+from .errors import BadOutcome, TrialError
 
 MAX_KEY = 100  # characters
 MAX_SUBJECT = 100
 MAX_TEXT = 500  # of a note or a reason
+_SAID = ("subject", "note", "reason", "max_open", "max_cancelled", "max_unmasked")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a key was used for: a repeated request agrees in all of this."""
+
+    kind: str
+    allocation: str | None = None
+    outcome: Outcome | None = None  # of a single pull
+    counts: Counts | None = None  # tallies by arm
+    subject: str | None = None
+    note: str | None = None
+    reason: str | None = None
+    max_open: int | None = None
+    max_cancelled: int | None = None
+    max_unmasked: int | None = None
+    # whether outcomes outside the plausible range are meant; a repeated request need not say so
+    confirm_range: bool = field(default=False, compare=False)
+    # the sentence that asks for it; empty where all are within the range
+    implausible: str = field(default="", compare=False)
+
+    def said(self) -> dict[str, Any]:
+        """What the request says beside its allocation and outcomes, for the event."""
+        return {name: getattr(self, name) for name in _SAID if getattr(self, name) is not None}
+
+    def outcomes(self) -> dict[str, Any]:
+        """Its outcomes, for the event: that of a single pull, or counts by arm."""
+        if self.outcome is not None:
+            return {"outcome": self.outcome}
+        return {} if self.counts is None else {"counts": counts_tree(self.counts)}
+
+    @classmethod
+    def of(cls, kind: str, data: Mapping[str, Any]) -> Request:
+        """The request that made an event."""
+        said: dict[str, Any] = {name: data.get(name) for name in _SAID}
+        if kind == "asked":  # there, the reason is the policy's, and the id a new one
+            return cls(kind, **said | {"reason": None})
+        counts = counts_from(data["counts"]) if "counts" in data else None
+        return cls(kind, data.get("allocation"), data.get("outcome"), counts, **said)
+
+    def refused(self) -> dict[str, Any]:
+        """As a refusal has it."""
+        about = {"kind": self.kind, "allocation": self.allocation}
+        return {**about, **self.outcomes(), **self.said()}
+
+    @classmethod
+    def of_refusal(cls, tree: Mapping[str, Any]) -> Request:
+        """Read what `refused` wrote."""
+        counts = counts_from(tree["counts"]) if "counts" in tree else None
+        return cls(**{**tree, "counts": counts})
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A request that was refused: identical ones are counted."""
+
+    request: Request
+    by: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A request that had a key, and its answer: an allocation as it was then, or a refusal."""
+
+    request: Request
+    allocation: Allocation | None = None
+    refusal: str = ""
+
+
+@dataclass(frozen=True)
+class Cancellation:
+    """Pulls of an arm that were cancelled: by whom, and why."""
+
+    by: str
+    arm: str
+    reason: str
+    count: int
+
+
+@dataclass(frozen=True)
+class CancellationCount:
+    """Cancelled pulls of one arm by one person: whether somebody steers a trial.
+
+    Attributes
+    ----------
+    by : str
+        Who cancelled them.
+    arm : str
+        Name of the arm.
+    count : int
+        How many.
+    reasons : tuple[str, ...]
+        Why; each reason once.
+
+    Examples
+    --------
+    >>> _ = trial.cancel(trial.ask().id, reason="did not come")
+    >>> trial.status().cancellations[0].reasons
+    ('did not come',)
+    """
+
+    by: str
+    arm: str
+    count: int
+    reasons: tuple[str, ...]
+
+
+def counted(cancellations: Iterable[Cancellation]) -> tuple[CancellationCount, ...]:
+    """Cancellations by person and arm, in the order of the first ones."""
+    groups: dict[tuple[str, str], list[Cancellation]] = {}
+    for one in cancellations:
+        groups.setdefault((one.by, one.arm), []).append(one)
+    return tuple(
+        CancellationCount(
+            by,
+            arm,
+            sum(one.count for one in group),
+            tuple(dict.fromkeys(one.reason for one in group)),
+        )
+        for (by, arm), group in groups.items()
+    )
+
+
+# -- fields ---------------------------------------------------------------------------------------
 
 
 def outcome_of(value: object, kind: ArmModel) -> Outcome:
-    """An outcome of an arm of this kind, as the log has it; other values are refused."""
+    """An outcome of an arm of this model, as the log has it; other values are refused."""
     try:
         return kind.plain(value)
     except ValueError as error:
         raise BadOutcome(str(error)) from None
-
-
-def out_of_range(arm: Arm, outcome: float, request: Request, called: str = "") -> bool:
-    """Whether an outcome, or a mean of several, is outside the plausible range of its arm.
-
-    `OutOfRange` unless the request confirms it. `called`: the arm as the sender calls it.
-    """
-    if arm.range is None or arm.range[0] <= outcome <= arm.range[1]:
-        return False
-    if not request.confirm_range:
-        low, high = arm.range
-        raise OutOfRange(
-            f"outcome{f' of {called}' if called else ''}: {outcome:g} is outside the plausible "
-            f"range, {low:g} to {high:g}; check it, and if it is right, confirm it "
-            "(--confirm-range, confirm_range)"
-        )
-    return True
 
 
 def check_key(key: str | None) -> None:
@@ -83,62 +192,3 @@ def actor_of(by: str) -> str:
             "by: must be a name of 1 to 100 printable characters, no blank at either end"
         )
     return by
-
-
-def check_ask(ledger: Ledger, pulls: int = 1) -> None:
-    """Refuse an allocation, or a batch of pulls, that the trial has no room for."""
-    if ledger.state != "running":
-        raise Closed("the trial is closed; an administrator can reopen it")
-    if ledger.used + pulls > ledger.slots:
-        raise NoFreeSlot("every slot of the trial is in use")
-    if not ledger.has_room_for(pulls):
-        raise LimitReached(
-            "as many allocations are pending as the trial permits; record an outcome first"
-        )
-
-
-def other_spelling(ledger: Ledger, request: Request) -> str:
-    """Why an ask is refused whose subject is spelt otherwise on record; empty if it is not."""
-    known = ledger.look_alike(request.subject)
-    if known is None or known == request.subject:
-        return ""
-    return (
-        f"subject: {request.subject!r} is on record as {known!r}, which has an allocation; use "
-        "that spelling, or one that differs in more than case, blanks or alphabet"
-    )
-
-
-def check_cancel(ledger: Ledger, pulls: int = 1) -> None:
-    """Refuse more cancellations than the trial permits."""
-    if not ledger.may_cancel(pulls):
-        raise LimitReached(
-            "as many allocations were cancelled as the trial permits; an administrator can "
-            "permit more"
-        )
-
-
-def on_record(slot: Allocation, request: Request) -> bool:
-    """Whether what the request asks for is on record already."""
-    if request.kind == "cancelled":
-        return slot.state == "cancelled"
-    return slot.state == "told" and slot.outcome == request.outcome
-
-
-def as_answered(slot: Allocation, request: Request) -> Allocation:
-    """The allocation as it was when the request was answered first."""
-    if request.kind == "asked":
-        return replace(slot, state="open", outcome=None, change_reason=None)
-    if request.kind in ("cancelled", "unmasked"):
-        return slot
-    return replace(slot, state="told", outcome=request.outcome, change_reason=request.reason)
-
-
-def contradiction(slot: Allocation, request: Request) -> str:
-    """Why the request is refused, without telling what is on record."""
-    if slot.state == "cancelled":
-        return "the allocation was cancelled"
-    if request.kind == "corrected":
-        return "the allocation has no outcome to correct; tell it"
-    if request.kind == "cancelled":
-        return "the allocation has an outcome and cannot be cancelled"
-    return "another outcome is on record; an administrator can correct it"

@@ -20,8 +20,8 @@ from ..policies.chances import Allowed, drawn_arms
 from ..problem import Rules, State, States
 from ..support import Cache, Floats
 from . import explanation
-from .allotments import Allotment, allot, allotment_of, one_by_one, states_to_ask
-from .decisions import Decision, decide
+from .allotments import allot, one_by_one, shared_decision, states_to_ask
+from .decisions import Decision, decide, one_pull
 from .errors import Conflict, Stopped
 from .ledger import Ledger
 from .pending import PendingState
@@ -78,17 +78,9 @@ class LiveRules(RuledPolicy):
 
 
 def decide_by_rules(
-    ruled: LiveRules, ledger: Ledger, pending: PendingState, prices: Floats | None,
-    rng: np.random.Generator,
-) -> Decision:  # fmt: skip
-    """The next arm; `Stopped` where a look has stopped the trial."""
-    return _decided(ruled, _going_on(ruled, ledger), pending, prices, rng)
-
-
-def allot_by_rules(
     ruled: LiveRules, ledger: Ledger, pending: PendingState, prices: Floats | None, draws: Draws
-) -> Allotment:
-    """The whole next stage; `Stopped` likewise. `draws` as in `allot`."""
+) -> Decision:
+    """The next stage; `Stopped` where a look has stopped the trial. `draws` as in `allot`."""
     found, problem = _going_on(ruled, ledger), ruled.problem
     pending.check(problem)
     if not problem.repeat:
@@ -109,7 +101,7 @@ def allot_by_rules(
         _why(ruled, found, pending, chances[0]),
         explanation.averaged(sum(pending.open), drawn),
     )
-    return allotment_of(problem, pending, prices, counts, said)
+    return shared_decision(problem, pending, prices, counts, said)
 
 
 def _going_on(ruled: LiveRules, ledger: Ledger) -> Looked:
@@ -145,7 +137,7 @@ def _decided(
     arm = int(drawn_arms(chances, 1, rng).argmax())
     name = ruled.problem.arms[arm].name
     reason = f"{name}: {_why(ruled, found, pending, chances[0])}"
-    return replace(decision, arm=arm, reason=reason, by_rules=True)
+    return replace(decision, pulls=one_pull(ruled.problem, arm), reason=reason, by_rules=True)
 
 
 def _why(ruled: LiveRules, found: Looked, pending: PendingState, chances: Floats) -> str:

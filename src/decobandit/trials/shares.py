@@ -39,7 +39,7 @@ class ShareBlock:
 def share_blocks(arms: Sequence[int], n_arms: int, *, whole: int = 1) -> tuple[ShareBlock, ...]:
     """At most twelve blocks of about equal length; `arms`: the arm of every allocation.
 
-    whole: allocations that a block has all or none of, those of a batch.
+    whole: pulls that a block has all or none of, those of a stage.
     """
     n = len(arms) // whole
     number = min(MOST_BLOCKS, -(-n // (LEAST_LENGTH if whole == 1 else 1)))

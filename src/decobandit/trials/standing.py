@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..bounds import BoundKind
-from .cancellations import CancellationCount
+from .requests import CancellationCount
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,14 @@ from typing import Any
 
 from .._version import __version__
 from ..policies import known_of_arm
-from .allocations import Allocation
-from .allotments import Allotment
-from .batches import Batch
-from .cancellations import counted
+from .allocations import Allocation, sole_arm
 from .decider import Decider, decider_of
 from .decisions import Decision
-from .errors import Conflict, Stopped, TrialError
+from .errors import Conflict, TrialError
 from .ledger import Ledger
 from .limits import TrialLimits
 from .performance import bound_from_here, earned, loss_so_far
+from .requests import counted
 from .standing import Standing
 from .verdicts import verdict_of
 
@@ -161,9 +159,11 @@ class Status(Standing):
     stage : int
         Stages completed by the slots in use.
     next_arm : str | None
-        The arm that an ask would allocate now.
+        The arm that an ask would allocate now; null where a stage has several pulls.
+    next_pulls : dict[str, int] | None
+        Pulls by arm that an ask would allocate now.
     reason : str | None
-        Why this arm, or this batch.
+        Why this arm, or these numbers.
     price : float | None
         Of a pull at this stage.
     arms : tuple[ArmStatus, ...]
@@ -172,10 +172,6 @@ class Status(Standing):
         Hash of the last event.
     limits : TrialLimits
         On pending and on cancelled allocations.
-    batches : tuple[Batch, ...]
-        Batches with pending outcomes.
-    next_batch : dict[str, int] | None
-        Pulls of every arm that an ask for a batch would allot now, where arms share batches.
     by_rules : bool
         Whether the rules of the design chose or drew the next arm, not its index.
 
@@ -190,13 +186,12 @@ class Status(Standing):
     remaining: int
     stage: int
     next_arm: str | None
+    next_pulls: dict[str, int] | None
     reason: str | None
     price: float | None
     arms: tuple[ArmStatus, ...]
     head: str
     limits: TrialLimits
-    batches: tuple[Batch, ...]
-    next_batch: dict[str, int] | None
     by_rules: bool
 
     @property
@@ -207,7 +202,7 @@ class Status(Standing):
 
     @property
     def pending(self) -> int:
-        """Pulls without an outcome yet, of allocations and of batches."""
+        """Pulls without an outcome yet."""
         return sum(arm.open for arm in self.arms)
 
 
@@ -235,10 +230,11 @@ def _stopped(ledger: Ledger) -> str | None:
 def status_of(ledger: Ledger, decider: Decider) -> Status:
     problem, settings = ledger.problem, ledger.settings
     finished, verdict = ledger.finished, verdict_of(ledger, decider)
-    allotment = _next_allotment(ledger, decider)
     decision = _next_decision(ledger, decider)
-    numbers = allotment or decision
     names = [arm.name for arm in problem.arms]
+    pulls = None
+    if decision is not None:
+        pulls = {name: n for name, n in zip(names, decision.pulls, strict=True) if n}
     keep = finished and problem.terminal is not None
     return Status(
         id=ledger.trial, name=ledger.name, policy=settings.policy, horizon=problem.horizon,
@@ -248,10 +244,11 @@ def status_of(ledger: Ledger, decider: Decider) -> Status:
         remaining=ledger.slots - ledger.used,
         stage=ledger.stage,
         finished=finished,
-        next_arm=None if decision is None else names[decision.arm],
-        reason=None if numbers is None else numbers.reason,
-        price=None if numbers is None else numbers.price,
-        arms=_arms(ledger, numbers),
+        next_arm=None if pulls is None else sole_arm(pulls),
+        next_pulls=pulls,
+        reason=None if decision is None else decision.reason,
+        price=None if decision is None else decision.price,
+        arms=_arms(ledger, decision),
         deployment=names[decider.deployment(ledger)] if keep else None,
         earned=earned(ledger),
         upper_bound=settings.upper_bound, **settings.best_bound_fields,
@@ -261,35 +258,20 @@ def status_of(ledger: Ledger, decider: Decider) -> Status:
         created_at=ledger.created_at, version=__version__, seed=settings.seed, head=ledger.head,
         state=ledger.state, limits=ledger.limits, cancelled=ledger.cancelled,
         cancellations=counted(ledger.cancellations),
-        batches=tuple(batch for batch in ledger.batches.values() if batch.state == "open"),
-        next_batch=None if allotment is None else dict(zip(names, allotment.counts, strict=True)),
         by_rules=decision is not None and decision.by_rules,
     )  # fmt: skip
 
 
-def _asks_are_served(ledger: Ledger) -> bool:
-    return ledger.used < ledger.slots and ledger.state == "running"
-
-
 def _next_decision(ledger: Ledger, decider: Decider) -> Decision | None:
-    if ledger.problem.repeat or not _asks_are_served(ledger):
+    if ledger.used >= ledger.slots or ledger.state != "running":
         return None
     try:
         return decider.decide(ledger)
-    except Conflict:  # stopped by its rules; or no arm may be pulled again in this stage
+    except Conflict:  # stopped by its rules, or too many outcomes are pending
         return None
 
 
-def _next_allotment(ledger: Ledger, decider: Decider) -> Allotment | None:
-    if not ledger.problem.repeat or not _asks_are_served(ledger):
-        return None
-    try:
-        return decider.allot(ledger)
-    except Stopped:
-        return None
-
-
-def _arms(ledger: Ledger, decision: Decision | Allotment | None) -> tuple[ArmStatus, ...]:
+def _arms(ledger: Ledger, decision: Decision | None) -> tuple[ArmStatus, ...]:
     def term(name: str, k: int) -> float | None:
         values: tuple[float, ...] | None = getattr(decision, name, None)
         return None if values is None else values[k]

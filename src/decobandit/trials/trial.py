@@ -1,8 +1,7 @@
 """One trial: ask for the next arm, record outcomes, look at the state.
 
 The horizon is a hard limit. Outcomes may be recorded late and in any order; while some are pending,
-the policy averages over them (`decisions.py`). A trial allocates single pulls (`recording.py`) or
-whole stages (`batch_requests.py`).
+the policy averages over them (`decisions.py`). Asks and outcomes: `recording.py`.
 """
 
 from __future__ import annotations
@@ -15,22 +14,19 @@ from ..bounds import Episode
 from ..prices import DualSolution
 from ..problem import ArmModel, Problem
 from ..support import Card, Once, Tables, Tabular
-from .allocations import Allocation
-from .batch_requests import Batches
-from .batches import Batch
-from .cancellations import CancellationCount, counted
+from .allocations import Allocation, kinds_by_name
 from .database import Store
 from .decider import decider_of
 from .event_log import event_log_of
 from .events import Event
 from .export import export_parts, export_text, exported_event, outcomes_text
 from .export_tables import trial_tables
-from .kind_records import kinds_by_name
 from .ledger import Ledger
 from .performance import episode_of
 from .recording import Recording
 from .replay import Replay, replayed
 from .report import TrialReport, report_of
+from .requests import CancellationCount, counted
 from .staleness import STALE_AFTER
 from .status import Status, status_of
 from .turns import turns_of
@@ -38,11 +34,10 @@ from .verdicts import LookMade, declared_arms, looks_made
 from .verification import Verification, check_trial
 
 
-class Trial(Recording, Batches, Tabular):
+class Trial(Recording, Tabular):
     """A handle on one trial: cheap, safe to share between threads, always up to date.
 
-    Tables of `to_frame`: `allocations`, or `batches`, as the exported CSV file has them; `arms`;
-    `events`.
+    Tables of `to_frame`: `allocations`, as the exported CSV file has them; `arms`; `events`.
 
     Attributes
     ----------
@@ -85,8 +80,10 @@ class Trial(Recording, Batches, Tabular):
         return kinds_by_name(self.problem)
 
     def named(self, slot: Allocation) -> str:
-        """The outcome of an allocation, for people; nothing where it has none."""
-        return "" if slot.outcome is None else self.kinds[slot.arm].named(slot.outcome)
+        """The outcome of a single pull, for people; nothing where there is none."""
+        if slot.outcome is None or slot.arm is None:
+            return ""
+        return self.kinds[slot.arm].named(slot.outcome)
 
     @property
     def policy(self) -> str:
@@ -111,17 +108,21 @@ class Trial(Recording, Batches, Tabular):
         """All of them, in the order in which they were made."""
         return list(self._ledger().allocations.values())
 
+    def allocation(self, allocation_id: str) -> Allocation:
+        """One of them; `NotFound` if the trial has none of that id."""
+        return self._ledger().allocation(allocation_id)
+
     def slot_of(self, given: str) -> str:
-        """The id of an allocation or a batch from itself, or from the subject that it is for.
+        """The id of an allocation from itself, or from the subject that it is for.
 
         Of a subject whose allocation was cancelled and made anew, the last one. What is none of
         them stays as it is, to be refused by whoever needs it.
         """
-        ledger = self._ledger()
-        if given in ledger.allocations or given in ledger.batches:
+        allocations = self._ledger().allocations
+        if given in allocations:
             return given
-        made: list[Allocation | Batch] = [*ledger.allocations.values(), *ledger.batches.values()]
-        return next((slot.id for slot in reversed(made) if slot.subject == given), given)
+        slots = reversed(allocations.values())
+        return next((slot.id for slot in slots if slot.subject == given), given)
 
     def cancellations(self) -> tuple[CancellationCount, ...]:
         """Cancelled allocations by person and arm, and why."""
@@ -176,9 +177,7 @@ class Trial(Recording, Batches, Tabular):
     def tables(self) -> Tables:
         """Columns by the name of the table."""
         return trial_tables(
-            lambda: self.each_event(self._ledger()),
-            lambda: map(vars, self.status().arms),
-            batches=self.problem.repeat,
+            lambda: self.each_event(self._ledger()), lambda: map(vars, self.status().arms)
         )
 
     def verify(self, *, head: str | None = None) -> Verification:

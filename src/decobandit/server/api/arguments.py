@@ -8,6 +8,7 @@ from fastapi import Depends, Header, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 
 from ...trials import Allocation, Trial
+from ...trials.codes import in_order
 from ..auth import Caller
 from ..errors import ApiError
 from ..principal import Principal
@@ -76,8 +77,17 @@ ALLOCATION = out.AllocationOut | out.BlindAllocation
 
 
 def masked(slot: Allocation, trial: Trial) -> out.BlindAllocation:
-    """An allocation for blinded people: the code of its arm."""
-    return out.BlindAllocation(id=slot.id, arm=trial.codes[slot.arm], subject=slot.subject)
+    """An allocation for blinded people: codes of its arms in their order, and no outcomes."""
+    if slot.arm is not None:
+        return out.BlindAllocation(id=slot.id, arm=trial.codes[slot.arm], subject=slot.subject)
+    arms = [
+        out.BlindArmPulls(arm=trial.codes[part.arm], pulls=part.pulls, pending=part.pending)
+        for part in slot.arms
+    ]
+    arms.sort(key=lambda part: in_order(part.arm))
+    return out.BlindAllocation(
+        id=slot.id, arm=None, subject=slot.subject, pending=slot.pending, arms=arms
+    )
 
 
 def shown_to(caller: Principal, slot: Allocation, trial: Trial) -> Out:

@@ -75,4 +75,5 @@ def trial_unmask(
 ) -> Out:
     """The name of the arm of one allocation; who asked and why is on record."""
     slot = trial.unmask(allocation, **reasoned(caller, body, key))
-    return out.UnmaskedOut(id=slot.id, arm=slot.arm, code=trial.codes[slot.arm])
+    arm = str(slot.arm)
+    return out.UnmaskedOut(id=slot.id, arm=arm, code=trial.codes[arm])

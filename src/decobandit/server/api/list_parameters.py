@@ -7,8 +7,8 @@ from typing import Annotated, NamedTuple
 
 from fastapi import Depends, Query
 
-from ...trials.allocations import AllocationState
-from ...trials.log_pages import Made, page_of_allocations
+from ...trials.allocations import Allocation, AllocationState
+from ...trials.log_pages import page_of_allocations
 from ...trials.paging import MAX_PAGE, Page
 
 _KEY = r"^[^\x00-\x1f\x7f]{1,100}$"
@@ -22,13 +22,13 @@ State = Annotated[AllocationState | None, Query(description="Only those in this 
 
 
 class AskedPage(NamedTuple):
-    """Which allocations, or batches, of a trial are asked for."""
+    """Which allocations of a trial are asked for."""
 
     limit: int
     after: str | None
     state: AllocationState | None
 
-    def of(self, made: Mapping[str, Made]) -> Page[Made]:
+    def of(self, made: Mapping[str, Allocation]) -> Page[Allocation]:
         """Those of them that were made in this trial."""
         return page_of_allocations(made, limit=self.limit, after=self.after, state=self.state)
 

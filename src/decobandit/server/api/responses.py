@@ -14,9 +14,8 @@ from ...designs.forecasts import PolicyForecast
 from ...designs.results import Characteristics
 from ...trials import (
     Allocation,
+    ArmPulls,
     ArmStatus,
-    Batch,
-    BatchArm,
     CancellationCount,
     Event,
     Replay,
@@ -86,39 +85,26 @@ class BlindTrials(Paged):
     trials: list[BlindTrial] = Field(description="The oldest first.")
 
 
+class BlindArmPulls(Out):
+    """What an arm has of an allocation, to an operator."""
+
+    arm: str = Field(description="Code of the arm.")
+    pulls: int = Field(description="Pulls allocated to it.")
+    pending: int = Field(description="Pulls without an outcome yet.")
+
+
 class BlindAllocation(Out):
-    """An allocation, to an operator: which arm to give, by its code."""
+    """An allocation, to an operator: which arm to give, or how many pulls of each, by code."""
 
     id: str = Field(description="Random.")
-    arm: str = Field(description="Code of the arm.")
+    arm: str | None = Field(description="Code of the arm of a single pull; null of several.")
     subject: str | None = Field(description="Who or what it is for, where the ask named one.")
-
-
-class BlindBatchArm(Out):
-    """What an arm has of a batch, to an operator."""
-
-    arm: str = Field(description="Code of the arm.")
-    pulls: int = Field(description="Pulls allotted to it.")
-    share: float = Field(description="The same as a proportion of the batch.")
-    pending: int = Field(description="Pulls without an outcome yet.")
-
-
-class BlindBatch(Out):
-    """A batch, to an operator: how many pulls each arm gets, by its code."""
-
-    id: str = Field(description="Random.")
-    state: str = Field(description="open, told or cancelled.")
-    pulls: int = Field(description="Of all arms.")
-    pending: int = Field(description="Pulls without an outcome yet.")
-    arms: list[BlindBatchArm] = Field(description="In the order of their codes.")
-    subject: str | None = Field(description="Who or what it is for, where the ask named it.")
-    note: str | None = Field(description="What was noted with the ask.")
-
-
-class BlindBatches(Paged):
-    """Batches, to an operator."""
-
-    batches: list[BlindBatch] = Field(description="In the order in which they were made.")
+    pending: int = Field(
+        default=0, description="Pulls without an outcome yet. Only where there are several pulls."
+    )
+    arms: list[BlindArmPulls] = Field(
+        default=[], description="What every arm has, in the order of codes. Only likewise."
+    )
 
 
 class BlindStatus(BlindTrial):
@@ -140,21 +126,19 @@ class UnmaskedOut(Out):
 # -- full ---------------------------------------------------------------------------------------
 
 SummaryOut = model_of(Summary, "SummaryOut", base=BlindTrial)
-AllocationOut = model_of(Allocation, "AllocationOut", base=BlindAllocation)
-BatchArmOut = model_of(BatchArm, "BatchArmOut")
-BatchOut = model_of(Batch, "BatchOut", types={"arms": list[BatchArmOut]})  # type: ignore[valid-type]
+ArmPullsOut = model_of(ArmPulls, "ArmPullsOut")
+AllocationOut = model_of(Allocation, "AllocationOut", types={"arms": list[ArmPullsOut]})  # type: ignore[valid-type]
 ArmOut = model_of(ArmStatus, "ArmOut")
 LimitsOut = model_of(TrialLimits, "LimitsOut")
 CancellationOut = model_of(CancellationCount, "CancellationOut", types={"reasons": list[str]})
 _STALE = "Ids of pending allocations that are older than the server's limit, the oldest first."
-_BATCHES = {"batches": list[BatchOut]}  # type: ignore[valid-type]
 _PARTS = {"open": list[AllocationOut], "arms": list[ArmOut]}  # type: ignore[valid-type]
 _REPORT = {"limits": LimitsOut, "cancellations": list[CancellationOut]}  # type: ignore[valid-type]
 StatusOut = model_of(
     Status,
     "StatusOut",
     doc="A trial, in full.",
-    types=_PARTS | _REPORT | _BATCHES,
+    types=_PARTS | _REPORT,
     more={"stale": (list[str], _STALE)},
 )
 _REPORT_PARTS = {
@@ -175,7 +159,7 @@ WhyOut = model_of(
     Status,
     "WhyOut",
     doc="The numbers that the next decision comes from.",
-    only=("next_arm", "by_rules", "reason", "stage", "price", "arms", "open"),
+    only=("next_arm", "next_pulls", "by_rules", "reason", "stage", "price", "arms", "open"),
     types=_PARTS,
 )
 EventOut = model_of(Event, "EventOut", without=("body",))
@@ -224,14 +208,6 @@ class AllocationsOut(Paged):
     """Allocations."""
 
     allocations: list[AllocationOut] = Field(  # type: ignore[valid-type]
-        description="In the order in which they were made."
-    )
-
-
-class BatchesOut(Paged):
-    """Batches."""
-
-    batches: list[BatchOut] = Field(  # type: ignore[valid-type]
         description="In the order in which they were made."
     )
 

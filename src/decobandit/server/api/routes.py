@@ -1,6 +1,6 @@
 """The routes of the API: parse, call one function, render.
 
-Those of `allocations.py`, `batches.py`, `designs.py`, `lifecycle.py`, `people.py` and `reports.py`
+Those of `allocations.py`, `designs.py`, `lifecycle.py`, `people.py` and `reports.py`
 are on the same router.
 """
 
@@ -27,7 +27,7 @@ from ..errors import ApiError
 from ..long_work import refusals
 from ..middleware.probes import Probe
 from ..new_trials import start_trial
-from . import allocations, batches, designs, lifecycle, people, reports  # noqa: F401  # routes
+from . import allocations, designs, lifecycle, people, reports  # noqa: F401  # routes
 from . import responses as out
 from . import schemas as sent
 from .api_router import router
@@ -130,7 +130,11 @@ def trial_list(
     return out.TrialsOut(trials=shown, **next_key(page))
 
 
-@router.get("/trials/{trial}", response_model=out.StatusOut | out.BlindStatus)
+@router.get(
+    "/trials/{trial}",
+    response_model=out.StatusOut | out.BlindStatus,
+    response_model_exclude_unset=True,
+)
 @allow(*EVERYBODY)
 def trial_status(request: Request, caller: Caller, trial: Seen) -> Out:
     """The state of a trial; an operator sees the pending allocations, with codes for the arms."""

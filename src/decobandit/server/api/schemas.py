@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import (
     BaseModel,
@@ -21,10 +21,11 @@ from ...problem.fields import FirstError, at_most, line_pattern
 from ...problem.model import Arms
 from ...problem.problem_tables import ArmEntry
 from ...support import refuse_many_keys, without_defaults
-from ...trials.batch_requests import MAX_COUNT
 from ...trials.limits import MAX_LIMIT
+from ...trials.recording import MAX_COUNT
 from ...trials.requests import MAX_SUBJECT, MAX_TEXT
 from ...trials.settings import MAX_ARMS
+from ..errors import ApiError
 from ..middleware.limits import MAX_SENT_ARMS
 from ..tokens import DEFAULT_DAYS, MAX_DAYS, NAME_PATTERN, Role
 
@@ -162,16 +163,6 @@ class AskIn(Keyed):
     note: Note | None = Field(default=None, description="Kept in the log.")
 
 
-class OutcomeIn(Keyed):
-    """The outcome of an allocation."""
-
-    outcome: Outcome = Field(
-        description="1, true or good; 0, false or bad; of arms with other outcomes the number of a "
-        "class, a number, a count, or a name."
-    )
-    confirm_range: bool = _CONFIRM_RANGE
-
-
 class MaybeReasonIn(Keyed):
     """Why, where there is something to say."""
 
@@ -180,12 +171,6 @@ class MaybeReasonIn(Keyed):
 
 class ReasonIn(Keyed):
     """Why."""
-
-    reason: Reason = Field(description="Kept in the log.")
-
-
-class CorrectIn(OutcomeIn):
-    """Another outcome of an allocation, and why."""
 
     reason: Reason = Field(description="Kept in the log.")
 
@@ -201,7 +186,7 @@ class RowIn(In):
     """The outcome of one pull."""
 
     arm: Name = Field(description="Name of the arm; to an operator, its code.")
-    outcome: Outcome = Field(description="As of a single allocation.")
+    outcome: Outcome = Field(description="As of a single pull.")
 
 
 Parts = Annotated[list[Outcome], FirstError(), Field(max_length=MAX_ROWS)]  # of a tally
@@ -228,37 +213,42 @@ Counts = Annotated[
 ]
 
 
-class _Counted(Keyed):
-    """Base of requests with counts."""
+Rows = Annotated[list[RowIn], FirstError(), Field(min_length=1, max_length=MAX_ROWS)]
 
+
+class OutcomesIn(Keyed):
+    """Outcomes of an allocation: of a single pull, or by arm as counts, or one row for each."""
+
+    outcome: Outcome = Field(  # explicit null is refused, as every other value of no meaning
+        default=cast("Any", None),
+        description="Of a single pull: 1, true or good; 0, false or bad; of arms with other "
+        "outcomes the number of a class, a number, a count, or a name.",
+    )
     counts: Counts | None = None
+    rows: Rows | None = Field(default=None, description="Instead of counts.")
+    confirm_range: bool = _CONFIRM_RANGE
 
-    def by_arm(self) -> dict[str, Any] | None:
-        """Outcomes by arm, as `Trial.tell_batch` takes them."""
+    def given(self) -> Any:
+        """The outcomes as `Trial.tell` takes them."""
+        forms = (self.outcome, self.counts, self.rows)
+        if sum(form is not None for form in forms) != 1:
+            raise ApiError(
+                422, "invalid", "body: outcome is missing, or there are two forms of outcomes"
+            )
+        if self.rows is not None:
+            return [(row.arm, row.outcome) for row in self.rows]
         if self.counts is None:
-            return None
+            return self.outcome
         return {
             arm: (own.good, own.pulls) if isinstance(own, CountIn) else own
             for arm, own in self.counts.items()
         }
 
 
-Rows = Annotated[list[RowIn], FirstError(), Field(min_length=1, max_length=MAX_ROWS)]
+class CorrectIn(OutcomesIn):
+    """Other outcomes of an allocation, and why."""
 
-
-class BatchOutcomesIn(_Counted):
-    """Outcomes of a batch: counts, or one row for each."""
-
-    rows: Rows | None = Field(default=None, description="Instead of counts.")
-    confirm_range: bool = _CONFIRM_RANGE
-
-
-class CorrectBatchIn(_Counted):
-    """Other outcomes of some arms of a batch, and why."""
-
-    counts: Counts
     reason: Reason = Field(description="Kept in the log.")
-    confirm_range: bool = _CONFIRM_RANGE
 
 
 class LimitsIn(ReasonIn):

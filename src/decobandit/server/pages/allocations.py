@@ -11,7 +11,7 @@ from ...trials.log_pages import ledger_of, matching, numbers_of, page_of_allocat
 from ...trials.staleness import stale_ids
 from ..auth import allow
 from .rendering import PageRoute, page
-from .trial import Opened, saw
+from .trial import Opened, models_of_slots, saw
 
 ALLOCATIONS_PER_PAGE = 100
 
@@ -44,7 +44,8 @@ def allocations(
         state=state or "",
         find=find,
         numbers=numbers,
-        kinds={made: ledger.kind(slot.arm) for made, slot in ledger.allocations.items()},
+        kinds=models_of_slots(ledger),
+        models=ledger.kinds,
         since=ledger.since,
         stale=set(stale_ids(ledger.since, settings.limits.stale_after)),
     )

@@ -17,7 +17,6 @@ METHODS = ("get", "post", "put", "delete")
 CHAPTERS = {  # by how a path begins, the longest first; what begins otherwise is of the server
     "/api/v1/trials/{trial}/allocations": "Allocations",
     "/api/v1/trials/{trial}/ask": "Allocations",
-    "/api/v1/trials/{trial}/batches": "Batches",
     "/api/v1/trials": "Trials",
     "/api/v1/plan": "Planning",
     "/api/v1/design": "Planning",

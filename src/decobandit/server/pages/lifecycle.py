@@ -48,4 +48,6 @@ def unmask(request: Request, trial: Opened, allocation: AllocationId, form: Sent
     """The name of the arm of one allocation, on this page only."""
     by = request.state.principal.name
     slot = trial.unmask(allocation, reason=form.reason, key=form.key, by=by)
-    return page(request, "unmasked.html.j2", trial=trial, slot=slot, code=trial.codes[slot.arm])
+    return page(
+        request, "unmasked.html.j2", trial=trial, slot=slot, code=trial.codes[str(slot.arm)]
+    )

@@ -18,7 +18,6 @@ from ..errors import ApiError
 from ..sessions import COOKIE, cookie_of
 from . import allocations as allocation_pages
 from . import api_docs as api_docs_page
-from . import batches as batch_pages
 from . import lifecycle as lifecycle_pages
 from . import people as people_pages
 from . import plan as plan_pages
@@ -148,7 +147,6 @@ router.include_router(result_pages.router)
 router.include_router(lifecycle_pages.router)
 router.include_router(people_pages.router)
 router.include_router(allocation_pages.router)
-router.include_router(batch_pages.router)
 
 
 # -- everything else ----------------------------------------------------------------------------

@@ -16,8 +16,10 @@ from starlette.concurrency import run_in_threadpool
 
 from ...figures.episode_lines import points_text
 from ...problem import ArmModel, Outcome
-from ...trials import Allocation, Damaged, Event, Replay, Trial, open_trial
+from ...trials import Allocation, Damaged, Event, Replay, Status, Trial, TrialError, open_trial
+from ...trials.allocations import counts_from, told_text
 from ...trials.arm_results import posteriors_of
+from ...trials.codes import in_order
 from ...trials.ledger import Ledger
 from ...trials.log_pages import ledger_of, matching, numbers_of
 from ...trials.performance import has_episode
@@ -25,9 +27,9 @@ from ...trials.replay import replayed
 from ...trials.report_words import ON_RECORD
 from ...trials.requests import MAX_KEY
 from ...trials.staleness import stale_ids
-from ...trials.told import counts_from, told_text
 from ...trials.verification import check_trial
 from ..auth import EVERYBODY, allow
+from ..errors import ApiError, trial_error
 from ..long_work import LongWork
 from ..middleware.security_headers import INLINE_STYLES
 from ..principal import Principal
@@ -40,7 +42,7 @@ from .figures import (
     shown_terms,
     tighter_bound,
 )
-from .rendering import PageRoute, Sent, go, page
+from .rendering import Form, PageRoute, Sent, go, page
 from .result_cards import report_for, result_cards
 
 PLOTLY = "plotly.min.js"
@@ -77,6 +79,30 @@ def run(
 
     `find`, `page`: which of the pending allocations are shown.
     """
+    return _run_page(request, trial, now, done, find, number)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A form with counts that was refused: which one, why, and what was typed into it."""
+
+    form: str  # tell or correct
+    allocation: str
+    why: str
+    status: int
+    typed: dict[str, tuple[str, str]]  # by arm: good outcomes and all, or others and nothing
+    reason: str
+
+
+def _run_page(
+    request: Request,
+    trial: Trial,
+    now: str = "",
+    done: str = "",
+    find: str = "",
+    number: int = 1,
+    refused: Refused | None = None,
+) -> Response:
     caller, ledger = request.state.principal, ledger_of(trial.store, trial.id)
     full, numbers = trial.status_at(ledger), _numbers(caller, ledger)
     saw(request, trial)
@@ -89,28 +115,39 @@ def run(
     waiting = matching(others, numbers, find)
     pages = max(1, -(-len(waiting) // MAX_WAITING))
     start = (min(number, pages) - 1) * MAX_WAITING
-    recent = [slot for slot in reversed(slots.values()) if slot.state == "told"][:LATEST_OUTCOMES]
+    recent = [slot for slot in reversed(slots.values()) if slot.told][:LATEST_OUTCOMES]
+    if refused is not None:  # its form comes first
+        waiting.sort(key=lambda slot: slot.id != refused.allocation)
+        recent.sort(key=lambda slot: slot.id != refused.allocation)
     before = None if done not in slots else _shown_to(caller, slots[done], trial)
-    kinds, outcome = _kinds(ledger), ""
+    kinds, outcome = models_of_slots(ledger), ""
     if before is not None and before.outcome is not None:
         outcome = _outcome(kinds[done], before.outcome)
+    shown = waiting[start : start + MAX_WAITING]
+    forms = [("tell", slot.id) for slot in (*shown, current) if slot is not None]
+    forms += [("correct", slot.id) for slot in recent]
     ended = full.finished or full.stopped is not None
     over = (ended or full.state != "running") and not caller.blinded
     return page(
         request,
         "run.html.j2",
+        200 if refused is None else refused.status,
+        refused=refused,
+        elsewhere=refused is not None and (refused.form, refused.allocation) not in forms,
+        models={_called(caller, arm, trial): model for arm, model in ledger.kinds.items()},
+        upcoming=_upcoming(full),
         trial=trial,
         finished=ended,
         state=full.state,
         now=current,
         numbers=numbers,
-        waiting=waiting[start : start + MAX_WAITING],
+        waiting=shown,
         any_waiting=bool(others),
         find=find,
         browsing="find" in request.query_params or "page" in request.query_params,
         number=min(number, pages),
         pages=pages,
-        others=len(waiting) - len(waiting[start : start + MAX_WAITING]),
+        others=len(waiting) - len(shown),
         over=over,
         **(result_cards(report_for(request, trial)) if over else {}),
         stale={
@@ -129,11 +166,34 @@ def _numbers(caller: Principal, ledger: Ledger) -> Mapping[str, int | str]:
     return {made: made for made in ledger.allocations} if caller.blinded else numbers_of(ledger)
 
 
+def _called(caller: Principal, arm: str, trial: Trial) -> str:
+    """What somebody reads for an arm: its name, or its code."""
+    return trial.codes[arm] if caller.blinded else arm
+
+
+def _upcoming(status: Status) -> str:
+    """The arm, or pulls by arm, that an ask would allocate now."""
+    pulls = status.next_pulls or {}
+    return status.next_arm or ", ".join(f"{arm} {number}" for arm, number in pulls.items())
+
+
 def _shown_to(caller: Principal, slot: Allocation, trial: Trial) -> Allocation:
-    """An allocation; blinded people see the code of its arm, and no reason."""
+    """An allocation; blinded people see codes of its arms in their order, and no reason."""
     if not caller.blinded:
         return slot
-    return replace(slot, arm=trial.codes[slot.arm], reason="", change_reason=None)
+    codes = trial.codes
+    parts = [
+        replace(part, arm=codes[part.arm], good=None, bad=None, seen=None) for part in slot.arms
+    ]
+    parts.sort(key=lambda part: in_order(part.arm))
+    return replace(
+        slot,
+        arm=None if slot.arm is None else codes[slot.arm],
+        pulls={part.arm: part.pulls for part in parts},
+        arms=tuple(parts),
+        reason="",
+        change_reason=None,
+    )
 
 
 def saw(request: Request, trial: Trial) -> None:
@@ -144,18 +204,20 @@ def saw(request: Request, trial: Trial) -> None:
 
 def _said(slot: Allocation | None, number: int | str, outcome: str, *, blinded: bool) -> str:
     """Confirms the last action; blinded: without the outcome, which may not be their own."""
-    if slot is None or slot.state == "open":
+    if slot is None or (slot.state == "open" and not slot.told):
         return ""
+    arm = slot.arm or f"{slot.size} pulls"
     if slot.state == "cancelled":
-        return f"Allocation cancelled: {slot.arm}, allocation {number}."
-    if blinded:
-        return f"Outcome recorded for {slot.arm}, allocation {number}."
+        return f"Allocation cancelled: {arm}, allocation {number}."
+    if blinded or not outcome:
+        return f"Outcome recorded for {arm}, allocation {number}."
     return f"Recorded: {outcome} for {slot.arm}, allocation {number}."
 
 
-def _kinds(ledger: Ledger) -> dict[str, ArmModel]:
-    """What outcomes allocations may have, by id."""
-    return {made: ledger.kind(slot.arm) for made, slot in ledger.allocations.items()}
+def models_of_slots(ledger: Ledger) -> dict[str, ArmModel]:
+    """The outcome models of single pulls, by id."""
+    slots = ledger.allocations.values()
+    return {slot.id: ledger.kinds[slot.arm] for slot in slots if slot.arm is not None}
 
 
 def _done(trial: Trial, slot: Allocation) -> Response:
@@ -176,10 +238,17 @@ def ask(request: Request, trial: Opened, form: Sent) -> Response:
 @router.post("/allocations/{allocation}/tell")
 @allow("admin", "operator")
 def tell(request: Request, trial: Opened, allocation: AllocationId, form: Sent) -> Response:
-    """Record an outcome."""
-    by = request.state.principal.name
-    outcome = trial.typed(allocation, form.one("outcome"))
-    slot = trial.tell(allocation, outcome, key=_key(form.key, form), by=by)
+    """Record outcomes: of a single pull, or counts by arm."""
+    caller = request.state.principal
+    if form.all("outcome"):
+        outcome = trial.typed(allocation, form.one("outcome"))
+        slot = trial.tell(allocation, outcome, key=_key(form.key, form), by=caller.name)
+        return _done(trial, slot)
+    try:
+        counts, by_code = _counts(form), caller.blinded
+        slot = trial.tell(allocation, counts, key=form.key, by=caller.name, by_code=by_code)
+    except (TrialError, ApiError) as error:
+        return _refused(request, trial, error, "tell", allocation, form)
     return _done(trial, slot)
 
 
@@ -195,12 +264,60 @@ def cancel(request: Request, trial: Opened, allocation: AllocationId, form: Sent
 @router.post("/allocations/{allocation}/correct")
 @allow("admin")
 def correct(request: Request, trial: Opened, allocation: AllocationId, form: Sent) -> Response:
-    """Replace a recorded outcome."""
-    slot = trial.correct(
-        allocation, trial.typed(allocation, form.one("outcome")), reason=form.reason,
-        key=_key(form.key, form), by=request.state.principal.name,
-    )  # fmt: skip
+    """Replace recorded outcomes."""
+    by = request.state.principal.name
+    if form.all("outcome"):
+        outcome, key = trial.typed(allocation, form.one("outcome")), _key(form.key, form)
+        slot = trial.correct(allocation, outcome, reason=form.reason, key=key, by=by)
+        return _done(trial, slot)
+    try:
+        counts = _counts(form)
+        slot = trial.correct(allocation, counts, reason=form.reason, key=form.key, by=by)
+    except (TrialError, ApiError) as error:
+        return _refused(request, trial, error, "correct", allocation, form)
     return _done(trial, slot)
+
+
+def _refused(
+    request: Request,
+    trial: Trial,
+    error: TrialError | ApiError,
+    what: str,
+    allocation: str,
+    form: Form,
+) -> Response:
+    """The page with the form that was refused; one that is not there any more has a page."""
+    if isinstance(error, TrialError):
+        error = trial_error(error, blinded=request.state.principal.blinded)
+    if error.status_code == 404:
+        raise error
+    typed = {arm: (seen, "") for arm, seen in _fields(form, "other", "seen")}
+    typed |= {arm: (good, all_) for arm, good, all_ in _fields(form, "arm", "good", "pulls")}
+    why = str(error.detail).removeprefix("counts: ")
+    fields = (what, allocation, why, error.status_code, typed, form.one("reason"))
+    return _run_page(request, trial, refused=Refused(*fields))
+
+
+def _counts(form: Form) -> dict[str, str]:
+    """Outcomes of the arms whose fields were filled in: good ones and all, or others as text."""
+    others = _fields(form, "other", "seen")
+    counts = {arm: seen.strip() for arm, seen in others if seen.strip()}
+    for arm, good, pulls in _fields(form, "arm", "good", "pulls"):
+        if good.strip() or pulls.strip():
+            if not (good.strip() and pulls.strip()):
+                raise ApiError(422, "invalid", f"{arm}: give good outcomes and all outcomes")
+            counts[arm] = f"{good.strip()}/{pulls.strip()}"
+    if not counts:
+        raise ApiError(422, "invalid", "give the outcomes of an arm at least")
+    return counts
+
+
+def _fields(form: Form, *names: str) -> list[tuple[str, ...]]:
+    """Rows of fields that stand together."""
+    fields = [form.all(name) for name in names]
+    if len({len(values) for values in fields}) > 1:
+        raise ApiError(422, "invalid", "the form is malformed")
+    return list(zip(*fields, strict=True))
 
 
 def _outcome(kind: ArmModel, outcome: Outcome) -> str:
@@ -357,20 +474,19 @@ def _rows(shown: Sequence[Event], ledger: Ledger) -> list[tuple[Event, str, str]
 def _summary(event: Event, ledger: Ledger) -> str:
     data = event.data
     if event.kind == "asked":
-        return " for ".join(str(data[name]) for name in ("arm", "subject") if name in data)
+        pulls = ", ".join(f"{arm} {number}" for arm, number in data["pulls"].items())
+        return " for ".join(filter(None, (data["arm"] or pulls, data.get("subject"))))
     if event.kind == "refused":
         return str(data["why"])
     if event.kind == "created":
         return f"policy {data['plan']['policy']}"
-    if event.kind == "batch_asked":
-        return ", ".join(f"{arm} {pulls}" for arm, pulls in data["counts"].items() if pulls)
     if "counts" in data:
         counts = counts_from(data["counts"])
         return ", ".join(f"{arm} {told_text(told)}" for arm, told in counts)
     slot, reason = ledger.allocations.get(data.get("allocation", "")), data.get("reason", "")
-    arm = "" if slot is None else slot.arm
+    arm = "" if slot is None else slot.arm or f"{slot.size} pulls"
     if slot is not None and "outcome" in data:
-        arm = f"{arm}: {ledger.kind(slot.arm).named(data['outcome'])}"
+        arm = f"{arm}: {ledger.kinds[str(slot.arm)].named(data['outcome'])}"
     return f"{arm} ({reason})" if arm and reason else arm or str(reason)
 
 
