@@ -116,6 +116,11 @@ def test_importing_the_package_does_not_import_the_compiler() -> None:
     assert modules.isdisjoint({"numba", "highspy", "scipy", "matplotlib"})
 
 
+def test_commands_are_listed_without_arrays_and_models() -> None:
+    modules = modules_after("import decobandit.cli.app")
+    assert modules.isdisjoint({"numba", "numpy", "pydantic", "rich", "scipy"})
+
+
 def test_problems_are_read_without_the_compiler() -> None:
     modules = modules_after("from decobandit import Problem, State, load_problem, read_outcomes")
     assert "decobandit.problem.problem_files" in modules

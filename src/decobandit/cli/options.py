@@ -11,7 +11,6 @@ from typer.core import TyperCommand, TyperGroup
 
 from ..policies.names import POLICIES
 from ..problem.tie_rules import TIE_RULES, TieRule, tie_rule
-from ..support import float_from
 from .output import check_drawing
 
 if TYPE_CHECKING:
@@ -44,6 +43,8 @@ def read_by(read: Callable[[str], T], metavar: str, text: str, **settings: Any) 
 
 def numbers(text: str, option: str) -> tuple[float, ...]:
     """Numbers separated by commas."""
+    from ..support import float_from
+
     try:
         return tuple(float_from(part) for part in text.split(","))
     except ValueError:
@@ -56,6 +57,8 @@ def _truth(text: str) -> tuple[float | str, ...]:
 
 
 def _truth_of_arm(word: str, text: str) -> float | str:
+    from ..support import float_from
+
     try:
         numbers = [float_from(part) for part in word.split("+")] if word != "-" else []
     except ValueError:
