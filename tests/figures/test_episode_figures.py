@@ -27,9 +27,8 @@ from decobandit.figures import (
     save_page,
     short_name,
 )
-from decobandit.figures.colours import FRESH_COLOUR
-from decobandit.figures.episode_figures import MOST_MARKED
-from decobandit.figures.episode_lines import arm_styles, lines_of
+from decobandit.figures.episodes import MOST_MARKED, arm_styles, lines_of
+from decobandit.figures.palette import FRESH_COLOUR
 from decobandit.policies import EqualPolicy
 from decobandit.policies.deco import deco
 from decobandit.prices import DualSolution, demand, solve

@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 from fastapi.routing import APIRoute
 
 import decobandit
+from decobandit import trials
 from decobandit.problem import problem_from_dict
-from decobandit.server import record_readers
+from decobandit.server import record_readers, tokens
+from decobandit.server.api import responses
 from decobandit.server.auth import access_of
 from decobandit.server.errors import ApiError
 from decobandit.server.middleware.limits import Limits
@@ -410,3 +413,25 @@ def test_routes_of_no_single_trial_are_for_all_trials_or_listed_here(site: Site)
         and access_of(route.endpoint).roles and not access_of(route.endpoint).all_trials
     }  # fmt: skip
     assert reached == known
+
+
+@pytest.mark.parametrize(
+    ("model", "record", "beside"),
+    [
+        (responses.SummaryOut, trials.Summary, set()),
+        (responses.AllocationOut, trials.Allocation, set()),
+        (responses.ArmOut, trials.ArmStatus, set()),
+        (responses.LimitsOut, trials.TrialLimits, set()),
+        (responses.CancellationOut, trials.CancellationCount, set()),
+        (responses.StatusOut, trials.Status, {"stale"}),
+        (responses.ReportOut, trials.TrialReport, set()),
+        (responses.EventOut, trials.Event, {"body"}),
+        (responses.VerifyOut, trials.Verification, {"trial", "ok"}),
+        (responses.ReplayOut, trials.Replay, {"trial", "ok"}),
+        (responses.TokenOut, tokens.Token, {"digest"}),
+    ],
+)
+def test_responses_have_the_fields_of_their_records(
+    model: type[responses.Out], record: type, beside: set[str]
+) -> None:
+    assert set(model.model_fields) ^ {field.name for field in fields(record)} == beside

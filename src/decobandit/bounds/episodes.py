@@ -6,7 +6,7 @@
 The expectation of their sum over the stages is the upper bound minus the value of the policy that
 pulled: Theorem 1, for any policy and any prices. For DeCo, which pulls the largest index, the
 first is positive only where no arm is worth the price, the second only where several are:
-Theorem 2. Figure 2 of the paper draws four such episodes; `figures/episode_figures.py` does.
+Theorem 2. Figure 2 of the paper draws four such episodes; `figures/episodes.py` does.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def _computed(
 
 def print_design(found: DesignResult) -> None:
     """One table per scenario."""
-    from ..figures.rule_facts import VALUES
+    from ..figures.design_report import VALUES
 
     for scenario in found.scenarios:
         _print_scenario(found, scenario)

@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING
 from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from .batch_figures import batch_figure as batch_figure
-    from .batch_figures import expected_shares as expected_shares
-    from .colours import CONGESTION_COLOUR as CONGESTION_COLOUR
-    from .colours import DARK_VARIANTS as DARK_VARIANTS
-    from .colours import INFORMATION_COLOUR as INFORMATION_COLOUR
-    from .colours import NEUTRAL_COLOUR as NEUTRAL_COLOUR
-    from .colours import PRICE_COLOUR as PRICE_COLOUR
-    from .colours import SHORTFALL_COLOUR as SHORTFALL_COLOUR
-    from .episode_figures import episode_figure as episode_figure
-    from .episode_figures import episodes_figure as episodes_figure
-    from .episode_lines import LONGEST_NAME as LONGEST_NAME
-    from .episode_lines import short_name as short_name
-    from .market_figures import market_figure as market_figure
+    from .episodes import LONGEST_NAME as LONGEST_NAME
+    from .episodes import episode_figure as episode_figure
+    from .episodes import episode_page as episode_page
+    from .episodes import episode_panels as episode_panels
+    from .episodes import episodes_figure as episodes_figure
+    from .episodes import short_name as short_name
+    from .palette import CONGESTION_COLOUR as CONGESTION_COLOUR
+    from .palette import DARK_VARIANTS as DARK_VARIANTS
+    from .palette import INFORMATION_COLOUR as INFORMATION_COLOUR
+    from .palette import NEUTRAL_COLOUR as NEUTRAL_COLOUR
+    from .palette import PRICE_COLOUR as PRICE_COLOUR
+    from .palette import SHORTFALL_COLOUR as SHORTFALL_COLOUR
     from .palette import Style as Style
     from .palette import arm_style as arm_style
     from .palette import policy_style as policy_style
@@ -29,17 +28,18 @@ if TYPE_CHECKING:
     from .plots import legend_below as legend_below
     from .plots import new_figure as new_figure
     from .plots import save_figure as save_figure
-    from .plots import solution_figure as solution_figure
+    from .result_figures import batch_figure as batch_figure
     from .result_figures import characteristics_figure as characteristics_figure
+    from .result_figures import expected_shares as expected_shares
     from .result_figures import gap_figure as gap_figure
+    from .result_figures import market_figure as market_figure
+    from .result_figures import market_page as market_page
     from .result_figures import regret_figure as regret_figure
+    from .result_figures import solution_figure as solution_figure
     from .result_figures import study_figure as study_figure
     from .svg_figures import marked_policy as marked_policy
     from .web_pages import as_text as as_text
-    from .web_pages import episode_page as episode_page
-    from .web_pages import episode_panels as episode_panels
     from .web_pages import figure_page as figure_page
-    from .web_pages import market_page as market_page
     from .web_pages import save_page as save_page
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

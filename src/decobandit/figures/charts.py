@@ -1,29 +1,43 @@
-"""Charts of results: what is in them, apart from how matplotlib and plotly draw it.
+"""Charts: what is in them, apart from how matplotlib and plotly draw it.
 
-A chart has panels over one axis. Curves of a panel run along the stages, with bands; or a panel has
-rows, and of each series a point in every row, with error bars.
+A chart has panels over one axis. Series of a panel run along the stages, as curves with bands or as
+bars on top of each other; or a panel has rows, and of each series a point in every row, with error
+bars.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from ..support import Floats
 from .palette import Style
 
+FIRM, LIGHT = 0.85, 0.45  # opacity of bars: alone, and behind a curve
+
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Values of one policy: along `at`, which is stages or numbers of rows."""
+    """Values with one name: along `at`, which is stages or numbers of rows."""
 
     name: str
     style: Style
     at: Floats
     values: Floats
     errors: Floats | None = None  # half of the width of the band or bar
+    kind: Literal["curve", "bars"] = "curve"
+    width: float = 1.7  # of a curve
+    opacity: float = 1.0
+
+    @property
+    def band(self) -> tuple[Floats, Floats] | None:
+        """Lower and upper ends of its errors, where there are some."""
+        if self.errors is None or not np.any(self.errors > 0.0):
+            return None
+        return self.values - self.errors, self.values + self.errors
 
 
 @dataclass(frozen=True)
@@ -33,6 +47,14 @@ class Panel:
     label: str
     series: tuple[Series, ...]
     rows: tuple[str, ...] = ()  # names of rows, from the top; none where curves are drawn
+    from_zero: bool = True  # whether the axis of values begins at 0
+    height: float = 1.0  # compared with other panels of curves
+
+    def stacked(self) -> list[tuple[Series, Floats]]:
+        """Each series of bars, and where its bars begin."""
+        bars = [each for each in self.series if each.kind == "bars"]
+        totals = np.cumsum([each.values for each in bars], axis=0)
+        return [(each, total - each.values) for each, total in zip(bars, totals, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -43,12 +65,12 @@ class Chart:
     along: str
     panels: tuple[Panel, ...]
 
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of all series, each once."""
+        return list(dict.fromkeys(each.name for panel in self.panels for each in panel.series))
+
 
 def shifts(number: int, height: float = 0.7) -> Floats:
     """Where the points of so many series are in a row, from its middle."""
     return np.linspace(-height / 2.0, height / 2.0, number) if number > 1 else np.zeros(1)
-
-
-def names_in(chart: Chart) -> Sequence[str]:
-    """Names of all series, each once."""
-    return list(dict.fromkeys(each.name for panel in chart.panels for each in panel.series))

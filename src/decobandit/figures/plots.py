@@ -1,4 +1,4 @@
-"""Figures. Functions return them; nothing is shown, and only `save_figure` writes."""
+"""Figures of matplotlib: what all share, and how it draws a chart; only `save_figure` writes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
-from ..arm import OneArmValues
-from ..prices import DualSolution
 from ..support import write_whole
-from .colours import DARK_GROUND, DARK_TEXT, DASHES, PRICE_COLOUR, SAFE_COLOURS
+from .charts import Chart, Panel, shifts
+from .palette import DARK_GROUND, DARK_TEXT
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-STATES = ((0, 0), (1, 1), (0, 1), (4, 5), (6, 10))  # good / pulls of the arms that are drawn
 
 DPI = 150
 DARK_ENDING = "-dark"
 WIDTH = 6.4  # inches: letters stay readable where the figure is as wide as a phone
+CURVES, ROW, AROUND = 3.4, 0.17, 1.1  # inches: a panel, a point in a row, what is around
+MOST_INCHES = 8.0  # of all panels of curves
 LEGEND_COLUMNS, LEGEND_LETTERS = 3, 94  # at most; letters beside each other in all
 LEGEND_SAMPLE = 11  # letters that a line and the space around it take
 
@@ -114,39 +114,93 @@ def _is_one_colour(value: object) -> TypeGuard[str | tuple[float, float, float, 
     )
 
 
-def solution_figure(solution: DualSolution) -> Figure:
-    """Price path, and how the index of an arm of the first group is made up over the stages.
+# -- charts -------------------------------------------------------------------------------------
 
-    Like Figure 2 of the paper: value of information, expected reward, and index against the price;
-    here for arms that rest in a given state, over all stages at which they can be in it.
-    """
-    figure = new_figure(figsize=(WIDTH, 8.5))
-    information, reward, index = figure.subplots(3, 1, sharex=True)
-    problem, relaxation = solution.problem, OneArmValues(solution.problem, solution.prices)
-    horizon = problem.horizon
-    drawn = [(good, pulls) for good, pulls in STATES if pulls < horizon]
-    for number, (good, pulls) in enumerate(drawn):
-        stages = np.arange(pulls, horizon)
-        terms = [relaxation.terms(t, 0, (good, pulls - good)) for t in stages[::-1]][::-1]
-        style: dict[str, Any] = {
-            "color": SAFE_COLOURS[number], "linestyle": DASHES[number % len(DASHES)],
-            "label": f"{good}/{pulls}", "linewidth": 1.5,
-        }  # fmt: skip
-        information.plot(stages, [term.value_of_information for term in terms], **style)
-        reward.plot(stages, [term.expected_reward for term in terms], **style)
-        index.plot(stages, [term.index for term in terms], **style)
-    index.plot(
-        solution.multipliers, color=PRICE_COLOUR, linewidth=3, alpha=0.6, label="price", zorder=0
-    )
-    information.set_ylabel("value of information")
-    reward.set_ylabel("expected reward")
-    index.set_ylabel("index, and price of a pull")
-    index.set_xlabel("stage")
-    information.set_title(
-        f"{problem.n_arms} arms, horizon {horizon}: arms resting in a state (good/pulls)\n"
-        f"no policy earns more than {solution.upper_bound:.4f}"
-    )
-    for axes in (information, reward, index):
-        axes.grid(alpha=0.25)
-    legend_below(figure, *index.get_legend_handles_labels())
+
+def matplotlib_chart(chart: Chart) -> Figure:
+    """The chart as a figure: wide enough to read on a phone, with the legend below."""
+    curves = not chart.panels[0].rows
+    heights = [_height(panel) for panel in chart.panels]
+    if curves:
+        heights = [each * min(1.0, MOST_INCHES / sum(heights)) for each in heights]
+    figure = new_figure(figsize=(WIDTH, AROUND + sum(heights)))
+    panels = figure.subplots(
+        len(heights), 1, squeeze=False, sharex=curves, height_ratios=heights
+    )[:, 0]  # fmt: skip
+    for axes, panel in zip(panels, chart.panels, strict=True):
+        (_draw_rows if panel.rows else _draw_curves)(axes, panel)
+    if curves:
+        panels[-1].set_xlabel(chart.along)
+        panels[-1].locator_params(axis="x", integer=True)
+        bars = [each.at for panel in chart.panels for each, _ in panel.stacked()]
+        panels[-1].set_xlim(*((bars[0][0] - 0.5, bars[0][-1] + 0.5) if bars else (0, None)))
+        figure.align_ylabels(panels)
+    figure.suptitle(literal(chart.title), fontsize="medium")
+    handles = {
+        name: line
+        for axes in panels
+        for line, name in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    legend_below(figure, handles.values(), handles)
     return figure
+
+
+def _height(panel: Panel) -> float:
+    if panel.rows:
+        return 0.7 + ROW * len(panel.rows) * (len(panel.series) + 1)
+    return CURVES * panel.height
+
+
+def _draw_curves(axes: Axes, panel: Panel) -> None:
+    for bars, floor in panel.stacked():
+        axes.stairs(
+            floor + bars.values,
+            np.append(bars.at, bars.at[-1] + 1.0) - 0.5,
+            baseline=floor,
+            fill=True,
+            color=bars.style.colour,
+            alpha=bars.opacity,
+            label=literal(bars.name),
+        )
+    for curve in panel.series:
+        if curve.kind == "curve":
+            axes.plot(
+                curve.at,
+                curve.values,
+                label=literal(curve.name),
+                color=curve.style.colour,
+                linestyle=curve.style.dashes,
+                linewidth=curve.width,
+                alpha=curve.opacity,
+            )
+        if curve.band is not None:
+            axes.fill_between(
+                curve.at, *curve.band, color=curve.style.colour, alpha=0.18, linewidth=0
+            )
+    axes.set_ylabel(panel.label)
+    if panel.from_zero:
+        axes.set_ylim(0, None)
+    axes.grid(alpha=0.25)
+
+
+def _draw_rows(axes: Axes, panel: Panel) -> None:
+    for shift, points in zip(shifts(len(panel.series)), panel.series, strict=True):
+        axes.errorbar(
+            points.values,
+            points.at + shift,
+            xerr=None if points.band is None else points.errors,
+            label=literal(points.name),
+            fmt=points.style.marker,
+            color=points.style.colour,
+            markersize=5,
+            linewidth=1.2,
+            capsize=2,
+        )
+    axes.set_yticks(range(len(panel.rows)), [literal(name) for name in panel.rows])
+    for i in range(1, len(panel.rows)):
+        axes.axhline(i - 0.5, color="0.5", alpha=0.35, linewidth=0.8)
+    axes.set_ylim(len(panel.rows) - 0.5, -0.5)
+    negative = any(bool(np.any(points.values < 0.0)) for points in panel.series)
+    axes.set_xlim(min(axes.get_xlim()[0], 0.0) if negative else 0.0, None)
+    axes.set_xlabel(panel.label)
+    axes.grid(axis="x", alpha=0.25)

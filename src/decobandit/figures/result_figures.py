@@ -1,4 +1,4 @@
-"""Figures of results: regret, gaps by stage, operating characteristics, studies.
+"""Figures of results: regret, gaps, characteristics, studies, solutions, markets, batches.
 
 Returned, never shown: of matplotlib, or with `interactive=True` of plotly.
 """
@@ -6,19 +6,39 @@ Returned, never shown: of matplotlib, or with `interactive=True` of plotly.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..arm import OneArmValues
 from ..bounds import Gap
 from ..designs import DesignResult
+from ..policies import PAPER_POLICY, Policy, make_policy
+from ..prices import Demand, DualSolution
+from ..problem import Problem, States
 from ..simulation import Compared, Simulation, policy_grid
-from .charts import Chart, Panel, Series
-from .palette import Style, policy_styles
+from ..support import Floats, Rng, generator_of
+from .charts import FIRM, LIGHT, Chart, Panel, Series
+from .episodes import fresh_names
+from .palette import (
+    AT_PRICE_COLOUR,
+    CONGESTION_COLOUR,
+    DASHES,
+    FRESH_COLOUR,
+    NEUTRAL_COLOUR,
+    PRICE_COLOUR,
+    SAFE_COLOURS,
+    Style,
+    policy_styles,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+STATES = ((0, 0), (1, 1), (0, 1), (4, 5), (6, 10))  # good / pulls of the arms that are drawn
+RANKS = 5  # arms of a batch that are drawn one by one, the best first; the others together
+EPISODES = 400
 ERRORS = 2.0  # standard errors to either side
 # of a design: what is drawn of every policy, and what it is called
 DRAWN = {
@@ -26,6 +46,17 @@ DRAWN = {
     "reject": "P(declared better): power, or type I error",
     "select_best": "P(a best arm is selected)",
 }
+
+
+def draw_chart(chart: Chart, interactive: bool = False) -> Figure | Any:
+    """The chart as a figure of matplotlib, or of plotly where it is to be interactive."""
+    if interactive:
+        from .web_pages import plotly_chart
+
+        return plotly_chart(chart)
+    from .plots import matplotlib_chart
+
+    return matplotlib_chart(chart)
 
 
 def regret_figure(simulation: Simulation, *, interactive: bool = False) -> Figure | Any:
@@ -48,9 +79,9 @@ def regret_figure(simulation: Simulation, *, interactive: bool = False) -> Figur
     --------
     >>> from decobandit import Problem, simulate
     >>> from decobandit.figures import regret_figure
-    >>> found = simulate(Problem.uniform(arms=2, horizon=5), ["deco", "greedy"], draws=20)
+    >>> found = simulate(Problem.uniform(arms=2, horizon=5), ["greedy", "equal"], draws=20)
     >>> [line.get_label() for line in regret_figure(found).axes[0].lines]
-    ['greedy', 'deco']
+    ['equal', 'greedy']
     """
     drawn = [(each.policy, each.curve) for each in simulation.results if each.curve is not None]
     if not drawn:
@@ -66,7 +97,7 @@ def regret_figure(simulation: Simulation, *, interactive: bool = False) -> Figur
     )  # fmt: skip
     title = f"{simulation.problem.described()}\n{simulation.described()}"
     panel = Panel("expected regret so far, ± 2 s.e.", series)
-    return _drawn(Chart(title, "stages played", (panel,)), interactive)
+    return draw_chart(Chart(title, "stages played", (panel,)), interactive)
 
 
 def gap_figure(gaps: Gap | Sequence[Gap], *, interactive: bool = False) -> Figure | Any:
@@ -105,7 +136,7 @@ def gap_figure(gaps: Gap | Sequence[Gap], *, interactive: bool = False) -> Figur
         for name, label in parts.items()
     )
     title = f"loss to the bound, {found[0].upper_bound:.4f} ({found[0].method})"
-    return _drawn(Chart(title, "stage", panels), interactive)
+    return draw_chart(Chart(title, "stage", panels), interactive)
 
 
 def _of_stages(found: Gap, name: str, style: Style) -> Series:
@@ -147,7 +178,7 @@ def characteristics_figure(found: DesignResult, *, interactive: bool = False) ->
         )
         for name, label in (DRAWN | {"good": f"{found.earned} per trial"}).items()
     )
-    return _drawn(Chart(found.problem.described(), "", panels), interactive)
+    return draw_chart(Chart(found.problem.described(), "", panels), interactive)
 
 
 def _of_scenarios(found: DesignResult, name: str, policy: str, style: Style) -> Series:
@@ -192,15 +223,173 @@ def study_figure(
         at, values, errors = np.array(known, dtype=float).reshape(-1, 3).T
         series.append(Series(policy, styles[policy], at, values, ERRORS * errors))
     panel = Panel(f"expected {grid.measure}, ± 2 s.e.", tuple(series), grid.lines)
-    return _drawn(Chart(title, "", (panel,)), interactive)
+    return draw_chart(Chart(title, "", (panel,)), interactive)
 
 
-def _drawn(chart: Chart, interactive: bool) -> Figure | Any:
-    """The chart as a figure of matplotlib, or of plotly where it is to be interactive."""
-    if interactive:
-        from .chart_pages import plotly_chart
+# -- solutions and markets ----------------------------------------------------------------------
 
-        return plotly_chart(chart)
-    from .chart_figures import matplotlib_chart
 
-    return matplotlib_chart(chart)
+def solution_figure(solution: DualSolution, *, interactive: bool = False) -> Figure | Any:
+    """Price path, and how the index of an arm of the first group is made up over the stages.
+
+    Like Figure 2 of the paper: value of information, expected reward, and index against the price;
+    here for arms that rest in a given state, over all stages at which they can be in it.
+    """
+    problem, values_of = solution.problem, OneArmValues(solution.problem, solution.prices)
+    horizon = problem.horizon
+    labels = {
+        "value_of_information": "value of information",
+        "expected_reward": "expected reward",
+        "index": "index, and price of a pull",
+    }
+    curves: dict[str, list[Series]] = {name: [] for name in labels}
+    curves["index"].append(_price_curve(solution.multipliers))
+    for number, (good, pulls) in enumerate((g, n) for g, n in STATES if n < horizon):
+        stages = np.arange(pulls, horizon)
+        terms = [values_of.terms(t, 0, (good, pulls - good)) for t in stages[::-1]][::-1]
+        style = Style(SAFE_COLOURS[number], DASHES[number % len(DASHES)])
+        for name, drawn in curves.items():
+            values = np.array([getattr(term, name) for term in terms])
+            drawn.append(Series(f"{good}/{pulls}", style, stages.astype(float), values))
+    panels = [Panel(label, tuple(curves[name]), from_zero=False) for name, label in labels.items()]
+    title = (
+        f"{problem.n_arms} arms, horizon {horizon}: arms resting in a state (good/pulls)\n"
+        f"no policy earns more than {solution.upper_bound:.4f}"
+    )
+    return draw_chart(Chart(title, "stage", tuple(panels)), interactive)
+
+
+def _price_curve(prices: Floats) -> Series:
+    style = Style(PRICE_COLOUR, DASHES[0])
+    at = np.arange(float(prices.size))
+    return Series("price of a pull", style, at, prices, width=3.5, opacity=0.65)
+
+
+def market_figure(market: Demand, *, interactive: bool = False) -> Figure | Any:
+    """Three panels over the stages: price and fresh arms, pulls sold, arms worth the price.
+
+    `interactive`: a figure of plotly in place of one of matplotlib.
+    """
+    problem, shown = market.problem, market.problem.horizon
+    last = "" if problem.stages == shown else f"; price of the deployment {market.prices[-1]:.4f}"
+    title = f"the market of {problem.n_arms} arms, horizon {shown}{last}"
+    return draw_chart(Chart(title, "stage", market_panels(market)), interactive)
+
+
+def market_panels(market: Demand) -> tuple[Panel, ...]:
+    """The panels of a market, without the deployment, whose price is of another size."""
+    problem, shown = market.problem, market.problem.horizon
+    at = np.arange(float(shown))
+
+    def bars(name: str, colour: str, values: Floats) -> Series:
+        style = Style(colour, DASHES[0])
+        return Series(name, style, at, values[:shown], kind="bars", opacity=LIGHT)
+
+    prices = [_price_curve(market.prices[:shown])]
+    for number, name in enumerate(fresh_names(market)):
+        colour = FRESH_COLOUR if number == 0 else SAFE_COLOURS[number - 1]
+        style = Style(colour, DASHES[number % len(DASHES)])
+        prices.append(Series(name, style, at, market.fresh_index[number, :shown], width=1.5))
+    pulls = problem.pulls[:shown].astype(float)
+    offer = Series("pulls on offer", Style(NEUTRAL_COLOUR, DASHES[1]), at, pulls, width=1.4)
+    sold = (
+        bars("sold to fresh arms", FRESH_COLOUR, market.sold_fresh),
+        bars("sold to pulled arms", CONGESTION_COLOUR, market.sold_touched),
+    )
+    worth = (
+        bars("above the price", PRICE_COLOUR, market.above),
+        bars("at the price", AT_PRICE_COLOUR, market.at_price),
+        offer,
+    )
+    return (
+        Panel("price and index", tuple(prices), from_zero=False),
+        Panel("expected pulls", sold),
+        Panel("expected arms", worth),
+    )
+
+
+def market_page(market: Demand) -> str:
+    """The market as a page: the panels of `market_figure`."""
+    from .web_pages import figure_page, plotly_chart
+
+    problem, shown = market.problem, market.problem.horizon
+    title = f"the market of {problem.n_arms} arms, horizon {shown}"
+    text = "Expected numbers, with the pulls of every stage sold in order of index."
+    if problem.stages > shown:
+        text += f" Price of the deployment: {market.prices[-1]:.4f}."
+    return figure_page(plotly_chart(Chart("", "stage", market_panels(market))), title, text)
+
+
+# -- batches ------------------------------------------------------------------------------------
+
+
+def expected_shares(
+    policy: Policy,
+    *,
+    truth: Sequence[float] | None = None,
+    episodes: int = EPISODES,
+    rng: Rng = 1,
+) -> Floats:
+    """Average share of the arms in every batch, (horizon, arms), the best arm first.
+
+    Over the prior, or at given success probabilities.
+    """
+    problem, draw = policy.problem, generator_of(rng)
+    p = _drawn(problem, truth, episodes, draw)
+    order = np.argsort(-p, axis=1, kind="stable")
+    pulls, good = np.zeros((2, *p.shape), dtype=np.int64)
+    shares = np.empty((problem.horizon, problem.n_arms))
+    for stage in range(problem.horizon):
+        given = policy.allocate_many(stage, States.of_counts(problem, pulls, good), draw)
+        shares[stage] = np.take_along_axis(given, order, axis=1).mean(axis=0)
+        good += draw.binomial(given, p)
+        pulls += given
+    return shares / problem.pulls_per_stage
+
+
+def _drawn(
+    problem: Problem, truth: Sequence[float] | None, episodes: int, rng: np.random.Generator
+) -> Floats:
+    if truth is not None:
+        return np.tile(np.asarray(truth, dtype=np.float64), (episodes, 1))
+    groups = [problem.groups[k] for k in problem.group_of_arm]
+    alpha, beta = (np.array([getattr(each, name) for each in groups]) for name in ("alpha", "beta"))
+    return rng.beta(alpha, beta, size=(episodes, len(groups)))
+
+
+def batch_figure(
+    solution: DualSolution,
+    policy: str | Policy = PAPER_POLICY,
+    *,
+    truth: Sequence[float] | None = None,
+    rng: Rng = 1,
+    interactive: bool = False,
+) -> Figure | Any:
+    """How a policy shares batches, and what a pull costs in each; the bound is in the title."""
+    problem = solution.problem
+    player = make_policy(problem, policy, solution=solution)
+    shares = expected_shares(player, truth=truth, rng=rng)
+    at = np.arange(1.0, problem.horizon + 1)
+    drawn = min(RANKS, problem.n_arms)
+    names = ["best arm", *(f"arm ranked {rank}" for rank in range(2, drawn + 1))]
+    columns, colours = list(shares.T[:drawn]), list(SAFE_COLOURS[:drawn])
+    if problem.n_arms > RANKS:
+        names.append(f"{problem.n_arms - RANKS} others")
+        columns.append(1.0 - shares[:, :drawn].sum(axis=1))
+        colours.append(FRESH_COLOUR)
+    bars = tuple(
+        Series(name, Style(colour, DASHES[0]), at, values, kind="bars", opacity=FIRM)
+        for name, colour, values in zip(names, colours, columns, strict=True)
+    )
+    prices = replace(_price_curve(solution.multipliers / problem.unit), at=at)
+    where = "arms by true rank, over the prior" if truth is None else "at the given truth"
+    title = (
+        f"{player.name}: {problem.n_arms} arms, {problem.horizon} batches of "
+        f"{problem.pulls_per_stage} ({where})\n"
+        f"no policy earns more than {solution.upper_bound:.4f}"
+    )
+    panels = (
+        Panel("share of the batch", bars, height=1.2),
+        Panel("price of a pull", (prices,), from_zero=False, height=0.6),
+    )
+    return draw_chart(Chart(title, "batch", panels), interactive)

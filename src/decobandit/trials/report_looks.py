@@ -5,7 +5,7 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from ..figures import report_page as html
-from ..figures.rule_facts import VALUES
+from ..figures.design_report import VALUES
 from .report import TrialReport
 from .report_numbers import probability
 

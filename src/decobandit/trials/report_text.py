@@ -9,8 +9,8 @@ from markupsafe import Markup
 
 from ..bounds import MEANINGS
 from ..figures import report_page as html
-from ..figures.colours import SAFE_COLOURS
-from ..figures.rule_facts import rule_facts, stopping
+from ..figures.design_report import rule_facts, stopping
+from ..figures.palette import SAFE_COLOURS
 from ..figures.svg_figures import (
     Interval,
     interval_figure,

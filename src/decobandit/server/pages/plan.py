@@ -20,8 +20,7 @@ from ...designs import (
     operating_characteristics,
 )
 from ...designs.reporting import study_design
-from ...figures.design_report import study_page
-from ...figures.design_tables import characteristics
+from ...figures.design_report import characteristics, study_page
 from ...policies import COMPARED_POLICIES, policy_names
 from ...problem import FINAL_TESTS, Design, Problem, Rules
 from ...trials import Conflict, Store, Trial, TrialError, open_trial

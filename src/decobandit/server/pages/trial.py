@@ -14,7 +14,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from ...figures.episode_lines import points_text
+from ...figures.episodes import points_text
 from ...problem import ArmModel, Outcome
 from ...trials import Allocation, Damaged, Event, Replay, Status, Trial, TrialError, open_trial
 from ...trials.allocations import counts_from, told_text
