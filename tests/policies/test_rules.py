@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from decobandit import Categorical, Design, Payoff, Problem, make_policy, operating_characteristics
-from decobandit.figures.rule_facts import rule_facts
+from decobandit.figures.design_report import rule_facts
 from decobandit.policies import RuledPolicy, rules_of
 from decobandit.problem import InvalidProblem, Rules, State, States
 from decobandit.trials import create_trial

@@ -7,21 +7,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from numbers import Integral, Real
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from markupsafe import Markup
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 MOST_ROWS = 10
-LINE = "1px solid rgba(128,128,128,.4)"
-_BOX = "display:inline-block;max-width:100%;overflow-x:auto;font-size:.92em;line-height:1.4"
-_CELL = f"padding:.15em .6em;border-bottom:{LINE};white-space:nowrap;background:transparent"
+CARD = """\
+{% set line = "border-bottom:1px solid rgba(128,128,128,.4)" %}
+{% set cell = "padding:.15em .6em;" ~ line ~ ";white-space:nowrap;background:transparent" %}
+{% macro row(tag, cells) %}
+<tr style="background:transparent">{% for value in cells %}\
+<{{ tag }} style="text-align:{{ aligned[loop.index0] }};{{ cell }}">{{ value }}</{{ tag }}>\
+{% endfor %}</tr>{% endmacro %}
+<div style="display:inline-block;max-width:100%;overflow-x:auto;font-size:.92em;line-height:1.4">\
+<div><strong>{{ title }}</strong></div>
+{%- if facts %}<div>{{ facts }}</div>{% endif %}
+{%- if names %}<div><table style="border-collapse:collapse;margin:.3em 0;color:inherit">\
+<thead>{{ row("th", names) }}</thead><tbody>\
+{% for cells in rows %}{{ row("td", cells) }}{% endfor %}</tbody></table></div>
+{%- endif %}
+{%- for text in below if text %}<div>{{ text }}</div>{% endfor %}
+</div>"""
 
 
 @dataclass(frozen=True)
@@ -54,16 +69,25 @@ def card_html(card: Card) -> str:
     >>> "a &lt; b" in page, "x &amp; y" in page, page.count("<tr")
     (True, True, 2)
     """
-    said = [f"{name} {text(value)}" for name, value in card.facts.items() if value is not None]
-    rows = len(next(iter(card.columns.values()), ()))
-    left = f"… {rows - MOST_ROWS:,} more rows: to_frame()" if rows > MOST_ROWS else ""
-    lines = [" · ".join(said), _table(card.columns), left, card.below]
-    inside = Markup("").join(Markup("<div>{}</div>").format(line) for line in lines if line)
-    return str(
-        Markup('<div style="{}"><div><strong>{}</strong></div>{}</div>').format(
-            _BOX, card.title, inside
-        )
+    facts = [f"{name} {text(value)}" for name, value in card.facts.items() if value is not None]
+    total = len(next(iter(card.columns.values()), ()))
+    more = f"… {total - MOST_ROWS:,} more rows: to_frame()" if total > MOST_ROWS else ""
+    shown = [list(column[:MOST_ROWS]) for column in card.columns.values()]
+    return _template().render(
+        title=card.title,
+        facts=" · ".join(facts),
+        names=[name.replace("_", " ") for name in card.columns],
+        aligned=["left" if any(isinstance(x, str) for x in each) else "right" for each in shown],
+        rows=[list(map(text, row)) for row in zip(*shown, strict=True)],
+        below=[more, card.below],
     )
+
+
+@cache
+def _template() -> Template:
+    from jinja2 import Environment
+
+    return Environment(autoescape=True, trim_blocks=True).from_string(CARD)
 
 
 def text(value: object) -> str:
@@ -75,27 +99,6 @@ def text(value: object) -> str:
     if isinstance(value, Integral):
         return f"{int(value):,}"
     return f"{round(float(value), 12) + 0.0:.6g}" if isinstance(value, Real) else str(value)
-
-
-def _table(columns: Mapping[str, Sequence[Any] | np.ndarray[Any, Any]]) -> Markup:
-    if not columns:
-        return Markup("")
-    shown = [list(column[:MOST_ROWS]) for column in columns.values()]
-    aligned = ["left" if any(isinstance(x, str) for x in column) else "right" for column in shown]
-    rows = list(zip(*shown, strict=True))
-    head = _row("th", aligned, [name.replace("_", " ") for name in columns])
-    body = Markup("").join(_row("td", aligned, list(map(text, row))) for row in rows)
-    return Markup(
-        '<table style="border-collapse:collapse;margin:.3em 0;color:inherit">'
-        "<thead>{}</thead><tbody>{}</tbody></table>"
-    ).format(head, body)
-
-
-def _row(tag: str, aligned: Sequence[str], cells: Sequence[str]) -> Markup:
-    style = Markup(f'<{tag} style="text-align:{{}};{_CELL}">{{}}</{tag}>')
-    return Markup('<tr style="background:transparent">{}</tr>').format(
-        Markup("").join(style.format(*pair) for pair in zip(aligned, cells, strict=True))
-    )
 
 
 # -- Tables as data frames, of pandas, polars or pyarrow: the only place that knows these packages
