@@ -35,8 +35,7 @@ def test_dense_arrays_come_to_the_same_as_the_general_recursion(
 ) -> None:
     policy = make_policy(problem, name, ties=ties)
     found = evaluate(problem, policy, truth=truth)
-    general = Forward(problem, truth, 10**6, None)
-    total = general.by_index(policy) if policy.has_table else general.by_asking(policy)
+    total = Forward(policy, truth, 10**6, None).run()
     assert found.stage_rewards == pytest.approx(total.rewards, abs=1e-9)
     assert found.probability == pytest.approx(1.0, abs=1e-12)
     if truth is not None:

@@ -63,6 +63,8 @@ PROBLEMS = {
     "deployed": DEPLOYED,
     "several": SEVERAL,
     "equal": EQUAL,
+    "batches": BATCHES,
+    "units": UNITS,
 }
 SMALL = {  # whose optimum over all histories takes no time
     "mixed": MIXED.model_copy(update={"horizon": 3}),

@@ -97,14 +97,16 @@ def test_an_allotment_that_is_no_batch_is_refused() -> None:
 
 def test_the_gap_by_stage_adds_up() -> None:
     policy = make_policy(ONLY_DEPLOYED, "greedy")
-    found = gap(ONLY_DEPLOYED, policy, draws=4000, per_draw=1)
+    found = gap(ONLY_DEPLOYED, policy, method="simulated", draws=4000, per_draw=1)
     assert found.method == "simulated"
     assert found.gap == pytest.approx(found.shortfall + found.congestion)
     exact = found.upper_bound - policy_value(policy)
     assert found.gap == pytest.approx(exact, abs=4.5 * found.value_se)
     assert len(found.stages) == 3
-    with pytest.raises(ValueError, match="simulated, not exact"):
-        gap(ONLY_DEPLOYED, policy, method="exact")
+    known = gap(ONLY_DEPLOYED, policy)
+    assert known.method == "exact"
+    assert known.gap == pytest.approx(exact, abs=1e-9)
+    assert known.shortfall + known.congestion == pytest.approx(exact, abs=1e-9)
 
 
 def test_shares_of_the_figure_add_up_and_go_to_the_better_arm() -> None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arm import OneArmValues
 from ..evaluation import Occupied, TooManyStates, evaluate
 from ..policies import DEFAULT_POLICY, Context, Policy, check_subject, make_policies
 from ..prices import DualSolution
@@ -32,9 +31,8 @@ from ..simulation import (
     play,
     term_errors,
 )
-from ..support import Report, Rng, obeys_workers, seed_of, tells_progress
+from ..support import Floats, Report, Rng, obeys_workers, seed_of, tells_progress
 from .gap_record import Gap, StageGap, gap_of
-from .kind_gaps import exact_gap_of_kinds
 
 EXACT_STATES = 2_000_000
 ASKED_STATES = 4_000  # if the policy has to be called in each, a millisecond or more
@@ -96,21 +94,18 @@ def gap(
     context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
     (policy,) = make_policies(context, [policy])
     solution = context.solution
-    if problem.repeat and method == "exact":
-        raise ValueError("method: in batches the gap is simulated, not exact")
-    if method != "simulated" and not problem.repeat:
+    losses = GapTerms(problem, solution.prices)
+    if method != "simulated":
         try:
-            if not problem.is_binary:
-                return exact_gap_of_kinds(policy, solution, progress)
-            return _exact(policy, OneArmValues(solution.problem, solution.prices), progress)
+            return _exact(policy, losses, progress)
         except TooManyStates:
             if method == "exact":
                 raise
         except ValueError:  # infinitely many states, or arms drawn with unknown probabilities
-            if method == "exact" or (problem.is_binary and not policy.draws_arms):
+            if method == "exact" or not (policy.draws_arms or not losses.exact):
                 raise
     world = World(problem, draws=draws, per_draw=per_draw, seed=seed)
-    return _simulated(policy, GapTerms(problem, solution.prices), world, workers, progress)
+    return _simulated(policy, losses, world, workers, progress)
 
 
 def check_method(method: str | None) -> None:
@@ -119,27 +114,37 @@ def check_method(method: str | None) -> None:
         raise ValueError(f"method: {method!r} is not allowed; must be exact or simulated")
 
 
-def _exact(policy: Policy, relaxation: OneArmValues, progress: Report | None) -> Gap:
-    problem = relaxation.problem
-    arms = np.zeros((problem.n_arms, 2))
-    stages: dict[int, StageGap] = {}
+def _exact(policy: Policy, losses: GapTerms, progress: Report | None) -> Gap:
+    problem = policy.problem
+    arms, stages = np.zeros((problem.n_arms, 2)), dict[int, StageGap]()
 
-    def watch(t: int, occupied: Occupied) -> None:
+    def watch(t: int, occupied: list[Occupied]) -> None:
         if t == 0:  # started again, because merged arms had to be separated
             arms[:] = 0.0
-        excess = (relaxation.stage_index(t) - relaxation.prices[t])[occupied.group]
-        short = (occupied.pulls * np.maximum(-excess, 0.0)).sum(axis=1)
-        resting = np.maximum(occupied.masses - occupied.pulls, 0.0)  # below zero only by rounding
-        crowd = (resting * np.maximum(excess, 0.0)).sum(axis=1)
-        for c, members in enumerate(occupied.members):
-            arms[members] += np.array([short[c], crowd[c]]) / len(members)
-        stages[t] = StageGap(t, float(short.sum()), float(crowd.sum()))
+        now = np.zeros(2)
+        for own in occupied:
+            terms = _terms(losses.net(t, own.group, own.stats), own.masses)
+            arms[own.members] += terms / len(own.members)
+            now += terms
+        stages[t] = StageGap(t, *now.tolist())
 
-    limit = EXACT_STATES if policy.has_table else ASKED_STATES
+    single = problem.is_binary and not problem.repeat
+    limit = ASKED_STATES if single and not policy.has_table else EXACT_STATES
     found = evaluate(problem, policy, limit_states=limit, progress=progress, watch=watch)
     ordered = tuple(stages[t] for t in range(problem.stages))
     exact = Estimate(found.value, 0.0)
-    return gap_of(found.policy, relaxation.value(), exact, ordered, by_arm=arms)
+    return gap_of(found.policy, losses.value(), exact, ordered, by_arm=arms)
+
+
+def _terms(net: Floats, masses: Floats) -> Floats:
+    """Shortfall, what too many units cost, and congestion, what too few cost; (2,).
+
+    net (states, units + 1): worth of units less their price; masses: arms that are given them.
+    """
+    units = masses.shape[1]
+    lost = masses * (net.max(axis=1, keepdims=True) - net[:, :units])
+    too_many = np.arange(units) > net.argmax(axis=1)[:, None]
+    return np.array([lost[too_many].sum(), lost[~too_many].sum()])
 
 
 def _simulated(

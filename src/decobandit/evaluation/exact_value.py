@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ..joint import refuse_infinite
 from ..policies import DEFAULT_POLICY, Policy, TooManyStates, check_subject, make_policy
 from ..prices import DualSolution
 from ..problem import (
@@ -28,7 +29,6 @@ from ..problem import (
     best_mean_reward,
     best_true_rewards,
     plain_truth,
-    refuse_kind_batches,
     true_means,
     truth_of,
 )
@@ -44,9 +44,8 @@ from ..support import (
     obeys_workers,
     tells_progress,
 )
-from .batch_forward import evaluate_batches
 from .forward import Forward, Occupied, Total, Watch
-from .kind_forward import KindForward, KindWatch, refuse_infinite
+from .index_forward import IndexForward
 from .two_arms import follow_two_arms, serves_two_arms
 
 __all__ = [
@@ -192,7 +191,7 @@ def evaluate(
     limit_states: int = LIMIT_STATES,
     workers: int | None = None,
     progress: Report | None = None,
-    watch: Watch | KindWatch | None = None,
+    watch: Watch | None = None,
 ) -> Evaluation:
     """The exact value of a policy.
 
@@ -244,9 +243,7 @@ def evaluate(
     """
     problem = check_subject(problem, policy)
     clock = Stopwatch()
-    if not problem.is_binary:
-        refuse_kind_batches(problem, "exact evaluation")
-        refuse_infinite(problem)
+    refuse_infinite(problem, "exact evaluation")
     known = None if truth is None else truth_of(truth, problem)
     made = make_policy(problem, policy, tol=tol, ties=ties, solution=solution)
     total = _followed(made, known, limit_states, progress, watch)
@@ -288,30 +285,27 @@ def _best_reward(problem: Problem, truth: Any) -> float | None:
     return None if best is None else float(best[0])
 
 
-def _followed(policy: Policy, truth: Any, limit: int, progress: Report | None, watch: Any) -> Total:
-    if not policy.problem.is_binary:
-        if policy.randomised:
-            _refuse_unknown_chances(policy)
-        return KindForward(policy, truth, limit, progress, watch).run()
-    if policy.problem.repeat:
-        _refuse_watch(watch)
-        return evaluate_batches(policy, truth, limit, progress)
-    if not policy.has_table:
-        _refuse_unknown_chances(policy)
-    if watch is None and serves_two_arms(policy, limit):
-        return follow_two_arms(policy, truth, progress)
-    forward = Forward(policy.problem, truth, limit, progress, watch, name=policy.name)
-    return forward.by_index(policy) if policy.has_table else forward.by_asking(policy)
-
-
-def _refuse_watch(watch: Watch | None) -> None:
-    if watch is not None:
-        raise ValueError("watch: single arms are not followed in batches")
-
-
-def _refuse_unknown_chances(policy: Policy) -> None:
-    if policy.draws_arms and not policy.has_distribution:
+def _followed(
+    policy: Policy, truth: Any, limit: int, progress: Report | None, watch: Watch | None
+) -> Total:
+    """By compiled loops where they serve the policy, else by asking it."""
+    if policy.problem.is_binary and not policy.problem.repeat:
+        if watch is None and serves_two_arms(policy, limit) and not _draws_unknown(policy):
+            return follow_two_arms(policy, truth, progress)
+        if policy.has_table:
+            tables = IndexForward(policy.problem, truth, limit, progress, watch, name=policy.name)
+            return tables.by_index(policy)
+    if _draws_unknown(policy):
         raise ValueError(
             f"{policy.name!r} draws arms at random and does not tell their distribution: "
             "it cannot be evaluated exactly; simulate it"
         )
+    return Forward(policy, truth, limit, progress, watch).run()
+
+
+def _draws_unknown(policy: Policy) -> bool:
+    """Whether a policy draws arms, or pulls of a batch, by chances that it does not tell."""
+    by_ties = not policy.randomised and not policy.problem.repeat and not policy.problem.is_binary
+    if policy.has_distribution or policy.has_table or by_ties:
+        return False
+    return policy.draws_arms

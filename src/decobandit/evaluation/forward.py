@@ -1,59 +1,60 @@
-"""A policy followed forward, stage by stage, over the joint states that it reaches.
+"""A policy followed forward over the joint states that it reaches: any outcome model, any batch.
 
-States carry moments (3,): their probability w, and, X being the reward so far, w E[X | state] and
-w E[X^2 | state]; the latter two only where the truth is known. Every pull of a stage counts in X
-less `middle`: of rewards far from zero, E[X^2] and E[X]^2 would agree in all digits that they have.
+A state is a row of codes, one per arm: its number among the states of one arm (`ArmStates`). States
+carry moments: their probability w, and at a truth, X being the reward so far, w E[X | state] and
+w E[X^2 | state]. Every pull counts in X less `middle`: of rewards far from zero, E[X^2] and E[X]^2
+would agree in all digits that they have.
+
+At a stage the policy is asked in all states at once. Those with the same allotment move on
+together, arm by arm: moments by the other arms (rows) and the state of the arm (columns) are a
+sparse matrix, which is multiplied by the ways of the arm's pulls,
+
+    w' = w P        m' = m P + w R        q' = q P + 2 m R + w S
+
+R and S being P times the first two moments of the reward. Exchangeable arms are sorted if the
+policy is `symmetric`, unless ties between those in different states go by their position: then
+they are followed again, each by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ..policies import Distribution, Policy, TooManyStates
-from ..problem import TIE_SIGNS, Problem, State, TieRule, Truth, share_of_best, tie_tolerance
-from ..problem.kernels.layout import slab_size
-from ..support import Floats, Progress, Report, available_bytes, heed_interrupt
-from .kernels.reach import Places, Stage, pull_largest, pull_slots
-from .kernels.state_table import Codes, Level, empty_level
+from ..joint import ArmStates, distinct_rows, states_of_arms
+from ..policies import Policy, TooManyStates
+from ..problem import Problem, States, share_of_best
+from ..support import Floats, Ints, Progress, Report, heed_interrupt
 
-MEMORY_SHARE = 0.25  # of the available memory, for the states of two stages
-# later stages have more states than those before them, or fewer by far less than this factor: where
-# arms that are pulled in turn come to have as many pulls each, more of their states are merged
-SHRINKING = 8
-CHUNK = 2_000  # states between two reports
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
-
-# level, first state, one after the last, places, stage, level after, states in it, limit, pulls
-# -> level after, states in it, expected reward, whether a tie asks for arms that are not merged
-Pull = Callable[
-    [Level, int, int, Places, Stage, Level, int, int, Floats], tuple[Level, int, float, bool]
-]
-Members = list[list[int]]  # positions of each class's arms
+LIMIT_STATES = 5_000_000  # of a stage, some 100 bytes each
+EXPANSION = 8  # times as many states as the limit may be tried before equal ones are merged
 
 
 class Occupied(NamedTuple):
-    """The states of single arms at a stage: expected number in each, and of those pulled there.
+    """The states that arms are in at a stage, and how many units they are given there.
 
-    A class is some arms that are exchangeable; codes: state (n, g) is n (n+1) / 2 + g.
+    masses (states, units + 1): expected number of these arms in a state that are given so many.
     """
 
-    members: Members  # positions of each class's arms
-    group: npt.NDArray[np.int64]  # (classes,)
-    masses: Floats  # (classes, codes)
-    pulls: Floats  # (classes, codes)
+    members: list[int]  # exchangeable arms
+    group: int
+    stats: Floats  # (states, width)
+    masses: Floats
 
 
-Watch = Callable[[int, Occupied], None]
+Watch = Callable[[int, list[Occupied]], None]
 
 
 @dataclass
 class Total:
-    """What the stages have come to."""
+    """Sums over the stages."""
 
     merged: bool
     rewards: Floats  # (stages,)
@@ -65,220 +66,295 @@ class Total:
     best_arm: float | None = None
 
 
+class _Positions(Exception):
+    """Which of exchangeable arms is pulled depends on where they stand."""
+
+
+class _Level(NamedTuple):
+    """The states before a stage."""
+
+    codes: Ints  # (S, K)
+    moments: Floats  # (S, 1 or 3)
+
+
+class _Answers(NamedTuple):
+    """What a policy does in states: rows of a level, pulls of every arm, probabilities."""
+
+    rows: Ints  # (A,)
+    pulls: Ints  # (A, K)
+    shares: Floats  # (A,)
+
+
 class Forward:
     """One evaluation."""
 
     def __init__(
         self,
-        problem: Problem,
-        truth: Truth | None,
+        policy: Policy,
+        truth: Any,
         limit: int,
         progress: Report | None,
         watch: Watch | None = None,
-        *,
-        name: str = "evaluation",
     ) -> None:
-        """name: of the policy, for reports."""
-        self.name = name
-        self.problem, self.truth, self.limit, self.progress = problem, truth, limit, progress
-        self.watch = watch
-        self.tabled = any(group.terminal is not None for group in problem.groups)
-        rows = np.arange(problem.stages + 1)
-        self.n = np.repeat(rows, rows + 1)  # pulls of each code
-        self.g = np.arange(self.n.size) - self.n * (self.n + 1) // 2
+        self.policy, self.problem, self.truth = policy, policy.problem, truth
+        self.limit, self.progress, self.watch = min(limit, LIMIT_STATES), progress, watch
+        self.arms: list[ArmStates] = states_of_arms(self.problem, truth, moments=truth is not None)
+        self.merged = truth is None and merges(policy)
+        self.unit = self.problem.unit if self.problem.repeat else 1
 
-    def by_index(self, policy: Policy) -> Total:
-        """An index policy, from its tables."""
+    def run(self) -> Total:
+        """Follow all stages."""
+        try:
+            return self._run()
+        except _Positions:
+            self.merged = False
+            return self._run()
 
-        def stage(t: int) -> Stage:
-            return self._stage(t, stage_table(policy, t), policy.ties)
-
-        if self.truth is None or policy.ties == "random":
-            total = self._run(True, *self._places(True, policy.ties), stage, pull_largest)
-            if total is not None:
-                return total
-        total = self._run(False, *self._places(False, policy.ties), stage, pull_largest)
-        assert total is not None, "arms with slots of their own have positions"
+    def _run(self) -> Total:
+        problem = self.problem
+        total = Total(self.merged, np.zeros(problem.stages), np.zeros(problem.n_arms))
+        columns = 1 if self.truth is None else 3
+        level = _Level(np.zeros((1, problem.n_arms), np.int64), np.eye(columns)[:1])
+        for t in range(problem.stages):
+            total.states += len(level.codes)
+            answers = self._answers(t, level)
+            self._book(t, level, answers, total)
+            level = self._after(t, level, answers)
+            self._report(t, total.states)
+        if self.merged:
+            for group in problem.groups:
+                total.pulls[list(group.members)] = total.pulls[list(group.members)].mean()
+        self._close(level, total)
         return total
 
-    def by_asking(self, policy: Policy) -> Total:
-        """Any other policy, from what it says in each state."""
-        total = None
-        if self.truth is None and merges(policy):
-            total = self._by_asking(policy, True)
-        if total is None:
-            total = self._by_asking(policy, False)
-        assert total is not None, "arms with slots of their own have positions"
-        return total
+    # -- what the policy does -----------------------------------------------------------------
 
-    def _by_asking(self, policy: Policy, merged: bool) -> Total | None:
-        """None if a tie between merged arms is broken by their position."""
-        members, places = self._places(merged, None)
-        groups = self.problem.group_of_arm.tolist()
-        slot = np.empty(self.problem.n_arms, np.int64)
-        reverse = slot.copy()  # the same arms in the opposite order
-        for c, arms in enumerate(members):  # most pulled first; the surplus shares a fresh one
-            slot[arms] = np.maximum(places.start[c + 1] - 1 - np.arange(len(arms)), places.start[c])
-            reverse[arms] = slot[arms[::-1]]
+    def _states(self, codes: Ints) -> States:
+        width = max(arm.model.width for arm in self.arms)
+        stats = np.zeros((*codes.shape, width))
+        for k, arm in enumerate(self.arms):
+            stats[:, k, : arm.model.width] = arm.all_stats(codes[:, k].max())[codes[:, k]]
+        return States(self.problem, stats)
 
-        def ask(state: State, stage: Stage) -> Distribution:
-            return actions(policy, state, self.problem, stage.pulls)
-
-        def pulled(answer: Distribution, codes: Codes) -> list[list[tuple[int, int]]]:
-            """Groups and codes of the arms that are pulled."""
-            return [sorted((groups[arm], int(codes[arm])) for arm in arms) for arms, _ in answer]
-
-        def pull(
-            level: Level, begin: int, end: int, places: Places, stage: Stage, after: Level,
-            used: int, limit: int, pulls: Floats,
-        ) -> tuple[Level, int, float, bool]:  # fmt: skip
-            rows = level.rows[begin:end]
-            answers = [ask(state, stage) for state in self._states(rows[:, slot])]
-            if merged and not policy.draws_arms:
-                for i in np.flatnonzero(self._may_tie(rows, places)):
-                    (state,) = self._states(rows[i : i + 1, reverse])
-                    if pulled(answers[i], rows[i, slot]) != pulled(
-                        ask(state, stage), rows[i, reverse]
-                    ):
-                        return after, used, 0.0, True
-            said = [
-                (i, arms, share)
-                for i, answer in enumerate(answers, start=begin)
-                for arms, share in answer
+    def _answers(self, t: int, level: _Level) -> _Answers:
+        states = self._states(level.codes)
+        if self.policy.draws_arms:
+            answers = [
+                (row, pulls, share)
+                for row in range(len(states))
+                for pulls, share in self.policy.allotments(t, states.state(row))
             ]
-            states, arms, shares = map(np.array, zip(*said, strict=True))
-            return *pull_slots(
-                level, states, slot[arms], shares, places, stage, after, used, limit, pulls
-            ), False  # fmt: skip
+            rows, pulls, shares = map(np.array, zip(*answers, strict=True))
+            answer = _Answers(rows, pulls, shares)
+        else:
+            pulls = np.asarray(self.policy.allocate_many(t, states))
+            answer = _Answers(np.arange(len(pulls)), pulls, np.ones(len(pulls)))
+            if self.merged:
+                self._check_positions(t, level.codes, states.pulls, pulls)
+        self._check(t, answer, len(states))
+        return answer
 
-        def stage(t: int) -> Stage:
-            return self._stage(t, np.zeros((len(self.problem.groups), slab_size(t))), "first")
-
-        return self._run(merged, members, places, stage, pull)
-
-    def _states(self, codes: Codes) -> Iterator[State]:
-        """States of all arms by their codes, (states, arms)."""
-        return map(State, self.g[codes].tolist(), (self.n - self.g)[codes].tolist())
-
-    def _may_tie(self, rows: Codes, places: Places) -> npt.NDArray[np.bool_]:
-        """Rows with merged arms in different states that a position may tell apart.
-
-        Those of equal pulls; where arms of two groups alternate, all.
-        """
-        found = np.zeros(len(rows), np.bool_)
-        alternate = bool(np.any(places.last[:-1] > places.first[1:]))
-        for begin, end in zip(places.start[:-1], places.start[1:], strict=True):
-            own = rows[:, begin:end]  # sorted
-            alike = alternate | (np.diff(self.n[own], axis=1) == 0)
-            found |= (alike & (np.diff(own, axis=1) != 0)).any(axis=1)
-        return found
-
-    def _places(self, merged: bool, ties: str | None) -> tuple[Members, Places]:
-        """Classes of arms, and their slots. Every arm has one where there is no rule for ties."""
-        groups, spent = self.problem.groups, int(self.problem.pulls.sum())
-        truth = self.truth or (-1.0,) * self.problem.n_arms
-        classes: dict[tuple[int, float], list[int]] = {}
-        for arm, group in enumerate(self.problem.group_of_arm.tolist()):
-            classes.setdefault((group, truth[arm] if merged else arm), []).append(arm)
-        members = list(classes.values())
-        # unpulled arms of one group have one index, so the rule takes them in order of position
-        turn = [g.members if ties is None else g.members[:: -1 if ties == "last" else 1][:spent]
-                for g in groups]  # fmt: skip
-        touched = {arm for arms in turn for arm in arms}
-        slots = [min(spent, len(arms)) if merged else int(arms[0] in touched) for arms in members]
-        return members, Places(
-            start=np.cumsum([0, *slots]),
-            group=np.array([group for group, _ in classes]),
-            surplus=np.array([len(arms) - k for arms, k in zip(members, slots, strict=True)]),
-            first=np.array([arms[0] for arms in members]),
-            last=np.array([arms[-1] for arms in members]),
-            truth=np.array([truth[arms[0]] for arms in members]),
+    def _check(self, t: int, answer: _Answers, states: int) -> None:
+        """Refuse pulls that the problem does not allow."""
+        problem, pulls = self.problem, answer.pulls
+        deployed = t >= problem.horizon
+        m, unit = (1, 1) if deployed else (problem.pulls_per_stage, self.unit)
+        most = m if problem.repeat else 1
+        wrong = (pulls.sum(axis=1) != m) | ((pulls < 0) | (pulls > most) | (pulls % unit > 0)).any(
+            axis=1
         )
+        if wrong.any():
+            rule = f"{m} pulls in units of {unit}" if problem.repeat else f"{m} different arms"
+            raise ValueError(
+                f"the policy pulls {tuple(pulls[wrong.argmax()].tolist())} at stage {t}; "
+                f"must be {rule}"
+            )
+        sums = np.bincount(answer.rows, answer.shares, states)
+        if np.any(np.abs(sums - 1.0) >= 1e-9):
+            raise ValueError(f"the policy's probabilities at stage {t} do not add up to 1")
 
-    def _stage(self, t: int, index: Floats, ties: TieRule) -> Stage:
-        problem, groups = self.problem, self.problem.groups
-        by_pulls, by_position = TIE_SIGNS[ties]
-        less = self._less(t)
-        ended = t + 1 == problem.stages and self.truth is None and not self.tabled
-        return Stage(
-            indices=index,
-            alpha=np.array([group.alpha for group in groups]),
-            beta=np.array([group.beta for group in groups]),
-            good=np.array([group.reward_good[t] - less for group in groups]),
-            bad=np.array([group.reward_bad[t] - less for group in groups]),
-            pulls=round(problem.pulls[t]),
-            tolerance=tie_tolerance(problem),
-            by_pulls=by_pulls,
-            by_position=by_position,
-            # a deployed arm earns by its success probability: there is no outcome to wait for
-            follows=0 if ended else 2 if t < problem.horizon else 1,
-        )
+    def _check_positions(self, t: int, codes: Ints, pulls: Ints, given: Ints) -> None:
+        """Ask again with exchangeable arms in the opposite order, where that may matter."""
+        order, groups = np.arange(codes.shape[1]), self.problem.groups
+        spans = sorted((group.members[0], group.members[-1]) for group in groups)
+        alternate = any(a[1] > b[0] for a, b in pairwise(spans))
+        differ = np.zeros(len(codes), np.bool_)
+        for group in groups:
+            members = list(group.members)
+            order[members] = members[::-1]
+            alike = alternate | (np.diff(pulls[:, members], axis=1) == 0)
+            differ |= (alike & (np.diff(codes[:, members], axis=1) != 0)).any(axis=1)
+        if not differ.any():
+            return
+        other = codes[differ][:, order]
+        again = np.asarray(self.policy.allocate_many(t, self._states(other)))
+        for group in groups:
+            members = list(group.members)
+            first = _paired(codes[differ][:, members], given[differ][:, members])
+            if np.any(first != _paired(other[:, members], again[:, members])):
+                raise _Positions
 
-    def _run(
-        self, merged: bool, members: Members, places: Places, stage: Callable[[int], Stage],
-        pull: Pull,
-    ) -> Total | None:  # fmt: skip
-        """All stages in order; None if a tie depends on the order of merged arms."""
-        stages, arms = self.problem.stages, self.problem.n_arms
-        total = Total(merged, np.zeros(stages), np.zeros(arms))
-        slots, columns = int(places.start[-1]), 1 if self.truth is None else 3
-        limit = min(self.limit, _states_that_fit(4 * slots + 8 * columns))
-        level, used = empty_level(1, slots, columns), 1
-        level.rows[0], level.moments[0] = 0, np.eye(columns)[0]
-        for t in range(stages):
-            now, pulls = stage(t), np.zeros((len(members), slab_size(t)))
-            after, found = empty_level(1024 + used if now.follows else 1, slots, columns), 0
-            total.states += used
-            for i in range(0, used, CHUNK):
-                after, found, earned, unclear = pull(
-                    level, i, min(i + CHUNK, used), places, now, after, found,
-                    limit - total.states, pulls,
-                )  # fmt: skip
-                if unclear:
-                    return None
-                total.rewards[t] += earned
-                self._report(t, total.states, total.states + found, limit)
-            total.probability = float(level.moments[:used, 0].sum())
-            total.rewards[t] += total.probability * now.pulls * self._less(t)
-            for own, pulled in zip(members, pulls.sum(axis=1), strict=True):
-                total.pulls[own] += pulled / len(own) if t < self.problem.horizon else 0.0
+    # -- what comes of it ---------------------------------------------------------------------
+
+    def _book(self, t: int, level: _Level, answers: _Answers, total: Total) -> None:
+        """Expected rewards and pulls of a stage; its states, where they are watched."""
+        weights = level.moments[answers.rows, 0] * answers.shares
+        occupied: list[list[Occupied]] = [[] for _ in self.problem.groups]
+        for k, arm in enumerate(self.arms):
+            codes, pulls = level.codes[answers.rows, k], answers.pulls[:, k]
+            deployed = t >= self.problem.horizon
+            for n in np.unique(pulls[pulls > 0]).tolist():
+                own = pulls == n
+                value = (
+                    self._mean(k, codes[own])
+                    if deployed
+                    else arm.all_expected(int(codes.max()), n, self.unit)[codes[own]]
+                )
+                base, factor = arm.group.reward_base[t], arm.group.reward_factor[t]
+                total.rewards[t] += float(weights[own] @ (n * base + factor * value))
+            total.pulls[k] += 0.0 if deployed else float(weights @ pulls)
             if self.watch is not None:
-                masses = _masses(places, level.rows[:used], level.moments[:used, 0], pulls.shape)
-                self.watch(t, Occupied(members, places.group, masses, pulls))
-            if now.follows:
-                level, used = after, found
-        self._close(total, places, level.rows[:used], level.moments[:used])
-        return total
+                units = pulls if deployed else pulls // self.unit
+                masses = np.zeros((int(codes.max()) + 1, int(units.max()) + 1))
+                np.add.at(masses, (codes, units), weights)
+                reached = np.flatnonzero(masses.any(axis=1))
+                stats = arm.all_stats(int(codes.max()))[reached]
+                group = int(self.problem.group_of_arm[k])
+                occupied[group].append(Occupied([k], group, stats, masses[reached]))
+        if self.watch is not None:
+            self.watch(t, [own for arms in occupied for own in self._joined(arms)])
 
-    def _less(self, stage: int) -> float:
-        return 0.0 if self.truth is None else middle(self.problem, stage)
+    def _joined(self, arms: list[Occupied]) -> Iterator[Occupied]:
+        """Arms that are merged share what is said of them."""
+        members = [arm for own in arms for arm in own.members]
+        for own in arms:
+            yield own._replace(members=members) if self.merged else own
 
-    def _report(self, stage: int, states: int, found: int, limit: int) -> None:
-        heed_interrupt()
-        stages = self.problem.stages
-        ahead = (found - states) * (self.problem.horizon - stage - 1)
-        if found > limit or ahead > SHRINKING * self.limit:
-            raise too_many_states(limit, stage, stages)
-        if self.progress is not None:
-            arms, note = self.problem.n_arms, f"stage {stage} of {stages}, {states:,} states"
-            self.progress(Progress.of_growing_stages(self.name, stage, stages, arms, note))
+    def _mean(self, k: int, codes: Ints) -> Floats:
+        """Expected value of an outcome, at the truth where it has one."""
+        arm = self.arms[k]
+        if self.truth is None or self.truth[k] == ():
+            return np.asarray(arm.model.mean(arm.all_stats(int(codes.max(initial=0)))[codes]))
+        return np.full(len(codes), self._true_mean(k))
 
-    def _close(self, total: Total, places: Places, rows: Codes, moments: Floats) -> None:
-        """Add last rewards; at given true success probabilities, also variance and best arm."""
-        last = np.zeros(len(rows))
-        for c, codes, count in _columns(places, rows):
-            terminal = self.problem.groups[places.group[c]].terminal
-            if terminal is not None:
-                last += count * terminal[codes]
-        total.last_reward = float(moments[:, 0] @ last)
+    def _true_mean(self, k: int) -> float:
+        truth = self.truth[k]
+        own = np.array((truth,) if isinstance(truth, float) else truth)
+        return float(self.arms[k].model.mean_at(own))
+
+    def _after(self, t: int, level: _Level, answers: _Answers) -> _Level:
+        """The states after a stage."""
+        first, place = distinct_rows(answers.pulls)
+        parts = []
+        for number, given in enumerate(answers.pulls[first].tolist()):
+            rows = place == number
+            moments = level.moments[answers.rows[rows]] * answers.shares[rows, None]
+            part = _Level(level.codes[answers.rows[rows]], moments)
+            part = self._deployed(t, part, given) if t >= self.problem.horizon else part
+            for k, pulls in enumerate(given if t < self.problem.horizon else ()):
+                if pulls:
+                    part = self._moved(t, k, pulls, part)
+            parts.append(part)
+        codes = np.concatenate([part.codes for part in parts])
+        if self.merged:
+            for group in self.problem.groups:
+                members = list(group.members)
+                codes[:, members] = -np.sort(-codes[:, members], axis=1)
+        return self._added(t, codes, np.concatenate([part.moments for part in parts]))
+
+    def _deployed(self, t: int, level: _Level, given: list[int]) -> _Level:
+        """A deployment earns by the mean of its arm: there is no outcome to wait for."""
+        if self.truth is None:
+            return level
+        reward = np.full(len(level.codes), -middle(self.problem, t))
+        for k, pulls in enumerate(given):
+            if pulls:
+                group = self.arms[k].group
+                reward += group.reward_base[t] + group.reward_factor[t] * self._mean(
+                    k, level.codes[:, k]
+                )
+        return level._replace(moments=_earned(level.moments, reward))
+
+    def _moved(self, t: int, k: int, pulls: int, level: _Level) -> _Level:
+        """The states after so many pulls of an arm."""
+        from scipy.sparse import csr_array  # late: most commands do not need scipy
+
+        codes, arm = level.codes, self.arms[k]
+        ways = arm.all_ways(np.unique(codes[:, k]), pulls)
+        rest = np.delete(codes, k, axis=1)
+        first, place = distinct_rows(rest)
+        shape = len(first), ways.chance.shape[0]
+        tried = min(
+            int(np.diff(ways.chance.indptr)[codes[:, k]].sum()), shape[0] * ways.chance.shape[1]
+        )
+        if tried > EXPANSION * self.limit:
+            raise too_many_states(self.limit, t, self.problem.stages)
+        before = [
+            csr_array((column, (place, codes[:, k])), shape=shape) for column in level.moments.T
+        ]
+        after = [before[0] @ ways.chance]
         if self.truth is not None:
-            total.variance = variance(moments, last)
-            means = [(g.alpha + self.g) / (g.alpha + g.beta + self.n) for g in self.problem.groups]
-            arms = [
-                (means[places.group[c]][codes], float(places.truth[c]), count)
-                for c, codes, count in _columns(places, rows)
+            first_r, second_r = self._reward_moments(t, arm, pulls, ways)
+            after.append(before[1] @ ways.chance + before[0] @ first_r)
+            after.append(
+                before[2] @ ways.chance + 2.0 * (before[1] @ first_r) + before[0] @ second_r
+            )
+        entries = [matrix.tocoo() for matrix in after]
+        found = np.concatenate(
+            [np.insert(rest[first][own.row], k, own.col, axis=1) for own in entries]
+        )
+        moments = np.zeros((len(found), len(entries)))
+        start = 0
+        for column, own in enumerate(entries):
+            moments[start : start + own.nnz, column] = own.data
+            start += own.nnz
+        return _Level(found, moments) if len(entries) == 1 else self._added(t, found, moments)
+
+    def _reward_moments(
+        self, t: int, arm: ArmStates, pulls: int, ways: Any
+    ) -> tuple[csr_array, csr_array]:
+        """P times the first two moments of the reward of some pulls, less `middle` for each."""
+        base = pulls * (float(arm.group.reward_base[t]) - middle(self.problem, t))
+        factor = float(arm.group.reward_factor[t])
+        first = base * ways.chance + factor * ways.first
+        second = base**2 * ways.chance + 2.0 * base * factor * ways.first + factor**2 * ways.second
+        return first, second
+
+    def _added(self, t: int, codes: Ints, moments: Floats) -> _Level:
+        """Equal states added up."""
+        first, place = distinct_rows(codes)
+        if len(first) > self.limit:
+            raise too_many_states(self.limit, t, self.problem.stages)
+        sums = [np.bincount(place, column, len(first)) for column in moments.T]
+        return _Level(codes[first], np.stack(sums, axis=1))
+
+    def _report(self, stage: int, states: int) -> None:
+        heed_interrupt()
+        if self.progress is not None:
+            stages, arms = self.problem.stages, self.problem.n_arms
+            note = f"stage {stage} of {stages}, {states:,} states"
+            self.progress(Progress.of_growing_stages(self.policy.name, stage, stages, arms, note))
+
+    def _close(self, level: _Level, total: Total) -> None:
+        """Add last rewards; at a truth, also variance and best arm."""
+        stats = [
+            arm.all_stats(int(codes.max()))[codes]
+            for arm, codes in zip(self.arms, level.codes.T, strict=True)
+        ]
+        last = np.zeros(len(level.codes))
+        for arm, own in zip(self.arms, stats, strict=True):
+            last += arm.group.last_rewards(own)
+        chances = level.moments[:, 0]
+        total.probability, total.last_reward = float(chances.sum()), float(chances @ last)
+        if self.truth is None:
+            return
+        total.variance = variance(level.moments, last)
+        if all(own != () for own in self.truth):  # of own states no mean is true
+            means = [
+                (arm.model.mean(own), self._true_mean(k), 1)
+                for k, (arm, own) in enumerate(zip(self.arms, stats, strict=True))
             ]
-            total.best_arm = float(moments[:, 0] @ share_of_best(arms))
+            total.best_arm = float(chances @ share_of_best(means))
 
 
 def merges(policy: Policy) -> bool:
@@ -295,69 +371,29 @@ def too_many_states(limit: int, stage: int, stages: int) -> TooManyStates:
     )
 
 
-def stage_table(policy: Policy, stage: int) -> Floats:
-    """The indices of a stage, (groups, slab); refused where one is missing."""
-    index = np.array(policy.stage_index(stage), dtype=float, order="C")
-    if index.shape != (len(policy.problem.groups), slab_size(stage)) or np.isnan(index).any():
-        raise ValueError(f"{policy.name!r}: not one number per state at stage {stage}")
-    return index
-
-
 def middle(problem: Problem, stage: int) -> float:
     """What a pull of a stage earns before anything is known, over all groups."""
-    fresh = [
-        float(group.model.mean(np.array(group.model.initial(), float))) for group in problem.groups
-    ]
     earned = [
-        group.reward_base[stage] + group.reward_factor[stage] * mean
-        for group, mean in zip(problem.groups, fresh, strict=True)
+        group.reward_base[stage]
+        + group.reward_factor[stage]
+        * float(group.model.mean(np.array(group.model.initial(), dtype=float)))
+        for group in problem.groups
     ]
     return float(np.mean(earned))
 
 
 def variance(moments: Floats, last: Floats) -> float:
-    """Variance of the reward, `last` (states,) on top of what the moments (states, 3) have."""
+    """Variance of the reward: that of the moments (states, 3) plus `last` (states,)."""
+    first, second = _earned(moments, last)[:, 1:].sum(axis=0)
+    return max(0.0, float(second - first**2))  # below zero only by rounding
+
+
+def _earned(moments: Floats, reward: Floats) -> Floats:
+    """Moments (states, 3) after a reward that is certain in each state."""
     w, first, second = moments.T
-    mean = float(first.sum() + w @ last)
-    square = float(second.sum() + (2.0 * first + w * last) @ last)
-    return max(0.0, square - mean**2)  # below zero only by rounding
+    return np.stack([w, first + reward * w, second + reward * (2.0 * first + reward * w)], axis=1)
 
 
-def _masses(places: Places, rows: Codes, weights: Floats, shape: tuple[int, ...]) -> Floats:
-    """Expected number of arms of each class in each state, (classes, codes)."""
-    masses = np.zeros(shape)
-    for c, codes, count in _columns(places, rows):
-        masses[c] += count * np.bincount(codes, weights, shape[1])
-    return masses
-
-
-def _columns(places: Places, rows: Codes) -> Iterator[tuple[int, Codes, int]]:
-    """Every slot and every surplus: class, code in each state, number of arms."""
-    for c in range(places.group.size):
-        for s in range(places.start[c], places.start[c + 1]):
-            yield c, rows[:, s], 1
-        if places.surplus[c] > 0:
-            yield c, np.zeros(len(rows), np.int32), int(places.surplus[c])
-
-
-def actions(policy: Policy, state: State, problem: Problem, pulls: int) -> Distribution:
-    """Sets of arms that the policy may pull, with their probabilities."""
-    stage = state.stage(problem.pulls_per_stage)
-    if policy.has_distribution:
-        found = policy.distribution(stage, state)
-    else:
-        found = [(policy.select(stage, state), 1.0)]
-    for arms, _ in found:
-        known = all(0 <= arm < problem.n_arms for arm in arms)
-        if not known or len(arms) != pulls or len(set(arms)) != pulls:
-            raise ValueError(
-                f"the policy pulls {arms} at stage {stage}; must be {pulls} different arms"
-            )
-    if not abs(sum(share for _, share in found) - 1.0) < 1e-9:
-        raise ValueError(f"the policy's probabilities at stage {stage} do not add up to 1")
-    return found
-
-
-def _states_that_fit(bytes_per_state: int) -> int:
-    """States of two stages in the share of memory; arrays and tables grow by doubling."""
-    return int(MEMORY_SHARE * available_bytes() / (2 * bytes_per_state + 64))
+def _paired(codes: Ints, pulls: Ints) -> Ints:
+    """States and pulls of exchangeable arms, in any order of these arms."""
+    return np.sort(codes * (int(pulls.max(initial=0)) + 1) + pulls, axis=1)

@@ -15,7 +15,8 @@ from ..policies import Policy
 from ..problem import Problem, States, Truth, share_of_best
 from ..problem.kernels.two_arms import slab_starts
 from ..support import Floats, Ints, Progress, Report
-from .forward import Total, middle, stage_table, variance
+from .forward import Total, middle, variance
+from .index_forward import stage_table
 from .kernels.two_arms import reached, spread
 
 LIMIT_STATES = 1_000_000_000  # of all stages together: 390 stages

@@ -9,11 +9,9 @@ from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from .arm_states import ArmStates as ArmStates
-    from .arm_states import arm_states as arm_states
     from .arm_states import distinct_rows as distinct_rows
     from .arm_states import refuse_infinite as refuse_infinite
-    from .batch_states import Batches as Batches
-    from .batch_states import Shape as Shape
+    from .arm_states import states_of_arms as states_of_arms
     from .exact_optimum import Optimum as Optimum
     from .exact_optimum import TooLarge as TooLarge
     from .exact_optimum import count_states as count_states

@@ -11,7 +11,6 @@ B = B1 P2 + 2 A1 A2 + P1 B2.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -71,6 +70,7 @@ class ArmStates:
         self._truth, self._moments = truth, moments
         first = np.array([self.model.initial()], dtype=float)
         self._layers: list[Floats] = [first]
+        self._starts = [0]
         self._steps: list[Ways] = []
         self._values: list[Floats] = []  # expected value of one pull, by layer
         self._cache = Cache[tuple[int, int], Ways](MAX_CACHE_BYTES, size=_bytes_of)
@@ -85,10 +85,6 @@ class ArmStates:
         """How many states there are after so many pulls."""
         return len(self.layer(pulls))
 
-    @cached_property
-    def _starts(self) -> list[int]:
-        return [0]
-
     def start(self, pulls: int) -> int:
         """Number of the layer's first state, where the states of all layers are numbered."""
         while len(self._starts) <= pulls:
@@ -102,6 +98,48 @@ class ArmStates:
         if len(first) > len(layer):
             raise ValueError(f"state of an arm after {pulls} pulls: no pulls lead to it")
         return place[len(layer) :].reshape(stats.shape[:-1])
+
+    # -- all layers together: a state is its code, its number in the order of all layers ----------
+
+    def layer_of(self, codes: int | Ints) -> Ints:
+        """Pulls of codes."""
+        while self._starts[-1] <= np.max(codes):
+            self.start(len(self._starts))
+        return np.searchsorted(self._starts, codes, side="right") - 1
+
+    def all_stats(self, code: int) -> Floats:
+        """Statistics of all codes up to the last of this one's layer, (codes, width)."""
+        return np.concatenate([self.layer(n) for n in range(int(self.layer_of(code)) + 1)])
+
+    def all_expected(self, code: int, pulls: int, unit: int) -> Floats:
+        """`expected` of all codes in layers of whole units up to that of this one, (codes,)."""
+        layers = range(int(self.layer_of(code)) + 1)
+        return np.concatenate(
+            [self.expected(n, pulls) if n % unit == 0 else np.zeros(self.size(n)) for n in layers]
+        )
+
+    def all_ways(self, codes: Ints, pulls: int) -> Ways:
+        """`ways` from the layers of these codes, between codes."""
+        from scipy.sparse import coo_array
+
+        layers = np.unique(self.layer_of(codes)).tolist()
+        shape = self.start(layers[-1] + 1), self.start(layers[-1] + pulls + 1)
+        blocks = [(n, self.ways(n, pulls)) for n in layers]
+
+        def joined(part: int) -> csr_array | None:
+            entries = [
+                (n, matrix.tocoo()) for n, block in blocks if (matrix := block[part]) is not None
+            ]
+            if not entries:
+                return None
+            row = np.concatenate([own.row + self.start(n) for n, own in entries])
+            column = np.concatenate([own.col + self.start(n + pulls) for n, own in entries])
+            data = np.concatenate([own.data for _, own in entries])
+            return coo_array((data, (row, column)), shape=shape).tocsr()
+
+        chance = joined(0)
+        assert chance is not None
+        return Ways(chance, joined(1), joined(2))
 
     def mean(self, pulls: int) -> Floats:
         """Expected value of the next outcome by the prior, (states,)."""
@@ -177,7 +215,9 @@ class ArmStates:
         return chances, after
 
 
-def arm_states(problem: Problem, truth: Any = None, *, moments: bool = False) -> list[ArmStates]:
+def states_of_arms(
+    problem: Problem, truth: Any = None, *, moments: bool = False
+) -> list[ArmStates]:
     """The states of every arm; arms of one group and one truth share theirs.
 
     A ValueError where an outcome model has infinitely many.

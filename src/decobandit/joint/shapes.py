@@ -23,7 +23,7 @@ import numpy as np
 
 from ..problem import TIE_TOLERANCE, Problem, States
 from ..support import Floats, Ints, Progress, Report
-from .arm_states import ArmStates, arm_states
+from .arm_states import ArmStates, states_of_arms
 
 Shape = tuple[int, ...]
 Values = dict[Shape, Floats]
@@ -138,7 +138,7 @@ class ShapeProgram:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.arms: list[ArmStates] = arm_states(problem)
+        self.arms: list[ArmStates] = states_of_arms(problem)
         self.allotments = allotments(problem)
 
     def optimum(self, report: Report, *, keep: bool = False) -> list[Values]:

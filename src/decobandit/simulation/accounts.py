@@ -179,7 +179,7 @@ class GapTerms:
         found = np.zeros((len(given), 2))
         for k, group in enumerate(self.problem.groups):
             own, pulls = states.of_group(k), given[:, list(group.members)]
-            net = self._net(stage, k, own)
+            net = self.net(stage, k, own)
             units = pulls // self.problem.unit if stage < self.problem.horizon else pulls
             loss = net.max(axis=-1) - np.take_along_axis(net, units[..., None], axis=-1)[..., 0]
             more = units > net.argmax(axis=-1)
@@ -187,8 +187,8 @@ class GapTerms:
             found[:, 1] += np.where(more, 0.0, loss).sum(axis=1)
         return found
 
-    def _net(self, stage: int, k: int, stats: Floats) -> Floats:
-        """What units of arms are worth less their price, (E, members, units + 1)."""
+    def net(self, stage: int, k: int, stats: Floats) -> Floats:
+        """What units of arms are worth less their price, (..., width) -> (..., units + 1)."""
         rows, place = _distinct(stats, self.exact)
         if self.problem.repeat and stage < self.problem.horizon:
             worth = self.tables.unit_values(stage, k, rows)

@@ -264,29 +264,6 @@ def scratch(slots):
 
 
 @compiled
-def pull_slots(level, states, slots, shares, places, stage, after, used, limit, pulls):
-    """Pull slots[a] (pulls,) in a share of state states[a] of a level, for each action a.
-
-    Returns (after, used, expected reward). Expected pulls are added to `pulls` (C, codes).
-    """
-    runs = scratch(level.rows.shape[1])
-    earned = 0.0
-    for a in range(states.shape[0]):
-        row, moments = level.rows[states[a]], level.moments[states[a]]
-        R = read_runs(row, places, stage.indices, runs)
-        for s in slots[a]:
-            r = 0
-            while r + 1 < R and runs.slot[r + 1] <= s:
-                r += 1
-            runs.taken[r] += 1
-        after, used, reward = push(
-            R, row, moments, shares[a], runs, places, stage, after, used, limit, pulls
-        )
-        earned += reward
-    return after, used, earned
-
-
-@compiled
 def pull_largest(level, begin, end, places, stage, after, used, limit, pulls):
     """Pull the arms of largest index in the states begin..end-1; add what follows to `after`.
 
