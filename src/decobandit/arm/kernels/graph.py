@@ -212,7 +212,8 @@ def row_ahead(graph, n, mass, after):
     if graph.layout == BAND:
         first = at[n]
         for j in range((at[n + 1] - first) // size):
-            chance, ahead = graph.weights[first + j * size + begin :], after[begin + j :]
+            row = first + j * size
+            chance, ahead = graph.weights[row + begin : row + stop], after[begin + j : stop + j]
             for k in range(stop - begin):
                 ahead[k] += chance[k] * own[k]
         return

@@ -126,6 +126,18 @@ def settle_rows(graph, rows, price, ground, slope, faint, worth, later, now, low
 
 
 @compiled(fastmath=FAST)
+def band_earned(weights, first, end, mean, low, size, base, factor, after, before):
+    """before[k] = base + factor * mean + E[after] one step later, along a whole row of a band."""
+    chance = weights[first:end]
+    for k in range(size):
+        before[k] = base + factor * mean[low + k] + chance[k] * after[k]
+    for j in range(1, (end - first) // size):
+        chance, ahead = weights[first + j * size : first + (j + 1) * size], after[j : j + size]
+        for k in range(size):
+            before[k] += chance[k] * ahead[k]
+
+
+@compiled(fastmath=FAST)
 def stage_worths(
     graph, units, steps, stage, base, factor, rise, fall, widest, part, parts, later, worth
 ):
@@ -135,33 +147,30 @@ def stage_worths(
     what the steps of the stage that follow earn. Rows that arms end in are work of their own: this
     is part 0 .. parts - 1 of them.
     """
-    most, start = units * steps, graph.start
+    most, start, mean = units * steps, graph.start, graph.mean
+    at, weights, is_band = graph.at, graph.weights, graph.layout == BAND
     after, before = np.empty(widest), np.empty(widest)
     for source in range(1 + part, most * (stage + 1) + 1, parts):
         copy(later[start[source] : start[source + 1]], after)
         for a in range(1, min(most, source) + 1):
             row = source - a
             low, size = start[row], start[row + 1] - start[row]
-            row_back(
-                graph,
-                row,
-                ZERO,
-                size,
-                rise + (a - 1) * max(factor, 0.0),
-                fall + (a - 1) * max(-factor, 0.0),
-                after[: start[row + 2] - start[row + 1]],
-                before,
-            )
-            after, before = before, after
-            means = graph.mean[low : low + size]
-            if row <= most * stage and a % steps == 0:
-                column = worth[low : low + size, a // steps - 1]
-                for k in range(size):
-                    after[k] += base + factor * means[k]
-                    column[k] = after[k]
+            if is_band:  # the same as below, in fewer passes over short rows
+                band_earned(
+                    weights, at[row], at[row + 1], mean, low, size, base, factor, after, before
+                )
             else:
+                more = (a - 1) * factor  # what steps that follow add to the slopes of values
+                ahead = after[: start[row + 2] - start[row + 1]]
+                rises, falls = rise + max(more, 0.0), fall + max(-more, 0.0)
+                row_back(graph, row, ZERO, size, rises, falls, ahead, before)
                 for k in range(size):
-                    after[k] += base + factor * means[k]
+                    before[k] += base + factor * mean[low + k]
+            after, before = before, after
+            if row <= most * stage and a % steps == 0:
+                column = a // steps - 1
+                for k in range(size):
+                    worth[low + k, column] = after[k]
 
 
 @compiled(fastmath=FAST)
@@ -249,7 +258,7 @@ def follow_stage(
     return spent, advance(graph, units * steps, stage, base, factor, mass, under_way)
 
 
-@compiled
+@compiled(fastmath=FAST)
 def advance(graph, most, stage, base, factor, mass, under_way):
     """Move the masses in under_way by the steps that they take, at most `most`. Returns the reward.
 
@@ -261,14 +270,16 @@ def advance(graph, most, stage, base, factor, mass, under_way):
         low, end = start[row], start[row + 1]
         for left in range(1, most + 1):
             moving = under_way[left, low:end]
-            some = False
-            for k in range(end - low):
-                if moving[k] != 0.0:
-                    some = True
-                    reward += moving[k] * (base + factor * mean[low + k])
-            if some:
-                row_ahead(graph, row, moving, under_way[left - 1, end : start[row + 2]])
-                moving[:] = 0.0
+            k = 0
+            while k < end - low and moving[k] == 0.0:
+                k += 1
+            if k == end - low:
+                continue
+            some, means = moving[k:], mean[low + k : end]
+            for i in range(some.shape[0]):
+                reward += some[i] * (base + factor * means[i])
+            row_ahead(graph, row, moving, under_way[left - 1, end : start[row + 2]])
+            moving[:] = 0.0
         copy(under_way[0, low:end], mass[low:end])
         under_way[0, low:end] = 0.0
     return reward
