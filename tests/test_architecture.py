@@ -25,7 +25,7 @@ LAYERS = [
     {"figures", "studies"},
     {"paper", "trials"},
     {"client", "server"},
-    {"__init__", "cli"},
+    {"__init__", "cli", "testing"},
 ]
 # a policy may be chosen by its value (docs/decisions/0014): these imports go up, inside functions
 LATE = {
@@ -86,7 +86,7 @@ def test_every_room_has_a_layer() -> None:
 def test_modules_stand_in_rooms() -> None:
     found = {path.name for path in PACKAGE.iterdir() if path.name != "__pycache__"}
     loose = {name for name in found if (PACKAGE / name).is_file()}
-    assert loose == {"__init__.py", "_version.py", "py.typed"}
+    assert loose == {"__init__.py", "_version.py", "py.typed", "testing.py"}
     assert len(found - loose) <= MOST_ROOMS
 
 

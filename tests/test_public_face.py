@@ -44,7 +44,7 @@ from decobandit import (
 PROBLEM = Problem.uniform(arms=2, horizon=4)
 OTHER = Problem.uniform(arms=3, horizon=4)
 # what somebody needs who adds a policy, beside what `decobandit` exports
-FOR_POLICIES = ("Context", "IndexPolicy", "Policy", "TablePolicy", "RandomisedPolicy")
+FOR_POLICIES = ("Context", "IndexPolicy", "Policy", "RandomisedPolicy")
 
 # -- docstrings ---------------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ THEMES = {
     "own_policies": Theme(
         "Policies of your own",
         "What a new policy derives from: [Adding a policy](/adding-a-policy.md).",
-        "TablePolicy RandomisedPolicy Context",
+        "RandomisedPolicy Context",
         module="decobandit.policies",
     ),
     "values": Theme(

@@ -9,7 +9,7 @@ from scipy import stats
 
 from decobandit import Design, State, make_policy, operating_characteristics
 from decobandit.designs import Characteristics
-from decobandit.policies.kinds.pending import ahead_many, compositions, mean_values
+from decobandit.policies.pending import ahead_many, compositions, mean_values
 from decobandit.problem import (
     Arm,
     Beta,

@@ -9,8 +9,7 @@ import pytest
 
 from decobandit import evaluate, gap, make_policy, optimum, simulate, solve
 from decobandit.evaluation import states_ahead
-from decobandit.policies import Policy
-from decobandit.policies.kinds.base import KindPolicy
+from decobandit.policies import IndexPolicy, Policy
 from decobandit.problem import (
     Arm,
     Beta,
@@ -69,7 +68,7 @@ class LastArms(Policy):
         return tuple((arms - 1 - stage % 2 - i) % arms for i in range(number))
 
 
-class LastKind(KindPolicy):
+class LastKind(IndexPolicy):
     """Values arms by their position."""
 
     name = "last-kind"

@@ -1,17 +1,22 @@
 """Policies of one problem by name, and which of them have an index of single arms."""
 
-from decobandit.policies import POLICIES, Context, Policy, make_policies, policy_class
+from decobandit.policies import (
+    POLICIES,
+    Context,
+    IndexPolicy,
+    Policy,
+    make_policies,
+    policy_class,
+    serving,
+)
+from decobandit.problem import Problem
 
-SINGLE_PULLS = tuple(name for name, entry in POLICIES.items() if entry.single)  # serve them
-
-
-def _without_index() -> tuple[str, ...]:
-    return tuple(
-        name for name in SINGLE_PULLS if policy_class(name).stage_index is Policy.stage_index
-    )
-
-
-NO_INDEX = _without_index()
+SINGLE_PULLS = serving(Problem.uniform(arms=2, horizon=2), POLICIES)
+NO_INDEX = tuple(
+    name
+    for name in SINGLE_PULLS
+    if getattr(policy_class(name), "index", IndexPolicy.index) is IndexPolicy.index
+)
 
 
 class Bench(Context):

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 
 from decobandit import Arm, Beta, Problem, Reward, State, Terminal, make_policy, recommend, solve
-from decobandit.policies import POLICIES, Policy
-from decobandit.policies.batches.deco import values_of_states
+from decobandit.policies import POLICIES, Policy, serving
 from decobandit.policies.best_chances import best_chances
+from decobandit.policies.deco import values_of_states
 from decobandit.problem import States
 from helpers.batch_oracles import allocations, random_problem, unit_values
 from helpers.program import deco as run_deco
 
-IN_BATCHES = [name for name, entry in POLICIES.items() if entry.batches]
-NOT_IN_BATCHES = [name for name, entry in POLICIES.items() if not entry.batches]
 BATCH = Problem.uniform(
     arms=4, horizon=3, pulls_per_stage=20, unit=2, repeat=True, terminal=Terminal(deploy=100)
 )
+IN_BATCHES = [name for name in serving(BATCH, POLICIES) if name != "optimal"]  # too many states
+NOT_IN_BATCHES = sorted(set(POLICIES) - {*IN_BATCHES, "optimal"})
 DEPLOYED = BATCH.model_copy(
     update={"arms": [Arm(name=str(k), reward=Reward(good=0.0)) for k in range(4)]}
 )

@@ -8,13 +8,12 @@ from scipy.stats import beta, norm
 
 from decobandit import Arm, Beta, Problem, Reward, Terminal, make_policy, solve
 from decobandit.arm import OneArmValues
-from decobandit.policies.batches.base import distinct_states
-from decobandit.policies.batches.chances import ThompsonSharesPolicy, TopTwoPolicy
-from decobandit.policies.batches.knowledge_gradient import BatchKnowledgeGradientPolicy
-from decobandit.policies.batches.repriced import RepricedDecoPolicy
-from decobandit.policies.batches.rho import RhoPolicy
-from decobandit.policies.batches.shares import rounded
+from decobandit.policies import KnowledgeGradientPolicy
 from decobandit.policies.best_chances import best_chances
+from decobandit.policies.deco import distinct_states
+from decobandit.policies.repriced import RepricedDecoPolicy
+from decobandit.policies.shares import RhoPolicy, rounded
+from decobandit.policies.thompson import ThompsonSharesPolicy, TopTwoPolicy
 from decobandit.problem import States
 
 DEPLOYED = Problem(
@@ -145,7 +144,7 @@ def test_the_knowledge_gradient_weighs_what_the_batch_earns() -> None:
         "arms": [arm.model_copy(update={"reward": Reward()}) for arm in DEPLOYED.arms],
         "terminal": Terminal(deploy=200.0),
     })  # fmt: skip
-    shares = BatchKnowledgeGradientPolicy(problem).probabilities(
+    shares = KnowledgeGradientPolicy(problem).probabilities(
         1, States.of_counts(problem, PULLS, GOOD)
     )[0]
 
@@ -158,7 +157,7 @@ def test_the_knowledge_gradient_weighs_what_the_batch_earns() -> None:
     values = [worth(share) for share in grid]
     spread = max(values) - min(values)
     assert worth(shares) > max(values) - 0.01 * spread
-    last = BatchKnowledgeGradientPolicy(problem.model_copy(update={"terminal": None}))
+    last = KnowledgeGradientPolicy(problem.model_copy(update={"terminal": None}))
     assert (
         last.probabilities(2, States.of_counts(last.problem, PULLS, GOOD))[0].argmax() == 0
     )  # nothing to learn for: greedy
@@ -205,13 +204,9 @@ def test_without_a_deployment_all_prices_are_shifted() -> None:
     assert step[0] > 0
 
 
-def test_calibrated_is_repriced_in_batches() -> None:
-    repriced, calibrated = (
-        make_policy(DEPLOYED, name) for name in ("deco-repriced", "deco-calibrated")
-    )
-    assert calibrated.name == "deco-calibrated"
-    states = States.of_counts(DEPLOYED, PULLS, GOOD)
-    assert np.array_equal(calibrated.allocate_many(1, states), repriced.allocate_many(1, states))
+def test_the_calibrated_index_is_refused_in_batches() -> None:
+    with pytest.raises(ValueError, match="policy 'deco-calibrated' chooses arms for single pulls"):
+        make_policy(DEPLOYED, "deco-calibrated")
 
 
 @pytest.mark.parametrize("name", ["deco-repriced", "rho", "top-two", "thompson-shares"])

@@ -8,8 +8,9 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import bdtr, betaincc, betainccinv, betaln, rel_entr
 
-from decobandit.policies import BayesUcbPolicy, KlUcbPolicy, OgiPolicy, TablePolicy
-from decobandit.policies.curve import LARGEST_ERROR, Solve, middle_error, pulls_and_good
+from decobandit.policies import BayesUcbPolicy, IndexPolicy, KlUcbPolicy, OgiPolicy
+from decobandit.policies.curve import LARGEST_ERROR, Solve, middle_error
+from decobandit.policies.index_policy import pulls_and_good
 from decobandit.policies.kernels.beta import log_beta, normal_quantile, upper_quantiles, upper_tail
 from decobandit.policies.kernels.hermite import interpolate
 from decobandit.policies.kernels.kl_bound import kl_upper_bounds
@@ -18,7 +19,7 @@ from decobandit.problem import Arm, Beta, Problem, Reward
 
 Floats = np.ndarray
 NEAR = 1e-11  # roots must lie this close to where the equation changes sign
-POLICIES: list[type[TablePolicy]] = [KlUcbPolicy, BayesUcbPolicy, OgiPolicy]
+POLICIES: list[type[IndexPolicy]] = [KlUcbPolicy, BayesUcbPolicy, OgiPolicy]
 PRIORS = [(1.0, 1.0), (0.5, 0.5), (3.7, 0.4), (0.001, 0.1), (0.01, 3.7), (0.002, 0.003), (150, 800)]
 STAGES = (1, 2, 3, 10, 57, 400, 5000)
 
@@ -63,7 +64,7 @@ def kl_excess(n: Floats, g: Floats, v: float, x: Floats) -> Floats:
 EXCESS = {KlUcbPolicy: kl_excess, BayesUcbPolicy: bayes_excess, OgiPolicy: ogi_excess}
 
 
-def changes_sign(policy: type[TablePolicy], a: Floats, b: Floats, v: float, x: Floats) -> Floats:
+def changes_sign(policy: type[IndexPolicy], a: Floats, b: Floats, v: float, x: Floats) -> Floats:
     """Whether the root of the equation is within NEAR of x; at 0 and 1 there is one side only."""
     excess, low, high = EXCESS[policy], x - NEAR, x + NEAR
     least = b / a if policy is KlUcbPolicy else 0.0 * a  # the bound is not below the mean
@@ -123,7 +124,7 @@ def test_start_is_near_the_normal_quantile() -> None:
     ("policy", "solve"), [(BayesUcbPolicy, upper_quantiles), (OgiPolicy, optimistic_indices)]
 )
 def test_roots_lie_where_the_equation_changes_sign(
-    policy: type[TablePolicy], solve: Solve, stage: int
+    policy: type[IndexPolicy], solve: Solve, stage: int
 ) -> None:
     a, b = shapes(stage)
     v = math.log(stage + 1)
@@ -235,7 +236,7 @@ def one_arm(prior: tuple[float, float], horizon: int) -> Problem:
 @pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_tables_solve_their_equations_at_every_stage(
-    policy: type[TablePolicy], prior: tuple[float, float]
+    policy: type[IndexPolicy], prior: tuple[float, float]
 ) -> None:
     made, rng = policy(one_arm(prior, 140)), np.random.default_rng(7)
     for stage in range(1, 140):
@@ -250,13 +251,13 @@ def test_tables_solve_their_equations_at_every_stage(
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("prior", [(1.0, 1.0), (0.002, 0.1)])
 def test_interpolated_tables_are_those_of_the_direct_solution(
-    policy: type[TablePolicy], prior: tuple[float, float]
+    policy: type[IndexPolicy], prior: tuple[float, float]
 ) -> None:
     problem = one_arm(prior, 300)
     made = policy(problem)
     for stage in (40, 41, 77, 130, 201, 255, 299):
         n, g = pulls_and_good(np.arange((stage + 1) * (stage + 2) // 2))
-        direct = made.group_index(problem.groups[0], stage, n, g)
+        direct = made.index(stage, 0, np.stack([g, n - g], axis=1))
         np.testing.assert_allclose(
             made.stage_index(stage)[0], direct, rtol=0, atol=5 * LARGEST_ERROR
         )
@@ -266,14 +267,14 @@ def test_interpolated_tables_are_those_of_the_direct_solution(
     "made",
     [KlUcbPolicy(one_arm((1, 1), 90), c=1e300), BayesUcbPolicy(one_arm((2, 1), 90), c=400.0)],
 )
-def test_levels_out_of_reason_still_have_bounds(made: TablePolicy) -> None:
+def test_levels_out_of_reason_still_have_bounds(made: IndexPolicy) -> None:
     for stage in (5, 40, 89):
         table = made.stage_index(stage)[0, 1:]
         assert ((table > 0.9) & (table <= 1)).all()
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_tables_do_not_depend_on_the_order_of_asking(policy: type[TablePolicy]) -> None:
+def test_tables_do_not_depend_on_the_order_of_asking(policy: type[IndexPolicy]) -> None:
     problem = one_arm((0.4, 1.3), 90)
     forward, backward, alone = policy(problem), policy(problem), range(0, 90, 19)
     tables = [forward.stage_index(stage) for stage in range(90)]
@@ -288,7 +289,7 @@ def test_tables_do_not_depend_on_the_order_of_asking(policy: type[TablePolicy]) 
 
 
 @pytest.mark.parametrize("policy", [BayesUcbPolicy, OgiPolicy])
-def test_equal_posteriors_have_equal_indices_whatever_the_prior(policy: type[TablePolicy]) -> None:
+def test_equal_posteriors_have_equal_indices_whatever_the_prior(policy: type[IndexPolicy]) -> None:
     pairs = [((1, 1), (1, 0)), ((3, 2), (1, 0)), ((2, 3), (0, 1))]
     arms = tuple(
         Arm(name=str(i), prior=Beta(good=a, bad=b), reward=Reward(good=good, bad=bad))

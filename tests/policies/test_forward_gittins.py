@@ -11,7 +11,7 @@ from scipy.stats import norm
 from decobandit import Arm, Beta, Gamma, Normal, Payoff, Problem, Reward, make_policy
 from decobandit.arm.gittins_tables import discounted_table
 from decobandit.arm.normal_gittins import normal_indices
-from decobandit.policies.batches.forward_gittins import DISCOUNT
+from decobandit.policies.flgi import DISCOUNT
 from decobandit.problem import States
 
 

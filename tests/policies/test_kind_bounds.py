@@ -112,7 +112,7 @@ def test_arms_never_pulled_come_first(policy: str) -> None:
                 ),
             ),
             "kl-ucb",
-            "own arms: outcomes are states",
+            "own arms have states and no unknown mean",
         ),
         (
             Problem.uniform(
@@ -121,7 +121,7 @@ def test_arms_never_pulled_come_first(policy: str) -> None:
             "ucb1",
             "earns less where its outcomes are larger",
         ),
-        (COUNTS, "ogi", "is for good and bad outcomes"),
+        (COUNTS, "ogi", "has a formula for good and bad outcomes"),
     ],
 )  # fmt: skip
 def test_what_has_no_bound_is_refused_with_the_reason(

@@ -23,12 +23,11 @@ from decobandit import (
     simulate,
 )
 from decobandit.policies import IdsPolicy, VarianceIdsPolicy
-from decobandit.policies.kinds.information import KindIdsPolicy, KindVarianceIdsPolicy
 
 GRADES = Payoff(values=[0, 1, 3])
 
 
-def found(problem: Problem, state: str, policy: type[KindIdsPolicy] = KindIdsPolicy) -> tuple:
+def found(problem: Problem, state: str, policy: type[IdsPolicy] = IdsPolicy) -> tuple:
     """Chances of being best, means where an arm is best, gains and regrets."""
     seen = State.parse(state, problem)
     own = [stats[None, :] for stats in seen.stats(problem)]
@@ -142,7 +141,7 @@ def test_good_and_bad_outcomes_are_shared_as_the_compiled_policy_does(
 ) -> None:
     binary = Problem.uniform(arms=3, horizon=40)
     one = (VarianceIdsPolicy if by_variance else IdsPolicy)(binary)
-    two = (KindVarianceIdsPolicy if by_variance else KindIdsPolicy)(binary)
+    two = (VarianceIdsPolicy if by_variance else IdsPolicy)(binary)
     seen = State.parse(state)
     expected, shares = np.zeros(3), np.zeros(3)
     for arms, chance in one.distribution(seen.total, seen):

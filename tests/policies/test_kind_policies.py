@@ -192,9 +192,7 @@ def test_equal_pulls_the_arm_of_fewest_pulls_and_greedy_the_largest_mean() -> No
 
 @pytest.mark.parametrize("name", ["ogi", "deco-rolling"])
 def test_policies_of_good_and_bad_outcomes_say_so(name: str) -> None:
-    with pytest.raises(
-        ValueError, match=f"policy '{name}' is for good and bad outcomes; for other"
-    ):
+    with pytest.raises(ValueError, match=f"policy '{name}' has a formula for good and bad"):
         make_policy(NORMAL, name)
 
 

@@ -18,9 +18,7 @@ from decobandit import (
     simulate,
     solve,
 )
-from decobandit.policies import REASONS, RuledPolicy
-from decobandit.policies.batches.deco import BatchDecoPolicy
-from decobandit.policies.chances import with_floor
+from decobandit.policies import REASONS, DecoPolicy, RuledPolicy, rules_of
 from decobandit.problem import Categorical, Gamma, Looks, Normal, Payoff, Rules, States, Stop
 
 THREE = Problem.uniform(arms=3, horizon=30)
@@ -44,7 +42,8 @@ def asked(pulls: Any, good: Any, problem: Problem = THREE, **more: np.ndarray) -
 def test_a_floor_raises_small_probabilities_and_scales_the_rest(
     chances: list[float], floor: float, expected: list[float]
 ) -> None:
-    found = with_floor(np.array([chances]), np.ones((1, 3), bool), floor)
+    (rule,) = rules_of(Rules(floor=floor), THREE)
+    found = rule.adjust(np.array([chances]), States.initial(THREE, 1))
     assert found[0] == pytest.approx(expected)
 
 
@@ -187,7 +186,7 @@ def test_a_batch_among_some_arms_is_that_of_a_problem_with_these_arms(name: str)
     whole, part = Problem(arms=arms, **settings), Problem(arms=arms[1:], **settings)
     prices = solve(whole).prices
     policies = (
-        [BatchDecoPolicy(problem, prices) for problem in (whole, part)]
+        [DecoPolicy(problem, prices) for problem in (whole, part)]
         if name == "deco"
         else [make_policy(problem, name) for problem in (whole, part)]
     )

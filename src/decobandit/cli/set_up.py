@@ -158,7 +158,7 @@ def calibrated_states() -> None:
     for problem in (short, deployed, lasting):
         for path in (PricePath(), PricePath(tick=0.1)):
             policy = CalibratedPolicy(problem, path)
-            policy.arm_index(0, 0, 0, 0)
+            policy.arm_index(0, 0, (0, 0))
             policy.calibration.index(0, 0, 0, 0)
             policy.stage_index(0)
 
@@ -189,13 +189,12 @@ def simulated_policies() -> None:
 
 def rarer_policies() -> None:
     """Every other policy that is played by kernels, several episodes of a draw."""
-    from ..policies import POLICIES, policy_class
-    from ..policies.kl_ucb import KlUcbPolicy
+    from ..policies import POLICIES, KlUcbPolicy, policy_class, serving
     from ..problem import Problem
     from ..simulation import simulate
 
     problem = Problem.uniform(arms=2, horizon=4)
-    kinds = {name: policy_class(name) for name, each in POLICIES.items() if each.single}
+    kinds = {name: policy_class(name) for name in serving(problem, POLICIES)}
     compiled = [name for name, kind in kinds.items() if kind.plays_compiled()]
     simulate(problem, compiled, draws=2, per_draw=1)
     KlUcbPolicy(Problem.uniform(arms=1, horizon=110)).stage_index(100)
@@ -203,13 +202,13 @@ def rarer_policies() -> None:
 
 def batches() -> None:
     """Policies that share batches among arms; the dual of batches on a grid."""
-    from ..policies import POLICIES
+    from ..policies import POLICIES, serving
     from ..prices import solve
     from ..problem import Problem
     from ..simulation import simulate
 
     problem = Problem.uniform(arms=2, horizon=2, pulls_per_stage=4, unit=2, repeat=True)
-    simulate(problem, [name for name, each in POLICIES.items() if each.batches], draws=2)
+    simulate(problem, serving(problem, POLICIES), draws=2)
     solve(Problem.uniform(arms=2, horizon=2, pulls_per_stage=32, repeat=True), grid=8)
 
 
@@ -231,8 +230,7 @@ def chances_of_the_best() -> None:
 
 def other_outcomes() -> None:
     """Measurements, counts and classes: prices and every policy, one by one and in batches."""
-    from ..policies import POLICIES
-    from ..policies.kinds.chances import KindChances
+    from ..policies import POLICIES, KindChances, serving
     from ..prices import solve
     from ..problem import Arm, Categorical, Gamma, Normal, Payoff, Problem, States
     from ..simulation import simulate
@@ -243,12 +241,12 @@ def other_outcomes() -> None:
     solve(Problem(arms=arms, horizon=3))
     simulate(Problem(arms=arms, horizon=3), ["deco", "thompson"], draws=2)
     bounded = Problem(arms=(classes, Arm(name="binary")), horizon=3)
-    simulate(bounded, [name for name, each in POLICIES.items() if each.kinds], draws=2)
+    simulate(bounded, serving(bounded, POLICIES), draws=2)
     chances, states = KindChances(bounded, 0.1), States.initial(bounded, 1)
     chances.best(states)
     chances.alike(states)
     shared = Problem(arms=arms, horizon=2, pulls_per_stage=4, unit=2, repeat=True)
-    simulate(shared, [name for name, each in POLICIES.items() if each.kind_batches], draws=2)
+    simulate(shared, serving(shared, POLICIES), draws=2)
 
 
 EVERYDAY: tuple[Part, ...] = (

@@ -16,7 +16,7 @@ from ..designs import Characteristics, operating_characteristics
 from ..designs.calibrating import CONFIDENCE
 from ..joint import optimum
 from ..policies import allow_policy
-from ..policies.kinds.forward_gittins import KindForwardGittinsPolicy
+from ..policies.flgi import ForwardGittinsPolicy
 from ..problem import (
     Arm,
     Beta,
@@ -205,7 +205,7 @@ def _blocks(number: int, draws: int) -> list[Characteristics]:
     return [each.policies[0] for each in found.scenarios]
 
 
-class PatientGittinsPolicy(KindForwardGittinsPolicy):
+class PatientGittinsPolicy(ForwardGittinsPolicy):
     """As Williamson and Villar discount it."""
 
     name = "flgi"

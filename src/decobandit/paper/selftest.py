@@ -95,7 +95,7 @@ def check_indices() -> Iterator[Check]:
 
     for good, bad, left in ((1, 1, 10), (2, 1, 20), (1, 3, 15), (2.5, 0.5, 12)):
         problem = Problem.uniform(arms=1, horizon=left, prior=Beta(good, bad))
-        found = fh_gittins(problem).arm_index(0, 0, 0, 0).index
+        found = fh_gittins(problem).arm_index(0, 0, (0, 0)).index
         expected = plain.stopping_index(good, bad, (1.0,) * left)
         what = f"FH-Gittins index of Beta({good:g}, {bad:g}), {left} pulls left"
         yield Check("index", what, "bisection on stopping, plain Python", expected, found, 1e-8)

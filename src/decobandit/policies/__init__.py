@@ -1,8 +1,8 @@
 """Policies, which choose the next arm: the protocol, one file per policy, the catalogue of names.
 
-In `batches/` they share the pulls of a stage among arms, in `kinds/` they are for other outcomes
-than good or bad, in `tuning/` the price path of `deco-calibrated` is chosen. Names are looked up in
-`catalogue.py`; pulls of many states at once: `allotting.py`.
+One class per policy, for every outcome model and batch size: the protocol is `base.py`, index
+policies `index_policy.py`, batches by shares `shares.py`. In `tuning/` the price path of
+`deco-calibrated` is chosen. Names are looked up in `catalogue.py`.
 
 Imports `prices`, `joint` and what is below them.
 """
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .catalogue import policy_class as policy_class
     from .catalogue import policy_names as policy_names
     from .catalogue import serving as serving
+    from .comparison import KindChances as KindChances
     from .context import Context as Context
     from .deco import DecoPolicy as DecoPolicy
     from .deco import ReplannedDecoPolicy as ReplannedDecoPolicy
@@ -38,17 +39,14 @@ if TYPE_CHECKING:
     from .explore_then_commit import ExploreThenCommitPolicy as ExploreThenCommitPolicy
     from .greedy import GreedyPolicy as GreedyPolicy
     from .ids import IdsPolicy as IdsPolicy
+    from .ids import VarianceIdsPolicy as VarianceIdsPolicy
     from .index_policy import IndexPolicy as IndexPolicy
-    from .kinds.chances import KindChances as KindChances
-    from .kl_ucb import KlUcbPolicy as KlUcbPolicy
     from .knowledge_gradient import KnowledgeGradientPolicy as KnowledgeGradientPolicy
-    from .moss import MossPolicy as MossPolicy
     from .names import BASELINE_POLICY as BASELINE_POLICY
     from .names import COMPARED_POLICIES as COMPARED_POLICIES
     from .names import DEFAULT_POLICY as DEFAULT_POLICY
     from .names import PAPER_POLICY as PAPER_POLICY
     from .names import POLICIES as POLICIES
-    from .names import general_policies as general_policies
     from .ogi import OgiPolicy as OgiPolicy
     from .optimal import OptimalPolicy as OptimalPolicy
     from .posterior_chances import PosteriorChances as PosteriorChances
@@ -72,12 +70,12 @@ if TYPE_CHECKING:
     from .rules import at_least as at_least
     from .rules import at_most as at_most
     from .rules import rules_of as rules_of
-    from .table import TablePolicy as TablePolicy
     from .thompson import ThompsonPolicy as ThompsonPolicy
     from .tuning.path_search import ChosenPath as ChosenPath
     from .tuning.path_search import choose_path as choose_path
-    from .ucb1 import Ucb1Policy as Ucb1Policy
-    from .ucb_tuned import UcbTunedPolicy as UcbTunedPolicy
-    from .v_ids import VarianceIdsPolicy as VarianceIdsPolicy
+    from .ucb import KlUcbPolicy as KlUcbPolicy
+    from .ucb import MossPolicy as MossPolicy
+    from .ucb import Ucb1Policy as Ucb1Policy
+    from .ucb import UcbTunedPolicy as UcbTunedPolicy
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

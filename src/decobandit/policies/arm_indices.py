@@ -57,7 +57,7 @@ def indices_of_arm(
     group = int(problem.group_of_arm[position])
     return [
         NamedIndex(
-            made.name, name, stage, good_seen, bad_seen, text, made.state_index(stage, group, stats)
+            made.name, name, stage, good_seen, bad_seen, text, made.arm_index(stage, group, stats)
         )
         for made in make_policies(context, policies)
     ]

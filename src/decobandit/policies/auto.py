@@ -2,7 +2,7 @@
 
     single pulls                    deco-calibrated; non-binary outcomes: fh-gittins
     single pulls and a deployment   optimal where the exact optimum is small and no rules bind, else
-                                    deco-calibrated; non-binary outcomes: the best of fh-gittins
+                                    the best of deco-calibrated (non-binary outcomes: fh-gittins)
                                     and knowledge-gradient
     batches                         up to 5 stages, or rewards that change over the stages: the best
                                     of deco-repriced, knowledge-gradient, greedy and deco; else
@@ -56,14 +56,6 @@ class AutoPolicy(Policy):
         return _best(candidates)
 
     @classmethod
-    def in_batches(cls, context: Context) -> Policy:
-        return cls.make(context)
-
-    @classmethod
-    def for_kinds(cls, context: Context) -> Policy:
-        return cls.make(context)
-
-    @classmethod
     def successor(cls, context: Context, planned: int) -> Policy:
         return type(cls.make(context)).successor(context, planned)
 
@@ -91,8 +83,7 @@ def _candidates(context: Context) -> tuple[str, ...]:
         return (first,)
     if not context.under_rules and _optimum_is_small(problem):
         return ("optimal",)
-    # deco-calibrated has compared itself with the knowledge gradient
-    return (first,) if problem.is_binary else (first, "knowledge-gradient")
+    return (first, "knowledge-gradient")
 
 
 def _steady_rewards(problem: Problem) -> bool:

@@ -12,8 +12,7 @@ where a policy has it:
     allocate_many   pulls of every arm in many states at once
     probabilities   the share of a stage's pulls that each arm gets on average, likewise
 
-Problems with `repeat` ask for pulls of every arm instead of arms (`allocate_many`); a policy serves
-them by `in_batches`, or names the one that does (`batch_place`).
+One class serves every outcome model and batch size; what it cannot do it says in `refusal`.
 
 `make` creates the policy for a problem when it is given by name. To add a policy:
 docs/adding-a-policy.md.
@@ -28,13 +27,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..problem import DEFAULT_TIES, Problem, Rules, State, States, Stats, TieRule, tie_tolerance
-from ..problem.kernels.layout import slab_size
-from ..support import Card, Floats, Ints, Shown, found_at
+from ..support import Card, Floats, Ints, Shown
 from .allotting import ask_each, from_table, largest_arms, once_each
 from .asked_states import checked_state, next_stage
 from .chances import chances_by_asking, chances_by_table, of_allowed, restricted
 from .context import Context
-from .names import POLICIES, batch_policies, kind_batch_policies, kind_policies
+from .names import POLICIES
 from .records import Allotments, ArmIndex, Cost, Distribution, Ways, Weighed
 from .reward_chances import Posteriors, posterior_chances
 
@@ -46,8 +44,8 @@ if TYPE_CHECKING:
 class Policy(Shown, ABC):
     """Chooses the arms of every stage: the base of all policies.
 
-    A policy of your own derives from it, from `IndexPolicy` or from `policies.TablePolicy`
-    and writes `select`; docs/adding-a-policy.md has examples.
+    A policy of your own derives from `IndexPolicy` and writes `index`, or from this class and
+    writes `select`; docs/adding-a-policy.md has examples.
 
     Attributes
     ----------
@@ -72,11 +70,6 @@ class Policy(Shown, ABC):
         Whether it compares the index with the prices that it was made from.
     may_stop : bool
         Whether it may stop before the horizon, or waits for outcomes: only `designs/` follow that.
-    serves_batches : bool
-        Whether it can be made for problems with `repeat` itself.
-    batch_place, kind_place, kind_batch_place : str
-        `package.module:Class` of the policy that stands for it under its name, in problems with
-        `repeat` and for other outcomes than good or bad; empty where there is none.
 
     Examples
     --------
@@ -104,10 +97,6 @@ class Policy(Shown, ABC):
     splits_index: bool = False
     at_fixed_prices: bool = False
     may_stop: bool = False
-    serves_batches: bool = False
-    batch_place: str = ""
-    kind_place: str = ""
-    kind_batch_place: str = ""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -248,31 +237,9 @@ class Policy(Shown, ABC):
         return cls(context.problem)  # type: ignore[call-arg]
 
     @classmethod
-    def in_batches(cls, context: Context) -> Policy:
-        """The policy for a problem with `repeat`, or what stands for it there under its name."""
-        if cls.serves_batches:
-            return cls.make(context)
-        refusal = "chooses arms for single pulls, and does not share a batch among them"
-        return cls._stand_in(cls.batch_place, context, f"{refusal}; use {batch_policies()}")
-
-    @classmethod
-    def for_kinds(cls, context: Context) -> Policy:
-        """The policy for arms whose outcomes are not all good or bad, under its name."""
-        if context.problem.repeat and (cls.kind_place or cls.kind_batch_place):
-            refusal = "chooses arms for single pulls; batches of arms with other outcomes than good"
-            return cls._stand_in(
-                cls.kind_batch_place, context, f"{refusal} or bad: use {kind_batch_policies()}"
-            )
-        refusal = "is for good and bad outcomes; for other kinds of outcomes use"
-        return cls._stand_in(cls.kind_place, context, f"{refusal} {kind_policies()}")
-
-    @classmethod
-    def _stand_in(cls, place: str, context: Context, refusal: str) -> Policy:
-        """The policy at `place`, which has this one's name; a ValueError where there is none."""
-        if not place:
-            raise ValueError(f"policy {cls.name!r} {refusal}")
-        other: type[Policy] = found_at(place)
-        return other.make(context)
+    def refusal(cls, problem: Problem) -> str | None:
+        """Why the policy does not serve a problem, in one sentence; None where it does."""
+        return None
 
     @classmethod
     def successor(cls, context: Context, planned: int) -> Policy:
@@ -360,34 +327,27 @@ class Policy(Shown, ABC):
 
     # -- what is said of single arms ----------------------------------------------------------
 
-    def index_of(self, stage: int, group: int, good: int, bad: int) -> float:
-        """Index of an arm of a group by its own outcomes, as decisions see it."""
-        return float(self.stage_index(stage)[group, slab_size(good + bad - 1) + good])
-
     def indices_of(self, stage: int, arm: int, stats: Floats) -> Floats:
         """Index of an arm with such statistics, whatever is known of others: (J, width) -> (J,)."""
-        group = int(self.problem.group_of_arm[arm])
-        return np.array([self.index_of(stage, group, int(g), int(b)) for g, b in stats])
+        group, good = int(self.problem.group_of_arm[arm]), stats[:, 0].astype(np.int64)
+        n = good + stats[:, 1].astype(np.int64)
+        return np.asarray(self.stage_index(stage)[group, n * (n + 1) // 2 + good])
 
-    def arm_index(self, stage: int, group: int, good: int, bad: int) -> ArmIndex:
-        """The same as exactly as it can be had, with its parts."""
+    def arm_index(self, stage: int, group: int, stats: Stats) -> ArmIndex:
+        """Index of an arm of a group by its statistics, to full precision, with its parts."""
         if not self.has_table:
             raise ValueError(
                 f"policy {self.name!r} has no index of a single arm: it looks at all of them"
             )
-        return ArmIndex(self.index_of(stage, group, good, bad))
-
-    def state_index(self, stage: int, group: int, stats: Stats) -> ArmIndex:
-        """The same of an arm of a group by its statistics."""
-        good, bad = stats
-        return self.arm_index(stage, group, int(good), int(bad))
+        arm = self.problem.groups[group].members[0]
+        return ArmIndex(float(self.indices_of(stage, arm, np.array([stats], dtype=float))[0]))
 
     def indices(self, stage: int, state: State) -> Floats | None:
         """Index of every arm, (arms,); None where arms have none."""
         if not self.has_table:
             return None
-        own = zip(self.problem.group_of_arm, state.good, state.bad, strict=True)
-        return np.array([self.index_of(stage, int(k), good, bad) for k, good, bad in own])
+        found: Floats = from_table(self.stage_index(stage), States.of(self.problem, [state]))[0]
+        return found
 
     def price(self, stage: int) -> float | None:
         """Price of a pull that the index is compared with; None where there is none."""

@@ -2,7 +2,8 @@
 
 `FhGittinsPolicy` calibrates against a flat price: the finite-horizon Gittins index (Kaufmann 2018;
 Nino-Mora 2011). `CalibratedPolicy` calibrates against any price path of the family in
-`arm.PricePath`, which contains the flat one; `tuning/` chooses one.
+`arm.PricePath`, which contains the flat one; `tuning/` chooses one. Single pulls of every outcome
+model; other than binary outcomes against the flat path.
 """
 
 from __future__ import annotations
@@ -11,12 +12,21 @@ from typing import Self
 
 import numpy as np
 
-from ..arm import FLAT_STAGES, KnotCalibration, PricePath, TickCalibration, calibrated
-from ..problem import DEFAULT_TIES, Problem, State, TieRule
+from ..arm import (
+    FLAT_STAGES,
+    Calibration,
+    KnotCalibration,
+    PricePath,
+    RowGittins,
+    TickCalibration,
+    calibrated,
+)
+from ..problem import DEFAULT_TIES, Problem, Stats, TieRule
 from ..support import Floats
 from .context import Context
 from .index_policy import IndexPolicy
-from .records import ArmIndex
+from .records import ArmIndex, Cost
+from .refusals import batch_refusal
 
 TABLE_STAGES = 200  # up to here tables of all stages take a second or less
 
@@ -50,7 +60,8 @@ class CalibratedPolicy(IndexPolicy):
     """
 
     name = "calibrated"
-    cost = "tables"
+    symmetric = True
+    cost: Cost = "tables"
     knots_beyond = FLAT_STAGES  # as in `calibrated`
 
     def __init__(
@@ -67,13 +78,26 @@ class CalibratedPolicy(IndexPolicy):
         super().__init__(problem, ties=ties)
         self.name = name or self.name
         self.path = path
-        self.calibration = calibrated(
+        self._rows: list[RowGittins] = []  # of other outcomes than good or bad
+        if not problem.is_binary:
+            if not path.flat:
+                raise ValueError(
+                    f"policy {self.name!r}: other than good and bad outcomes need the flat path"
+                )
+            self._rows = [RowGittins(problem, k) for k in range(len(problem.groups))]
+            self.cost = "decision"
+            return
+        self.calibration: Calibration = calibrated(
             problem, path, prices, start=start, sweeps=sweeps, knots_beyond=self.knots_beyond
         )
         # single decisions by tables of all stages would wait for these
         self._one_by_one = isinstance(self.calibration, TickCalibration) and (
             problem.stages > TABLE_STAGES
         )
+
+    @classmethod
+    def refusal(cls, problem: Problem) -> str | None:
+        return batch_refusal(problem, cls.name)
 
     @classmethod
     def make(cls, context: Context) -> Self:
@@ -84,28 +108,35 @@ class CalibratedPolicy(IndexPolicy):
         return self.calibration.stage_index(stage)
 
     def refuse_large(self) -> None:
-        self.calibration.refuse_large()
+        if not self._rows:
+            self.calibration.refuse_large()
 
     def has_tables(self, stage: int) -> bool:
-        return not self._one_by_one and self.calibration.is_made(stage)
+        return bool(self._rows) or (not self._one_by_one and self.calibration.is_made(stage))
 
-    def index_of(self, stage: int, group: int, good: int, bad: int) -> float:
-        if self._one_by_one or isinstance(self.calibration, KnotCalibration):  # the same number
-            return self.calibration.index(stage, group, good, bad)
-        return super().index_of(stage, group, good, bad)
-
-    def indices_of(self, stage: int, arm: int, stats: Floats) -> Floats:
+    def index(self, stage: int, group: int, stats: Floats) -> Floats:
+        if self._rows:
+            return self._rows[group].index(stage, stats)
+        counts = stats.reshape(-1, 2).astype(np.int64)
         if isinstance(self.calibration, KnotCalibration):
-            group = int(self.problem.group_of_arm[arm])
-            return self.calibration.indices(stage, group, np.asarray(stats, dtype=np.int64))
-        return super().indices_of(stage, arm, stats)
+            index = self.calibration.indices(stage, group, counts)
+        elif self._one_by_one:  # the same number
+            single = [self.calibration.index(stage, group, int(g), int(b)) for g, b in counts]
+            index = np.array(single)
+        else:
+            n = counts.sum(axis=1)
+            index = self.stage_index(stage)[group, n * (n + 1) // 2 + counts[:, 0]]
+        return np.asarray(index).reshape(stats.shape[:-1])
 
-    def indices(self, stage: int, state: State) -> Floats:
-        own = zip(self.problem.group_of_arm, state.good, state.bad, strict=True)
-        return np.array([self.index_of(stage, int(k), good, bad) for k, good, bad in own])
+    def exact_index(self, stage: int, group: int, stats: Floats) -> float:
+        if self._rows:
+            return self._rows[group].root(stage, stats)
+        return super().exact_index(stage, group, stats)
 
-    def arm_index(self, stage: int, group: int, good: int, bad: int) -> ArmIndex:
-        single, crossings = self.calibration.crossings(stage, group, good, bad)
+    def arm_index(self, stage: int, group: int, stats: Stats) -> ArmIndex:
+        if self._rows:
+            return super().arm_index(stage, group, stats)
+        single, crossings = self.calibration.crossings(stage, group, int(stats[0]), int(stats[1]))
         return ArmIndex(crossings[-1], indexable=single, path=str(self.path))
 
 
@@ -113,7 +144,7 @@ class FhGittinsPolicy(CalibratedPolicy):
     """The finite-horizon Gittins index; with rewards that change over the stages, its extension."""
 
     name = "fh-gittins"
-    kind_place = "decobandit.policies.kinds.rules:KindGittinsPolicy"
+    symmetric = True
 
 
 def fh_gittins(problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> CalibratedPolicy:

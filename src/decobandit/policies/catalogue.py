@@ -100,19 +100,8 @@ def check_policies(names: Iterable[str], *, places: bool = True) -> None:
 
 
 def serving(problem: Problem, names: Iterable[str]) -> tuple[str, ...]:
-    """Those of this package's policies that serve a problem of this kind, in their order."""
-    own = any(group.model.ordered for group in problem.groups)
-
-    def serves(name: str) -> bool:
-        if name == DEFAULT_POLICY:
-            return True
-        entry = POLICIES[name]
-        if problem.is_binary:
-            return entry.batches if problem.repeat else entry.single
-        served = entry.kind_batches if problem.repeat else entry.kinds
-        return served and (entry.own_states or not own)
-
-    return tuple(filter(serves, names))
+    """Those policies that serve a problem, in their order; none of them is made."""
+    return tuple(name for name in names if policy_class(name).refusal(problem) is None)
 
 
 def policy_class(name: str, *, places: bool = True) -> type[Policy]:
@@ -126,7 +115,7 @@ def policy_class(name: str, *, places: bool = True) -> type[Policy]:
     if name == DEFAULT_POLICY:
         return _imported("decobandit.policies.auto:AutoPolicy", name)
     if name in POLICIES:
-        return _imported(POLICIES[name].where, name)
+        return _imported(f"decobandit.policies.{POLICIES[name].where}", name)
     for point in _announced():
         if point.name == name:
             return _imported(point.value, name)
@@ -253,9 +242,9 @@ def picked_name(context: Context, name: str) -> str:
 
 
 def _made(kind: type[Policy], context: Context) -> Policy:
-    if not context.problem.is_binary:
-        return kind.for_kinds(context)
-    return kind.in_batches(context) if context.problem.repeat else kind.make(context)
+    if (refusal := kind.refusal(context.problem)) is not None:
+        raise ValueError(refusal)
+    return kind.make(context)
 
 
 def _checked(policy: object, problem: Problem) -> Policy:
@@ -290,7 +279,7 @@ def make_successor(context: Context, policy: str | Policy, true_horizon: int) ->
     actual = true_problem(context.problem, None, true_horizon)
     later = replace(context, problem=actual, ties=ties, given=None, parameters=None)
     if actual.repeat:  # nothing is tuned at the planned end
-        return kind.in_batches(later)
+        return _made(kind, later)
     return kind.successor(later, context.problem.horizon)
 
 

@@ -19,8 +19,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..problem import Problem
 from ..problem.kernels.layout import slab_size
 from ..support import Cache, Floats, pool, worker_count
+from .index_policy import pulls_and_good
 from .kernels.hermite import interpolate
 
 # solve(a, b, v, out): x, dx/dv and d2x/dv2, out (states, 3), of states with parameters a, b
@@ -31,13 +33,6 @@ LARGEST_LEVEL = 1e6  # larger v are not cut into pieces
 SHORTEST_PIECE = 4  # stages; shorter pieces are solved at every stage
 STATES_PER_THREAD = 4096  # fewer are not worth a thread
 MOST_STATES_AT_ONCE = 100_000  # some tenths of a second
-
-
-def pulls_and_good(position: npt.NDArray[np.intp]) -> tuple[Floats, Floats]:
-    """n and g of the states at n (n+1) / 2 + g."""
-    # exact: the root of a square comes out without rounding, and other roots are far from integers
-    n = np.floor((np.sqrt(8.0 * position + 1.0) - 1.0) / 2.0)
-    return n, position - n * (n + 1.0) / 2.0
 
 
 def solved(solve: Solve, a: Floats, b: Floats, v: float, *, workers: int | None = None) -> Floats:
@@ -141,3 +136,46 @@ class Curve:
         error = middle_error(left, right, middle, high - low)
         # not "larger": what is not a number is rough too
         return Piece(number, left, right, np.flatnonzero(~(error <= LARGEST_ERROR)))
+
+
+class PosteriorCurves:
+    """An index of binary arms that is a root in the posterior of the outcome that earns more.
+
+    levels (horizon,), ascending: the level of each stage, at which `solve` finds the root.
+    """
+
+    def __init__(self, problem: Problem, levels: Floats, solve: Solve) -> None:
+        self._groups, self._levels, self._solve = problem.groups, levels, solve
+        self._curves: dict[tuple[float, float, bool], Curve] = {}
+
+    def solved(self, stage: int, at: int, group: int, stats: Floats) -> Floats:
+        """Index of arms with these statistics, by rewards of the stage `at`, (..., 2) -> (...)."""
+        flat = stats.reshape(-1, 2)
+        n, g = np.ascontiguousarray(flat.sum(axis=1)), np.ascontiguousarray(flat[:, 0])
+        a, b = self._curve(group, at).parameters(n, g)
+        root = solved(self._solve, a, b, float(self._levels[stage]))[:, 0]
+        return self._reward(group, at, root).reshape(stats.shape[:-1])
+
+    def table(self, stage: int, group: int) -> Floats:
+        """Index of every state of the stage, (slab,)."""
+        return self._reward(group, stage, self._curve(group, stage).at(stage))
+
+    def _reward(self, group: int, at: int, x: Floats) -> Floats:
+        """What an index x of the probability of the better outcome is worth."""
+        good, bad = (float(rewards[at]) for rewards in self._groups[group].rewards)
+        return np.asarray(min(good, bad) + abs(good - bad) * x, dtype=np.float64)
+
+    def _curve(self, group: int, at: int) -> Curve:
+        """One for each prior, for the probability of the outcome that earns more."""
+        arms = self._groups[group]
+        alpha, beta = arms.alpha, arms.beta
+        straight = bool(arms.reward_good[at] >= arms.reward_bad[at])
+
+        def parameters(n: Floats, g: Floats) -> tuple[Floats, Floats]:
+            a, b = alpha + g, beta + n - g
+            return (a, b) if straight else (b, a)
+
+        key = (alpha, beta, straight)
+        if key not in self._curves:
+            self._curves[key] = Curve(self._levels, self._solve, parameters)
+        return self._curves[key]

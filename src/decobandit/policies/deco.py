@@ -1,8 +1,13 @@
-"""DeCo: pull the arm of largest index at the prices that solve the dual, eq. (DeCo_policy).
+"""DeCo: decisions at the prices that solve the dual, eq. (DeCo_policy).
 
-    argmax_a  ell_t^a(n^a) + delta_t^a[mu](n^a)
+    single pulls    argmax_a  ell_t^a(n^a) + delta_t^a[mu](n^a)
+    batches         maximise  sum_k Q_t(s_k; a_k)   subject to  sum_k a_k = A
 
-expected reward plus value of information, both of the arm alone at prices mu.
+Single pulls: expected reward plus value of information, both of the arm alone at prices mu.
+Batches: Q_t(s; a) is the value of a units now, before their price, and of the arm alone at the
+prices of later stages. Q is not always concave in a: the knapsack is solved by dynamic programming
+over arms, not by marginal gains. Of equal sums one is taken that gives less to arms that stand
+later.
 
 If an experiment continues beyond its planned horizon, the remaining stages are a new problem, with
 the posteriors as priors and the remaining stages as horizon. Its prices are solved once, at the
@@ -11,22 +16,29 @@ planned end, and used to the true end (`ReplannedDecoPolicy`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Self
+
 import numpy as np
 import numpy.typing as npt
 
 from ..arm import Cones, OneArmValues, Terms
+from ..arm.kernels.transitions import beta_binomial
 from ..prices import DualSolution, at_canonical_prices, whole_solution
-from ..problem import DEFAULT_TIES, Problem, State, TieRule, remaining_problem
-from ..support import Floats, shown
+from ..problem import DEFAULT_TIES, Problem, State, States, Stats, TieRule, remaining_problem
+from ..support import Floats, Ints, shown
 from .base import Policy
 from .context import Context
-from .fixed_prices import FixedPricePolicy
 from .index_policy import IndexPolicy
+from .kernels.batch_units import share_each
 from .kernels.episodes import Episodes, pull
 from .records import ArmIndex
+from .shares import in_parts
+
+Lookup = Callable[[int, Ints, Ints], Floats]  # (group, pulls, good): (states, columns)
 
 
-class DecoPolicy(FixedPricePolicy, IndexPolicy):
+class DecoPolicy(IndexPolicy):
     """DeCo at fixed prices. Tables are recomputed as needed, never stored on disk.
 
     Parameters
@@ -34,9 +46,10 @@ class DecoPolicy(FixedPricePolicy, IndexPolicy):
     problem : Problem
         What it is made for.
     prices : array_like
-        One per stage, (stages,); those of a solved dual make the policy of the paper.
+        One per stage, (stages,), in batches of a unit; those of a solved dual make the policy of
+        the paper.
     ties : TieRule
-        How ties are broken.
+        How ties are broken; in batches, at the deployment.
     cones : Cones, optional
         Where the terms of single states come from, instead of whole tables.
 
@@ -49,11 +62,8 @@ class DecoPolicy(FixedPricePolicy, IndexPolicy):
     """
 
     name = "deco"
-    kind_place = "decobandit.policies.kinds.rules:KindDecoPolicy"
-    kind_batch_place = "decobandit.policies.kinds.batches:KindBatchDecoPolicy"
-    batch_place = "decobandit.policies.batches.deco:BatchDecoPolicy"
-    splits_index = True
-    relaxation: OneArmValues
+    symmetric = True
+    at_fixed_prices = True
 
     def __init__(
         self,
@@ -65,35 +75,78 @@ class DecoPolicy(FixedPricePolicy, IndexPolicy):
     ) -> None:
         super().__init__(problem, ties=ties)
         self.relaxation = OneArmValues(problem, prices)
-        self._source = self.relaxation if cones is None else cones
-        self._groups = problem.group_of_arm
+        self._cones = cones
+        self.cost = "tables" if problem.repeat else "light"
+        self.splits_index = not problem.repeat
+
+    @classmethod
+    def make(cls, context: Context) -> Self:
+        solution = context.played if cls.at_fixed_prices else context.solution
+        return cls(context.problem, solution.prices, ties=context.ties)
 
     @classmethod
     def successor(cls, context: Context, planned: int) -> Policy:
         """The dual solved again for the stages left, from the posteriors of that moment."""
         return ReplannedDecoPolicy(context.problem, planned, ties=context.ties)
 
+    @property
+    def prices(self) -> Floats:
+        """One per stage, (stages,)."""
+        return self.relaxation.prices
+
+    def price(self, stage: int) -> float:
+        """Price of one pull."""
+        units = self.problem.unit if stage < self.problem.horizon else 1
+        return float(self.prices[stage]) / units
+
     def live(self, cones: Cones) -> DecoPolicy:
+        if self.batches or not self.problem.is_binary:
+            return self
         return DecoPolicy(self.problem, self.prices, ties=self.ties, cones=cones)
 
     def tables_at(self, prices: Floats) -> OneArmValues | None:
         return self.relaxation if np.array_equal(prices, self.prices) else None
 
+    # -- single pulls -------------------------------------------------------------------------
+
     def terms(self, stage: int, state: State) -> list[Terms]:
-        """Expected reward and value of information of every arm."""
+        """Expected reward and value of information of every arm; binary outcomes."""
         return [
-            self._source.terms(stage, int(group), (good, bad))
-            for group, good, bad in zip(self._groups, state.good, state.bad, strict=True)
+            self._terms(stage, int(group), good, bad)
+            for group, good, bad in zip(
+                self.problem.group_of_arm, state.good, state.bad, strict=True
+            )
         ]
 
-    def indices(self, stage: int, state: State) -> Floats:
-        return np.array([terms.index for terms in self.terms(stage, state)])
+    def _terms(self, stage: int, group: int, good: int, bad: int) -> Terms:
+        source = self.relaxation if self._cones is None else self._cones
+        return source.terms(stage, group, (good, bad))
 
-    def index_of(self, stage: int, group: int, good: int, bad: int) -> float:
-        return self._source.terms(stage, group, (good, bad)).index
+    def index(self, stage: int, group: int, stats: Floats) -> Floats:
+        if not self.problem.is_binary:
+            return self.relaxation.index(stage, group, stats)
+        g, b = (stats[..., i].astype(np.int64) for i in (0, 1))
+        if self._cones is not None or g.size <= FEW_STATES:
+            single = [
+                self._terms(stage, group, int(x), int(y)).index
+                for x, y in zip(g.ravel(), b.ravel(), strict=True)
+            ]
+            return np.array(single).reshape(g.shape)
+        n = g + b
+        return np.asarray(self.stage_index(stage)[group, n * (n + 1) // 2 + g])
 
-    def arm_index(self, stage: int, group: int, good: int, bad: int) -> ArmIndex:
-        terms = self._source.terms(stage, group, (good, bad))
+    def stage_index(self, stage: int) -> Floats:
+        return self.relaxation.stage_index(stage)
+
+    def indices(self, stage: int, state: State) -> Floats | None:
+        if self.problem.is_binary and not self.batches:
+            return np.array([terms.index for terms in self.terms(stage, state)])
+        return super().indices(stage, state)
+
+    def arm_index(self, stage: int, group: int, stats: Stats) -> ArmIndex:
+        if not self.problem.is_binary or self.batches:
+            return super().arm_index(stage, group, stats)
+        terms = self._terms(stage, group, int(stats[0]), int(stats[1]))
         return ArmIndex(
             terms.index,
             expected_reward=terms.expected_reward,
@@ -101,8 +154,83 @@ class DecoPolicy(FixedPricePolicy, IndexPolicy):
             price=self.price(stage),
         )
 
-    def stage_index(self, stage: int) -> Floats:
-        return self.relaxation.stage_index(stage)
+    # -- batches ------------------------------------------------------------------------------
+
+    def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
+        if self.problem.is_binary:
+            group, n, g, where = distinct_states(states)
+            values = values_of_states(self.relaxation, stage, group, n, g)
+            return knapsacks(values, where, states.allowed)
+        E, K = states.stats.shape[:2]
+        worth = np.empty((E, K, self.problem.units + 1))
+        for k, arms in enumerate(self.problem.groups):
+            worth[:, list(arms.members)] = self.relaxation.unit_values(stage, k, states.of_group(k))
+        return knapsacks(worth.reshape(E * K, -1), np.arange(E * K).reshape(E, K), states.allowed)
+
+
+FEW_STATES = 8  # whose indices are found one by one, without the table of a stage
+
+
+def distinct_states(states: States) -> tuple[Ints, Ints, Ints, Ints]:
+    """Group, pulls and good outcomes of the different states of single arms; where each arm is.
+
+    The first three (states,), grouped by group; the last (E, K), positions among them.
+    """
+    problem, pulls, good = states.problem, states.pulls, states.good
+    most = int(pulls.max(initial=0)) + 1
+    code = (problem.group_of_arm * most + pulls) * most + good
+    known, where = np.unique(code, return_inverse=True)
+    group, rest = np.divmod(known, most * most)
+    n, g = np.divmod(rest, most)
+    return group, n, g, where.reshape(pulls.shape).astype(np.int64)
+
+
+def values_of_states(relaxation: OneArmValues, stage: int, group: Ints, n: Ints, g: Ints) -> Floats:
+    """Q of 0, 1, .. units in states of several groups, (states, units + 1)."""
+
+    def lookup(k: int, n: Ints, g: Ints) -> Floats:
+        return relaxation.unit_values(stage, k, np.stack([g, n - g], axis=-1))
+
+    return over_groups(relaxation, group, n, g, lookup)
+
+
+def over_groups(relaxation: OneArmValues, group: Ints, n: Ints, g: Ints, lookup: Lookup) -> Floats:
+    """What `lookup(k, n, g)` finds in states of whole units of group k, for all states.
+
+    Where some outcomes of a unit are pending, the average over what they may be.
+    """
+    unit = relaxation.problem.unit
+    found = [(group == k, int(k)) for k in np.unique(group)]
+    out: Floats | None = None
+    for own, k in found:
+        whole = np.flatnonzero(own & (n % unit == 0))
+        values = lookup(k, n[whole], g[whole])
+        if out is None:
+            out = np.empty((group.size, values.shape[1]))
+        out[whole] = values
+        arms = relaxation.problem.groups[k]
+        for i in np.flatnonzero(own & (n % unit > 0)):
+            missing = unit - int(n[i]) % unit
+            chance = np.empty(missing + 1)
+            beta_binomial(arms.alpha + g[i], arms.beta + n[i] - g[i], missing, chance)
+            more = np.arange(missing + 1)
+            out[i] = chance @ lookup(k, np.full(more.size, n[i] + missing), g[i] + more)
+    assert out is not None
+    return out
+
+
+def knapsacks(values: Floats, where: Ints, allowed: npt.NDArray[np.bool_] | None = None) -> Ints:
+    """Units of every arm that maximise the sum of their values, (E, K); by threads.
+
+    Arms that are not allowed get none; where (E, K) is changed for them.
+    """
+    none = np.where(np.arange(values.shape[1]) == 0, 0.0, -np.inf)
+    if allowed is not None and not allowed.all():
+        where[~allowed] = len(values)
+        values = np.vstack([values, none])
+    given = np.empty(where.shape, dtype=np.int64)
+    in_parts(len(where), lambda first, last: share_each(values, where, first, last, given))
+    return given
 
 
 def deco(solution: DualSolution, *, ties: TieRule = DEFAULT_TIES) -> DecoPolicy:

@@ -8,21 +8,22 @@ any problem.
 
 from __future__ import annotations
 
-from ..problem import Group
+import numpy as np
+
 from ..support import Floats
-from .table import TablePolicy
+from .index_policy import IndexPolicy
 
 
-class EqualPolicy(TablePolicy):
+class EqualPolicy(IndexPolicy):
     """Round robin."""
 
     name = "equal"
-    kind_place = "decobandit.policies.kinds.rules:KindEqualPolicy"
-    kind_batch_place = "decobandit.policies.kinds.batches:KindBatchEqualPolicy"
+    symmetric = True
 
     def is_steady(self, first: int, last: int) -> bool:
         return True
 
-    def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats:
+    def index(self, stage: int, group: int, stats: Floats) -> Floats:
         # in units of the rewards, as ties are: one pull more must not count as a tie
-        return -n * self.scale
+        pulls = self.problem.groups[group].model.pulls(stats)
+        return np.asarray(-pulls * self.scale, dtype=np.float64)

@@ -19,15 +19,16 @@ import math
 
 import numpy as np
 
-from ..problem import DEFAULT_TIES, Group, Problem, TieRule
+from ..problem import DEFAULT_TIES, Problem, TieRule
 from ..support import Floats
-from .table import TablePolicy, expected_reward, same_rewards
+from .index_policy import IndexPolicy, same_rewards
 
 
-class ExploreThenCommitPolicy(TablePolicy):
+class ExploreThenCommitPolicy(IndexPolicy):
     """Pulls every arm `explore` times, m where it is not given, and then sticks to the best."""
 
     name = "explore-then-commit"
+    symmetric = True
 
     def __init__(
         self, problem: Problem, *, explore: int | None = None, ties: TieRule = DEFAULT_TIES
@@ -44,6 +45,8 @@ class ExploreThenCommitPolicy(TablePolicy):
     def is_steady(self, first: int, last: int) -> bool:
         return same_rewards(self.problem, first, last)
 
-    def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats:
+    def index(self, stage: int, group: int, stats: Floats) -> Floats:
+        model = self.problem.groups[group].model
+        n, reward = model.pulls(stats), self.reward_of(stage, group, model.mean(stats))
         turn = (2.0 + np.maximum(self.explore - n, 0.0)) * self.scale
-        return np.where(n == self.explore, expected_reward(group, stage, n, g), turn)
+        return np.where(n == self.explore, reward, turn)

@@ -1,27 +1,23 @@
 """Greedy: pull the arm of largest expected reward, ignoring the value of information.
 
-    bad + (good - bad) a / (a + b)        posterior Beta(a, b), rewards of the stage
-
 The myopic rule of Bayesian bandits; see Berry and Fristedt, Bandit Problems, 1985. Serves any
-problem.
+problem. Batches go to one arm, unless arms tie.
 """
 
 from __future__ import annotations
 
-from ..problem import Group
 from ..support import Floats
-from .table import TablePolicy, expected_reward, same_rewards
+from .index_policy import IndexPolicy, same_rewards
 
 
-class GreedyPolicy(TablePolicy):
+class GreedyPolicy(IndexPolicy):
     """Pulls the largest posterior mean reward."""
 
     name = "greedy"
-    kind_place = "decobandit.policies.kinds.rules:KindGreedyPolicy"
-    kind_batch_place = "decobandit.policies.kinds.batches:KindBatchGreedyPolicy"
+    symmetric = True
 
     def is_steady(self, first: int, last: int) -> bool:
         return same_rewards(self.problem, first, last)
 
-    def group_index(self, group: Group, stage: int, n: Floats, g: Floats) -> Floats:
-        return expected_reward(group, stage, n, g)
+    def index(self, stage: int, group: int, stats: Floats) -> Floats:
+        return self.reward_of(stage, group, self.problem.groups[group].model.mean(stats))

@@ -1,73 +1,271 @@
 """Information-directed sampling: least squared regret per bit learnt about which arm is best.
 
     min over distributions q of (sum_a q_a Delta_a)^2 / sum_a q_a g_a
-    Delta_a = E[max_b p_b] - E[p_a]                           expected regret
-    g_a     = sum_i p*(i) kl(E[p_a | i is best], E[p_a])      what an outcome of a tells
+    Delta_a = E[max_b X_b] - E[X_a]          expected regret; X: mean reward of a pull at the stage
+    ids     g_a = I(best arm; outcome of a)                      what an outcome of a tells
+    v-ids   g_a = sum_i p*(i) (E[X_a | i is best] - E[X_a])^2    variance that the best explains
 
 Russo and Van Roy, Learning to optimize via information-directed sampling, Operations Research 2018:
-two arms are enough for the minimum. p*(i) is the chance that arm i is best. Chances and means are
-those of the posteriors on a grid, see `kernels.information`. One pull per stage; all arms must have
-the same rewards at all stages, good above bad.
+two arms are enough for the minimum. p*(i) is the chance that arm i is best; section 6.3: the
+variance bounds the information from below, up to a factor. One pull per stage; which arm is best
+must not change over the stages. Binary arms of equal rewards: posteriors on a grid, see
+`kernels.information`. Any other outcomes and rewards:
+
+The laws of all X are cut at points x_0 < x_1 < ..., dense where any of them has weight. In bin j
+arm k has weight w_k[j], and F_k[j] is what it has below, with half of the bin itself:
+
+    P(i is best, X_a in bin j) = w_a[j] C_ia[j]
+    C_aa[j] = prod_{k != a} F_k[j]
+    C_ia[j] = sum_{l > j} w_i[l] prod_{k != i, a} F_k[l], and half of the term l = j
+    P(i is best, outcome y)    = sum_j P(y) w_a^y[j] C_ia[j]
+
+w^y: weights after the outcome y. This table over i and y is all that the information needs,
+whatever the outcomes are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
-from ..problem import Problem, State
+from ..problem import DEFAULT_TIES, Problem, State, States, TieRule
+from ..support import Floats
 from .asked_states import check_turn
+from .chances import distinct_rows, drawn_arms, restricted
+from .index_policy import IndexPolicy
 from .kernels.episodes import Episodes
-from .kernels.information import decide, fill_row, make_grid, make_rows, make_scratch, play
-from .randomised import RandomisedPolicy
+from .kernels.information import (
+    best_pairs,
+    decide,
+    fill_row,
+    make_grid,
+    make_rows,
+    make_scratch,
+    play,
+)
+from .mean_laws import law_of
+from .randomised import ArmArrays
 from .records import Distribution
-from .refusals import refuse_several_pulls, refuse_unequal_rewards
+from .refusals import own_state_refusal, several_refusal, unequal_rewards_refusal
 
 LEAST_POINTS = 10
+CHUNK = 1_000_000  # numbers at a time
+POINTS = 160  # at which laws are cut, shared by the arms,
+FEWEST = 24  # and no fewer than this of each
+FAR = 5.5  # deviations to which they reach
+BEFORE = 1e-9  # distance of a point from a step, in parts of its place
 
 
-class IdsPolicy(RandomisedPolicy):
+class IdsPolicy(IndexPolicy):
     """Pulls one of two arms, those of the least squared regret per gain."""
 
     name = "ids"
     symmetric = True
     cost = "decision"
+    randomised = True
     by_variance = False
-    kind_place = "decobandit.policies.kinds.information:KindIdsPolicy"
 
-    def __init__(self, problem: Problem, *, points: int = 1000) -> None:
-        refuse_several_pulls(problem, self.name)
-        refuse_unequal_rewards(problem, self.name)
+    def __init__(
+        self, problem: Problem, *, points: int = 1000, ties: TieRule = DEFAULT_TIES
+    ) -> None:
+        super().__init__(problem, ties=DEFAULT_TIES)
         if points < LEAST_POINTS:
             raise ValueError(f"points: {points} of the grid; must be at least {LEAST_POINTS}")
-        super().__init__(problem)
         self.grid = make_grid(points)
+        alike = problem.is_binary and unequal_rewards_refusal(problem, self.name) is None
+        self._arms = ArmArrays(problem) if alike else None
+        self._laws = [] if alike else [law_of(group.model) for group in problem.groups]
+        for k, group in enumerate(self.groups):  # a mean that is known is part of the base
+            least, most = group.model.mean_range
+            if least == most:
+                self._base[k] += self._factor[k] * least
+                self._factor[k] = 0.0
+        K, L = problem.n_arms, max(FEWEST, POINTS // problem.n_arms)
+        # equal arms have different points: together they are as dense as those of different ones
+        self._z = FAR * (2.0 * (np.arange(L) + (np.arange(K)[:, None] + 0.5) / K) / L - 1.0)
 
-    def pair(self, stage: int, state: State) -> tuple[int, int, float]:
-        """Two arms, and the chance of the first, at a stage before any deployment."""
-        check_turn(self.problem, stage, state)
-        size = self.problem.n_arms, self.grid.x.size
-        rows = make_rows(*size)
-        for arm, (a, b) in enumerate(zip(*self.arms.posterior(state), strict=True)):
-            fill_row(arm, a, b, self.grid, rows)
-        first, second, q = decide(self.grid, rows, make_scratch(*size), self.by_variance)
-        return int(first), int(second), float(q)
+    @classmethod
+    def refusal(cls, problem: Problem) -> str | None:
+        several = several_refusal(problem, cls.name) or own_state_refusal(problem, cls.name)
+        return several or _changing_ranks(problem, cls.name)
 
-    def draw(self, stage: int, state: State, rng: np.random.Generator) -> tuple[int, ...]:
-        first, second, q = self.pair(stage, state)
-        return (first if rng.random() < q else second,)
+    # -- what is pulled -----------------------------------------------------------------------
+
+    @property
+    def has_distribution(self) -> bool:
+        return True
 
     def distribution(self, stage: int, state: State) -> Distribution:
         """The arms that may be pulled, with their probabilities."""
+        check_turn(self.problem, stage, state)
         if stage >= self.problem.horizon:
-            check_turn(self.problem, stage, state)
-            return [(self.deploy(stage, state), 1.0)]
-        first, second, q = self.pair(stage, state)
-        return [((first,), 1.0)] if first == second else [((first,), q), ((second,), 1.0 - q)]
+            return [(self.select(stage, state), 1.0)]
+        chances = self.chances(stage, States.of(self.problem, [state]))[0]
+        return [((arm,), float(chances[arm])) for arm in np.flatnonzero(chances).tolist()]
+
+    def probabilities(
+        self, stage: int, states: States, rng: np.random.Generator | None = None
+    ) -> Floats:
+        if stage >= self.problem.horizon:
+            return super().probabilities(stage, states, rng)
+        return restricted(self.chances(stage, states), states.allowed)
+
+    def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
+        """1 of the arm that is drawn, 0 of others."""
+        if rng is None:
+            raise ValueError(f"policy {self.name!r} draws arms: pass a random generator as rng")
+        return drawn_arms(self.probabilities(stage, states), 1, rng).astype(float)
+
+    def chances(self, stage: int, states: States) -> Floats:
+        """Allocation probabilities at a stage before any deployment, (E, K)."""
+        rows, place = distinct_rows(states)
+        E, K = rows.stats.shape[:2]
+        first, second, q = np.empty(E, np.int64), np.empty(E, np.int64), np.empty(E)
+        if self._arms is not None:
+            for e in range(E):
+                first[e], second[e], q[e] = self._pair(rows.stats[e])
+        else:
+            stats, scratch = self.arm_stats(rows), make_scratch(K, 0)
+            for part in self._chunks(E):
+                tables = self._tables(stage, [arm[part] for arm in stats])
+                best_pairs(*tables, scratch, first[part], second[part], q[part])
+        chances, every = np.zeros((E, K)), np.arange(E)
+        chances[every, first] += q
+        chances[every, second] += 1.0 - q
+        return np.asarray(chances[place])
+
+    # -- binary arms of equal rewards ---------------------------------------------------------
+
+    def _pair(self, stats: Floats) -> tuple[int, int, float]:
+        """Two arms, and the chance of the first, at statistics (arms, 2)."""
+        assert self._arms is not None
+        size = self.problem.n_arms, self.grid.x.size
+        rows, arms = make_rows(*size), self._arms
+        for arm, (good, bad) in enumerate(stats):
+            fill_row(arm, arms.alpha[arm] + good, arms.beta[arm] + bad, self.grid, rows)
+        first, second, q = decide(self.grid, rows, make_scratch(*size), self.by_variance)
+        return int(first), int(second), float(q)
+
+    @property
+    def has_loop(self) -> bool:
+        return self._arms is not None
 
     def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
         """Play stages first..last-1 of all episodes."""
+        assert self._arms is not None
         size = self.problem.n_arms, self.grid.x.size
         play(
-            episodes, last - first, self.arms.alpha, self.arms.beta, self.by_variance, self.grid,
+            episodes, last - first, self._arms.alpha, self._arms.beta, self.by_variance, self.grid,
             make_rows(*size), make_scratch(*size), rng,
         )  # fmt: skip
+
+    # -- chances of being best, regrets and gains ---------------------------------------------
+
+    def _chunks(self, states: int) -> Iterator[slice]:
+        K, L = self._z.shape
+        size = max(1, CHUNK // (K * L * (K + 32)))
+        for begin in range(0, states, size):
+            yield slice(begin, begin + size)
+
+    def _tables(self, stage: int, stats: Sequence[Floats]) -> tuple[Floats, Floats, Floats]:
+        """P(i is best) (E, K); E[X_a; i is best] (E, K, K); gains (E, K), none by variance."""
+        E, K = len(stats[0]), len(stats)
+        x = np.sort(np.concatenate([self._points(stage, k, stats[k]) for k in range(K)], 1), 1)
+        below = np.stack([self._below(stage, k, stats[k], x) for k in range(K)])  # (K, E, M + 1)
+        weight, middle = np.diff(below, axis=2), 0.5 * (x[:, 1:] + x[:, :-1])
+        under = 0.5 * (below[..., 1:] + below[..., :-1])
+        joint, gain = np.empty((E, K, K)), np.empty((0 if self.by_variance else E, K))
+        for a in range(K):
+            best = _best_given(a, weight, under)  # (E, K, M)
+            here = best * weight[a][:, None, :]
+            chance = here.sum(axis=2)
+            whole = chance.sum(axis=1, keepdims=True)
+            joint[:, :, a] = (here * middle[:, None, :]).sum(axis=2) / whole
+            if not self.by_variance:
+                gain[:, a] = _information(best @ self._by_outcome(stage, a, stats[a], x))
+        return np.ascontiguousarray(chance / whole), joint, gain
+
+    def _points(self, stage: int, arm: int, stats: Floats) -> Floats:
+        means = self._laws[self.problem.group_of_arm[arm]].points(stats, self._z[arm])
+        points = np.asarray(self._base[arm, stage] + self._factor[arm, stage] * means)
+        known = points[:, 0] == points[:, -1]  # the law is a step: one point stands before it
+        points[known, 0] -= BEFORE * np.maximum(1.0, np.abs(points[known, 0]))
+        return points
+
+    def _below(self, stage: int, arm: int, stats: Floats, x: Floats) -> Floats:
+        """Chance that the mean reward of an arm is at most x (E, M): (E, M)."""
+        base, factor = self._base[arm, stage], self._factor[arm, stage]
+        if factor == 0.0:
+            return np.asarray(x >= base, dtype=float)
+        found = self._laws[self.problem.group_of_arm[arm]].cdf(stats, (x - base) / factor)
+        return found if factor > 0.0 else np.asarray(1.0 - found)
+
+    def _by_outcome(self, stage: int, arm: int, stats: Floats, x: Floats) -> Floats:
+        """P(outcome y, mean reward in bin j), (E, M, J)."""
+        base, factor = self._base[arm, stage], self._factor[arm, stage]
+        chances, after = self.groups[arm].model.outlook(stats)
+        if factor == 0.0:
+            weight = np.diff((x >= base).astype(float), axis=1)[:, None, :]
+        else:
+            law = self._laws[self.problem.group_of_arm[arm]]
+            weight = np.abs(np.diff(law.cdf_ahead(after, (x - base) / factor), axis=2))
+        return np.asarray((chances[:, :, None] * weight).transpose(0, 2, 1))
+
+
+class VarianceIdsPolicy(IdsPolicy):
+    """Pulls one of two arms, those of the least squared regret per variance."""
+
+    name = "v-ids"
+    symmetric = True
+    by_variance = True
+
+
+def _changing_ranks(problem: Problem, policy: str) -> str | None:
+    """Refuse rewards of later stages that are not those of the first, scaled and shifted."""
+    T = problem.horizon
+    base = np.array([group.reward_base[:T] for group in problem.groups])
+    factor = np.array([group.reward_factor[:T] for group in problem.groups])
+    largest = int(np.argmax(np.abs(factor[:, 0])))
+    scale = factor[largest] / (factor[largest, 0] or 1.0)
+    moved = base - scale * base[:, :1]
+    alike = np.isclose(factor, scale * factor[:, :1], rtol=1e-12, atol=0.0).all(axis=0)
+    stages = alike & np.isclose(moved, moved[:1], rtol=1e-12, atol=1e-12).all(axis=0)
+    stages &= scale > 0.0
+    if stages.all():
+        return None
+    return (
+        f"policy {policy!r} asks which arm is best, and that may change: at stage "
+        f"{int(np.argmin(stages))} rewards of the arms are not those of stage 0 times one "
+        "factor; use 'deco' or 'knowledge-gradient'"
+    )
+
+
+def _best_given(a: int, weight: Floats, under: Floats) -> Floats:
+    """C_ia[j] of all arms i, (E, K, M); weight and under (K, E, M)."""
+    K, E, M = weight.shape
+    found = np.empty((E, K, M))
+    others = [k for k in range(K) if k != a]
+    rest = np.ones((E, M))
+    for i in others:  # what stands before each of them, then what stands behind
+        found[:, i] = rest
+        rest = rest * under[i]
+    found[:, a] = rest
+    rest = np.ones((E, M))
+    for i in reversed(others):
+        term = weight[i] * found[:, i] * rest
+        rest = rest * under[i]
+        found[:, i] = np.cumsum(term[:, ::-1], axis=1)[:, ::-1] - 0.5 * term
+    return found
+
+
+def _information(table: Floats) -> Floats:
+    """Mutual information of rows and columns of tables of chances, (E, K, J) -> (E,)."""
+    from scipy.special import xlogy  # late: scipy takes half a second to load
+
+    table = np.maximum(table, 0.0)
+    table /= table.sum(axis=(1, 2), keepdims=True)
+    rows, columns = table.sum(axis=2), table.sum(axis=1)
+    apart = xlogy(table, table).sum(axis=(1, 2))
+    together = xlogy(rows, rows).sum(axis=1) + xlogy(columns, columns).sum(axis=1)
+    return np.asarray(np.maximum(apart - together, 0.0))

@@ -1,19 +1,37 @@
-"""Policies that pull the arms of largest index."""
+"""Policies that pull the arms of largest index, for every outcome model and batch size.
+
+An author writes one method, `index(stage, group, stats)`. From it follow tables for compiled loops
+(binary outcomes), averages over pending outcomes, and batches: unit after unit goes to the largest
+index, taken at statistics as if the outcomes of units given before had come as expected. Policies
+whose arms cannot be judged one by one write `values(stage, states, rng)` instead.
+
+At a deployment every index policy takes the largest expected reward: nothing is left to learn.
+
+Notations
+    E, K    joint states, arms
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 
 from ..problem import (
     DEFAULT_TIES,
     TIE_RULES,
+    TIE_SIGNS,
+    TIE_TOLERANCE,
+    ArmModel,
+    Binary,
+    Classes,
     Problem,
     State,
     States,
+    Stats,
     TieRule,
     break_tie,
     check_problem,
@@ -21,13 +39,19 @@ from ..problem import (
     tie_tolerance,
     tied_arms,
 )
-from ..support import Floats
-from .allotting import largest_arms
+from ..problem.kernels.layout import slab_size
+from ..support import Cache, Floats, Ints
+from .allotting import largest_arms, sole_arm
 from .asked_states import check_turn
 from .base import Policy
-from .chances import distinct_rows, of_allowed, pulls_made
+from .chances import distinct_rows, of_allowed, pending_in, pulls_made
 from .context import Context
-from .records import Allotments, Ways, Weighed
+from .kernels.batch_units import give_by_index
+from .kernels.largest import pull_largest
+from .pending import mean_values
+from .records import Allotments, ArmIndex, Ways, Weighed
+
+UNPULLED = 1e9  # index of an arm never pulled, for bounds on means: above them all
 
 
 class IndexPolicy(Policy):
@@ -42,13 +66,12 @@ class IndexPolicy(Policy):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from decobandit import IndexPolicy, Problem, State
     >>> class FewestFailures(IndexPolicy):
     ...     name = "fewest-failures"
     ...
-    ...     def indices(self, stage, state):
-    ...         return -np.array(state.bad, dtype=float)
+    ...     def index(self, stage, group, stats):
+    ...         return -stats[..., 1]
     >>> FewestFailures(Problem.uniform(arms=3, horizon=10)).choose(State.parse("0/1,1/1,1/2"))
     (1,)
     """
@@ -57,85 +80,347 @@ class IndexPolicy(Policy):
         if ties not in TIE_RULES:
             tie_rule(ties)  # refuses it
         self.problem = check_problem(problem)
+        if (refusal := self.refusal(problem)) is not None:
+            raise ValueError(refusal)
         self.ties = ties
         self._tolerance = tie_tolerance(problem)
+        self.batches = problem.repeat  # whether stages are shared in units
+        self.scale = self._tolerance / TIE_TOLERANCE  # the largest number in the problem
+        self.groups = [problem.groups[k] for k in problem.group_of_arm]
+        self._base = np.array([group.reward_base for group in self.groups])  # (K, stages)
+        self._factor = np.array([group.reward_factor for group in self.groups])
+        self._stage_tables = Cache[int, Floats](1)  # stages are asked for one after the other
 
     @classmethod
     def make(cls, context: Context) -> Self:
         return cls(context.problem, ties=context.ties)
 
-    @abstractmethod
-    def indices(self, stage: int, state: State) -> Floats:
-        """Index of every arm, (arms,)."""
+    # -- what arms are compared by ------------------------------------------------------------
+
+    def index(self, stage: int, group: int, stats: Floats) -> Floats:
+        """Index of arms of a group by their own statistics, (..., width) -> (...).
+
+        At a stage before any deployment. In batches, statistics need not be whole numbers.
+        """
+        raise ValueError(
+            f"policy {self.name!r} has no index of a single arm: it looks at all of them"
+        )
+
+    def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
+        """What arms are compared by at a stage before any deployment, (E, K)."""
+        if self.by_arm:
+            return self.by_group(states, partial(self.index, stage))
+        rows, place = distinct_rows(states)
+        values = [self.indices(stage, rows.state(e)) for e in range(len(rows))]
+        return np.array(values, dtype=float)[place]
+
+    def values_at(
+        self, stage: int, states: States, rng: np.random.Generator | None = None
+    ) -> Floats:
+        """`values`, and at a deployment expected rewards, (E, K)."""
+        if stage >= self.problem.horizon:
+            return self.expected_rewards(stage, states)
+        return self.values(stage, states, rng)
+
+    def indices(self, stage: int, state: State) -> Floats | None:
+        """Index of every arm in one state, (arms,); None in batches, which units decide."""
+        if self.batches and stage < self.problem.horizon:
+            return None
+        found: Floats = self.values_at(stage, States.of(self.problem, [state]))[0]
+        return found
+
+    @property
+    def by_arm(self) -> bool:
+        """Whether the index of an arm depends on its own statistics alone."""
+        return type(self).index is not IndexPolicy.index
+
+    def by_group(self, states: States, each: Callable[[int, Floats], Floats]) -> Floats:
+        """`each(group, stats)` of the arms of every group together, (E, K)."""
+        if len(self.problem.groups) == 1:
+            return each(0, states.of_group(0))
+        values = np.empty(states.stats.shape[:2])
+        for k, group in enumerate(self.problem.groups):
+            values[:, group.members] = each(k, states.of_group(k))
+        return values
+
+    def arm_stats(self, states: States) -> list[Floats]:
+        """Statistics of every arm, (E, width) each."""
+        return [states.stats[:, k, : group.model.width] for k, group in enumerate(self.groups)]
+
+    # -- rewards ------------------------------------------------------------------------------
+
+    def means(self, states: States) -> Floats:
+        """Expected value of the next outcome of every arm, (E, K)."""
+        return self.by_group(states, lambda k, stats: self.problem.groups[k].model.mean(stats))
+
+    def rewards(self, stage: int, means: Floats) -> Floats:
+        """What pulls of arms with these means earn, (E, K)."""
+        return np.asarray(self._base[:, stage] + self._factor[:, stage] * means)
+
+    def expected_rewards(self, stage: int, states: States) -> Floats:
+        """Expected reward of a pull of every arm, (E, K)."""
+        return self.rewards(stage, self.means(states))
+
+    def compared(self, stage: int) -> int:
+        """The stage by whose rewards arms are compared.
+
+        In batches that earn the same whatever is pulled it is the deployment.
+        """
+        last = self.problem.stages - 1
+        if self.batches and self.problem.terminal is not None:
+            flat = not np.any(self._factor[:, stage]) and np.ptp(self._base[:, stage]) == 0.0
+            return last if flat else stage
+        return stage
+
+    def reward_of(self, stage: int, group: int, mean: Floats) -> Floats:
+        """What a pull of an arm with this mean counts where arms are compared, (...)."""
+        arms, at = self.problem.groups[group], self.compared(stage)
+        return np.asarray(arms.reward_base[at] + arms.reward_factor[at] * mean, dtype=np.float64)
+
+    def clock(self, stage: npt.ArrayLike) -> Floats:
+        """Time as bounds count it: stages so far; in batches, pulls."""
+        pulls = self.problem.pulls_per_stage if self.batches else 1
+        return pulls * np.asarray(stage, dtype=np.float64)
+
+    # -- tables of binary outcomes ------------------------------------------------------------
+
+    @property
+    def has_table(self) -> bool:
+        tabled = self.by_arm or type(self).stage_index is not IndexPolicy.stage_index
+        return tabled and self.problem.is_binary and not self.batches
+
+    @property
+    def has_own_index(self) -> bool:
+        return (self.by_arm or self.has_table) and not self.batches
+
+    @classmethod
+    def plays_compiled(cls) -> bool:
+        return cls.index is not IndexPolicy.index or super().plays_compiled()
+
+    def stage_index(self, stage: int) -> Floats:
+        """Index of every state of every group at a stage, (groups, slab). Read-only."""
+
+        def make() -> Floats:
+            n, g = pulls_and_good(np.arange(slab_size(stage)))
+            stats, groups = np.stack([g, n - g], axis=1), range(len(self.problem.groups))
+            if stage < self.problem.horizon:
+                table = np.stack([self.index_table(stage, k, stats) for k in groups])
+            else:
+                models = [group.model for group in self.problem.groups]
+                table = np.stack([self.reward_of(stage, k, models[k].mean(stats)) for k in groups])
+            table.flags.writeable = False
+            return table
+
+        return self._stage_tables.get_or_make(stage, make)
+
+    def index_table(self, stage: int, group: int, stats: Floats) -> Floats:
+        """Index of all states of a stage, (slab, 2) -> (slab,); faster where there is a way."""
+        return self.index(stage, group, stats)
+
+    def indices_of(self, stage: int, arm: int, stats: Floats) -> Floats:
+        group = int(self.problem.group_of_arm[arm])
+        if stage >= self.problem.horizon:
+            return self.reward_of(stage, group, self.problem.groups[group].model.mean(stats))
+        return self.index(stage, group, np.asarray(stats, dtype=float))
+
+    def arm_index(self, stage: int, group: int, stats: Stats) -> ArmIndex:
+        known = np.array(stats, dtype=float)
+        reward = float(self.reward_of(stage, group, self.problem.groups[group].model.mean(known)))
+        if stage >= self.problem.horizon:
+            return ArmIndex(reward)
+        index = self.exact_index(stage, group, known)
+        if not self.splits_index:
+            return ArmIndex(index)
+        return ArmIndex(index, reward, index - reward, self.price(stage))
+
+    def exact_index(self, stage: int, group: int, stats: Floats) -> float:
+        """Index of one arm at a stage before any deployment, as exactly as it can be had."""
+        return float(self.index(stage, group, stats[None])[0])
+
+    # -- allocation ---------------------------------------------------------------------------
 
     def select(
         self, stage: int, state: State, rng: np.random.Generator | None = None
     ) -> tuple[int, ...]:
         """Positions of the arms to pull, largest index first."""
         check_turn(self.problem, stage, state)
+        if self.batches:
+            return sole_arm(self.allocation(stage, state, rng), self.name)
+        values = self.values_at(stage, States.of(self.problem, [state]), rng)[0]
         number = round(self.problem.pulls[stage])
-        return self.pick(self.indices(stage, state), state.pulls, rng=rng, number=number)
+        return self.pick(values, state.pulls, rng=rng, number=number)
 
     def pick(
         self,
-        indices: Floats,
+        values: Floats,
         pulls: Sequence[int],
         *,
         rng: np.random.Generator | None = None,
         number: int = 1,
         allowed: Sequence[int] | None = None,
     ) -> tuple[int, ...]:
-        """The arms of largest given index, largest first, of those allowed; ties by the rule.
+        """The arms of largest value, largest first, of those allowed; ties by the rule.
 
-        indices, pulls (arms,): pulls only break ties. allowed: positions, ascending.
+        values, pulls (arms,): pulls only break ties. allowed: positions, ascending.
         """
-        remaining = np.arange(indices.size) if allowed is None else np.array(allowed)
+        remaining = np.arange(values.size) if allowed is None else np.array(allowed)
         chosen: list[int] = []
         for _ in range(number):
-            tied = tied_arms(indices, remaining, self._tolerance)
+            tied = tied_arms(values, remaining, self._tolerance)
             chosen.append(break_tie(tied, pulls, self.ties, rng))
             remaining = remaining[remaining != chosen[-1]]
         return tuple(chosen)
 
+    def allocation(
+        self, stage: int, state: State, rng: np.random.Generator | None = None
+    ) -> tuple[int, ...]:
+        check_turn(self.problem, stage, state)
+        return super().allocation(stage, state, rng)
+
+    def allocate_many(
+        self, stage: int, states: States, rng: np.random.Generator | None = None
+    ) -> Ints:
+        if stage < self.problem.horizon:
+            if rng is None and self.randomised:
+                raise ValueError(f"policy {self.name!r} draws arms: pass a random generator as rng")
+            if self.batches:
+                return self.problem.unit * self.share_units(stage, states, rng)
+        values = of_allowed(self.values_at(stage, states, rng), states)
+        number, pulls = round(self.problem.pulls[stage]), pulls_made(states)
+        if self.ties == "random":
+            return largest_arms(values, pulls, number, self._tolerance, self.ties, rng)
+        given, values = np.zeros(pulls.shape, dtype=np.int64), np.array(values, order="C")
+        pull_largest(values, pulls, number, self._tolerance, *TIE_SIGNS[self.ties], given)
+        return given
+
+    def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
+        """Units of every arm of a batch, (E, K): each to the largest index, as expected so far."""
+        if self.ties == "random" and rng is None:
+            raise ValueError("ties are broken at random: pass a random generator as rng")
+        parts: list[Floats] = []
+        place, first = np.empty(states.stats.shape[:2], np.int64), 0
+        for k, group in enumerate(self.problem.groups):
+            stats = states.of_group(k)
+            rows, where = np.unique(stats.reshape(-1, stats.shape[-1]), axis=0, return_inverse=True)
+            parts.append(self.unit_indices(stage, k, rows))
+            place[:, group.members] = first + where.reshape(stats.shape[:2])
+            first += len(rows)
+        index = np.concatenate(parts)
+        if states.allowed is not None and not states.allowed.all():
+            place[~states.allowed] = len(index)
+            index = np.vstack([index, np.full(self.problem.units, -np.inf)])
+        given = np.empty(place.shape, dtype=np.int64)
+        give_by_index(
+            index, place, pulls_made(states), self.problem.unit, self._tolerance,
+            *TIE_SIGNS[self.ties], rng or np.random.default_rng(0), 0, len(given), given,
+        )  # fmt: skip
+        return given
+
+    def unit_indices(self, stage: int, group: int, stats: Floats) -> Floats:
+        """Index of every unit of a batch in every state, (S, width) -> (S, units)."""
+        taken = self.problem.unit * np.arange(self.problem.units, dtype=np.float64)
+        later = expected_stats(self.problem.groups[group].model, stats, taken)
+        return self.index(stage, group, later)
+
     def allotments(self, stage: int, state: State) -> Allotments:
         """With random ties, every set of arms that they may lead to."""
-        if self.ties != "random":
+        batch = self.batches and stage < self.problem.horizon
+        if batch and self.draws_arms:
+            raise ValueError(
+                f"policy {self.name!r} draws pulls, or breaks ties, at random and does not "
+                "tell the probabilities: simulate it"
+            )
+        if batch or self.ties != "random" or self.has_distribution:
             return super().allotments(stage, state)
-        indices, arms = self.indices(stage, state), self.problem.n_arms
-        chances = {(0,) * arms: 1.0}
+        values, arms = self.values_at(stage, States.of(self.problem, [state]))[0], state.pulls
+        chances = {(0,) * len(arms): 1.0}
         for _ in range(round(self.problem.pulls[stage])):
             more: dict[tuple[int, ...], float] = {}
             for taken, chance in chances.items():
-                tied = tied_arms(indices, np.flatnonzero(np.array(taken) == 0), self._tolerance)
+                tied = tied_arms(values, np.flatnonzero(np.array(taken) == 0), self._tolerance)
                 for arm in tied.tolist():
                     after = (*taken[:arm], 1, *taken[arm + 1 :])
                     more[after] = more.get(after, 0.0) + chance / tied.size
             chances = more
         return list(chances.items())
 
+    # -- probabilities ------------------------------------------------------------------------
+
     @property
     def has_chances(self) -> bool:
-        return self.has_table or type(self).probabilities is not IndexPolicy.probabilities
+        if self.randomised:
+            return type(self).probabilities is not IndexPolicy.probabilities
+        return self.by_arm or self.has_table or type(self).values is not IndexPolicy.values
 
     def probabilities(
         self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Floats:
-        """Chances of the largest index among the arms allowed, where there is no table."""
-        by_index = type(self).select is IndexPolicy.select and self.problem.pulls[stage] == 1
-        if self.has_table or self.problem.repeat or not by_index:
-            return super().probabilities(stage, states, rng)
-        rows, place = distinct_rows(states)
-        indices = np.stack([self.indices(stage, rows.state(e)) for e in range(len(rows))])[place]
-        indices = of_allowed(indices, states)
+        if stage < self.problem.horizon and self.batches:
+            return np.asarray(self.share_units(stage, states, rng) / self.problem.units)
+        number = round(self.problem.pulls[stage])
+        if number > 1 or (self.has_table and not self.randomised):
+            if self.has_table and number == 1:
+                return super().probabilities(stage, states, rng)
+            return np.asarray(self.allocate_many(stage, states, rng) / number)
+        waits = stage < self.problem.horizon and pending_in(states).any()
+        if self.by_arm and waits:
+            values = self._pending_values(stage, states)
+        else:  # a policy that compares arms otherwise uses what is known
+            values = self.values_at(stage, states, rng)
+        values = np.array(of_allowed(values, states), order="C")
         if self.ties == "random":
-            tied = indices >= indices.max(axis=1, keepdims=True) - self._tolerance
-            return np.asarray(tied / tied.sum(axis=1, keepdims=True))
-        pulls = pulls_made(states)
-        return largest_arms(indices, pulls, 1, self._tolerance, self.ties, rng).astype(float)
+            near = values >= values.max(axis=1, keepdims=True) - self._tolerance
+            return np.asarray(near / near.sum(axis=1, keepdims=True))
+        given, pulls = np.zeros(values.shape, dtype=np.int64), pulls_made(states)
+        pull_largest(values, pulls, 1, self._tolerance, *TIE_SIGNS[self.ties], given)
+        return given.astype(float)
+
+    def _pending_values(self, stage: int, states: States) -> Floats:
+        """Index of every arm, on average over outcomes that are pending, (E, K)."""
+        columns, pending = [], pending_in(states)
+        for k, stats in enumerate(self.arm_stats(states)):
+            index = partial(self.index, stage, int(self.problem.group_of_arm[k]))
+            columns.append(mean_values(self.groups[k].model, index, stats, pending[:, k]))
+        return np.stack(columns, axis=1)
 
     def weigh(self, stage: int, ways: Ways, taken: tuple[int, ...]) -> Weighed | None:
         """Indices averaged over the ways."""
+        if self.randomised or self.batches:
+            return None
         average = np.zeros(self.problem.n_arms)
         for state, chance in ways:
-            average += chance * self.indices(stage, state)
+            values = self.indices(stage, state)
+            assert values is not None
+            average += chance * values
         return Weighed(average)
+
+
+def pulls_and_good(position: npt.NDArray[np.intp]) -> tuple[Floats, Floats]:
+    """n and g of the states at n (n+1) / 2 + g."""
+    # exact: the root of a square comes out without rounding, and other roots are far from integers
+    n = np.floor((np.sqrt(8.0 * position + 1.0) - 1.0) / 2.0)
+    return n, position - n * (n + 1.0) / 2.0
+
+
+def expected_stats(model: ArmModel, stats: Floats, more: Floats) -> Floats:
+    """Statistics after some more pulls whose outcomes come as expected.
+
+    stats (S, width), more (J,): (S, J, width); not whole numbers.
+    """
+    later = np.repeat(stats[:, None, :], len(more), axis=1)
+    if isinstance(model, Binary | Classes):
+        prior = (model.good, model.bad) if isinstance(model, Binary) else model.counts
+        weights = np.array(prior, dtype=float) + stats
+        shares = weights / weights.sum(axis=1, keepdims=True)
+        later += more[:, None] * shares[:, None, :]
+        return later
+    later[..., 0] += more  # pulls; the state of an own arm stays
+    if not model.ordered:
+        later[..., 1] += more * model.mean(stats)[:, None]
+    return later
+
+
+def same_rewards(problem: Problem, first: int, last: int) -> bool:
+    """Whether every arm has the same rewards at all stages first..last-1."""
+    rewards = np.array([group.rewards for group in problem.groups])[..., first:last]
+    return bool(np.all(rewards == rewards[..., :1]))

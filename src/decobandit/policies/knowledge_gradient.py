@@ -1,58 +1,122 @@
 """Online knowledge gradient: the expected reward, plus the value of one pull for later choices.
 
-    r_a + N (E[max_b r'_b | a pulled] - max_b r_b)        N stages after this one
+    r_a + sum over later stages (E[max_b r'_b | a pulled] - max_b r_b)
 
-as if one arm were chosen after this pull and kept. A deployment adds the same difference of success
-probabilities, times its worth; the formula is in `kernels.knowledge_gradient`. Ryzhov, Powell and
-Frazier, The knowledge gradient algorithm for a general class of online learning problems,
-Operations Research 2012, with undiscounted rewards over a finite horizon. One pull per stage.
-Rewards may differ from arm to arm, those that change over the stages are refused. An arm's index
-depends on all arms.
+as if one arm were chosen after this pull and kept; r' are the expected rewards after it, at each
+later stage and at a deployment. Ryzhov, Powell and Frazier, The knowledge gradient algorithm for a
+general class of online learning problems, Operations Research 2012, with undiscounted rewards over
+a finite horizon. One pull per stage, or batches (`shares.py`). Rewards may differ from arm to arm.
+An arm's index depends on all arms. Binary arms whose rewards stay the same are played by
+`kernels.knowledge_gradient`.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
-from ..problem import DEFAULT_TIES, TIE_SIGNS, Problem, State, TieRule
+from ..problem import TIE_SIGNS, Problem, States
 from ..support import Floats
-from .index_policy import IndexPolicy
+from .index_policy import same_rewards
 from .kernels.episodes import Episodes
-from .kernels.knowledge_gradient import fill_indices, play
+from .kernels.knowledge_gradient import play
 from .randomised import ArmArrays
-from .refusals import refuse_changing_rewards, refuse_several_pulls
+from .refusals import changing_rewards_refusal, several_refusal
+from .shares import SharesPolicy, best_shares, weight_refusal
 
 
-class KnowledgeGradientPolicy(IndexPolicy):
+class KnowledgeGradientPolicy(SharesPolicy):
     """Pulls the arm of the largest reward and knowledge gradient together."""
 
     name = "knowledge-gradient"
     symmetric = True
-    kind_place = "decobandit.policies.kinds.rules:KindGradientPolicy"
-    batch_place = "decobandit.policies.batches.knowledge_gradient:BatchKnowledgeGradientPolicy"
     cost = "decision"
 
-    def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
-        refuse_several_pulls(problem, self.name)
-        refuse_changing_rewards(problem, self.name)
-        super().__init__(problem, ties=ties)
-        self.arms = ArmArrays(problem)
-        self.deploy = 0.0 if problem.terminal is None else problem.terminal.deploy
+    @classmethod
+    def refusal(cls, problem: Problem) -> str | None:
+        if not problem.repeat:
+            return several_refusal(problem, cls.name)
+        why = changing_rewards_refusal(problem, cls.name)
+        return why or weight_refusal(problem, cls.name)
 
-    def indices(self, stage: int, state: State) -> Floats:
-        if stage >= self.problem.horizon:
-            return self.arms.expected_reward(stage, state)
-        a, b = self.arms.posterior(state)
-        mean, reward, index = np.empty_like(a), np.empty_like(a), np.empty_like(a)
-        good, bad = self.arms.good[stage], self.arms.bad[stage]
-        to_come = self.problem.horizon - stage - 1.0
-        fill_indices(a, b, good, bad, to_come, self.deploy, mean, reward, index)
-        return index
+    def probabilities(
+        self, stage: int, states: States, rng: np.random.Generator | None = None
+    ) -> Floats:
+        if self.batches:
+            return super().probabilities(stage, states, rng)
+        return super(SharesPolicy, self).probabilities(stage, states, rng)
+
+    # -- batches ------------------------------------------------------------------------------
+
+    def shares(self, stage: int, states: States) -> Floats:
+        problem, m = self.problem, float(self.problem.pulls_per_stage)
+        base, factor = self._base[:, stage], self._factor[:, stage]
+        terms = []
+        later = m * (problem.horizon - stage - 1)
+        if later:
+            terms.append((later, base, factor))
+        if problem.terminal is not None:
+            last = problem.stages - 1
+            terms.append((1.0, self._base[:, last], self._factor[:, last]))
+        if not terms:  # the last pulls of all
+            terms = [(0.0, base, factor)]
+        earned = m * self.expected_rewards(stage, states)
+        more = earned - earned.min(axis=1, keepdims=True)
+        more[more <= m * self._tolerance] = 0.0  # equal but for rounding
+        return best_shares(self, states, terms, m, more)
+
+    # -- single pulls -------------------------------------------------------------------------
+
+    def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
+        means = self.means(states)
+        values = self.rewards(stage, means)
+        for later in self._choices(stage):
+            values = values + self._rise(later, means, states)
+        return values
+
+    def _choices(self, stage: int) -> list[tuple[float, int]]:
+        """Stages to come, with what they count: equal ones together."""
+        T, counted = self.problem.horizon, dict[bytes, tuple[float, int]]()
+        for t in range(stage + 1, self.problem.stages):
+            key = self._base[:, t].tobytes() + self._factor[:, t].tobytes()
+            key += b"" if t < T else b"deployed"
+            counted[key] = (counted.get(key, (0.0, t))[0] + 1.0, t)
+        return list(counted.values())
+
+    def _rise(self, later: tuple[float, int], means: Floats, states: States) -> Floats:
+        """What a pull of each arm adds to the best expected reward of a later stage, (E, K)."""
+        count, t = later
+        r = self.rewards(t, means)
+        order = np.sort(r, axis=-1)
+        best, rise = order[:, -1], np.zeros_like(r)
+        if r.shape[1] == 1:
+            return rise
+        for k, (group, stats) in enumerate(zip(self.groups, self.arm_stats(states), strict=True)):
+            base, factor = float(self._base[k, t]), float(self._factor[k, t])
+            if factor == 0.0:
+                continue
+            others = np.where(r[:, k] >= best, order[:, -2], best)
+            c = (others - base) / factor
+            above = group.model.excess(stats, c)
+            if factor < 0.0:  # E(c - m)^+ = E(m - c)^+ - (mean - c)
+                above = above - (means[:, k] - c)
+            rise[:, k] = count * (others + abs(factor) * above - best)
+        return rise
+
+    # -- a loop of its own --------------------------------------------------------------------
+
+    @cached_property
+    def has_loop(self) -> bool:
+        problem = self.problem
+        steady = problem.is_binary and same_rewards(problem, 0, problem.horizon)
+        return steady and not problem.repeat
 
     def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
         """Play stages first..last-1 of all episodes."""
-        to_come = self.problem.horizon - 1.0 - np.arange(first, last)
+        arms, to_come = ArmArrays(self.problem), self.problem.horizon - 1.0 - np.arange(first, last)
+        deploy = 0.0 if self.problem.terminal is None else self.problem.terminal.deploy
         play(
-            episodes, to_come, self.arms.alpha, self.arms.beta, self.arms.good[0],
-            self.arms.bad[0], self.deploy, self._tolerance, *TIE_SIGNS[self.ties], rng,
+            episodes, to_come, arms.alpha, arms.beta, arms.good[0], arms.bad[0], deploy,
+            self._tolerance, *TIE_SIGNS[self.ties], rng,
         )  # fmt: skip

@@ -1,6 +1,7 @@
 """The optimal policy: one step of look-ahead on the exact values of all joint states.
 
-For problems small enough that these values can be kept, 8 bytes for each state of each stage.
+For problems small enough that these values can be kept, 8 bytes for each state of each stage, and
+whose outcomes are finitely many.
 """
 
 from __future__ import annotations
@@ -8,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import combinations, product
-from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from ..joint import TIED, JointValues, TwoArmChoices, optimum, tied_shares
+from ..joint import TIED, JointValues, ShapeValues, TwoArmChoices, optimum, tied_shares
 from ..problem import (
     DEFAULT_TIES,
     TIE_SIGNS,
@@ -23,16 +23,16 @@ from ..problem import (
     States,
     TieRule,
     break_tie,
-    tie_tolerance,
 )
-from ..support import Floats, Report
-from .base import Policy
-from .context import Context
+from ..support import Floats, Ints, Report
+from .allotting import sole_arm
+from .chances import distinct_rows
+from .index_policy import IndexPolicy
 from .records import Distribution, Ways, Weighed
-from .refusals import refuse_ruled_optimum
+from .refusals import GENERAL, refuse_ruled_optimum
 
 
-class OptimalPolicy(Policy):
+class OptimalPolicy(IndexPolicy):
     """Pulls the arms of largest expected reward in all.
 
     Ties are values closer than 1e-12 of what is at stake.
@@ -63,9 +63,6 @@ class OptimalPolicy(Policy):
     name = "optimal"
     symmetric = True
     cost = "decision"
-    kind_place = "decobandit.policies.kinds.optimal:KindOptimalPolicy"
-    kind_batch_place = kind_place
-    batch_place = kind_place
 
     def __init__(
         self,
@@ -76,24 +73,54 @@ class OptimalPolicy(Policy):
         progress: Report | None = None,
         workers: int | None = None,
     ) -> None:
-        self.problem = problem
-        self.ties = ties if problem.pulls_per_stage == 1 else DEFAULT_TIES
+        super().__init__(problem, ties=ties if problem.pulls_per_stage == 1 else DEFAULT_TIES)
+        self._group = problem.group_of_arm.tolist()
         self.optimum = optimum(
             problem, keep=True, limit_bytes=limit_bytes, progress=progress, workers=workers
         )
-        assert isinstance(self.optimum.tables, JointValues)
-        self._tables = self.optimum.tables
-        self._group = problem.group_of_arm.tolist()
-        self._tolerance = tie_tolerance(problem)
+        tables = self.optimum.tables
+        assert tables is not None
+        self._shapes = tables if isinstance(tables, ShapeValues) else None
+        self._tables = tables if isinstance(tables, JointValues) else None
 
     @classmethod
-    def make(cls, context: Context) -> Self:
-        return cls(context.problem, ties=context.ties)
+    def refusal(cls, problem: Problem) -> str | None:
+        for group in problem.groups:
+            if not group.model.finite:
+                word = group.model.word
+                return f"policy {cls.name!r}: {word} arms have infinitely many states; {GENERAL}"
+        return None
 
     @property
     def value(self) -> float:
         """What the policy earns, which is the optimum."""
         return self.optimum.value
+
+    def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
+        """Expected reward from now on of one pull; units of the best allotment of several."""
+        if self._shapes is None:
+            rows, place = distinct_rows(states)
+            single = [self.action_values(stage, rows.state(e)) for e in range(len(rows))]
+            return np.array(single)[place]
+        if self.problem.units == 1:
+            worths = self._shapes.worths(stage, states)
+            return np.asarray(worths @ np.array(self._shapes.allotments))
+        return self._shapes.choices(stage, states, self._tolerance).astype(float)
+
+    def indices(self, stage: int, state: State) -> Floats | None:
+        if self._tables is None:
+            return super().indices(stage, state)
+        single = self._pulls(stage, state) == 1
+        return self.action_values(stage, state) if single else None
+
+    def allocate_many(
+        self, stage: int, states: States, rng: np.random.Generator | None = None
+    ) -> Ints:
+        if self._shapes is None:
+            return super(IndexPolicy, self).allocate_many(stage, states, rng)
+        if stage < self.problem.horizon and self.batches:
+            return self.problem.unit * self._shapes.choices(stage, states, self._tolerance)
+        return super().allocate_many(stage, states, rng)
 
     def action_values(self, stage: int, state: State) -> Floats:
         """Expected reward from now on of a pull of each arm, then the best pulls; (arms,)."""
@@ -113,6 +140,11 @@ class OptimalPolicy(Policy):
         self, stage: int, state: State, rng: np.random.Generator | None = None
     ) -> tuple[int, ...]:
         """Positions of the arms to pull, the least pulled first."""
+        if self._shapes is not None:
+            given = self.allocation(stage, state, rng)
+            if self.batches:
+                return sole_arm(given, self.name)
+            return tuple(np.flatnonzero(given).tolist())
         number, pulls = self._pulls(stage, state), state.pulls
         if number == 1:
             return (break_tie(self._tied(stage, state), pulls, self.ties, rng),)
@@ -127,7 +159,7 @@ class OptimalPolicy(Policy):
 
     @property
     def has_distribution(self) -> bool:
-        return self.problem.pulls_per_stage == 1
+        return self._tables is not None and self.problem.pulls_per_stage == 1
 
     def distribution(self, stage: int, state: State) -> Distribution:
         tied = self._tied(stage, state)
@@ -144,8 +176,13 @@ class OptimalPolicy(Policy):
         self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Floats:
         refuse_ruled_optimum(states, self.name)
+        if self._shapes is not None:
+            if self.problem.units == 1:
+                return super().probabilities(stage, states, rng)
+            given = self.allocate_many(stage, states, rng)
+            return np.asarray(given / given.sum(axis=1, keepdims=True))
         if self._dense is None:
-            return super().probabilities(stage, states, rng)
+            return super(IndexPolicy, self).probabilities(stage, states, rng)
         pulls = states.pulls
         choices = self._dense.at(stage, pulls, states.good)
         if self.ties == "random":
@@ -159,11 +196,14 @@ class OptimalPolicy(Policy):
     def _dense(self) -> TwoArmChoices | None:
         """All choices, for two arms and one pull."""
         problem = self.problem
-        two = problem.n_arms == 2 and problem.pulls_per_stage == 1 and problem.terminal is None
+        single = problem.pulls_per_stage == 1
+        two = single and problem.n_arms == 2 and problem.terminal is None
         return TwoArmChoices(problem) if two else None
 
-    def weigh(self, stage: int, ways: Ways, taken: tuple[int, ...]) -> Weighed:
+    def weigh(self, stage: int, ways: Ways, taken: tuple[int, ...]) -> Weighed | None:
         """By the exact value of every set of arms that has those taken in it."""
+        if self._tables is None:
+            return super().weigh(stage, ways, taken)
         number = round(self.problem.pulls[stage])
         pulls = ways[0][0].pulls  # the same in all ways: outcomes differ, pulls do not
         sets = [arms for arms in self._sets(pulls, number) if set(taken) <= set(arms)]
@@ -216,6 +256,7 @@ class OptimalPolicy(Policy):
 
     def value_of(self, arms: tuple[int, ...], stage: int, state: State) -> float:
         """Expected reward of these pulls and of all that follows."""
+        assert self._tables is not None
         total = 0.0
         for outcomes in product((True, False), repeat=len(arms)):
             chance, earned, after = 1.0, 0.0, state

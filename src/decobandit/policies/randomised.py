@@ -10,6 +10,7 @@ from ..problem import Problem, State, States, break_tie, tie_tolerance, tied_arm
 from ..support import Floats
 from .asked_states import check_turn
 from .base import Policy
+from .refusals import binary_refusal
 
 
 class ArmArrays:
@@ -74,6 +75,10 @@ class RandomisedPolicy(Policy):
     """
 
     randomised = True
+
+    @classmethod
+    def refusal(cls, problem: Problem) -> str | None:
+        return binary_refusal(problem, cls.name)
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem

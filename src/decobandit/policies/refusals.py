@@ -1,11 +1,10 @@
-"""Errors for problems that a policy does not support; most name policies that do."""
+"""Why a policy does not serve a problem, in one sentence; None where it does."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ..problem import Problem, States
-from .names import general_policies
 
 
 class TooManyStates(ValueError):
@@ -15,6 +14,9 @@ class TooManyStates(ValueError):
     --------
     evaluate : its `limit_states` says how many.
     """
+
+
+GENERAL = "use 'deco', 'greedy' or 'equal'"  # which serve every problem
 
 
 def refuse_ruled_optimum(states: States, policy: str) -> None:
@@ -27,17 +29,64 @@ def refuse_ruled_optimum(states: States, policy: str) -> None:
         )
 
 
-def refuse_several_pulls(problem: Problem, policy: str) -> None:
-    """A ValueError unless one arm is pulled at every stage."""
-    if problem.pulls_per_stage != 1:
-        raise ValueError(
-            f"policy {policy!r} weighs single pulls; the problem has {problem.pulls_per_stage} per "
-            f"stage; use {general_policies()}"
-        )
+def batch_refusal(problem: Problem, policy: str) -> str | None:
+    """Of a policy that chooses arms for single pulls."""
+    if not problem.repeat:
+        return None
+    return (
+        f"policy {policy!r} chooses arms for single pulls, and does not share a batch among them; "
+        "use 'deco', 'greedy' or 'thompson'"
+    )
 
 
-def refuse_unequal_rewards(problem: Problem, policy: str) -> None:
-    """A ValueError unless one pair of rewards, good above bad, holds for all arms and stages."""
+def single_refusal(problem: Problem, policy: str) -> str | None:
+    """Of a policy that shares batches."""
+    if problem.repeat:
+        return None
+    return (
+        f"policy {policy!r} shares batches among arms: it needs a problem with repeat = "
+        "true (--batch); for single pulls use 'deco', 'greedy' or 'thompson'"
+    )
+
+
+def binary_refusal(problem: Problem, policy: str) -> str | None:
+    """Of a policy whose formula is for good and bad outcomes."""
+    if problem.is_binary:
+        return None
+    return f"policy {policy!r} has a formula for good and bad outcomes only; {GENERAL}"
+
+
+def own_state_refusal(problem: Problem, policy: str) -> str | None:
+    """Of a policy that looks at unknown means."""
+    if all(group.model.has_law for group in problem.groups):
+        return None
+    return f"policy {policy!r}: own arms have states and no unknown mean; {GENERAL}"
+
+
+def several_refusal(problem: Problem, policy: str) -> str | None:
+    """Of a policy that weighs single pulls."""
+    if problem.pulls_per_stage == 1:
+        return None
+    return (
+        f"policy {policy!r} weighs single pulls; the problem has {problem.pulls_per_stage} per "
+        f"stage; {GENERAL}"
+    )
+
+
+def falling_rewards_refusal(problem: Problem, policy: str) -> str | None:
+    """Of a policy that bounds means from above."""
+    for group in problem.groups:
+        if np.any(group.reward_factor[: problem.horizon] < 0.0):
+            name = problem.arms[group.members[0]].name
+            return (
+                f"policy {policy!r} bounds means from above; arm {name!r} earns less where its "
+                f"outcomes are larger; {GENERAL}"
+            )
+    return None
+
+
+def unequal_rewards_refusal(problem: Problem, policy: str) -> str | None:
+    """Of a policy that compares success probabilities: one pair of rewards, good above bad."""
     first = problem.groups[0]
     good, bad = float(first.reward_good[0]), float(first.reward_bad[0])
     why = f"policy {policy!r} compares success probabilities, so that"
@@ -46,24 +95,26 @@ def refuse_unequal_rewards(problem: Problem, policy: str) -> None:
         for rewards, expected in ((group.reward_good, good), (group.reward_bad, bad)):
             other = rewards[: problem.horizon][rewards[: problem.horizon] != expected]
             if other.size:
-                raise ValueError(
+                return (
                     f"{why} all arms must have the same rewards at all stages; arm {name!r} has "
-                    f"{other[0]:g} where others have {expected:g}; use {general_policies()}"
+                    f"{other[0]:g} where others have {expected:g}; {GENERAL}"
                 )
     if good <= bad:
-        raise ValueError(
+        return (
             f"{why} a good outcome must earn more than a bad one; here good earns {good:g} and "
-            f"bad {bad:g}; use {general_policies()}"
+            f"bad {bad:g}; {GENERAL}"
         )
+    return None
 
 
-def refuse_changing_rewards(problem: Problem, policy: str) -> None:
-    """A ValueError unless every arm has the same rewards at all stages."""
+def changing_rewards_refusal(problem: Problem, policy: str) -> str | None:
+    """Of a policy that needs the same rewards at all stages."""
     for group in problem.groups:
-        for rewards in (group.reward_good[: problem.horizon], group.reward_bad[: problem.horizon]):
-            if np.any(rewards != rewards[0]):
+        for rewards in group.rewards:
+            if np.any(rewards[: problem.horizon] != rewards[0]):
                 name = problem.arms[group.members[0]].name
-                raise ValueError(
+                return (
                     f"policy {policy!r} discounts the same reward at all stages; those of arm "
-                    f"{name!r} change; use {general_policies()}"
+                    f"{name!r} change; {GENERAL}"
                 )
+    return None

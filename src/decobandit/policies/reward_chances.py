@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..problem import Problem, Rules
-from .kinds.chances import KindChances
+from .comparison import KindChances
 from .posterior_chances import LEAST_PRIOR, PosteriorChances
 
 Posteriors = PosteriorChances | KindChances
@@ -13,7 +13,8 @@ Posteriors = PosteriorChances | KindChances
 
 def posterior_chances(problem: Problem, rules: Rules) -> Posteriors:
     """Return what compares arms of good and bad outcomes at looks, by the rules."""
-    if not rules.one_value(problem) or _smallest_prior(problem) < LEAST_PRIOR:
+    alike = problem.is_binary and rules.one_value(problem)
+    if not alike or _smallest_prior(problem) < LEAST_PRIOR:
         return KindChances(problem, rules.margin, rewards=rules.compare == "reward")
     _, factor = rules.pull_values(problem)
     return PosteriorChances(problem, rules.margin, float(factor[0]))

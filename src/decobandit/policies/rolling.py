@@ -9,11 +9,12 @@ account.
 from __future__ import annotations
 
 from ..prices import DualSolution, whole_solution
-from ..problem import DEFAULT_TIES, State, TieRule, remaining_problem
+from ..problem import DEFAULT_TIES, Problem, State, TieRule, remaining_problem
 from ..support import Floats
 from .context import Context
 from .deco import DecoPolicy
 from .index_policy import IndexPolicy
+from .refusals import batch_refusal, binary_refusal
 
 
 class RollingDecoPolicy(IndexPolicy):
@@ -53,7 +54,11 @@ class RollingDecoPolicy(IndexPolicy):
     def make(cls, context: Context) -> RollingDecoPolicy:
         return cls(context.solution, tol=context.tol, ties=context.ties)
 
-    def indices(self, stage: int, state: State) -> Floats:
+    @classmethod
+    def refusal(cls, problem: Problem) -> str | None:
+        return batch_refusal(problem, cls.name) or binary_refusal(problem, cls.name)
+
+    def indices(self, stage: int, state: State) -> Floats | None:
         # the deployment has no stage after it to price: there the index is the expected reward
         if stage == 0 or stage >= self.problem.horizon:
             return self._first.indices(stage, state)

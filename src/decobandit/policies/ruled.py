@@ -18,7 +18,7 @@ from ..support import Floats, Ints
 from .asked_states import check_turn
 from .base import Policy
 from .chances import allowed_in, drawn_arms, pending_in
-from .kinds.pending import as_expected
+from .pending import as_expected
 from .records import Distribution
 from .reward_chances import Posteriors
 from .rules import Verdict, rules_of

@@ -1,11 +1,15 @@
 """Thompson sampling: draw every arm's mean reward from its posterior, pull the largest.
 
-    bad + (good - bad) p,   p ~ Beta(a, b)        drawn anew at every stage; m pulls: the m largest
+    thompson           drawn anew at every stage, m pulls: the m largest; in batches for each unit
+    thompson-shares    batches by multinomial draws with the chances of being best, p_k, as shares
+    top-two            shares p_k (b + (1 - b) sum_{j != k} p_j / (1 - p_j)),   b = 1/2
 
 Thompson, On the likelihood that one unknown probability exceeds another in view of the evidence of
-two samples, Biometrika 1933. Serves any problem. Rewards that are equal for certain tie; each tied
-arm is as likely as the others. With one pull per stage the chances of the arms are integrals, see
-`best_chances`, and the policy has a `distribution`; with several it has none.
+two samples, Biometrika 1933. Top-two draws an arm as Thompson sampling does, and with probability
+1 - b draws on until another arm is best: Russo, Simple Bayesian algorithms for best-arm
+identification, Operations Research 2020. Serve any problem whose arms have an unknown mean. Rewards
+that are equal for certain tie; each tied arm is as likely as the others. With one pull per stage
+the chances of the arms are integrals, and the policy has a `distribution`.
 """
 
 from __future__ import annotations
@@ -14,79 +18,162 @@ from functools import cached_property
 
 import numpy as np
 
-from ..problem import State, States
+from ..problem import DEFAULT_TIES, Problem, Rules, State, States, TieRule
 from ..support import Floats, Ints
 from .allotting import largest_arms
 from .asked_states import check_turn
-from .best_arm import ByChanceOfBest
 from .best_chances import best_chances
 from .chances import of_allowed
+from .comparison import KindChances
 from .draw_bins import Bins, bins
+from .index_policy import IndexPolicy
 from .kernels.episodes import Episodes
 from .kernels.thompson import LARGE_COUNTS, SURE_KEY, key, play
 from .kernels.thompson_bins import play_bins
-from .randomised import RandomisedPolicy
+from .posterior_chances import PosteriorChances
+from .randomised import ArmArrays
 from .records import Distribution
+from .refusals import own_state_refusal, single_refusal
+from .reward_chances import Posteriors, comparable_posteriors
+from .shares import SharesPolicy
 
 # Stages before a block, for each of its own, up to which it is played by bins. Bins must recall
 # those stages: one takes about a thirtieth of the time that bins save in a stage that is played.
 MOST_RECALLED = 16
+TOP = 0.5  # probability of the first of the two
 
 
-class ThompsonPolicy(ByChanceOfBest, RandomisedPolicy):
+class ThompsonPolicy(IndexPolicy):
     """Pulls the arms of the largest drawn mean rewards."""
 
     name = "thompson"
     symmetric = True
-    kind_place = "decobandit.policies.kinds.rules:KindThompsonPolicy"
-    kind_batch_place = "decobandit.policies.kinds.batches:KindBatchThompsonPolicy"
-    batch_place = "decobandit.policies.batches.thompson:BatchThompsonPolicy"
+    randomised = True
+
+    def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
+        super().__init__(problem, ties=DEFAULT_TIES)
+
+    @classmethod
+    def refusal(cls, problem: Problem) -> str | None:
+        return own_state_refusal(problem, cls.name)
+
+    # -- draws --------------------------------------------------------------------------------
+
+    def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
+        if rng is None:
+            raise ValueError(f"policy {self.name!r} draws arms: pass a random generator as rng")
+        models = [group.model for group in self.problem.groups]
+
+        def draw(k: int, stats: Floats) -> Floats:
+            return models[k].mean_at(models[k].sample(stats, rng))
+
+        return self.rewards(self.compared(stage), self.by_group(states, draw))
 
     def allocate_many(
         self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Ints:
-        if rng is None or stage >= self.problem.horizon:
+        if rng is None or stage >= self.problem.horizon or self.batches:
             return super().allocate_many(stage, states, rng)
-        drawn = of_allowed(self.arms.draws(stage, states, 1, rng)[:, 0], states)
+        drawn = of_allowed(self.values(stage, states, rng), states)
         return largest_arms(drawn, states.pulls, self.problem.pulls_per_stage, 0.0, "random", rng)
 
-    @property
-    def has_distribution(self) -> bool:
-        return self.problem.pulls_per_stage == 1
+    def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
+        given = np.zeros(states.stats.shape[:2], dtype=np.int64)
+        for _ in range(self.problem.units):
+            drawn = of_allowed(self.values(stage, states, rng), states)
+            given[np.arange(len(given)), drawn.argmax(axis=1)] += 1
+        return given
 
-    def draw(self, stage: int, state: State, rng: np.random.Generator) -> tuple[int, ...]:
+    def select(
+        self, stage: int, state: State, rng: np.random.Generator | None = None
+    ) -> tuple[int, ...]:
+        single = self.problem.is_binary and not self.batches
+        if rng is None or not single or stage >= self.problem.horizon:
+            return super().select(stage, state, rng)
         from scipy.special import expit  # late: trials do not need scipy
 
+        check_turn(self.problem, stage, state)
         a, b, low, span = self._better(stage, state)
         log_odds = _log_gamma(a, rng) - _log_gamma(b, rng)
         sure = SURE_KEY * (rng.random(a.size) - 0.5)
         # draws rounded to an end of the rewards still differ in their distance from it
         keys = [
-            key(y, each) if each > 0.0 else own
-            for y, each, own in zip(log_odds, span, sure, strict=True)
+            key(y, reach) if reach > 0.0 else certain
+            for y, reach, certain in zip(log_odds, span, sure, strict=True)
         ]
         order = np.lexsort((keys, low + span * expit(log_odds)))[::-1]
         return tuple(order[: self.problem.pulls_per_stage].tolist())
 
+    # -- probabilities ------------------------------------------------------------------------
+
+    @property
+    def has_distribution(self) -> bool:
+        single = self.problem.pulls_per_stage == 1 and not self.batches
+        return single and self.problem.is_binary
+
     def distribution(self, stage: int, state: State) -> Distribution:
         check_turn(self.problem, stage, state)
         if stage >= self.problem.horizon:
-            return [(self.deploy(stage, state), 1.0)]
+            return [(self.select(stage, state), 1.0)]
         chances = best_chances(*self._better(stage, state))
         return [((arm,), float(chance)) for arm, chance in enumerate(chances) if chance > 0.0]
 
+    @cached_property
+    def posteriors(self) -> Posteriors | None:
+        """P(best) of many states, where binary arms compare alike at all stages."""
+        return comparable_posteriors(self.problem) if self.problem.is_binary else None
+
+    @property
+    def has_chances(self) -> bool:
+        return self.posteriors is not None
+
+    def posteriors_by(self, rules: Rules) -> Posteriors:
+        """Posterior probabilities of looks; shared with decisions where both compare alike."""
+        by_rules = super().posteriors_by(rules)
+        if not isinstance(self.posteriors, PosteriorChances):
+            return by_rules
+        if isinstance(by_rules, PosteriorChances) and by_rules.down == self.posteriors.down:
+            if by_rules.margin != self.posteriors.margin:
+                self.posteriors = by_rules
+            return self.posteriors
+        return by_rules
+
+    def probabilities(
+        self, stage: int, states: States, rng: np.random.Generator | None = None
+    ) -> Floats:
+        one = round(self.problem.pulls[stage]) == 1 or self.batches
+        if stage >= self.problem.horizon or not one:
+            return super().probabilities(stage, states, rng)
+        if self.posteriors is not None:
+            return self.posteriors.best(states)
+        if self.has_distribution:
+            return super(IndexPolicy, self).probabilities(stage, states, rng)
+        at = self.compared(stage)
+        return KindChances(self.problem, rewards=True, stage=at).best(states)
+
     def _better(self, stage: int, state: State) -> tuple[Floats, Floats, Floats, Floats]:
         """Posterior Beta(a, b) of the better outcome; what the other earns; how much more it is."""
-        a, b = self.arms.posterior(state)
-        good, bad = self.arms.good[stage], self.arms.bad[stage]
+        arms = self._arms
+        a, b = arms.posterior(state)
+        good, bad = arms.good[stage], arms.bad[stage]
         up = good >= bad
         low, span = np.minimum(good, bad), np.abs(good - bad)
         return np.where(up, a, b), np.where(up, b, a), low, span
 
+    # -- a loop of its own --------------------------------------------------------------------
+
+    @cached_property
+    def _arms(self) -> ArmArrays:
+        return ArmArrays(self.problem)
+
+    @property
+    def has_loop(self) -> bool:
+        return self.problem.is_binary and not self.batches
+
     @cached_property
     def bins(self) -> Bins | None:
         """What the kernel plays with where one pull is made of arms that differ in p only."""
-        arms, stages = self.arms, slice(self.problem.horizon)
+        arms, stages = self._arms, slice(self.problem.horizon)
         good, bad = arms.good[stages], arms.bad[stages]
         alike = bool(np.all(good == good[0, 0]) and np.all(bad == bad[0, 0]))
         usual = self.problem.pulls_per_stage == 1 and good[0, 0] > bad[0, 0]
@@ -96,12 +183,43 @@ class ThompsonPolicy(ByChanceOfBest, RandomisedPolicy):
 
     def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
         """Play stages first..last-1 of all episodes."""
-        arms, m = self.arms, self.problem.pulls_per_stage
+        arms, m = self._arms, self.problem.pulls_per_stage
         if first <= MOST_RECALLED * (last - first) and self.bins is not None:
             play_bins(episodes, arms.alpha, arms.beta, *self.bins, rng)
         else:
             good, bad = arms.good[first:last], arms.bad[first:last]
             play(episodes, m, arms.alpha, arms.beta, good, bad, rng)
+
+
+class ThompsonSharesPolicy(SharesPolicy):
+    """Thompson sampling, multinomial by the chances of being best."""
+
+    name = "thompson-shares"
+    symmetric = True
+    randomised = True
+
+    @classmethod
+    def refusal(cls, problem: Problem) -> str | None:
+        return single_refusal(problem, cls.name) or own_state_refusal(problem, cls.name)
+
+    def shares(self, stage: int, states: States) -> Floats:
+        chances = KindChances(self.problem, rewards=True, stage=self.compared(stage))
+        return chances.best(States(states.problem, states.stats))
+
+
+class TopTwoPolicy(ThompsonSharesPolicy):
+    """Top-two Thompson sampling."""
+
+    name = "top-two"
+    symmetric = True
+
+    def shares(self, stage: int, states: States) -> Floats:
+        p = super().shares(stage, states)
+        if p.shape[1] == 1:
+            return p
+        odds = p / np.maximum(1.0 - p, 1e-12)
+        shares = p * (TOP + (1.0 - TOP) * (odds.sum(axis=1, keepdims=True) - odds))
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
 def _log_gamma(a: Floats, rng: np.random.Generator) -> Floats:

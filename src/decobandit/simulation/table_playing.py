@@ -12,8 +12,7 @@ from functools import singledispatch
 
 import numpy as np
 
-from ..policies import Policy
-from ..policies.kinds.base import KindPolicy
+from ..policies import IndexPolicy, Policy
 from ..problem import TIE_SIGNS, ArmModel, Binary, Classes, Counted, Own, Problem, tie_tolerance
 from ..support import Floats, Ints, Progress, tell
 from .accounts import GapTerms, Played, Turns
@@ -204,7 +203,7 @@ def make_tables(turns: Turns, world: World, gap: GapTerms | None) -> Tables | No
 
 def _has_index(policy: Policy) -> bool:
     """Whether the largest index of an arm by its own state alone decides."""
-    return isinstance(policy, KindPolicy) and policy.by_arm
+    return isinstance(policy, IndexPolicy) and policy.by_arm and policy.has_own_index
 
 
 def _cells(problem: Problem, k: int) -> float:
@@ -290,7 +289,7 @@ def _index(turns: Turns, problem: Problem, stage: int, group: int, stats: Floats
     """Index of states by the policy that plays a stage; at a deployment, what it expects."""
     policy: Policy = next((own for own, until in turns if stage < until), turns[-1][0])
     if stage < problem.horizon:
-        assert isinstance(policy, KindPolicy)
-        return policy.values_of(stage, group, stats)
+        assert isinstance(policy, IndexPolicy)
+        return policy.index(stage, group, stats)
     own, last = policy.problem.groups[group], policy.problem.horizon
     return np.asarray(own.reward_base[last] + own.reward_factor[last] * own.model.mean(stats))

@@ -9,10 +9,6 @@ common draws; horizons beyond SIMULATED_STAGES are cut there for this comparison
 possible, DEFAULT. Beyond TABLE_STAGES, where rewards stay the same: the flat path, whose indices
 can be had at any horizon (`arm/gittins_knots.py`). `docs/decisions/0004-default-path.md` has the
 measurements.
-
-Where an arm is deployed at the end, what is learned in the trial is worth more than what is earned
-in it, and the knowledge gradient may earn more than every path. It is compared in the same way,
-and `ChosenPath.gradient` says so.
 """
 
 from __future__ import annotations
@@ -30,7 +26,6 @@ from ...problem import DEFAULT_TIES, Problem, TieRule, check_problem, true_probl
 from ...support import obeys_workers
 from ..base import Policy
 from ..calibrated import TABLE_STAGES, CalibratedPolicy
-from ..knowledge_gradient import KnowledgeGradientPolicy
 from ..refusals import TooManyStates
 
 if TYPE_CHECKING:
@@ -58,7 +53,6 @@ ERRORS = 2.0  # by so many standard errors FH-Gittins must earn more to be taken
 MOST_STAGES = 48  # beyond this evaluations are long
 MOST_STATES = 2_000_000  # reached by one candidate
 MOST_STATES_IN_ALL = 4_000_000
-ASKED_STATES = 20_000  # of a policy without a table, which is asked in each
 
 
 @dataclass(frozen=True)
@@ -75,9 +69,6 @@ class ChosenPath:
         Paths that were compared.
     method : str
         "exact", "simulated" or "default".
-    gradient : bool
-        Whether the knowledge gradient earns more than this path; it is only tried where there is a
-        deployment.
 
     Examples
     --------
@@ -91,7 +82,6 @@ class ChosenPath:
     value: float | None
     evaluations: int
     method: str
-    gradient: bool = False
 
 
 def ticked_path(premium: float, tick: float, horizon: int) -> PricePath:
@@ -167,13 +157,7 @@ def choose_path(
         return _simulated(problem, ties)
     most = max(found.values())
     best = next(path for path in found if found[path] >= most - SAME * abs(most))
-    value, gradient = found[best], False
-    if rival := _gradient(problem, ties):
-        try:
-            gradient = exact_value(rival, ASKED_STATES).value > value
-        except TooManyStates:
-            gradient = _earns_more(rival, CalibratedPolicy(problem, best, ties=ties))
-    return ChosenPath(best, value, len(found), "exact", gradient)
+    return ChosenPath(best, found[best], len(found), "exact")
 
 
 def _exact_values(problem: Problem, ties: TieRule, limit: int) -> dict[PricePath, float]:
@@ -208,24 +192,8 @@ def on_common_draws(policies: Sequence[Policy], draws: int, per_draw: int) -> Si
     return sample
 
 
-def _gradient(problem: Problem, ties: TieRule) -> KnowledgeGradientPolicy | None:
-    """The knowledge gradient, where it is a rival; None without a deployment."""
-    if problem.terminal is None:
-        return None
-    try:
-        return KnowledgeGradientPolicy(problem, ties=ties)
-    except ValueError:  # rewards that change, several pulls per stage
-        return None
-
-
-def _earns_more(rival: Policy, policy: Policy) -> bool:
-    """Whether it does, on common draws."""
-    found = on_common_draws([policy, rival], DRAWS, PER_DRAW)
-    return found.difference(rival.name, policy.name).value > 0.0
-
-
 def _simulated(problem: Problem, ties: TieRule) -> ChosenPath:
-    """The default path, unless FH-Gittins or the knowledge gradient earns more on common draws."""
+    """The default path, unless FH-Gittins earns more on common draws."""
     horizon = min(problem.horizon, SIMULATED_STAGES)
     default = ChosenPath(default_path(problem), None, 0, "default")
     if is_long(problem) or len(problem.groups) > SIMULATED_GROUPS:
@@ -236,15 +204,11 @@ def _simulated(problem: Problem, ties: TieRule) -> ChosenPath:
             CalibratedPolicy(short, path, name=str(path), sweeps=COMPARED_SWEEPS, ties=ties)
             for path in (default_path(short), PricePath())
         ]
-        rival = _gradient(short, ties)
-        rivals = [] if rival is None else [rival]
-        found = on_common_draws([*policies, *rivals], DRAWS, PER_DRAW)
+        found = on_common_draws(policies, DRAWS, PER_DRAW)
     except ValueError:  # rewards that do not define a shorter problem, or have no tables
         return default
     first, flat = (policy.name for policy in policies)
     gain = found.difference(flat, first)
     better = gain.value > ERRORS * gain.value_se
-    best = flat if better else first
-    gradient = any(found.difference(each.name, best).value > 0.0 for each in rivals)
     path = PricePath() if better else default.path
-    return ChosenPath(path, None, len(policies), "simulated", gradient)
+    return ChosenPath(path, None, len(policies), "simulated")

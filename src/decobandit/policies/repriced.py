@@ -20,12 +20,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ...arm import OneArmValues
-from ...problem import DEFAULT_TIES, Arm, Problem, States, TieRule, best_mean_moments
-from ...support import Cache, Floats, Ints
-from ..kernels.batch_units import sum_by_episode
-from .base import distinct_states
-from .deco import BatchDecoPolicy, knapsacks, over_groups, values_of_states
+from ..arm import OneArmValues
+from ..problem import DEFAULT_TIES, Arm, Problem, States, TieRule, best_mean_moments
+from ..support import Cache, Floats, Ints
+from .deco import DecoPolicy, distinct_states, knapsacks, over_groups, values_of_states
+from .kernels.batch_units import sum_by_episode
+from .refusals import binary_refusal, single_refusal
 
 SCALES = (0.0, 0.15, 0.3, 0.5, 0.75, 1.0, 1.4)
 SHIFTS = 10  # on either side of none
@@ -100,7 +100,7 @@ def as_success(problem: Problem) -> Problem:
     return Problem(horizon=1, arms=arms)
 
 
-class RepricedDecoPolicy(BatchDecoPolicy):
+class RepricedDecoPolicy(DecoPolicy):
     """DeCo with the prices of the family that bound best what is left.
 
     Parameters
@@ -114,7 +114,12 @@ class RepricedDecoPolicy(BatchDecoPolicy):
     """
 
     name = "deco-repriced"
+    symmetric = True
     at_fixed_prices = False
+
+    @classmethod
+    def refusal(cls, problem: Problem) -> str | None:
+        return single_refusal(problem, cls.name) or binary_refusal(problem, cls.name)
 
     def __init__(
         self, problem: Problem, prices: npt.ArrayLike, *, ties: TieRule = DEFAULT_TIES

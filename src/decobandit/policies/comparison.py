@@ -20,10 +20,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...problem import Problem, Rules, States
-from ...support import Floats, Ints
-from ..chances import allowed_in
-from ..kernels.law_tables import largest_each, within_each
+from ..problem import Problem, Rules, States
+from ..support import Floats, Ints
+from .chances import allowed_in
+from .kernels.law_tables import largest_each, within_each
 from .law_tables import Tables, law_tables, slopes
 
 SMALLEST_STEP = 1e-290  # in which a distribution function rises from 0 to 1

@@ -15,9 +15,9 @@ from math import comb
 
 import numpy as np
 
-from ...problem import ArmModel, Binary, Classes, Counted, Measured, States
-from ...support import Floats
-from ..allotting import Counts
+from ..problem import ArmModel, Binary, Classes, Counted, Measured, States
+from ..support import Floats
+from .allotting import Counts
 
 NODES = 16  # of a quadrature over sums of measurements
 FAINT = 1e-12  # chance of all counts that are left out

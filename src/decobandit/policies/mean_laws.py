@@ -15,8 +15,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from ...problem import ArmModel
-from ...support import Floats, Ints
+from ..problem import ArmModel
+from ..support import Floats, Ints
 
 POINTS = 129  # of a table
 WIDE = 9.0  # deviations on either side that a table holds

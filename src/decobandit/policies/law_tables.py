@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...problem import ArmModel, Measured
-from ...support import Floats, Ints
+from ..problem import ArmModel, Measured
+from ..support import Floats, Ints
 
 SCORES = np.linspace(-8.0, 8.0, 97)  # knots of a normal law, in deviations
 FIRST_SCORES = np.linspace(-8.0, 8.0, 33)  # of any other, before more are added

@@ -1,1 +1,0 @@
-"""Policies that share the pulls of a stage among arms: problems with `repeat`."""

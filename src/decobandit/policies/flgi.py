@@ -1,0 +1,149 @@
+"""Forward-looking Gittins index: units drawn with the chances that the index takes each arm.
+
+    p_k = 1/b sum_{i=1..b} P(the Gittins rule takes arm k for the i-th unit of the block)
+
+The rule is fully sequential, discounted for ever by DISCOUNT for each pull, and breaks ties at
+random; the outcomes of the block are drawn from the posteriors at its begin, which then move with
+them. Each unit is drawn with these chances, by itself: its position i evenly, then the rule up to
+there. Villar, Wason and Bowden, Response-adaptive randomization for multi-arm clinical trials using
+the forward looking Gittins index rule, Biometrics 2015; normal outcomes: Williamson and Villar, A
+response-adaptive randomization procedure for multi-armed clinical trials with normally distributed
+outcomes, Biometrics 2020.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arm import normal_indices
+from ..arm.gittins_tables import MOST_PULLS, discounted_table
+from ..problem import DEFAULT_TIES, Measured, Problem, States, TieRule
+from ..support import Floats, Ints
+from .allotting import largest_arms
+from .chances import allowed_in
+from .index_policy import IndexPolicy
+from .kernels.forward_units import forward_units
+from .randomised import ArmArrays
+from .refusals import GENERAL, changing_rewards_refusal, single_refusal
+
+DISCOUNT = 0.99
+
+
+class ForwardGittinsPolicy(IndexPolicy):
+    """Draws every unit of a batch by the forward-looking Gittins index."""
+
+    name = "flgi"
+    symmetric = True
+    randomised = True
+    discount: ClassVar[float] = DISCOUNT
+
+    def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
+        super().__init__(problem, ties=ties)
+        models = [group.model for group in self.groups]
+        measured = [model for model in models if isinstance(model, Measured)]
+        self._noise = np.array([model.noise_sd for model in measured])
+        self._prior_pulls = np.array([model.pulls_of_prior for model in measured])
+        self._prior_total = self._prior_pulls * np.array([model.prior_mean for model in measured])
+
+    @classmethod
+    def refusal(cls, problem: Problem) -> str | None:
+        if (why := single_refusal(problem, cls.name)) is not None:
+            return why
+        measured = all(isinstance(group.model, Measured) for group in problem.groups)
+        if not (problem.is_binary or measured):
+            return (
+                f"policy {cls.name!r} has indices of arms that are all good or bad, or all "
+                f"measured; {GENERAL}"
+            )
+        if problem.most_pulls > MOST_PULLS:
+            return (
+                f"policy {cls.name!r} has indices of up to {MOST_PULLS} pulls; the problem has "
+                f"{problem.most_pulls}; {GENERAL}"
+            )
+        return changing_rewards_refusal(problem, cls.name)
+
+    def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
+        assert rng is not None
+        if not self.problem.is_binary:
+            return self._share_measured(stage, states, rng)
+        given, arms = np.empty(states.pulls.shape, dtype=np.int64), ArmArrays(self.problem)
+        forward_units(
+            self._tables, self.problem.group_of_arm, arms.alpha, arms.beta, states.pulls,
+            states.good, allowed_in(states), self.problem.unit, self.problem.units,
+            self._tolerance, rng, given,
+        )  # fmt: skip
+        return given
+
+    @cached_property
+    def _tables(self) -> Floats:
+        """Indices of all states of every group, (groups, states); binary outcomes."""
+        at = self.compared(0)
+        return np.stack(
+            [
+                discounted_table(
+                    alpha=group.alpha,
+                    beta=group.beta,
+                    reward_good=float(group.reward_good[at]),
+                    reward_bad=float(group.reward_bad[at]),
+                    discount=self.discount,
+                    pulls=self.problem.most_pulls,
+                )
+                for group in self.problem.groups
+            ]
+        )
+
+    # -- normal outcomes ----------------------------------------------------------------------
+
+    @cached_property
+    def _ahead(self) -> Floats:
+        """Index less mean by pulls, (K, pulls + 1)."""
+        pairs = zip(self._noise, self._prior_pulls, strict=True)
+        most = self.problem.most_pulls
+        return np.array([sd * normal_indices(worth, most, self.discount) for sd, worth in pairs])
+
+    def _share_measured(self, stage: int, states: States, rng: np.random.Generator) -> Ints:
+        (E, K), units = states.stats.shape[:2], self.problem.units
+        n = np.repeat(states.stats[..., 0], units, axis=0)
+        total = np.repeat(states.stats[..., 1], units, axis=0)
+        every = None if states.allowed is None else np.repeat(states.allowed, units, axis=0)
+        position, place = rng.integers(units, size=E * units), np.arange(E * units)
+        given = np.zeros((E * units, K), dtype=np.int64)
+        for i in range(units):  # blocks are imagined, one for each unit, up to its position
+            taken = self._largest(stage, n[place], total[place], every, place, rng)
+            there = position[place] == i
+            given[place[there], taken[there]] = 1
+            place, taken = place[~there], taken[~there]
+            self._imagine(n, total, place, taken, rng)
+        return np.asarray(given.reshape(E, units, K).sum(axis=1))
+
+    def _largest(
+        self,
+        stage: int,
+        n: Floats,
+        total: Floats,
+        allowed: npt.NDArray[np.bool_] | None,
+        place: Ints,
+        rng: np.random.Generator,
+    ) -> Ints:
+        """The arm of largest index in each row; n, total (rows, K)."""
+        at = self.compared(stage)
+        mean = (self._prior_total + total) / (self._prior_pulls + n)
+        ahead = np.abs(self._factor[:, at]) * self._ahead[np.arange(n.shape[1]), n.astype(np.int64)]
+        index = self.rewards(at, mean) + ahead
+        index = index if allowed is None else np.where(allowed[place], index, -np.inf)
+        taken = largest_arms(index, n.astype(np.int64), 1, self._tolerance, "random", rng)
+        return np.asarray(taken.argmax(axis=1))
+
+    def _imagine(
+        self, n: Floats, total: Floats, rows: Ints, arms: Ints, rng: np.random.Generator
+    ) -> None:
+        """One unit more of one arm in each row, its outcomes drawn from what is known."""
+        unit, weight = self.problem.unit, self._prior_pulls[arms] + n[rows, arms]
+        mean = (self._prior_total[arms] + total[rows, arms]) / weight
+        spread = self._noise[arms] * np.sqrt(unit + unit**2 / weight)
+        total[rows, arms] += rng.normal(unit * mean, spread)
+        n[rows, arms] += unit

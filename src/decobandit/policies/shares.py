@@ -1,0 +1,147 @@
+"""Batches shared by proportions: the shares of arms first, units from them.
+
+    rho                  maximise over shares  E[ max_k  mu_k + sqrt(v_k) Z_k ]
+                         v_k = sigma_k^2 N share_k / (N share_k + nu_k),  N pulls left
+    knowledge-gradient   maximise  m sum_k share_k r_k + N E[max_k r'_k] + D E[max_k m'_k]
+
+Z_k are independent standard normal. The posterior mean of an arm moves by a normal variable of the
+variance that the pulls of its share would give it (of beta, Dirichlet, normal and gamma posteriors
+that variance is exact, with nu pulls that what is known is worth). rho, residual horizon
+optimisation, has the shares that maximise the expected largest posterior mean at the end, taken
+anew at every stage; what pulls earn on the way is ignored. Che and Namkoong, Adaptive
+experimentation at scale, arXiv 2303.11582. The knowledge gradient of a batch of m pulls: r_k is the
+expected reward of a pull, r'_k and m'_k those and the mean after the batch; N pulls follow, D is
+the worth of a deployment: as if one arm were chosen after this batch and kept.
+
+Units are drawn, multinomially with the shares as chances, or rounded: each arm gets the whole units
+of its share, and the rest go to the largest remainders.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+
+from ..problem import Problem, States
+from ..support import Floats, Ints, pool, worker_count
+from .chances import restricted
+from .index_policy import IndexPolicy
+from .kernels.batch_shares import normal_table, shares_each
+from .refusals import GENERAL, single_refusal
+
+EPISODES_PER_THREAD = 64  # fewer are not worth a thread
+SEARCH_STEPS = 24  # of the search for shares
+GRID_POINTS = 32
+
+
+class SharesPolicy(IndexPolicy):
+    """Gives units by shares: drawn where the policy is `randomised`, rounded where it is not."""
+
+    @abstractmethod
+    def shares(self, stage: int, states: States) -> Floats:
+        """Share of every arm, (E, K); rows add up to 1."""
+
+    @property
+    def has_chances(self) -> bool:
+        return True
+
+    def probabilities(
+        self, stage: int, states: States, rng: np.random.Generator | None = None
+    ) -> Floats:
+        if stage >= self.problem.horizon:
+            return super().probabilities(stage, states, rng)
+        return restricted(self.shares(stage, states), states.allowed)
+
+    def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
+        shares = restricted(self.shares(stage, states), states.allowed)
+        if not self.randomised or rng is None:
+            return rounded(shares, self.problem.units)
+        return np.asarray(rng.multinomial(self.problem.units, _proper(shares)), dtype=np.int64)
+
+
+def _proper(shares: Floats) -> Floats:
+    """Without rounding errors that `multinomial` would refuse."""
+    positive = np.maximum(shares, 0.0)
+    return np.asarray(positive / positive.sum(axis=1, keepdims=True) * (1.0 - 1e-12))
+
+
+def rounded(shares: Floats, units: int) -> Ints:
+    """Whole units by largest remainders, (E, K); of equal ones the arms that stand first."""
+    exact = units * shares
+    given = np.floor(exact + 1e-9).astype(np.int64)
+    left = units - given.sum(axis=1)
+    left_over = np.round(exact - given, 9)  # equal ones may differ by rounding
+    order = np.argsort(-left_over, axis=1, kind="stable")
+    rank = np.empty_like(order)
+    np.put_along_axis(rank, order, np.arange(shares.shape[1])[None, :], axis=1)
+    return np.asarray(given + (rank < left[:, None]), dtype=np.int64)
+
+
+def in_parts(episodes: int, work: Callable[[int, int], None]) -> None:
+    """work(first, last) over all episodes, by threads."""
+    number = worker_count(None, most=1 + episodes // EPISODES_PER_THREAD)
+    edges = np.linspace(0, episodes, number + 1).astype(int).tolist()
+    with pool(number) as threads:
+        threads.map(lambda part: work(*part), itertools.pairwise(edges))
+
+
+def weight_refusal(problem: Problem, policy: str) -> str | None:
+    """Of a policy that has to know how many pulls a prior is worth."""
+    if all(group.model.prior_pulls is not None for group in problem.groups):
+        return None
+    return f"policy {policy!r} has to know how many pulls the prior of an arm is worth; {GENERAL}"
+
+
+def best_shares(
+    policy: IndexPolicy,
+    states: States,
+    terms: list[tuple[float, Floats, Floats]],
+    left: float,
+    earned: Floats,
+) -> Floats:
+    """Shares of every arm, (E, K), of `left` pulls.
+
+    terms: weight of an expected maximum, and the base and factor (arms,) of the rewards that it is
+    of. earned (E, K): what all pulls of the stage would earn with one arm.
+    """
+    models = [group.model for group in policy.problem.groups]
+    mean = policy.means(states)
+    sd = policy.by_group(states, lambda k, stats: models[k].sd(stats))
+    nu = policy.by_group(
+        states, lambda k, stats: float(models[k].prior_pulls or 0.0) + models[k].pulls(stats)
+    )
+    mu = np.array([base + factor * mean for _, base, factor in terms])
+    sigma = np.array([np.abs(factor) * sd for _, _, factor in terms])
+    weight = np.array([importance for importance, _, _ in terms])
+    share, table = np.empty(mean.shape), normal_table()
+
+    def work(first: int, last: int) -> None:
+        shares_each(
+            table, mu, sigma, nu, earned, weight, left, SEARCH_STEPS, GRID_POINTS, first, last,
+            share,
+        )  # fmt: skip
+
+    in_parts(len(share), work)
+    return share
+
+
+class RhoPolicy(SharesPolicy):
+    """Shares that would be best if they were kept to the end."""
+
+    name = "rho"
+    symmetric = True
+    randomised = True
+    cost = "decision"
+
+    @classmethod
+    def refusal(cls, problem: Problem) -> str | None:
+        return single_refusal(problem, cls.name) or weight_refusal(problem, cls.name)
+
+    def shares(self, stage: int, states: States) -> Floats:
+        problem, last = self.problem, self.problem.stages - 1
+        left = float(problem.pulls_per_stage * (problem.horizon - stage))
+        terms = [(1.0, self._base[:, last], self._factor[:, last])]
+        return best_shares(self, states, terms, left, np.zeros(states.stats.shape[:2]))

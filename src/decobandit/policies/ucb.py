@@ -1,0 +1,263 @@
+"""Upper confidence bounds on the mean of an arm, from its outcomes alone.
+
+Arms never pulled come first. t: stages so far, in batches pulls; x, s^2: mean and variance of the n
+outcomes; r: their range by Hoeffding, the distance of the ends of bounded outcomes and twice the
+noise of normal ones.
+
+    ucb1        x + r sqrt(2 log t / n)
+    ucb-tuned   x + r sqrt(log t / n min(1/4, v)),  v = s^2 / r^2 + sqrt(2 log t / n); bounded ones
+    moss        x + r sqrt(max(0, log(N / (K n))) / n)        N pulls in all, K arms
+    kl-ucb      the largest q with n KL(x, q) <= log(t+1) + c log log(t+1)
+
+Auer, Cesa-Bianchi and Fischer, Finite-time analysis of the multiarmed bandit problem, Machine
+Learning 47, 2002, figure 1 and section 4; with normal outcomes r = 2 sd leaves the chance t^-4 of
+an error as it is. Audibert and Bubeck, Minimax policies for adversarial and stochastic bandits,
+COLT 2009. Garivier and Cappe, The KL-UCB algorithm for bounded stochastic bandits and beyond, COLT
+2011: proofs take c = 3, c = 0 is what they advise in practice and the default; log log counts as 0
+as long as it is negative. Cappe, Garivier, Maillard, Munos and Stoltz 2013 for normal and Poisson
+outcomes.
+
+Where one pull is made per stage of binary arms of equal rewards, episodes of bounds that are a mean
+plus a bonus are played without tables (kernels/bound_play.py).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ..problem import (
+    DEFAULT_TIES,
+    TIE_SIGNS,
+    ArmModel,
+    Binary,
+    Classes,
+    Counted,
+    Measured,
+    Problem,
+    TieRule,
+)
+from ..support import Floats
+from .curve import Curve, solved
+from .index_policy import UNPULLED, IndexPolicy
+from .kernels.bound_play import play_bounds
+from .kernels.episodes import Episodes
+from .kernels.kl_bound import kl_upper_bounds
+from .refusals import falling_rewards_refusal, own_state_refusal
+
+POISSON_STEPS = 60  # of bisection
+
+
+class UpperBoundPolicy(IndexPolicy):
+    """Pulls the largest upper bound on the reward."""
+
+    needs_bounded = False
+
+    @classmethod
+    def refusal(cls, problem: Problem) -> str | None:
+        if (why := own_state_refusal(problem, cls.name)) is not None:
+            return why
+        for group in problem.groups:
+            if hoeffding_range(group.model, bounded=cls.needs_bounded) is None:
+                return (
+                    f"policy {cls.name!r}: {group.model.word} arms: outcomes are not bounded; use "
+                    "'kl-ucb' or 'bayes-ucb'"
+                )
+        return falling_rewards_refusal(problem, cls.name)
+
+    @abstractmethod
+    def bound(
+        self, model: ArmModel, stage: int, n: Floats, mean: Floats, variance: Floats
+    ) -> Floats:
+        """Upper bound on the mean of arms with n > 0 outcomes of this mean and variance."""
+
+    def log_clock(self, stage: int) -> float:
+        """log t; 0 before the first pull."""
+        return math.log(max(float(self.clock(stage)), 1.0))
+
+    def index(self, stage: int, group: int, stats: Floats) -> Floats:
+        model = self.problem.groups[group].model
+        n = np.asarray(model.pulls(stats), dtype=np.float64)
+        pulled = n > 0.0
+        mean, variance = observed(model, stats[pulled])
+        return self._first_unpulled(
+            stage, group, pulled, self.bound(model, stage, n[pulled], mean, variance)
+        )
+
+    def _first_unpulled(
+        self, stage: int, group: int, pulled: npt.NDArray[np.bool_], bounds: Floats
+    ) -> Floats:
+        """Index of states by the bounds of those with pulls; arms never pulled come first."""
+        model = self.problem.groups[group].model
+        top = UNPULLED if model.counts_good else UNPULLED * max(1.0, *map(abs, model.usual))
+        x = np.full(pulled.shape, top)
+        x[pulled] = bounds
+        return self.reward_of(stage, group, x)
+
+
+class BonusPolicy(UpperBoundPolicy):
+    """Pulls the largest mean plus bonus: a level of the stage times a width of the pulls."""
+
+    def level(self, stage: int) -> float:
+        """Level of all bonuses at a stage."""
+        return 1.0
+
+    @abstractmethod
+    def width(self, n: Floats) -> Floats:
+        """Width of the bonus of arms with n pulls, n at least 1, for outcomes of range 1."""
+
+    def bound(
+        self, model: ArmModel, stage: int, n: Floats, mean: Floats, variance: Floats
+    ) -> Floats:
+        reach = hoeffding_range(model)
+        assert reach is not None
+        return np.asarray(mean + self.level(stage) * (reach * self.width(n)), dtype=np.float64)
+
+    @cached_property
+    def has_loop(self) -> bool:
+        problem = self.problem
+        if not problem.is_binary or problem.pulls_per_stage != 1:
+            return False
+        stages = slice(0, problem.horizon)
+        return bool(
+            np.ptp(self._base[:, stages]) == 0.0
+            and np.ptp(self._factor[:, stages]) == 0.0
+            and self._factor[0, 0] > 0.0
+        )
+
+    @cached_property
+    def _widths(self) -> Floats:
+        """By pulls, (horizon + 1,); 0 before the first."""
+        return np.append(0.0, self.width(np.arange(1.0, self.problem.horizon + 1.0)))
+
+    def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
+        """Play stages first..last-1 of all episodes."""
+        levels = np.array([self.level(stage) for stage in range(first, last)])
+        tolerance = self._tolerance / float(self._factor[0, first])
+        rule = TIE_SIGNS[self.ties]
+        play_bounds(episodes, levels, self._widths, UNPULLED, tolerance, *rule, rng)
+
+
+class Ucb1Policy(BonusPolicy):
+    """Pulls the largest Hoeffding bound."""
+
+    name = "ucb1"
+    symmetric = True
+
+    def level(self, stage: int) -> float:
+        return math.sqrt(2.0 * self.log_clock(stage))
+
+    def width(self, n: Floats) -> Floats:
+        return np.asarray(1.0 / np.sqrt(n), dtype=np.float64)
+
+
+class MossPolicy(BonusPolicy):
+    """Pulls the largest minimax-optimal bound; no bonus for an arm that has had its share N / K."""
+
+    name = "moss"
+    symmetric = True
+
+    def width(self, n: Floats) -> Floats:
+        share = self.problem.horizon * self.problem.pulls_per_stage / self.problem.n_arms
+        bonus = np.sqrt(np.maximum(0.0, np.log(share / n)) / n)
+        return np.asarray(bonus, dtype=np.float64)
+
+
+class UcbTunedPolicy(UpperBoundPolicy):
+    """Pulls the largest bound with estimated variance."""
+
+    name = "ucb-tuned"
+    symmetric = True
+    needs_bounded = True
+
+    def bound(
+        self, model: ArmModel, stage: int, n: Floats, mean: Floats, variance: Floats
+    ) -> Floats:
+        reach, log_t = hoeffding_range(model), self.log_clock(stage)
+        if not reach:
+            return mean
+        v = np.minimum(0.25, variance / reach**2 + np.sqrt(2.0 * log_t / n))
+        return np.asarray(mean + reach * np.sqrt(log_t / n * v), dtype=np.float64)
+
+
+class KlUcbPolicy(UpperBoundPolicy):
+    """Pulls the largest Kullback-Leibler bound."""
+
+    name = "kl-ucb"
+    symmetric = True
+
+    def __init__(self, problem: Problem, *, c: float = 0.0, ties: TieRule = DEFAULT_TIES) -> None:
+        super().__init__(problem, ties=ties)
+        if not 0.0 <= c < math.inf:
+            raise ValueError(f"c: {c} is not allowed; must be a finite number, zero or more")
+        self.c = c
+        log_t = np.log1p(self.clock(np.arange(problem.horizon)))
+        self._levels = log_t + c * np.log(np.maximum(log_t, 1.0))
+        self._curve = Curve(self._levels, kl_upper_bounds, lambda n, g: (n, g))
+
+    @classmethod
+    def refusal(cls, problem: Problem) -> str | None:
+        own = own_state_refusal(problem, cls.name)
+        return own or falling_rewards_refusal(problem, cls.name)
+
+    def bound(
+        self, model: ArmModel, stage: int, n: Floats, mean: Floats, variance: Floats
+    ) -> Floats:
+        level = float(self._levels[stage])
+        if isinstance(model, Measured):
+            return np.asarray(mean + model.noise_sd * np.sqrt(2.0 * level / n))
+        if isinstance(model, Counted):
+            return _poisson_bound(n, mean, level)
+        # of bounded outcomes the divergence of good and bad ones, scaled to the ends: that of
+        # other outcomes with these means is larger
+        low, high = model.mean_range
+        if high == low:
+            return mean
+        good = n * mean if model.counts_good else n * (mean - low) / (high - low)
+        root = solved(kl_upper_bounds, np.ravel(n), np.ravel(good), level)[:, 0]
+        return np.asarray(low + (high - low) * root.reshape(mean.shape))
+
+    def index_table(self, stage: int, group: int, stats: Floats) -> Floats:
+        bounds = self._curve.at(stage)
+        return self._first_unpulled(stage, group, np.arange(bounds.size) > 0, bounds[1:])
+
+
+def observed(model: ArmModel, stats: Floats) -> tuple[Floats, Floats]:
+    """Mean and variance of the outcomes so far, of arms with pulls; a variance not known is 0."""
+    if isinstance(model, Binary):
+        mean = stats[..., 0] / model.pulls(stats)
+        return mean, mean * (1.0 - mean)
+    if isinstance(model, Classes):
+        shares, values = stats / model.pulls(stats)[..., None], np.array(model.values)
+        mean = shares @ values
+        return mean, np.maximum(shares @ values**2 - mean**2, 0.0)
+    mean = model.total(stats) / model.pulls(stats)
+    return mean, np.zeros_like(mean)
+
+
+def hoeffding_range(model: ArmModel, *, bounded: bool = False) -> float | None:
+    """r such that the mean of n outcomes is c too large with chance at most exp(-2 n c^2 / r^2).
+
+    None where outcomes are not bounded, and not normal unless they have to be bounded.
+    """
+    if isinstance(model, Measured) and not bounded:
+        return 2.0 * model.noise_sd
+    low, high = model.mean_range
+    return high - low if math.isfinite(high - low) else None
+
+
+def _poisson_bound(n: Floats, mean: Floats, level: float) -> Floats:
+    """KL(p, q) = q - p + p log(p / q) of Poisson counts, by bisection."""
+    budget = level / n
+    # above p it grows faster than (q - p)^2 / 2q, so that this q is too large
+    low, high = mean, mean + budget + np.sqrt(budget * budget + 2.0 * budget * mean) + 1e-300
+    for _ in range(POISSON_STEPS):
+        q = 0.5 * (low + high)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            spent = q - mean + np.where(mean > 0.0, mean * np.log(mean / q), 0.0)
+        low, high = np.where(spent <= budget, q, low), np.where(spent <= budget, high, q)
+    return np.asarray(low)
