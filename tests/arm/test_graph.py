@@ -70,8 +70,8 @@ def test_grids_of_normal_arms_lie_above_and_below_in_convex_order(kind: Measured
     rows = graph_of(kind, 30, grid=Grid(refine=-2))
     assert rows.lower is not None
     _, at, own = chances(rows, n)
-    left = kind.noise_sd**2 / (kind.pulls_of_prior + n)
-    sd = np.sqrt(left - kind.noise_sd**2 / (kind.pulls_of_prior + n + 1))
+    left = kind.noise_sd**2 / (kind.prior_pulls + n)
+    sd = np.sqrt(left - kind.noise_sd**2 / (kind.prior_pulls + n + 1))
     mean = rows.mean[own]
     for c in np.linspace(rows.mean.min(), rows.mean.max(), 61):
         z = (c - mean) / sd

@@ -175,7 +175,7 @@ def test_a_report_of_other_outcomes_speaks_of_rewards_and_has_their_priors() -> 
 def test_other_priors_of_other_outcomes_keep_their_means_and_change_their_weight() -> None:
     found = prior_variants(KINDS)
     kinds = [group.model for group in found["uniform priors"].groups]
-    assert [kind.describe(kind.initial()) for kind in kinds] == [
+    assert [kind.format.describe(kind.initial()) for kind in kinds] == [
         "Dirichlet(1, 1, 1)", "N(0.5, sd 0.5)", "Gamma(3, 2)",
     ]  # fmt: skip
     for said, by in (("half", 0.5), ("twice", 2.0)):

@@ -195,8 +195,8 @@ def test_means_are_kept_by_what_is_observed(kind: ArmModel) -> None:
     ],
 )
 def test_states_are_written_and_read(kind: ArmModel, text: str, stats: tuple[float, ...]) -> None:
-    assert kind.read(text) == stats
-    assert kind.write(stats) == text
+    assert kind.format.read(text) == stats
+    assert kind.format.write(stats) == text
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_states_are_written_and_read(kind: ArmModel, text: str, stats: tuple[flo
 )
 def test_states_that_cannot_be_are_refused(kind: ArmModel, text: str, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
-        kind.read(text)
+        kind.format.read(text)
 
 
 @pytest.mark.parametrize(
@@ -237,16 +237,16 @@ def test_states_that_cannot_be_are_refused(kind: ArmModel, text: str, message: s
 )
 def test_outcomes_are_checked_against_the_kind(kind: ArmModel, outcome: str, rule: str) -> None:
     with pytest.raises(ValueError, match=rule):
-        kind.read_outcome(outcome, kind.initial())
+        kind.format.read_outcome(outcome, kind.initial())
 
 
 @pytest.mark.parametrize(
     "truth", ["0.5+0.5", "0.5+0.5+x", "0.5+0.5+nan", "0.5+0.6+-0.1", [1, 1, 1]]
 )
 def test_a_truth_of_classes_is_chances_that_sum_to_one(truth: object) -> None:
-    assert KINDS[3].read_truth("0.2+0.3+0.5") == (0.2, 0.3, 0.5)
+    assert KINDS[3].format.read_truth("0.2+0.3+0.5") == (0.2, 0.3, 0.5)
     with pytest.raises(ValueError, match="must be 3 chances that sum to 1"):
-        KINDS[3].read_truth(truth)
+        KINDS[3].format.read_truth(truth)
 
 
 def test_outcomes_of_own_states_are_none_but_theirs() -> None:

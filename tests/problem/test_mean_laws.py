@@ -67,7 +67,7 @@ def test_laws_after_an_outcome_average_to_the_law_before(prior: Any, near: float
     kind = Problem(horizon=1, arms=[Arm(name="a", prior=prior, **values)]).groups[0].model
     stats = np.array([kind.initial()], dtype=float)
     x = float(kind.mean(stats)[0]) * np.linspace(0.1, 2, 40)
-    chances, after = kind.outlook(stats)
+    chances, after = kind.transitions(stats)
     mixed = (chances[:, :, None] * kind.cdf_ahead(after, x[None, None, :])).sum(axis=1)
     np.testing.assert_allclose(mixed[0], kind.cdf(stats[:, None, :], x)[0], rtol=0, atol=near)
     one_by_one = kind.cdf(after[..., None, :], x[None, None, :])

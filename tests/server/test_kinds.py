@@ -64,7 +64,7 @@ def test_the_field_of_a_form_fits_the_kind(trial: Trial, site: Site) -> None:
         sent = {"key": slot.id, "outcome": told[slot.arm]}
         assert browser.post(here, data=sent).status_code == 303
         text = browser.get(f"/trials/{trial.id}?done={slot.id}").text
-        assert f"Recorded: outcome {trial.kinds[slot.arm].named(_last(trial))} for" in text
+        assert f"Recorded: outcome {trial.kinds[slot.arm].format.named(_last(trial))} for" in text
     for page in ("", "/why", "/allocations", "/audit", "/results", "/report", "/why.json"):
         got = browser.get(f"/trials/{trial.id}{page}")
         assert got.status_code == 200

@@ -12,6 +12,7 @@ import pytest
 from decobandit import make_policy
 from decobandit.problem import (
     Arm,
+    ArmModel,
     Beta,
     Categorical,
     Gamma,
@@ -313,8 +314,10 @@ def test_pending_outcomes_of_a_batch_have_their_law() -> None:
     rng, number = np.random.default_rng(1), 1500
     for arm, stats in ((GRADES, (1, 0, 2)), (LAB, (2, 1.5)), (EVENTS, (2, 5.0))):
         kind = model_of(arm)
-        one_by_one = np.array([kind.drawn_ahead(stats, 6, rng) for _ in range(number)])
-        together = np.array([kind.drawn_together(stats, 6, rng) for _ in range(number)])
+        known = np.tile(np.array(stats, dtype=float), (number, 1))
+        drawn = kind.sample(known, rng)
+        one_by_one = ArmModel.sample_total(kind, drawn, known, 6, rng)
+        together = kind.sample_total(kind.sample(known, rng), known, 6, rng)
         errors = np.hypot(one_by_one.std(axis=0), together.std(axis=0)) / number**0.5
         away = np.abs(one_by_one.mean(axis=0) - together.mean(axis=0))
         assert np.all(away <= 4.5 * errors + 1e-12)

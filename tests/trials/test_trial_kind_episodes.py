@@ -74,4 +74,4 @@ def test_outcomes_of_different_arms_are_those_of_their_pulls(tmp_path: Path) -> 
 @pytest.mark.parametrize("arm", KINDS, ids=lambda arm: arm.name)
 def test_the_outcome_of_a_tally_of_one(arm: Arm) -> None:
     kind = model_of(arm)
-    assert kind.sole(kind.tally([TOLD[arm.name]])) == TOLD[arm.name]
+    assert kind.format.sole(kind.format.tally([TOLD[arm.name]])) == TOLD[arm.name]

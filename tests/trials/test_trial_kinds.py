@@ -243,7 +243,8 @@ def test_drawn_pending_outcomes_follow_the_law_of_those_listed(kind: ArmModel) -
     rng = np.random.default_rng(3)
     ahead = kind.ahead(kind.initial(), 2, 1000)
     assert ahead is not None
-    drawn = np.array([kind.drawn_ahead(kind.initial(), 2, rng) for _ in range(4000)])
+    known = np.tile(np.array(kind.initial(), dtype=float), (4000, 1))
+    drawn = kind.sample_total(kind.sample(known, rng), known, 2, rng)
     means = kind.mean(drawn)
     expected = ahead[0] @ kind.mean(ahead[1])
     spread = np.sqrt(ahead[0] @ (kind.mean(ahead[1]) - expected) ** 2)

@@ -284,7 +284,7 @@ def normal_graph(model: Measured, unit: int, rows: int, refine: int) -> ArmGraph
 
     def place(row: Ints, stats: Floats) -> Floats:
         # of an arm whose prior mean is 0: sums less what the mean adds to them
-        moved = (stats[..., 1] - m0 * stats[..., 0]) / (model.pulls_of_prior + stats[..., 0])
+        moved = (stats[..., 1] - m0 * stats[..., 0]) / (model.prior_pulls + stats[..., 0])
         return np.asarray(moved / lattice.spacing + lattice.half[row])
 
     def shifted(arrays: Graph) -> ArmGraph:

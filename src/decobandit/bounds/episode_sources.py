@@ -54,7 +54,7 @@ class DrawnOutcomes:
         found = float(self._outcomes[k].one(np.zeros(1, np.int64), member, n, stats[None])[0])
         if group.model.counts_good:
             return bool(found)
-        return group.model.recorded(found, tuple(stats.tolist()))
+        return group.model.format.recorded(found, tuple(stats.tolist()))
 
 
 def drawn_outcomes(problem: Problem, seed: int, truth: Any) -> Source:
@@ -73,14 +73,14 @@ def observed(problem: Problem, state: State, arm: int, outcome: Outcome) -> Stat
         return state.after(arm, bool(outcome))
     kind, stats = kind_of(problem, arm), state.stats(problem)
     own = tuple(stats[arm].tolist())
-    stats[arm] = kind.update(stats[arm], np.asarray(kind.read_outcome(outcome, own)))
+    stats[arm] = kind.update(stats[arm], np.asarray(kind.format.read_outcome(outcome, own)))
     return State.of_stats(problem, [tuple(each.tolist()) for each in stats])
 
 
 def is_favourable(problem: Problem, state: State, arm: int, outcome: Outcome) -> bool:
     """Whether an outcome is good, or counts at least what was expected of it."""
     kind, stats = kind_of(problem, arm), state.stats(problem)[arm]
-    number = np.asarray(kind.read_outcome(outcome, tuple(stats.tolist())))
+    number = np.asarray(kind.format.read_outcome(outcome, tuple(stats.tolist())))
     if kind.counts_good:
         return bool(number)
     return bool(kind.value(stats, number) >= kind.mean(stats))

@@ -191,7 +191,7 @@ def retrace(
 
 def _recorded(problem: Problem, arm: int | str, outcome: Outcome) -> Outcome:
     kind = kind_of(problem, _position(problem, arm))
-    return bool(outcome) if kind.counts_good else kind.plain(outcome)
+    return bool(outcome) if kind.counts_good else kind.format.plain(outcome)
 
 
 def _position(problem: Problem, arm: int | str) -> int:

@@ -377,10 +377,15 @@ def _priors(problem: Problem) -> list[Markup]:
     kinds = [problem.groups[k].model for k in problem.group_of_arm]
     binary = problem.is_binary
     rows = [
-        [arm.name, *([] if binary else [kind.outcomes]), kind.describe(kind.initial()),
-         f"{float(kind.mean(np.array(kind.initial(), dtype=float))):.3f}", _pulls_of_prior(kind)]
+        [
+            arm.name,
+            *([] if binary else [kind.format.outcomes]),
+            kind.format.describe(kind.initial()),
+            f"{float(kind.mean(np.array(kind.initial(), dtype=float))):.3f}",
+            _pulls_of_prior(kind),
+        ]
         for arm, kind in zip(problem.arms, kinds, strict=True)
-    ]  # fmt: skip
+    ]
     titles = ["Arm", "Outcomes", "Prior", "Mean", "Effective sample size"]
     titles = [title for title in titles if title != "Outcomes" or not binary]
     names = [arm.name for arm in problem.arms[:MAX_PRIORS]]

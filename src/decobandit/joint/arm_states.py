@@ -199,19 +199,9 @@ class ArmStates:
 
         States with fewer outcomes than others are filled up with statistics of -1.
         """
-        model, truth = self.model, self._truth or None
-        if not model.ordered:
-            chances, after = model.outlook(stats)
-            if truth is not None:
-                ways = model.following(tuple(stats[0].tolist()), truth)
-                chances = np.broadcast_to([p for p, _ in ways], chances.shape)
-            return chances, np.asarray(after)
-        rows = [model.following(tuple(row.tolist()), truth) for row in stats]
-        shape = len(rows), max(map(len, rows))
-        chances, after = np.zeros(shape), np.full((*shape, stats.shape[1]), -1.0)
-        for i, row in enumerate(rows):
-            for j, (chance, following) in enumerate(row):
-                chances[i, j], after[i, j] = chance, following
+        chances, after = self.model.transitions(stats, self._truth or None)
+        if self.model.ordered:
+            after = np.where(chances[..., None] > 0.0, after, -1.0)
         return chances, after
 
 

@@ -53,7 +53,7 @@ def indices_of_arm(
     stats = _stats(own, stage, good, bad, state)
     check_stats(problem, stage, own, stats)
     good_seen, bad_seen = (int(n) for n in stats) if own.is_binary else (None, None)
-    name, text = problem.arms[position].name, own.model.write(stats)
+    name, text = problem.arms[position].name, own.model.format.write(stats)
     group = int(problem.group_of_arm[position])
     return [
         NamedIndex(
@@ -68,7 +68,7 @@ def _stats(own: Group, stage: int, good: int, bad: int, state: str | None) -> St
         if good or bad:
             raise ValueError("state: give it, or good and bad outcomes, not both")
         try:
-            return own.model.read(state)
+            return own.model.format.read(state)
         except ValueError as error:
             raise ValueError(f"state: {error}") from None
     if own.is_binary:
@@ -76,6 +76,6 @@ def _stats(own: Group, stage: int, good: int, bad: int, state: str | None) -> St
     if good or bad:
         raise ValueError(
             f"good, bad: {own.model.word} arms have other outcomes; give the state, for example "
-            f"{own.model.write(own.model.initial())}"
+            f"{own.model.format.write(own.model.initial())}"
         )
     return own.model.initial()

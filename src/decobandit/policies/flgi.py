@@ -46,7 +46,7 @@ class ForwardGittinsPolicy(IndexPolicy):
         models = [group.model for group in self.groups]
         measured = [model for model in models if isinstance(model, Measured)]
         self._noise = np.array([model.noise_sd for model in measured])
-        self._prior_pulls = np.array([model.pulls_of_prior for model in measured])
+        self._prior_pulls = np.array([model.prior_pulls for model in measured])
         self._prior_total = self._prior_pulls * np.array([model.prior_mean for model in measured])
 
     @classmethod

@@ -204,7 +204,7 @@ class IdsPolicy(IndexPolicy):
     def _by_outcome(self, stage: int, arm: int, stats: Floats, x: Floats) -> Floats:
         """P(outcome y, mean reward in bin j), (E, M, J)."""
         base, factor = self._base[arm, stage], self._factor[arm, stage]
-        chances, after = self.groups[arm].model.outlook(stats)
+        chances, after = self.groups[arm].model.transitions(stats)
         if factor == 0.0:
             weight = np.diff((x >= base).astype(float), axis=1)[:, None, :]
         else:

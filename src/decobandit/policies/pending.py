@@ -51,44 +51,10 @@ def as_expected(states: States) -> States:
         return states
     stats, problem = states.stats.copy(), states.problem
     for arm, group in enumerate(problem.group_of_arm):
-        kind = problem.groups[group].model
-        more = expected_more(kind, stats[:, arm, : kind.width], states.pending[:, arm])
-        stats[:, arm, : kind.width] += more
+        model = problem.groups[group].model
+        statistics = stats[:, arm, : model.width]
+        statistics[:] = model.expected(statistics, states.pending[:, arm])
     return States(problem, stats, allowed=states.allowed)
-
-
-@singledispatch
-def expected_more(kind: ArmModel, stats: Floats, count: Counts) -> Floats:
-    """What so many outcomes (E,) add to the statistics, if they come as expected, (E, width)."""
-    raise ValueError(f"{kind.word} arms: what is pending there depends on its order")
-
-
-@expected_more.register
-def _(kind: Measured, stats: Floats, count: Counts) -> Floats:
-    return np.stack([count, count * kind.mean(stats)], axis=1)
-
-
-@expected_more.register
-def _(kind: Counted, stats: Floats, count: Counts) -> Floats:
-    return np.stack([count, np.rint(count * kind.mean(stats))], axis=1)
-
-
-@expected_more.register
-def _(kind: Binary, stats: Floats, count: Counts) -> Floats:
-    return _shared_out(np.array([kind.good, kind.bad]) + stats, count)
-
-
-@expected_more.register
-def _(kind: Classes, stats: Floats, count: Counts) -> Floats:
-    return _shared_out(np.array(kind.counts, dtype=float) + stats, count)
-
-
-def _shared_out(weights: Floats, count: Counts) -> Floats:
-    """Whole numbers that add up to `count`, next to shares by weight: largest remainders first."""
-    exact = count[:, None] * weights / weights.sum(axis=1, keepdims=True)
-    whole = np.floor(exact + 1e-9)
-    rank = np.argsort(np.argsort(-np.round(exact - whole, 9), axis=1, kind="stable"), axis=1)
-    return np.asarray(whole + (rank < (count - whole.sum(axis=1))[:, None]))
 
 
 def _ways(kind: ArmModel, count: int) -> int:

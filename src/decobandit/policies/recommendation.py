@@ -254,7 +254,7 @@ def known_of_arm(problem: Problem, state: State, k: int) -> dict[str, Any]:
     if seen is not None:
         kind = problem.groups[problem.group_of_arm[k]].model
         none = dict.fromkeys(("good", "bad", "posterior_good", "posterior_bad"))
-        return {**none, "seen": seen.text, "posterior": kind.describe(seen.stats)}
+        return {**none, "seen": seen.text, "posterior": kind.format.describe(seen.stats)}
     good, bad, prior = state.good[k], state.bad[k], problem.arms[k].beta
     return {
         "good": good,

@@ -2,11 +2,10 @@
 
 Imports `support`.
 
-What it may contain: `model.py`, `arm_model.py`, `priors.py`, `design_model.py`; allowed values
-`fields.py`. As tables and text: `problem_tables.py`, `problem_files.py`. Kinds of outcomes:
-`kinds/`. Outcomes: `state.py`, many states at once
-`states.py`, from data `outcomes.py`; priors from earlier ones: `history.py`.
-Ties: `ties.py`, names `tie_rules.py`.
+What it may contain: `model.py`, `arms.py`, `design_model.py`; allowed values `fields.py`. Outcome
+models with their priors and formats: `models/`. As tables and text: `problem_tables.py`,
+`problem_files.py`. Outcomes: `state.py`, many states at once `states.py`, from data `outcomes.py`.
+Problems made from a problem: `variants.py`. Ties: `ties.py`, names `tie_rules.py`.
 """
 
 from typing import TYPE_CHECKING
@@ -15,12 +14,12 @@ from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from .arm_arrays import arms_of as arms_of
-    from .arm_model import Arm as Arm
-    from .arm_model import Beta as Beta
-    from .arm_model import Payoff as Payoff
-    from .arm_model import Prior as Prior
-    from .arm_model import Reward as Reward
-    from .arm_model import terminal_table as terminal_table
+    from .arms import Arm as Arm
+    from .arms import Payoff as Payoff
+    from .arms import Prior as Prior
+    from .arms import Reward as Reward
+    from .arms import model_of as model_of
+    from .arms import terminal_table as terminal_table
     from .best_arm import best_mean_bound as best_mean_bound
     from .best_arm import best_mean_moments as best_mean_moments
     from .best_arm import best_mean_per_pull as best_mean_per_pull
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from .fields import is_name as is_name
     from .fields import whole_number as whole_number
     from .groups import Group as Group
-    from .history import with_history as with_history
     from .kernels.arms import Arms as Arms
     from .model import EqualArms as EqualArms
     from .model import Problem as Problem
@@ -56,25 +54,28 @@ if TYPE_CHECKING:
     from .model_base import Frozen as Frozen
     from .model_base import InvalidProblem as InvalidProblem
     from .model_base import ProblemError as ProblemError
+    from .models.base import LARGEST_SUM as LARGEST_SUM
     from .models.base import ArmModel as ArmModel
     from .models.base import Outcome as Outcome
+    from .models.base import OutcomeFormat as OutcomeFormat
+    from .models.base import PriorTable as PriorTable
     from .models.base import Stats as Stats
-    from .models.counted import Binary as Binary
-    from .models.counted import Classes as Classes
-    from .models.counted import beta_binomial as beta_binomial
-    from .models.of_arm import model_of as model_of
+    from .models.base import rounded as rounded
+    from .models.beta import Beta as Beta
+    from .models.beta import Binary as Binary
+    from .models.beta import beta_binomial as beta_binomial
+    from .models.categorical import Categorical as Categorical
+    from .models.categorical import Classes as Classes
+    from .models.normal import Measured as Measured
+    from .models.normal import Normal as Normal
     from .models.own import Own as Own
-    from .models.summed import LARGEST_SUM as LARGEST_SUM
-    from .models.summed import Counted as Counted
-    from .models.summed import Measured as Measured
+    from .models.own import OwnState as OwnState
+    from .models.own import OwnStates as OwnStates
+    from .models.poisson import Counted as Counted
+    from .models.poisson import Gamma as Gamma
     from .outcomes import OutcomeColumns as OutcomeColumns
     from .outcomes import read_outcomes as read_outcomes
     from .outcomes import read_tallies as read_tallies
-    from .priors import Categorical as Categorical
-    from .priors import Gamma as Gamma
-    from .priors import Normal as Normal
-    from .priors import OwnState as OwnState
-    from .priors import OwnStates as OwnStates
     from .problem_argument import check_problem as check_problem
     from .problem_argument import refuse_batches as refuse_batches
     from .problem_argument import refuse_kind_batches as refuse_kind_batches
@@ -91,15 +92,12 @@ if TYPE_CHECKING:
     from .problem_tables import designed_to_dict as designed_to_dict
     from .problem_tables import problem_from_dict as problem_from_dict
     from .problem_tables import problem_to_dict as problem_to_dict
-    from .remaining import remaining_problem as remaining_problem
     from .state import Seen as Seen
     from .state import State as State
     from .state import arm_position as arm_position
     from .state import check_state as check_state
     from .state import check_stats as check_stats
     from .states import States as States
-    from .thinning import stages_kept as stages_kept
-    from .thinning import thinned as thinned
     from .tie_rules import DEFAULT_TIES as DEFAULT_TIES
     from .tie_rules import TIE_RULES as TIE_RULES
     from .tie_rules import TieRule as TieRule
@@ -120,5 +118,10 @@ if TYPE_CHECKING:
     from .truth import true_problem as true_problem
     from .truth import truth_of as truth_of
     from .truth import truth_text as truth_text
+    from .variants import remaining_problem as remaining_problem
+    from .variants import stages_kept as stages_kept
+    from .variants import thinned as thinned
+    from .variants import unit_pulls as unit_pulls
+    from .variants import with_history as with_history
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -28,7 +28,7 @@ from .fields import (
 )
 from .model import Problem
 from .model_base import Frozen, InvalidProblem
-from .models.summed import Measured
+from .models.normal import Measured
 
 MAX_DRAWS = 10_000_000
 MAX_QUESTION = 2000
@@ -440,7 +440,7 @@ def _false(problem: Problem, i: int, scenario: Scenario) -> Iterator[Fault]:
     for k, (group, given) in enumerate(zip(problem.group_of_arm, scenario.truth, strict=True)):
         kind = problem.groups[group].model
         try:
-            kind.read_truth(given)
+            kind.format.read_truth(given)
         except ValueError as error:
             rule = str(error).partition("; ")[2]
             rule = "must be a number from 0 to 1" if kind.counts_good else rule

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .arm_model import NOT_YET, Arm, Beta, Payoff
+from .arms import NOT_YET, Arm, Payoff, model_of
 from .models.base import ArmModel
-from .models.counted import Binary
-from .models.of_arm import model_of
+from .models.beta import Beta, Binary
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, model_validator
 
 from ..support import Card, Shown, look_alike_keys, refuse
-from .arm_model import FLAT_PRIOR, Arm, ArmReward, Prior, Reward, numbered
+from .arms import FLAT_PRIOR, Arm, ArmReward, Prior, Reward, numbered
 from .fields import MAX_ARMS, MAX_PULLS, ArmCount, Flag, NotNegative, PositiveNumber, StageCount
 from .groups import Group, group_of_arm, groups_of
 from .model_base import Frozen
@@ -234,7 +234,9 @@ class Problem(Shown, ProblemFields):
             {
                 "arms": [" … ".join(dict.fromkeys((own[0], own[-1]))) for own in names],
                 "number": [len(own) for own in names],
-                "prior": [group.model.describe(group.model.initial()) for group in self.groups],
+                "prior": [
+                    group.model.format.describe(group.model.initial()) for group in self.groups
+                ],
                 "mean": [
                     float(group.model.mean(np.array(group.model.initial(), dtype=float)))
                     for group in self.groups

@@ -118,7 +118,9 @@ def read_tallies(problem: Problem, data: str | Path, columns: OutcomeColumns) ->
     _read(counter, data)
     own = zip(problem.arms, counter.kinds, counter.found, strict=True)
     return {
-        arm.name: kind.write_tally(tally) for arm, kind, tally in own if kind.tally_pulls(tally)
+        arm.name: kind.format.write_tally(tally)
+        for arm, kind, tally in own
+        if kind.format.tally_pulls(tally)
     }
 
 
@@ -189,13 +191,13 @@ class _Counter(ABC):
         """The tally of one outcome; few kinds have many different ones."""
         key = (id(kind), outcome)
         if key not in self._tallies:
-            self._tallies[key] = kind.tally([kind.typed(outcome)])
+            self._tallies[key] = kind.format.tally([kind.format.typed(outcome)])
         return self._tallies[key]
 
     def _by_tally(self, row: Row, where: str) -> _Given | None:
         text = _cell(row, self._columns.seen)
         given = original(text) if self._escaped else text
-        return (lambda kind: kind.read_tally(given)) if given else None
+        return (lambda kind: kind.format.read_tally(given)) if given else None
 
     def _by_counts(self, row: Row, where: str) -> _Given:
         wanted = self._columns
@@ -223,17 +225,17 @@ class _States(_Counter):
         return kind.initial()
 
     def after(self, kind: ArmModel, found: Stats, tally: Stats) -> Stats:
-        return kind.after_tally(found, tally)
+        return kind.format.after_tally(found, tally)
 
 
 class _Tallies(_Counter):
     """Tallies of every arm."""
 
     def first(self, kind: ArmModel) -> Stats:
-        return kind.no_tally
+        return kind.format.no_tally
 
     def after(self, kind: ArmModel, found: Stats, tally: Stats) -> Stats:
-        return kind.joined(found, tally)
+        return kind.format.joined(found, tally)
 
 
 def _counted(good: int, pulls: int, kind: ArmModel) -> Stats:

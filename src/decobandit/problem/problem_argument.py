@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..support import shown
-from .arm_model import Beta
 from .model import Problem
+from .models.beta import Beta
 
 
 def check_problem(problem: object) -> Problem:

@@ -12,7 +12,7 @@ from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
 from ..support import Place, refuse
-from .arm_model import Arm, numbered
+from .arms import Arm, numbered
 from .design_model import Design, Rules
 from .fields import MAX_ARMS, NAME_RULE, ArmCount, is_name
 from .model import Arms, Problem, ProblemFields

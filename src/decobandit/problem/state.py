@@ -28,7 +28,9 @@ class Seen:
     @classmethod
     def of(cls, kind: ArmModel, stats: Stats) -> Self:
         """An arm of a kind with these statistics."""
-        return cls(int(kind.pulls(np.array(stats, dtype=float))), tuple(stats), kind.write(stats))
+        return cls(
+            int(kind.pulls(np.array(stats, dtype=float))), tuple(stats), kind.format.write(stats)
+        )
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ class State:
         stats = []
         for number, (item, group) in enumerate(zip(items, _arms(problem), strict=True), start=1):
             try:
-                stats.append(group.model.read(item.strip()))
+                stats.append(group.model.format.read(item.strip()))
             except ValueError as error:
                 raise ValueError(f"arm {number}: {error}") from None
         return cls.of_stats(problem, stats)
@@ -214,7 +216,7 @@ class State:
                     "State.parse(text, problem) reads them, State.before(problem) begins with none"
                 )
             if seen is not None:
-                group.model.check(seen.stats)
+                group.model.format.check(seen.stats)
 
     def _check_counts(self) -> None:
         outcomes = zip(self.good, map(operator.add, self.good, self.bad), strict=True)
@@ -261,7 +263,7 @@ def check_stats(problem: Problem, stage: int, group: Group, stats: Stats) -> Non
         check_state(problem, stage, int(stats[0]), int(stats[1]))
         return
     most = _most_pulls(problem, stage)
-    group.model.check(stats)
+    group.model.format.check(stats)
     if (pulls := float(group.model.pulls(np.array(stats, dtype=float)))) > most:
         raise ValueError(
             f"state: {pulls:.0f} pulls; must not be more than {most} pulls at stage {stage}"

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from ..support import shown
-from .arm_model import Prior
+from .arms import Prior
 from .fields import MAX_HORIZON
 from .model import Problem
 from .models.base import Stats
-from .priors import Categorical, OwnStates
+from .models.categorical import Categorical
+from .models.own import OwnStates
 
 Truth = tuple[float, ...]  # (arms,)
 KindTruth = tuple[Stats, ...]  # (arms,) parameters, as the kind of each arm has them
@@ -29,7 +30,7 @@ def check_kind_truth(truth: Given, problem: Problem) -> KindTruth:
     found = []
     for arm, group, given in zip(problem.arms, problem.group_of_arm, truth, strict=True):
         try:
-            found.append(problem.groups[group].model.read_truth(given))
+            found.append(problem.groups[group].model.format.read_truth(given))
         except ValueError as error:
             raise ValueError(f"truth of {arm.name}: {error}") from None
     return tuple(found)

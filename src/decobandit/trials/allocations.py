@@ -76,15 +76,15 @@ class ArmPulls:
         """What was recorded, as the model of the arm has it."""
         if self.seen is None:
             return (self.good or 0, self.bad or 0)
-        return kind.read_tally(self.seen)
+        return kind.format.read_tally(self.seen)
 
     def recorded(self, kind: ArmModel, tally: Stats) -> ArmPulls:
         """The same with these outcomes on record; those that are left are pending."""
-        pending = self.pulls - self.cancelled - kind.tally_pulls(tally)
+        pending = self.pulls - self.cancelled - kind.format.tally_pulls(tally)
         if kind.counts_good:
             good, bad = map(int, tally)
             return replace(self, good=good, bad=bad, pending=pending)
-        return replace(self, seen=kind.write_tally(tally), pending=pending)
+        return replace(self, seen=kind.format.write_tally(tally), pending=pending)
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def new_allocation(
     if data["arm"] != sole_arm(pulls):
         raise ValueError("the arm is not the one that is pulled")
     parts = tuple(
-        ArmPulls(name, n, None, None, n).recorded(kinds[name], kinds[name].no_tally)
+        ArmPulls(name, n, None, None, n).recorded(kinds[name], kinds[name].format.no_tally)
         for name, n in pulls.items()
     )
     return Allocation(
@@ -208,9 +208,9 @@ def told_counts(slot: Allocation, kinds: Kinds, data: Mapping[str, Any]) -> Coun
     if slot.arm is None:
         raise BadOutcome(f"the allocation has {slot.size} pulls: give their outcomes by arm")
     kind, outcome = kinds[slot.arm], data["outcome"]
-    if kind.plain(outcome) != outcome or isinstance(outcome, bool):
+    if kind.format.plain(outcome) != outcome or isinstance(outcome, bool):
         raise ValueError("not an outcome as logs have it")
-    return ((slot.arm, told_of(kind, kind.tally([outcome]))),)
+    return ((slot.arm, told_of(kind, kind.format.tally([outcome]))),)
 
 
 def moved(
@@ -227,7 +227,7 @@ def moved(
         before = ArmPulls(arm, 0, 0, 0, 0) if part is None else part
         tally = tally_of(kind, told)
         if event == "told":
-            tally = kind.joined(before.tally(kind), tally)
+            tally = kind.format.joined(before.tally(kind), tally)
             told_of(kind, tally)  # refuses a sum that is too large
         changed[arm] = before.recorded(kind, tally)
     _check_counts(slot, event, changed)
@@ -267,7 +267,7 @@ def _with(
     outcome = slot.outcome
     if kinds is not None and slot.arm is not None:
         kind = kinds[slot.arm]
-        outcome = kind.sole(arms[0].tally(kind)) if told else None
+        outcome = kind.format.sole(arms[0].tally(kind)) if told else None
     return replace(slot, arms=arms, told=told, pending=pending, state=state, outcome=outcome)
 
 
@@ -294,8 +294,8 @@ def tally_of(kind: ArmModel, told: Told) -> Stats:
     if not isinstance(told, str):
         good, pulls = told
         return (good, pulls - good)
-    tally = kind.read_tally(told)
-    if told_of(kind, tally) != told or not kind.tally_pulls(tally):
+    tally = kind.format.read_tally(told)
+    if told_of(kind, tally) != told or not kind.format.tally_pulls(tally):
         raise ValueError("not written as logs have it")
     return tally
 
@@ -307,7 +307,7 @@ def told_of(kind: ArmModel, tally: Stats) -> Told:
     if kind.counts_good:
         good, bad = map(int, tally)
         return (good, good + bad)
-    return kind.write_tally(tally)
+    return kind.format.write_tally(tally)
 
 
 def told_text(told: Told) -> str:
@@ -317,13 +317,13 @@ def told_text(told: Told) -> str:
 
 def given_tally(kind: ArmModel, given: object) -> Stats:
     """The tally of what people give: text, or its parts; a ValueError where it is none."""
-    words, mark = kind.tally_form
+    words, mark = kind.format.tally_form
     if not isinstance(given, str):
         try:
             given = mark.join(map(_part_text, given))  # type: ignore[call-overload]
         except TypeError:
             raise ValueError(f"{given!r}; must be {words}") from None
-    return kind.read_tally(given.strip())
+    return kind.format.read_tally(given.strip())
 
 
 def _part_text(value: object) -> str:
@@ -395,14 +395,14 @@ def tallies(
         if part.told:
             tally = part.tally(kind)
             yield slot, part, known, tally
-            known = kind.after_tally(known, tally)
+            known = kind.format.after_tally(known, tally)
 
 
 def known_of(kind: ArmModel, parts: Iterable[tuple[Allocation, ArmPulls]]) -> Stats:
     """Statistics of an arm after all recorded outcomes."""
     known = kind.initial()
     for _, _, before, tally in tallies(kind, parts):
-        known = kind.after_tally(before, tally)
+        known = kind.format.after_tally(before, tally)
     return known
 
 

@@ -131,7 +131,7 @@ def arm_results(ledger: Ledger, control: int) -> tuple[ArmResult, ...]:
                 best=best[k],
                 better_than_control=better[k],
                 seen=written[k],
-                prior=kind.describe(kind.initial()),
+                prior=kind.format.describe(kind.initial()),
                 prior_mean=float(kind.mean(fresh)),
             )
         )
@@ -157,7 +157,8 @@ def _counted(arm: Arm, good: int, pulls: int) -> dict[str, Any]:
 
 def _observed_mean(kind: ArmModel, parts: list[tuple[Allocation, ArmPulls]]) -> float | None:
     number = sum(part.told for _, part in parts)
-    total = sum(kind.tally_value(known, tally) for _, _, known, tally in tallies(kind, parts))
+    known = tallies(kind, parts)
+    total = sum(kind.format.tally_value(before, tally) for _, _, before, tally in known)
     return total / number if number else None
 
 

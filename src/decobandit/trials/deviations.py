@@ -202,4 +202,4 @@ def _recorded(slot: Allocation, arm: str, ledger: Ledger) -> Outcome:
     if slot.outcome is not None:
         return slot.outcome
     kind = ledger.kinds[arm]
-    return kind.write_tally(next(part for part in slot.arms if part.arm == arm).tally(kind))
+    return kind.format.write_tally(next(part for part in slot.arms if part.arm == arm).tally(kind))

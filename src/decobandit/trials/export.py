@@ -183,7 +183,7 @@ def _rows(
             kind = ledger.kinds[part.arm]
             yield courses[slot.id] | shared | {
                 "arm": part.arm, "code": codes[part.arm], "allotted": part.pulls,
-                "seen": kind.write_tally(part.tally(kind)),
+                "seen": kind.format.write_tally(part.tally(kind)),
                 "good": part.good, "pulls": part.told, "pending": part.pending,
                 "cancelled": part.cancelled,
             }  # fmt: skip

@@ -110,8 +110,9 @@ def drawn_state(problem: Problem, pending: PendingState, rng: np.random.Generato
         if pending.open[arm]:
             if rng is None:
                 raise ValueError("pending outcomes are drawn: pass a random generator as rng")
-            draw = kind.drawn_together if problem.repeat else kind.drawn_ahead
-            stats[arm] = draw(stats[arm], pending.open[arm], rng)
+            known = np.array(stats[arm], dtype=float)
+            later = kind.sample_total(kind.sample(known, rng), known, pending.open[arm], rng)
+            stats[arm] = tuple(later.tolist())
     return State.of_stats(problem, stats)
 
 
@@ -121,8 +122,9 @@ def drawn_ahead(
     """What may be known of an arm after so many more outcomes, drawn."""
     if rng is None:
         raise ValueError("pending outcomes are drawn: pass a random generator as rng")
-    states = np.array([kind.drawn_ahead(stats, count, rng) for _ in range(draws)], dtype=float)
-    return np.full(draws, 1.0 / draws), states
+    known = np.tile(np.array(stats, dtype=float), (draws, 1))
+    later = kind.sample_total(kind.sample(known, rng), known, count, rng)
+    return np.full(draws, 1.0 / draws), later
 
 
 def ways(

@@ -23,7 +23,7 @@ def earned(ledger: Ledger) -> float:
                 good, bad = group.reward_good[slot.stage], group.reward_bad[slot.stage]
                 total += part.good * float(good) + (part.told - part.good) * float(bad)
             else:
-                value = group.model.tally_value(known, tally)
+                value = group.model.format.tally_value(known, tally)
                 base, factor = group.reward_base[slot.stage], group.reward_factor[slot.stage]
                 total += float(base) * part.told + float(factor) * value
     return total
@@ -77,7 +77,7 @@ def _history(ledger: Ledger) -> History:
         if slot.holds_slots and slot.told == slot.size:
             for part in slot.arms:
                 kind = ledger.kinds[part.arm]
-                history.append((ledger.position(part.arm), kind.sole(part.tally(kind))))
+                history.append((ledger.position(part.arm), kind.format.sole(part.tally(kind))))
         elif slot.holds_slots and slot.size > 1:
             break
     return history

@@ -148,7 +148,7 @@ class Recording(Asking):
         """The outcome of a single pull from what people type."""
         kind = self._single(allocation_id)[0]
         try:
-            return kind.typed(text)
+            return kind.format.typed(text)
         except ValueError as error:
             raise BadOutcome(str(error)) from None
 
@@ -243,8 +243,8 @@ class Recording(Asking):
                 raise TrialError(f"no arm is called {called!r}; arms: {_listed(names)}")
             kind, arm = kinds[names[called]], arms[names[called]]
             outcomes = [outcome_of(outcome, kind) for outcome in told] if from_rows else []
-            tally = kind.tally(outcomes) if from_rows else _tally(kind, called, told)
-            pulls = kind.tally_pulls(tally)
+            tally = kind.format.tally(outcomes) if from_rows else _tally(kind, called, told)
+            pulls = kind.format.tally_pulls(tally)
             if pulls:
                 counts.append((arm.name, _told(kind, called, tally)))
             if pulls and arm.range is not None:

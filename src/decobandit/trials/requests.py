@@ -144,7 +144,7 @@ def counted(cancellations: Iterable[Cancellation]) -> tuple[CancellationCount, .
 def outcome_of(value: object, kind: ArmModel) -> Outcome:
     """An outcome of an arm of this model, as the log has it; other values are refused."""
     try:
-        return kind.plain(value)
+        return kind.format.plain(value)
     except ValueError as error:
         raise BadOutcome(str(error)) from None
 

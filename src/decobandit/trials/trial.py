@@ -83,7 +83,7 @@ class Trial(Recording, Tabular):
         """The outcome of a single pull, for people; nothing where there is none."""
         if slot.outcome is None or slot.arm is None:
             return ""
-        return self.kinds[slot.arm].named(slot.outcome)
+        return self.kinds[slot.arm].format.named(slot.outcome)
 
     @property
     def policy(self) -> str:

@@ -1,38 +1,48 @@
-"""The protocol of a kind of arm: its statistics, means, draws, and how they are written.
+"""The protocol of an outcome model: the statistics of an arm, what a pull does, how it is written.
 
 What is known of an arm is a row of numbers, its *statistics* (`width` of them): good and bad
 outcomes, counts of classes, pulls and the sum of outcomes, pulls and a state. Methods take arrays
-of them, (..., width). The states of an arm in rows, on which values are computed, are made from a
-kind in `arm/graph.py` and `arm/grids.py`.
+of them, (..., width). `ArmModel` has the mathematics, `OutcomeFormat` (`model.format`) text and
+JSON, `PriorTable` the prior as files have it. The states of an arm as arrays, on which values are
+computed, are made from a model in `arm/graph.py` and `arm/grids.py`.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import inf, nan
-from typing import ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from ...support import Floats, float_from
+from ...support import Floats, Ints, float_from, shown
+from ..model_base import Frozen, plain_init
 
 Stats = tuple[float, ...]
 Outcome = int | float | str  # as logs and files have one
 LONG_NUMBER = re.compile(r"-?\d+\.\d{5,}(e-?\d+)?")
+LARGEST_SUM = 1e100  # in size: what is computed from it, squares among it, is a number
+OF_SIZE = f", at most {LARGEST_SUM:g} in size: sums of squares would overflow"
+_PULLS = re.compile(r"\s*[0-9]{1,9}\s*")
 
 
 class ArmModel(ABC):
-    """A kind of arm with its prior: frozen, compared and hashed by content."""
+    """A model of an arm's outcomes with its prior: frozen, compared and hashed by content."""
 
     word: ClassVar[str]  # as in "normal arms"
     finite: ClassVar[bool]  # whether there are finitely many states after some pulls
     ordered: ClassVar[bool] = False  # whether the order of outcomes matters
     counts_good: ClassVar[bool] = False  # whether outcomes are good or bad
-    whole: ClassVar[bool] = False  # whether outcomes are whole numbers, zero or more
     has_law: ClassVar[bool] = True  # whether the arm's mean has `quantile` and `cdf`
     quantiles_searched: ClassVar[bool] = False  # by `cdf`, which on given points is quicker
+
+    @property
+    @abstractmethod
+    def format(self) -> OutcomeFormat[Any]:
+        """Text and JSON of outcomes, statistics and truth."""
 
     @property
     @abstractmethod
@@ -41,15 +51,20 @@ class ArmModel(ABC):
 
     @property
     def usual(self) -> tuple[float, float]:
-        """Ends of the means that are usual: three deviations around that of the prior."""
+        """Ends of the usual means: three standard deviations around that of the prior."""
         stats = np.array(self.initial(), dtype=float)
         mean, away = float(self.mean(stats)), 3.0 * float(self.sd(stats))
         return mean - away, mean + away
 
     @property
     def mean_range(self) -> tuple[float, float]:
-        """Ends of the means that are possible."""
+        """Ends of the possible means."""
         return -inf, inf
+
+    @property
+    def prior_pulls(self) -> float | None:
+        """Effective sample size of the prior; None where it has none."""
+        return None
 
     def states(self, pulls: int) -> float:
         """How many states an arm may be in after so many pulls."""
@@ -69,64 +84,35 @@ class ArmModel(ABC):
 
     @abstractmethod
     def sd(self, stats: Floats) -> Floats:
-        """Standard deviation of what is not known of the arm's mean, (...)."""
+        """Posterior standard deviation of the arm's mean, (...)."""
 
     @abstractmethod
     def excess(self, stats: Floats, c: Floats) -> Floats:
         """E(mean after one more pull - c)^+, (...)."""
 
     def quantile(self, stats: Floats, level: float | Floats) -> Floats:
-        """Of what is known of the arm's mean, (...)."""
+        """Posterior quantile of the arm's mean, (...)."""
         raise ValueError(f"{self.word} arms: no formula for quantiles of their mean")
 
     def cdf(self, stats: Floats, x: Floats) -> Floats:
-        """Chance that the arm's mean is at most x, (...)."""
+        """Posterior probability that the arm's mean is at most x, (...)."""
         raise ValueError(f"{self.word} arms: no formula for the law of their mean")
 
     @abstractmethod
     def update(self, stats: Floats, outcome: Floats) -> Floats:
-        """Statistics after one more outcome each, (..., width)."""
+        """Statistics after one more outcome, (..., width)."""
 
     @abstractmethod
     def sample(self, stats: Floats, rng: np.random.Generator) -> Floats:
-        """Parameters drawn from what is known, (..., parameters)."""
+        """Parameters drawn from the posterior, (..., parameters)."""
 
     @abstractmethod
     def mean_at(self, parameters: Floats) -> Floats:
-        """Expected value of an outcome at given parameters, (...)."""
+        """Expected value of an outcome at these parameters, (...)."""
 
     @abstractmethod
     def sample_outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
-        """One outcome each, drawn at given parameters, (...)."""
-
-    def following(self, stats: Stats, parameters: Stats | None = None) -> list[tuple[float, Stats]]:
-        """Chances of the outcomes of a pull, and the statistics after them, where finitely many.
-
-        Given what is known, or at given parameters.
-        """
-        raise ValueError(f"{self.word} arms have infinitely many states")
-
-    def outlook(self, stats: Floats) -> tuple[Floats, Floats]:
-        """Chances of the outcomes of a pull, (..., J), and what is known after, (..., J, width).
-
-        Where outcomes are infinitely many: those of a quadrature.
-        """
-        raise ValueError(f"{self.word} arms: their outcomes tell nothing of an unknown mean")
-
-    def cdf_ahead(self, after: Floats, x: Floats) -> Floats:
-        """`cdf` in the states of an outlook (..., J, width) at points (..., 1, M): (..., J, M)."""
-        return self.cdf(after[..., None, :], x)
-
-    def stream(self, parameters: Floats, pulls: int, rng: np.random.Generator) -> Floats:
-        """What decides the outcomes of so many pulls, at parameters (E, ...): (E, pulls)."""
-        E, number = parameters.shape
-        each = np.broadcast_to(parameters[:, None], (E, pulls, number))
-        fresh = np.broadcast_to(np.array(self.initial(), dtype=float), (E, pulls, self.width))
-        return self.sample_outcome(each, fresh, rng)
-
-    def from_stream(self, drawn: Floats, stats: Floats) -> Floats:
-        """The outcomes that entries of a stream are, of arms in these states."""
-        return drawn
+        """Outcomes drawn at these parameters, (...)."""
 
     @abstractmethod
     def value(self, stats: Floats, outcome: Floats) -> Floats:
@@ -136,9 +122,96 @@ class ArmModel(ABC):
         """What all outcomes so far count, (...)."""
         raise ValueError(f"{self.word} arms: their states do not tell what outcomes counted")
 
+    def transitions(self, stats: Floats, truth: Stats | None = None) -> tuple[Floats, Floats]:
+        """Probabilities of the outcomes of a pull, (..., J), and statistics after, (..., J, width).
+
+        Given what is known, or at true parameters (finite models). A quadrature where outcomes are
+        infinitely many.
+        """
+        raise ValueError(f"{self.word} arms: their outcomes tell nothing of an unknown mean")
+
+    def following(self, stats: Stats, truth: Stats | None = None) -> list[tuple[float, Stats]]:
+        """List the `transitions` from one state, where outcomes are finitely many."""
+        if not self.finite:
+            raise ValueError(f"{self.word} arms have infinitely many states")
+        probabilities, after = self.transitions(np.array(stats, dtype=float), truth)
+        pairs = zip(probabilities.tolist(), map(tuple, after.tolist()), strict=True)
+        return list(pairs)
+
+    def cdf_ahead(self, after: Floats, x: Floats) -> Floats:
+        """`cdf` after `transitions` (..., J, width) at points (..., 1, M): (..., J, M)."""
+        return self.cdf(after[..., None, :], x)
+
+    def stream(self, parameters: Floats, pulls: int, rng: np.random.Generator) -> Floats:
+        """What decides the outcomes of so many pulls, at parameters (E, ...): (E, pulls)."""
+        E, number = parameters.shape
+        repeated = np.broadcast_to(parameters[:, None], (E, pulls, number))
+        initial = np.broadcast_to(np.array(self.initial(), dtype=float), (E, pulls, self.width))
+        return self.sample_outcome(repeated, initial, rng)
+
+    def from_stream(self, drawn: Floats, stats: Floats) -> Floats:
+        """The outcomes that entries of a stream are, of arms in these states."""
+        return drawn
+
+    # -- outcomes that are pending ------------------------------------------------------------
+
+    def expected(self, stats: Floats, number: Ints) -> Floats:
+        """Statistics (E, width) after so many pulls (E,) whose outcomes come as expected."""
+        raise ValueError(f"{self.word} arms: what is pending there depends on its order")
+
+    def ahead(self, stats: Stats, count: int, most: int) -> tuple[Floats, Floats] | None:
+        """Probabilities (J,) of the statistics after so many more outcomes, (J, width).
+
+        A quadrature where these are infinitely many; None where they are more than `most`.
+        """
+        law = {stats: 1.0}
+        for _ in range(count):
+            later: dict[Stats, float] = {}
+            for state, probability in law.items():
+                for p, after in self.following(state):
+                    if p > 0.0:
+                        later[after] = later.get(after, 0.0) + probability * p
+            if len(later) > most:
+                return None
+            law = later
+        return np.array(list(law.values())), np.array(list(law), dtype=float)
+
+    def sample_total(
+        self, parameters: Floats, stats: Floats, number: int, rng: np.random.Generator
+    ) -> Floats:
+        """Statistics after so many pulls, drawn at these parameters by few draws, (..., width)."""
+        for _ in range(number):
+            stats = self.update(stats, self.sample_outcome(parameters, stats, rng))
+        return stats
+
+    # -- priors -------------------------------------------------------------------------------
+
+    def posterior(self, stats: Floats) -> PriorTable:
+        """The prior that has learnt from these statistics, (width,); fractions are welcome."""
+        raise ValueError(f"an arm of {self.word} states has no prior that outcomes could change")
+
+
+Model = TypeVar("Model", bound=ArmModel)
+
+
+class OutcomeFormat(ABC, Generic[Model]):
+    """Text and JSON of one model: outcomes, statistics, truth, tallies."""
+
+    whole: ClassVar[bool] = False  # whether outcomes are whole numbers, zero or more
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    @property
+    @abstractmethod
+    def outcomes(self) -> str:
+        """What outcomes are, in words."""
+
+    # -- statistics ---------------------------------------------------------------------------
+
     @abstractmethod
     def describe(self, stats: Stats) -> str:
-        """What is known of the arm, for people."""
+        """The posterior of the arm, for people."""
 
     @abstractmethod
     def write(self, stats: Stats) -> str:
@@ -150,17 +223,17 @@ class ArmModel(ABC):
 
     @abstractmethod
     def check(self, stats: Stats) -> None:
-        """A ValueError where no outcomes lead to these statistics."""
-
-    @abstractmethod
-    def read_outcome(self, text: object, stats: Stats) -> float:
-        """An outcome of an arm in this state, as people give it; a ValueError where it is none."""
+        """Raise a ValueError where no outcomes lead to these statistics."""
 
     @abstractmethod
     def read_truth(self, given: object) -> Stats:
         """Parameters as people give the truth of an arm; a ValueError where they are none."""
 
     # -- outcomes that are recorded one by one ------------------------------------------------
+
+    @abstractmethod
+    def read_outcome(self, text: object, stats: Stats) -> float:
+        """An outcome of an arm in this state, as people give it; a ValueError where it is none."""
 
     @abstractmethod
     def plain(self, given: object) -> Outcome:
@@ -171,8 +244,8 @@ class ArmModel(ABC):
         return int(outcome)
 
     def typed(self, text: str) -> Outcome:
-        """The same from what people type."""
-        return int(self.read_outcome(text, self.initial()))
+        """An outcome as logs have it, from typed text."""
+        return int(self.read_outcome(text, self.model.initial()))
 
     def named(self, outcome: Outcome) -> str:
         """A recorded outcome, for people."""
@@ -188,12 +261,12 @@ class ArmModel(ABC):
 
         A ValueError where one of them cannot be one of the arm in its state.
         """
-        stats, found = [self.initial()], []
+        stats, numbers = [self.model.initial()], []
         for outcome in outcomes:
-            found.append(self.read_outcome(outcome, stats[-1]))
-            after = self.update(np.array(stats[-1], dtype=float), np.array(found[-1]))
+            numbers.append(self.read_outcome(outcome, stats[-1]))
+            after = self.model.update(np.array(stats[-1], dtype=float), np.array(numbers[-1]))
             stats.append(tuple(after.tolist()))
-        return np.array(found), np.array(stats, dtype=float)
+        return np.array(numbers), np.array(stats, dtype=float)
 
     def known(self, outcomes: Sequence[Outcome]) -> Stats:
         """Statistics after recorded outcomes."""
@@ -201,23 +274,24 @@ class ArmModel(ABC):
 
     def values_of(self, outcomes: Sequence[Outcome]) -> Floats:
         """What recorded outcomes count, before the factor of a stage, (n,)."""
-        read, stats = self.traced(outcomes)
-        return self.value(stats[:-1], read)
+        numbers, stats = self.traced(outcomes)
+        return self.model.value(stats[:-1], numbers)
 
-    # -- outcomes of several pulls that are recorded together ---------------------------------
-    # A tally is what they come to. Where their order does not matter, it is their statistics.
+    # -- tallies: outcomes of several pulls that are recorded together ------------------------
+    # Where their order does not matter, a tally is their statistics.
 
     def tally(self, outcomes: Sequence[Outcome]) -> Stats:
         """The tally of outcomes as logs have them."""
         return self.known(outcomes)
 
     def tally_pulls(self, tally: Stats) -> int:
-        """How many outcomes are in it."""
-        return int(self.pulls(np.array(tally, dtype=float)))
+        """How many outcomes are in a tally."""
+        return int(self.model.pulls(np.array(tally, dtype=float)))
 
     def sole(self, tally: Stats) -> Outcome:
         """The outcome of a tally of one, as logs have it."""
-        return self.recorded(float(self.total(np.array(tally, dtype=float))), self.initial())
+        value = float(self.model.total(np.array(tally, dtype=float)))
+        return self.recorded(value, self.model.initial())
 
     def joined(self, tally: Stats, more: Stats) -> Stats:
         """Two tallies together."""
@@ -228,8 +302,8 @@ class ArmModel(ABC):
         return self.joined(stats, tally)
 
     def tally_value(self, stats: Stats, tally: Stats) -> float:
-        """What they count in all, from this state on, before the factor of a stage."""
-        return float(self.total(np.array(tally, dtype=float)))
+        """What a tally counts in all, from this state on, before the factor of a stage."""
+        return float(self.model.total(np.array(tally, dtype=float)))
 
     def read_tally(self, text: str) -> Stats:
         """A tally from text; a ValueError that says what must be written instead."""
@@ -246,60 +320,141 @@ class ArmModel(ABC):
 
     @property
     def no_tally(self) -> Stats:
-        """That of no outcome."""
-        return self.initial()
-
-    # -- outcomes that are pending ------------------------------------------------------------
-
-    def ahead(self, stats: Stats, count: int, most: int) -> tuple[Floats, Floats] | None:
-        """Chances (J,) of what may be known after so many more outcomes, (J, width).
-
-        Where that is infinite, a quadrature; None where there are more than `most` possibilities.
-        """
-        found = {stats: 1.0}
-        for _ in range(count):
-            later: dict[Stats, float] = {}
-            for own, chance in found.items():
-                for p, after in self.following(own):
-                    later[after] = later.get(after, 0.0) + chance * p
-            if len(later) > most:
-                return None
-            found = later
-        return np.array(list(found.values())), np.array(list(found), dtype=float)
-
-    def drawn_ahead(self, stats: Stats, count: int, rng: np.random.Generator) -> Stats:
-        """Statistics after so many more outcomes, drawn."""
-        own = np.array(stats, dtype=float)
-        parameters = self.sample(own, rng)
-        for _ in range(count):
-            own = self.update(own, self.sample_outcome(parameters, own, rng))
-        return tuple(own.tolist())
-
-    def drawn_together(self, stats: Stats, count: int, rng: np.random.Generator) -> Stats:
-        """The same of outcomes that are recorded together: by few draws, however many they are."""
-        return self.drawn_ahead(stats, count, rng)
-
-    # -- for reports --------------------------------------------------------------------------
-
-    @property
-    def outcomes(self) -> str:
-        """What outcomes are, in words."""
-        return self.word
-
-    @property
-    def prior_pulls(self) -> float | None:
-        """How many pulls the prior is worth; None where it is no such number."""
-        return None
+        """The tally of no outcome."""
+        return self.model.initial()
 
 
-def whole(number: float) -> str:
-    """A number as short as it can be read again."""
-    plain = abs(number) < 1e21 and number == int(number)
-    return str(int(number)) if plain else repr(float(number))
+class PriorTable(Frozen):
+    """A prior as files and requests have it: makes the model of an arm.
+
+    `arm_fields` are the optional fields of arms and rewards that belong to it.
+    """
+
+    arm_fields: ClassVar[frozenset[str]] = frozenset()
+
+    @plain_init
+    def __init__(self, /, *values: Any, **fields: Any) -> None:
+        super().__init__(*values, **fields)
+
+    def arm_model(self, arm: Any) -> ArmModel:
+        """The outcome model of an arm with this prior."""
+        raise NotImplementedError
+
+    def check_arm(self, arm: Any) -> None:
+        """Refuse an arm whose fields do not fit the prior."""
+
+    def weighted(self, by: float) -> PriorTable:
+        """A prior of the same mean, worth `by` times the pulls; itself where that means nothing."""
+        return self
+
+    def uniform(self) -> PriorTable:
+        """The uniform prior of chances; itself where there is none."""
+        return self
+
+
+# -- outcomes of which only pulls and sum matter ------------------------------------------------
+
+
+class SumModel(ArmModel):
+    """Statistics: pulls, sum of the outcomes."""
+
+    width = 2
+    finite = False
+
+    def initial(self) -> Stats:
+        return (0, 0.0)
+
+    def pulls(self, stats: Floats) -> Floats:
+        return stats[..., 0]
+
+    def update(self, stats: Floats, outcome: Floats) -> Floats:
+        after = np.array(stats, dtype=float)
+        after[..., 0] += 1.0
+        after[..., 1] += outcome
+        return after
+
+    def mean_at(self, parameters: Floats) -> Floats:
+        return parameters[..., 0]
+
+    def value(self, stats: Floats, outcome: Floats) -> Floats:
+        return outcome
+
+    def total(self, stats: Floats) -> Floats:
+        return stats[..., 1]
+
+    def expected(self, stats: Floats, number: Ints) -> Floats:
+        return np.asarray(stats + np.stack([number, number * self.mean(stats)], axis=-1))
+
+    def after_sums(self, stats: Floats, number: int, sums: Floats) -> Floats:
+        """Statistics after `number` pulls with these sums, (..., J) -> (..., J, 2)."""
+        pulls = np.broadcast_to(stats[..., :1] + number, sums.shape)
+        return np.stack([pulls, stats[..., 1:] + sums], axis=-1)
+
+
+class SumFormat(OutcomeFormat[Model]):
+    """Statistics are written sum/pulls; outcomes and truth are numbers."""
+
+    example: ClassVar[str] = "4/2"  # a state as text
+    rule: ClassVar[str] = "a finite number"  # what an outcome must be
+
+    def write(self, stats: Stats) -> str:
+        return f"{shortest(stats[1])}/{int(stats[0])}"
+
+    def read(self, text: str) -> Stats:
+        total, slash, pulls = text.partition("/")
+        try:
+            if not slash or not _PULLS.fullmatch(pulls):
+                raise ValueError
+            stats = (int(pulls), float_from(total))
+        except ValueError:
+            raise ValueError(f"{text!r}; must be sum/pulls, for example {self.example}") from None
+        self.check(stats)
+        return stats
+
+    def check(self, stats: Stats) -> None:
+        pulls, total = stats
+        if pulls < 0 or not math.isfinite(total):
+            raise ValueError(f"{self.write(stats)}; must be a finite sum, and pulls zero or more")
+        if pulls == 0 and total != 0:
+            raise ValueError(f"{self.write(stats)}; without pulls the sum is 0")
+        if abs(total) > LARGEST_SUM:
+            raise ValueError(f"{self.write(stats)}; the sum must be a number{OF_SIZE}")
+
+    def read_outcome(self, text: object, stats: Stats) -> float:
+        outcome = number_of(text)
+        if not abs(outcome) <= LARGEST_SUM:
+            size = OF_SIZE if math.isfinite(outcome) else ""
+            raise no_outcome(text, f"{self.rule}{size}")
+        return outcome
+
+    def plain(self, given: object) -> Outcome:
+        if not isinstance(given, float | np.floating) and not is_whole(given):
+            raise no_outcome(given, self.rule)
+        return self.read_outcome(given, ())
+
+    def recorded(self, outcome: float, stats: Stats) -> Outcome:
+        return outcome
+
+    def typed(self, text: str) -> Outcome:
+        return self.read_outcome(text, ())
+
+    def traced(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
+        numbers = np.array([self.read_outcome(each, ()) for each in outcomes]).reshape(-1)
+        sums = np.concatenate([[0.0], np.cumsum(numbers)])
+        return numbers, np.stack([np.arange(len(sums), dtype=float), sums], axis=1)
+
+
+# -- numbers and text ---------------------------------------------------------------------------
+
+
+def shortest(number: float) -> str:
+    """Write a number as short as it can be read again."""
+    integral = abs(number) < 1e21 and number == int(number)
+    return str(int(number)) if integral else repr(float(number))
 
 
 def rounded(record: str) -> str:
-    """What is on record of an arm, for people: numbers in six digits; files and logs have all.
+    """Round the numbers in what is on record of an arm to six digits; files and logs have all.
 
     Examples
     --------
@@ -307,7 +462,7 @@ def rounded(record: str) -> str:
     >>> rounded("1.6400000000000003/7"), rounded("2+0+1")
     ('1.64/7', '2+0+1')
     """
-    return LONG_NUMBER.sub(lambda found: _six_digits(float(found[0])), record)
+    return LONG_NUMBER.sub(lambda match: _six_digits(float(match[0])), record)
 
 
 def _six_digits(number: float) -> str:
@@ -315,7 +470,7 @@ def _six_digits(number: float) -> str:
 
 
 def number_of(given: object) -> float:
-    """A number, or text that is one; nan where it is none."""
+    """Return a number, or text that is one, as a float; nan where it is none."""
     try:
         return nan if isinstance(given, bool) else float_from(str(given))
     except ValueError:
@@ -323,5 +478,18 @@ def number_of(given: object) -> float:
 
 
 def is_whole(given: object) -> bool:
-    """Whether a value is a whole number, and no truth value."""
+    """Tell whether a value is a whole number, and no truth value."""
     return isinstance(given, int | np.integer) and not isinstance(given, bool)
+
+
+def no_outcome(given: object, rule: str) -> ValueError:
+    """Return the error of something that is no outcome."""
+    return ValueError(f"outcome {shown(given)}; must be {rule}")
+
+
+def shared_out(weights: Floats, number: Ints) -> Floats:
+    """Whole numbers (E, L) that add up to `number` (E,), by largest remainders of their shares."""
+    exact = number[:, None] * weights / weights.sum(axis=1, keepdims=True)
+    floor = np.floor(exact + 1e-9)
+    rank = np.argsort(np.argsort(-np.round(exact - floor, 9), axis=1, kind="stable"), axis=1)
+    return np.asarray(floor + (rank < (number - floor.sum(axis=1))[:, None]))

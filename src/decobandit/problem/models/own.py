@@ -1,16 +1,107 @@
-"""An arm of the user's own: named states, and where a pull leads from each."""
+"""An arm with named states, and the chances of going from one to another by a pull."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
+from pydantic import Field, model_validator
 
-from ...support import Floats, is_count, shown
-from ..priors import OwnStates
-from .base import ArmModel, Outcome, Stats
+from ...support import Floats, is_count, refuse, shown
+from ..fields import Chance, FirstErrorOfTable, Number, Word
+from ..model_base import Frozen
+from .base import ArmModel, Outcome, OutcomeFormat, PriorTable, Stats, no_outcome
+from .categorical import SUM_TOLERANCE
+
+MOST_OWN_STATES = 10_000
+
+
+class OwnState(Frozen):
+    """A state of an arm of your own: what a pull earns, and where it leads.
+
+    Parameters
+    ----------
+    mean : float
+        Expected reward of a pull.
+    next : mapping
+        By the name of an outcome: its chance, and the state that follows. Chances sum to 1.
+
+    Examples
+    --------
+    >>> from decobandit import OwnState
+    >>> OwnState(mean=0.5, next={"hit": (0.5, "up"), "miss": (0.5, "down")}).mean
+    0.5
+    """
+
+    mean: Number = Field(description="Expected reward of a pull.")
+    next: Annotated[dict[Word, tuple[Chance, Word]], FirstErrorOfTable] = Field(
+        description="By outcome: its chance, and the state that follows."
+    )
+
+    @model_validator(mode="after")
+    def _check_chances(self) -> Self:
+        total = math.fsum(chance for chance, _ in self.next.values())
+        if abs(total - 1.0) > SUM_TOLERANCE:
+            refuse("must have chances that sum to 1", found=total, at=("next",))
+        return self
+
+
+class OwnStates(PriorTable):
+    """An arm of your own: named states, and the chances of going from one to another by a pull.
+
+    Parameters
+    ----------
+    first : str
+        The state of an arm that has not been pulled.
+    states : mapping
+        By name, an `OwnState` or a table of `mean` and `next`.
+
+    Examples
+    --------
+    >>> from decobandit import OwnStates
+    >>> arm = OwnStates(
+    ...     first="new",
+    ...     states={
+    ...         "new": {"mean": 0.5, "next": {"hit": (0.5, "good"), "miss": (0.5, "bad")}},
+    ...         "good": {"mean": 0.8, "next": {"any": (1.0, "good")}},
+    ...         "bad": {"mean": 0.2, "next": {"any": (1.0, "bad")}},
+    ...     },
+    ... )
+    >>> sorted(arm.states)
+    ['bad', 'good', 'new']
+    """
+
+    kind: Literal["states"] = "states"
+    first: Word = Field(description="State of an arm that has not been pulled.")
+    states: Annotated[dict[Word, OwnState], FirstErrorOfTable] = Field(
+        description="The states by name."
+    )
+
+    def __hash__(self) -> int:
+        return hash((self.first, tuple(self.states)))
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        if len(self.states) > MOST_OWN_STATES:
+            rule = f"must be at most {MOST_OWN_STATES} states"
+            refuse(rule, found=len(self.states), at=("states",))
+        _check_name(self.first, self.states, ("first",))
+        for name, state in self.states.items():
+            for outcome, (_, to) in state.next.items():
+                _check_name(to, self.states, ("states", name, "next", outcome, 1))
+        return self
+
+    def arm_model(self, arm: Any) -> Own:
+        return Own(self)
+
+
+def _check_name(name: str, states: Mapping[str, OwnState], at: tuple[int | str, ...]) -> None:
+    if name not in states:
+        refuse(f"must be one of the states: {', '.join(list(states)[:8])}", found=name, at=at)
 
 
 @dataclass(frozen=True)
@@ -24,6 +115,10 @@ class Own(ArmModel):
     ordered = True
     has_law = False
     width = 2
+
+    @cached_property
+    def format(self) -> OwnFormat:
+        return OwnFormat(self)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -44,7 +139,7 @@ class Own(ArmModel):
 
     @cached_property
     def _chances(self) -> Floats:
-        return self._by_outcome(lambda link: link[0], 0.0)
+        return self._by_outcome(lambda link: link[0])
 
     @cached_property
     def _below(self) -> Floats:
@@ -58,17 +153,17 @@ class Own(ArmModel):
 
     @cached_property
     def _next(self) -> Floats:
-        return self._by_outcome(lambda link: float(self.names.index(link[1])), 0.0)
+        return self._by_outcome(lambda link: float(self.names.index(link[1])))
 
-    def _by_outcome(self, part: Callable[[tuple[float, str]], float], empty: float) -> Floats:
+    def _by_outcome(self, part: Callable[[tuple[float, str]], float]) -> Floats:
         rows = [list(map(part, state.next.values())) for state in self.table.states.values()]
         widest = max(map(len, rows))
-        return np.array([row + [empty] * (widest - len(row)) for row in rows])
+        return np.array([row + [0.0] * (widest - len(row)) for row in rows])
 
     def links(self, state: int) -> list[tuple[float, int]]:
         """Chances of the outcomes of a pull in a state, and the states that follow."""
-        found = self.table.states[self.names[state]].next.values()
-        return [(chance, self.names.index(to)) for chance, to in found]
+        following = self.table.states[self.names[state]].next.values()
+        return [(chance, self.names.index(to)) for chance, to in following]
 
     def initial(self) -> Stats:
         return (0, self.names.index(self.table.first))
@@ -101,15 +196,15 @@ class Own(ArmModel):
     def sample_outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
         return self.from_stream(rng.random(stats.shape[:-1]), stats)
 
-    def read_truth(self, given: object) -> Stats:
-        if given not in ("-", None):
-            raise ValueError(
-                f'{shown(given)} is not allowed; must be "-": own states have no parameters'
-            )
-        return ()
+    def value(self, stats: Floats, outcome: Floats) -> Floats:
+        return self.mean(stats)
 
-    def following(self, stats: Stats, parameters: Stats | None = None) -> list[tuple[float, Stats]]:
-        return [(chance, (stats[0] + 1, to)) for chance, to in self.links(int(stats[1]))]
+    def transitions(self, stats: Floats, truth: Stats | None = None) -> tuple[Floats, Floats]:
+        """States with fewer outcomes than others have ones of probability 0."""
+        state = stats[..., 1].astype(np.int64)
+        following = self._next[state]
+        pulls = np.broadcast_to(stats[..., :1] + 1.0, following.shape)
+        return self._chances[state], np.stack([pulls, following], axis=-1)
 
     def stream(self, parameters: Floats, pulls: int, rng: np.random.Generator) -> Floats:
         return rng.random((len(parameters), pulls))
@@ -118,49 +213,63 @@ class Own(ArmModel):
         below = self._below[stats[..., 1].astype(np.int64)]
         return np.asarray((drawn[..., None] >= below).sum(axis=-1), dtype=float)
 
-    def value(self, stats: Floats, outcome: Floats) -> Floats:
-        return self.mean(stats)
+
+class OwnFormat(OutcomeFormat[Own]):
+    """Statistics are written state/pulls; a tally is the outcomes in the order of the pulls."""
+
+    outcomes = "own"
+    no_tally: Stats = ()
+
+    @cached_property
+    def choices(self) -> tuple[str, ...]:
+        states = self.model.table.states.values()
+        return tuple(dict.fromkeys(name for state in states for name in state.next))
+
+    def _outcomes(self, stats: Stats) -> list[str]:
+        return list(self.model.table.states[self.describe(stats)].next)
 
     def describe(self, stats: Stats) -> str:
-        return self.names[int(stats[1])]
+        return self.model.names[int(stats[1])]
 
     def write(self, stats: Stats) -> str:
-        return f"{self.names[int(stats[1])]}/{int(stats[0])}"
+        return f"{self.describe(stats)}/{int(stats[0])}"
 
     def read(self, text: str) -> Stats:
+        names = self.model.names
         name, slash, pulls = text.strip().partition("/")
-        if not slash or not is_count(pulls) or name not in self.names:
-            raise ValueError(f"{text!r}; must be state/pulls, for example {self.names[0]}/0")
-        return (int(pulls), self.names.index(name))
+        if not slash or not is_count(pulls) or name not in names:
+            raise ValueError(f"{text!r}; must be state/pulls, for example {names[0]}/0")
+        return (int(pulls), names.index(name))
 
     def check(self, stats: Stats) -> None:
-        if stats[0] < 0 or not 0 <= stats[1] < len(self.names):
+        if stats[0] < 0 or not 0 <= stats[1] < len(self.model.names):
             raise ValueError(f"{stats}; must be pulls, and the position of a state")
 
+    def read_truth(self, given: object) -> Stats:
+        if given not in ("-", None):
+            raise ValueError(
+                f'{shown(given)} is not allowed; must be "-": own states have no parameters'
+            )
+        return ()
+
     def read_outcome(self, text: object, stats: Stats) -> float:
-        names = list(self.table.states[self.names[int(stats[1])]].next)
+        names = self._outcomes(stats)
         if text not in names:
-            said = f"must be {' or '.join(names)} in state {self.names[int(stats[1])]}"
-            raise ValueError(f"outcome {shown(text)}; {said}")
+            raise no_outcome(text, f"{' or '.join(names)} in state {self.describe(stats)}")
         return float(names.index(str(text)))
 
     def plain(self, given: object) -> Outcome:
         if given not in self.choices:
-            raise ValueError(f"outcome {shown(given)}; must be {' or '.join(self.choices)}")
+            raise no_outcome(given, " or ".join(self.choices))
         return str(given)
 
     def recorded(self, outcome: float, stats: Stats) -> Outcome:
-        return list(self.table.states[self.names[int(stats[1])]].next)[int(outcome)]
+        return self._outcomes(stats)[int(outcome)]
 
     def typed(self, text: str) -> Outcome:
         return self.plain(text)
 
-    @property
-    def choices(self) -> tuple[str, ...]:
-        names = {name: None for state in self.table.states.values() for name in state.next}
-        return tuple(names)
-
-    # -- a tally: positions of the outcomes among the choices, in the order of the pulls --------
+    # a tally: positions of the outcomes among the choices
 
     def tally(self, outcomes: Sequence[Outcome]) -> Stats:
         return tuple(float(self.choices.index(str(self.plain(each)))) for each in outcomes)
@@ -179,7 +288,7 @@ class Own(ArmModel):
 
     def tally_value(self, stats: Stats, tally: Stats) -> float:
         before = np.array(self._walk(stats, tally)[:-1], dtype=float).reshape(-1, 2)
-        return float(self.mean(before).sum())
+        return float(self.model.mean(before).sum())
 
     def read_tally(self, text: str) -> Stats:
         return self.tally([part.strip() for part in text.split("+")] if text.strip() else [])
@@ -192,15 +301,11 @@ class Own(ArmModel):
         example = "+".join((self.choices * 2)[:2])
         return f"outcomes in the order of the pulls, such as {example}", "+"
 
-    @property
-    def no_tally(self) -> Stats:
-        return ()
-
     def _walk(self, stats: Stats, tally: Stats) -> list[Stats]:
         """Statistics before each outcome and after all; a ValueError where one cannot follow."""
-        found = [stats]
-        for each in tally:
-            outcome = np.array(self.read_outcome(self.choices[int(each)], found[-1]))
-            after = self.update(np.array(found[-1], dtype=float), outcome)
-            found.append(tuple(after.tolist()))
-        return found
+        states = [stats]
+        for position in tally:
+            outcome = np.array(self.read_outcome(self.choices[int(position)], states[-1]))
+            after = self.model.update(np.array(states[-1], dtype=float), outcome)
+            states.append(tuple(after.tolist()))
+        return states

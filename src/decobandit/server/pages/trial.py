@@ -321,7 +321,7 @@ def _fields(form: Form, *names: str) -> list[tuple[str, ...]]:
 
 
 def _outcome(kind: ArmModel, outcome: Outcome) -> str:
-    named = kind.named(outcome)
+    named = kind.format.named(outcome)
     return f"{named} outcome" if kind.counts_good else f"outcome {named}"
 
 
@@ -486,7 +486,7 @@ def _summary(event: Event, ledger: Ledger) -> str:
     slot, reason = ledger.allocations.get(data.get("allocation", "")), data.get("reason", "")
     arm = "" if slot is None else slot.arm or f"{slot.size} pulls"
     if slot is not None and "outcome" in data:
-        arm = f"{arm}: {ledger.kinds[str(slot.arm)].named(data['outcome'])}"
+        arm = f"{arm}: {ledger.kinds[str(slot.arm)].format.named(data['outcome'])}"
     return f"{arm} ({reason})" if arm and reason else arm or str(reason)
 
 

@@ -5,55 +5,24 @@ Descriptions of fields are read in the documents of the API, too. Other descript
 """
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Self, Union, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
+from pydantic_core import CoreSchema, core_schema
 
 from ..support import refuse
-from .choices import OneOf
-from .fields import (
-    FirstError,
-    Name,
-    Number,
-    PerStage,
-    PositiveNumber,
-    PriorWeight,
-    Table,
-    TerminalTable,
-)
-from .model_base import Frozen, plain_init
-from .priors import Categorical, Gamma, Normal, OwnStates
+from .fields import FirstError, Name, Number, PerStage, PositiveNumber, Table, TerminalTable
+from .model_base import Frozen
+from .models.base import ArmModel
+from .models.beta import Beta
+from .models.categorical import Categorical
+from .models.normal import Normal
+from .models.own import OwnStates
+from .models.poisson import Gamma
 
-
-def _with_kind(schema: dict[str, Any]) -> None:
-    schema["properties"]["kind"] = {"type": "string", "enum": ["beta"], "title": "ArmModel"}
-
-
-class Beta(Frozen):
-    """Beta prior on an arm's success probability: pseudo-counts of good and bad outcomes.
-
-    Parameters
-    ----------
-    good, bad : float
-        Pseudo-counts, 1e-12 or more. `Beta(1, 1)` is the uniform prior.
-
-    Examples
-    --------
-    >>> from decobandit import Beta
-    >>> Beta(2, 8)
-    Beta(good=2.0, bad=8.0)
-    """
-
-    # files and requests may name the kind
-    model_config = ConfigDict(json_schema_extra=_with_kind)
-
-    good: PriorWeight = Field(description="Pseudo-count of good outcomes.")
-    bad: PriorWeight = Field(description="Pseudo-count of bad outcomes.")
-
-    @plain_init
-    def __init__(self, good: float, bad: float) -> None:
-        super().__init__(good=good, bad=bad)
-
+# an outcome model is registered here: `kind` in files is that of its prior
+AnyPrior = Beta | Categorical | Normal | Gamma | OwnStates
 
 FLAT_PRIOR = Beta(1, 1)
 NOT_YET = "not yet for {} arms: only for good and bad outcomes"
@@ -105,29 +74,74 @@ class Payoff(Frozen):
     factor: PerStage = Field(default=1.0, description="Of the value of an outcome.")
 
 
+@dataclass(frozen=True, eq=False)
+class OneOf:
+    """Annotation of a type: a member, or a table that `choose` gives a member for.
+
+    Errors have the places of one member: pydantic's own unions tell the errors of every member, or
+    put a tag into the place of an error.
+    """
+
+    members: tuple[type[BaseModel], ...]
+    choose: Callable[[Mapping[str, Any]], tuple[type[BaseModel], Mapping[str, Any]]]
+    usual: type[BaseModel]  # its errors are worded as anywhere else
+
+    def _check(self, value: object) -> BaseModel:
+        # tables of files first: whether a dict is a model, or a Mapping, takes long to find out
+        if type(value) is not dict:
+            if isinstance(value, self.members):
+                return value
+            if not isinstance(value, Mapping):
+                return self.usual.model_validate(value)
+        member, table = self.choose(value)
+        if member is not self.usual:
+            unknown = [key for key in table if key not in member.model_fields]
+            if unknown:
+                rule = f"must be left out: the keys are {', '.join(member.model_fields)}"
+                refuse(rule, found=table[unknown[0]], at=(unknown[0],))
+        return member.model_validate(table)
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        union = handler.generate_schema(Union[self.members])  # noqa: UP007
+        return core_schema.no_info_plain_validator_function(self._check, metadata={"union": union})
+
+    def __get_pydantic_json_schema__(
+        self, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return handler(core["metadata"]["union"])
+
+
 _PRIORS: dict[str, type[BaseModel]] = {
-    "beta": Beta, "categorical": Categorical, "normal": Normal, "gamma": Gamma, "states": OwnStates,
-}  # fmt: skip
+    prior.model_fields["kind"].default if "kind" in prior.model_fields else "beta": prior
+    for prior in get_args(AnyPrior)
+}
 
 
 def _prior_class(table: Mapping[str, Any]) -> tuple[type[BaseModel], Mapping[str, Any]]:
     kind = table.get("kind", "beta")
     if not isinstance(kind, str) or kind not in _PRIORS:
         refuse(f"must be one of {', '.join(_PRIORS)}", found=kind, at=("kind",))
-    if kind == "beta":  # as it was written before there were other kinds
+    if kind == "beta":  # may be left out: the class has no such field
         return Beta, {key: value for key, value in table.items() if key != "kind"}
     return _PRIORS[kind], table
 
 
 def _reward_class(table: Mapping[str, Any]) -> tuple[type[BaseModel], Mapping[str, Any]]:
-    return (Payoff if {"values", "factor"} & set(table) else Reward), table
+    return (Payoff if Payoff.model_fields.keys() & table.keys() else Reward), table
 
 
-Prior = Annotated[
-    Beta | Categorical | Normal | Gamma | OwnStates,
-    OneOf((Beta, Categorical, Normal, Gamma, OwnStates), _prior_class, Beta),
-]
+Prior = Annotated[AnyPrior, OneOf(get_args(AnyPrior), _prior_class, Beta)]
 ArmReward = Annotated[Reward | Payoff, OneOf((Reward, Payoff), _reward_class, Reward)]
+
+# optional fields of arms and rewards: where they belong
+_LEFT_OUT = {
+    "values": "must be left out: values are for classes, the prior is {}",
+    "noise_sd": "must be left out unless the prior is normal",
+    "range": "must be left out unless outcomes are measurements or counts",
+    "terminal": "must be left out: tables of last rewards are for good and bad outcomes",
+}
 
 
 class Arm(Frozen):
@@ -168,27 +182,19 @@ class Arm(Frozen):
 
     @model_validator(mode="after")
     def _check_fit(self) -> Self:
-        plain = self.noise_sd is None and self.range is None
-        if type(self.prior) is Beta and type(self.reward) is Reward and plain:
+        usual = self.noise_sd is None and self.range is None
+        if type(self.prior) is Beta and type(self.reward) is Reward and usual:
             return self
         _check_reward(self)
-        if self.range is not None:
-            if not isinstance(self.prior, Normal | Gamma):
-                rule = "must be left out unless outcomes are measurements or counts"
-                refuse(rule, found=self.range, at=("range",))
-            if not self.range[0] < self.range[1]:
-                rule = "must be the lowest and the highest plausible outcome, in this order"
-                refuse(rule, found=self.range, at=("range",))
-        normal = isinstance(self.prior, Normal)
-        if normal and self.noise_sd is None:
-            refuse("must be given with a normal prior", found=None, at=("noise_sd",))
-        if not normal and self.noise_sd is not None:
-            refuse(
-                "must be left out unless the prior is normal", found=self.noise_sd, at=("noise_sd",)
-            )
-        if self.terminal is not None and not isinstance(self.prior, Beta):
-            rule = "must be left out: tables of last rewards are for good and bad outcomes"
-            refuse(rule, found=self.terminal, at=("terminal",))
+        for name, rule in _LEFT_OUT.items():
+            at = (name,) if name in type(self).model_fields else ("reward", name)
+            value = getattr(self if len(at) == 1 else self.reward, name, None)
+            if value is not None and name not in self.prior.arm_fields:
+                refuse(rule.format(getattr(self.prior, "kind", "beta")), found=value, at=at)
+        if self.range is not None and not self.range[0] < self.range[1]:
+            rule = "must be the lowest and the highest plausible outcome, in this order"
+            refuse(rule, found=self.range, at=("range",))
+        self.prior.check_arm(self)
         return self
 
     @property
@@ -218,15 +224,12 @@ def _check_reward(arm: Arm) -> None:
         if "reward" in arm.model_fields_set and reward != Reward():
             rule = f"must have a factor, not good and bad: the prior is {prior.kind}"
             refuse(rule, found=reward.model_dump(), at=("reward",))
-        reward = Payoff()
-        object.__setattr__(arm, "reward", reward)
-    if isinstance(prior, Categorical):
-        if reward.values is None or len(reward.values) != len(prior.counts):
-            rule = f"must be {len(prior.counts)} numbers, the value of each class of the prior"
-            refuse(rule, found=reward.values, at=("reward", "values"))
-    elif reward.values is not None:
-        rule = f"must be left out: values are for classes, the prior is {prior.kind}"
-        refuse(rule, found=reward.values, at=("reward", "values"))
+        object.__setattr__(arm, "reward", Payoff())
+
+
+def model_of(arm: Arm) -> ArmModel:
+    """Return the outcome model of an arm."""
+    return arm.prior.arm_model(arm)
 
 
 def terminal_table(horizon: int, value: Callable[[int, int], float]) -> Table:

@@ -1,0 +1,233 @@
+"""Good and bad outcomes, beta prior."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from pydantic import ConfigDict, Field
+
+from ...support import Floats, Ints, shown
+from ..fields import PriorWeight
+from ..model_base import plain_init
+from .base import ArmModel, Outcome, OutcomeFormat, PriorTable, Stats, number_of, shared_out
+
+_GOOD_OF_PULLS = re.compile(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*")
+_OUTCOMES = {
+    **dict.fromkeys(("good", "1", "true", "success", "yes"), 1.0),
+    **dict.fromkeys(("bad", "0", "false", "failure", "no"), 0.0),
+}
+
+
+def _with_kind(schema: dict[str, Any]) -> None:
+    schema["properties"]["kind"] = {"type": "string", "enum": ["beta"], "title": "Kind"}
+
+
+class Beta(PriorTable):
+    """Beta prior on an arm's success probability: pseudo-counts of good and bad outcomes.
+
+    Parameters
+    ----------
+    good, bad : float
+        Pseudo-counts, 1e-12 or more. `Beta(1, 1)` is the uniform prior.
+
+    Examples
+    --------
+    >>> from decobandit import Beta
+    >>> Beta(2, 8)
+    Beta(good=2.0, bad=8.0)
+    """
+
+    arm_fields = frozenset({"terminal"})
+    # files and requests may name the kind
+    model_config = ConfigDict(json_schema_extra=_with_kind)
+
+    good: PriorWeight = Field(description="Pseudo-count of good outcomes.")
+    bad: PriorWeight = Field(description="Pseudo-count of bad outcomes.")
+
+    @plain_init
+    def __init__(self, good: float, bad: float) -> None:
+        super().__init__(good=good, bad=bad)
+
+    def arm_model(self, arm: Any) -> Binary:
+        return Binary(self.good, self.bad)
+
+    def weighted(self, by: float) -> Beta:
+        return Beta(self.good * by, self.bad * by)
+
+    def uniform(self) -> Beta:
+        return Beta(1, 1)
+
+
+@dataclass(frozen=True)
+class Binary(ArmModel):
+    """Statistics: good, bad. An outcome: 1 or 0."""
+
+    good: float
+    bad: float
+
+    word = "good-or-bad"
+    finite = True
+    counts_good = True
+    width = 2
+    mean_range = 0.0, 1.0
+
+    @cached_property
+    def format(self) -> BinaryFormat:
+        return BinaryFormat(self)
+
+    @property
+    def prior_pulls(self) -> float:
+        return self.good + self.bad
+
+    def states(self, pulls: int) -> float:
+        return pulls + 1.0
+
+    def initial(self) -> Stats:
+        return (0, 0)
+
+    def pulls(self, stats: Floats) -> Floats:
+        return np.asarray(stats[..., 0] + stats[..., 1])
+
+    def mean(self, stats: Floats) -> Floats:
+        a, b = self.good + stats[..., 0], self.bad + stats[..., 1]
+        return np.asarray(a / (a + b))
+
+    def sd(self, stats: Floats) -> Floats:
+        p, weight = self.mean(stats), self.good + self.bad + self.pulls(stats)
+        return np.sqrt(p * (1.0 - p) / (weight + 1.0))
+
+    def excess(self, stats: Floats, c: Floats) -> Floats:
+        p, weight = self.mean(stats), self.good + self.bad + self.pulls(stats)
+        up, down = ((weight * p + x) / (weight + 1.0) - c for x in (1.0, 0.0))
+        return np.asarray(p * np.maximum(up, 0.0) + (1.0 - p) * np.maximum(down, 0.0))
+
+    def quantile(self, stats: Floats, level: float | Floats) -> Floats:
+        from scipy.special import betaincinv  # late: scipy takes half a second to load
+
+        return np.asarray(betaincinv(self.good + stats[..., 0], self.bad + stats[..., 1], level))
+
+    def cdf(self, stats: Floats, x: Floats) -> Floats:
+        from scipy.special import betainc
+
+        a, b = self.good + stats[..., 0], self.bad + stats[..., 1]
+        return np.asarray(betainc(a, b, np.clip(x, 0.0, 1.0)))
+
+    def update(self, stats: Floats, outcome: Floats) -> Floats:
+        after = np.array(stats, dtype=float)
+        after[..., 0] += outcome
+        after[..., 1] += 1.0 - outcome
+        return after
+
+    def sample(self, stats: Floats, rng: np.random.Generator) -> Floats:
+        return np.asarray(rng.beta(self.good + stats[..., 0], self.bad + stats[..., 1]))[..., None]
+
+    def mean_at(self, parameters: Floats) -> Floats:
+        return parameters[..., 0]
+
+    def sample_outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
+        return np.asarray(rng.random(parameters.shape[:-1]) < parameters[..., 0], dtype=float)
+
+    def value(self, stats: Floats, outcome: Floats) -> Floats:
+        return outcome
+
+    def total(self, stats: Floats) -> Floats:
+        return stats[..., 0]
+
+    def transitions(self, stats: Floats, truth: Stats | None = None) -> tuple[Floats, Floats]:
+        p = self.mean(stats) if truth is None else np.full(stats.shape[:-1], truth[0])
+        return np.stack([1.0 - p, p], axis=-1), stats[..., None, :] + np.eye(2)[::-1]
+
+    def expected(self, stats: Floats, number: Ints) -> Floats:
+        return np.asarray(stats + shared_out(np.array([self.good, self.bad]) + stats, number))
+
+    def ahead(self, stats: Stats, count: int, most: int) -> tuple[Floats, Floats] | None:
+        if count == 0:
+            return np.ones(1), np.array([stats], dtype=float)
+        if count >= most:
+            return None
+        good, bad = stats
+        j = np.arange(count + 1.0)
+        states = np.stack([good + j, bad + count - j], axis=1)
+        return beta_binomial(self.good + good, self.bad + bad, count), states
+
+    def sample_total(
+        self, parameters: Floats, stats: Floats, number: int, rng: np.random.Generator
+    ) -> Floats:
+        good = rng.binomial(number, parameters[..., 0])
+        return np.asarray(stats + np.stack([good, number - good], axis=-1))
+
+    def posterior(self, stats: Floats) -> Beta:
+        return Beta(self.good + float(stats[0]), self.bad + float(stats[1]))
+
+
+class BinaryFormat(OutcomeFormat[Binary]):
+    """Statistics are written good/pulls."""
+
+    outcomes = "good or bad"
+    choices = ("good", "bad")
+    tally_form = "good/pulls", "/"
+
+    def describe(self, stats: Stats) -> str:
+        return f"Beta({self.model.good + stats[0]:g}, {self.model.bad + stats[1]:g})"
+
+    def write(self, stats: Stats) -> str:
+        return f"{int(stats[0])}/{int(stats[0] + stats[1])}"
+
+    def read(self, text: str) -> Stats:
+        match = _GOOD_OF_PULLS.fullmatch(text)
+        if match is None:
+            raise ValueError(f"{text!r}; must be good/pulls, for example 3/5")
+        good, pulls = map(int, match.groups())
+        if good > pulls:
+            raise ValueError(f"{good} good of {pulls} pulls; good cannot exceed pulls")
+        return (good, pulls - good)
+
+    def check(self, stats: Stats) -> None:
+        if min(stats) < 0:
+            raise ValueError(f"{self.write(stats)}; counts cannot be negative")
+
+    def read_truth(self, given: object) -> Stats:
+        p = number_of(given)
+        if not 0.0 <= p <= 1.0:
+            raise ValueError(f"{shown(given)} is not allowed; must be between 0 and 1")
+        return (p,)
+
+    def read_outcome(self, text: object, stats: Stats) -> float:
+        outcome = _OUTCOMES.get(str(text).strip().lower())
+        if outcome is None:
+            raise ValueError(f"outcome {text!r}; must be good, bad, 1 or 0")
+        return outcome
+
+    def plain(self, given: object) -> Outcome:
+        if given in ("good", "bad"):
+            return int(given == "good")
+        if not isinstance(given, bool | np.bool_ | int | np.integer) or given not in (0, 1):
+            word = isinstance(given, str) and given.strip().lower() in _OUTCOMES
+            text = ", as a number, not as text" if word else ""
+            raise ValueError(f"outcome {given!r}; must be good, bad, 1 or 0{text}")
+        return int(given)
+
+    def named(self, outcome: Outcome) -> str:
+        return "good" if outcome else "bad"
+
+    def traced(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
+        numbers = np.array([self.read_outcome(each, ()) for each in outcomes]).reshape(-1)
+        counts = np.cumsum(np.stack([numbers, 1.0 - numbers], axis=1), axis=0)
+        return numbers, np.concatenate([np.zeros((1, 2)), counts])
+
+
+def beta_binomial(a: float, b: float, count: int) -> Floats:
+    """Probabilities of j = 0..count good ones among `count` outcomes, given Beta(a, b)."""
+    if count == 0:
+        return np.ones(1)
+    j = np.arange(count)
+    # each from the one before: sums of logarithms neither underflow nor cancel
+    ratios = (count - j) * (a + j) / ((j + 1.0) * (b + count - 1.0 - j))
+    logs = np.concatenate([[0.0], np.cumsum(np.log(ratios))])
+    chances = np.exp(logs - logs.max())
+    return np.asarray(chances / chances.sum(), dtype=np.float64)

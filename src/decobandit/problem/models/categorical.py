@@ -1,0 +1,286 @@
+"""Outcomes of several classes, Dirichlet prior."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import comb
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from ...support import Floats, Ints, int_from, refuse, shown
+from ..fields import FirstError, PriorWeight
+from ..model_base import plain_init
+from .base import (
+    ArmModel,
+    Outcome,
+    OutcomeFormat,
+    PriorTable,
+    Stats,
+    is_whole,
+    no_outcome,
+    number_of,
+    shared_out,
+)
+
+MOST_CLASSES = 20
+SUM_TOLERANCE = 1e-9  # of chances that are to sum to 1
+_COUNTS = re.compile(r"\s*[0-9]{1,9}(\s*\+\s*[0-9]{1,9})*\s*")
+
+
+class Categorical(PriorTable):
+    """Dirichlet prior on the chances of classes: a pseudo-count of each.
+
+    Parameters
+    ----------
+    counts : sequence of float
+        Pseudo-counts, 1e-12 or more, one per class, at least two.
+
+    Examples
+    --------
+    >>> from decobandit import Arm, Categorical, Payoff
+    >>> arm = Arm(name="a", prior=Categorical([1, 1, 1]), reward=Payoff(values=[0, 1, 3]))
+    >>> arm.prior.counts
+    (1.0, 1.0, 1.0)
+    """
+
+    arm_fields = frozenset({"values"})
+
+    kind: Literal["categorical"] = "categorical"
+    counts: Annotated[tuple[PriorWeight, ...], FirstError()] = Field(
+        description="Pseudo-counts of the classes.",
+        json_schema_extra={"minItems": 2, "maxItems": MOST_CLASSES},
+    )
+
+    @plain_init
+    def __init__(self, counts: Any, *, kind: Any = "categorical") -> None:
+        super().__init__(kind=kind, counts=counts)
+
+    @model_validator(mode="after")
+    def _check_number(self) -> Self:
+        if not 2 <= len(self.counts) <= MOST_CLASSES:
+            rule = f"must be 2 to {MOST_CLASSES} pseudo-counts"
+            refuse(rule, found=self.counts, at=("counts",))
+        return self
+
+    def check_arm(self, arm: Any) -> None:
+        values = arm.reward.values
+        if values is None or len(values) != len(self.counts):
+            rule = f"must be {len(self.counts)} numbers, the value of each class of the prior"
+            refuse(rule, found=values, at=("reward", "values"))
+
+    def arm_model(self, arm: Any) -> Classes:
+        return Classes(self.counts, arm.reward.values)
+
+    def weighted(self, by: float) -> Categorical:
+        return Categorical([by * count for count in self.counts])
+
+    def uniform(self) -> Categorical:
+        return Categorical([1.0] * len(self.counts))
+
+
+@dataclass(frozen=True)
+class Classes(ArmModel):
+    """Statistics: a count of each of L classes. An outcome: 0 .. L-1."""
+
+    counts: tuple[float, ...]
+    values: tuple[float, ...]
+
+    word = "categorical"
+    finite = True
+    quantiles_searched = True
+
+    @cached_property
+    def format(self) -> ClassesFormat:
+        return ClassesFormat(self)
+
+    @property
+    def width(self) -> int:
+        return len(self.counts)
+
+    @property
+    def mean_range(self) -> tuple[float, float]:
+        return min(self.values), max(self.values)
+
+    @property
+    def prior_pulls(self) -> float:
+        return sum(self.counts)
+
+    def states(self, pulls: int) -> float:
+        return float(comb(pulls + self.width - 1, self.width - 1))
+
+    def initial(self) -> Stats:
+        return (0,) * self.width
+
+    def pulls(self, stats: Floats) -> Floats:
+        # classes are few: column by column is faster than along rows
+        return np.asarray(sum(stats[..., j] for j in range(1, self.width)) + stats[..., 0])
+
+    def chances(self, stats: Floats) -> Floats:
+        """Probability of each class for the next outcome, (..., L)."""
+        weight = np.array(self.counts) + stats
+        return np.asarray(weight / weight.sum(axis=-1, keepdims=True))
+
+    def mean(self, stats: Floats) -> Floats:
+        return np.asarray(self.chances(stats) @ np.array(self.values))
+
+    def sd(self, stats: Floats) -> Floats:
+        away = np.array(self.values) - self.mean(stats)[..., None]
+        spread = (self.chances(stats) * away**2).sum(axis=-1)
+        return np.asarray(np.sqrt(spread / (sum(self.counts) + self.pulls(stats) + 1.0)))
+
+    def excess(self, stats: Floats, c: Floats) -> Floats:
+        chances, weight = self.chances(stats), sum(self.counts) + self.pulls(stats)
+        total = weight * (chances @ np.array(self.values))
+        excess = np.zeros_like(weight)
+        for j, value in enumerate(self.values):
+            excess += chances[..., j] * np.maximum((total + value) / (weight + 1.0) - c, 0.0)
+        return np.asarray(excess)
+
+    def cdf(self, stats: Floats, x: Floats) -> Floats:
+        from ..kernels.dirichlet import dirichlet_mean_cdf  # late: loads the compiler
+
+        return self._of_law(dirichlet_mean_cdf, stats, x)
+
+    def quantile(self, stats: Floats, level: float | Floats) -> Floats:
+        from ..kernels.dirichlet import dirichlet_mean_quantile
+
+        return self._of_law(dirichlet_mean_quantile, stats, level)
+
+    def _of_law(
+        self,
+        law: Callable[[Floats, Floats, Floats, Floats], None],
+        stats: Floats,
+        given: float | Floats,
+    ) -> Floats:
+        """A function of the Dirichlet weights and a number each, (...)."""
+        shape = np.broadcast_shapes(stats.shape[:-1], np.shape(given))
+        weights = np.broadcast_to(np.array(self.counts) + stats, (*shape, self.width))
+        points = np.array(np.broadcast_to(given, shape), dtype=float, order="C").reshape(-1, 1)
+        result = np.empty(points.shape)
+        flat = np.array(weights, order="C").reshape(-1, self.width)
+        law(flat, np.array(self.values, dtype=float), points, result)
+        return result.reshape(shape)
+
+    def update(self, stats: Floats, outcome: Floats) -> Floats:
+        return np.asarray(stats + (np.arange(self.width) == outcome[..., None]))
+
+    def sample(self, stats: Floats, rng: np.random.Generator) -> Floats:
+        drawn = rng.standard_gamma(np.array(self.counts) + stats)
+        # all gammas of tiny pseudo-counts may be zero: given that, their logarithms are minus
+        # exponential times of these rates, thousands apart, so that the first class is sure
+        lost = ~drawn.any(axis=-1)
+        times = rng.standard_exponential((int(lost.sum()), self.width)) / np.array(self.counts)
+        drawn[lost] = np.eye(self.width)[times.argmin(axis=-1)]
+        return np.asarray(drawn / drawn.sum(axis=-1, keepdims=True))
+
+    def mean_at(self, parameters: Floats) -> Floats:
+        return np.asarray(parameters @ np.array(self.values))
+
+    def sample_outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
+        u = rng.random(parameters.shape[:-1])
+        picked, below = np.zeros(u.shape), np.zeros(u.shape)
+        for j in range(self.width - 1):
+            below += parameters[..., j]
+            picked += u >= below
+        return picked
+
+    def value(self, stats: Floats, outcome: Floats) -> Floats:
+        return np.asarray(np.array(self.values)[outcome.astype(np.int64)])
+
+    def total(self, stats: Floats) -> Floats:
+        return np.asarray(stats @ np.array(self.values))
+
+    def transitions(self, stats: Floats, truth: Stats | None = None) -> tuple[Floats, Floats]:
+        chances = self.chances(stats) if truth is None else np.broadcast_to(truth, stats.shape)
+        return chances, np.asarray(stats[..., None, :] + np.eye(self.width))
+
+    def expected(self, stats: Floats, number: Ints) -> Floats:
+        return np.asarray(stats + shared_out(np.array(self.counts) + stats, number))
+
+    def sample_total(
+        self, parameters: Floats, stats: Floats, number: int, rng: np.random.Generator
+    ) -> Floats:
+        chances = parameters / parameters.sum(axis=-1, keepdims=True)
+        return np.asarray(stats + rng.multinomial(number, chances))
+
+    def posterior(self, stats: Floats) -> Categorical:
+        return Categorical((np.array(self.counts) + stats).tolist())
+
+
+class ClassesFormat(OutcomeFormat[Classes]):
+    """Statistics are written as counts joined by +."""
+
+    @property
+    def outcomes(self) -> str:
+        return f"classes worth {', '.join(f'{value:g}' for value in self.model.values)}"
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        return tuple(map(str, range(self.model.width)))
+
+    @property
+    def _example(self) -> str:
+        return "+".join(self.choices)
+
+    def describe(self, stats: Stats) -> str:
+        counts = (f"{a + n:g}" for a, n in zip(self.model.counts, stats, strict=True))
+        return f"Dirichlet({', '.join(counts)})"
+
+    def write(self, stats: Stats) -> str:
+        return "+".join(str(int(count)) for count in stats)
+
+    def read(self, text: str) -> Stats:
+        counts, classes = text.split("+"), self.model.width
+        if not _COUNTS.fullmatch(text) or len(counts) != classes:
+            raise ValueError(f"{text!r}; must be {classes} counts, for example {self._example}")
+        return tuple(int(count) for count in counts)
+
+    def check(self, stats: Stats) -> None:
+        if min(stats) < 0:
+            raise ValueError(f"{self.write(stats)}; counts cannot be negative")
+
+    def read_truth(self, given: object) -> Stats:
+        parts = given.split("+") if isinstance(given, str) else given
+        chances = tuple(map(number_of, parts)) if isinstance(parts, list | tuple) else ()
+        possible = len(chances) == self.model.width and all(chance >= 0.0 for chance in chances)
+        if not possible or not abs(sum(chances) - 1.0) <= SUM_TOLERANCE:
+            raise ValueError(
+                f"{shown(given)} is not allowed; must be {self.model.width} chances that sum to 1"
+            )
+        return chances
+
+    def read_outcome(self, text: object, stats: Stats) -> float:
+        try:
+            outcome = int_from(str(text))
+        except ValueError:
+            outcome = -1
+        if not 0 <= outcome < self.model.width:
+            raise no_outcome(text, self._rule)
+        return float(outcome)
+
+    def plain(self, given: object) -> Outcome:
+        if not is_whole(given):
+            raise no_outcome(given, self._rule)
+        return int(self.read_outcome(given, ()))
+
+    @property
+    def _rule(self) -> str:
+        return f"the number of a class, 0 to {self.model.width - 1}"
+
+    def traced(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
+        classes = self.model.width
+        numbers = np.array([self.read_outcome(each, ()) for each in outcomes]).reshape(-1)
+        counts = np.cumsum(numbers[:, None] == np.arange(classes), axis=0)
+        return numbers, np.concatenate([np.zeros((1, classes)), counts])
+
+    def sole(self, tally: Stats) -> Outcome:
+        return tally.index(1)
+
+    @property
+    def tally_form(self) -> tuple[str, str]:
+        return f"{self.model.width} counts, one of each class, such as {self._example}", "+"

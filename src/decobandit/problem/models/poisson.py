@@ -1,0 +1,222 @@
+"""Poisson counts, gamma prior on their mean."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from ...support import Floats, Ints, int_from, shown
+from ..fields import PriorWeight
+from ..model_base import plain_init
+from .base import Outcome, PriorTable, Stats, SumFormat, SumModel, is_whole, no_outcome, number_of
+
+MOST_COUNTS = 64  # that transitions tell apart
+TAIL = 1e-9  # chance of counts beyond them
+NEGLIGIBLE_PROBABILITY = 1e-12  # of all counts that are left out
+LARGEST_COUNT = 2**53  # the next one is no number of its own any more
+
+
+class Gamma(PriorTable):
+    """Gamma prior on the mean of Poisson counts: like `shape` events seen in `rate` pulls.
+
+    Parameters
+    ----------
+    shape, rate : float
+        The expected count of a pull is shape / rate; both 1e-12 or more.
+
+    Examples
+    --------
+    >>> from decobandit import Arm, Gamma
+    >>> Arm(name="a", prior=Gamma(shape=2, rate=1)).prior.shape
+    2.0
+    """
+
+    arm_fields = frozenset({"range"})
+
+    kind: Literal["gamma"] = "gamma"
+    shape: PriorWeight = Field(description="Events seen before, as if.")
+    rate: PriorWeight = Field(description="Pulls in which they were seen, as if.")
+
+    @plain_init
+    def __init__(self, shape: float, rate: float, *, kind: Any = "gamma") -> None:
+        super().__init__(kind=kind, shape=shape, rate=rate)
+
+    def arm_model(self, arm: Any) -> Counted:
+        return Counted(self.shape, self.rate)
+
+    def weighted(self, by: float) -> Gamma:
+        return Gamma(shape=self.shape * by, rate=self.rate * by)
+
+
+@dataclass(frozen=True)
+class Counted(SumModel):
+    """Poisson counts: the posterior of their mean is a gamma law."""
+
+    shape: float
+    rate: float
+
+    word = "count"
+    mean_range = 0.0, math.inf
+
+    @cached_property
+    def format(self) -> CountedFormat:
+        return CountedFormat(self)
+
+    @property
+    def prior_pulls(self) -> float:
+        return self.rate
+
+    def mean(self, stats: Floats) -> Floats:
+        return np.asarray((self.shape + stats[..., 1]) / (self.rate + stats[..., 0]))
+
+    def sd(self, stats: Floats) -> Floats:
+        return np.sqrt(self.shape + stats[..., 1]) / (self.rate + stats[..., 0])
+
+    def excess(self, stats: Floats, c: Floats) -> Floats:
+        from scipy.stats import nbinom  # late: scipy takes half a second to load
+
+        r, weight = self.shape + stats[..., 1], self.rate + stats[..., 0]
+        chance = weight / (weight + 1.0)
+        k = c * (weight + 1.0) - r  # the count that leads to c
+        j = np.ceil(k)
+        tails = nbinom.sf(j - 2.0, r + 1.0, chance), nbinom.sf(j - 1.0, r, chance)
+        beyond = np.where(k <= 0.0, r / weight - k, r / weight * tails[0] - k * tails[1])
+        return np.asarray(np.maximum(beyond, 0.0) / (weight + 1.0))
+
+    def cdf(self, stats: Floats, x: Floats) -> Floats:
+        from scipy.special import gammainc
+
+        above = np.maximum(x, 0.0) * (self.rate + stats[..., 0])
+        return np.asarray(gammainc(self.shape + stats[..., 1], above))
+
+    def quantile(self, stats: Floats, level: float | Floats) -> Floats:
+        from scipy.special import gammaincinv
+
+        quantile = gammaincinv(self.shape + stats[..., 1], level)
+        return np.asarray(quantile / (self.rate + stats[..., 0]))
+
+    def sample(self, stats: Floats, rng: np.random.Generator) -> Floats:
+        drawn = rng.standard_gamma(self.shape + stats[..., 1])
+        return np.asarray(drawn / (self.rate + stats[..., 0]))[..., None]
+
+    def sample_outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
+        return np.asarray(rng.poisson(parameters[..., 0]), dtype=float)
+
+    def transitions(self, stats: Floats, truth: Stats | None = None) -> tuple[Floats, Floats]:
+        """Counts one by one; where they are many, neighbours together, the more the larger."""
+        r, weight = self.shape + stats[..., 1], self.rate + stats[..., 0]
+        mean, spread = r / weight, np.sqrt(r * (weight + 1.0)) / weight
+        low = np.maximum(np.floor(mean - 8.0 * spread), 0.0)
+        high: Floats = np.ceil(mean + 6.0 * spread)
+        while (short := _negative_binomial(r, weight, high) < 1.0 - TAIL).any():
+            high = np.where(short, np.ceil(1.5 * high + 1.0), high)
+        # each state has as many as it needs: the rest have no chance
+        number = np.minimum(high - low + 1.0, MOST_COUNTS)[..., None]
+        j = np.arange(number.max(initial=1.0) + 1.0)
+        grown = np.floor((high + 1.0 - low)[..., None] * (np.minimum(j / number, 1.0)) ** 2)
+        first = low[..., None] + np.where(number == MOST_COUNTS, np.maximum(j, grown), j)
+        below = _negative_binomial(r[..., None], weight[..., None], first[..., 1:-1] - 1.0)
+        below = np.where(j[1:-1] < number, below, 1.0)
+        ends = np.zeros_like(below[..., :1]), np.ones_like(below[..., :1])
+        probabilities = np.diff(np.concatenate([ends[0], below, ends[1]], axis=-1), axis=-1)
+        middle = 0.5 * (first[..., :-1] + first[..., 1:] - 1.0)
+        return probabilities, self.after_sums(stats, 1, middle)
+
+    def cdf_ahead(self, after: Floats, x: Floats) -> Floats:
+        """One more count takes a Poisson chance off: P(a + 1, z) = P(a, z) - z^a e^-z / a!."""
+        if np.any(np.diff(after[..., 1], axis=-1) != 1.0):
+            return super().cdf_ahead(after, x)
+        from scipy.special import gammaln, xlogy
+
+        first = after[..., :1, :]
+        a = self.shape + first[..., 1:]
+        z = np.maximum(x, 0.0) * (self.rate + first[..., :1])
+        below, taken = self.cdf(first[..., None, :], x), np.exp(xlogy(a, z) - z - gammaln(a + 1.0))
+        result = np.empty((*after.shape[:-1], x.shape[-1]))
+        for j in range(after.shape[-2]):
+            result[..., j, :] = below[..., 0, :]
+            below, taken = below - taken, taken * z / (a + j + 1.0)
+        return np.maximum(result, 0.0)
+
+    def expected(self, stats: Floats, number: Ints) -> Floats:
+        return np.rint(super().expected(stats, number))
+
+    def ahead(self, stats: Stats, count: int, most: int) -> tuple[Floats, Floats] | None:
+        """The sum of the counts is negative binomial; negligible tails are left out."""
+        from scipy.stats import nbinom
+
+        now = np.array(stats, dtype=float)
+        if count == 0:
+            return np.ones(1), now[None]
+        r, weight = self.shape + stats[1], self.rate + stats[0]
+        law, tail = nbinom(r, weight / (weight + count)), NEGLIGIBLE_PROBABILITY / 2.0
+        first, last = law.ppf([tail, 1.0 - tail])
+        if not last - first < most:
+            return None
+        sums = np.arange(first, last + 1.0)
+        chances = law.pmf(sums)
+        return np.asarray(chances / chances.sum()), self.after_sums(now, count, sums)
+
+    def sample_total(
+        self, parameters: Floats, stats: Floats, number: int, rng: np.random.Generator
+    ) -> Floats:
+        total = np.asarray(rng.poisson(number * parameters[..., 0]), dtype=float)
+        return self.after_sums(stats, number, total[..., None])[..., 0, :]
+
+    def posterior(self, stats: Floats) -> Gamma:
+        return Gamma(shape=self.shape + float(stats[1]), rate=self.rate + float(stats[0]))
+
+
+class CountedFormat(SumFormat[Counted]):
+    """Outcomes are whole numbers, zero or more."""
+
+    whole = True
+    outcomes = "counts"
+
+    def describe(self, stats: Stats) -> str:
+        return f"Gamma({self.model.shape + stats[1]:g}, {self.model.rate + stats[0]:g})"
+
+    def check(self, stats: Stats) -> None:
+        super().check(stats)
+        if stats[1] < 0 or stats[1] != int(stats[1]):
+            raise ValueError(f"{self.write(stats)}; the sum of counts is a whole number, not < 0")
+
+    def read_truth(self, given: object) -> Stats:
+        rate = number_of(given)
+        if not 0.0 <= rate <= LARGEST_COUNT:
+            rule = f"must be a rate, zero or more, at most {LARGEST_COUNT}"
+            raise ValueError(f"{shown(given)} is not allowed; {rule}")
+        return (rate,)
+
+    def read_outcome(self, text: object, stats: Stats) -> float:
+        try:
+            outcome = -1 if isinstance(text, bool) else int_from(str(text))
+        except ValueError:
+            outcome = -1
+        if not 0 <= outcome <= LARGEST_COUNT:
+            rule = "zero or more" if outcome < 0 else f"at most {LARGEST_COUNT}"
+            raise no_outcome(text, f"a whole number, {rule}")
+        return float(outcome)
+
+    def plain(self, given: object) -> Outcome:
+        if not is_whole(given):
+            raise no_outcome(given, "a whole number, zero or more")
+        return int(self.read_outcome(given, ()))
+
+    def recorded(self, outcome: float, stats: Stats) -> Outcome:
+        return int(outcome)
+
+    def typed(self, text: str) -> Outcome:
+        return int(self.read_outcome(text, ()))
+
+
+def _negative_binomial(r: Floats, weight: Floats, count: Floats) -> Floats:
+    """Chance that the next count is at most `count`, given Gamma(r, weight)."""
+    from scipy.special import betainc
+
+    return np.asarray(betainc(r, np.maximum(count, 0.0) + 1.0, weight / (weight + 1.0)))

@@ -1,0 +1,133 @@
+"""Problems made from a problem: learnt priors, a later stage, fewer stages, units as pulls."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+
+import numpy as np
+
+from ..support import Floats, Ints, shown
+from .arms import Arm, model_of
+from .model import Problem
+from .models.normal import Normal
+from .models.poisson import Gamma
+from .problem_argument import check_problem
+from .state import State
+
+
+def with_history(problem: Problem, history: State, *, discount: float = 1.0) -> Problem:
+    """The same problem with priors that have learnt from earlier outcomes, each of them discounted.
+
+    An outcome counts as `discount` of one of the problem's own: a power prior. Its effective sample
+    size is that of the prior before, plus `discount` times the earlier pulls.
+
+    Parameters
+    ----------
+    problem : Problem
+        With the priors before.
+    history : State
+        Earlier outcomes of every arm, as `State.parse` or `read_outcomes` give them; any number.
+    discount : float
+        What an earlier outcome counts, from 0 (nothing) to 1 (as much as a new one).
+
+    Returns
+    -------
+    Problem
+
+    Raises
+    ------
+    ValueError
+        If the discount is not between 0 and 1, the outcomes are not those of the problem's arms, or
+        an arm has states of its own, which have no prior to be weighed.
+
+    Examples
+    --------
+    >>> from decobandit import Normal, Problem, State, with_history
+    >>> vague = Problem.uniform(arms=2, horizon=40, prior=Normal(0, 10), noise_sd=2)
+    >>> earlier = State.parse("150/50,0/0", vague)
+    >>> prior = with_history(vague, earlier, discount=0.2).arms[0].prior
+    >>> round(prior.mean, 3), round(prior.sd, 3)
+    (2.988, 0.631)
+    """
+    check_problem(problem)
+    if isinstance(discount, bool) or not isinstance(discount, Real) or not 0 <= discount <= 1:
+        raise ValueError(f"discount: {shown(discount)} is not allowed; must be 0 to 1")
+    history.check_outcomes(problem)
+    arms = []
+    for arm, stats in zip(problem.arms, history.stats(problem), strict=True):
+        try:
+            prior = model_of(arm).posterior(float(discount) * stats) if stats.any() else arm.prior
+        except ValueError as error:
+            raise ValueError(f"{arm.name}: {error}") from None
+        arms.append(arm.model_copy(update={"prior": prior}))
+    return problem.model_copy(update={"arms": arms})
+
+
+def remaining_problem(problem: Problem, stage: int, state: State) -> Problem:
+    """What is left to decide from this stage and state on, as a problem with better priors."""
+
+    def reached(arm: Arm, stats: Floats) -> tuple[tuple[float, ...], ...] | None:
+        if arm.terminal is None:
+            return None
+        good, pulls = int(stats[0]), int(stats.sum())
+        left = problem.most_pulls * (problem.horizon - stage) // problem.horizon
+        return tuple(arm.terminal[pulls + n][good : good + n + 1] for n in range(left + 1))
+
+    arms = tuple(
+        _with_rewards(arm, slice(stage, None)).model_copy(
+            update={"prior": model_of(arm).posterior(stats), "terminal": reached(arm, stats)}
+        )
+        for arm, stats in zip(problem.arms, state.stats(problem), strict=True)
+    )
+    return problem.model_copy(update={"arms": arms, "horizon": problem.horizon - stage})
+
+
+def _with_rewards(arm: Arm, stages: slice | Ints) -> Arm:
+    """The arm with the rewards of some stages."""
+    reward = arm.reward
+    fields = {name: getattr(reward, name) for name in type(reward).model_fields}
+    for name in reward.per_stage:
+        if isinstance(fields[name], tuple):
+            fields[name] = tuple(np.array(fields[name])[stages].tolist())
+    return arm.model_copy(update={"reward": type(reward)(**fields)})
+
+
+def stages_kept(horizon: int, number: int) -> Ints:
+    """So many stages of a horizon, evenly spaced."""
+    return np.floor((np.arange(number) + 0.5) * horizon / number).astype(np.int64)
+
+
+def thinned(problem: Problem, number: int) -> Problem:
+    """A problem with so many of the stages, and the deployment; without tables of last rewards."""
+    stages = stages_kept(problem.horizon, number)
+    arms = [
+        _with_rewards(arm, stages).model_copy(update={"terminal": None}) for arm in problem.arms
+    ]
+    return problem.model_copy(update={"horizon": number, "arms": arms})
+
+
+def unit_pulls(problem: Problem) -> Problem:
+    """The problem whose pulls are the units of another, with the same prices; or that one itself.
+
+    Arms have the same sums in both, and pulls divided by the unit.
+    """
+    unit = problem.unit
+    if unit == 1 or not all(isinstance(arm.prior, Normal | Gamma) for arm in problem.arms):
+        return problem
+    kept = problem.terminal
+    if kept is not None:  # means are those of a unit
+        kept = kept.model_copy(update={"deploy": kept.deploy / unit})
+    arms = tuple(_of_units(arm, unit) for arm in problem.arms)
+    own = {"arms": arms, "pulls_per_stage": problem.units, "unit": 1, "terminal": kept}
+    return problem.model_copy(update=own)
+
+
+def _of_units(arm: Arm, unit: int) -> Arm:
+    prior = arm.prior
+    if isinstance(prior, Gamma):
+        return arm.model_copy(update={"prior": Gamma(prior.shape, prior.rate / unit)})
+    assert isinstance(prior, Normal)
+    assert arm.noise_sd is not None
+    own = Normal(unit * prior.mean, unit * prior.sd)
+    return arm.model_copy(update={"prior": own, "noise_sd": math.sqrt(unit) * arm.noise_sd})
