@@ -18,8 +18,7 @@ from decobandit import Problem
 from decobandit.trials import list_trials, open_store, open_trial
 from decobandit.trials.decider import decider_of, decision_record, pending_state
 from decobandit.trials.event_log import event_log_of
-from decobandit.trials.limits import default_limits
-from decobandit.trials.settings import make_settings
+from decobandit.trials.settings import default_limits, make_settings
 
 from .bench_trials import quantile, serving
 from .rows import Row, at_most

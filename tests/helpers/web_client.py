@@ -14,7 +14,7 @@ from decobandit.server.app import create_app
 from decobandit.server.middleware.limits import Limits
 from decobandit.server.tokens import new_token
 from decobandit.trials import Store, Trial, create_trial, open_store
-from decobandit.trials.signed_notes import PrivateKey
+from decobandit.trials.checkpoints import PrivateKey
 
 HOST = "127.0.0.1:8000"
 HERE = ("127.0.0.1", 50000)

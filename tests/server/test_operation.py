@@ -18,7 +18,7 @@ from decobandit import Problem
 from decobandit.server.log_lines import MAX_MESSAGE, MAX_TRACE, LogLimits
 from decobandit.server.middleware.limits import Limits
 from decobandit.trials import Store, create_trial, list_trials, open_store, open_trial
-from decobandit.trials.paging import MAX_PAGE
+from decobandit.trials.lists import MAX_PAGE
 from helpers.documented import ROOT
 from helpers.program import DECO, PATIENCE, PLAIN, deco
 

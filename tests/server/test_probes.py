@@ -9,7 +9,7 @@ import pytest
 
 from decobandit.server.middleware.limits import Limits
 from decobandit.trials import Store
-from decobandit.trials.trial_lists import TrialPage
+from decobandit.trials.lists import TrialPage
 from helpers.web_client import Ask, Site, answer, answers, asking
 from helpers.web_server import PATIENCE, request, served
 

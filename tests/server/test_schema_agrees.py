@@ -20,7 +20,7 @@ from fastapi.exceptions import RequestValidationError
 from decobandit.server.api import api_route, schemas
 from decobandit.server.errors import ApiError
 from decobandit.trials.errors import TrialError
-from decobandit.trials.names import trial_name
+from decobandit.trials.opening import trial_name
 from decobandit.trials.requests import note_of, reason_of, subject_of
 from helpers.web_client import Site
 

@@ -8,7 +8,7 @@ import pytest
 from decobandit import Problem
 from decobandit.problem import FinalTest, Looks, Rules, Stop
 from decobandit.trials import Allocation, Closed, Trial, TrialError, create_trial
-from decobandit.trials.export_check import replay_export, verify_export
+from decobandit.trials.verification import replay_export, verify_export
 
 HOURS = Problem.uniform(arms=3, horizon=6, pulls_per_stage=20, repeat=True, unit=2)
 

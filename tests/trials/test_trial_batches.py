@@ -24,7 +24,7 @@ from decobandit.trials import (
     replay_export,
     verify_export,
 )
-from decobandit.trials.allotments import allot, whole_units
+from decobandit.trials.decisions import allot, whole_units
 from decobandit.trials.errors import (
     BadOutcome,
     Closed,
@@ -449,7 +449,7 @@ def test_replay_finds_another_allotment(trial: Trial) -> None:
     row = changed.to_dict() | {"body": changed.body}
     forgery = tree | {"events": [tree["events"][0], row], "head": changed.hash}
     assert not verify_export(forgery).ok  # what is shown belongs to another log
-    from decobandit.trials.replay import replayed
+    from decobandit.trials.verification import replayed
 
     found = replayed([events[0], changed])
     assert any("pulls" in difference for difference in found.differences)

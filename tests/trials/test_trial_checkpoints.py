@@ -16,8 +16,7 @@ from nacl.signing import SigningKey, VerifyKey
 from decobandit.problem import Problem
 from decobandit.server.tokens import new_token
 from decobandit.trials import Damaged, TrialError, create_trial, open_store
-from decobandit.trials.checkpoints import Checkpoint, make_checkpoint
-from decobandit.trials.signed_notes import PrivateKey, PublicKey
+from decobandit.trials.checkpoints import Checkpoint, PrivateKey, PublicKey, make_checkpoint
 from helpers.program import deco
 
 pytest_plugins = ["helpers.databases"]

@@ -29,8 +29,8 @@ from decobandit.problem import (
 from decobandit.trials import Trial, create_trial, open_store
 from decobandit.trials.decider import decider_of
 from decobandit.trials.errors import Stopped, TrialError
-from decobandit.trials.log_pages import ledger_of
-from decobandit.trials.verdicts import declared_arms
+from decobandit.trials.lists import ledger_of
+from decobandit.trials.rules import declared_arms
 
 NORMAL = Problem(
     arms=[Arm(name=name, prior=Normal(0.0, 1.0), noise_sd=1.0) for name in ("old", "new", "newer")],

@@ -23,8 +23,8 @@ from decobandit.trials import (
     outcomes_csv,
     verify_export,
 )
-from decobandit.trials.codes import letters
 from decobandit.trials.events import GENESIS, Event, StoredEvent, new_event
+from decobandit.trials.settings import letters
 from decobandit.trials.verification import LogCheck, Verification
 
 pytest_plugins = ["helpers.databases"]

@@ -19,9 +19,13 @@ from decobandit.trials import (
     outcomes_csv,
 )
 from decobandit.trials.event_log import EventLog
-from decobandit.trials.log_pages import ledger_of, page_of_allocations, page_of_events
-from decobandit.trials.staleness import stale_ids
-from decobandit.trials.trial_lists import page_of_trials
+from decobandit.trials.lists import (
+    ledger_of,
+    page_of_allocations,
+    page_of_events,
+    page_of_trials,
+    stale_ids,
+)
 from decobandit.trials.verification import check_trial
 
 pytest_plugins = ["helpers.databases"]

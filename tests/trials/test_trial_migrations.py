@@ -13,7 +13,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from decobandit import Problem
-from decobandit.trials import create_trial, migrate, open_store, open_trial
+from decobandit.trials import create_trial, open_store, open_trial, schema
 from decobandit.trials.errors import Damaged, StoreError
 from decobandit.trials.schema import metadata
 from helpers.nursery import Nursery
@@ -28,15 +28,15 @@ def test_migrated_tables_are_those_of_the_schema(db: str) -> None:
     with open_store(db) as store, store.read() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []
-        assert context.get_current_revision() == migrate.REVISIONS[-1]
+        assert context.get_current_revision() == schema.REVISIONS[-1]
 
 
 def test_revisions_are_those_of_the_scripts() -> None:
     config = Config()
-    config.set_main_option("script_location", str(migrate.SCRIPTS))
+    config.set_main_option("script_location", str(schema.SCRIPTS))
     scripts = ScriptDirectory.from_config(config)
     found = [script.revision for script in scripts.walk_revisions()]  # the newest first
-    assert tuple(reversed(found)) == migrate.REVISIONS
+    assert tuple(reversed(found)) == schema.REVISIONS
 
 
 SECOND = """
@@ -57,10 +57,10 @@ def test_a_database_of_an_earlier_revision_is_upgraded_with_all_that_is_in_it(
     with open_store(db) as store:
         trial = create_trial(Problem.uniform(arms=2, horizon=4), name="pilot", db=store, seed=1)
         trial.tell(trial.ask().id, 1)
-    scripts = Path(shutil.copytree(migrate.SCRIPTS, tmp_path / "migrations"))
+    scripts = Path(shutil.copytree(schema.SCRIPTS, tmp_path / "migrations"))
     (scripts / "versions" / "0002_colour.py").write_text(SECOND)
-    monkeypatch.setattr(migrate, "SCRIPTS", scripts)
-    monkeypatch.setattr(migrate, "REVISIONS", (*migrate.REVISIONS, "0002"))
+    monkeypatch.setattr(schema, "SCRIPTS", scripts)
+    monkeypatch.setattr(schema, "REVISIONS", (*schema.REVISIONS, "0002"))
     with open_store(db) as store:
         again = open_trial("pilot", db=store)
         again.tell(again.ask().id, 0)
@@ -74,7 +74,7 @@ def test_processes_that_open_a_new_database_at_once_take_turns(
 ) -> None:
     said = nursery.side_by_side([("open_only", db)] * 6)
     assert [line["ended"] for line in said if "ended" in line] == [0] * 6
-    assert sql("SELECT version_num FROM alembic_version") == [(migrate.REVISIONS[-1],)]
+    assert sql("SELECT version_num FROM alembic_version") == [(schema.REVISIONS[-1],)]
     later = nursery.side_by_side([("open_only", db)])
     assert [line["alembic"] for line in later if "alembic" in line] == [False]
 

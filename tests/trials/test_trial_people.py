@@ -125,7 +125,7 @@ def test_unmasking_needs_a_real_reason_and_is_limited_by_person_and_day(
     numbers = [e.data["number_in_24_hours"] for e in trial.events() if e.kind == "unmasked"]
     assert numbers == [1, 2, 3, 4, 5, 1, 6]
     assert "7 allocations were unmasked" in trial_page(trial.report())
-    monkeypatch.setattr("decobandit.trials.lifecycle._day_ago", lambda: "2999")  # a day later
+    monkeypatch.setattr("decobandit.trials.recording._day_ago", lambda: "2999")  # a day later
     trial.unmask(slots[6].id, reason="an emergency", by="nurse")
     assert trial.verify().ok
 

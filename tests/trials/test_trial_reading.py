@@ -18,7 +18,6 @@ from decobandit.trials import (
     list_trials,
     open_store,
     open_trial,
-    replay,
     status,
     verification,
 )
@@ -84,7 +83,7 @@ def test_nobody_waits_for_a_reader_who_checks_or_computes(
             monkeypatch.setattr(module, "chained", checked)
         monkeypatch.setattr(events, "digest", watched(events.digest))
         monkeypatch.setattr(status, "loss_so_far", watched(status.loss_so_far))
-        monkeypatch.setattr(replay, "_compared", watched(replay._compared))
+        monkeypatch.setattr(verification, "_compared", watched(verification._compared))
         READS[how](store)
     assert len(looked) >= EVENTS
 

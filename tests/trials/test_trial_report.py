@@ -17,10 +17,9 @@ from decobandit.policies.best_chances import best_chances
 from decobandit.problem import Arm, Beta, Problem, Reward
 from decobandit.trials import Trial, TrialError, create_trial, people_log
 from decobandit.trials.arm_results import exact_interval, wilson_interval
-from decobandit.trials.deviations import Deviations
-from decobandit.trials.log_pages import ledger_of
+from decobandit.trials.lists import ledger_of
+from decobandit.trials.report import Deviations, share_blocks
 from decobandit.trials.report_text import trial_page
-from decobandit.trials.shares import share_blocks
 from helpers.program import deco
 
 EVIL = "<script>alert(1)</script>"

@@ -14,7 +14,7 @@ from .trial_access import By, makes_store, takes_store, user
 if TYPE_CHECKING:
     from ..server.tokens import Token
     from ..trials import Event, PeopleLog, Store
-    from ..trials.signed_notes import PrivateKey, PublicKey
+    from ..trials.checkpoints import PrivateKey, PublicKey
 
 token = Commands(name="token", help="Tokens for 'deco serve': make, list and revoke them.")
 
@@ -104,7 +104,7 @@ OutKey = Annotated[
 def new_keys(name: KeyName = "deco", out: OutKey = DEFAULT_KEY, as_json: AsJson = False) -> None:
     """Make a key pair. The private key signs; the public key, which is printed, checks."""
     from ..support import write_whole
-    from ..trials.signed_notes import PrivateKey
+    from ..trials.checkpoints import PrivateKey
 
     public = out.with_name(out.name + ".pub")
     for path in (out, public):
@@ -123,7 +123,7 @@ def new_keys(name: KeyName = "deco", out: OutKey = DEFAULT_KEY, as_json: AsJson 
 
 def private_key(file: Path) -> PrivateKey:
     """The key of a file."""
-    from ..trials.signed_notes import PrivateKey
+    from ..trials.checkpoints import PrivateKey
 
     if not file.exists():
         raise typer.BadParameter(f"{file}: no such key; 'deco keys new' makes one")
@@ -132,7 +132,7 @@ def private_key(file: Path) -> PrivateKey:
 
 def public_key(text: str) -> PublicKey:
     """The key that is given, or the one in the file that is given."""
-    from ..trials.signed_notes import PublicKey
+    from ..trials.checkpoints import PublicKey
 
     file = Path(text)
     if file.is_file():

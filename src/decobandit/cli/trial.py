@@ -2,38 +2,205 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
 
 from ..policies.names import DEFAULT_POLICY
-from .options import SIGNED_ARGUMENTS, AsJson, Bound, Commands, Db
+from .options import (
+    SIGNED_ARGUMENTS,
+    ArmColumn,
+    AsJson,
+    Bound,
+    Commands,
+    Db,
+    GoodColumn,
+    OutcomeColumn,
+    PullsColumn,
+    shown,
+)
 from .output import print_json, said_of, say
 from .problem_options import Chosen, takes_policies
+from .taking import option, options_of, with_options
 from .trial_access import (
     By,
+    OptionalReason,
     Reason,
     Request,
     Slot,
     StaleAfter,
     changes_trial,
     database,
+    print_allocations,
+    print_list,
+    print_status,
+    print_verdict,
     takes_store,
     takes_trial,
     user,
 )
-from .trial_backup import backup
-from .trial_batches import CountsText, GivenOutcomes, allocations, takes_outcomes
-from .trial_checkpoint import checkpoint
-from .trial_lifecycle import archive, close, limits, reopen, unmask
-from .trial_records import export, replay, verify
-from .trial_report import report
-from .trial_tables import print_list, print_status, print_verdict
+from .trial_records import backup, checkpoint, export, replay, report, verify
 
 if TYPE_CHECKING:
-    from ..trials import Allocation, Store, Trial
+    from collections.abc import Callable
+
+    from ..trials import Allocation, Store, Summary, Trial
+
+CountsText = Annotated[
+    str | None,
+    shown(
+        "ARM=GOOD/PULLS,...",
+        "Outcomes by arm: control=30/50,new=25/50; of classes a count of each, grade=2+0+1; of "
+        "measurements and counts SUM/PULLS; of own states in their order, machine=fine+worn.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class GivenOutcomes:
+    """Outcomes of several pulls, as options give them."""
+
+    counts: str | None
+    data: Path | None
+    columns: dict[str, str]
+
+    @property
+    def there(self) -> bool:
+        """Whether any were given."""
+        return self.counts is not None or self.data is not None
+
+    def read(self, here: Trial) -> dict[str, str]:
+        """Outcomes by arm, as `Trial.tell` takes them; a refusal in one line."""
+        if (self.counts is None) == (self.data is None):
+            raise typer.BadParameter("give outcomes by --counts or by --data, not both")
+        if self.counts is not None:
+            return _pairs(self.counts)
+        assert self.data is not None
+        from ..problem import OutcomeColumns, read_tallies
+
+        found = read_tallies(here.problem, self.data, OutcomeColumns(**self.columns))
+        if not found:
+            raise typer.BadParameter(f"{self.data}: there are no outcomes in it")
+        return found
+
+
+def outcomes_from(
+    counts: CountsText = None,
+    data: Annotated[
+        Path | None,
+        shown(
+            "FILE",
+            "Outcomes by arm, CSV or .parquet: one per row, or good outcomes and pulls, or as "
+            "exported.",
+        ),
+    ] = None,
+    arm_column: ArmColumn = "arm",
+    outcome_column: OutcomeColumn = "outcome",
+    good_column: GoodColumn = "good",
+    pulls_column: PullsColumn = "pulls",
+) -> GivenOutcomes:
+    """Outcomes of several pulls by counts, or by a file."""
+    columns = {
+        "arm": arm_column, "outcome": outcome_column, "good": good_column, "pulls": pulls_column
+    }  # fmt: skip
+    return GivenOutcomes(counts, data, columns)
+
+
+def takes_outcomes(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command on a trial the outcomes of several pulls as its second argument."""
+    own = options_of(outcomes_from)
+
+    def run(here: Trial, **given: Any) -> Any:
+        made = outcomes_from(**{each.name: given.pop(each.name) for each in own})
+        return command(here, made, **given)
+
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    return with_options(run, [option("here", object), *options_of(command, after=2), *own])
+
+
+def _pairs(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for part in re.findall(r"[^=]*=[^,]*(?:,|$)|.+", text):  # names may have commas
+        arm, equals, pair = part.removesuffix(",").rpartition("=")
+        if not equals or not arm.strip():
+            raise typer.BadParameter(
+                f"--counts: {part!r}; must be ARM=GOOD/PULLS, or as the arm has its outcomes"
+            )
+        if arm.strip() in found:
+            raise typer.BadParameter(f"--counts: {arm.strip()!r} is named twice")
+        found[arm.strip()] = pair.strip()
+    return found
+
+
+@takes_trial
+def allocations(here: Trial, as_json: AsJson = False) -> None:
+    """List the allocations of a trial, the oldest first."""
+    slots = here.allocations()
+    if as_json:
+        print_json({"allocations": [slot.to_dict() for slot in slots]})
+    elif slots:
+        print_allocations(slots)
+    else:
+        print("no allocations yet: deco trial ask TRIAL")
+
+
+# -- `deco trial close`, `reopen`, `archive`, `limits` and `unmask` --------------------------------
+
+
+@changes_trial
+def close(here: Trial, reason: OptionalReason = None, **request: Unpack[Request]) -> Summary:
+    """Make no more allocations; pending ones can still be recorded."""
+    return here.close(reason=reason, **request)
+
+
+@changes_trial
+def reopen(here: Trial, reason: Reason, **request: Unpack[Request]) -> Summary:
+    """Make allocations again; an archived trial is listed again."""
+    return here.reopen(reason=reason, **request)
+
+
+@changes_trial
+def archive(here: Trial, reason: OptionalReason = None, **request: Unpack[Request]) -> Summary:
+    """Close a trial and hide it from lists; 'list --archived' shows it."""
+    return here.archive(reason=reason, **request)
+
+
+@changes_trial
+def limits(
+    here: Trial,
+    reason: Reason,
+    max_open: Annotated[
+        int | None, typer.Option(metavar="N", help="Allocations that may be pending.")
+    ] = None,
+    max_cancelled: Annotated[
+        int | None, typer.Option(metavar="N", help="Allocations that may be cancelled in all.")
+    ] = None,
+    max_unmasked: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Allocations that one person may unmask in 24 hours."),
+    ] = None,
+    **request: Unpack[Request],
+) -> Summary:
+    """Change how many allocations may be pending, cancelled or unmasked."""
+    return here.set_limits(
+        reason=reason, max_open=max_open, max_cancelled=max_cancelled, max_unmasked=max_unmasked,
+        **request,
+    )  # fmt: skip
+
+
+@changes_trial
+def unmask(here: Trial, slot: Slot, reason: Reason, **request: Unpack[Request]) -> Allocation:
+    """Show the arm of an allocation to somebody blinded; who, when and why is logged."""
+    return here.unmask(slot, reason=reason, **request)
+
+
+# -- `deco trial`: ask for the next arm, tell what happened, and check that nothing was lo----------
+
 
 trial = Commands(
     name="trial",
@@ -84,10 +251,9 @@ def new(
 ) -> None:
     """Plan a trial and enter it into the database."""
     with database(db) as store:
-        from ..trials.limits import chosen_limits, default_limits
         from ..trials.opening import new_trial
         from ..trials.requests import actor_of
-        from ..trials.settings import settings_from
+        from ..trials.settings import chosen_limits, default_limits, settings_from
 
         context = chosen.context
         made = new_trial(
@@ -145,7 +311,7 @@ def list_all(
     as_json: AsJson = False,
 ) -> None:
     """List the trials of the database, the oldest first."""
-    from ..trials.trial_lists import all_trials, page_of_trials
+    from ..trials.lists import all_trials, page_of_trials
 
     listed = all_trials if limit is None else partial(page_of_trials, limit=limit)
     found = listed(store, after=after, archived=archived, stale_after=stale_after)
@@ -226,8 +392,7 @@ def _told(
 @takes_trial
 def status(here: Trial, stale_after: StaleAfter = 72.0, as_json: AsJson = False) -> None:
     """Show how a trial stands, why its next arm is next, and how far from optimal it can be."""
-    from ..trials.log_pages import ledger_of
-    from ..trials.staleness import stale_ids
+    from ..trials.lists import ledger_of, stale_ids
 
     ledger = ledger_of(here.store, here.id)
     found, stale = here.status_at(ledger), stale_ids(ledger.since, stale_after)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, TypedDict
 
@@ -11,11 +11,215 @@ import typer
 
 from .options import AllowPolicy, AsJson, Db
 from .output import print_result
+from .tables import MOST_ROWS, print_table
 from .taking import option, options_of, taking_open, with_options
-from .trial_tables import print_answer
 
 if TYPE_CHECKING:
-    from ..trials import Allocation, Store, Summary, Trial
+    from ..trials import Allocation, ArmStatus, Status, Store, Summary, Trial
+    from ..trials.rules import LookMade
+
+MAX_NAMED = 8  # arms that are named in a line
+
+
+def digits(value: float | None) -> str:
+    """A number in few columns, where there is one; no -0."""
+    return "" if value is None else f"{round(value, 12) + 0.0:.4g}"
+
+
+def print_answer(answer: Allocation | Summary, here: Trial) -> None:
+    """What a change of a trial answers: an allocation, or the trial."""
+    from ..trials import Allocation
+
+    if isinstance(answer, Allocation):
+        print_allocation(answer, here)
+    else:
+        print(f"trial {answer.name} ({answer.id}): {answer.state}")
+
+
+def print_allocation(slot: Allocation, here: Trial) -> None:
+    """The arm, or pulls by arm, and the id by which outcomes are told."""
+    about = "" if slot.subject is None else f", subject {slot.subject}"
+    if slot.arm is not None:
+        state = f"{slot.state} {here.named(slot)}".strip()
+        print(f"{slot.arm}   (allocation {slot.id}, {state}{about})")
+    else:
+        print(f"allocation {slot.id}: {slot.size} pulls, stage {slot.stage}, {slot.state}{about}")
+        _print_arms(slot)
+    if slot.state == "open" and not slot.told:
+        print(slot.reason)
+
+
+def _print_arms(slot: Allocation) -> None:
+    from ..problem.models.base import rounded
+
+    ranked = sorted(slot.arms, key=lambda part: -part.pulls)[:MOST_ROWS]
+    started = bool(slot.told or slot.state != "open")
+    told = "good/told" if all(part.seen is None for part in slot.arms) else "on record"
+    titles = ["arm", "pulls", "share"] + [told, "pending", "cancelled"] * started
+    rows = []
+    for part in ranked:
+        record = f"{part.good}/{part.told}" if part.seen is None else rounded(part.seen)
+        now = [record, str(part.pending), str(part.cancelled)] * started
+        rows.append([part.arm, str(part.pulls), f"{part.pulls / slot.size:.4g}", *now])
+    print_table("", titles, rows, text=["arm"])
+    if len(slot.arms) > MOST_ROWS:
+        print(f"({len(slot.arms) - MOST_ROWS} more arms)")
+
+
+def print_allocations(slots: Sequence[Allocation]) -> None:
+    """One line per allocation."""
+    rows = [
+        [
+            slot.id,
+            str(slot.stage),
+            named_pulls(slot.pulls),
+            str(slot.told),
+            str(slot.pending),
+            slot.state,
+            slot.subject or "",
+        ]
+        for slot in slots
+    ]
+    titles = ["allocation", "stage", "arm", "told", "pending", "state", "subject"]
+    print_table("", titles, rows, text=["allocation", "arm", "state", "subject"])
+
+
+def named_pulls(pulls: Mapping[str, int]) -> str:
+    """The arm of a single pull; else pulls of the arms that have most."""
+    if sum(pulls.values()) == 1:
+        return next(iter(pulls))
+    ranked = sorted(pulls.items(), key=lambda one: -one[1])
+    more = ", ..." if len(ranked) > MAX_NAMED else ""
+    return ", ".join(f"{arm} {number}" for arm, number in ranked[:MAX_NAMED]) + more
+
+
+def print_list(summaries: Sequence[Summary], hidden: int = 0) -> None:
+    """One line per trial; `hidden`: how many are archived and left out."""
+    if not summaries and not hidden:
+        print("no trials yet: deco trial new --arms 3 --horizon 50 --name pilot")
+        return
+    if hidden:
+        print(f"{hidden} archived, shown by --archived")
+    if not summaries:
+        return
+    rows = [
+        [
+            one.name, one.policy,
+            f"{one.arms}x{one.horizon}", str(one.told),
+            f"{one.open}{' stale' if one.stale else ''}",
+            one.badge, one.created_at[:10],
+        ]
+        for one in summaries
+    ]  # fmt: skip
+    titles = ["trial", "policy", "size", "told", "open", "state", "created"]
+    print_table("", titles, rows, text=["trial", "policy", "state", "created"])
+
+
+def print_status(status: Status, stale: Mapping[str, str]) -> None:
+    """Arms, open allocations, the next arm, and the distance from the optimum.
+
+    `stale`: when the open allocations that are overdue were made.
+    """
+    from ..problem.models.base import rounded
+
+    ranked = sorted(status.arms, key=lambda arm: (arm.name != status.next_arm, -(arm.index or 0.0)))
+
+    terms = {
+        "reward": "expected_reward", "information": "value_of_information", "index": "index"
+    }  # fmt: skip
+    known = {
+        title: key
+        for title, key in terms.items()
+        if any(getattr(arm, key) is not None for arm in status.arms)
+    }
+
+    def row(arm: ArmStatus) -> list[str]:
+        return [
+            ">" if arm.name == status.next_arm else "", arm.name, arm.code,
+            rounded(arm.seen) if arm.seen else f"{arm.good}/{(arm.good or 0) + (arm.bad or 0)}",
+            str(arm.open or ""),
+            arm.posterior or f"Beta({arm.posterior_good:g}, {arm.posterior_bad:g})",
+            *(digits(getattr(arm, key)) for key in known.values()),
+        ]  # fmt: skip
+
+    counts = "good/told" if all(arm.seen is None for arm in status.arms) else "on record"
+
+    print_table(
+        f"{status.name}: {status.told} of {status.slots} outcomes told",
+        ["", "arm", "code", counts, "open", "posterior", *known],
+        map(row, ranked[:MOST_ROWS]), text=["", "arm", "code"],
+    )  # fmt: skip
+    if len(ranked) > MOST_ROWS:
+        print(f"({len(ranked) - MOST_ROWS} more arms)")
+    for slot in status.open:
+        about = "" if slot.subject is None else f", subject {slot.subject}"
+        overdue = f", stale: since {stale[slot.id][:16]}" if slot.id in stale else ""
+        what = slot.arm or f"{slot.pending} of {slot.size} pulls"
+        print(f"open: {what} (allocation {slot.id}{about}{overdue})")
+    _print_cancellations(status)
+    _print_outlook(status)
+
+
+def _print_cancellations(status: Status) -> None:
+    for each in status.cancellations:
+        print(f"cancelled: {each.count} of {each.arm} by {each.by}: {'; '.join(each.reasons)}")
+    limits = status.limits
+    if limits.open is not None and limits.cancelled is not None:
+        print(
+            f"limits: {sum(arm.open for arm in status.arms)} of {limits.open} pending, "
+            f"{status.cancelled} of {limits.cancelled} cancelled"
+        )
+
+
+def _print_outlook(status: Status) -> None:
+    if status.dropped:
+        print(f"dropped by the rules: {', '.join(status.dropped)}")
+    if status.stopped is not None:
+        print(f"the rules have stopped the trial ({status.stopped}): no more allocations are made")
+    if status.state != "running":
+        print(f"the trial is {status.state}: no more allocations are made")
+    if status.next_arm is not None:
+        print(f"next: {status.reason}")
+    elif status.next_pulls is not None:
+        print(f"next: {named_pulls(status.next_pulls)}")
+    if status.deployment is not None:
+        print(f"the trial is over; keep {status.deployment}")
+    elif status.finished:
+        print("the trial is over")
+    if status.upper_bound is None:
+        print(f"reward so far {digits(status.earned)}; no bound: the dual was not solved")
+    else:
+        print(
+            f"reward so far {digits(status.earned)}; upper bound on the expected reward of the "
+            f"stages left {digits(status.bound_from_here)}"
+        )
+        print(
+            f"upper bound at the start {digits(status.upper_bound)}; "
+            f"shortfall and congestion so far {digits(status.loss_so_far)}"
+        )
+        if status.best_bound is not None and status.best_bound < status.upper_bound:
+            print(f"best bound at the start {digits(status.best_bound)} ({status.best_bound_is})")
+    print(f"head {status.head}")
+
+
+def print_verdict(
+    status: Status, looks: Sequence[LookMade], declared: tuple[str, ...] | None
+) -> None:
+    """What the looks of the rules came to, the last one and the next; arms declared at the end."""
+    if status.rules is None:
+        return
+    against = status.rules.get("control")
+    what = "best" if against is None else "better than control"
+    if looks:
+        last = looks[-1]
+        found = ", ".join(f"{arm} {p:.3f}" for arm, p in last.probabilities.items())
+        print(f"looks: {len(looks)}, the last after {last.outcomes} outcomes; P({what}): {found}")
+    if declared is not None:
+        print(f"declared {what}: {', '.join(declared) or 'no arm'}")
+
+
+# -- how the commands of `deco trial` and `deco token` come to a database, and to a trial ----------
+
 
 TrialName = Annotated[str, typer.Argument(metavar="TRIAL", help="Name or id of the trial.")]
 Slot = Annotated[

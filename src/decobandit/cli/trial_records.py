@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .options import AllowPolicy, AsJson, Db, shown
-from .output import ending_in, print_json, print_result, say, written
-from .people import print_people, public_key
-from .trial_access import By, database, opened, takes_trial, user
+from .output import check_writable, ending_in, print_json, print_result, say, written
+from .people import DEFAULT_KEY, KEY_VARIABLE, print_people, private_key, public_key
+from .tables import MOST_ROWS, print_table
+from .trial_access import By, database, opened, takes_store, takes_trial, user
 
 if TYPE_CHECKING:
     from ..trials import PeopleLog, Replay, Trial, Verification
-    from ..trials.checkpoints import CheckpointCheck
-    from ..trials.signed_notes import PublicKey
+    from ..trials.checkpoints import CheckpointCheck, PublicKey
     from ..trials.verification import LogCheck
 
     Given = tuple[str, PublicKey]  # a checkpoint, and who has signed it
+    from ..trials import Store
+    from ..trials.report import TrialReport
 
 FOUND_SOMETHING = 1
 EXPORT = ".json: everything; .csv: one row per allocation."
@@ -144,8 +146,7 @@ def _checks(
     """What there is to check, how it compares with a checkpoint, and the log of people."""
     from ..trials import people_log
     from ..trials.checkpoints import check_checkpoint, check_database_by
-    from ..trials.export_check import checked_export
-    from ..trials.verification import check_database, check_named
+    from ..trials.verification import check_database, check_named, checked_export
 
     if file is not None:
         checks = [checked_export(_exported(file), head=head)[0]]
@@ -173,7 +174,7 @@ def _replayed(trial: str | None, file: Path | None, db: str | None) -> Replay:
 
 def _exported(file: Path) -> Any:
     from ..trials.errors import TrialError
-    from ..trials.export_check import read_export
+    from ..trials.verification import read_export
 
     try:
         return read_export(file.read_bytes())
@@ -217,3 +218,141 @@ def end_with(ok: bool) -> None:
     """Exit code 1 where a check found something."""
     if not ok:
         raise typer.Exit(FOUND_SOMETHING)
+
+
+# -- `deco trial report`: results, deviations and the state of the log, as a page or as JS----------
+
+
+OutPage = Annotated[
+    Path | None,
+    shown("FILE", "Write the report as one page, .html, to read and to print.",
+          callback=ending_in(".html")),
+]  # fmt: skip
+Control = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ARM", show_default="the first arm", help="The arm that others are compared with."
+    ),
+]
+LateAfter = Annotated[
+    float, typer.Option(metavar="HOURS", min=0.01, help="Outcomes that take longer are late.")
+]
+
+
+@takes_trial
+def report(
+    here: Trial,
+    out: OutPage = None,
+    control: Control = None,
+    late_after: LateAfter = 72.0,
+    by: By = None,
+    as_json: AsJson = False,
+) -> None:
+    """Report a trial: rates, intervals, P(best), shares over time, deviations, the log's state."""
+    from ..support import write_whole
+    from ..trials.report_text import trial_page
+
+    found = here.report(control=control, late_after=late_after)
+    on_record(here, "report", False, user(by))
+    if out is not None:
+        write_whole(out, trial_page(found))
+        written("report", out)
+    if as_json:
+        print_json(found.to_dict())
+    elif out is None:
+        _print_report(found)
+
+
+def _print_report(found: TrialReport) -> None:
+    from ..problem.models.base import rounded
+    from ..trials.report_text import declared, digits, interval, look_columns, probability, state_of
+
+    observed = [
+        [
+            arm.name, rounded(arm.seen), str(arm.pending or ""), digits(arm.rate, 3),
+            interval(arm.exact_interval), interval(arm.wilson_interval),
+        ]
+        for arm in found.arms
+    ]  # fmt: skip
+    binary = all(arm.good is not None for arm in found.arms)
+    counts = ["good/told", "open", "rate"] if binary else ["on record", "open", "mean"]
+    intervals = any(arm.exact_interval is not None for arm in found.arms)
+    titles = ["arm", *counts] + ["95% exact", "95% Wilson"] * intervals
+    rows = (row[: len(titles)] for row in observed[:MOST_ROWS])
+    print_table(f"{found.name}: observed", titles, rows, text=["arm"])
+    posterior = [
+        [
+            arm.name, digits(arm.posterior_mean, 3), interval(arm.credible_interval),
+            probability(arm.best), probability(arm.better_than_control),
+        ]
+        for arm in found.arms
+    ]  # fmt: skip
+    titles = ["arm", "mean", "95% credible", "P(best)", f"P(better than {found.control})"]
+    print_table("posterior", titles, posterior[:MOST_ROWS], text=["arm"])
+    if len(found.arms) > MOST_ROWS:
+        print(f"({len(found.arms) - MOST_ROWS} more arms)")
+    print(state_of(found))
+    if found.declared is not None:
+        print(declared(found))
+    if found.dropped:
+        print(f"Dropped at looks: {', '.join(found.dropped)}.")
+    if found.looks:
+        arms, looks = look_columns(found)
+        print_table("looks", ["outcomes", *arms, "came to"], looks[-MOST_ROWS:], text=["came to"])
+    print(
+        f"cancelled {found.cancelled}, corrected {len(found.corrections)}, late "
+        f"{len(found.late)}, refused {found.refused}"
+    )
+    state = "intact" if found.audit.ok else "NOT INTACT"
+    print(f"log: {found.audit.events} events, {state}, head {found.audit.head}")
+
+
+# -- `deco trial backup`: a checked copy of the database -------------------------------------------
+
+
+@takes_store
+def backup(
+    store: Store,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; must not exist.")],
+    as_json: AsJson = False,
+) -> None:
+    """Copy an SQLite database while it is in use, and check the copy: exit code 1 if damaged."""
+    from ..trials.verification import back_up
+
+    found = back_up(store, file.absolute())
+    ok = all(one.ok for one in found)
+    if as_json:
+        print_json({"ok": ok, "file": str(file), "trials": [one.to_dict() for one in found]})
+    else:
+        print(f"{file}: {len(found)} trials, {sum(one.events for one in found)} events")
+        print_verified([one for one in found if not one.ok])
+    end_with(ok)
+
+
+# -- `deco trial checkpoint`: a signed note of the heads of all trials -----------------------------
+
+
+OutNote = Annotated[Path | None, shown("FILE", "Write the note there.", callback=check_writable)]
+
+
+@takes_store
+def checkpoint(
+    store: Store,
+    signing_key: Annotated[
+        Path, shown("FILE", "Private key that 'deco keys new' made.", "--key", envvar=KEY_VARIABLE)
+    ] = DEFAULT_KEY,
+    out: OutNote = None,
+    as_json: AsJson = False,
+) -> None:
+    """Sign the heads of all trials. Keep the note elsewhere: 'verify --checkpoint' compares."""
+    from ..support import write_whole
+    from ..trials.checkpoints import make_checkpoint
+
+    made = make_checkpoint(store, private_key(signing_key))
+    if out is not None:
+        write_whole(out, made.note)
+        written("checkpoint", out)
+    if as_json:
+        print_json(made.to_dict())
+    elif out is None:
+        print(made.note, end="")

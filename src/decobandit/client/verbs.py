@@ -18,7 +18,7 @@ import numpy as np
 from ..policies import COMPARED_POLICIES, DEFAULT_POLICY
 from ..problem import DEFAULT_TIES, Design, Problem, Rules, designed_to_dict
 from ..trials.events import event_from
-from ..trials.export_tables import TrialTables
+from ..trials.export import TrialTables
 from ..trials.recording import GivenOutcomes
 from .answers import Answer
 from .exchange import Fetches, Request, for_header

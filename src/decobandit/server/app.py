@@ -13,8 +13,8 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 
 from .._version import __version__
+from ..trials.checkpoints import PrivateKey
 from ..trials.database import Store
-from ..trials.signed_notes import PrivateKey
 from . import errors, metrics
 from .api import routes as api
 from .api.api_route import MAX_CHECKS

@@ -23,8 +23,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
 from .._version import __version__
-from ..trials.counts import Counts
-from ..trials.database import Store
+from ..trials.database import Counts, Store
 from ..trials.events import KINDS
 from .api.api_route import ApiRoute
 from .auth import allow

@@ -7,9 +7,8 @@ from starlette.concurrency import run_in_threadpool
 
 from ..problem import DEFAULT_TIES, Problem, Rules
 from ..trials import Trial
-from ..trials.limits import chosen_limits, default_limits
 from ..trials.opening import enter_trial, free_name, trial_seed
-from ..trials.settings import make_settings
+from ..trials.settings import chosen_limits, default_limits, make_settings
 from .long_work import LongWork
 
 

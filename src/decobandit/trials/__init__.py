@@ -4,15 +4,13 @@
     allocation = trial.ask()
     trial.tell(allocation.id, 1)
 
-Reading order: `opening.py` and `trial.py` (what can be asked of a trial), `decider.py` and
-`decisions.py` (which arm is next), `events.py` and `ledger.py` (the log, and the state that follows
-from it), `event_log.py` and `database.py` (how it is stored), `verification.py`, `replay.py`,
-`export_check.py` and `checkpoints.py` (how it is checked), `lifecycle.py` and `limits.py` (closing
-a trial, limits), `people.py` (the log of people), `report.py` and `report_text.py` (the report). Of
-its own: `pending.py` (while outcomes are pending), `batches.py`, `codes.py` (of arms, for blinded
-people), `damage.py`, `staleness.py`, `names.py`, `verdicts.py` (looks and the test at the end),
-`summaries.py` and `log_pages.py` (lists). In the examples of this room, `trial` is one that was
-just created, with 2 arms and 5 stages.
+Reading order: `opening.py` and `trial.py` (what can be asked of a trial), `recording.py` and
+`changes.py` (requests, and how they become events), `allocations.py`, `events.py` and `ledger.py`
+(the log, and the state that follows from it), `decider.py`, `decisions.py` and `rules.py` (what is
+allocated next), `event_log.py`, `database.py`, `backends.py` and `schema.py` (how it is stored),
+`verification.py` and `checkpoints.py` (how it is checked), `settings.py` (settings, limits, codes),
+`people.py` (the log of people), `status.py`, `lists.py`, `report.py`, `export.py` (what is shown).
+In the examples of this room, `trial` is one that was just created, with 2 arms and 5 stages.
 """
 
 from ..support.lazy import explain_missing_extras
@@ -34,16 +32,14 @@ from .errors import (
 )
 from .events import Event
 from .export import outcomes_csv
-from .export_check import replay_export, verify_export
-from .limits import TrialLimits
 from .opening import create_trial, list_trials, open_trial
 from .people import PeopleLog, people_log
-from .replay import Replay
 from .report import TrialReport
 from .requests import CancellationCount
+from .settings import TrialLimits
 from .status import ArmStatus, Status, Summary
 from .trial import Trial
-from .verification import Verification
+from .verification import Replay, Verification, replay_export, verify_export
 
 __all__ = [
     "Allocation",

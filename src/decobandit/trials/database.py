@@ -20,20 +20,91 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from threading import Lock
-from typing import Any, Self, TypeVar
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import Any, Generic, Self, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from .committer import Committer
-from .counts import Counts
-from .errors import NotFound, StoreError, Unreadable
-from .migrate import upgrade
-from .postgres import postgres_engine
-from .sqlite_files import check_contents, sqlite_engine, write_lock
+from .backends import check_contents, postgres_engine, sqlite_engine, write_lock
+from .errors import Damaged, NotFound, StoreError, Unreadable
+from .schema import upgrade
+
+Job = TypeVar("Job")
+
+
+class Committer(Generic[Job]):
+    """Calls `commit` for one job after the other; a call may do the jobs after it as well.
+
+    A daemon: a process that has to end does not wait for a database that stalls.
+    """
+
+    def __init__(self, commit: Callable[[Job], None]) -> None:
+        self._commit = commit
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        Thread(target=self._run, name="committer", daemon=True).start()
+
+    def put(self, job: Job) -> None:
+        """One more job."""
+        self._jobs.put(job)
+
+    def end(self) -> None:
+        """End the thread when the jobs before are done."""
+        self._jobs.put(None)
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            self._commit(job)
+
+
+# -- what a process has done with a database: events written by kind, errors by kind ---------------
+
+
+class Counts:
+    """Counters of one store, since it was opened; safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._events: Counter[str] = Counter()
+        self._errors: Counter[str] = Counter()
+
+    def event(self, kind: str) -> None:
+        """One more event was written."""
+        with self._lock:
+            self._events[kind] += 1
+
+    @contextmanager
+    def failures(self) -> Iterator[None]:
+        """Count the errors of the database that leave the block."""
+        try:
+            yield
+        except StoreError as error:
+            self.error(error)
+            raise
+
+    def error(self, error: StoreError) -> None:
+        """Count an error, once however many blocks it leaves."""
+        with self._lock:
+            if not error.counted:
+                self._errors["damaged" if isinstance(error, Damaged) else "unavailable"] += 1
+            error.counted = True
+
+    def events(self) -> dict[str, int]:
+        """Events written, by kind."""
+        with self._lock:
+            return dict(self._events)
+
+    def errors(self) -> dict[str, int]:
+        """Errors: damaged, or unavailable."""
+        with self._lock:
+            return dict(self._errors)
+
+
+# -- the database of trials: connections and transactions; knows nothing of trials -----------------
+
 
 T = TypeVar("T")
 ENVIRONMENT = "DECO_DB"

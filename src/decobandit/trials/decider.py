@@ -15,12 +15,11 @@ from ..policies import Cost
 from ..problem.kernels.layout import slab_size
 from ..support import Cache, Once, TooLargeError
 from .allocations import kinds_of
-from .allotments import allot
-from .decisions import Decision, deployment
+from .decisions import Decision, allot, deployment
 from .errors import OutOfMemory
 from .ledger import Ledger
 from .pending import MOST_AHEAD, PendingState, posterior_means
-from .ruled_decisions import LiveRules, decide_by_rules
+from .rules import LiveRules, decide_by_rules
 from .settings import TrialSettings
 
 MAX_DECIDED = 1000  # decisions that are remembered by the state that they are for

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -22,16 +23,89 @@ from sqlalchemy.exc import IntegrityError
 
 from ..support import Cache, appearance
 from . import schema
-from .codes import drawn_codes
-from .damage import DamageRecord
 from .database import Store
-from .errors import Conflict, Damaged, NotFound
+from .errors import Conflict, Damaged, NotFound, StoreError, Unreadable
 from .events import GENESIS, Event, StoredEvent, chained, new_event
 from .ledger import Ledger
-from .limits import TrialLimits
 from .requests import Refusal
-from .settings import TrialSettings
-from .summaries import kept_summary
+from .settings import TrialLimits, TrialSettings, drawn_codes
+from .status import kept_summary
+
+MAX_PROBLEM = 500  # characters of a problem that are kept
+
+_trials = schema.trials.c
+_MARK = (
+    update(schema.trials)
+    .where((_trials.id == bindparam("trial")) & _trials.damage.is_(None))
+    .values(damage=bindparam("found"))
+)
+_CLEAR = (
+    update(schema.trials)
+    .where((_trials.id == bindparam("trial")) & (_trials.damage == bindparam("found")))
+    .values(damage=None)
+)
+
+
+class Remembered(Damaged):
+    """Damage that is on record already."""
+
+
+class DamageRecord:
+    """What was found in the trials of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        # by trial: what could not be written, because the disk is full or the file is protected
+        self._unwritten: dict[str, str] = {}
+
+    def refuse(self, row: Row[Any]) -> None:
+        """`Damaged` if something is on record against the trial of this row."""
+        found = row.damage or self._unwritten.get(row.id)
+        if found:
+            raise Remembered(
+                f"trial {row.id}: is not used since damage was found ({found}); restore the "
+                "database and run 'deco trial verify'"
+            )
+
+    @contextmanager
+    def remembering(self, trial: str) -> Iterator[None]:
+        """Put on record what a look at a trial finds. Not within a transaction."""
+        try:
+            with self.store.counts.failures():
+                yield
+        except (Remembered, Unreadable):
+            raise
+        except Damaged as error:
+            self.mark(trial, str(error))
+            raise
+
+    def mark(self, trial: str, problem: str) -> None:
+        """Stop a trial."""
+        at = datetime.now(UTC).isoformat(timespec="microseconds")  # tells two marks apart
+        found = f"{at}: {problem[:MAX_PROBLEM]}"
+        self._unwritten[trial] = found
+        try:
+            self.store.write(
+                lambda connection: connection.execute(_MARK, {"trial": trial, "found": found})
+            )
+        except StoreError:
+            return  # this process remembers it at least
+        self._unwritten.pop(trial, None)
+
+    def clear(self, trial: str, found: str | None) -> None:
+        """Let a trial go on: all its events were read after `found` was on record, and fit.
+
+        What was found meanwhile stays on record.
+        """
+        self._unwritten.pop(trial, None)
+        if found is not None:
+            self.store.write(
+                lambda connection: connection.execute(_CLEAR, {"trial": trial, "found": found})
+            )
+
+
+# -- reads and writes the events of trials; ledgers are kept in memory and extended event ----------
+
 
 MAX_LEDGERS = 2048
 MAX_SEEN = 100_000  # trials whose last head is remembered

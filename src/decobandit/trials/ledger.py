@@ -25,12 +25,10 @@ from .allocations import (
     seen_of,
     told_counts,
 )
-from .codes import codes_of
 from .errors import Closed, Contradiction, Damaged, LimitReached, NoFreeSlot, NotFound
 from .events import GENESIS, Event
-from .limits import TrialLimits, limits_of
 from .requests import Answered, Cancellation, Refusal, Request
-from .settings import TrialSettings
+from .settings import TrialLimits, TrialSettings, codes_of, limits_of
 
 TrialState = Literal["running", "closed", "archived"]
 # kinds of events that change the state of the trial, and the state after them

@@ -2,24 +2,46 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable
 from functools import partial
 
 from ..policies import DEFAULT_POLICY
 from ..prices import DualSolution
-from ..problem import DEFAULT_TIES, Problem, Rules, check_problem
+from ..problem import DEFAULT_TIES, Problem, Rules, check_problem, is_name
+from ..support import BLANK_LETTERS
 from .database import Store, StoreLike, closed_on_error
 from .errors import TrialError
 from .event_log import event_log_of, refuse_taken, trial_id
-from .limits import TrialLimits, chosen_limits, default_limits
-from .names import trial_name
+from .lists import STALE_AFTER, all_trials, page_of_trials
 from .requests import actor_of
-from .settings import TrialSettings, make_settings
-from .staleness import STALE_AFTER
+from .settings import TrialLimits, TrialSettings, chosen_limits, default_limits, make_settings
 from .status import Summary
 from .trial import Trial
-from .trial_lists import all_trials, page_of_trials
+
+MAX_SHOWN = 60  # of what is refused
+
+
+def trial_name(name: str) -> str:
+    """A valid name of a trial: not like an id, an option or a path."""
+    like_an_id = re.fullmatch("[0-9a-f]{16}", name) if isinstance(name, str) else None
+    if (
+        not is_name(name)
+        or name.startswith("-")
+        or name in (".", "..")
+        or any(sign in name for sign in "/" + BLANK_LETTERS)
+        or like_an_id
+    ):
+        shown = repr(name) if len(str(name)) <= MAX_SHOWN else "too long"
+        raise TrialError(
+            f"name: {shown}; must be 1 to 100 printable characters without a slash, "
+            "must not begin with a dash, must not be '.' or '..', and must not look like an id"
+        )
+    return name
+
+
+# -- the trials of a database: create one, open one, list them all ---------------------------------
 
 
 def create_trial(

@@ -27,11 +27,11 @@ from typing import Any
 from sqlalchemy import Connection, Row, insert, select, update
 
 from . import schema
-from .check_result import CheckResult
 from .database import Store
 from .errors import Damaged
 from .event_log import now
 from .events import GENESIS, Event, StoredEvent, chained, digest, new_event
+from .verification import CheckResult
 
 PEOPLE = "people"  # what the events of this chain have as their trial
 CALLED = "the log of people"

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from ..bounds import MEANINGS
 from ..figures import report_page as html
-from ..figures.design_report import rule_facts, stopping
+from ..figures.design_report import VALUES, rule_facts, stopping
 from ..figures.palette import SAFE_COLOURS
 from ..figures.svg_figures import (
     Interval,
@@ -20,11 +20,125 @@ from ..figures.svg_figures import (
 from ..problem import Rules
 from ..problem.models.base import rounded
 from .arm_results import ArmResult
-from .deviations import Correction
-from .report import TrialReport
-from .report_looks import looks
-from .report_numbers import digits, interval, number_of, percent, probability, were
-from .report_words import MEANS, RATES, how_to_read, scale
+from .report import Correction, TrialReport
+
+
+def digits(value: float | None, places: int) -> str:
+    """A number for a table, where there is one; zero has no sign."""
+    return "–" if value is None else f"{round(value, places) + 0.0:.{places}f}"
+
+
+def interval(ends: tuple[float, float] | None) -> str:
+    """An interval for a table, where there is one."""
+    return "–" if ends is None else f"{digits(ends[0], 3)} – {digits(ends[1], 3)}"
+
+
+def probability(value: float | None) -> str:
+    """A probability for a table; none is shown as certain that is not."""
+    if value is None:
+        return "–"
+    if value < 0.0005:
+        return "< 0.001"
+    return "> 0.999" if value > 0.9995 else f"{value:.3f}"
+
+
+def percent(value: float) -> str:
+    """A probability in a sentence."""
+    if value > 0.9995:
+        return "more than 99.9%"
+    return f"{100.0 * value:.1f}%"
+
+
+def number_of(count: int, what: str) -> str:
+    """So many of something, in a sentence."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def were(count: int, what: str) -> str:
+    """The same with its verb."""
+    return f"{number_of(count, what)} {'was' if count == 1 else 'were'}"
+
+
+# -- what the report of a trial says about its tables of results, and the axis of their fi----------
+
+
+RATES = (
+    "Rate: good outcomes per recorded one, with 95% "
+    "confidence intervals by Clopper and Pearson (exact) and by Wilson, both as if "
+    "the number of pulls had been fixed beforehand; with allocation that adapts to "
+    "outcomes, rates tend to be too low and these intervals are approximate.",
+    "numerical integration of the independent beta posteriors",
+)
+ON_RECORD = (
+    "On record: good / all; of classes how many outcomes of each, joined by +; of measurements and "
+    "counts their sum / how many; of own states the state / pulls."
+)
+MEANS = (
+    f"{ON_RECORD} Mean: of what outcomes count, before the factor of a stage. With allocation "
+    "that adapts to outcomes it tends to be too low.",
+    "numerical integration of the independent posteriors, to about 0.0001, or, where an arm has "
+    "classes, by 100,000 draws, to about 0.002; of arms with own states there are none",
+)
+
+
+def how_to_read(control: str, words: tuple[str, str], *, by_outcome: bool = False) -> str:
+    """Explain the tables; words: of what was observed, and how chances are computed."""
+    observed, method = words
+    value = "mean outcome of the arm" if by_outcome else "expected reward of a pull of the arm"
+    return (
+        f"Control: {control}. {observed} "
+        "Posterior mean and credible interval (equal tails) do not depend on how arms "
+        f"were chosen. P(best): posterior probability that the {value} "
+        "is the largest; P(better than control): that it exceeds the control's. Both by "
+        f"{method}. Pending outcomes are not counted."
+    )
+
+
+def scale(rows: Sequence[Interval], binary: bool) -> tuple[float, float]:
+    """Ends of the axis: 0 and 1 of success probabilities, else what is drawn and some room."""
+    if binary:
+        return 0.0, 1.0
+    points = [x for row in rows for x in (row.low, row.high, row.other) if x is not None]
+    low, high = min(points), max(points)
+    room = 0.05 * (high - low) or 0.5
+    return low - room, high + room
+
+
+# -- the looks of a trial in its report: probabilities, and what each look came to -----------------
+
+
+MOST_LOOKS = 100  # that are shown: the latest
+
+
+def look_columns(report: TrialReport) -> tuple[list[str], list[list[str]]]:
+    """Names of the arms that looks compare, and what each of the latest looks came to."""
+    arms, rows = list(report.looks[0].probabilities), []
+    for each in report.looks[-MOST_LOOKS:]:
+        came_to = [f"dropped {', '.join(each.dropped)}"] if each.dropped else []
+        came_to += [f"stopped: {each.stopped}"] if each.stopped else []
+        found = [probability(each.probabilities.get(arm)) for arm in arms]
+        rows.append([str(each.outcomes), *found, "; ".join(came_to) or "went on"])
+    return arms, rows
+
+
+def looks(report: TrialReport) -> list[Markup]:
+    """The section: a table, and how to read it."""
+    arms, rows = look_columns(report)
+    of_control = (report.rules or {}).get("control") is not None
+    what = "better than control by the margin" if of_control else "best"
+    by = (report.rules or {}).get("compare", "reward")
+    return [
+        html.table(["Outcomes", *arms, "Came to"], rows, words=["Came to"]),
+        html.paragraph(
+            f"Posterior probability that the arm is {what} ({VALUES[by]}), by what was recorded at "
+            "each look; later corrections do not change it.",
+            soft=True,
+        ),
+    ]
+
+
+# -- the report of a trial as sections of a page, in a statistician's words ------------------------
+
 
 MAX_DRAWN = 40  # arms in a figure of intervals: those with the most pulls
 MAX_COLOURS = len(SAFE_COLOURS)  # arms in a figure of shares; the others are one

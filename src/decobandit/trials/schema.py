@@ -1,9 +1,18 @@
-"""The tables of a trial database. `migrations/` makes them; a test holds the two together."""
+"""The tables of a trial database, and how a database is brought to their newest revision.
+
+`migrations/` makes the tables; a test holds the two together. A database that is up to date costs
+one query. Alembic is imported only where there is something to do, and two processes that find the
+same empty database do it one after the other.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sqlalchemy import (
     Column,
+    Connection,
+    Engine,
     ForeignKey,
     Index,
     Integer,
@@ -11,7 +20,12 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    inspect,
+    text,
 )
+from sqlalchemy.exc import OperationalError, ProgrammingError
+
+from .errors import Damaged, StoreError
 
 metadata = MetaData(
     naming_convention={
@@ -83,3 +97,71 @@ people_head = Table(
     "people_head", metadata, Column("id", Integer, primary_key=True, autoincrement=False),
     Column("seq", Integer, nullable=False), _text("hash"),
 )  # fmt: skip
+
+
+# -- bring a database to the newest revision of its tables -----------------------------------------
+
+
+# all there are, the newest last; a test compares them with the scripts
+REVISIONS = ("0001",)
+SCRIPTS = Path(__file__).parent / "migrations"
+_LOCK = 0x6465636F  # any number that all versions agree on: "deco"
+_READ = text("SELECT version_num FROM alembic_version")
+
+
+def upgrade(engine: Engine) -> None:
+    """Make the tables, or change older ones; `StoreError` for what this version does not know."""
+    try:
+        with engine.connect() as connection:
+            found = [str(row[0]) for row in connection.execute(_READ)]
+    except (OperationalError, ProgrammingError):
+        found = []  # no such table, most likely: what else it may be comes up again below
+    if found != [REVISIONS[-1]]:
+        # writes: the lock is taken at once, so that a process that waited sees the other's tables
+        with engine.execution_options(writes=True).begin() as connection:
+            _upgrade(connection)
+
+
+def _upgrade(connection: Connection) -> None:
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+    found = _revision(connection)
+    if found == REVISIONS[-1]:
+        return  # another process was first
+    if found is not None and found not in REVISIONS:
+        raise StoreError(
+            f"{_place(connection)}: its tables are of revision {found!r}, which this version does "
+            "not know; update decobandit"
+        )
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, REVISIONS[-1])
+
+
+def _revision(connection: Connection) -> str | None:
+    """What the database says it is; None only for one that is empty beyond doubt."""
+    tables = inspect(connection).get_table_names()
+    if "alembic_version" in tables:
+        found = [str(row[0]) for row in connection.execute(_READ)]
+        if len(found) != 1:
+            raise Damaged(f"{_place(connection)}: the database does not say its revision once")
+        return found[0]
+    if tables:
+        raise StoreError(
+            f"{_place(connection)}: has tables, but is no trial database; give another one"
+        )
+    if connection.dialect.name == "sqlite":
+        # a damaged list of tables may look empty while the pages of the tables are there
+        pages: int = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+        if pages > 1:
+            raise Damaged(f"{_place(connection)}: has contents, but no list of tables")
+    return None
+
+
+def _place(connection: Connection) -> str:
+    url = connection.engine.url
+    return str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string()

@@ -2,21 +2,203 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from sqlalchemy import Row
+
 from .._version import __version__
+from ..bounds import BoundKind, Episode, retrace
 from ..policies import known_of_arm
-from .allocations import Allocation, sole_arm
-from .decider import Decider, decider_of
+from ..problem import Outcome
+from .allocations import Allocation, parts_by_arm, sole_arm, tallies
+from .decider import Decider, decider_of, pending_state
 from .decisions import Decision
 from .errors import Conflict, TrialError
+from .events import canonical, digest
 from .ledger import Ledger
-from .limits import TrialLimits
-from .performance import bound_from_here, earned, loss_so_far
-from .requests import counted
-from .standing import Standing
-from .verdicts import verdict_of
+from .requests import CancellationCount, counted
+from .rules import verdict_of
+from .settings import NO_BOUND, TrialLimits, TrialSettings
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a trial has come. Slots are pulls; a stage has `pulls_per_stage` of them.
+
+    Attributes
+    ----------
+    id : str
+        Random.
+    name : str
+        Its name.
+    state : str
+        running, closed (no more allocations are made) or archived (closed, and hidden from lists).
+    finished : bool
+        Whether every slot has its outcome.
+    created_at : str
+        ISO 8601, UTC.
+    policy : str
+        Name of the policy.
+    seed : int
+        Of the draws.
+    version : str
+        Of decobandit.
+    horizon : int
+        Number of stages.
+    pulls_per_stage : int
+        Pulls of one stage.
+    slots : int
+        Pulls in all.
+    allocated : int
+        Slots in use.
+    told : int
+        Slots with an outcome.
+    cancelled : int
+        Allocations that were cancelled.
+    cancellations : tuple[CancellationCount, ...]
+        How many of them by each person and of each arm, and why.
+    deployment : str | None
+        The arm to deploy, at the end of a problem that deploys one.
+    earned : float
+        Total reward of the recorded outcomes.
+    upper_bound : float | None
+        On the expected total reward of any policy, at the start; null: the dual was not solved.
+    best_bound : float | None
+        The smallest upper bound that was known when the trial was made; null where none was
+        computed.
+    best_bound_is : str | None
+        How that one was computed: optimum, joint, lagrangian, trivial or information.
+    bound_from_here : float | None
+        On the expected reward of any policy from the stages that are left; null likewise.
+    loss_so_far : float | None
+        Shortfall and congestion of the recorded outcomes; null where they cannot be
+        compared with prices.
+    rules : dict[str, Any] | None
+        Rules of the design that the trial obeys, as the table `design` of a file has them.
+    stopped : str | None
+        Why a look has stopped the trial: superiority, inferiority, futility or equivalence.
+    dropped : tuple[str, ...]
+        Arms that looks have dropped.
+    """
+
+    id: str
+    name: str
+    state: str
+    finished: bool
+    created_at: str
+    policy: str
+    seed: int
+    version: str
+    horizon: int
+    pulls_per_stage: int
+    slots: int
+    allocated: int
+    told: int
+    cancelled: int
+    cancellations: tuple[CancellationCount, ...]
+    deployment: str | None
+    earned: float
+    upper_bound: float | None
+    best_bound: float | None
+    best_bound_is: BoundKind | None
+    bound_from_here: float | None
+    loss_so_far: float | None
+    rules: dict[str, Any] | None
+    stopped: str | None
+    dropped: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+# -- what a trial has earned and lost so far, and the bound on what is left ------------------------
+
+
+History = list[tuple[int | str, Outcome | None]]  # arm, outcome
+
+
+def earned(ledger: Ledger) -> float:
+    """Total reward of the recorded outcomes."""
+    problem, total = ledger.problem, 0.0
+    for arm, parts in parts_by_arm(ledger.allocations.values()).items():
+        group = problem.groups[problem.group_of_arm[ledger.position(arm)]]
+        for slot, part, known, tally in tallies(group.model, parts):
+            if part.good is not None:
+                good, bad = group.reward_good[slot.stage], group.reward_bad[slot.stage]
+                total += part.good * float(good) + (part.told - part.good) * float(bad)
+            else:
+                value = group.model.format.tally_value(known, tally)
+                base, factor = group.reward_base[slot.stage], group.reward_factor[slot.stage]
+                total += float(base) * part.told + float(factor) * value
+    return total
+
+
+def bound_from_here(ledger: Ledger, decider: Decider) -> float | None:
+    """The dual function from the stage under way on, at the trial's prices; at the end, exact.
+
+    Averaged over pending outcomes: knowing them at once could only raise what can be earned. None
+    where the trial has no prices.
+    """
+    pending, problem = pending_state(ledger), ledger.problem
+    if pending.stage == problem.horizon and not sum(pending.open):
+        return decider.value_of_deployment(pending)
+    prices, later = decider.settings.prices, slice(pending.stage, None)
+    arms = decider.value_of_arms(pending)
+    return (
+        None
+        if prices is None or arms is None
+        else arms + float(problem.pulls[later] @ prices[later])
+    )
+
+
+def episode_of(ledger: Ledger, decider: Decider) -> Episode:
+    """The recorded outcomes in the order of their allocations; `TrialError` without prices.
+
+    With one pull per stage, pending ones are left out and later ones move up. With several, the
+    episode ends before the first stage that is not complete.
+    """
+    settings = ledger.settings
+    if ledger.problem.repeat:
+        raise TrialError("outcomes of shared batches are not compared with the price of a pull")
+    tables = decider.tables()
+    if settings.solution is None or tables is None or settings.problem.repeat:
+        raise TrialError(f"{NO_BOUND}, so that there are no prices to compare its outcomes with")
+    history = _history(ledger)
+    return retrace(
+        settings.problem, history, solution=settings.solution, policy=settings.policy,
+        relaxation=tables,
+    )  # fmt: skip
+
+
+def has_episode(settings: TrialSettings) -> bool:
+    """Whether outcomes can be compared with prices."""
+    return settings.solution is not None and not settings.problem.repeat
+
+
+def _history(ledger: Ledger) -> History:
+    history: History = []
+    for slot in ledger.allocations.values():
+        if slot.holds_slots and slot.told == slot.size:
+            for part in slot.arms:
+                kind = ledger.kinds[part.arm]
+                history.append((ledger.position(part.arm), kind.format.sole(part.tally(kind))))
+        elif slot.holds_slots and slot.size > 1:
+            break
+    return history
+
+
+def loss_so_far(ledger: Ledger, decider: Decider) -> float | None:
+    """Shortfall and congestion of the recorded outcomes; None where there is no episode."""
+    if not has_episode(ledger.settings):
+        return None
+    episode = episode_of(ledger, decider)
+    return float(episode.running_loss[-1]) if episode.stages else 0.0
+
+
+# -- the state of a trial: counts, posterior, the next decision, and the bound ---------------------
 
 
 @dataclass(frozen=True)
@@ -289,3 +471,46 @@ def _arms(ledger: Ledger, decision: Decision | None) -> tuple[ArmStatus, ...]:
         )
         for k, arm in enumerate(ledger.problem.arms)
     )
+
+
+# -- what lists show of a trial, kept beside its head: a list need not read the events -------------
+
+
+_COMPUTED = frozenset({"intact", "stale"})  # when a list is made
+_KEYS = frozenset(field.name for field in fields(Summary)) - _COMPUTED | {"head"}
+
+
+def kept_summary(ledger: Ledger) -> str:
+    """The summary of a trial as it is kept: its checksum and one line of JSON."""
+    tree = {key: value for key, value in summary_of(ledger).to_dict().items() if key in _KEYS}
+    line = canonical(tree | {"head": ledger.head})
+    return f"{digest(line)} {line}"
+
+
+def is_forged(kept: str | None, ledger: Ledger) -> bool:
+    """Whether what is kept is not the summary of a ledger; an outdated form is not used."""
+    if kept is None or kept == kept_summary(ledger):
+        return False
+    try:
+        return set(json.loads(str(kept).partition(" ")[2])) == _KEYS
+    except (ValueError, TypeError, RecursionError):
+        return True
+
+
+def summary_from(row: Row[Any]) -> Summary | None:
+    """The summary of a row of trials with its last event; None where it does not fit the head."""
+    if not all(isinstance(text, str) for text in (row.summary, row.last_body, row.last_hash)):
+        return None
+    checksum, _, line = row.summary.partition(" ")
+    if digest(line) != checksum or not digest(row.last_body) == row.last_hash == row.head_hash:
+        return None
+    try:
+        tree = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(tree, dict) or set(tree) != _KEYS:  # kept by another version
+        return None
+    head = tree.pop("head")
+    summary = Summary(**tree)
+    fits = (head, summary.id, summary.name, summary.created_at)
+    return summary if fits == (row.head_hash, row.id, row.name, row.created_at) else None

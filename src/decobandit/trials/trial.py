@@ -15,23 +15,20 @@ from ..prices import DualSolution
 from ..problem import ArmModel, Problem
 from ..support import Card, Once, Tables, Tabular
 from .allocations import Allocation, kinds_by_name
+from .changes import turns_of
 from .database import Store
 from .decider import decider_of
 from .event_log import event_log_of
 from .events import Event
-from .export import export_parts, export_text, exported_event, outcomes_text
-from .export_tables import trial_tables
+from .export import export_parts, export_text, exported_event, outcomes_text, trial_tables
 from .ledger import Ledger
-from .performance import episode_of
+from .lists import STALE_AFTER
 from .recording import Recording
-from .replay import Replay, replayed
 from .report import TrialReport, report_of
 from .requests import CancellationCount, counted
-from .staleness import STALE_AFTER
-from .status import Status, status_of
-from .turns import turns_of
-from .verdicts import LookMade, declared_arms, looks_made
-from .verification import Verification, check_trial
+from .rules import LookMade, declared_arms, looks_made
+from .status import Status, episode_of, status_of
+from .verification import Replay, Verification, check_trial, replayed
 
 
 class Trial(Recording, Tabular):

@@ -8,7 +8,7 @@ from fastapi import Depends, Header, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 
 from ...trials import Allocation, Trial
-from ...trials.codes import in_order
+from ...trials.settings import in_order
 from ..auth import Caller
 from ..errors import ApiError
 from ..principal import Principal

@@ -8,8 +8,7 @@ from typing import Annotated, NamedTuple
 from fastapi import Depends, Query
 
 from ...trials.allocations import Allocation, AllocationState
-from ...trials.log_pages import page_of_allocations
-from ...trials.paging import MAX_PAGE, Page
+from ...trials.lists import MAX_PAGE, Page, page_of_allocations
 
 _KEY = r"^[^\x00-\x1f\x7f]{1,100}$"
 _AFTER = "The list begins after this one: `next` of the page before."

@@ -25,9 +25,7 @@ from ...trials import (
     Verification,
 )
 from ...trials.arm_results import ArmResult
-from ...trials.deviations import Change, Correction, LateOutcome
-from ...trials.report import AuditState, TrialReport
-from ...trials.shares import ShareBlock
+from ...trials.report import AuditState, Change, Correction, LateOutcome, ShareBlock, TrialReport
 from ..tokens import Token
 from .record_models import OpenOut, Out, attribute_texts, model_of
 

@@ -16,12 +16,8 @@ from ..._version import __version__
 from ...designs import forecast
 from ...policies import check_policies
 from ...trials.checkpoints import make_checkpoint
-from ...trials.log_pages import ledger_of, page_of_events
-from ...trials.paging import MAX_PAGE
-from ...trials.replay import replayed
-from ...trials.staleness import stale_ids
-from ...trials.trial_lists import page_of_trials
-from ...trials.verification import check_trial
+from ...trials.lists import MAX_PAGE, ledger_of, page_of_events, page_of_trials, stale_ids
+from ...trials.verification import check_trial, replayed
 from ..auth import EVERYBODY, Caller, allow
 from ..errors import ApiError
 from ..long_work import refusals

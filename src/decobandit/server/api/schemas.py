@@ -21,10 +21,9 @@ from ...problem.fields import FirstError, at_most, line_pattern
 from ...problem.model import Arms
 from ...problem.problem_tables import ArmEntry
 from ...support import refuse_many_keys, without_defaults
-from ...trials.limits import MAX_LIMIT
 from ...trials.recording import MAX_COUNT
 from ...trials.requests import MAX_SUBJECT, MAX_TEXT
-from ...trials.settings import MAX_ARMS
+from ...trials.settings import MAX_ARMS, MAX_LIMIT
 from ..errors import ApiError
 from ..middleware.limits import MAX_SENT_ARMS
 from ..tokens import DEFAULT_DAYS, MAX_DAYS, NAME_PATTERN, Role

@@ -17,7 +17,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...support import Cache, is_count
-from ...trials.staleness import STALE_AFTER
+from ...trials.lists import STALE_AFTER
 from ..connections import counted_address
 from ..errors import ApiError, busy, error_response, unauthorized
 from ..principal import Principal

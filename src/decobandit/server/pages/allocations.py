@@ -7,8 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from ...trials.allocations import AllocationState
-from ...trials.log_pages import ledger_of, matching, numbers_of, page_of_allocations
-from ...trials.staleness import stale_ids
+from ...trials.lists import ledger_of, matching, numbers_of, page_of_allocations, stale_ids
 from ..auth import allow
 from .rendering import PageRoute, page
 from .trial import Opened, models_of_slots, saw

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import FileResponse
 from starlette.convertors import Convertor, register_url_convertor
 
-from ...trials.trial_lists import page_of_trials
+from ...trials.lists import page_of_trials
 from ..auth import EVERYBODY, allow
 from ..errors import ApiError
 from ..sessions import COOKIE, cookie_of

@@ -19,15 +19,13 @@ from ...problem import ArmModel, Outcome
 from ...trials import Allocation, Damaged, Event, Replay, Status, Trial, TrialError, open_trial
 from ...trials.allocations import counts_from, told_text
 from ...trials.arm_results import posteriors_of
-from ...trials.codes import in_order
 from ...trials.ledger import Ledger
-from ...trials.log_pages import ledger_of, matching, numbers_of
-from ...trials.performance import has_episode
-from ...trials.replay import replayed
-from ...trials.report_words import ON_RECORD
+from ...trials.lists import ledger_of, matching, numbers_of, stale_ids
+from ...trials.report_text import ON_RECORD
 from ...trials.requests import MAX_KEY
-from ...trials.staleness import stale_ids
-from ...trials.verification import check_trial
+from ...trials.settings import in_order
+from ...trials.status import has_episode
+from ...trials.verification import check_trial, replayed
 from ..auth import EVERYBODY, allow
 from ..errors import ApiError, trial_error
 from ..long_work import LongWork

@@ -5,26 +5,31 @@ that moment, so that later outcomes and corrections do not change what a look ca
 by the counts of a ledger and its looks alone, as replays need it. The sentences name no outcome.
 
 Batches: where the rules leave no choice, or only a part of it, the shares of the arms are averaged
-over the pending outcomes as in `allotments`, and given in whole units.
+over the pending outcomes as in `decisions`, and given in whole units.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..designs.endings import Endings
+from ..designs.final_tests import final_test
 from ..policies import REASONS, Policy, RuledPolicy
 from ..policies.chances import Allowed, drawn_arms
 from ..problem import Rules, State, States
 from ..support import Cache, Floats
 from . import explanation
-from .allotments import allot, one_by_one, shared_decision, states_to_ask
-from .decisions import Decision, decide, one_pull
+from .decisions import Decision, allot, decide, one_by_one, one_pull, shared_decision, states_to_ask
 from .errors import Conflict, Stopped
 from .ledger import Ledger
 from .pending import PendingState
+
+if TYPE_CHECKING:
+    from .decider import Decider
 
 Draws = Callable[[], np.random.Generator]
 MOST_LOOKED = 100  # states of trials whose looks are remembered
@@ -155,3 +160,107 @@ def dropped_arms(ruled: LiveRules, found: Looked) -> tuple[str, ...]:
     """Names of the arms that looks have dropped."""
     arms = zip(ruled.problem.arms, found.allowed[0], strict=True)
     return tuple(arm.name for arm, left in arms if not left)
+
+
+# -- what the rules of a trial have come to: stopped, arms dropped, arms declared at the e----------
+
+
+@dataclass(frozen=True)
+class LookMade:
+    """A look that was made, and what it came to.
+
+    Attributes
+    ----------
+    outcomes : int
+        Recorded outcomes at the look.
+    probabilities : dict[str, float]
+        P(better than control by the margin) of every arm but control and those that were dropped
+        before; without a control arm P(best).
+    dropped : tuple[str, ...]
+        Arms that this look dropped.
+    stopped : str | None
+        Why this look stopped the trial.
+
+    Examples
+    --------
+    >>> from decobandit.trials.rules import LookMade
+    >>> LookMade(50, {"new": 0.93}, (), None).outcomes
+    50
+    """
+
+    outcomes: int
+    probabilities: dict[str, float]
+    dropped: tuple[str, ...]
+    stopped: str | None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What looks have come to."""
+
+    stopped: str | None = None  # why
+    dropped: tuple[str, ...] = ()
+
+
+def verdict_of(ledger: Ledger, decider: Decider) -> Verdict:
+    """What looks have come to so far."""
+    if decider.ruled is None:
+        return Verdict()
+    found = decider.ruled.looked(ledger)
+    return Verdict(found.stopped or None, dropped_arms(decider.ruled, found))
+
+
+def looks_made(ledger: Ledger, decider: Decider) -> tuple[LookMade, ...]:
+    """All looks in order, up to the one that stopped the trial; none without rules that stop."""
+    ruled = decider.ruled
+    if ruled is None or not ruled.rules.stop.any:
+        return ()
+    made, before = [], ruled.before_looks()
+    names = [arm.name for arm in ledger.problem.arms]
+    for known in ledger.looks:
+        states = States.of(ledger.problem, [known])
+        (found,) = ruled.statistic(replace(states, allowed=before.allowed))
+        shown = before.allowed[0].copy()
+        if ruled.control is not None:
+            shown[ruled.control] = False
+        after, gone = ruled.after(before, known), dropped_arms(ruled, before)
+        compared = zip(names, found, shown, strict=True)
+        made.append(
+            LookMade(
+                known.total,
+                {name: float(p) for name, p, there in compared if there},
+                tuple(name for name in dropped_arms(ruled, after) if name not in gone),
+                after.stopped or None,
+            )
+        )
+        if after.reason:
+            break
+        before = after
+    return tuple(made)
+
+
+def declared_arms(ledger: Ledger, decider: Decider) -> tuple[str, ...] | None:
+    """Arms that the test at the end declares, as in `designs`; None before the end."""
+    if decider.ruled is None:
+        return None
+    ruled: RuledPolicy = decider.ruled
+    found = decider.ruled.looked(ledger)
+    if sum(ledger.open) or not (ledger.finished or found.reason):
+        return None
+    if ruled.rules.final_test.kind == "conditional":  # follows all states: by tables of its own
+        ruled = RuledPolicy(ledger.settings.make_policy(), ruled.rules)
+    tested = final_test(ruled, ruled.rules.final_test, _ending(ledger, found))
+    names = [arm.name for arm in ledger.problem.arms]
+    return tuple(name for name, said in zip(names, tested.declared[0], strict=True) if said)
+
+
+def _ending(ledger: Ledger, found: Looked) -> Endings:
+    states = States.of(ledger.problem, [ledger.known])
+    return Endings(
+        pulls=states.pulls,
+        stats=states.stats,
+        allowed=found.allowed,
+        declared=found.declared,
+        reason=np.array([found.reason], np.int8),
+        weight=np.ones(1),
+    )

@@ -1,23 +1,30 @@
-"""SQLite as a trial database: one file; every commit is on disk before it is acknowledged.
+"""SQLite and PostgreSQL as trial databases.
 
-Journal. Versions 3.7.0 to 3.51.2 of SQLite, but for the fixed releases 3.44.6 and 3.50.7 and those
-after them in their series, can lose a write-ahead log that two processes reset at the same time.
-There the rollback journal is used; elsewhere the write-ahead log. With `synchronous=FULL` both
-reach the disk at every commit; TRUNCATE is the rollback journal whose end is synced as well.
+SQLite. One file; every commit is on disk before it is acknowledged. Versions 3.7.0 to 3.51.2, but
+for the fixed releases 3.44.6 and 3.50.7 and those after them in their series, can lose a
+write-ahead log that two processes reset at the same time. There the rollback journal is used;
+elsewhere the write-ahead log. With `synchronous=FULL` both reach the disk at every commit; TRUNCATE
+is the rollback journal whose end is synced as well.
+
+PostgreSQL. Everything that may wait has a deadline. The server ends statements and waits for locks
+that take too long, and transactions whose client stands still while it holds locks. A server that
+does not answer at all, stopped or cut off, cannot do that: so the driver does not wait for ever
+either (`_Patient`).
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import selectors
 import sqlite3
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from sqlalchemy import Engine, create_engine, event
@@ -25,6 +32,9 @@ from sqlalchemy.engine import URL, Connection
 from sqlalchemy.exc import DisconnectionError
 
 from .errors import Damaged, StoreError
+
+if TYPE_CHECKING:
+    import psycopg
 
 BUSY_SECONDS = 30  # how long one process waits for another one's transaction
 TRY_SECONDS = 0.002  # between two tries
@@ -172,3 +182,94 @@ def _begin(connection: Connection) -> None:
     # a transaction that will write takes its lock at once: it can never fail half-way for it
     writes = connection.get_execution_options().get("writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+# -- postgreSQL as a trial database, with a deadline for everything that may wait ------------------
+
+
+CONNECT_SECONDS = 5
+LOCK_SECONDS = 8.0  # for a row that another transaction has locked
+STATEMENT_SECONDS = 15.0
+IDLE_SECONDS = 60.0  # of a transaction between two statements
+ANSWER_SECONDS = 20.0  # until a server counts as silent
+POOL_SECONDS = 8.0  # until a connection is free
+POOL_SIZE, MORE_CONNECTIONS = 10, 20
+_KEEPALIVES = {
+    "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}  # fmt: skip
+
+
+def postgres_engine(url: URL) -> Engine:
+    """An engine on a database of a PostgreSQL server."""
+    try:
+        engine = create_engine(
+            url,
+            pool_size=POOL_SIZE,
+            max_overflow=MORE_CONNECTIONS,
+            pool_timeout=POOL_SECONDS,
+            pool_pre_ping=True,
+        )
+    except ImportError:
+        raise StoreError(
+            "database: PostgreSQL needs its driver: pip install 'decobandit[postgres]'"
+        ) from None
+    event.listen(engine, "do_connect", _connect)
+    return engine
+
+
+def _connect(_dialect: Any, _record: Any, args: list[Any], given: dict[str, Any]) -> Any:
+    limits = {
+        "lock_timeout": LOCK_SECONDS,
+        "statement_timeout": STATEMENT_SECONDS,
+        "idle_in_transaction_session_timeout": IDLE_SECONDS,
+    }
+    ours = " ".join(f"-c {name}={round(1000 * value)}" for name, value in limits.items())
+    # what the URL says comes last, and counts
+    options = f"{ours} {given.get('options', '')}".strip()
+    wanted = {"connect_timeout": CONNECT_SECONDS, **_KEEPALIVES, **given, "options": options}
+    return _patient().connect(*args, **wanted)
+
+
+def _patient() -> type[psycopg.Connection[Any]]:
+    """A connection of psycopg that gives a silent server up."""
+    import psycopg  # late: the driver is an extra
+
+    class Patient(psycopg.Connection[Any]):
+        def wait(
+            self, gen: Generator[Any, Any, Any], interval: float = 0.1, timeout: float | None = None
+        ) -> Any:
+            """Run an exchange with the server; the connection is closed where it takes too long."""
+            seconds = ANSWER_SECONDS if timeout is None else min(timeout, ANSWER_SECONDS)
+            deadline = time.monotonic() + seconds
+            try:
+                wanted = next(gen)
+                while True:
+                    ready = _ready(self.pgconn.socket, wanted, deadline - time.monotonic())
+                    if not ready:
+                        self.close()
+                        raise psycopg.OperationalError(
+                            f"the server does not answer within {seconds:g} seconds"
+                        )
+                    wanted = gen.send(ready)
+            except StopIteration as end:
+                return end.value
+            except KeyboardInterrupt:
+                self.close()  # it is in the middle of an exchange
+                raise
+
+    return Patient
+
+
+def _ready(socket: int, wanted: int, seconds: float) -> int:
+    """What of reading and writing is possible now; 0 after that time."""
+    with _Selector() as selector:
+        selector.register(socket, wanted)
+        found = selector.select(max(0.0, seconds))
+    return found[0][1] if found else 0
+
+
+# the cheapest to make where there is one
+_Selector: type[selectors.BaseSelector] = getattr(
+    selectors, "PollSelector", selectors.DefaultSelector
+)

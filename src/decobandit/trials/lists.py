@@ -1,0 +1,308 @@
+"""Lists in pages: the trials of a database, the log and the allocations of one trial.
+
+Trials are listed from their summaries, where these fit the heads. Events are only ever added, so
+that pages up to one head belong together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy import Connection, Row, bindparam, select, tuple_, update
+
+from . import schema
+from .allocations import Allocation, AllocationState
+from .database import Store
+from .errors import Damaged, NotFound, StoreError, TrialError
+from .event_log import EventLog, Head, event_log_of, stored_events, trial_id
+from .events import GENESIS, Event, chained
+from .ledger import Ledger
+from .status import Summary, kept_summary, summary_from, summary_of
+
+T = TypeVar("T")
+Item_co = TypeVar("Item_co", covariant=True)
+MAX_PAGE = 1000  # entries of a page, and of a list that is asked for without a limit
+
+
+@dataclass(frozen=True)
+class Page(Generic[Item_co]):
+    """Some entries of a list, and the key of the last one where more follow."""
+
+    items: tuple[Item_co, ...]
+    next: str | None
+
+
+def page_size(limit: int | None) -> int:
+    """How many entries are wanted; `TrialError` for a number that is not allowed."""
+    if limit is None:
+        return MAX_PAGE
+    if not 1 <= limit <= MAX_PAGE:
+        raise TrialError(f"limit: {limit} is not allowed; must be 1 to {MAX_PAGE}")
+    return limit
+
+
+def cut(found: Sequence[T], size: int, key: Callable[[T], str]) -> Page[T]:
+    """A page from what was found when one entry more than its size was looked for."""
+    items = tuple(found[:size])
+    return Page(items, key(items[-1]) if len(found) > size else None)
+
+
+# -- pending allocations that are overdue: older than some hours, by the time of their eve----------
+
+
+STALE_AFTER = 72.0  # hours
+MAX_HOURS = 1e6
+
+
+def stale_ids(
+    since: Mapping[str, str], hours: float = STALE_AFTER, *, now: datetime | None = None
+) -> list[str]:
+    """Of pending allocations and their times, those made more than `hours` ago; oldest first."""
+    limit = stale_limit(hours, now)
+    return [made for made, at in since.items() if _is_before(at, limit)]
+
+
+def with_staleness(summary: Summary, limit: datetime) -> Summary:
+    """A summary that says whether its oldest pending allocation was made before `limit`."""
+    if summary.open_since is None or not _is_before(summary.open_since, limit):
+        return summary
+    return replace(summary, stale=True)
+
+
+def stale_limit(hours: float, now: datetime | None = None) -> datetime:
+    """Pending allocations that were made before are stale; `TrialError` for hours below zero."""
+    if not 0.0 < hours <= MAX_HOURS:
+        raise TrialError(
+            f"stale_after: {hours:g} hours; must be more than 0, at most {MAX_HOURS:g}"
+        )
+    return (now or datetime.now(UTC)) - timedelta(hours=hours)
+
+
+def _is_before(at: str, limit: datetime) -> bool:
+    try:
+        return datetime.fromisoformat(at) < limit
+    except (TypeError, ValueError):  # no time, or one without its zone
+        return False
+
+
+# -- pages of the log and of the allocations of one trial ------------------------------------------
+
+
+def ledger_of(store: Store, trial: str) -> Ledger:
+    """The state of a trial, by its id, as it is now."""
+    return event_log_of(store).read(trial)
+
+
+def page_of_events(
+    store: Store, ledger: Ledger, *, after: int = -1, limit: int | None = None
+) -> Page[Event]:
+    """Events after a number; their hashes and links are checked, the first one's included."""
+    size, left = page_size(limit), ledger.seq - after
+    if left <= 0:
+        return Page((), None)
+    first = max(after - 1, -1)  # one more, for the link of the first that is shown
+    most = min(size, left) + after - first
+    with event_log_of(store).damage.remembering(ledger.trial):
+        with store.read() as connection:
+            rows = stored_events(connection, ledger.trial, after=first, most=most)
+        previous = GENESIS
+        if after >= 0:
+            before, rows = rows[:1], rows[1:]
+            previous = before[0].hash if before else ""
+        items = tuple(chained(rows, ledger.trial, after=after, previous=previous))
+        if len(items) < min(size, left):
+            raise Damaged(f"trial {ledger.trial}, event {after + len(items) + 1}: is missing")
+        if left <= size and items[-1].hash != ledger.head:
+            raise Damaged(f"trial {ledger.trial}: its events changed while they were read")
+    return Page(items, str(items[-1].seq) if left > size else None)
+
+
+def numbers_of(ledger: Ledger) -> dict[str, int | str]:
+    """The number of every allocation, in the order in which they were made, from 1."""
+    return {made: number for number, made in enumerate(ledger.allocations, start=1)}
+
+
+def matching(
+    allocations: Iterable[Allocation], numbers: Mapping[str, int | str], find: str
+) -> list[Allocation]:
+    """Allocations with this number or subject, or whose id begins so; all where nothing is said.
+
+    Where none has the subject, those whose subject contains it.
+    """
+    wanted, every = find.strip().casefold(), list(allocations)
+    if not wanted:
+        return every
+
+    def is_it(slot: Allocation) -> bool:
+        subject = (slot.subject or "").casefold()
+        return wanted in (str(numbers[slot.id]), subject) or slot.id.startswith(wanted)
+
+    found = [slot for slot in every if is_it(slot)]
+    return found or [slot for slot in every if wanted in (slot.subject or "").casefold()]
+
+
+def page_of_allocations(
+    allocations: Mapping[str, Allocation],
+    *,
+    after: str | None = None,
+    limit: int | None = None,
+    state: AllocationState | None = None,
+) -> Page[Allocation]:
+    """Allocations in the order in which they were made, after one of them.
+
+    `state`: only those in it.
+    """
+    size = page_size(limit)
+    if after is not None and after not in allocations:
+        raise NotFound("after: no such allocation in this trial")
+    reached, found = after is None, list[Allocation]()
+    for slot in allocations.values():
+        if reached and state in (None, slot.state):
+            found.append(slot)
+            if len(found) > size:
+                break
+        reached = reached or slot.id == after
+    return cut(found, size, lambda slot: slot.id)
+
+
+# -- the trials of a database, page by page: from their summaries, where these fit the hea----------
+
+
+_trials, _events = schema.trials.c, schema.events.c
+_ROWS = (
+    select(schema.trials, _events.body.label("last_body"), _events.hash.label("last_hash"))
+    .join_from(
+        schema.trials,
+        schema.events,
+        (_events.trial_id == _trials.id) & (_events.seq == _trials.head_seq),
+        isouter=True,
+    )
+    .order_by(_trials.created_at, _trials.id)
+)
+_KEEP = (
+    update(schema.trials)
+    .where((_trials.id == bindparam("trial")) & (_trials.head_hash == bindparam("head")))
+    .values(summary=bindparam("kept"))
+)
+
+
+@dataclass(frozen=True)
+class TrialPage(Page[Summary]):
+    """Some trials, and how many archived ones were left out before the last of them."""
+
+    hidden: int
+
+
+def page_of_trials(
+    store: Store,
+    *,
+    limit: int | None = None,
+    after: str | None = None,
+    only: Collection[str] | None = None,
+    archived: bool = False,
+    running: bool | None = None,
+    stale_after: float = STALE_AFTER,
+) -> TrialPage:
+    """Some trials, the oldest first.
+
+    `after`: id or name; `only`: names that may be listed; `archived`: archived ones too; `running`:
+    only those that run, or only the others.
+    """
+    size, stale = page_size(limit), stale_limit(stale_after)
+    shown, hidden, passed = list[Summary](), 0, 0
+    for one in _summaries(store, size + 1, after, only):
+        if one.state == "archived" and not archived:
+            passed += 1
+        elif running is not None and (one.badge == "running") != running:
+            continue
+        elif len(shown) == size:
+            return TrialPage(tuple(shown), shown[-1].id, hidden)
+        else:
+            shown.append(with_staleness(one, stale))
+            hidden = passed
+    return TrialPage(tuple(shown), None, passed)
+
+
+def all_trials(
+    store: Store,
+    *,
+    after: str | None = None,
+    archived: bool = False,
+    stale_after: float = STALE_AFTER,
+) -> TrialPage:
+    """All trials after one of them, read page by page."""
+    shown, hidden = list[Summary](), 0
+    while True:
+        page = page_of_trials(store, after=after, archived=archived, stale_after=stale_after)
+        shown += page.items
+        hidden += page.hidden
+        after = page.next
+        if after is None:
+            return TrialPage(tuple(shown), None, hidden)
+
+
+def _summaries(
+    store: Store, most: int, after: str | None, only: Collection[str] | None
+) -> Iterator[Summary]:
+    """Summaries of trials, so many in one transaction, the archived ones among them."""
+    log = event_log_of(store)
+    while True:
+        with store.read() as connection:
+            rows = connection.execute(_wanted(connection, most, after, only)).all()
+        read = list[Ledger]()
+        found = [_summary(log, row, read) for row in rows]
+        if read:
+            _keep(store, read)
+        yield from found
+        if len(rows) < most:
+            return
+        after = str(rows[-1].id)
+
+
+def _wanted(
+    connection: Connection, most: int, after: str | None, only: Collection[str] | None
+) -> Any:
+    wanted = _ROWS.limit(most)
+    if after is not None:
+        last = select(_trials.created_at, _trials.id, _trials.name)
+        last = last.where(_trials.id == trial_id(connection, after))
+        created_at, key, name = connection.execute(last).one()
+        if only is not None and name not in only:
+            raise NotFound(f"no trial is called {after!r}")
+        wanted = wanted.where(tuple_(_trials.created_at, _trials.id) > (created_at, key))
+    return wanted if only is None else wanted.where(_trials.name.in_(only))
+
+
+def _summary(log: EventLog, row: Row[Any], read: list[Ledger]) -> Summary:
+    """From what is kept, or from the events; ledgers of the latter join `read`."""
+    try:
+        log.damage.refuse(row)
+        kept = summary_from(row) if _is_later(row, log.seen(row.id)) else None
+        if kept is not None:
+            return kept
+        ledger = log.read(row.id)
+    except Damaged:
+        return Summary(
+            str(row.id), str(row.name), "", 0, 0, 0, 0, 0, str(row.created_at), intact=False
+        )
+    read.append(ledger)
+    return summary_of(ledger)
+
+
+def _is_later(row: Row[Any], seen: Head | None) -> bool:
+    """Whether a row can follow what this process has read of its trial; `read` looks closer."""
+    if seen is None or not isinstance(row.head_seq, int):
+        return seen is None
+    return row.head_seq > seen.seq or (row.head_seq, row.head_hash) == (seen.seq, seen.hash)
+
+
+def _keep(store: Store, read: list[Ledger]) -> None:
+    """Keep what had to be made, for the next list; if it cannot be written, nothing is lost."""
+
+    rows = [{"trial": each.trial, "head": each.head, "kept": kept_summary(each)} for each in read]
+    with suppress(StoreError):
+        store.write(lambda connection: connection.execute(_KEEP, rows))
