@@ -344,7 +344,8 @@ class GraphMarket(Market):
     def _offers(self, stage: int, masses: list[Floats], threads: Pool) -> tuple[Floats, Floats]:
         pairs = threads.map(lambda arms, mass: arms.offer(stage, mass), self._arms, masses)
         if len(pairs) == 1:  # they are long: no copy
-            return pairs[0]
+            key, weight = pairs[0]
+            return key, weight
         key, weight = (np.concatenate(each) for each in zip(*pairs, strict=True))
         return key, weight
 
