@@ -410,8 +410,8 @@ def report_of(
         late_after=late_after,
         late=deviations.late(timedelta(hours=late_after), now),
         refused=deviations.refused,
-        declared=declared_arms(ledger, decider),
-        looks=looks_made(ledger, decider),
+        declared=declared_arms(ledger, decider.ruled),
+        looks=looks_made(ledger, decider.ruled),
         changes=tuple(deviations.changes),
         audit=AuditState(
             verified.ok, verified.events, verified.head, verified.problems, verified.remarks

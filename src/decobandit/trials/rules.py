@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,9 +26,6 @@ from .decisions import Decision, allot, decide, one_by_one, one_pull, shared_dec
 from .errors import Conflict, Stopped
 from .ledger import Ledger
 from .pending import PendingState
-
-if TYPE_CHECKING:
-    from .decider import Decider
 
 Draws = Callable[[], np.random.Generator]
 MOST_LOOKED = 100  # states of trials whose looks are remembered
@@ -202,17 +198,17 @@ class Verdict:
     dropped: tuple[str, ...] = ()
 
 
-def verdict_of(ledger: Ledger, decider: Decider) -> Verdict:
+def verdict_of(ledger: Ledger, live: LiveRules | None) -> Verdict:
     """What looks have come to so far."""
-    if decider.ruled is None:
+    if live is None:
         return Verdict()
-    found = decider.ruled.looked(ledger)
-    return Verdict(found.stopped or None, dropped_arms(decider.ruled, found))
+    found = live.looked(ledger)
+    return Verdict(found.stopped or None, dropped_arms(live, found))
 
 
-def looks_made(ledger: Ledger, decider: Decider) -> tuple[LookMade, ...]:
+def looks_made(ledger: Ledger, live: LiveRules | None) -> tuple[LookMade, ...]:
     """All looks in order, up to the one that stopped the trial; none without rules that stop."""
-    ruled = decider.ruled
+    ruled = live
     if ruled is None or not ruled.rules.stop.any:
         return ()
     made, before = [], ruled.before_looks()
@@ -239,12 +235,12 @@ def looks_made(ledger: Ledger, decider: Decider) -> tuple[LookMade, ...]:
     return tuple(made)
 
 
-def declared_arms(ledger: Ledger, decider: Decider) -> tuple[str, ...] | None:
+def declared_arms(ledger: Ledger, live: LiveRules | None) -> tuple[str, ...] | None:
     """Arms that the test at the end declares, as in `designs`; None before the end."""
-    if decider.ruled is None:
+    if live is None:
         return None
-    ruled: RuledPolicy = decider.ruled
-    found = decider.ruled.looked(ledger)
+    ruled: RuledPolicy = live
+    found = live.looked(ledger)
     if sum(ledger.open) or not (ledger.finished or found.reason):
         return None
     if ruled.rules.final_test.kind == "conditional":  # follows all states: by tables of its own

@@ -404,14 +404,14 @@ def _stopped(ledger: Ledger) -> str | None:
     if rules is None or not rules.stop.any or not ledger.looks:
         return None
     try:
-        return verdict_of(ledger, decider_of(ledger.settings)).stopped
+        return verdict_of(ledger, decider_of(ledger.settings).ruled).stopped
     except (TrialError, ValueError, ImportError):
         return None
 
 
 def status_of(ledger: Ledger, decider: Decider) -> Status:
     problem, settings = ledger.problem, ledger.settings
-    finished, verdict = ledger.finished, verdict_of(ledger, decider)
+    finished, verdict = ledger.finished, verdict_of(ledger, decider.ruled)
     decision = _next_decision(ledger, decider)
     names = [arm.name for arm in problem.arms]
     pulls = None

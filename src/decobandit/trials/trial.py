@@ -194,11 +194,11 @@ class Trial(Recording, Tabular):
 
     def looks(self) -> tuple[LookMade, ...]:
         """Looks that were made, and what each came to; none without rules that stop trials."""
-        return looks_made(self._ledger(), self._decider())
+        return looks_made(self._ledger(), self._decider().ruled)
 
     def declared(self) -> tuple[str, ...] | None:
         """At the end, arms that the test of the rules declares; None before, and without rules."""
-        return declared_arms(self._ledger(), self._decider())
+        return declared_arms(self._ledger(), self._decider().ruled)
 
     def replay(self) -> Replay:
         """Compute every decision again and compare."""
