@@ -25,6 +25,8 @@ from .estimators import Estimate, Estimates
 
 OBSERVED = ("outcome", "good", "pulls")  # columns of episodes that a deployment has no values of
 
+NO_REGRET = "no regret: no arm is best where arms have states or tables of last rewards"
+
 
 @dataclass(frozen=True, eq=False)
 class Curve:
@@ -198,15 +200,22 @@ class Simulation(Tabular):
 
     def tables(self) -> Tables:
         """Columns by the name of the table."""
-        usual = {"policies": self._policies, "stages": self._stages}
-        return usual if self.absent_tables() else {**usual, "episodes": self._episodes}
+        every = {
+            "policies": self._policies,
+            "stages": self._stages,
+            "episodes": self._episodes,
+        }
+        absent = self.absent_tables()
+        return {name: columns for name, columns in every.items() if name not in absent}
 
     def absent_tables(self) -> dict[str, str]:
         """Why a table is not there, by its name."""
-        kept = any(each.episodes is not None for each in self.results)
-        return (
-            {} if kept else {"episodes": "not kept; simulate(..., keep_episodes=True) keeps them"}
-        )
+        absent = {}
+        if all(result.curve is None for result in self.results):
+            absent["stages"] = NO_REGRET
+        if all(result.episodes is None for result in self.results):
+            absent["episodes"] = "not kept; simulate(..., keep_episodes=True) keeps them"
+        return absent
 
     def _policies(self) -> Columns:
         return self.with_settings(self.to_dict()["results"])

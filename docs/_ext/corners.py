@@ -1,0 +1,194 @@
+"""Every verb in every corner: computed by trying it, on problems of two arms and two stages.
+
+`python docs/_ext/corners.py` writes docs/reference/corners.md; `tests/test_corners.py` tries again
+and compares. A verb that is not there for a corner refuses in one sentence, which the page quotes.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).parents[1] / "reference" / "corners.md"
+HEAD = """\
+# Verbs by corners
+
+What the program does for which problems: kinds of outcomes, each with single pulls (1), several
+different arms per stage (2) and batches in units (b). Computed by trying every verb on a small
+problem of every corner (`python docs/_ext/corners.py`); a test tries again. `+` is there, a letter
+is a refusal, quoted below.
+
+"""
+SHAPES = {
+    "1": {},
+    "2": {"pulls_per_stage": 2},
+    "b": {"pulls_per_stage": 4, "repeat": True, "unit": 2},
+}
+TRUTHS = {
+    "binary": [0.3, 0.5, 0.6],
+    "categorical": [[0.2, 0.3, 0.5]] * 3,
+    "normal": [0.1, 0.0, 0.4],
+    "Poisson": [1.0, 2.0, 1.5],
+    "exponential": [1.0, 2.0, 1.5],
+    "own states": ["-"] * 3,
+    "mixed": [0.3, [0.2, 0.3, 0.5], "-"],
+}
+
+
+@cache
+def arm_of(outcome: str) -> Callable[[int], Any]:
+    """Make an arm of a kind of outcome, by its number."""
+    from decobandit import Arm, Beta, Categorical, Gamma, Normal, OwnState, OwnStates, Payoff
+
+    steps = {
+        "new": OwnState(mean=0.5, next={"good": (0.5, "worn"), "bad": (0.5, "new")}),
+        "worn": OwnState(mean=0.2, next={"stay": (1.0, "worn")}),
+    }
+    arms: dict[str, Callable[[int], Any]] = {
+        "binary": lambda k: Arm(name=f"a{k}", prior=Beta(1 + k, 2)),
+        "categorical": lambda k: Arm(
+            name=f"a{k}", prior=Categorical([1 + k, 1, 1]), reward=Payoff(values=[0, 0.5, 1])
+        ),
+        "normal": lambda k: Arm(name=f"a{k}", prior=Normal(0.1 * k, 1.0), noise_sd=1.0),
+        "Poisson": lambda k: Arm(name=f"a{k}", prior=Gamma(2 + k, 2)),
+        "own states": lambda k: Arm(name=f"a{k}", prior=OwnStates(first="new", states=steps)),
+    }
+    mixed = ("binary", "categorical", "own states")
+    arms["mixed"] = lambda k: arms[mixed[k % 3]](k)
+    return arms[outcome]
+
+
+FAILED = "fails:"  # in place of a refusal: the test does not accept it
+OUTCOMES = ("binary", "categorical", "normal", "Poisson", "own states", "mixed")
+
+
+def problem_of(outcome: str, shape: str) -> Any:
+    """Three arms, two stages."""
+    from decobandit import Problem
+
+    return Problem(arms=[arm_of(outcome)(k) for k in range(3)], horizon=2, **SHAPES[shape])
+
+
+# -- verbs --------------------------------------------------------------------------------------
+
+
+def _simulated(problem: Any, policies: Any = ("greedy", "equal"), **options: Any) -> Any:
+    from decobandit import simulate
+
+    sizes = {"draws": 20, "per_draw": 2, "rng": 1}
+    return simulate(problem, list(policies), **(sizes | options))
+
+
+def _state(problem: Any) -> Any:
+    from decobandit import State
+
+    return State.before(problem)
+
+
+def _design(problem: Any, outcome: str, **options: Any) -> Any:
+    from decobandit import Design, operating_characteristics
+
+    scenarios = [{"name": "likely", "truth": TRUTHS[outcome]}]
+    design = Design(policies=["greedy", "equal"], draws=20, seed=1, scenarios=scenarios)
+    return operating_characteristics(problem, design, **options)
+
+
+def _trial(problem: Any, outcome: str) -> Any:
+    from decobandit.trials import create_trial, open_store
+
+    with tempfile.TemporaryDirectory() as folder, open_store(Path(folder) / "t.db") as store:
+        trial = create_trial(problem, policy="greedy", db=store, seed=1)
+        allocation = trial.ask()
+        assert allocation.id
+        report = trial.verify()
+        assert report.ok
+    return report
+
+
+def _check(value: float) -> None:
+    assert math.isfinite(value)
+
+
+def _verbs() -> dict[str, Callable[[Any, str], Any]]:
+    import decobandit as deco
+
+    def result(problem: Any, **options: Any) -> Any:
+        return _simulated(problem, **options).results[0]
+
+    return {
+        "solve": lambda p, o: _check(deco.solve(p).upper_bound),
+        "recommend": lambda p, o: deco.recommend(p, _state(p)),
+        "optimum": lambda p, o: _check(deco.optimum(p).value),
+        "evaluate": lambda p, o: _check(deco.evaluate(p, "greedy").value),
+        "evaluate, at a truth": lambda p, o: deco.evaluate(p, "greedy", truth=TRUTHS[o]),
+        "evaluate, moments": lambda p, o: _check(
+            deco.evaluate(p, "greedy", truth=TRUTHS[o]).variance
+        ),
+        "simulate": lambda p, o: _check(result(p).value),
+        "simulate, regret curve": lambda p, o: _simulated(p).to_frame("stages"),
+        "simulate, at a truth": lambda p, o: result(p, truth=TRUTHS[o]),
+        "simulate, another horizon": lambda p, o: result(p, true_horizon=3),
+        "gap": lambda p, o: _check(deco.gap(p, "greedy").gap),
+        "gap, simulated": lambda p, o: deco.gap(p, "greedy", method="simulated", draws=200),
+        "bound": lambda p, o: _check(deco.best_bound(p).value),
+        "bound, information": lambda p, o: _check(deco.information_bound(p, draws=20).information),
+        "path": lambda p, o: deco.follow(p, "greedy", rng=1),
+        "index": lambda p, o: deco.make_policy(p, "deco").index(0, 0, _first(p)),
+        "design, exact": lambda p, o: _design(p, o, exact=True),
+        "design, simulated": lambda p, o: _design(p, o, exact=False),
+        "trial": _trial,
+    }
+
+
+def _first(problem: Any) -> Any:
+    import numpy as np
+
+    return np.array(problem.groups[0].model.initial(), dtype=float)[None]
+
+
+def tried(verb: Callable[[Any, str], Any], outcome: str, shape: str) -> str:
+    """Empty where the verb answers; else the sentence of its refusal."""
+    try:
+        verb(problem_of(outcome, shape), outcome)
+    except ValueError as error:
+        return str(error).splitlines()[0]
+    except Exception as error:
+        return f"{FAILED} {type(error).__name__}: {error}"
+    return ""
+
+
+# -- the page -----------------------------------------------------------------------------------
+
+
+def table() -> dict[str, dict[tuple[str, str], str]]:
+    """By verb: what `tried` says in every corner."""
+    return {
+        name: {(o, s): tried(verb, o, s) for o in OUTCOMES for s in SHAPES}
+        for name, verb in _verbs().items()
+    }
+
+
+def page(cells: dict[str, dict[tuple[str, str], str]]) -> str:
+    """The table in Markdown, with the refusals below."""
+    letters: dict[str, str] = {}
+    rows = []
+    for name, row in cells.items():
+        marks = []
+        for outcome in OUTCOMES:
+            signs = ""
+            for shape in SHAPES:
+                said = row[outcome, shape]
+                signs += letters.setdefault(said, chr(ord("A") + len(letters))) if said else "+"
+            marks.append(f"`{signs}`")
+        rows.append(f"| {name} | {' | '.join(marks)} |")
+    head = [f"| | {' | '.join(OUTCOMES)} |", "|---" * (1 + len(OUTCOMES)) + "|"]
+    notes = [f"- `{letter}`: {said}" for said, letter in letters.items()]
+    return HEAD + "\n".join([*head, *rows, "", *notes]) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(table()), encoding="utf-8")
