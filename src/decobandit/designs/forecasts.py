@@ -279,9 +279,9 @@ def as_python(problem: Problem, policy: str = DEFAULT_POLICY, name: str | None =
 def _first_steps(problem: Problem) -> list[str]:
     if problem.repeat:
         return [
-            "batch = trial.ask_batch()",
-            "print([(each.arm, each.pulls) for each in batch.arms])",
-            "# trial.tell_batch(batch.id, ...)  # good outcomes and pulls of every arm",
+            "allocation = trial.ask()",
+            "print(allocation.pulls)",
+            "# trial.tell(allocation.id, ...)  # good outcomes and pulls of every arm",
         ]
     return [
         "allocation = trial.ask()",

@@ -65,7 +65,7 @@ def read_outcomes(
         A CSV file with a header, a Parquet file (.parquet), or a frame of pandas, polars or
         pyarrow. Columns that are not asked for are ignored, but for those of an exported trial:
         `state`, by which open and cancelled allocations have no outcome, and `seen` of batches,
-        which has what is on record of an arm as `Trial.tell_batch` takes it.
+        which has what is on record of an arm as `Trial.tell` takes it.
     arm_column : str
         Column with the name of the arm.
     outcome_column : str
@@ -109,7 +109,7 @@ def read_outcomes(
 
 
 def read_tallies(problem: Problem, data: str | Path, columns: OutcomeColumns) -> dict[str, str]:
-    """What outcomes of a table come to by arm, as `Trial.tell_batch` takes it; a `ProblemError`.
+    """What outcomes of a table come to by arm, as `Trial.tell` takes it; a `ProblemError`.
 
     Outcomes of own states may begin in any of them: what can follow is known of the trial.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...designs.designing import POLICIES
-from ...policies import Policy, policy_class
+from ...policies import IndexPolicy, policy_class
 from ...problem import Design, DesignedTable, InvalidProblem, Problem, ProblemTable
 from ...support import Naming, Place, dotted
 from ..middleware.limits import Limits
@@ -27,7 +27,8 @@ def check_size(sent: ProblemTable, limits: Limits, most_stages: int | None = Non
 def most_stages(policy: str, limits: Limits, *, bound: bool | None) -> int:
     """Stages of a trial: more where its policy needs neither prices nor tables."""
     kind = policy_class(policy, places=False)
-    tabulates = kind.stage_index is not Policy.stage_index or kind.cost != "light"
+    by_index = issubclass(kind, IndexPolicy) and kind.index is not IndexPolicy.index
+    tabulates = by_index or kind.cost != "light"
     return limits.max_horizon if tabulates or bound else limits.max_light_horizon
 
 
