@@ -159,7 +159,8 @@ class Allocation:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
-        return asdict(self)
+        plain = asdict(self)
+        return plain | {"arms": list(plain["arms"])}
 
 
 # -- how an allocation changes: a ValueError where it cannot --------------------------------------
