@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from decobandit.client import Client
-from decobandit.client import clients as client_module
+from decobandit.client import Client, clients
+from decobandit.client.exchange import Sender
 from helpers.web_client import Site
 from helpers.web_server import PATIENCE, served
 
@@ -124,13 +125,11 @@ def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     pauses: list[float] = []
     sleep = time.sleep
 
-    class Time:
-        @staticmethod
-        def sleep(seconds: float) -> None:
-            pauses.append(seconds)
-            sleep(min(seconds, 0.6))
+    def shorter(seconds: float) -> None:
+        pauses.append(seconds)
+        sleep(min(seconds, 0.6))
 
-    monkeypatch.setattr(client_module, "time", Time)
+    monkeypatch.setattr(clients, "Sender", partial(Sender, sleep=shorter))
     return pauses
 
 
