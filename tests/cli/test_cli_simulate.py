@@ -126,7 +126,7 @@ def test_figures_of_results_are_drawn_as_pictures_and_as_pages(tmp_path: Path) -
 
 def test_the_usual_policies_are_those_that_serve_the_problem() -> None:
     tree = deco("simulate", "--arms", 2, "--horizon", 2, "--batch", 2, "--draws", 50, "--json").json
-    assert [each["policy"] for each in tree["results"]] == ["deco-calibrated", "deco", "thompson"]
+    assert [each["policy"] for each in tree["results"]] == ["deco", "thompson"]
 
 
 def test_policies_that_do_the_same_are_called_the_same() -> None:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from decobandit.cli.app import app
 from decobandit.joint import joint_sweep
-from decobandit.prices import market as market_module
+from decobandit.prices import band_market as market_module
 from decobandit.support import worker_count, workers
 
 PROBLEM = """
