@@ -39,12 +39,9 @@ class Tabled(IndexPolicy):
             unit * rng.integers(0, values, (groups, slab_size(t))) for t in range(problem.stages)
         ]
 
-    def stage_index(self, stage: int) -> np.ndarray:
-        return self.tables[stage]
-
-    def indices(self, stage: int, state: State) -> np.ndarray:
-        codes = [n * (n + 1) // 2 + g for n, g in zip(state.pulls, state.good, strict=True)]
-        return self.tables[stage][self.problem.group_of_arm, codes].astype(float)
+    def index(self, stage: int, group: int, stats: np.ndarray) -> np.ndarray:
+        good, pulls = stats[..., 0].astype(int), stats.sum(axis=-1).astype(int)
+        return self.tables[stage][group, pulls * (pulls + 1) // 2 + good].astype(float)
 
 
 class Asked(Policy):

@@ -277,7 +277,7 @@ def as_python(problem: Problem, policy: str = DEFAULT_POLICY, name: str | None =
 
 
 def _first_steps(problem: Problem) -> list[str]:
-    if problem.repeat:
+    if problem.pulls_per_stage > 1:
         return [
             "allocation = trial.ask()",
             "print(allocation.pulls)",

@@ -187,16 +187,18 @@ class Policy(Shown, ABC):
             number, tolerance = round(self.problem.pulls[stage]), tie_tolerance(self.problem)
             return largest_arms(index, states.pulls, number, tolerance, self.ties, rng)
         drawn = (self.draws_arms and stage < self.problem.horizon) or self.ties == "random"
-        unit = self.problem.unit if stage < self.problem.horizon else 1
+        shared = self.problem.repeat and stage < self.problem.horizon
+        number = self.problem.units if shared else round(self.problem.pulls[stage])
 
         def ask(state: State) -> tuple[int, ...]:
-            arms, number = self.select(stage, state, rng), self.problem.pulls[stage]
-            if len(set(arms)) != number or not set(arms) <= set(range(self.problem.n_arms)):
+            arms = self.select(stage, state, rng)
+            possible = len(arms) == number and set(arms) <= set(range(self.problem.n_arms))
+            if not possible or not (shared or len(set(arms)) == number):
+                what = "arms, one for every unit" if shared else "different arms"
                 raise ValueError(
-                    f"policy {self.name!r} pulls {arms} at stage {stage}; must be {number:g} "
-                    "different arms"
+                    f"policy {self.name!r} pulls {arms} at stage {stage}; must be {number} {what}"
                 )
-            return once_each(arms, self.problem.n_arms, unit)
+            return once_each(arms, self.problem.n_arms, self.problem.unit if shared else 1)
 
         return ask_each(ask, states, drawn=drawn)
 
