@@ -222,7 +222,7 @@ def test_pending_outcomes_of_a_unit_are_averaged_over() -> None:
     assert alone.sum() == 20
     # one pull of Beta(5, 6) is missing: its outcome is good with probability 5 / 11
     full = [
-        policy.relaxation.unit_values(1, 0, good, 10 - good)  # type: ignore[attr-defined]
+        policy.relaxation.unit_values(1, 0, np.array([good, 10 - good]))  # type: ignore[attr-defined]
         for good in (4, 5)
     ]
     wanted = (6 * full[0] + 5 * full[1]) / 11

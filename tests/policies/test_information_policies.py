@@ -22,7 +22,7 @@ from decobandit.policies.kernels.information import (
 from decobandit.problem import Arm, Beta, Problem, Reward, State
 from helpers.episodes import episodes_of, mixed
 from helpers.examples import KINDS, random_state
-from helpers.oracles import expected_reward, good_chance
+from helpers.oracles import expected_reward, good_chance, rewards
 from helpers.values import evaluated
 
 POSTERIORS = {
@@ -179,9 +179,11 @@ def test_a_finer_grid_changes_little() -> None:
     rng = np.random.default_rng(8)
     for stage in (0, 7, 39):
         state = random_state(problem, stage, rng)
-        coarse, fine = (IdsPolicy(problem, points=n).pair(stage, state) for n in (1000, 4000))
-        assert coarse[:2] == fine[:2]
-        assert coarse[2] == pytest.approx(fine[2], abs=2e-3)
+        coarse, fine = (
+            dict(IdsPolicy(problem, points=n).distribution(stage, state)) for n in (1000, 4000)
+        )
+        assert list(coarse) == list(fine)
+        assert coarse == pytest.approx(fine, abs=2e-3)
 
 
 @pytest.mark.parametrize("policy", [IdsPolicy, VarianceIdsPolicy])
@@ -192,12 +194,61 @@ def test_ids_does_not_mind_shift_and_factor_of_the_rewards(policy: type[IdsPolic
 
 
 @pytest.mark.parametrize("policy", [IdsPolicy, VarianceIdsPolicy])
-@pytest.mark.parametrize("kind", ["heterogeneous", "seasonal", "deployed"])
-def test_ids_refuses_rewards_that_differ(policy: type[IdsPolicy], kind: str) -> None:
-    with pytest.raises(ValueError, match=f"'{policy.name}' compares success.*the same rewards"):
-        policy(KINDS[kind](5))
-    with pytest.raises(ValueError, match="must earn more than a bad one"):
-        policy(mixed(5, good=0.0, bad=1.0))
+@pytest.mark.parametrize("kind", ["heterogeneous", "deployed"])
+def test_ids_weighs_rewards_that_differ_as_many_draws_do(
+    policy: type[IdsPolicy], kind: str
+) -> None:
+    problem = KINDS[kind](9)
+    rng = np.random.default_rng(6)
+    for stage in (0, 4, 8):
+        state = random_state(problem, stage, rng)
+        arms = list(zip(problem.arms, state.good, state.bad, strict=True))
+        p = np.stack([rng.beta(arm.beta.good + g, arm.beta.bad + b, 400_000) for arm, g, b in arms])
+        good, bad = np.array([rewards(problem, arm, stage) for arm in problem.arms]).T[:, :, None]
+        X = good * p + bad * (1 - p)
+        best = X.argmax(axis=0)
+        shares = np.bincount(best, minlength=len(X)) / best.size
+        regret = X.max(axis=0).mean() - X.mean(axis=1)
+        x = X if policy.by_variance else p
+        told = np.stack([x[:, best == i].mean(axis=1) for i in range(len(X))])  # (best, arm)
+        m = x.mean(axis=1)
+        if policy.by_variance:
+            gain = shares @ (told - m) ** 2
+        else:
+            kl = told * np.log(told / m) + (1 - told) * np.log((1 - told) / (1 - m))
+            gain = shares @ kl
+        mix = np.zeros(len(X))
+        for (arm,), chance in policy(problem).distribution(stage, state):
+            mix[arm] = chance
+        first, second, q = best_pair(regret, gain)
+        least = np.zeros(len(X))
+        least[first] += q
+        least[second] += 1 - q
+        assert ratio(mix, regret, gain) == pytest.approx(ratio(least, regret, gain), rel=0.01)
+
+
+@pytest.mark.parametrize("policy", [IdsPolicy, VarianceIdsPolicy])
+def test_ids_looks_for_bad_outcomes_where_they_earn_more(policy: type[IdsPolicy]) -> None:
+    plain = mixed(9)
+    arms = tuple(
+        Arm(
+            name=arm.name,
+            prior=Beta(good=arm.beta.bad, bad=arm.beta.good),
+            reward=Reward(good=0.0, bad=1.0),
+        )
+        for arm in plain.arms
+    )
+    turned = Problem(arms=arms, horizon=9)
+    state = State(good=(1, 0, 2, 0), bad=(1, 1, 0, 2))
+    mirror = State(good=state.bad, bad=state.good)
+    one = dict(policy(plain).distribution(7, state))
+    assert dict(policy(turned).distribution(7, mirror)) == pytest.approx(one, abs=0.02)
+
+
+@pytest.mark.parametrize("policy", [IdsPolicy, VarianceIdsPolicy])
+def test_ids_refuses_a_best_arm_that_changes(policy: type[IdsPolicy]) -> None:
+    with pytest.raises(ValueError, match=f"'{policy.name}' asks which arm is best, .* may change"):
+        policy(KINDS["seasonal"](5))
     with pytest.raises(ValueError, match=r"^points: 3 of the grid; must be at least 10"):
         policy(mixed(5), points=3)
 
@@ -209,25 +260,28 @@ def enumerated(problem: Problem, stage: int, state: State) -> list[float]:
     """The index from its definition, outcome by outcome."""
     deploy = problem.terminal.deploy if problem.terminal is not None else 0.0
 
-    def values(state: State) -> tuple[float, float]:
+    def value(state: State) -> float:
+        """What one arm earns, the best of every later stage and of the deployment."""
         outcomes = list(zip(problem.arms, state.pulls, state.good, strict=True))
-        best = max(expected_reward(problem, arm, stage, n, g) for arm, n, g in outcomes)
-        return best, max(good_chance(arm, n, g) for arm, n, g in outcomes)
+        later = sum(
+            max(expected_reward(problem, arm, t, n, g) for arm, n, g in outcomes)
+            for t in range(stage + 1, problem.horizon)
+        )
+        return later + deploy * max(good_chance(arm, n, g) for arm, n, g in outcomes)
 
     found = []
     for i, arm in enumerate(problem.arms):
         n, g = state.pulls[i], state.good[i]
         p = good_chance(arm, n, g)
-        after = [values(state.after(i, good)) for good in (True, False)]
-        rewards, chances = (p * x + (1 - p) * y for x, y in zip(*after, strict=True))
-        now = values(state)
-        later = (problem.horizon - stage - 1) * (rewards - now[0]) + deploy * (chances - now[1])
+        good, bad = (value(state.after(i, outcome)) for outcome in (True, False))
+        later = p * good + (1 - p) * bad - value(state)
         found.append(expected_reward(problem, arm, stage, n, g) + later)
     return found
 
 
 @pytest.mark.parametrize(
-    "problem", [mixed(30), *(KINDS[k](30) for k in ("uniform", "heterogeneous", "deployed"))]
+    "problem",
+    [mixed(30), *(KINDS[k](30) for k in ("uniform", "heterogeneous", "seasonal", "deployed"))],
 )
 def test_knowledge_gradient_is_what_one_more_outcome_is_worth(problem: Problem) -> None:
     rng = np.random.default_rng(9)
@@ -239,7 +293,7 @@ def test_knowledge_gradient_is_what_one_more_outcome_is_worth(problem: Problem) 
         )
 
 
-@pytest.mark.parametrize("kind", ["uniform", "heterogeneous", "deployed"])
+@pytest.mark.parametrize("kind", ["uniform", "heterogeneous", "seasonal", "deployed"])
 def test_knowledge_gradient_is_greedy_at_the_last_choice(kind: str) -> None:
     rng = np.random.default_rng(10)
     problem = KINDS[kind](6)
@@ -283,9 +337,12 @@ def test_knowledge_gradient_has_the_published_regret() -> None:
     assert abs(regret.mean() - 51.0) < 4 * regret.std() / math.sqrt(4_000)
 
 
-def test_knowledge_gradient_refuses_rewards_that_change() -> None:
+def test_knowledge_gradient_refuses_batches_of_rewards_that_change() -> None:
+    batches = Problem(
+        arms=KINDS["seasonal"](5).arms, horizon=5, pulls_per_stage=6, repeat=True, unit=2
+    )
     with pytest.raises(ValueError, match=r"'knowledge-gradient' .* arm 'a' change"):
-        KnowledgeGradientPolicy(KINDS["seasonal"](5))
+        KnowledgeGradientPolicy(batches)
 
 
 def test_knowledge_gradient_moves_with_rewards() -> None:

@@ -23,6 +23,7 @@ from decobandit import (
     simulate,
 )
 from decobandit.policies import IdsPolicy, VarianceIdsPolicy
+from decobandit.policies.mean_laws import law_of
 
 GRADES = Payoff(values=[0, 1, 3])
 
@@ -142,6 +143,7 @@ def test_good_and_bad_outcomes_are_shared_as_the_compiled_policy_does(
     binary = Problem.uniform(arms=3, horizon=40)
     one = (VarianceIdsPolicy if by_variance else IdsPolicy)(binary)
     two = (VarianceIdsPolicy if by_variance else IdsPolicy)(binary)
+    two._arms, two._laws = None, [law_of(group.model) for group in binary.groups]  # by tables
     seen = State.parse(state)
     expected, shares = np.zeros(3), np.zeros(3)
     for arms, chance in one.distribution(seen.total, seen):
