@@ -598,10 +598,19 @@ def test_another_problem_is_refused() -> None:
         evaluate(Problem.uniform(arms=3, horizon=2), policy)
 
 
-@pytest.mark.parametrize("table", [np.full((1, 3), np.nan), np.zeros((1, 2)), np.zeros((2, 3))])
-def test_tables_that_are_not_one_number_per_state_are_refused(table: np.ndarray) -> None:
-    policy = Tabled(Problem.uniform(arms=2, horizon=2), seed=0, ties="first")
-    policy.tables[1] = table
+class Wrong(Tabled):
+    """One whose index is what a test says."""
+
+    answer: np.ndarray
+
+    def index(self, stage: int, group: int, stats: np.ndarray) -> np.ndarray:
+        return self.answer if stage == 1 else super().index(stage, group, stats)
+
+
+@pytest.mark.parametrize("answer", [np.full(3, np.nan), np.zeros(2), np.zeros((3, 2))])
+def test_tables_that_are_not_one_number_per_state_are_refused(answer: np.ndarray) -> None:
+    policy = Wrong(Problem.uniform(arms=2, horizon=2), seed=0, ties="first")
+    policy.answer = answer
     with pytest.raises(ValueError, match="not one number per state at stage 1"):
         evaluated(policy)
 

@@ -138,7 +138,7 @@ class Forward:
 
     def _answers(self, t: int, level: _Level) -> _Answers:
         states = self._states(level.codes)
-        if self.policy.draws_arms:
+        if self.policy.draws_arms or self.policy.has_distribution:
             answers = [
                 (row, pulls, share)
                 for row in range(len(states))
@@ -314,8 +314,9 @@ class Forward:
         self, t: int, arm: ArmStates, pulls: int, ways: Any
     ) -> tuple[csr_array, csr_array]:
         """P times the first two moments of the reward of some pulls, less `middle` for each."""
-        base = pulls * (float(arm.group.reward_base[t]) - middle(self.problem, t))
         factor = float(arm.group.reward_factor[t])
+        usual = float(arm.group.reward_base[t]) + factor * arm.center
+        base = pulls * (usual - middle(self.problem, t))
         first = base * ways.chance + factor * ways.first
         second = base**2 * ways.chance + 2.0 * base * factor * ways.first + factor**2 * ways.second
         return first, second

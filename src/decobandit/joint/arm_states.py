@@ -60,7 +60,7 @@ class ArmStates:
     truth : tuple, optional
         True parameters of the arm; ways are those of the prior by default.
     moments : bool
-        Whether ways have moments.
+        Whether ways have moments: of the values of their outcomes less `center` for each.
     """
 
     def __init__(
@@ -69,6 +69,7 @@ class ArmStates:
         self.group, self.model, self.unit = group, group.model, unit
         self._truth, self._moments = truth, moments
         first = np.array([self.model.initial()], dtype=float)
+        self.center = float(self.model.mean(first)[0])  # that moments are taken around
         self._layers: list[Floats] = [first]
         self._starts = [0]
         self._steps: list[Ways] = []
@@ -189,7 +190,8 @@ class ArmStates:
             found.eliminate_zeros()
             return found
 
-        moments = (matrix(chance * values), matrix(chance * values**2)) if self._moments else ()
+        away = values - self.center
+        moments = (matrix(chance * away), matrix(chance * away**2)) if self._moments else ()
         self._steps.append(Ways(matrix(chance), *moments))
         self._values.append(np.bincount(before, chance * values, len(stats)).astype(float))
         self._layers.append(following[first])

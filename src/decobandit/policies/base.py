@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -97,11 +97,16 @@ class Policy(Shown, ABC):
     splits_index: bool = False
     at_fixed_prices: bool = False
     may_stop: bool = False
+    asked: ClassVar[bool] = False  # whether it answers by its own `select` alone
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "symmetric" not in vars(cls):  # a subclass may answer in another way
             cls.symmetric = False
+        if "select" in vars(cls):  # the tables and loops of its base answer in another way too
+            cls.asked = vars(cls).keys().isdisjoint({"allocate_many", "index", "stage_index"})
+            if cls.asked and "play" not in vars(cls):
+                cls.play = Policy.play  # type: ignore[method-assign]
 
     def _card(self) -> Card:
         what = POLICIES[self.name].what if self.name in POLICIES else None
@@ -300,7 +305,7 @@ class Policy(Shown, ABC):
     @property
     def has_table(self) -> bool:
         """Whether `stage_index` is there; an arm's index then depends on its own state alone."""
-        return type(self).stage_index is not Policy.stage_index
+        return type(self).stage_index is not Policy.stage_index and not self.asked
 
     @property
     def has_own_index(self) -> bool:

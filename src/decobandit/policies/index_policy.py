@@ -187,11 +187,11 @@ class IndexPolicy(Policy):
     @property
     def has_table(self) -> bool:
         tabled = self.by_arm or type(self).stage_index is not IndexPolicy.stage_index
-        return tabled and self.problem.is_binary and not self.batches
+        return tabled and self.problem.is_binary and not (self.batches or self.asked)
 
     @property
     def has_own_index(self) -> bool:
-        return (self.by_arm or self.has_table) and not self.batches
+        return (self.by_arm or self.has_table) and not (self.batches or self.asked)
 
     @classmethod
     def plays_compiled(cls) -> bool:
@@ -280,6 +280,8 @@ class IndexPolicy(Policy):
     def allocate_many(
         self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Ints:
+        if self.asked:
+            return super().allocate_many(stage, states, rng)
         if stage < self.problem.horizon:
             if rng is None and self.randomised:
                 raise ValueError(f"policy {self.name!r} draws arms: pass a random generator as rng")
