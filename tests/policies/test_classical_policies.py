@@ -50,6 +50,17 @@ def priors(horizon: int, *, good: float = 1.0, bad: float = 0.0, pulls: int = 1)
     return Problem(arms=arms, horizon=horizon, pulls_per_stage=pulls)
 
 
+def differing(horizon: int) -> Problem:
+    """Arms whose rewards differ from one another and change with the stage."""
+    rising = [1.0 + 0.1 * t for t in range(horizon)]
+    pairs = [(1.0, 0.0), (1.5, -0.25), (rising, 0.5), (0.5, 0.5)]
+    arms = tuple(
+        arm.model_copy(update={"reward": Reward(good=good, bad=bad)})
+        for arm, (good, bad) in zip(priors(horizon).arms, pairs, strict=True)
+    )
+    return Problem(arms=arms, horizon=horizon)
+
+
 def served(policy: type[IndexPolicy], horizon: int) -> dict[str, Problem]:
     """Problems of all kinds that the policy does not refuse."""
     alike = {
@@ -113,8 +124,8 @@ FORMULAS: dict[type[IndexPolicy], Callable[[Problem, int, int, int], float]] = {
 @pytest.mark.parametrize("policy", BOUNDS)
 @pytest.mark.parametrize(
     "problem",
-    [priors(40), priors(40, good=-1.0, bad=-3.5), priors(40, pulls=2)],
-    ids=["plain", "scaled", "two pulls"],
+    [priors(40), priors(40, good=-1.0, bad=-3.5), priors(40, pulls=2), differing(40)],
+    ids=["plain", "scaled", "two pulls", "differing"],
 )
 def test_bounds_are_those_of_the_formula(policy: type[IndexPolicy], problem: Problem) -> None:
     rng = np.random.default_rng(1)
@@ -127,6 +138,8 @@ def test_bounds_are_those_of_the_formula(policy: type[IndexPolicy], problem: Pro
             if n:
                 bound = FORMULAS[policy](problem, stage, n, g)
                 assert index == pytest.approx(bad + (good - bad) * bound, abs=1e-10)
+            elif good == bad:
+                assert index == good  # its reward is known
             else:
                 assert 1e6 < index < math.inf
 
