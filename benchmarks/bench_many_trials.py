@@ -55,11 +55,15 @@ def fill(db: str, trials: int, pairs: int) -> list[str]:
             ledger = log.create(connection, name, settings, by="bench", limits=limits)
             for number in range(pairs + 1):
                 decision, made = decider.decide(ledger), f"{name}-{number}"
+                arm = problem.arms[decision.arm].name
                 asked = {
-                    "allocation": made, "arm": problem.arms[decision.arm].name,
-                    "number": ledger.asks, "reason": decision.reason,
+                    "allocation": made,
+                    "arm": arm,
+                    "pulls": {arm: 1},
+                    "number": ledger.asks,
+                    "reason": decision.reason,
                     "decision": decision_record(decision, pending_state(ledger), settings),
-                }  # fmt: skip
+                }
                 ledger = log.append(connection, ledger, "asked", asked, by="bench")
                 if number < pairs:
                     told = {"allocation": made, "outcome": number % 2}

@@ -27,10 +27,7 @@ from decobandit.problem import (
     Stop,
 )
 from decobandit.trials import Trial, create_trial, open_store
-from decobandit.trials.decider import decider_of
 from decobandit.trials.errors import Stopped, TrialError
-from decobandit.trials.lists import ledger_of
-from decobandit.trials.rules import declared_arms
 
 NORMAL = Problem(
     arms=[Arm(name=name, prior=Normal(0.0, 1.0), noise_sd=1.0) for name in ("old", "new", "newer")],
@@ -89,8 +86,7 @@ def test_looks_decide_as_the_normal_law_does(store: Any) -> None:
     assert left == {"old", "new"}
     with pytest.raises(Stopped, match=rf"\(superiority\) at the look after {told} outcomes"):
         trial.ask()
-    ledger = ledger_of(trial.store, trial.id)
-    assert declared_arms(ledger, decider_of(trial.settings)) == ("new",)
+    assert trial.declared() == ("new",)
     assert trial.replay().ok
 
 
@@ -128,8 +124,7 @@ def test_a_trial_ends_as_the_design_simulates_it(store: Any, problem: Problem, t
         except Stopped:
             pass
         assert trial.replay().ok
-        ledger = ledger_of(trial.store, trial.id)
-        said = declared_arms(ledger, decider_of(trial.settings))
+        said = trial.declared()
         played.append((tuple(given[name] for name in names), trial.status().stopped or "", said))
     wanted = sorted(
         (tuple(pulls.tolist()), REASONS[reason])

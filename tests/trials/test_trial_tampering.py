@@ -184,7 +184,8 @@ def forge(sql: Any, seq: int, change: Callable[[dict[str, Any]], None]) -> None:
 
 
 def other_arm(tree: dict[str, Any]) -> None:
-    tree["data"]["arm"] = {"a": "b", "b": "a"}[tree["data"]["arm"]]
+    arm = {"a": "b", "b": "a"}[tree["data"]["arm"]]
+    tree["data"].update(arm=arm, pulls={arm: 1})
 
 
 def test_a_forger_changes_nothing_but_what_he_means_to(trial: Any, sql: Any) -> None:
@@ -204,6 +205,25 @@ def test_a_forged_decision_is_found_by_replay(db: str, trial: Any, sql: Any) -> 
         replay = again.replay()
         assert not replay.ok
         assert any("event 2" in difference for difference in replay.differences)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data.update(arm={"a": "b", "b": "a"}[data["arm"]]),
+        lambda data: data.update(pulls={"a": 1, "b": 1}),
+        lambda data: data.update(pulls={"nobody": 1}),
+    ],
+)
+def test_a_forged_decision_whose_arm_is_not_the_one_pulled_is_found(
+    db: str, trial: Any, sql: Any, change: Callable[[dict[str, Any]], None]
+) -> None:
+    forge(sql, 2, lambda tree: change(tree["data"]))
+    found = trial.verify()
+    assert not found.ok
+    assert "event 2" in found.problems[0]
+    with open_store(db) as fresh, pytest.raises(Damaged):
+        open_trial(trial.id, db=fresh)
 
 
 def test_a_forged_outcome_is_found_by_replay(db: str, trial: Any, sql: Any) -> None:
