@@ -62,4 +62,4 @@ def test_result_files_are_written_in_one_place() -> None:
     sources = {path: path.read_text(encoding="utf-8") for path in SRC.rglob("*.py")}
     found = {path.name for path, text in sources.items() if any(way in text for way in ways)}
     # a backup is a copy that SQLite makes, and moved into place when it was checked
-    assert found == {"files.py", "backup.py"}
+    assert found == {"files.py", "verification.py"}
