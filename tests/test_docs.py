@@ -43,10 +43,11 @@ def test_every_figure_of_a_page_has_a_variant_for_dark_pages() -> None:
 
 def test_the_policy_of_the_guide_works(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     names: dict[str, Any] = {}
-    (use,) = blocks("adding-a-policy.md")
+    check, use = blocks("adding-a-policy.md")
     source = read(DOCS / "adding-a-policy.md").files["spread.py"]
     (tmp_path / "spread.py").write_text(source, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
+    exec(check, names)
     exec(use, names)
     exact, sampled = names["exact"], names["sampled"].results[0]
     assert sampled.value == pytest.approx(exact.value, abs=4.5 * sampled.value_se)

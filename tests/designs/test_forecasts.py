@@ -60,8 +60,8 @@ def test_no_dual_is_solved_where_it_takes_long_and_no_policy_needs_it(
 def test_comparisons_plans_and_trials_have_the_same_best_bound(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("decobandit.joint.exact_start.MOST_WORK", 10.0)  # no optimum:
-    monkeypatch.setattr("decobandit.joint.exact_start.START_WORK", 500.0)  # some stages
+    monkeypatch.setattr("decobandit.joint.exact_optimum.MAX_QUICK_STATES", 10.0)  # no optimum:
+    monkeypatch.setattr("decobandit.joint.exact_optimum.MAX_START_STATES", 500.0)  # some stages
     context = Context(SMALL)
     trial = create_trial(SMALL, policy="deco", db=tmp_path / "one.db")
     found = [
