@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_cells_of_kinds_have_the_numbers_of_a_simulation(folder: Path) -> None:
     run = deco("study", "run", folder / "study.toml", "--out", folder / "out")
-    assert "lengths--optimal--seed-1: exact optimum: normal arms" in run.err + run.out
+    assert "lengths--optimal--seed-1: policy 'optimal': normal arms have" in run.err
     tree = json.loads((folder / "out" / "grades--ids--seed-1.json").read_text())
     problem: Problem = load_problem(folder / "grades.toml")
     (alone,) = simulate(problem, "ids", draws=20, rng=1).results
@@ -69,11 +69,26 @@ def test_a_design_of_classes_is_kept_and_read_again(folder: Path) -> None:
     assert {cell["policy"] for cell in json.loads(shown.out)["cells"]} == {"deco", "ids", "equal"}
 
 
-@pytest.mark.parametrize("key", ["truth_prior = { good = 2, bad = 5 }", "true_horizon = 9"])
-def test_what_is_not_for_kinds_is_refused(folder: Path, key: str) -> None:
-    (folder / "study.toml").write_text(STUDY + key + "\n")
-    with pytest.raises(StudyError, match=r"problems\[1\]: true?.*: not yet for other outcomes"):
+def test_a_prior_of_other_outcomes_is_refused_as_truth(folder: Path) -> None:
+    (folder / "study.toml").write_text(STUDY + "truth_prior = { good = 2, bad = 5 }\n")
+    reason = r"problems\[1\]: truth_prior: .* must be a prior as arm 'n-1' has, kind='normal'"
+    with pytest.raises(StudyError, match=reason):
         load_study(folder / "study.toml")
+
+
+@pytest.mark.parametrize("policy", ["deco", "ids"])
+def test_plans_for_another_horizon_have_the_numbers_of_a_simulation(
+    folder: Path, policy: str
+) -> None:
+    (folder / "study.toml").write_text(STUDY + "true_horizon = 5\n")
+    deco("study", "run", folder / "study.toml", "--out", folder / "out")
+    tree = json.loads((folder / "out" / f"lengths--{policy}--seed-1.json").read_text())
+    problem: Problem = load_problem(folder / "lengths.toml")
+    (alone,) = simulate(problem, policy, draws=20, rng=1, true_horizon=5).results
+    assert tree["settings"]["true_horizon"] == 5
+    assert tree["figures"]["value"] == pytest.approx(alone.estimates.best.value, abs=1e-12)
+    # more stages than planned, each of which has an arm to pull
+    assert len(tree["figures"]["curve"]["regret"]) == 5
 
 
 def test_the_truth_of_classes_is_written_as_it_is_read(folder: Path) -> None:

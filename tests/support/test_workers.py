@@ -18,8 +18,8 @@ from decobandit.bounds import gap, information_bound
 from decobandit.evaluation import evaluate
 from decobandit.joint import joint_sweep, optimum
 from decobandit.policies import CalibratedPolicy, KlUcbPolicy, OptimalPolicy, curve, fh_gittins
-from decobandit.prices import dual_value, solve
 from decobandit.prices import band_market as market_module
+from decobandit.prices import dual_value, solve
 from decobandit.problem import Arm, Beta, Normal, Problem
 from decobandit.simulation import simulate
 from decobandit.support import (
