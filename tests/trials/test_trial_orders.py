@@ -35,9 +35,13 @@ def asked(path: Path, policy: str, pulls: int) -> list[Event]:
         return trial.events()
 
 
-def tell(ledger: Ledger, allocation: str, outcome: int) -> Ledger:
-    """The ledger after one more outcome."""
-    data = {"allocation": allocation, "outcome": outcome}
+def tell(ledger: Ledger, allocation: str, arm: str, outcome: int) -> Ledger:
+    """The ledger after one more outcome, of one arm of an allocation."""
+    data: dict[str, object] = {"allocation": allocation}
+    if ledger.allocations[allocation].size == 1:
+        data["outcome"] = outcome
+    else:
+        data["counts"] = {arm: [outcome, 1]}
     event = new_event(
         ledger.trial, ledger.seq + 1, "told", data,
         previous=ledger.head, at="2024-01-01T00:00:00.000+00:00", by="test",
@@ -52,17 +56,19 @@ def test_orders_of_tells_do_not_matter_to_the_ledger(
     events = asked(tmp_path / "orders.db", policy, pulls)
     start = Ledger(events[0].trial).extended(events)
     decider, rng = decider_of(start.settings), random.Random(2)
-    slots = list(start.allocations)
-    outcomes = dict.fromkeys(slots[:3], 1) | dict.fromkeys(slots[3:6], 0)  # two stay open
+    slots = [(slot.id, arm) for slot in start.allocations.values() for arm in slot.pulls]
+    assert len(slots) == ASKS * pulls
+    good, bad = slots[: 3 * pulls], slots[3 * pulls : 6 * pulls]  # two allocations stay open
+    outcomes = dict.fromkeys(good, 1) | dict.fromkeys(bad, 0)
     decisions = set()
     for _ in range(ORDERS):
         order = rng.sample(list(outcomes), len(outcomes))
         ledger = start
         for slot in order:
-            ledger = tell(ledger, slot, outcomes[slot])
+            ledger = tell(ledger, *slot, outcomes[slot])
         by_hand = [[0, 0], [0, 0], [0, 0]]
-        for slot, outcome in outcomes.items():
-            by_hand["abc".index(start.allocations[slot].arm)][1 - outcome] += 1
+        for (_, arm), outcome in outcomes.items():
+            by_hand["abc".index(arm)][1 - outcome] += 1
         assert [list(pair) for pair in zip(ledger.good, ledger.bad, strict=True)] == by_hand
         decisions.add(repr(decider.decide(ledger)))
     assert len(decisions) == 1

@@ -17,7 +17,6 @@ from decobandit.policies.best_chances import best_chances
 from decobandit.problem import Arm, Beta, Problem, Reward
 from decobandit.trials import Trial, TrialError, create_trial, people_log
 from decobandit.trials.arm_results import exact_interval, wilson_interval
-from decobandit.trials.lists import ledger_of
 from decobandit.trials.report import Deviations, share_blocks
 from decobandit.trials.report_text import trial_page
 from helpers.program import deco
@@ -164,8 +163,7 @@ def test_deviations_are_those_of_the_log(tmp_path: Path) -> None:
     assert found.audit.head == trial.events()[-1].hash
     assert found.late == ()
     # a day later the third, which is pending, is late; the second was cancelled
-    ledger = ledger_of(trial.store, trial.id)
-    log = Deviations.of(trial.each_event(ledger), ledger.kinds)
+    log = Deviations.of(trial.events())
     (late,) = log.late(timedelta(hours=20), datetime.now(UTC) + timedelta(hours=24))
     assert (late.allocation, late.told_at) == (third.id, None)
     assert late.hours == pytest.approx(24.0, abs=0.1)
