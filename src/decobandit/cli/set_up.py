@@ -187,6 +187,18 @@ def simulated_policies() -> None:
     gap(problem, "deco", method="simulated", draws=10)
 
 
+def episodes_and_markets() -> None:
+    """One episode, stage by stage, and the market of the prices."""
+    from ..bounds import follow_by_name
+    from ..policies import Context
+    from ..prices import demand
+    from ..problem import Problem
+
+    context = Context(Problem.uniform(arms=2, horizon=4))
+    follow_by_name(context, "deco")
+    demand(context.solution)
+
+
 def rarer_policies() -> None:
     """Every other policy that is played by kernels, several episodes of a draw."""
     from ..policies import POLICIES, KlUcbPolicy, policy_class, serving
@@ -229,10 +241,21 @@ def chances_of_the_best() -> None:
 
 
 def other_outcomes() -> None:
-    """Measurements, counts and classes: prices and every policy, one by one and in batches."""
-    from ..policies import POLICIES, KindChances, serving
+    """Measurements, counts, classes and own states: prices, policies, an episode, batches."""
+    from ..bounds import follow_by_name
+    from ..policies import POLICIES, Context, KindChances, serving
     from ..prices import solve
-    from ..problem import Arm, Categorical, Gamma, Normal, Payoff, Problem, States
+    from ..problem import (
+        Arm,
+        Categorical,
+        Gamma,
+        Normal,
+        OwnState,
+        OwnStates,
+        Payoff,
+        Problem,
+        States,
+    )
     from ..simulation import simulate
 
     classes = Arm(name="in classes", prior=Categorical((1, 2, 1)), reward=Payoff(values=(0, 1, 3)))
@@ -245,6 +268,8 @@ def other_outcomes() -> None:
     chances, states = KindChances(bounded, 0.1), States.initial(bounded, 1)
     chances.best(states)
     chances.alike(states)
+    own = OwnStates(first="on", states={"on": OwnState(mean=1, next={"any": (1, "on")})})
+    follow_by_name(Context(Problem(arms=(Arm(name="own", prior=own),), horizon=2)), "deco")
     shared = Problem(arms=arms, horizon=2, pulls_per_stage=4, unit=2, repeat=True)
     simulate(shared, serving(shared, POLICIES), draws=2)
 
@@ -254,6 +279,7 @@ EVERYDAY: tuple[Part, ...] = (
     optima_and_gittins,
     chances_of_the_best,
     simulated_policies,
+    episodes_and_markets,
     information_bounds,
     default_policy,
     smoothed_dual,
