@@ -33,8 +33,13 @@ def two_classes(arms: int, horizon: int, pulls: int) -> Problem:
 
 
 def play(trial: Trial, outcomes: list[int]) -> None:
-    for outcome in outcomes:
-        trial.tell(trial.ask().id, outcome)
+    """Outcomes one after the other, of every arm of an allocation."""
+    left = iter(outcomes)
+    for _ in range(trial.problem.horizon):
+        slot = trial.ask()
+        told = [(arm, next(left)) for arm in slot.pulls]
+        trial.tell(slot.id, told if len(told) > 1 else told[0][1])
+    assert next(left, None) is None
 
 
 @pytest.mark.parametrize(("horizon", "pulls"), [(6, 1), (4, 2)])
