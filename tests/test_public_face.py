@@ -212,10 +212,16 @@ def test_a_wrong_argument_gets_one_line_with_what_it_was_and_what_is_allowed(
 
 
 def test_refusals_of_the_package_are_public_and_values_that_are_wrong() -> None:
-    for name in ("ClusterError", "InvalidProblem", "ProblemError", "StudyError", "TooLarge"):
-        assert issubclass(getattr(decobandit, name), ValueError)
-    assert issubclass(decobandit.TooManyStates, ValueError)
-    assert issubclass(decobandit.trials.TrialError, ValueError)
+    for name in (
+        "ClusterError",
+        "InvalidProblem",
+        "ProblemError",
+        "StudyError",
+        "TooLarge",
+        "Unsupported",
+    ):
+        assert issubclass(getattr(decobandit, name), decobandit.DecoError)
+    assert issubclass(decobandit.trials.TrialError, decobandit.DecoError)
 
 
 # -- rng ----------------------------------------------------------------------------------------

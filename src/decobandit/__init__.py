@@ -8,9 +8,8 @@ Signatures are alike: the problem first, then a policy by object or by name, the
 number of threads, `progress=` a callback. Results are frozen, `x_se` is the standard error of `x`,
 and what there is of each stage is an array (stages,).
 
-What is refused raises a ValueError of one line: `ProblemError` and `InvalidProblem` (problems and
-files), `TooLarge` and `TooManyStates` (sizes), `StudyError`, `ClusterError`, or a plain ValueError
-(a setting). An argument of a wrong type raises a TypeError.
+Refusals are subclasses of `DecoError`, a ValueError with a stable `code`, the `field` at fault and
+a message of one line. An argument of the wrong type raises a TypeError.
 """
 
 from typing import TYPE_CHECKING
@@ -35,10 +34,8 @@ if TYPE_CHECKING:
     from .designs import load_design as load_design
     from .designs import operating_characteristics as operating_characteristics
     from .evaluation import Evaluation as Evaluation
-    from .evaluation import TooManyStates as TooManyStates
     from .evaluation import evaluate as evaluate
     from .joint import Optimum as Optimum
-    from .joint import TooLarge as TooLarge
     from .joint import count_states as count_states
     from .joint import optimum as optimum
     from .policies import CalibratedPolicy as CalibratedPolicy
@@ -87,8 +84,13 @@ if TYPE_CHECKING:
     from .simulation import simulate as simulate
     from .studies import ClusterError as ClusterError
     from .studies import StudyError as StudyError
+    from .support import DecoError as DecoError
+    from .support import InvalidArgument as InvalidArgument
+    from .support import InvalidFile as InvalidFile
     from .support import Progress as Progress
     from .support import Tabular as Tabular
+    from .support import TooLarge as TooLarge
+    from .support import Unsupported as Unsupported
     from .support import show_progress as show_progress
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from decobandit import TooLarge
 from decobandit.bounds import (
     best_bound,
     bounds_at_prices,
@@ -17,7 +18,7 @@ from decobandit.bounds import (
     follow_by_name,
     gap,
 )
-from decobandit.evaluation import TooManyStates, evaluate
+from decobandit.evaluation import evaluate
 from decobandit.policies import Context, indices_of_arm, recommend, recommend_each
 from decobandit.prices import DualSolution, solve
 from decobandit.problem import Beta, Problem
@@ -76,7 +77,7 @@ def test_policies_that_reach_too_many_states_are_refused_before_the_dual_is_solv
 ) -> None:
     monkeypatch.setattr(comparisons, "evaluate", partial(evaluate, limit_states=1000))
     context = Context(Problem.uniform(arms=5, horizon=60), solver=unsolved)
-    with pytest.raises(TooManyStates, match="simulate the policy"):
+    with pytest.raises(TooLarge, match="simulate the policy"):
         compare_exactly(context, ["greedy"], bound=True)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from decobandit import Problem, Reward, Terminal, TooManyStates, evaluate, make_policy, optimum
+from decobandit import Problem, Reward, Terminal, TooLarge, evaluate, make_policy, optimum
 from decobandit.policies import Policy
 from decobandit.problem import State
 from helpers.batch_oracles import random_problem
@@ -89,7 +89,7 @@ def test_policies_that_draw_are_refused() -> None:
 
 
 def test_too_many_states_are_refused() -> None:
-    with pytest.raises(TooManyStates, match="more than 10 states"):
+    with pytest.raises(TooLarge, match="more than 10 states"):
         evaluate(SMALL, "equal", limit_states=10)
 
 

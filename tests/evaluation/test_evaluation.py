@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decobandit import Categorical, Payoff, Reward, gap, make_policy
-from decobandit.evaluation import TooManyStates, evaluate
+from decobandit import Categorical, Payoff, Reward, TooLarge, gap, make_policy
+from decobandit.evaluation import evaluate
 from decobandit.policies import DecoPolicy, IndexPolicy, KnowledgeGradientPolicy, Policy
 from decobandit.prices import solve
 from decobandit.problem import TIE_RULES, Arm, Beta, Problem, State, Terminal, TieRule
@@ -556,12 +556,12 @@ def test_too_many_states_are_refused_with_their_number() -> None:
     policy = DecoPolicy(problem, solve(problem).prices, ties="random")
     states = evaluated(policy).states
     assert evaluated(policy, limit_states=states).states == states
-    with pytest.raises(TooManyStates, match=f"more than {states - 1} states"):
+    with pytest.raises(TooLarge, match=f"more than {states - 1} states"):
         evaluated(policy, limit_states=states - 1)
-    with pytest.raises(TooManyStates, match="more than 100 states"):
+    with pytest.raises(TooLarge, match="more than 100 states"):
         evaluated(Split(policy), limit_states=100)
     wide = Problem.uniform(arms=60, horizon=2, pulls_per_stage=50)
-    with pytest.raises(TooManyStates, match="more than 1000 states"):
+    with pytest.raises(TooLarge, match="more than 1000 states"):
         evaluated(Tabled(wide, seed=1, ties="first"), truth=[0.5] * 60, limit_states=1000)
 
 
@@ -578,7 +578,7 @@ def test_too_many_states_are_refused_long_before_they_are_there(name: str) -> No
     assert evaluate(problem, name, limit_states=states, progress=note).states == states
     seen.clear()
     longer = Problem.uniform(arms=3, horizon=300)
-    with pytest.raises(TooManyStates, match=r"more than .* states .*'deco simulate'"):
+    with pytest.raises(TooLarge, match=r"more than .* states .*'deco simulate'"):
         evaluate(longer, name, limit_states=states, progress=note)
     assert max(seen) < states // 2
 

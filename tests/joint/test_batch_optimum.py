@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from decobandit import Problem, Terminal, count_states, optimum, solve
-from decobandit.joint import TooLarge
+from decobandit import Problem, Terminal, TooLarge, count_states, optimum, solve
 from helpers.batch_oracles import best_value, random_problem
 from helpers.program import deco as run_deco
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from decobandit import TooLarge
 from decobandit.joint import (
-    TooLarge,
     count_states,
     joint_states,
     joint_sweep,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..evaluation import Occupied, TooManyStates, evaluate
+from ..evaluation import Occupied, evaluate
 from ..policies import DEFAULT_POLICY, Context, Policy, check_subject, make_policies
 from ..prices import DualSolution
 from ..problem import DEFAULT_TIES, Problem, TieRule, tie_rule
@@ -31,7 +31,7 @@ from ..simulation import (
     play,
     term_errors,
 )
-from ..support import Floats, Report, Rng, obeys_workers, seed_of, tells_progress
+from ..support import Floats, Report, Rng, TooLarge, obeys_workers, seed_of, tells_progress
 from .gap_record import Gap, StageGap, gap_of
 
 EXACT_STATES = 2_000_000
@@ -75,7 +75,7 @@ def gap(
 
     Raises
     ------
-    TooManyStates
+    TooLarge
         If `method="exact"` and the policy reaches too many states.
     ValueError, TypeError
         As `evaluate`.
@@ -98,7 +98,7 @@ def gap(
     if method != "simulated":
         try:
             return _exact(policy, losses, progress)
-        except TooManyStates:
+        except TooLarge:
             if method == "exact":
                 raise
         except ValueError:  # infinitely many states, or arms drawn with unknown probabilities

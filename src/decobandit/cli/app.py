@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from .._version import __version__
+from ..support.errors import DecoError, error_dict
 from ..support.lazy import explain_missing_extras
 from ..support.workers import raise_between_kernels
 from . import INTERRUPTED
@@ -84,12 +86,17 @@ PLAIN_WORDS = {  # of the checks of types and ranges
 }
 
 
-def _fail(context: str, message: str) -> NoReturn:
+def _fail(context: str, message: str, error: BaseException | None = None) -> NoReturn:
     said = message.removeprefix("Invalid value: ")
     for theirs, ours in PLAIN_WORDS.items():
         said = said.replace(theirs, ours, 1)
     one_line = " ".join(said.split())
     print(f"{context}: error: {one_line}", file=sys.stderr)
+    if "--json" in sys.argv:
+        parameter = getattr(error, "param", None)  # of an option that the parser refused
+        field = parameter.name if parameter else getattr(error, "field", None)
+        code = getattr(error, "code", None)
+        print(json.dumps(error_dict(DecoError(one_line, code=code, field=field))))
     raise SystemExit(BAD_INPUT)
 
 
@@ -111,7 +118,7 @@ def run() -> None:
             code = app(standalone_mode=False)
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
-        _fail(context.command_path if context else "deco", error.format_message())
+        _fail(context.command_path if context else "deco", error.format_message(), error)
     except BrokenPipeError:  # the reader of our output has gone: nobody is left to tell
         sys.stderr.close()
         raise SystemExit(1) from None
@@ -119,7 +126,7 @@ def run() -> None:
         _fail("deco", f"{error.filename or 'file'}: {error.strerror or error}")
     except (ValueError, ImportError, MemoryError) as error:
         if not _interrupted:
-            _fail("deco", str(error) or type(error).__name__)
+            _fail("deco", str(error) or type(error).__name__, error)
         code = INTERRUPTED
     except (typer.Abort, KeyboardInterrupt):
         code = INTERRUPTED

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..bounds import BestBound, BoundKind, best_bound
-from ..evaluation import TooManyStates, evaluate
+from ..evaluation import evaluate
 from ..policies import BASELINE_POLICY as BASELINE
 from ..policies import (
     COMPARED_POLICIES,
@@ -27,7 +27,7 @@ from ..policies import (
 )
 from ..problem import Arm, Problem, Reward, format_problem
 from ..simulation import Simulation, simulate
-from ..support import Tables, Tabular, columns_of
+from ..support import Tables, Tabular, TooLarge, columns_of
 
 EXACT_STATES = 100_000  # followed in a fraction of a second
 STEPS = 20_000_000  # arms times stages times episodes that are simulated for each policy
@@ -185,7 +185,7 @@ def _exact_values(policies: Sequence[Policy]) -> dict[str, float]:
                 found[policy.name] = evaluate(
                     policy.problem, policy, limit_states=EXACT_STATES
                 ).value
-            except TooManyStates:
+            except TooLarge:
                 break
     return found
 

@@ -13,7 +13,6 @@ from ..support.lazy import lazy_names
 if TYPE_CHECKING:
     from .exact_value import Evaluation as Evaluation
     from .exact_value import Occupied as Occupied
-    from .exact_value import TooManyStates as TooManyStates
     from .exact_value import evaluate as evaluate
     from .two_arms import TwoArmStates as TwoArmStates
     from .two_arms import states_ahead as states_ahead

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..joint import refuse_infinite
-from ..policies import DEFAULT_POLICY, Policy, TooManyStates, check_subject, make_policy
+from ..policies import DEFAULT_POLICY, Policy, check_subject, make_policy
 from ..prices import DualSolution
 from ..problem import (
     DEFAULT_TIES,
@@ -51,7 +51,6 @@ from .two_arms import follow_two_arms, serves_two_arms
 __all__ = [
     "Evaluation",
     "Occupied",
-    "TooManyStates",
     "Watch",
     "evaluate",
 ]
@@ -227,7 +226,7 @@ def evaluate(
 
     Raises
     ------
-    TooManyStates
+    TooLarge
         If more states than `limit_states` are reached.
     ValueError
         If the policy draws its arms and does not tell their probabilities, or a setting is not

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..joint import ArmStates, distinct_rows, states_of_arms
-from ..policies import Policy, TooManyStates
+from ..policies import Policy
 from ..problem import Problem, States, share_of_best
-from ..support import Floats, Ints, Progress, Report, heed_interrupt
+from ..support import Floats, Ints, Progress, Report, TooLarge, heed_interrupt
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -363,9 +363,9 @@ def merges(policy: Policy) -> bool:
     return policy.symmetric and policy.ties not in ("first", "last")
 
 
-def too_many_states(limit: int, stage: int, stages: int) -> TooManyStates:
+def too_many_states(limit: int, stage: int, stages: int) -> TooLarge:
     """The refusal, which says what to do."""
-    return TooManyStates(
+    return TooLarge(
         f"exact evaluation reaches more than {limit} states (seen at stage {stage + 1} of "
         f"{stages}); simulate the policy ('deco simulate'), or, in Python, pass a larger "
         "limit_states where memory allows"

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from .arm_states import refuse_infinite as refuse_infinite
     from .arm_states import states_of_arms as states_of_arms
     from .exact_optimum import Optimum as Optimum
-    from .exact_optimum import TooLarge as TooLarge
     from .exact_optimum import count_states as count_states
     from .exact_optimum import exact_stages as exact_stages
     from .exact_optimum import optimum as optimum

@@ -23,6 +23,7 @@ from ..support import (
     Floats,
     Report,
     Stopwatch,
+    TooLarge,
     obeys_workers,
     silent,
     worker_count,
@@ -56,15 +57,6 @@ TWO_ARM_FACTOR = 20.0  # how many times faster two arms are followed to the end
 SET_FACTOR = 0.25  # of a state, for each set of arms with its outcomes
 MAX_COUNTED = 400  # stages, or arms times pulls; beyond, only two arms could be followed
 MAX_QUICK_WORK = 1e7  # states times allotments of the general program
-
-
-class TooLarge(ValueError):
-    """The exact optimum would need too much memory or time.
-
-    See Also
-    --------
-    optimum, count_states
-    """
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,13 @@ from pydantic import TypeAdapter
 from .._version import __version__
 from ..arm import PricePath
 from ..evaluation import evaluate
-from ..joint import TooLarge, count_states, optimum
+from ..joint import count_states, optimum
 from ..policies import Context, make_policies
 from ..policies.tuning.path_search import MOST_STATES
 from ..problem import Problem
 from ..simulation import simulate
 from ..studies import csv_text
+from ..support import TooLarge
 from .cells import kept
 from .published import PublishedRow, table1
 

@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from .records import Cost as Cost
     from .records import Distribution as Distribution
     from .records import Weighed as Weighed
-    from .refusals import TooManyStates as TooManyStates
     from .rolling import RollingDecoPolicy as RollingDecoPolicy
     from .ruled import RuledPolicy as RuledPolicy
     from .rules import REASONS as REASONS

@@ -6,16 +6,6 @@ import numpy as np
 
 from ..problem import Problem, States
 
-
-class TooManyStates(ValueError):
-    """The policy reaches more states than allowed.
-
-    See Also
-    --------
-    evaluate : its `limit_states` says how many.
-    """
-
-
 GENERAL = "use 'deco', 'greedy' or 'equal'"  # which serve every problem
 
 

@@ -14,12 +14,21 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, ErrorDetails
 
-from ..support import Naming, init_details, one_line, refuse_many_keys, shown, without_defaults
+from ..support import (
+    DecoError,
+    Naming,
+    dotted,
+    init_details,
+    one_line,
+    refuse_many_keys,
+    shown,
+    without_defaults,
+)
 
 Init = TypeVar("Init", bound=Callable[..., None])
 
 
-class ProblemError(ValueError):
+class ProblemError(DecoError, code="invalid_problem"):
     """A problem, or a file of one, that cannot be used: one line with place, value and rule.
 
     See Also
@@ -41,6 +50,7 @@ class InvalidProblem(ProblemError, ValidationError):
     good: -1 is not allowed; must be a positive number
     """
 
+    __init__ = ValueError.__init__  # called by pydantic, with its own arguments
     _model: type[BaseModel] | None = None
 
     @classmethod
@@ -50,6 +60,11 @@ class InvalidProblem(ProblemError, ValidationError):
         made._model = model
         return made
 
+    @property
+    def field(self) -> str | None:  # type: ignore[override]
+        """Place of the first error, such as `arms.0.good`."""
+        return dotted(self.errors(include_url=False)[0]["loc"]) or None
+
     def line(self, where: Naming | None = None) -> str:
         """The first error in one line; `where` names its place."""
         return one_line(self, self._model, where=where)
@@ -57,9 +72,9 @@ class InvalidProblem(ProblemError, ValidationError):
     def __str__(self) -> str:
         return self.line()
 
-    def __reduce__(self) -> tuple[type[ProblemError], tuple[str]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         # the values that were refused need not survive the way to another process
-        return ProblemError, (str(self),)
+        return ProblemError, (str(self),), {"field": self.field}
 
 
 def plain_init(init: Init) -> Init:

@@ -41,6 +41,7 @@ from ..problem import (
 )
 from ..simulation import policy_grid
 from ..support import (
+    DecoError,
     Tables,
     Tabular,
     columns_of,
@@ -62,7 +63,7 @@ LATER = ("design", "scenario", "characteristics")
 SHARED_PROBLEMS = 8  # cells of a study come problem by problem
 
 
-class StudyError(ValueError):
+class StudyError(DecoError, code="invalid_study"):
     """A study, or a result of one, that cannot be used: one line with the file, place and rule."""
 
 

@@ -27,7 +27,7 @@ from ..policies import Context, allow_policy, check_policies, make_policies
 from ..prices import whole_solution
 from ..problem import Problem, TieRule, true_problem
 from ..simulation import PolicyResult, simulate
-from ..support import Progress, Report, obeys_workers, silent
+from ..support import DecoError, Progress, Report, obeys_workers, silent
 from .records import (
     Cell,
     CellFailure,
@@ -242,7 +242,7 @@ CONNECTION_SECONDS = 5.0  # for a scheduler to answer, and for it to have a work
 RETRIES = 3  # of a cell that failed for a reason outside it
 
 
-class ClusterError(ValueError):
+class ClusterError(DecoError, code="cluster"):
     """A cluster that cannot be used: one line with its address and the reason."""
 
 

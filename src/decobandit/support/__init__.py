@@ -11,6 +11,12 @@ from .lazy import lazy_names
 if TYPE_CHECKING:
     from .cache import Cache as Cache
     from .cache import Once as Once
+    from .errors import DecoError as DecoError
+    from .errors import InvalidArgument as InvalidArgument
+    from .errors import InvalidFile as InvalidFile
+    from .errors import TooLarge as TooLarge
+    from .errors import Unsupported as Unsupported
+    from .errors import error_dict as error_dict
     from .files import Rows as Rows
     from .files import TableError as TableError
     from .files import check_parquet as check_parquet
@@ -32,7 +38,6 @@ if TYPE_CHECKING:
     from .frames import frame_of as frame_of
     from .frames import kind_of as kind_of
     from .lazy import found_at as found_at
-    from .machine import TooLargeError as TooLargeError
     from .machine import available_bytes as available_bytes
     from .machine import limit_bytes as limit_bytes
     from .machine import refuse_over as refuse_over

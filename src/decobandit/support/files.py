@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .errors import InvalidFile
 from .frames import Column, Columns, frame_of, frame_rows
 
 
@@ -54,7 +55,7 @@ def write_whole(
 # -- Tables in files: CSV, or Parquet where the name ends in .parquet ------------------------------
 
 
-class TableError(ValueError):
+class TableError(InvalidFile):
     """A table that cannot be read."""
 
 

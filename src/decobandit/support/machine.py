@@ -1,4 +1,4 @@
-"""Processors and memory that this process may use, and the error for work that would need more.
+"""Processors and memory that this process may use.
 
 Control groups of Linux set limits, in containers and batch systems. A process belongs to a group of
 a tree; the limits of its group and of all groups above it hold. Version 2 has one tree, version 1
@@ -15,6 +15,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from .errors import TooLarge
 
 MEMBERSHIP = Path("/proc/self/cgroup")
 TREES = Path("/sys/fs/cgroup")
@@ -143,14 +145,10 @@ def limit_bytes() -> int:
     return int(MEMORY_FRACTION * available_bytes())
 
 
-class TooLargeError(ValueError):
-    """Work that needs more memory than there is."""
-
-
 def refuse_over(needed: float, what: str, instead: str) -> None:
-    """`TooLargeError`, which is a ValueError, where `what` needs more bytes than there are."""
+    """Raise `TooLarge` if `what` needs more bytes than are available."""
     limit = limit_bytes()
     if needed > limit:
-        raise TooLargeError(
+        raise TooLarge(
             f"{what} needs {needed / 1e9:.1f} GB (limit {limit / 1e9:.1f} GB); {instead}"
         )

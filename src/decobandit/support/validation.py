@@ -17,6 +17,8 @@ from typing import Any, Literal, NoReturn, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
+from .errors import DecoError
+
 Place = tuple[int | str, ...]
 Naming = Callable[[Place], str]
 
@@ -177,7 +179,7 @@ MAX_DIGITS = 40  # of one number; a double needs 17
 MAX_WHOLE = 2**53  # up to which doubles are exact
 
 
-class JsonError(ValueError):
+class JsonError(DecoError, code="invalid_json"):
     """Not JSON, or JSON that is refused."""
 
 

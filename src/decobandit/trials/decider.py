@@ -13,7 +13,7 @@ import numpy as np
 from ..arm import Cones, OneArmValues
 from ..policies import Cost
 from ..problem.kernels.layout import slab_size
-from ..support import Cache, Once, TooLargeError
+from ..support import Cache, Once, TooLarge
 from .allocations import kinds_of
 from .decisions import Decision, allot, deployment
 from .errors import OutOfMemory
@@ -142,7 +142,7 @@ def _memory() -> Iterator[None]:
     """Tables that were small enough when the trial was made may not be any more."""
     try:
         yield
-    except TooLargeError as error:  # its text tells blinded people how long the trial is
+    except TooLarge as error:  # its text tells blinded people how long the trial is
         raise OutOfMemory(
             "no decision can be made now: the tables of the policy need more memory than there is"
         ) from error

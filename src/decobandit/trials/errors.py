@@ -8,17 +8,14 @@ Blinded users read the messages: they never contain counts, stages, outcomes, in
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+
+from ..support import DecoError
 
 
-class TrialError(ValueError):
-    """A request that cannot be served."""
+class TrialError(DecoError, code="bad_request"):
+    """A request to a trial that is refused."""
 
-    code: ClassVar[str] = "bad_request"
-    for_blinded = ""  # what blinded people read instead, where the message tells too much
-
-    def __init_subclass__(cls, code: str | None = None) -> None:
-        cls.code = cls.code if code is None else code
+    for_blinded = ""  # message for blinded users, where the full one would reveal too much
 
 
 class NotFound(TrialError, code="not_found"):

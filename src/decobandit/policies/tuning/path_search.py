@@ -23,10 +23,9 @@ import numpy.typing as npt
 from ...arm import PricePath, is_steady, price_array
 from ...prices import DualSolution, check_solution
 from ...problem import DEFAULT_TIES, Problem, TieRule, check_problem, true_problem
-from ...support import obeys_workers
+from ...support import TooLarge, obeys_workers
 from ..base import Policy
 from ..calibrated import TABLE_STAGES, CalibratedPolicy
-from ..refusals import TooManyStates
 
 if TYPE_CHECKING:
     from ...evaluation import Evaluation
@@ -153,7 +152,7 @@ def choose_path(
         return _simulated(problem, ties)
     try:
         found = _exact_values(problem, ties, limit_states)
-    except TooManyStates:
+    except TooLarge:
         return _simulated(problem, ties)
     most = max(found.values())
     best = next(path for path in found if found[path] >= most - SAME * abs(most))
@@ -176,7 +175,7 @@ def _exact_values(problem: Problem, ties: TieRule, limit: int) -> dict[PricePath
 
 
 def exact_value(policy: Policy, limit_states: int) -> Evaluation:
-    """Evaluate a policy exactly; `TooManyStates` where it reaches more states than the limit."""
+    """Evaluate a policy exactly; `TooLarge` where it reaches more states than the limit."""
     from ...evaluation import evaluate  # imports policies: late, see LATE in test_architecture
 
     return evaluate(policy.problem, policy, limit_states=limit_states)

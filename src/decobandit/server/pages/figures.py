@@ -12,7 +12,7 @@ import numpy as np
 
 from ...bounds import MEANINGS, Episode, gap
 from ...designs import EXACT_STATES, STEPS, too_slow
-from ...evaluation import TooManyStates, evaluate
+from ...evaluation import evaluate
 from ...figures import (
     CONGESTION_COLOUR,
     DARK_VARIANTS,
@@ -24,7 +24,7 @@ from ...figures import (
     short_name,
 )
 from ...policies import policy_class
-from ...support import Cache, Floats
+from ...support import Cache, Floats, TooLarge
 from ...trials import ArmStatus, Status, Trial
 from ...trials.settings import TrialSettings
 
@@ -270,7 +270,7 @@ def expected_loss(settings: TrialSettings) -> Floats | None:
         try:  # on few states both take a moment; on many, this gives up soon
             evaluate(problem, policy, limit_states=EXACT_STATES)
             method = "exact"
-        except TooManyStates:
+        except TooLarge:
             pass
     draws = int(np.clip(STEPS // (4 * problem.n_arms * problem.stages), 50, 1000))
     return gap(
