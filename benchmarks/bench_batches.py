@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import resource
 
-from decobandit import Arm, Beta, Problem, Reward, Terminal, simulate, solve
+from decobandit import Arm, BetaBernoulli, Problem, Reward, Terminal, simulate, solve
 from decobandit.paper.batches import ERROR
 from decobandit.paper.published import batches
 
@@ -33,9 +33,15 @@ def run() -> list[Row]:
 
 def _published(arms: int, *, horizon: int = 10, unit: int = 10) -> Problem:
     return Problem.uniform(
-        arms=arms, horizon=horizon, pulls_per_stage=100, repeat=True, unit=unit,
-        prior=Beta(100, 100), reward=Reward(good=0, bad=0), terminal=Terminal(deploy=1),
-    )  # fmt: skip
+        arms=arms,
+        horizon=horizon,
+        pulls_per_stage=100,
+        repeat=True,
+        unit=unit,
+        prior=BetaBernoulli(100, 100),
+        reward=Reward(good=0, bad=0),
+        terminal=Terminal(deploy=1),
+    )
 
 
 def published(arms: int) -> list[Row]:
@@ -65,27 +71,51 @@ def beside_rho(arms: int, *, horizon: int = 10, draws: int | None = None) -> lis
     what = f"{arms} arms, {horizon} batches of 100"
     met = abs(rho.regret - printed.rho) <= FAR * math.hypot(rho.value_se, ERROR)
     return [
-        Row(f"simple regret of RHO, {what}", rho.regret, "", "RHO, published", printed.rho,
-            printed.rho / rho.regret, f"within {FAR:g} errors ({rho.value_se:.2g} here)", met),
-        Row(f"simple regret of deco-repriced, {what} (error {ours.value_se:.2g})", ours.regret, "",
-            "RHO by ours, same draws", rho.regret, rho.regret / ours.regret),
-        Row(f"deco-repriced, {what}", time, "ms/episode", "RHO by ours", their_time,
-            their_time / time),
-    ]  # fmt: skip
+        Row(
+            f"simple regret of RHO, {what}",
+            rho.regret,
+            "",
+            "RHO, published",
+            printed.rho,
+            printed.rho / rho.regret,
+            f"within {FAR:g} errors ({rho.value_se:.2g} here)",
+            met,
+        ),
+        Row(
+            f"simple regret of deco-repriced, {what} (error {ours.value_se:.2g})",
+            ours.regret,
+            "",
+            "RHO by ours, same draws",
+            rho.regret,
+            rho.regret / ours.regret,
+        ),
+        Row(
+            f"deco-repriced, {what}",
+            time,
+            "ms/episode",
+            "RHO by ours",
+            their_time,
+            their_time / time,
+        ),
+    ]
 
 
 def large(*, rewards: bool) -> list[Row]:
     """8 different arms, 25 batches of 2,000 pulls in units of 200."""
     arms = [
-        Arm(name=f"arm-{k}", prior=Beta(1 + k, 3 + 2 * k))
+        Arm(name=f"arm-{k}", prior=BetaBernoulli(1 + k, 3 + 2 * k))
         if rewards
-        else Arm(name=f"arm-{k}", prior=Beta(100 - k, 100), reward=Reward(good=0, bad=0))
+        else Arm(name=f"arm-{k}", prior=BetaBernoulli(100 - k, 100), reward=Reward(good=0, bad=0))
         for k in range(8)
     ]
     problem = Problem(
-        arms=arms, horizon=25, pulls_per_stage=2000, repeat=True, unit=200,
+        arms=arms,
+        horizon=25,
+        pulls_per_stage=2000,
+        repeat=True,
+        unit=200,
         terminal=None if rewards else Terminal(deploy=1),
-    )  # fmt: skip
+    )
     solve(problem.model_copy(update={"horizon": 1}), grid=20)  # compiles
     solution = solve(problem)
     paid = "rewards" if rewards else "deployment only"

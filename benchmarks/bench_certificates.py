@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from decobandit import Arm, Beta, Problem, Reward, Terminal, solve, terminal_table
+from decobandit import Arm, BetaBernoulli, Problem, Reward, Terminal, solve, terminal_table
 
 from .rows import Row, at_most
 
@@ -44,11 +44,17 @@ def class_rows(name: str, make: Maker, count: int, longest: int) -> list[Row]:
     what = f"{count} random problems, {name}"
     return [
         Row(
-            f"{what}: solved to {TOL:g}", share, "%", "limit", 99.0, share / 99.0, "at least 99 %",
+            f"{what}: solved to {TOL:g}",
+            share,
+            "%",
+            "limit",
+            99.0,
+            share / 99.0,
+            "at least 99 %",
             share >= 99.0,
         ),
         Row(f"{what}: CPU seconds of a solve", seconds, "s", "", None, None),
-    ]  # fmt: skip
+    ]
 
 
 def fine(arms: int, horizon: int) -> Row:
@@ -65,7 +71,7 @@ def _arms(
 ) -> tuple[Arm, ...]:
     priors = rng.uniform(0.5, 4.0, (arms, 2)).round(3).tolist()
     return tuple(
-        Arm(name=f"{k}", prior=Beta(good, bad), reward=Reward(good=reward()))
+        Arm(name=f"{k}", prior=BetaBernoulli(good, bad), reward=Reward(good=reward()))
         for k, (good, bad) in enumerate(priors)
     )
 

@@ -13,23 +13,29 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from decobandit import Arm, Beta, Categorical, Payoff, Problem, Reward, Terminal
+from decobandit import Arm, BetaBernoulli, DirichletCategorical, Payoff, Problem, Reward, Terminal
 from decobandit.evaluation import evaluate
 
 from .rows import Row, at_most
 
 MEAN, MOST = 0.1, 1.0  # percent of the best value
 RIVALS = (
-    "deco", "deco-calibrated", "fh-gittins", "knowledge-gradient", "greedy", "optimal", "ogi",
+    "deco",
+    "deco-calibrated",
+    "fh-gittins",
+    "knowledge-gradient",
+    "greedy",
+    "optimal",
+    "ogi",
     "bayes-ucb",
-)  # fmt: skip
+)
 Draw = np.random.Generator
 
 
-def beta(rng: Draw) -> Beta:
+def beta(rng: Draw) -> BetaBernoulli:
     """Draw a prior worth 1 to 10 outcomes."""
     good, bad = rng.uniform(0.3, 5.0, 2).tolist()
-    return Beta(good, bad)
+    return BetaBernoulli(good, bad)
 
 
 def short_batches(rng: Draw) -> Problem:
@@ -62,7 +68,7 @@ def deployed_classes(rng: Draw) -> Problem:
         arms=[
             Arm(
                 name=f"a{k}",
-                prior=Categorical(rng.uniform(0.3, 3.0, 3).tolist()),
+                prior=DirichletCategorical(rng.uniform(0.3, 3.0, 3).tolist()),
                 reward=Payoff(values=sorted(rng.uniform(0.0, 1.0, 3).tolist())),
             )
             for k in range(arms)

@@ -34,14 +34,22 @@ def run() -> list[Row]:
         two_arms(policy, 6)
     adaptr_trials(20)
     return [
-        at_most("design: optimal, 2 arms x 60, exact", _seconds(lambda: two_arms("optimal", 60)),
-                "CPU s", 1.0),
-        at_most("design: fh-gittins, 2 arms x 148, exact",
-                _seconds(lambda: two_arms("fh-gittins", 148)), "CPU s", 5.0),
+        at_most(
+            "design: optimal, 2 arms x 60, exact",
+            _seconds(lambda: two_arms("optimal", 60)),
+            "CPU s",
+            1.0,
+        ),
+        at_most(
+            "design: fh-gittins, 2 arms x 148, exact",
+            _seconds(lambda: two_arms("fh-gittins", 148)),
+            "CPU s",
+            5.0,
+        ),
         three_arms(),
         *beside_c(),
         adaptr(),
-    ]  # fmt: skip
+    ]
 
 
 def two_arms(policy: str, pulls: int) -> Characteristics:
@@ -78,8 +86,17 @@ def beside_c() -> list[Row]:
     """Mean and variance of the optimal policy at a truth."""
     what, peer = "design: optimal, 2 arms x {}, exact", "plain C program"
     if not there_is_a_compiler():
-        return [Row(what.format(T), _seconds(lambda T=T: two_arms("optimal", T)), "CPU s", peer,
-                    None, None) for T in EXACT]  # fmt: skip
+        return [
+            Row(
+                what.format(T),
+                _seconds(lambda T=T: two_arms("optimal", T)),
+                "CPU s",
+                peer,
+                None,
+                None,
+            )
+            for T in EXACT
+        ]
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         plain = plain_design(Path(folder))

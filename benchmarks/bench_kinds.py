@@ -9,9 +9,9 @@ import time
 
 from decobandit import (
     Arm,
-    Categorical,
-    Gamma,
-    Normal,
+    DirichletCategorical,
+    GammaPoisson,
+    NormalNormal,
     Payoff,
     Problem,
     make_policy,
@@ -27,8 +27,11 @@ LEAST = 2.0  # million steps per second
 
 def run() -> list[Row]:
     """Rows of duals, then of simulation."""
-    return [*duals(different_normal_arms(10, 100), 10.0), *duals(classes(5, 60), 5.0),
-            *(row for name, problem in PLAYED.items() for row in steps(name, problem))]  # fmt: skip
+    return [
+        *duals(different_normal_arms(10, 100), 10.0),
+        *duals(classes(5, 60), 5.0),
+        *(row for name, problem in PLAYED.items() for row in steps(name, problem)),
+    ]
 
 
 def different_normal_arms(arms: int, horizon: int) -> Problem:
@@ -37,12 +40,13 @@ def different_normal_arms(arms: int, horizon: int) -> Problem:
         horizon=horizon,
         arms=[
             Arm(
-                name=f"normal-{k}", prior=Normal(mean=0.1 * k, sd=1.0 + 0.05 * k),
+                name=f"normal-{k}",
+                prior=NormalNormal(mean=0.1 * k, sd=1.0 + 0.05 * k),
                 noise_sd=1.0 + 0.03 * k,
             )
             for k in range(arms)
         ],
-    )  # fmt: skip
+    )
 
 
 def classes(arms: int, horizon: int) -> Problem:
@@ -51,20 +55,21 @@ def classes(arms: int, horizon: int) -> Problem:
         horizon=horizon,
         arms=[
             Arm(
-                name=f"classes-{k}", prior=Categorical([1, 1, 1 + 0.2 * k]),
+                name=f"classes-{k}",
+                prior=DirichletCategorical([1, 1, 1 + 0.2 * k]),
                 reward=Payoff(values=[0, 1, 3]),
             )
             for k in range(arms)
         ],
-    )  # fmt: skip
+    )
 
 
 PLAYED = {
-    "normal arms": Problem.uniform(arms=10, horizon=100, prior=Normal(0, 1), noise_sd=1),
+    "normal arms": Problem.uniform(arms=10, horizon=100, prior=NormalNormal(0, 1), noise_sd=1),
     "classes": Problem.uniform(
-        arms=5, horizon=60, prior=Categorical([1, 1, 1]), reward=Payoff(values=[0, 1, 3])
+        arms=5, horizon=60, prior=DirichletCategorical([1, 1, 1]), reward=Payoff(values=[0, 1, 3])
     ),
-    "counts": Problem.uniform(arms=5, horizon=60, prior=Gamma(2, 1)),
+    "counts": Problem.uniform(arms=5, horizon=60, prior=GammaPoisson(2, 1)),
 }
 
 

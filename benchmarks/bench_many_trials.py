@@ -88,9 +88,15 @@ def library(db: str, names: list[str]) -> list[Row]:
     return [
         at_most(f"{what}: first list of a process, all of them", every, "ms", LIMIT),
         at_most(f"{what}: first list of a process, a page of 1000", page, "ms", LIMIT),
-        Row(f"{what}: first ask of a process", ask, "ms", "opens the trial, makes tables",
-            None, None),
-    ]  # fmt: skip
+        Row(
+            f"{what}: first ask of a process",
+            ask,
+            "ms",
+            "opens the trial, makes tables",
+            None,
+            None,
+        ),
+    ]
 
 
 def over_http(db: str, names: list[str]) -> list[Row]:

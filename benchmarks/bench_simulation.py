@@ -97,7 +97,7 @@ def simulated(bench: Context, name: str, draws: int, per_draw: int) -> tuple[flo
     policy = make_policies(bench, [name])[0]  # a new one: another keeps what it has prepared
     done = simulate(
         bench.problem, [policy], draws=draws, per_draw=per_draw, solution=bench.solution
-    )  # fmt: skip
+    )
     (result,) = done.results
     return result.steps / result.seconds, result.preparation_seconds
 
@@ -151,9 +151,12 @@ def noise(
     """Variance per episode of every estimator beside that of the plain one."""
     bench = Context(Problem.uniform(arms=arms, horizon=horizon))
     done = simulate(
-        bench.problem, make_policies(bench, policies),
-        draws=draws, per_draw=1, solution=bench.solution,
-    )  # fmt: skip
+        bench.problem,
+        make_policies(bench, policies),
+        draws=draws,
+        per_draw=1,
+        solution=bench.solution,
+    )
     rows = []
     for result in done.results:
         variance = {

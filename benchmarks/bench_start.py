@@ -49,8 +49,16 @@ def run() -> list[Row]:
     """Start, warm-up, and the kernels that take the compiler longest."""
     bare = cpu_seconds([sys.executable, "-c", BARE], times=3)
     ours = cpu_seconds(START, times=3)
-    start = Row("start of a computing command", ours, "CPU s", "numba alone", bare, bare / ours,
-                "at most 0.8 CPU s", ours <= 0.8)  # fmt: skip
+    start = Row(
+        "start of a computing command",
+        ours,
+        "CPU s",
+        "numba alone",
+        bare,
+        bare / ours,
+        "at most 0.8 CPU s",
+        ours <= 0.8,
+    )
     everyday, every = warm_up(), warm_up("--all")
     warm = at_most("deco warmup, all processes", everyday, "CPU s", 45.0)
     whole = Row("deco warmup --all, all processes", every, "CPU s", "", None, None)
@@ -67,9 +75,12 @@ def compiled() -> list[Row]:
     """Seconds of the compiler for all kernels, and for the longest ones."""
     with tempfile.TemporaryDirectory() as folder:
         found = subprocess.run(
-            [sys.executable, "-c", WATCHED], check=True, capture_output=True, text=True,
+            [sys.executable, "-c", WATCHED],
+            check=True,
+            capture_output=True,
+            text=True,
             env={**os.environ, "DECO_CACHE": folder},
-        )  # fmt: skip
+        )
     seconds: dict[str, float] = json.loads(found.stdout.splitlines()[-1])
     longest = sorted(seconds, key=seconds.__getitem__, reverse=True)[:LISTED]
     rows = [(f"compiling {len(seconds)} kernels", sum(seconds.values()))]

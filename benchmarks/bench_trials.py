@@ -29,7 +29,7 @@ import numpy as np
 import psutil
 from sqlalchemy import Connection
 
-from decobandit import Arm, Beta, Problem, solve
+from decobandit import Arm, BetaBernoulli, Problem, solve
 from decobandit.trials import create_trial, open_store, open_trial
 
 from .peers import SCRIPTS, NotMeasuredError, Peer, rates
@@ -47,9 +47,13 @@ KILLS = int(os.environ.get("DECO_KILLS", "5"))
 START_SECONDS = 120.0
 # per second, milliseconds twice, seconds
 LIMITS = {
-    "pairs": 300.0, "request p99": 80.0, "ask p99": 20.0, "start": 3.0, "long pairs": 100.0,
+    "pairs": 300.0,
+    "request p99": 80.0,
+    "ask p99": 20.0,
+    "start": 3.0,
+    "long pairs": 100.0,
     "beside p99": 100.0,
-}  # fmt: skip
+}
 OPTUNA = Peer(
     "optuna 5.0.0, a database per core",
     policies=("deco",),
@@ -69,9 +73,13 @@ def run() -> list[Row]:
         with open_store(db) as store:
             for name in ("library", "killed", *names):
                 create_trial(
-                    problem, name=name, db=store, solution=solution, policy=POLICY,
+                    problem,
+                    name=name,
+                    db=store,
+                    solution=solution,
+                    policy=POLICY,
                     max_cancelled=10**9,
-                )  # fmt: skip
+                )
         rows = [synced(Path(folder)), committed(Path(folder)), *library(db, "library", WARM_ASKS)]
         rows += over_http(db, names, CLIENTS, SECONDS, OPTUNA)
         rows += kills(db, "killed", KILLS)
@@ -80,7 +88,7 @@ def run() -> list[Row]:
 
 def different_arms(arms: int, horizon: int) -> Problem:
     """No two arms share a table."""
-    priors = [Beta(good=1 + 0.3 * k, bad=2 + 0.1 * k) for k in range(arms)]
+    priors = [BetaBernoulli(good=1 + 0.3 * k, bad=2 + 0.1 * k) for k in range(arms)]
     named = tuple(Arm(name=f"arm {k}", prior=prior) for k, prior in enumerate(priors))
     return Problem(arms=named, horizon=horizon)
 
@@ -111,16 +119,24 @@ def committed(folder: Path, times: int = 30, events: int = 16) -> Row:
                     ("ceiling", number * events + k, "told", body, f"{number}-{k}"),
                 )
 
-        store.write(lambda link: link.exec_driver_sql(
-            "INSERT INTO trials (id, name, created_at, head_seq, head_hash) VALUES "
-            "('ceiling', 'ceiling', '', 0, '')"
-        ))  # fmt: skip
+        store.write(
+            lambda link: link.exec_driver_sql(
+                "INSERT INTO trials (id, name, created_at, head_seq, head_hash) VALUES "
+                "('ceiling', 'ceiling', '', 0, '')"
+            )
+        )
         for number in range(times):
             began = time.perf_counter()
             store.write(partial(write, number))
             taken.append(1e3 * (time.perf_counter() - began))
-    return Row(f"commit of {events} events by SQLite with full sync, p50", quantile(taken, 50),
-               "ms", "the disk, five syncs", None, None)  # fmt: skip
+    return Row(
+        f"commit of {events} events by SQLite with full sync, p50",
+        quantile(taken, 50),
+        "ms",
+        "the disk, five syncs",
+        None,
+        None,
+    )
 
 
 def quantile(values: Sequence[float], percent: float) -> float:
@@ -190,11 +206,25 @@ def over_http(db: str, names: Sequence[str], clients: int, seconds: float, peer:
     what = f"ask and tell over HTTP, policy {POLICY}, {clients} clients, SQLite with full sync"
     pairs, limit = len(taken["ask"]) / passed, LIMITS["pairs"]
     rows = [
-        Row(what, pairs, "pairs/s", "limit", limit, pairs / limit,
-            f"at least {limit:g} pairs/s", pairs >= limit),
-        Row(f"{what}: processor time of the server for a pair", 1e3 * busy / len(taken["ask"]),
-            "ms", "", None, None),
-    ]  # fmt: skip
+        Row(
+            what,
+            pairs,
+            "pairs/s",
+            "limit",
+            limit,
+            pairs / limit,
+            f"at least {limit:g} pairs/s",
+            pairs >= limit,
+        ),
+        Row(
+            f"{what}: processor time of the server for a pair",
+            1e3 * busy / len(taken["ask"]),
+            "ms",
+            "",
+            None,
+            None,
+        ),
+    ]
     for kind, values in taken.items():
         shown = f"{what}: {kind}"
         rows += [
@@ -229,15 +259,33 @@ def by_default(folder: Path, arms: int, horizon: int) -> list[Row]:
     what = f"default policy, one trial ({arms}, {horizon}) over HTTP, {CLIENTS} clients"
     pairs, limit = len(taken["ask"]) / passed, LIMITS["long pairs"]
     return [
-        Row(what, pairs, "pairs/s", "limit", limit, pairs / limit,
-            f"at least {limit:g} pairs/s", pairs >= limit),
-        Row(f"{what}: processor time of the server for a pair, the other trial's included",
-            busy / len(taken["ask"]), "ms", "", None, None),
+        Row(
+            what,
+            pairs,
+            "pairs/s",
+            "limit",
+            limit,
+            pairs / limit,
+            f"at least {limit:g} pairs/s",
+            pairs >= limit,
+        ),
+        Row(
+            f"{what}: processor time of the server for a pair, the other trial's included",
+            busy / len(taken["ask"]),
+            "ms",
+            "",
+            None,
+            None,
+        ),
         Row(f"{what}: ask, p99", quantile(taken["ask"], 99), "ms", "", None, None),
-        at_most(f"{what}: ask of another trial beside them, p99", quantile(waited, 99), "ms",
-                LIMITS["beside p99"]),
+        at_most(
+            f"{what}: ask of another trial beside them, p99",
+            quantile(waited, 99),
+            "ms",
+            LIMITS["beside p99"],
+        ),
         Row(f"{what}: first ask", prepared, "ms", "solves the knots", None, None),
-    ]  # fmt: skip
+    ]
 
 
 def processor_seconds(pid: int) -> float:
@@ -252,8 +300,11 @@ def measure(
     """Milliseconds of requests by kind, and the seconds that they were sent in."""
     done = subprocess.run(
         [*load, str(clients), str(seconds), *names],
-        capture_output=True, text=True, check=True, timeout=START_SECONDS + seconds,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=START_SECONDS + seconds,
+    )
     found = json.loads(done.stdout)
     return found["taken"], found["seconds"]
 
@@ -298,13 +349,27 @@ def kills(db: str, name: str, times: int) -> list[Row]:
     lost = len(set(acknowledged) - kept) if intact else len(acknowledged)
     what = f"after {times} kills of the server"
     return [
-        Row(f"{what}: events lost of {len(acknowledged)}", lost, "", "limit", 0.0, None,
-            "none", lost == 0),
+        Row(
+            f"{what}: events lost of {len(acknowledged)}",
+            lost,
+            "",
+            "limit",
+            0.0,
+            None,
+            "none",
+            lost == 0,
+        ),
         at_most(f"{what}: start to first answer, the slowest", max(starts), "s", LIMITS["start"]),
         Row(f"{what}: start to first answer, p50", quantile(starts, 50), "s", "", None, None),
-        Row(f"{what}: first ask after it, p50", quantile(asks, 50), "s", "makes the tables",
-            None, None),
-    ]  # fmt: skip
+        Row(
+            f"{what}: first ask after it, p50",
+            quantile(asks, 50),
+            "s",
+            "makes the tables",
+            None,
+            None,
+        ),
+    ]
 
 
 def answers_until_killed(served: Served, name: str, seconds: float) -> list[str]:

@@ -28,14 +28,16 @@ WORK = {
     "optimum (5, 40)": ("optimum(Problem.uniform(arms=5, horizon=40))", 1),
     "value of DeCo (5, 40)": ("evaluate(forty.problem, deco(forty))", 3),
     "FH-Gittins table, 60 stages": (
-        "fh_gittins(Problem.uniform(arms=2, horizon=60)).stage_index(0)", 3,
+        "fh_gittins(Problem.uniform(arms=2, horizon=60)).stage_index(0)",
+        3,
     ),
     "1000 episodes of DeCo (10, 500)": ("simulate(long, [deco(five)], draws=250, per_draw=4)", 2),
     "1000 episodes of KL-UCB (10, 500)": ("simulate(long, [kl_ucb], draws=250, per_draw=4)", 2),
     "1000 episodes of Thompson (10, 500)": (
-        "simulate(long, [thompson], draws=250, per_draw=4)", 2,
+        "simulate(long, [thompson], draws=250, per_draw=4)",
+        2,
     ),
-}  # fmt: skip
+}
 SCRIPT = """
 import json, sys, time, warnings
 warnings.simplefilter("ignore")
@@ -88,9 +90,13 @@ def seconds_of(place: Path, cache: Path) -> dict[str, float]:
     """CPU seconds of each piece of work, by the package in a folder."""
     env = {**os.environ, "PYTHONPATH": str(place), "NUMBA_CACHE_DIR": str(cache)}
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], input=json.dumps(WORK), env=env, capture_output=True,
-        text=True, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", SCRIPT],
+        input=json.dumps(WORK),
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         sys.exit(done.stderr)
     found: dict[str, float] = json.loads(done.stdout)

@@ -19,12 +19,12 @@ from scipy.stats import nbinom, norm
 
 from decobandit import (
     Arm,
-    Beta,
-    Categorical,
-    Gamma,
-    Normal,
-    OwnState,
-    OwnStates,
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaPoisson,
+    MarkovArm,
+    MarkovState,
+    NormalNormal,
     Payoff,
     Policy,
     Problem,
@@ -51,7 +51,7 @@ def _weight(rng: Rng) -> float:
     return float(f"{10.0 ** rng.uniform(-6, 6):.2g}")
 
 
-def _beta_arm(rng: Rng, number: int, prior: Beta, **fields: Any) -> Arm:
+def _beta_arm(rng: Rng, number: int, prior: BetaBernoulli, **fields: Any) -> Arm:
     """An arm with a random reward: the same for both outcomes, or larger for bad ones, at times."""
     kind = rng.random()
     good, bad = [(1.0, 0.0), (1.0, -1.0), (1.2, 0.2), (0.7, 0.7)][int(rng.integers(4))]
@@ -63,7 +63,7 @@ def _beta_arm(rng: Rng, number: int, prior: Beta, **fields: Any) -> Arm:
 def extreme_priors(rng: Rng) -> Problem:
     """Parameters from 1e-6 to 1e6, rewards 1 and 0."""
     arms = [
-        Arm(name=f"arm-{i}", prior=Beta(_weight(rng), _weight(rng)))
+        Arm(name=f"arm-{i}", prior=BetaBernoulli(_weight(rng), _weight(rng)))
         for i in range(rng.integers(2, 4))
     ]
     return Problem(arms=arms, horizon=int(rng.integers(2, 9)))
@@ -72,7 +72,8 @@ def extreme_priors(rng: Rng) -> Problem:
 def unequal_rewards(rng: Rng) -> Problem:
     """The same with other rewards, at times by stage."""
     arms = [
-        _beta_arm(rng, i, Beta(_weight(rng), _weight(rng))) for i in range(int(rng.integers(2, 4)))
+        _beta_arm(rng, i, BetaBernoulli(_weight(rng), _weight(rng)))
+        for i in range(int(rng.integers(2, 4)))
     ]
     return Problem(arms=arms, horizon=int(rng.integers(2, 9)))
 
@@ -91,26 +92,30 @@ def terminal_tables(rng: Rng) -> Problem:
     for i in range(int(rng.integers(2, 4))):
         shift = rng.normal()
         table = terminal_table(horizon, lambda g, b: float(np.sin(1.3 * g + 0.7 * b + shift)))  # noqa: B023
-        arms.append(_beta_arm(rng, i, Beta(_weight(rng), _weight(rng)), terminal=table))
+        arms.append(_beta_arm(rng, i, BetaBernoulli(_weight(rng), _weight(rng)), terminal=table))
     return Problem(arms=arms, horizon=horizon)
 
 
 def batches(rng: Rng) -> Problem:
     """Pulls of a stage shared freely, at times with a deployment."""
     arms = [
-        _beta_arm(rng, i, Beta(_weight(rng), _weight(rng))) for i in range(int(rng.integers(2, 4)))
+        _beta_arm(rng, i, BetaBernoulli(_weight(rng), _weight(rng)))
+        for i in range(int(rng.integers(2, 4)))
     ]
     deploy = Terminal(deploy=float(rng.choice([5.0, 50.0]))) if rng.random() < 0.5 else None
     return Problem(
-        arms=arms, horizon=int(rng.integers(1, 4)), pulls_per_stage=int(rng.integers(2, 5)),
-        repeat=True, terminal=deploy,
-    )  # fmt: skip
+        arms=arms,
+        horizon=int(rng.integers(1, 4)),
+        pulls_per_stage=int(rng.integers(2, 5)),
+        repeat=True,
+        terminal=deploy,
+    )
 
 
 def ordinary(rng: Rng) -> Problem:
     """Priors between 0.5 and 10, rewards 1 and 0."""
     arms = [
-        Arm(name=f"arm-{i}", prior=Beta(*rng.uniform(0.5, 10.0, 2).round(1).tolist()))
+        Arm(name=f"arm-{i}", prior=BetaBernoulli(*rng.uniform(0.5, 10.0, 2).round(1).tolist()))
         for i in range(int(rng.integers(2, 5)))
     ]
     return Problem(arms=arms, horizon=int(rng.integers(5, 13)))
@@ -131,7 +136,9 @@ def classes(rng: Rng) -> Problem:
         values = rng.normal(size=size).round(2).tolist()
         if rng.random() < 0.2:
             values[-1] = 50.0
-        arms.append(Arm(name=f"arm-{i}", prior=Categorical(counts), reward=Payoff(values=values)))
+        arms.append(
+            Arm(name=f"arm-{i}", prior=DirichletCategorical(counts), reward=Payoff(values=values))
+        )
     return Problem(arms=arms, horizon=int(rng.integers(2, 5)), terminal=_deploy(rng))
 
 
@@ -143,11 +150,11 @@ def own_states(rng: Rng) -> Problem:
         for name in names:
             rare = 10.0 ** rng.uniform(-5, -0.5)
             first, second = rng.choice(names, size=2).tolist()
-            states[name] = OwnState(
+            states[name] = MarkovState(
                 mean=round(float(rng.normal()), 2),
                 next={"usual": (1.0 - rare, first), "rare": (rare, second)},
             )
-        arms.append(Arm(name=f"arm-{i}", prior=OwnStates(first="a", states=states)))
+        arms.append(Arm(name=f"arm-{i}", prior=MarkovArm(first="a", states=states)))
     return Problem(arms=arms, horizon=int(rng.integers(2, 6)))
 
 
@@ -155,18 +162,19 @@ def normal_arms(rng: Rng) -> Problem:
     """Normal measurements, standard deviations of priors from 1e-6 to 1e2."""
     arms = [
         Arm(
-            name=f"arm-{i}", prior=Normal(round(float(rng.normal()), 1), float(10.0**spread)),
+            name=f"arm-{i}",
+            prior=NormalNormal(round(float(rng.normal()), 1), float(10.0**spread)),
             noise_sd=float(rng.choice([0.3, 1.0, 4.0])),
         )
         for i, spread in enumerate(rng.uniform(-6, 2, int(rng.integers(2, 4))) * rng.choice([0, 1]))
-    ]  # fmt: skip
+    ]
     return Problem(arms=arms, horizon=int(rng.integers(1, 3)), terminal=_deploy(rng))
 
 
 def poisson_arms(rng: Rng) -> Problem:
     """Counts, with rates from rare to large."""
     arms = [
-        Arm(name=f"arm-{i}", prior=Gamma(float(rng.choice([0.05, 0.5, 2, 10])), float(rate)))
+        Arm(name=f"arm-{i}", prior=GammaPoisson(float(rng.choice([0.05, 0.5, 2, 10])), float(rate)))
         for i, rate in enumerate(10.0 ** rng.uniform(-0.5, 2, int(rng.integers(2, 4))))
     ]
     return Problem(arms=arms, horizon=int(rng.integers(1, 4)), terminal=_deploy(rng))
@@ -183,10 +191,19 @@ def kind_batches(rng: Rng) -> Problem:
 FAMILIES: dict[str, Callable[[Rng], Problem]] = {
     each.__name__.replace("_", " "): each
     for each in (
-        ordinary, extreme_priors, unequal_rewards, deployments, terminal_tables, batches, classes,
-        own_states, normal_arms, poisson_arms, kind_batches,
+        ordinary,
+        extreme_priors,
+        unequal_rewards,
+        deployments,
+        terminal_tables,
+        batches,
+        classes,
+        own_states,
+        normal_arms,
+        poisson_arms,
+        kind_batches,
     )
-}  # fmt: skip
+}
 POLICIES = {
     "binary": ("deco", "deco-calibrated", "fh-gittins", "greedy", "thompson", "equal"),
     "batches": ("deco", "greedy", "equal"),
@@ -314,12 +331,26 @@ def scores(
         for result, (_, value) in zip(found.results, chosen, strict=True):
             best = result.estimates.best
             yield Score(
-                family, number, result.policy, "value", seed, best.value, value, best.value_se,
+                family,
+                number,
+                result.policy,
+                "value",
+                seed,
+                best.value,
+                value,
+                best.value_se,
                 best.value_se_kind,
-            )  # fmt: skip
+            )
         for (one, x), (two, y) in itertools.pairwise(chosen):
             gain = found.difference(one.name, two.name)
             yield Score(
-                family, number, f"{one.name} - {two.name}", "difference", seed,
-                gain.value, x - y, gain.value_se, gain.value_se_kind,
-            )  # fmt: skip
+                family,
+                number,
+                f"{one.name} - {two.name}",
+                "difference",
+                seed,
+                gain.value,
+                x - y,
+                gain.value_se,
+                gain.value_se_kind,
+            )

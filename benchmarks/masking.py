@@ -29,7 +29,7 @@ from itertools import permutations
 
 import numpy as np
 
-from decobandit import Arm, Beta, Problem, State, make_policy
+from decobandit import Arm, BetaBernoulli, Problem, State, make_policy
 
 SHARES = (0.1, 0.14, 0.25, 0.5, 1.0)
 Counts = tuple[tuple[int, int], ...]  # good and bad of every arm
@@ -106,9 +106,11 @@ def episode(problem: Problem, choose: Chooser, rng: np.random.Generator) -> Iter
             beliefs = kept(beliefs, choose(counts), choose)
         best, real = max(beliefs, key=beliefs.__getitem__), leader(counts, problem)
         yield Seen(
-            len(beliefs) == 1, best == counts,
-            leader(best, problem) == real, int(np.argmax([sum(c) for c in counts])) == real,
-        )  # fmt: skip
+            len(beliefs) == 1,
+            best == counts,
+            leader(best, problem) == real,
+            int(np.argmax([sum(c) for c in counts])) == real,
+        )
 
 
 def names_known(problem: Problem, choose: Chooser, rng: np.random.Generator) -> list[bool]:
@@ -171,7 +173,7 @@ def main() -> None:
     print("|---|---|---|---|---|")
     for outcomes, *shares in report(alike, given.policy, given.trials, given.seed):
         print(f"| {outcomes:.0f} | " + " | ".join(f"{share:.0%}" for share in shares) + " |")
-    arms = (Arm(name="standard", prior=Beta(good=6, bad=4)), Arm(name="new"))
+    arms = (Arm(name="standard", prior=BetaBernoulli(good=6, bad=4)), Arm(name="new"))
     unlike = Problem(arms=arms, horizon=given.horizon)
     choose, rng = chooser(unlike, given.policy), np.random.default_rng(given.seed)
     named = np.mean([names_known(unlike, choose, rng) for _ in range(given.trials)], axis=0)

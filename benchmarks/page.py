@@ -55,7 +55,7 @@ def circumstances(kept: dict[str, Any]) -> str:
         ("system", machine["system"]),
         ("versions", versions),
         ("the run took", f"{kept['seconds']:.0f} s"),
-    )  # fmt: skip
+    )
     return "".join(f"- {name}: {value}\n" for name, value in facts)
 
 

@@ -76,8 +76,14 @@ def rates(
     if why := unusable(peer):
         raise NotMeasuredError(why)
     command = [
-        str(_python(peer)), "-I", str(peer.script), policy, str(arms), str(horizon), str(seconds),
-    ]  # fmt: skip
+        str(_python(peer)),
+        "-I",
+        str(peer.script),
+        policy,
+        str(arms),
+        str(horizon),
+        str(seconds),
+    ]
     pipe = subprocess.PIPE
     running = [
         subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)

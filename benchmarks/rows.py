@@ -30,7 +30,7 @@ def at_most(what: str, ours: float, unit: str, limit: float) -> Row:
 
 def times_better(
     what: str, ours: float, unit: str, beside: str, value: float, ratio: float, least: float
-) -> Row:  # fmt: skip
+) -> Row:
     """A figure that must be so many times better than the one beside it."""
     target = f"ratio at least {least:g}"
     return Row(what, ours, unit, beside, value, ratio, target, ratio >= least)

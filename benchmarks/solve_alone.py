@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from decobandit import Arm, Beta, Problem, solve
+from decobandit import Arm, BetaBernoulli, Problem, solve
 
 TOL = 1e-3
 STATUS = Path("/proc/self/status")
@@ -23,7 +23,7 @@ def problem_of(arms: int, horizon: int, kind: str) -> Problem:
     """Arms that all share a table, or of which no two do."""
     if kind == "equal":
         return Problem.uniform(arms=arms, horizon=horizon)
-    priors = [Beta(good=1 + k / arms, bad=2 - k / arms) for k in range(arms)]
+    priors = [BetaBernoulli(good=1 + k / arms, bad=2 - k / arms) for k in range(arms)]
     named = tuple(Arm(name=f"arm {k}", prior=prior) for k, prior in enumerate(priors))
     return Problem(arms=named, horizon=horizon)
 
@@ -49,9 +49,12 @@ def main(arms: int, horizon: int, kind: str) -> None:
         raise SystemExit(f"({arms}, {horizon}) has not reached {TOL:g}")
     after = peak_mib()
     figures = {
-        "seconds": solution.seconds, "calls": solution.oracle_calls, "made_seconds": made,
-        "mib": after - before, "peak_mib": after,
-    }  # fmt: skip
+        "seconds": solution.seconds,
+        "calls": solution.oracle_calls,
+        "made_seconds": made,
+        "mib": after - before,
+        "peak_mib": after,
+    }
     print(json.dumps(figures))
 
 

@@ -8,10 +8,10 @@ often, nine visitors in ten do not see the best one. How many conversions can a 
 how many could any policy gain?
 """
 
-from decobandit import Beta, Problem, State, make_policy, simulate, solve
+from decobandit import BetaBernoulli, Problem, State, make_policy, simulate, solve
 from decobandit.figures import regret_figure
 
-problem = Problem.uniform(arms=10, horizon=300, prior=Beta(good=2, bad=18))
+problem = Problem.uniform(arms=10, horizon=300, prior=BetaBernoulli(good=2, bad=18))
 solution = solve(problem)
 print(solution)
 

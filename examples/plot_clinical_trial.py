@@ -12,14 +12,14 @@ probabilities.
 
 from matplotlib import pyplot as plt
 
-from decobandit import Arm, Beta, Problem, evaluate, make_policy, optimum
+from decobandit import Arm, BetaBernoulli, Problem, evaluate, make_policy, optimum
 from decobandit.figures import policy_style
 
 problem = Problem(
     horizon=40,
     arms=(
-        Arm(name="standard", prior=Beta(good=12, bad=8)),  # 12 successes in 20
-        Arm(name="new", prior=Beta(good=1, bad=1)),  # uniform
+        Arm(name="standard", prior=BetaBernoulli(good=12, bad=8)),  # 12 successes in 20
+        Arm(name="new", prior=BetaBernoulli(good=1, bad=1)),  # uniform
     ),
 )
 NAMES = ("equal", "deco", "fh-gittins")

@@ -12,7 +12,7 @@ from matplotlib import pyplot as plt
 
 from decobandit import (
     Arm,
-    Gamma,
+    GammaPoisson,
     Payoff,
     Problem,
     State,
@@ -24,7 +24,7 @@ from decobandit import (
 from decobandit.figures import arm_style, policy_style
 
 WEEKS = 26
-vague = Gamma(shape=3, rate=1)  # about three falls a week, as if one week had been seen
+vague = GammaPoisson(shape=3, rate=1)  # about three falls a week, as if one week had been seen
 arms = [
     Arm(name=name, prior=vague, reward=Payoff(factor=-1))
     for name in ("hourly", "two-hourly", "by need", "by alarm")

@@ -12,14 +12,28 @@ import tempfile
 
 import numpy as np
 
-from decobandit import Beta, Problem, State, Terminal, make_policy, recommend, simulate, solve
+from decobandit import (
+    BetaBernoulli,
+    Problem,
+    State,
+    Terminal,
+    make_policy,
+    recommend,
+    simulate,
+    solve,
+)
 from decobandit.figures import batch_figure
 from decobandit.trials import create_trial, open_store
 
 problem = Problem.uniform(
-    arms=6, horizon=10, prior=Beta(good=4, bad=36), pulls_per_stage=100, unit=10, repeat=True,
+    arms=6,
+    horizon=10,
+    prior=BetaBernoulli(good=4, bad=36),
+    pulls_per_stage=100,
+    unit=10,
+    repeat=True,
     terminal=Terminal(deploy=2000),
-)  # fmt: skip
+)
 solution = solve(problem)
 print(solution)
 

@@ -13,14 +13,14 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from decobandit import Arm, Beta, Problem
+from decobandit import Arm, BetaBernoulli, Problem
 from decobandit.figures import episode_figure
 from decobandit.trials import Conflict, create_trial, open_trial
 
 problem = Problem(
     horizon=30,
     arms=(
-        Arm(name="standard", prior=Beta(good=6, bad=4)),
+        Arm(name="standard", prior=BetaBernoulli(good=6, bad=4)),
         Arm(name="low dose"),
         Arm(name="high dose"),
     ),

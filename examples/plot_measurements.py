@@ -12,11 +12,11 @@ Posterior means may be any numbers. They are followed on a grid, and both bounds
 import numpy as np
 from matplotlib import pyplot as plt
 
-from decobandit import Normal, Problem, State, make_policy, simulate, solve
+from decobandit import NormalNormal, Problem, State, make_policy, simulate, solve
 from decobandit.figures import arm_style, policy_style
 
 PLOTS, NOISE = 40, 0.8
-problem = Problem.uniform(arms=6, horizon=PLOTS, prior=Normal(mean=4, sd=0.5), noise_sd=NOISE)
+problem = Problem.uniform(arms=6, horizon=PLOTS, prior=NormalNormal(mean=4, sd=0.5), noise_sd=NOISE)
 solution = solve(problem)
 print(f"no policy earns more than {solution.upper_bound:.2f} tonnes")
 print(f"the best prices give no less than {solution.lower_bound:.2f}")

@@ -15,7 +15,7 @@ from matplotlib import pyplot as plt
 
 from decobandit import (
     Arm,
-    Categorical,
+    DirichletCategorical,
     Payoff,
     Problem,
     State,
@@ -24,12 +24,12 @@ from decobandit import (
     simulate,
     solve,
     with_history,
-)  # fmt: skip
+)
 from decobandit.figures import policy_style
 
 CLASSES = ["not recovered", "in part", "fully"]
 worth = Payoff(values=[0, 0.5, 1])
-vague = Categorical([1, 1, 1])
+vague = DirichletCategorical([1, 1, 1])
 arms = [Arm(name=name, prior=vague, reward=worth) for name in ("standard", "new-A", "new-B")]
 blank = Problem(horizon=45, arms=arms)
 earlier = State.parse("60+35+25,0+0+0,0+0+0", blank)

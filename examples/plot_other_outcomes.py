@@ -10,12 +10,24 @@ can have all three.
 
 from matplotlib import pyplot as plt
 
-from decobandit import Arm, Categorical, Gamma, Normal, Payoff, Problem, recommend, simulate, solve
+from decobandit import (
+    Arm,
+    DirichletCategorical,
+    GammaPoisson,
+    NormalNormal,
+    Payoff,
+    Problem,
+    recommend,
+    simulate,
+    solve,
+)
 from decobandit.figures import policy_style
 
-classes = Arm(name="classes", prior=Categorical([4, 2, 1]), reward=Payoff(values=[0, 1, 3]))
-margin = Arm(name="margin", prior=Normal(mean=0.8, sd=0.5), noise_sd=1)
-counts = Arm(name="counts", prior=Gamma(shape=1.6, rate=2))
+classes = Arm(
+    name="classes", prior=DirichletCategorical([4, 2, 1]), reward=Payoff(values=[0, 1, 3])
+)
+margin = Arm(name="margin", prior=NormalNormal(mean=0.8, sd=0.5), noise_sd=1)
+counts = Arm(name="counts", prior=GammaPoisson(shape=1.6, rate=2))
 problem = Problem(horizon=30, arms=[classes, margin, counts])
 
 # %%

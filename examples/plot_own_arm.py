@@ -14,8 +14,8 @@ from matplotlib import pyplot as plt
 
 from decobandit import (
     Arm,
-    OwnState,
-    OwnStates,
+    MarkovArm,
+    MarkovState,
     Problem,
     State,
     make_policy,
@@ -32,8 +32,8 @@ def changing(name: str, rewards: list[float], chance: float) -> Arm:
     for step, reward in enumerate(rewards):
         further = {"same": (1 - chance, f"step-{step}"), "next": (chance, f"step-{step + 1}")}
         stays = {"same": (1.0, f"step-{step}")}
-        states[f"step-{step}"] = OwnState(mean=reward, next=further if step < last else stays)
-    return Arm(name=name, prior=OwnStates(first="step-0", states=states))
+        states[f"step-{step}"] = MarkovState(mean=reward, next=further if step < last else stays)
+    return Arm(name=name, prior=MarkovArm(first="step-0", states=states))
 
 
 problem = Problem(

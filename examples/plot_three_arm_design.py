@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from matplotlib import pyplot as plt
 
-from decobandit import Arm, Beta, Design, Problem, best_bound, operating_characteristics
+from decobandit import Arm, BetaBernoulli, Design, Problem, best_bound, operating_characteristics
 from decobandit.figures import policy_style
 from decobandit.figures.design_report import design_page
 from decobandit.trials import create_trial
@@ -22,7 +22,7 @@ from decobandit.trials import create_trial
 problem = Problem(
     horizon=120,
     arms=(
-        Arm(name="control", prior=Beta(good=12, bad=28)),
+        Arm(name="control", prior=BetaBernoulli(good=12, bad=28)),
         Arm(name="new-1"),
         Arm(name="new-2"),
     ),

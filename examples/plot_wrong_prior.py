@@ -9,16 +9,16 @@ policies assume other priors, some of them strong.
 
 from matplotlib import pyplot as plt
 
-from decobandit import Beta, Problem, make_policy, simulate
+from decobandit import BetaBernoulli, Problem, make_policy, simulate
 from decobandit.figures import policy_style
 
-TRUTH = Beta(good=2, bad=6)
+TRUTH = BetaBernoulli(good=2, bad=6)
 BELIEFS = {
     "right": TRUTH,
-    "vague": Beta(good=1, bad=1),
-    "too sure": Beta(good=10, bad=30),
-    "too hopeful": Beta(good=6, bad=2),
-    "sure and hopeful": Beta(good=30, bad=10),
+    "vague": BetaBernoulli(good=1, bad=1),
+    "too sure": BetaBernoulli(good=10, bad=30),
+    "too hopeful": BetaBernoulli(good=6, bad=2),
+    "sure and hopeful": BetaBernoulli(good=30, bad=10),
 }
 NAMES = ("deco", "fh-gittins", "thompson", "kl-ucb")
 

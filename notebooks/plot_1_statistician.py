@@ -10,14 +10,14 @@ successes. This notebook describes the design, computes them, and writes the rep
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from decobandit import Arm, Beta, Design, Problem, operating_characteristics
+from decobandit import Arm, BetaBernoulli, Design, Problem, operating_characteristics
 from decobandit.figures import characteristics_figure
 from decobandit.figures.design_report import design_page
 
 problem = Problem(
     horizon=60,
     arms=[
-        Arm(name="control", prior=Beta(12, 28)),  # 12 successes in 40 earlier patients
+        Arm(name="control", prior=BetaBernoulli(12, 28)),  # 12 successes in 40 earlier patients
         Arm(name="low dose"),
         Arm(name="high dose"),
     ],

@@ -13,12 +13,12 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pandas as pd
 
-from decobandit import Arm, Beta, Problem, read_outcomes
+from decobandit import Arm, BetaBernoulli, Problem, read_outcomes
 from decobandit.trials import create_trial, open_store
 
 problem = Problem(
     horizon=6,
-    arms=[Arm(name=name, prior=Beta(2, 18)) for name in ("control", "blue", "green")],
+    arms=[Arm(name=name, prior=BetaBernoulli(2, 18)) for name in ("control", "blue", "green")],
     pulls_per_stage=200,
     repeat=True,
     unit=20,  # variants get visitors in twenties

@@ -50,10 +50,15 @@ def test_names_of_works_are_short_and_whole() -> None:
 
 def test_the_sections_are_those_of_the_journal_and_of_the_method() -> None:
     assert re.findall(r"^# (.*)$", TEXT, re.M) == [
-        "Summary", "Statement of need", "State of the field", "The market rounds",
-        "The calibrated and the re-priced index", "Measured results", "Acknowledgements",
+        "Summary",
+        "Statement of need",
+        "State of the field",
+        "The market rounds",
+        "The calibrated and the re-priced index",
+        "Measured results",
+        "Acknowledgements",
         "References",
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("text", LINES, ids=lambda text: text[:20])

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from decobandit.policies import POLICIES
-from decobandit.problem import Arm, Beta, Problem, Reward
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
 from helpers.oracles import OneArm
 from helpers.policies import Bench
 
@@ -52,7 +52,7 @@ from benchmarks.rows import Row, at_most, times_better  # noqa: E402
 
 
 def check_backward(backward: Backward) -> None:
-    arm = Arm(name="a", prior=Beta(good=1.5, bad=2), reward=Reward(good=1.2, bad=-0.1))
+    arm = Arm(name="a", prior=BetaBernoulli(good=1.5, bad=2), reward=Reward(good=1.2, bad=-0.1))
     problem = Problem(arms=(arm,), horizon=12)
     prices = np.linspace(0.6, 0.2, 12)
     (group,) = problem.groups
@@ -208,9 +208,10 @@ def test_loss_of_the_calibrated_index_is_that_of_the_reproduction() -> None:
         table = {(row["arms"], row["horizon"]): row for row in csv.DictReader(lines)}
     known, found = table["3", "20"], loss(3, 20)
     for name, value in (
-        ("optimum", found.optimum), ("deco_calibrated", found.calibrated),
+        ("optimum", found.optimum),
+        ("deco_calibrated", found.calibrated),
         ("fh_gittins", found.fh_gittins),
-    ):  # fmt: skip
+    ):
         assert value == pytest.approx(float(known[name]), abs=1e-9)
     assert row_of(found).ours == pytest.approx(21.7, abs=0.05)  # 22% in docs/reproduction/table1.md
     assert row_of(found).met

@@ -7,18 +7,21 @@ import pytest
 
 from decobandit import IndexPolicy, Policy, Problem, make_policy
 from decobandit.policies import POLICIES, serving
-from decobandit.problem import Categorical, Gamma, Normal, Payoff
+from decobandit.problem import DirichletCategorical, GammaPoisson, NormalNormal, Payoff
 from decobandit.testing import check_policy
 
-GRADES: dict[str, Any] = {"prior": Categorical((1, 2, 1)), "reward": Payoff(values=(0, 1, 3))}
-NORMAL: dict[str, Any] = {"prior": Normal(0, 1), "noise_sd": 1.0}
+GRADES: dict[str, Any] = {
+    "prior": DirichletCategorical((1, 2, 1)),
+    "reward": Payoff(values=(0, 1, 3)),
+}
+NORMAL: dict[str, Any] = {"prior": NormalNormal(0, 1), "noise_sd": 1.0}
 BATCH: dict[str, Any] = {"pulls_per_stage": 4, "unit": 2, "repeat": True}
 CORNERS = {
     "binary": Problem.uniform(arms=3, horizon=3),
     "several": Problem.uniform(arms=3, horizon=3, pulls_per_stage=2),
     "classes": Problem.uniform(arms=3, horizon=3, **GRADES),
     "normal": Problem.uniform(arms=3, horizon=3, **NORMAL),
-    "counts": Problem.uniform(arms=3, horizon=3, prior=Gamma(2, 2)),
+    "counts": Problem.uniform(arms=3, horizon=3, prior=GammaPoisson(2, 2)),
     "batches": Problem.uniform(arms=3, horizon=2, **BATCH),
     "batches of classes": Problem.uniform(arms=3, horizon=2, **GRADES, **BATCH),
     "batches of normal": Problem.uniform(arms=3, horizon=2, **NORMAL, **BATCH),

@@ -27,8 +27,10 @@ import json_reference
 KNOWN = json_reference.fields()
 PLAIN = {"null", "boolean", "integer", "number", "string", "object", "file", "outcome"}
 TYPES = {
-    "file": {"object"}, "number": {"number", "integer"}, "outcome": {"number", "integer", "string"}
-}  # fmt: skip
+    "file": {"object"},
+    "number": {"number", "integer"},
+    "outcome": {"number", "integer", "string"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +53,12 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Printed]:
 def kept_reproduction() -> Reproduction:
     """All parts of the kept files; batches have none."""
     kinds: dict[str, Any] = {
-        "table1": table1.Row, "figure3": figure3.Point, "figure4": figure4.Point,
-        "designs": designs.Row, "published": values.Row,
-    }  # fmt: skip
+        "table1": table1.Row,
+        "figure3": figure3.Point,
+        "figure4": figure4.Point,
+        "designs": designs.Row,
+        "published": values.Row,
+    }
     rows = {"batches": [batches.Row("flat", 10, 5, "rho", 0.0242, 0.0235, 0.0012, 1.5, 0.017)]}
     for name, kind in kinds.items():
         with open(ROOT / "docs" / "reproduction" / f"{name}.csv", encoding="utf-8") as file:

@@ -15,7 +15,7 @@ import decobandit.policies
 import decobandit.trials
 from decobandit import (
     Arm,
-    Beta,
+    BetaBernoulli,
     DualSolution,
     Problem,
     ProblemError,
@@ -156,7 +156,9 @@ ASKED: list[tuple[str, Callable[[], object], type[Exception], list[str]]] = [
     ("no solution", lambda: gap(PROBLEM, solution=3), TypeError, ["solution: 3", "solve("]),
     ("no solution", lambda: best_bound(PROBLEM, solution=3), TypeError, ["solution: 3", "solve("]),
     (
-        "another solution", lambda: simulate(OTHER, "deco", solution=SOLUTION), ValueError,
+        "another solution",
+        lambda: simulate(OTHER, "deco", solution=SOLUTION),
+        ValueError,
         ["solution:", "problem"],
     ),
     ("no policy", lambda: evaluate(PROBLEM, 3), TypeError, ["policy: 3", "policy_names()"]),
@@ -164,11 +166,15 @@ ASKED: list[tuple[str, Callable[[], object], type[Exception], list[str]]] = [
     ("no policy", lambda: simulate(PROBLEM, []), ValueError, ["policies: none", "one or more"]),
     ("no policy", lambda: follow(PROBLEM, 3), TypeError, ["policy: 3", "policy_names()"]),
     (
-        "a misspelt policy", lambda: make_policy(PROBLEM, "decko"), ValueError,
+        "a misspelt policy",
+        lambda: make_policy(PROBLEM, "decko"),
+        ValueError,
         ["'decko'", "did you mean 'deco'?", "known: auto, deco"],
     ),
     (
-        "a misspelt policy", lambda: evaluate(PROBLEM, "Thomson"), ValueError,
+        "a misspelt policy",
+        lambda: evaluate(PROBLEM, "Thomson"),
+        ValueError,
         ["'Thomson'", "did you mean 'thompson'?", "known: auto, deco"],
     ),
     ("no state", lambda: State("3/5"), TypeError, ["good:", '"3/5"', "State.parse"]),
@@ -176,13 +182,15 @@ ASKED: list[tuple[str, Callable[[], object], type[Exception], list[str]]] = [
     ("no state", lambda: recommend(PROBLEM, "3/5"), ValueError, ["1 arms", "must be 2"]),
     ("no state", lambda: recommend(PROBLEM, 3), TypeError, ["state: 3", "State"]),
     (
-        "no state", lambda: make_policy(PROBLEM, "greedy").choose("0/0,0/0"), TypeError,
+        "no state",
+        lambda: make_policy(PROBLEM, "greedy").choose("0/0,0/0"),
+        TypeError,
         ["state:", "State.parse"],
     ),
     ("a size", lambda: Problem.uniform(arms=0), ProblemError, ["arms: 0", "1 to 100000"]),
     ("a size", lambda: Problem.uniform(arms="3"), ProblemError, ['arms: "3"', "whole number"]),
     ("a size", lambda: Problem.uniform(arms=3, horizon=2.5), ProblemError, ["horizon: 2.5"]),
-    ("a prior", lambda: Beta(0, 1), ProblemError, ["good: 0", "positive"]),
+    ("a prior", lambda: BetaBernoulli(0, 1), ProblemError, ["good: 0", "positive"]),
     ("by position", lambda: Arm("blue"), TypeError, ["Arm", '"blue"', "by name: name, prior"]),
     ("a setting", lambda: gap(PROBLEM, "greedy", method="x"), ValueError, ["method: 'x'", "exact"]),
     ("a setting", lambda: evaluate(PROBLEM, ties="x"), ValueError, ["ties: 'x'", "least-pulled"]),
@@ -197,7 +205,7 @@ ASKED: list[tuple[str, Callable[[], object], type[Exception], list[str]]] = [
     ("prices", lambda: solve(PROBLEM, start="x"), ValueError, ["start:", '"x"', "one per stage"]),
     ("prices", lambda: dual_value(PROBLEM, [1.0]), ValueError, ["prices: 1", "4 stages"]),
     ("prices", lambda: dual_value(PROBLEM, "x"), ValueError, ["prices:", '"x"', "4 numbers"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("what", "call", "kind", "names"), ASKED)
@@ -261,7 +269,7 @@ def test_no_seed_is_a_new_one_each_time() -> None:
 def test_the_best_bound_is_drawn_from_the_seed_that_is_given() -> None:
     season = [[abs(math.sin(k + t * k)) for t in range(20)] for k in range(1, 13)]
     arms = [
-        Arm(name=f"{k}", prior=Beta(1.1 + 0.1 * k, 1), reward=Reward(good=row))
+        Arm(name=f"{k}", prior=BetaBernoulli(1.1 + 0.1 * k, 1), reward=Reward(good=row))
         for k, row in enumerate(season)
     ]
     few = Problem(arms=tuple(arms), horizon=20)
@@ -291,10 +299,25 @@ def test_results_by_stage_are_arrays_that_agree_with_the_records() -> None:
 
 def test_functions_take_the_problem_first_and_settings_by_keyword() -> None:
     subjects = {
-        "best_bound", "choose_path", "count_states", "dual_value", "evaluate", "fh_gittins",
-        "follow", "gap", "information_bound", "make_policy", "optimum", "read_outcomes",
-        "recommend", "retrace", "save_problem", "simulate", "solve", "with_history",
-    }  # fmt: skip
+        "best_bound",
+        "choose_path",
+        "count_states",
+        "dual_value",
+        "evaluate",
+        "fh_gittins",
+        "follow",
+        "gap",
+        "information_bound",
+        "make_policy",
+        "optimum",
+        "read_outcomes",
+        "recommend",
+        "retrace",
+        "save_problem",
+        "simulate",
+        "solve",
+        "with_history",
+    }
     asked = {"problem", "policy", "policies", "prices", "state", "history", "path", "data"}
     for name in subjects:
         parameters = inspect.signature(getattr(decobandit, name)).parameters

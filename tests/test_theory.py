@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from decobandit import Arm, Beta, Problem, State, deco, dual_value
+from decobandit import Arm, BetaBernoulli, Problem, State, deco, dual_value
 from decobandit import solve as fast_solve
 from decobandit.policies import DecoPolicy
 
@@ -31,7 +31,8 @@ plain = read()
 
 def problem_of(priors: Priors, horizon: int) -> Problem:
     arms = tuple(
-        Arm(name=f"arm-{a}", prior=Beta(good=good, bad=bad)) for a, (good, bad) in enumerate(priors)
+        Arm(name=f"arm-{a}", prior=BetaBernoulli(good=good, bad=bad))
+        for a, (good, bad) in enumerate(priors)
     )
     return Problem(arms=arms, horizon=horizon)
 

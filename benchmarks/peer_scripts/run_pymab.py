@@ -55,9 +55,14 @@ def main(name: str, arms: int, horizon: int, seconds: float) -> None:
 
     def core(p: np.ndarray, seed: int) -> object:
         return run_native_experiment(
-            environment=world(p), policies={name: policy_of(name, arms)}, horizon=horizon,
-            n_replicates=REPLICATES, seed=seed, reward_coupling="common", record_contexts=False,
-        )  # fmt: skip
+            environment=world(p),
+            policies={name: policy_of(name, arms)},
+            horizon=horizon,
+            n_replicates=REPLICATES,
+            seed=seed,
+            reward_coupling="common",
+            record_contexts=False,
+        )
 
     ways = {"": public, "core alone": core}
     print(json.dumps({way: horizon * rate(f, arms, seconds) for way, f in ways.items()}))

@@ -42,20 +42,31 @@ TRUTHS = {
 @cache
 def arm_of(outcome: str) -> Callable[[int], Any]:
     """Make an arm of a kind of outcome, by its number."""
-    from decobandit import Arm, Beta, Categorical, Gamma, Normal, OwnState, OwnStates, Payoff
+    from decobandit import (
+        Arm,
+        BetaBernoulli,
+        DirichletCategorical,
+        GammaPoisson,
+        MarkovArm,
+        MarkovState,
+        NormalNormal,
+        Payoff,
+    )
 
     steps = {
-        "new": OwnState(mean=0.5, next={"good": (0.5, "worn"), "bad": (0.5, "new")}),
-        "worn": OwnState(mean=0.2, next={"stay": (1.0, "worn")}),
+        "new": MarkovState(mean=0.5, next={"good": (0.5, "worn"), "bad": (0.5, "new")}),
+        "worn": MarkovState(mean=0.2, next={"stay": (1.0, "worn")}),
     }
     arms: dict[str, Callable[[int], Any]] = {
-        "binary": lambda k: Arm(name=f"a{k}", prior=Beta(1 + k, 2)),
+        "binary": lambda k: Arm(name=f"a{k}", prior=BetaBernoulli(1 + k, 2)),
         "categorical": lambda k: Arm(
-            name=f"a{k}", prior=Categorical([1 + k, 1, 1]), reward=Payoff(values=[0, 0.5, 1])
+            name=f"a{k}",
+            prior=DirichletCategorical([1 + k, 1, 1]),
+            reward=Payoff(values=[0, 0.5, 1]),
         ),
-        "normal": lambda k: Arm(name=f"a{k}", prior=Normal(0.1 * k, 1.0), noise_sd=1.0),
-        "Poisson": lambda k: Arm(name=f"a{k}", prior=Gamma(2 + k, 2)),
-        "own states": lambda k: Arm(name=f"a{k}", prior=OwnStates(first="new", states=steps)),
+        "normal": lambda k: Arm(name=f"a{k}", prior=NormalNormal(0.1 * k, 1.0), noise_sd=1.0),
+        "Poisson": lambda k: Arm(name=f"a{k}", prior=GammaPoisson(2 + k, 2)),
+        "own states": lambda k: Arm(name=f"a{k}", prior=MarkovArm(first="new", states=steps)),
     }
     mixed = ("binary", "categorical", "own states")
     arms["mixed"] = lambda k: arms[mixed[k % 3]](k)

@@ -60,14 +60,14 @@ if TYPE_CHECKING:
     from .prices import save_solution as save_solution
     from .prices import solve as solve
     from .problem import Arm as Arm
-    from .problem import Beta as Beta
-    from .problem import Categorical as Categorical
+    from .problem import BetaBernoulli as BetaBernoulli
     from .problem import Design as Design
-    from .problem import Gamma as Gamma
+    from .problem import DirichletCategorical as DirichletCategorical
+    from .problem import GammaPoisson as GammaPoisson
     from .problem import InvalidProblem as InvalidProblem
-    from .problem import Normal as Normal
-    from .problem import OwnState as OwnState
-    from .problem import OwnStates as OwnStates
+    from .problem import MarkovArm as MarkovArm
+    from .problem import MarkovState as MarkovState
+    from .problem import NormalNormal as NormalNormal
     from .problem import Payoff as Payoff
     from .problem import Problem as Problem
     from .problem import ProblemError as ProblemError

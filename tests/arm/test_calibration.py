@@ -8,7 +8,7 @@ import pytest
 
 from decobandit.arm import Calibration, PricePath, calibration
 from decobandit.prices import solve
-from decobandit.problem import Arm, Beta, Problem, Reward, Terminal
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, Terminal
 from decobandit.support import machine
 from helpers.exact_index import exact_indices
 from helpers.examples import deployed, heterogeneous, seasonal, tabled
@@ -44,7 +44,7 @@ def bisected(problem: Problem, group: int, base: np.ndarray, stage: int, n: int,
 def test_flat_path_gives_the_published_gittins_indices(
     good: float, bad: float, remaining: int, index: float
 ) -> None:
-    arm = Arm(name="a", prior=Beta(good=good, bad=bad))
+    arm = Arm(name="a", prior=BetaBernoulli(good=good, bad=bad))
     problem = Problem(arms=(arm,), horizon=remaining)
     found = Calibration(problem, np.zeros(remaining)).index(0, 0, 0, 0)
     assert found == pytest.approx(index, abs=6e-7)  # the reference has six digits
@@ -172,7 +172,7 @@ def test_problems_with_the_same_arms_share_a_table() -> None:
     assert other.stage_index(4)[0] == pytest.approx(few.stage_index(4)[0] - 0.1, abs=1e-10)
 
 
-def one_arm_deployed(horizon: int, reward: float, deploy: float, prior: Beta) -> Problem:
+def one_arm_deployed(horizon: int, reward: float, deploy: float, prior: BetaBernoulli) -> Problem:
     arm = Arm(name="a", prior=prior, reward=Reward(good=reward, bad=0.0))
     return Problem(arms=(arm,), horizon=horizon, terminal=Terminal(deploy=deploy))
 
@@ -180,9 +180,9 @@ def one_arm_deployed(horizon: int, reward: float, deploy: float, prior: Beta) ->
 @pytest.mark.parametrize(
     ("problem", "kappa"),
     [
-        (one_arm_deployed(3, 0.1, 20.0, Beta(good=1, bad=1)), 0.0),
-        (one_arm_deployed(5, 0.3, 5.0, Beta(good=0.6, bad=2.2)), 0.2),
-        (one_arm_deployed(4, 0.05, 50.0, Beta(good=2.5, bad=0.4)), 0.1),
+        (one_arm_deployed(3, 0.1, 20.0, BetaBernoulli(good=1, bad=1)), 0.0),
+        (one_arm_deployed(5, 0.3, 5.0, BetaBernoulli(good=0.6, bad=2.2)), 0.2),
+        (one_arm_deployed(4, 0.05, 50.0, BetaBernoulli(good=2.5, bad=0.4)), 0.1),
     ],
 )
 def test_with_a_deployment_index_and_table_are_the_largest_crossing(
@@ -204,7 +204,7 @@ def test_with_a_deployment_index_and_table_are_the_largest_crossing(
 
 def test_a_crossing_between_two_points_of_the_grid_is_found() -> None:
     # 3/80 and 123/280: the advantage is zero from 27/80 on, and positive just below the last
-    problem = one_arm_deployed(3, 0.1, 20.0, Beta(good=1, bad=1))
+    problem = one_arm_deployed(3, 0.1, 20.0, BetaBernoulli(good=1, bad=1))
     single, crossings = Calibration(problem, np.zeros(4)).crossings(1, 0, 0, 1)
     assert not single
     assert crossings == pytest.approx([3 / 80, 123 / 280], abs=1e-9)
@@ -225,7 +225,7 @@ def test_index_and_table_are_the_largest_price_at_which_a_pull_is_as_good_as_non
     good, bad = [(np.full(T, 0.125), np.zeros(T)), rng.integers(-3, 6, (2, T)) / 4.0][seed % 2]
     base = np.append(rng.integers(0, 4, T), 0.0) / 8.0 * (seed % 3 == 0)
     reward = Reward(good=good.tolist(), bad=bad.tolist())
-    arm = Arm(name="a", prior=Beta(good=float(alpha), bad=float(beta)), reward=reward)
+    arm = Arm(name="a", prior=BetaBernoulli(good=float(alpha), bad=float(beta)), reward=reward)
     problem = Problem(arms=(arm,), horizon=T, terminal=Terminal(deploy=deploy))
 
     def mean(state: tuple[int, int]) -> Fraction:
@@ -237,8 +237,11 @@ def test_index_and_table_are_the_largest_price_at_which_a_pull_is_as_good_as_non
 
     wanted = exact_indices(
         lambda s: [(mean(s), (s[0] + 1, s[1])), (1 - mean(s), (s[0], s[1] + 1))],
-        earned, T, deploy=Fraction(deploy), mean=mean,
-    )  # fmt: skip
+        earned,
+        T,
+        deploy=Fraction(deploy),
+        mean=mean,
+    )
     found = Calibration(problem, base)
     for t in range(T):
         for i, (n, g) in enumerate(states_within(t)):
@@ -249,7 +252,7 @@ def test_index_and_table_are_the_largest_price_at_which_a_pull_is_as_good_as_non
 
 def test_longer_tables_hold_largest_crossings_where_indices_do_not_grow() -> None:
     """A deployment, beyond the horizons that are solved state by state: against single states."""
-    problem = one_arm_deployed(60, 0.1, 20.0, Beta(good=1, bad=1))
+    problem = one_arm_deployed(60, 0.1, 20.0, BetaBernoulli(good=1, bad=1))
     found = Calibration(problem, np.zeros(61))
     for t, n, g in ((0, 0, 0), (12, 5, 1), (30, 9, 8), (58, 40, 3), (59, 2, 1)):
         single = found.index(t, 0, g, n - g)

@@ -9,7 +9,7 @@ import pytest
 import decobandit.arm.cones
 from decobandit.arm import Cones, OneArmValues
 from decobandit.prices import dual_value
-from decobandit.problem import Arm, Beta, Problem, remaining_problem
+from decobandit.problem import Arm, BetaBernoulli, Problem, remaining_problem
 from helpers.examples import KINDS, largest_reward, random_prices, random_state
 from helpers.oracles import OneArm
 
@@ -18,7 +18,10 @@ HORIZON = 40
 
 
 def ten_priors(horizon: int) -> Problem:
-    arms = [Arm(name=f"{k}", prior=Beta(good=1 + 0.3 * k, bad=2.5 - 0.2 * k)) for k in range(10)]
+    arms = [
+        Arm(name=f"{k}", prior=BetaBernoulli(good=1 + 0.3 * k, bad=2.5 - 0.2 * k))
+        for k in range(10)
+    ]
     return Problem(arms=tuple(arms), horizon=horizon)
 
 
@@ -82,7 +85,7 @@ def test_terms_are_those_of_the_relaxation_along_an_episode(kind: str) -> None:
 
 
 def test_long_horizons_have_cones_within_cones() -> None:
-    arms = (Arm(name="a", prior=Beta(good=0.6, bad=1.7)), Arm(name="b"))
+    arms = (Arm(name="a", prior=BetaBernoulli(good=0.6, bad=1.7)), Arm(name="b"))
     problem = Problem(arms=arms, horizon=620)
     prices = np.linspace(0.8, 0.7, 620)
     cones, relaxation = Cones(problem, prices), OneArmValues(problem, prices)
@@ -160,7 +163,7 @@ def test_an_ask_at_a_late_stage_leaves_the_earlier_ones_alone() -> None:
 
 
 def test_a_first_ask_that_fails_leaves_nothing_half_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    arms = (Arm(name="a"), Arm(name="b", prior=Beta(good=2, bad=1)))
+    arms = (Arm(name="a"), Arm(name="b", prior=BetaBernoulli(good=2, bad=1)))
     cones = Cones(Problem(arms=arms, horizon=9), [0.6] * 9)
     with monkeypatch.context() as patch:
         patch.setattr("decobandit.arm.cones.sweep_back", lambda *_: 1 / 0)

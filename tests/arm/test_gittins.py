@@ -10,7 +10,7 @@ from decobandit.arm import gittins_tables as flat_tables
 from decobandit.arm.gittins_tables import flat_table
 from decobandit.arm.kernels.gittins import flat_root, index_by_left
 from decobandit.arm.kernels.stopping import gain
-from decobandit.problem import Arm, Beta, Problem, Reward
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
 from helpers.examples import seasonal
 
 PRIORS = [(1.0, 1.0), (0.3, 0.2), (0.01, 0.02), (7.5, 0.4), (0.6, 11.0), (40.0, 43.0), (1e3, 2e3)]
@@ -76,7 +76,7 @@ def test_table_holds_the_bisected_index_of_every_state(prior: tuple[float, float
 
 @pytest.mark.parametrize(("good", "bad"), [(3.0, 1.0), (-0.5, 2.0), (0.7, 0.7)])
 def test_rewards_and_a_base_price_move_and_stretch_the_index(good: float, bad: float) -> None:
-    arm = Arm(name="a", prior=Beta(good=1.5, bad=0.8), reward=Reward(good=good, bad=bad))
+    arm = Arm(name="a", prior=BetaBernoulli(good=1.5, bad=0.8), reward=Reward(good=good, bad=bad))
     found = Calibration(Problem(arms=(arm,), horizon=9), np.full(9, 0.25))
     for t, n, g in positions(9):
         a, b = 1.5 + g, 0.8 + n - g
@@ -89,7 +89,7 @@ def test_rewards_and_a_base_price_move_and_stretch_the_index(good: float, bad: f
     "stages", [flat_tables.SINGLE_THREAD_STAGES + 5, flat_tables.ALL_STAGES + 12]
 )
 def test_longer_tables_hold_the_index_of_single_states(stages: int) -> None:
-    arm = Arm(name="a", prior=Beta(good=0.7, bad=2.0))
+    arm = Arm(name="a", prior=BetaBernoulli(good=0.7, bad=2.0))
     found = Calibration(Problem(arms=(arm,), horizon=stages), np.zeros(stages))
     rng = np.random.default_rng(5)
     for _ in range(60):
@@ -135,8 +135,13 @@ def test_rewards_that_change_take_the_general_road() -> None:
     ("arm", "horizon"),
     [
         (Arm(name="a"), 230),
-        (Arm(name="a", prior=Beta(good=0.5, bad=4.0)), 230),
-        (Arm(name="a", prior=Beta(good=30.0, bad=1.2), reward=Reward(good=-1.0, bad=2.0)), 300),
+        (Arm(name="a", prior=BetaBernoulli(good=0.5, bad=4.0)), 230),
+        (
+            Arm(
+                name="a", prior=BetaBernoulli(good=30.0, bad=1.2), reward=Reward(good=-1.0, bad=2.0)
+            ),
+            300,
+        ),
     ],
 )
 def test_indices_between_knots_are_near_roots_of_the_plain_recursion(

@@ -7,13 +7,18 @@ from scipy.stats import nbinom, norm
 from decobandit.arm import ArmGraph, Grid, graph_of
 from decobandit.arm.grids import contracted_sd, loss
 from decobandit.arm.kernels.graph import row_ahead, row_back
-from decobandit.problem import ArmModel, Binary, Classes, Counted, Measured
+from decobandit.problem import ArmModel, BernoulliModel, CategoricalModel, NormalModel, PoissonModel
 
 KINDS: list[ArmModel] = [
-    Binary(0.5, 2.0), Classes((0.2, 1.0, 3.0), (0.0, 1.0, 3.0)), Measured(0.0, 1.0, 1.0),
-    Measured(-3.0, 0.2, 2.0), Measured(1.0, 5.0, 0.1), Counted(2.0, 1.0), Counted(0.4, 0.05),
-    Counted(900.0, 30.0),
-]  # fmt: skip
+    BernoulliModel(0.5, 2.0),
+    CategoricalModel((0.2, 1.0, 3.0), (0.0, 1.0, 3.0)),
+    NormalModel(0.0, 1.0, 1.0),
+    NormalModel(-3.0, 0.2, 2.0),
+    NormalModel(1.0, 5.0, 0.1),
+    PoissonModel(2.0, 1.0),
+    PoissonModel(0.4, 0.05),
+    PoissonModel(900.0, 30.0),
+]
 
 
 def chances(rows: ArmGraph, n: int) -> tuple[np.ndarray, np.ndarray, slice]:
@@ -64,9 +69,11 @@ def test_values_go_back_by_the_chances_that_masses_go_ahead_by(kind: ArmModel, u
             np.testing.assert_allclose(found, weights @ after, atol=1e-11)
 
 
-@pytest.mark.parametrize("kind", [k for k in KINDS if isinstance(k, Measured)])
+@pytest.mark.parametrize("kind", [k for k in KINDS if isinstance(k, NormalModel)])
 @pytest.mark.parametrize("n", [0, 1, 7, 29])
-def test_grids_of_normal_arms_lie_above_and_below_in_convex_order(kind: Measured, n: int) -> None:
+def test_grids_of_normal_arms_lie_above_and_below_in_convex_order(
+    kind: NormalModel, n: int
+) -> None:
     rows = graph_of(kind, 30, grid=Grid(refine=-2))
     assert rows.lower is not None
     _, at, own = chances(rows, n)
@@ -99,9 +106,9 @@ def test_contractions_lose_no_more_than_they_must(spacing: float) -> None:
     assert worst(1.005 * s + 1e-3) > 0.0
 
 
-@pytest.mark.parametrize("kind", [Counted(2.0, 1.0), Counted(0.4, 0.5)])
+@pytest.mark.parametrize("kind", [PoissonModel(2.0, 1.0), PoissonModel(0.4, 0.5)])
 @pytest.mark.parametrize("n", [0, 3, 11])
-def test_grids_of_counts_lie_above_and_below_in_convex_order(kind: Counted, n: int) -> None:
+def test_grids_of_counts_lie_above_and_below_in_convex_order(kind: PoissonModel, n: int) -> None:
     rows = graph_of(kind, 12)
     assert rows.lower is not None
     _, at, own = chances(rows, n)
@@ -135,4 +142,4 @@ def test_states_are_found_where_their_mean_stands(kind: ArmModel) -> None:
 
 def test_classes_that_do_not_fit_are_refused_with_what_does() -> None:
     with pytest.raises(ValueError, match=r"500 pulls of an arm with 6 classes.*at most \d+ stages"):
-        graph_of(Classes((1.0,) * 6, (0.0,) * 6), 500)
+        graph_of(CategoricalModel((1.0,) * 6, (0.0,) * 6), 500)

@@ -11,11 +11,11 @@ from scipy.stats import norm
 
 from decobandit import (
     Arm,
-    Beta,
-    Categorical,
-    Gamma,
-    Normal,
-    OwnStates,
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaPoisson,
+    MarkovArm,
+    NormalNormal,
     Payoff,
     Problem,
     Reward,
@@ -55,7 +55,7 @@ def index_of_normal(mean: float, sd: float, noise: float, stages: int) -> float:
 def test_tables_of_measurements_hold_the_index_to_a_thousandth(
     sd: float, noise: float, stages: int
 ) -> None:
-    problem = Problem.uniform(arms=2, horizon=stages, prior=Normal(0.3, sd), noise_sd=noise)
+    problem = Problem.uniform(arms=2, horizon=stages, prior=NormalNormal(0.3, sd), noise_sd=noise)
     table = RowGittins(problem, 0)
     fresh = np.array(problem.groups[0].model.initial(), dtype=float)
     for stage in (0, 2, stages - 4):
@@ -96,9 +96,12 @@ def index_of_classes(
 def test_tables_of_classes_hold_the_index_with_and_without_a_deployment(deploy: float) -> None:
     counts, values = (0.5, 2.0, 1.5), (0.0, 1.0, -3.0)
     problem = Problem.uniform(
-        arms=2, horizon=8, prior=Categorical(counts), reward=Payoff(values=values),
+        arms=2,
+        horizon=8,
+        prior=DirichletCategorical(counts),
+        reward=Payoff(values=values),
         terminal=Terminal(deploy=deploy) if deploy else None,
-    )  # fmt: skip
+    )
     table = RowGittins(problem, 0)
     fresh = np.array(problem.groups[0].model.initial(), dtype=float)
     for stage in (0, 2, 5):
@@ -153,7 +156,7 @@ def own_arm(
         }
         for i, (mean, row) in enumerate(zip(means, chances, strict=True))
     }
-    prior = OwnStates(first="s0", states=states)
+    prior = MarkovArm(first="s0", states=states)
     return Arm(name=name, prior=prior, reward=Payoff(factor=factor))
 
 
@@ -186,8 +189,10 @@ def test_indices_of_own_states_are_the_exact_ones(seed: int) -> None:
     wanted = exact_indices(
         lambda s: [(Fraction(p), j) for j, p in enumerate(chances[s]) if p > 0.0],
         lambda t, s: Fraction(factor[t]) * Fraction(means[s]),
-        T, deploy=Fraction(deploy), mean=lambda s: Fraction(means[s]),
-    )  # fmt: skip
+        T,
+        deploy=Fraction(deploy),
+        mean=lambda s: Fraction(means[s]),
+    )
     reached = {0}
     for n in range(T):
         for stage, state in product(range(n, T), reached):
@@ -205,10 +210,11 @@ def test_indices_of_classes_and_of_binary_arms_beside_them_are_the_exact_ones(se
     counts, values = rng.integers(1, 8, L) / 4.0, rng.integers(-4, 9, L) / 4.0
     factor = [np.full(T, 0.125), rng.integers(-1, 5, T) / 4.0][seed // 2 % 2].tolist()
     classes = Arm(
-        name="classes", prior=Categorical(tuple(counts)),
+        name="classes",
+        prior=DirichletCategorical(tuple(counts)),
         reward=Payoff(values=tuple(values), factor=factor),
-    )  # fmt: skip
-    prior = Beta(good=counts[0], bad=counts[1])
+    )
+    prior = BetaBernoulli(good=counts[0], bad=counts[1])
     binary = Arm(name="binary", prior=prior, reward=Reward(good=factor, bad=0.0))
     terminal = Terminal(deploy=deploy) if deploy else None
     problem = Problem(arms=(classes, binary), horizon=T, terminal=terminal)
@@ -227,9 +233,12 @@ def test_indices_of_classes_and_of_binary_arms_beside_them_are_the_exact_ones(se
             return sum((p * Fraction(x) for (p, _), x in pairs), Fraction(0))
 
         wanted = exact_indices(
-            after, lambda t, s, mean=mean: Fraction(factor[t]) * mean(s), T,
-            deploy=Fraction(deploy), mean=mean,
-        )  # fmt: skip
+            after,
+            lambda t, s, mean=mean: Fraction(factor[t]) * mean(s),
+            T,
+            deploy=Fraction(deploy),
+            mean=mean,
+        )
         table = RowGittins(problem, group)
         for stage, s in product(range(T), product(range(T), repeat=K)):
             if sum(s) <= stage:
@@ -326,7 +335,10 @@ def test_the_index_of_a_constant_reward_is_that_reward(
     problem = Problem(arms=(own_arm(means, chances),), horizon=9, terminal=terminal)
     found = own_index(problem, 0, 0, 0)
     assert found == pytest.approx((middle, middle), rel=1e-15, abs=1e-300 + 10.0 * spread)
-    for prior, more in ((Normal(middle, 1.0), {"noise_sd": 1.0}), (Gamma(2.0, 1.0), {})):
+    for prior, more in (
+        (NormalNormal(middle, 1.0), {"noise_sd": 1.0}),
+        (GammaPoisson(2.0, 1.0), {}),
+    ):
         arm = Arm(name="a", prior=prior, reward=Payoff(factor=0.0), **more)  # type: ignore[arg-type]
         table = RowGittins(Problem(arms=(arm,), horizon=4), 0)
         fresh = np.array(table.problem.groups[0].model.initial(), dtype=float)

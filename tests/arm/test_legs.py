@@ -11,11 +11,11 @@ from decobandit.arm import Calibration, OneArmValues, calibration
 from decobandit.arm.kernels import calibrated_root
 from decobandit.arm.kernels.calibrated_root import advantage
 from decobandit.arm.tick_calibration import TickCalibration
-from decobandit.problem import Arm, Beta, Problem
+from decobandit.problem import Arm, BetaBernoulli, Problem
 from decobandit.support import workers
 
 STAGES = 52  # beyond those that are solved state by state
-ARMS = tuple(Arm(name=f"{k}", prior=Beta(good=1.0 + k, bad=1.5)) for k in range(2))
+ARMS = tuple(Arm(name=f"{k}", prior=BetaBernoulli(good=1.0 + k, bad=1.5)) for k in range(2))
 PROBLEM = Problem(arms=ARMS, horizon=STAGES)
 BASE = np.linspace(0.3, 0.1, STAGES)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from decobandit.arm import PricePath, TickCalibration, calibrated, tick_calibration
-from decobandit.problem import Arm, Beta, Problem, Reward
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
 from helpers.examples import deployed, heterogeneous, seasonal, tabled
 from helpers.oracles import OneArm
 
@@ -59,8 +59,11 @@ def test_tables_hold_the_index_of_every_state(problem: Problem) -> None:
                     assert table[group, n * (n + 1) // 2 + g] == pytest.approx(index, abs=1e-12)
 
 
-@pytest.mark.parametrize("prior", [Beta(good=1, bad=1), Beta(good=0.01, bad=0.02), Beta(60, 25)])
-def test_long_tables_hold_it_too(prior: Beta) -> None:
+@pytest.mark.parametrize(
+    "prior",
+    [BetaBernoulli(good=1, bad=1), BetaBernoulli(good=0.01, bad=0.02), BetaBernoulli(60, 25)],
+)
+def test_long_tables_hold_it_too(prior: BetaBernoulli) -> None:
     """By chunks of surcharges in threads: no state is left out, none is placed halfway."""
     horizon = 3 * tick_calibration.SHORT_STAGES // 2
     problem = Problem(arms=(Arm(name="a", prior=prior),), horizon=horizon)

@@ -21,7 +21,7 @@ from decobandit.bounds import (
 from decobandit.evaluation import evaluate
 from decobandit.policies import Context, indices_of_arm, recommend, recommend_each
 from decobandit.prices import DualSolution, solve
-from decobandit.problem import Beta, Problem
+from decobandit.problem import BetaBernoulli, Problem
 from decobandit.simulation import simulate
 
 PROBLEM = Problem.uniform(arms=3, horizon=6)
@@ -49,7 +49,7 @@ def test_a_simulated_comparison_is_a_simulation_with_a_bound_where_beliefs_are_r
     assert [entry["value"] for entry in tree["results"]] == [one.value for one in alone.results]
     assert tree["best_bound"] == best_bound(PROBLEM, solution=solve(PROBLEM), draws=0).value
     wrong = compare_by_simulation(
-        Context(PROBLEM), NAMES, draws=40, truth_prior=Beta(good=2, bad=5)
+        Context(PROBLEM), NAMES, draws=40, truth_prior=BetaBernoulli(good=2, bad=5)
     )
     assert wrong.bound is None
     assert "best_bound" not in wrong.to_dict()
@@ -91,7 +91,7 @@ def test_policies_that_reach_too_many_states_are_refused_before_the_dual_is_solv
         (lambda c: compare_by_simulation(c, NAMES, true_horizon=0), "true_horizon: 0"),
         (
             lambda c: compare_by_simulation(
-                c, NAMES, truth=(0.1, 0.1, 0.1), truth_prior=Beta(good=1, bad=1)
+                c, NAMES, truth=(0.1, 0.1, 0.1), truth_prior=BetaBernoulli(good=1, bad=1)
             ),
             "give one of the two",
         ),

@@ -47,9 +47,10 @@ def by_enumeration(policy: Policy, relaxation: OneArmValues) -> tuple[list[float
         for arm in arms:
             p = good_chance(problem.arms[arm], state.pulls[arm], state.good[arm])
             after = [
-                (w * q, s.after(arm, outcome)) for w, s in after
+                (w * q, s.after(arm, outcome))
+                for w, s in after
                 for q, outcome in ((p, True), (1.0 - p, False))
-            ]  # fmt: skip
+            ]
         for w, s in after:
             visit(t + 1, s, w)
 

@@ -159,8 +159,7 @@ def test_the_estimate_agrees_with_the_sum_over_all_outcomes(
     solution = solve(problem)
     brute = Brute(problem, solution.prices)
     rows = list(itertools.product([0, 1], repeat=problem.horizon))
-    every = [[[*row, 0] for row in each]
-             for each in itertools.product(rows, repeat=problem.n_arms)]  # fmt: skip
+    every = [[[*row, 0] for row in each] for each in itertools.product(rows, repeat=problem.n_arms)]
     known = [[row[: problem.horizon] for row in each] for each in every]
     exact = math.fsum(
         chance_of(problem, seen) * brute.penalised(outcomes, weight)

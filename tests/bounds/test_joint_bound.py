@@ -13,10 +13,10 @@ from decobandit.bounds import joint_bounds as module
 from decobandit.bounds.joint_bounds import joint_bound, price_paths
 from decobandit.joint import exact_stages, optimum
 from decobandit.prices import DualSolution, dual_value, solve
-from decobandit.problem import Categorical, Payoff, Problem
+from decobandit.problem import DirichletCategorical, Payoff, Problem
 from helpers.examples import KINDS, at_stake, random_prices
 
-CLASSES: dict[str, Any] = {"prior": Categorical([1, 1]), "reward": Payoff(values=[0, 1])}
+CLASSES: dict[str, Any] = {"prior": DirichletCategorical([1, 1]), "reward": Payoff(values=[0, 1])}
 
 
 def at_prices(problem: Problem, prices: list[float]) -> DualSolution:
@@ -114,7 +114,7 @@ def test_no_scenarios_are_drawn_where_the_joint_bound_goes_far(
         (Problem.uniform(arms=2, horizon=2, **CLASSES), 13 / 12),
     ],
     ids=["batches", "classes"],
-)  # fmt: skip
+)
 def test_small_batches_and_classes_are_bounded_by_their_optimum(
     problem: Problem, best: float
 ) -> None:

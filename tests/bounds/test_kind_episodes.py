@@ -5,12 +5,12 @@ import pytest
 
 from decobandit import (
     Arm,
-    Beta,
-    Categorical,
-    Gamma,
-    Normal,
-    OwnState,
-    OwnStates,
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaPoisson,
+    MarkovArm,
+    MarkovState,
+    NormalNormal,
     Payoff,
     Problem,
     State,
@@ -24,30 +24,35 @@ from decobandit import (
 )
 from decobandit.figures import episode_figure, episode_page
 
-WORN = OwnStates(
+WORN = MarkovArm(
     first="new",
     states={
-        "new": OwnState(mean=1.0, next={"fine": (0.5, "new"), "worn": (0.5, "old")}),
-        "old": OwnState(mean=0.25, next={"worn": (1.0, "old")}),
+        "new": MarkovState(mean=1.0, next={"fine": (0.5, "new"), "worn": (0.5, "old")}),
+        "old": MarkovState(mean=0.25, next={"worn": (1.0, "old")}),
     },
 )
 MIXED = Problem(
     horizon=7,
     arms=[
-        Arm(name="grade", prior=Categorical([1, 2, 1]), reward=Payoff(values=[0, 1, 2])),
-        Arm(name="lab", prior=Normal(1, 1), noise_sd=1),
-        Arm(name="visits", prior=Gamma(2, 2)),
-        Arm(name="cure", prior=Beta(1, 1)),
+        Arm(name="grade", prior=DirichletCategorical([1, 2, 1]), reward=Payoff(values=[0, 1, 2])),
+        Arm(name="lab", prior=NormalNormal(1, 1), noise_sd=1),
+        Arm(name="visits", prior=GammaPoisson(2, 2)),
+        Arm(name="cure", prior=BetaBernoulli(1, 1)),
     ],
 )
 
 
 def test_two_classes_are_good_and_bad() -> None:
-    binary = Problem.uniform(arms=3, horizon=6, prior=Beta(1, 2), terminal=Terminal(deploy=3.0))
+    binary = Problem.uniform(
+        arms=3, horizon=6, prior=BetaBernoulli(1, 2), terminal=Terminal(deploy=3.0)
+    )
     classes = Problem.uniform(
-        arms=3, horizon=6, prior=Categorical([2, 1]), reward=Payoff(values=[0, 1]),
+        arms=3,
+        horizon=6,
+        prior=DirichletCategorical([2, 1]),
+        reward=Payoff(values=[0, 1]),
         terminal=Terminal(deploy=3.0),
-    )  # fmt: skip
+    )
     history = [(0, 1), (1, 0), (0, 1), (0, 0), (2, 1), (2, 1), (2, None)]
     one = retrace(binary, history, solution=solve(binary, tol=1e-9))
     two = retrace(classes, history, solution=solve(classes, tol=1e-9))
@@ -80,7 +85,7 @@ def test_losses_of_all_paths_average_to_the_exact_gap() -> None:
         horizon=2,
         arms=[
             Arm(name="machine", prior=WORN),
-            Arm(name="grade", prior=Categorical([1, 1]), reward=Payoff(values=[0.2, 1.0])),
+            Arm(name="grade", prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0.2, 1.0])),
         ],
     )
     solution = solve(problem, tol=1e-9)

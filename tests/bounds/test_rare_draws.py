@@ -12,7 +12,7 @@ from decobandit.evaluation import evaluate
 from decobandit.joint import optimum
 from decobandit.policies import make_policy
 from decobandit.prices import solve
-from decobandit.problem import Arm, Beta, Problem
+from decobandit.problem import Arm, BetaBernoulli, Problem
 from decobandit.simulation import World, simulate
 
 SEEDS = 18
@@ -33,7 +33,7 @@ PRIORS = {
 
 
 def problem_of(priors: list[tuple[float, float]], horizon: int = 5) -> Problem:
-    arms = [Arm(name=f"{i}", prior=Beta(good=g, bad=b)) for i, (g, b) in enumerate(priors)]
+    arms = [Arm(name=f"{i}", prior=BetaBernoulli(good=g, bad=b)) for i, (g, b) in enumerate(priors)]
     return Problem(arms=tuple(arms), horizon=horizon)
 
 

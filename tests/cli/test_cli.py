@@ -18,9 +18,15 @@ from helpers.reference import REFERENCE
 
 COMMANDS = {"solve", "recommend", "demo", "warmup"}
 SOLVE_KEYS = {
-    "arms", "horizon", "upper_bound", "lower_bound", "relative_gap", "multipliers", "oracle_calls",
+    "arms",
+    "horizon",
+    "upper_bound",
+    "lower_bound",
+    "relative_gap",
+    "multipliers",
+    "oracle_calls",
     "seconds",
-}  # fmt: skip
+}
 RECOMMEND_KEYS = {"arm", "stage", "price", "arms"}
 ARM_KEYS = {"name", "good", "bad", "expected_reward", "value_of_information", "index"}
 MINIMUM = {(K, T): value for K, T, value in REFERENCE["dual_minimum"]["values"]}
@@ -145,9 +151,17 @@ def test_saved_solution_decides_like_its_problem(tmp_path: Path) -> None:
 
 def test_recommendation_has_the_largest_index() -> None:
     answer = deco(
-        "recommend", "--policy", "deco", "--arms", 3, "--horizon", 10,
-        "--state", "3/5,0/0,2/2", "--json",
-    ).json  # fmt: skip
+        "recommend",
+        "--policy",
+        "deco",
+        "--arms",
+        3,
+        "--horizon",
+        10,
+        "--state",
+        "3/5,0/0,2/2",
+        "--json",
+    ).json
     assert answer.keys() >= RECOMMEND_KEYS
     assert answer["stage"] == 7
     assert answer["arm"] == max(answer["arms"], key=index_of)["name"]
@@ -197,8 +211,12 @@ def test_indices_are_those_of_the_equation(tmp_path: Path) -> None:
 def test_outcomes_in_a_file_count_like_a_state(tmp_path: Path) -> None:
     problem = write(tmp_path / "three.toml", THREE)
     outcomes = [
-        ("arm-1", "good"), ("arm-3", "0"), ("arm-1", "bad"), ("arm-1", "1"), ("arm-3", "Good"),
-    ]  # fmt: skip
+        ("arm-1", "good"),
+        ("arm-3", "0"),
+        ("arm-1", "bad"),
+        ("arm-1", "1"),
+        ("arm-3", "Good"),
+    ]
     with open(tmp_path / "outcomes.csv", "w", newline="", encoding="utf-8") as file:
         # columns in any order, and others beside them
         csv.writer(file).writerows(
@@ -320,8 +338,11 @@ def test_every_command_explains_itself(command: str) -> None:
 def test_help_does_not_wait_for_heavy_packages() -> None:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", DECO, "--help"],
-        capture_output=True, text=True, timeout=PATIENCE, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
     # a line is "import time: self | cumulative | module"
     imported = {
         line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()

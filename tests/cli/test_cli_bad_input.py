@@ -120,7 +120,17 @@ def test_bad_input_is_refused_in_one_line(
 
 def test_what_a_stream_cannot_show_is_no_error() -> None:
     """As where output goes to a file in a code page of one country."""
-    shown = deco("recommend", "--arms", 2, "--horizon", 3, "--state", "1/1,0/0",
-                 "--policy", "equal", more={"PYTHONIOENCODING": "ascii"})  # fmt: skip
+    shown = deco(
+        "recommend",
+        "--arms",
+        2,
+        "--horizon",
+        3,
+        "--state",
+        "1/1,0/0",
+        "--policy",
+        "equal",
+        more={"PYTHONIOENCODING": "ascii"},
+    )
     assert (shown.code, shown.err) == (0, "")
     assert "arm-2" in shown.out

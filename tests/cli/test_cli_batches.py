@@ -26,8 +26,19 @@ name = "third arm"
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
     (tmp_path / "ab.toml").write_text(PROBLEM, encoding="utf-8")
-    made = deco("trial", "new", tmp_path / "ab.toml", "--policy", "equal", "--no-bound", "--name",
-                "ab", "--db", tmp_path / "t.db", "--json").json  # fmt: skip
+    made = deco(
+        "trial",
+        "new",
+        tmp_path / "ab.toml",
+        "--policy",
+        "equal",
+        "--no-bound",
+        "--name",
+        "ab",
+        "--db",
+        tmp_path / "t.db",
+        "--json",
+    ).json
     assert made["upper_bound"] is None
     return tmp_path / "t.db"
 
@@ -65,8 +76,17 @@ def test_a_batched_trial_from_its_beginning_to_its_end(db: Path, tmp_path: Path)
     assert (told["told"], told["pending"]) == (7, 13)
     rows, counts = tmp_path / "rows.csv", tmp_path / "counts.csv"
     rows.write_text("variant,converted\ncontrol,1\nthird arm,0\ncontrol,bad\n", encoding="utf-8")
-    told = said(db, "tell", batch["id"], "--data", rows, "--arm-column", "variant",
-                "--outcome-column", "converted")  # fmt: skip
+    told = said(
+        db,
+        "tell",
+        batch["id"],
+        "--data",
+        rows,
+        "--arm-column",
+        "variant",
+        "--outcome-column",
+        "converted",
+    )
     assert [(one["good"], one["bad"]) for one in told["arms"]] == [(4, 3), (1, 2)]
     counts.write_text("arm,good,pulls\ncontrol,0,1\ncontrol,1,1\n", encoding="utf-8")
     told = said(db, "tell", batch["id"], "--data", counts)

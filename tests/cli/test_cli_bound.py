@@ -8,10 +8,23 @@ from helpers.program import deco, deco_at_terminal
 
 BASE = ("bound", "--arms", 2, "--horizon", 12, "--draws", 300)
 KEYS = {
-    "arms", "horizon", "version", "lagrangian", "information", "information_se", "trivial",
-    "joint", "exact_stages", "best", "best_is", "weight", "draws", "seed", "stopped_early",
+    "arms",
+    "horizon",
+    "version",
+    "lagrangian",
+    "information",
+    "information_se",
+    "trivial",
+    "joint",
+    "exact_stages",
+    "best",
+    "best_is",
+    "weight",
+    "draws",
+    "seed",
+    "stopped_early",
     "seconds",
-}  # fmt: skip
+}
 
 
 def test_json_has_all_bounds_and_settings() -> None:

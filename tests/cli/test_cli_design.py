@@ -42,9 +42,22 @@ name = "one works"
 truth = [0.3, 0.7, 0.3]
 """
 KEYS = {
-    "policy", "good", "good_sd", "pulls", "pulls_sd", "best_share", "select_best", "reject",
-    "reject_by_arm", "size", "size_sd", "stopped", "bias", "rmse", "exact",
-}  # fmt: skip
+    "policy",
+    "good",
+    "good_sd",
+    "pulls",
+    "pulls_sd",
+    "best_share",
+    "select_best",
+    "reject",
+    "reject_by_arm",
+    "size",
+    "size_sd",
+    "stopped",
+    "bias",
+    "rmse",
+    "exact",
+}
 
 
 @pytest.fixture
@@ -127,9 +140,11 @@ def test_the_report_has_the_numbers_of_the_design_beside_equal_allocation(file: 
     assert equal["good"] == pytest.approx(0.3 * equal["size"])
     said = {row[0] for row in cells(shown, "Sensitivity to priors")}
     assert said == {
-        "as planned", "uniform priors", "half the effective sample sizes",
+        "as planned",
+        "uniform priors",
+        "half the effective sample sizes",
         "twice the effective sample sizes",
-    }  # fmt: skip
+    }
     assert "Does &lt;new&gt; work?" in shown
     assert f"{best_bound(load_problem(file)).value:.3f}" in shown
     assert html.escape(text.strip()) in shown.replace("&#34;", "&quot;")

@@ -147,9 +147,18 @@ def test_after_the_last_stage_the_arm_to_deploy_is_named(tmp_path: Path) -> None
 
 def test_a_signal_ends_an_evaluation_with_the_policies_that_are_finished() -> None:
     stopped = deco_at_terminal(
-        "evaluate", "--arms", 2, "--horizon", 140, "--policy", "equal,thompson",
-        "--truth", "0.3,0.5", "--json", interrupt_at="thompson",
-    )  # fmt: skip
+        "evaluate",
+        "--arms",
+        2,
+        "--horizon",
+        140,
+        "--policy",
+        "equal,thompson",
+        "--truth",
+        "0.3,0.5",
+        "--json",
+        interrupt_at="thompson",
+    )
     answer = json_object(stopped.out)
     assert (stopped.code, answer["interrupted"]) == (0, True)
     assert [each["policy"] for each in answer["policies"]] == ["equal"]

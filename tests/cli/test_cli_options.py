@@ -21,9 +21,17 @@ STATE = ("--state", "1/1,0/1,0/0")
 SEVERAL = {"gap": (), "index": ("--stage", 2, "--good", 1), "recommend": STATE}
 POLICIES = ("deco", "fh-gittins")
 COMPUTING = (
-    "solve", "recommend", "evaluate", "simulate", "optimum", "bound", "gap", "path", "market",
+    "solve",
+    "recommend",
+    "evaluate",
+    "simulate",
+    "optimum",
+    "bound",
+    "gap",
+    "path",
+    "market",
     "index",
-)  # fmt: skip
+)
 OF_PROBLEM = {"--arms", "--horizon", "--prior-good", "--prior-bad", "--workers"}
 
 
@@ -99,10 +107,14 @@ def test_a_misspelt_policy_is_answered_with_the_nearest_name() -> None:
 
 def test_defaults_are_those_of_the_catalogue() -> None:
     for command, expected in {
-        "evaluate": (DEFAULT_POLICY,), "gap": (DEFAULT_POLICY,), "recommend": (DEFAULT_POLICY,),
-        "trial new": (DEFAULT_POLICY,), "index": (PAPER_POLICY,), "path": (PAPER_POLICY,),
+        "evaluate": (DEFAULT_POLICY,),
+        "gap": (DEFAULT_POLICY,),
+        "recommend": (DEFAULT_POLICY,),
+        "trial new": (DEFAULT_POLICY,),
+        "index": (PAPER_POLICY,),
+        "path": (PAPER_POLICY,),
         "simulate": SIMULATED_POLICIES,
-    }.items():  # fmt: skip
+    }.items():
         (option,) = (each for each in COMMANDS[command].params if each.name == "policy")
         assert option.show_default == ", ".join(expected)
     assert deco("gap", *SMALL, "--json").json["policy"] == "deco-calibrated"  # by auto

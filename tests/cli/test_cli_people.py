@@ -11,23 +11,51 @@ from helpers.program import deco
 
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
-    deco("trial", "new", "--arms", 2, "--horizon", 4, "--name", "pilot", "--policy", "equal",
-         "--max-open", 2, "--db", tmp_path / "t.db", "--json")  # fmt: skip
+    deco(
+        "trial",
+        "new",
+        "--arms",
+        2,
+        "--horizon",
+        4,
+        "--name",
+        "pilot",
+        "--policy",
+        "equal",
+        "--max-open",
+        2,
+        "--db",
+        tmp_path / "t.db",
+        "--json",
+    )
     return tmp_path / "t.db"
 
 
 def test_the_log_of_people_is_printed_and_checked(db: Path, tmp_path: Path) -> None:
     deco("token", "new", "ann", "--role", "admin", "--by", "root", "--db", db)
-    made = deco("token", "new", "bob", "--role", "viewer", "--days", 7, "--trial", "pilot",
-                "--db", db, "--json").json  # fmt: skip
+    made = deco(
+        "token",
+        "new",
+        "bob",
+        "--role",
+        "viewer",
+        "--days",
+        7,
+        "--trial",
+        "pilot",
+        "--db",
+        db,
+        "--json",
+    ).json
     assert made["trials"] == ["pilot"]
     deco("token", "revoke", "bob", "--db", db)
     deco("trial", "export", "pilot", "--out", tmp_path / "x.csv", "--by", "eve", "--db", db)
     tree = deco("audit", "people", "--db", db, "--json").json
     assert tree["ok"]
     assert [(e["kind"], e["by"]) for e in tree["events"]][::3] == [
-        ("token_made", "root"), ("exported", "eve"),
-    ]  # fmt: skip
+        ("token_made", "root"),
+        ("exported", "eve"),
+    ]
     shown = deco("audit", "people", "--last", 1, "--db", db)
     assert shown.code == 0
     assert "exported\teve" in shown.out
@@ -95,8 +123,9 @@ def test_subjects_limits_closing_and_archiving(db: Path, tmp_path: Path) -> None
     deco("trial", "export", "pilot", "--masked", "--out", out, "--db", db)
     with out.open(encoding="utf-8") as file:
         assert [(row["subject"], row["state"]) for row in csv.DictReader(file)] == [
-            ("S1", "open"), ("S2", "cancelled"),
-        ]  # fmt: skip
+            ("S1", "open"),
+            ("S2", "cancelled"),
+        ]
     refused = deco("trial", "export", "pilot", "--masked", "--db", db)
     assert (refused.code, "only CSV can be masked" in refused.err) == (2, True)
     assert deco("trial", "verify", "--db", db).code == 0

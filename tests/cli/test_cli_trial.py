@@ -16,8 +16,21 @@ from helpers.program import deco, json_object
 
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
-    made = deco("trial", "new", "--arms", 2, "--horizon", 4, "--name", "pilot", "--seed", 5,
-                "--db", tmp_path / "t.db", "--json").json  # fmt: skip
+    made = deco(
+        "trial",
+        "new",
+        "--arms",
+        2,
+        "--horizon",
+        4,
+        "--name",
+        "pilot",
+        "--seed",
+        5,
+        "--db",
+        tmp_path / "t.db",
+        "--json",
+    ).json
     assert made["name"] == "pilot"
     assert made["seed"] == 5
     return tmp_path / "t.db"
@@ -46,8 +59,11 @@ def test_a_trial_from_its_beginning_to_its_end(db: Path, tmp_path: Path) -> None
     assert full.err == "deco: error: every slot of the trial is in use\n"
     assert deco("trial", "verify", "pilot", "--db", db, "--json").json["ok"]
     assert deco("trial", "replay", "pilot", "--db", db, "--json").json == {
-        "trial": status["id"], "ok": True, "decisions": 4, "differences": [],
-    }  # fmt: skip
+        "trial": status["id"],
+        "ok": True,
+        "decisions": 4,
+        "differences": [],
+    }
     deco("trial", "export", "pilot", "--db", db, "--out", tmp_path / "rows.csv")
     with (tmp_path / "rows.csv").open(encoding="utf-8") as file:
         assert [row["outcome"] for row in csv.DictReader(file)] == ["1", "0", "0", "1"]
@@ -56,8 +72,9 @@ def test_a_trial_from_its_beginning_to_its_end(db: Path, tmp_path: Path) -> None
 def test_a_key_makes_an_ask_repeatable_and_a_slot_can_be_given_back(db: Path) -> None:
     first = deco("trial", "ask", "pilot", "--key", "k", "--db", db, "--json").json
     assert deco("trial", "ask", "pilot", "--key", "k", "--db", db, "--json").json == first
-    cancelled = deco("trial", "cancel", "pilot", first["id"], "--reason", "did not come",
-                     "--db", db, "--json").json  # fmt: skip
+    cancelled = deco(
+        "trial", "cancel", "pilot", first["id"], "--reason", "did not come", "--db", db, "--json"
+    ).json
     assert cancelled["state"] == "cancelled"
     status = deco("trial", "status", "pilot", "--db", db, "--json").json
     assert (status["allocated"], status["remaining"]) == (0, 4)
@@ -71,8 +88,9 @@ def test_a_contradicting_outcome_is_refused_and_a_correction_is_logged(
     refused = deco("trial", "tell", "pilot", slot["id"], 0, "--db", db)
     assert refused.code == 2
     assert "another outcome is on record" in refused.err
-    corrected = deco("trial", "correct", "pilot", slot["id"], 0, "--reason", "misread",
-                     "--db", db, "--json").json  # fmt: skip
+    corrected = deco(
+        "trial", "correct", "pilot", slot["id"], 0, "--reason", "misread", "--db", db, "--json"
+    ).json
     assert corrected["outcome"] == 0
     exported = json_object(deco("trial", "export", "pilot", "--db", db).out)
     kinds = [event["kind"] for event in exported["events"]]

@@ -115,8 +115,11 @@ def test_everyday_commands_need_no_other_kernel(tmp_path: Path) -> None:
         (tmp_path / f"{name}.toml").write_text(text, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-c", EVERYDAY, json.dumps(COMMANDS)],
-        capture_output=True, text=True, check=False, cwd=tmp_path,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     number, more = json.loads(done.stdout.splitlines()[-1])
     assert done.stderr == ""

@@ -11,7 +11,7 @@ import pytest
 
 from decobandit.client import AsyncClient, Client, Refused, RemoteTrial, Unreachable
 from decobandit.client.exchange import AsyncSender, Exchange, Request, Sender
-from decobandit.problem import Arm, Categorical, Design, Normal, Payoff, Problem
+from decobandit.problem import Arm, Design, DirichletCategorical, NormalNormal, Payoff, Problem
 from decobandit.trials import (
     Closed,
     Conflict,
@@ -78,8 +78,8 @@ def test_a_trial_runs_over_http_as_in_the_library(client: Client, site: tuple[Si
 
 def test_batches_of_other_outcomes_are_told_as_in_the_library(client: Client) -> None:
     arms = [
-        Arm(name="lab", prior=Normal(0, 1), noise_sd=1),
-        Arm(name="grades", prior=Categorical([1, 1]), reward=Payoff(values=[0, 2])),
+        Arm(name="lab", prior=NormalNormal(0, 1), noise_sd=1),
+        Arm(name="grades", prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0, 2])),
     ]
     problem = Problem(arms=arms, horizon=2, pulls_per_stage=4, repeat=True)
     trial = client.create_trial(problem, name="kinds", policy="equal", bound=False)
@@ -431,9 +431,24 @@ def test_tables_are_those_of_the_library(
 
 def test_the_verbs_are_those_of_the_library() -> None:
     """Every public method of a trial but those that need its database has its like here."""
-    local = {"absent_tables", "asking", "cancellations", "codes", "columns", "declared",
-             "each_event", "export_text", "looks", "named", "outcomes_text",
-             "slot_of", "status_at", "tables", "telling", "typed"}  # fmt: skip
+    local = {
+        "absent_tables",
+        "asking",
+        "cancellations",
+        "codes",
+        "columns",
+        "declared",
+        "each_event",
+        "export_text",
+        "looks",
+        "named",
+        "outcomes_text",
+        "slot_of",
+        "status_at",
+        "tables",
+        "telling",
+        "typed",
+    }
     ours = {name for name, _ in inspect.getmembers(Trial, inspect.isfunction) if name[0] != "_"}
     theirs = {
         name for name, _ in inspect.getmembers(RemoteTrial, inspect.isfunction) if name[0] != "_"

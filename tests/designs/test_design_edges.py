@@ -10,15 +10,15 @@ from scipy.stats import binom, hypergeom
 
 from decobandit import (
     Arm,
-    Beta,
-    Categorical,
+    BetaBernoulli,
     Design,
-    Gamma,
-    Normal,
+    DirichletCategorical,
+    GammaPoisson,
+    NormalNormal,
     Payoff,
     Problem,
     operating_characteristics,
-)  # fmt: skip
+)
 from decobandit.designs import Characteristics
 
 
@@ -109,9 +109,12 @@ def test_looks_after_the_end_see_what_is_known_then(delay: int) -> None:
         looks = [better(x[0], 1, 0, 0), better(x[0], 1, x[1], 1), better(x[0] + x[2], 2, x[1], 1)]
         expected += likely * any(p >= superior for p in looks)
     found = run(
-        Problem.uniform(arms=2, horizon=3), delay=delay, stop={"superiority": superior},
-        scenarios=one(0.3, 0.6), test={"threshold": 0.999},
-    )  # fmt: skip
+        Problem.uniform(arms=2, horizon=3),
+        delay=delay,
+        stop={"superiority": superior},
+        scenarios=one(0.3, 0.6),
+        test={"threshold": 0.999},
+    )
     assert found.exact
     assert found.reject == pytest.approx(expected, abs=1e-12)
 
@@ -119,16 +122,22 @@ def test_looks_after_the_end_see_what_is_known_then(delay: int) -> None:
 def test_a_null_scenario_of_a_margin_is_where_no_arm_is_better_by_it() -> None:
     problem = Problem.uniform(arms=2, horizon=2)
     for margin, truth, null in (
-        (0.1, (0.7, 0.8), True), (0.1, (0.7, 0.81), False), (-0.1, (0.3, 0.3), False),
-        (-0.1, (0.3, 0.2), True), (-0.1, (0.3, 0.21), False), (0.0, (0.3, 0.3), True),
-    ):  # fmt: skip
+        (0.1, (0.7, 0.8), True),
+        (0.1, (0.7, 0.81), False),
+        (-0.1, (0.3, 0.3), False),
+        (-0.1, (0.3, 0.2), True),
+        (-0.1, (0.3, 0.21), False),
+        (0.0, (0.3, 0.3), True),
+    ):
         design = Design(policies=["equal"], control="arm-1", margin=margin, scenarios=one(*truth))
         assert operating_characteristics(problem, design).scenarios[0].null == null
 
 
 def test_the_smallest_threshold_may_be_small() -> None:
     # of six equal arms each is best with probability 1/6 where nothing is known
-    problem = Problem(arms=[Arm(name=f"arm-{k}", prior=Beta(2, 2)) for k in range(1, 7)], horizon=6)
+    problem = Problem(
+        arms=[Arm(name=f"arm-{k}", prior=BetaBernoulli(2, 2)) for k in range(1, 7)], horizon=6
+    )
     design = Design(
         policies=["equal"], stop={"superiority": 0.9}, looks={"first": 6}, scenarios=one(*[0.5] * 6)
     )
@@ -160,7 +169,11 @@ def test_no_threshold_is_found_where_none_is_kept() -> None:
 def test_pulls_that_wait_for_their_outcomes_count(
     delay: int, stage: dict[str, object], kind: str
 ) -> None:
-    prior = {"classes": Categorical([1, 1, 1]), "measurements": Normal(0, 1), "counts": Gamma(2, 1)}
+    prior = {
+        "classes": DirichletCategorical([1, 1, 1]),
+        "measurements": NormalNormal(0, 1),
+        "counts": GammaPoisson(2, 1),
+    }
     truth: object = {"classes": (0.2, 0.3, 0.5), "measurements": -0.5, "counts": 1.5}.get(kind, 0.3)
     extra = {"noise_sd": 1.0} if kind == "measurements" else {}
     more = {"prior": prior[kind]} if kind in prior else {}
@@ -169,9 +182,12 @@ def test_pulls_that_wait_for_their_outcomes_count(
     problem = Problem.uniform(**stage, **more, **extra)  # type: ignore[arg-type]
     arms = problem.n_arms
     found = run(
-        problem, control=None, delay=delay, draws=50,
+        problem,
+        control=None,
+        delay=delay,
+        draws=50,
         scenarios=[{"name": "one", "truth": [truth] * arms}],
-    )  # fmt: skip
+    )
     each = problem.horizon * problem.pulls_per_stage / arms
     assert found.pulls == pytest.approx([each] * arms)
     assert found.pulls_sd == pytest.approx([0.0] * arms)

@@ -12,23 +12,35 @@ from decobandit.designs import Characteristics
 from decobandit.policies.pending import ahead_many, compositions, mean_values
 from decobandit.problem import (
     Arm,
-    Beta,
-    Binary,
-    Categorical,
-    Classes,
-    Counted,
-    Gamma,
-    Measured,
-    Normal,
+    BernoulliModel,
+    BetaBernoulli,
+    CategoricalModel,
+    DirichletCategorical,
+    GammaPoisson,
+    NormalModel,
+    NormalNormal,
     Payoff,
+    PoissonModel,
     Problem,
 )
 
 TWO = Payoff(values=[0, 1])
 NUMBERS = (
-    "good", "good_sd", "pulls", "pulls_sd", "best_share", "select_best", "reject",
-    "reject_by_arm", "size", "size_sd", "stopped", "stopped_by", "bias", "rmse",
-)  # fmt: skip
+    "good",
+    "good_sd",
+    "pulls",
+    "pulls_sd",
+    "best_share",
+    "select_best",
+    "reject",
+    "reject_by_arm",
+    "size",
+    "size_sd",
+    "stopped",
+    "stopped_by",
+    "bias",
+    "rmse",
+)
 LOOKS = {"looks": {"first": 4, "every": 2}, "stop": {"superiority": 0.93, "inferiority": 0.08}}
 BATCH = {"pulls_per_stage": 4, "repeat": True, "unit": 2}
 
@@ -45,10 +57,10 @@ def found_in(
 def of_classes(priors: list[tuple[float, float]], **settings: Any) -> tuple[Problem, Problem]:
     """The same problem of classes worth 0 and 1, and of good and bad outcomes."""
     classes = [
-        Arm(name=f"arm-{k}", prior=Categorical([b, a]), reward=TWO)
+        Arm(name=f"arm-{k}", prior=DirichletCategorical([b, a]), reward=TWO)
         for k, (a, b) in enumerate(priors)
     ]
-    binary = [Arm(name=f"arm-{k}", prior=Beta(a, b)) for k, (a, b) in enumerate(priors)]
+    binary = [Arm(name=f"arm-{k}", prior=BetaBernoulli(a, b)) for k, (a, b) in enumerate(priors)]
     return Problem(arms=classes, **settings), Problem(arms=binary, **settings)
 
 
@@ -90,8 +102,8 @@ def test_three_classes_are_followed_as_all_sequences_of_outcomes_go(policy: str)
     values, horizon = (0.0, 1.0, 2.5), 5
     worth = Payoff(values=values)
     arms = [
-        Arm(name="a", prior=Categorical([2, 1, 1]), reward=worth),
-        Arm(name="b", prior=Categorical([1, 1, 0.5]), reward=worth),
+        Arm(name="a", prior=DirichletCategorical([2, 1, 1]), reward=worth),
+        Arm(name="b", prior=DirichletCategorical([1, 1, 0.5]), reward=worth),
     ]
     problem, truth = Problem(arms=arms, horizon=horizon), [[0.5, 0.3, 0.2], [0.2, 0.2, 0.6]]
     found = found_in(problem, truth, policy)
@@ -134,9 +146,9 @@ def test_simulated_designs_of_classes_agree_with_exact_ones() -> None:
 @pytest.mark.parametrize(
     ("kind", "known"),
     [
-        (Classes((1.0, 0.5, 2.0), (0.0, 1.0, 3.0)), (2, 0, 1)),
-        (Binary(2.0, 1.5), (3, 1)),
-        (Counted(2.0, 1.5), (3, 7.0)),
+        (CategoricalModel((1.0, 0.5, 2.0), (0.0, 1.0, 3.0)), (2, 0, 1)),
+        (BernoulliModel(2.0, 1.5), (3, 1)),
+        (PoissonModel(2.0, 1.5), (3, 7.0)),
     ],
 )
 def test_what_may_be_known_is_what_one_outcome_after_another_leads_to(
@@ -151,7 +163,7 @@ def test_what_may_be_known_is_what_one_outcome_after_another_leads_to(
 
 
 def test_pending_measurements_have_the_moments_of_their_law() -> None:
-    kind = Measured(0.5, 2.0, 1.5)
+    kind = NormalModel(0.5, 2.0, 1.5)
     known, pending = np.array([[2.0, 1.0], [0.0, 0.0], [2.0, 1.0]]), np.array([3, 2, 0])
     mean = mean_values(kind, kind.mean, known, pending)
     assert mean == pytest.approx(kind.mean(known), abs=1e-12)
@@ -170,7 +182,7 @@ def test_compositions_are_all_of_them() -> None:
 
 
 def test_too_many_pending_classes_are_refused_with_their_number() -> None:
-    kind = Classes((1.0,) * 6, tuple(map(float, range(6))))
+    kind = CategoricalModel((1.0,) * 6, tuple(map(float, range(6))))
     with pytest.raises(ValueError, match="30 pending outcomes may be 324,632 things"):
         mean_values(kind, kind.mean, np.zeros((1, 6)), np.array([30]))
 
@@ -180,7 +192,7 @@ def test_too_many_pending_classes_are_refused_with_their_number() -> None:
 
 def test_a_delay_of_measurements_holds_the_policy_back() -> None:
     """Nothing is known before the last stage: greedy pulls in order, and the means are those."""
-    arms = [Arm(name=name, prior=Normal(0, 1), noise_sd=1) for name in "ab"]
+    arms = [Arm(name=name, prior=NormalNormal(0, 1), noise_sd=1) for name in "ab"]
     problem = Problem(arms=arms, horizon=12)
     late = found_in(problem, [0.0, 1.0], "greedy", delay=12)
     assert late.pulls == pytest.approx((6.0, 6.0))
@@ -192,7 +204,7 @@ def test_a_delay_of_measurements_holds_the_policy_back() -> None:
 
 
 def test_batches_of_counts_are_looked_at_and_end_when_one_is_better() -> None:
-    arms = [Arm(name=name, prior=Gamma(2, 1)) for name in "ab"]
+    arms = [Arm(name=name, prior=GammaPoisson(2, 1)) for name in "ab"]
     problem = Problem(arms=arms, horizon=5, pulls_per_stage=10, repeat=True)
     rules = {"control": "a", "looks": {"first": 10, "every": 10}, "stop": {"superiority": 0.99}}
     found = found_in(problem, [1.0, 2.0], "equal", **rules)

@@ -10,14 +10,16 @@ from decobandit.bounds import compare_by_simulation, compare_exactly
 from decobandit.designs import as_python, as_toml, plan
 from decobandit.designs.forecasts import PATH_STATES, as_json
 from decobandit.policies import Context
-from decobandit.problem import Arm, Beta, Problem, Reward
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
 from decobandit.problem.model import Terminal
 from decobandit.problem.problem_files import parse_problem
 from decobandit.trials import create_trial, open_trial
 from helpers.policies import Bench
 from helpers.values import evaluated
 
-SMALL = Problem(horizon=12, arms=(Arm(name="old", prior=Beta(good=3, bad=2)), Arm(name="new")))
+SMALL = Problem(
+    horizon=12, arms=(Arm(name="old", prior=BetaBernoulli(good=3, bad=2)), Arm(name="new"))
+)
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +121,7 @@ def test_a_plan_is_plain_values() -> None:
 
 TABLE = ((0.0,), (0.0, 1.0), (0.0, 1.0, 2.0), (0.0, 1.0, 2.0, 3.0))
 ODD = (
-    Arm(name='a "quoted" \\ name', prior=Beta(good=0.5, bad=1.25)),
+    Arm(name='a "quoted" \\ name', prior=BetaBernoulli(good=0.5, bad=1.25)),
     Arm(name="ü'", reward=Reward(good=(1.0, 2.0, 3.0), bad=-0.5)),
 )
 PROBLEMS = {

@@ -11,20 +11,20 @@ from decobandit.designs import Characteristics
 from decobandit.designs.final_tests import z_p_values
 from decobandit.problem import (
     Arm,
-    Beta,
-    Categorical,
-    Gamma,
-    Normal,
-    OwnStates,
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaPoisson,
+    MarkovArm,
+    NormalNormal,
     Payoff,
     Problem,
     ProblemError,
     Rules,
 )
 
-LAB = [Arm(name=name, prior=Normal(0, 1), noise_sd=1) for name in ("control", "new")]
+LAB = [Arm(name=name, prior=NormalNormal(0, 1), noise_sd=1) for name in ("control", "new")]
 OWN_STATES = {"s": {"mean": 1, "next": {"x": (1.0, "s")}}}
-OWN = [Arm(name="a", prior=OwnStates(first="s", states=OWN_STATES))]
+OWN = [Arm(name="a", prior=MarkovArm(first="s", states=OWN_STATES))]
 DRAWS = 4000
 
 
@@ -58,13 +58,19 @@ def test_power_of_a_posterior_test_of_normal_arms_is_the_closed_form() -> None:
 def test_power_of_a_z_test_is_the_closed_form() -> None:
     """36 patients on each arm of the trial of Williamson and Villar: 80% at a level of 5%."""
     n, noise, apart, margin = 36, 0.64, 0.374, 0.1
-    arms = [Arm(name=name, prior=Normal(5, 0.1), noise_sd=noise) for name in ("control", "new")]
+    arms = [
+        Arm(name=name, prior=NormalNormal(5, 0.1), noise_sd=noise) for name in ("control", "new")
+    ]
     problem, spread = Problem(arms=arms, horizon=2 * n), noise * np.sqrt(2 / n)
     for by in (0.0, margin):  # whatever the prior
         found = found_in(
-            problem, [0.155, 0.155 + apart], "equal", control="control", margin=by,
+            problem,
+            [0.155, 0.155 + apart],
+            "equal",
+            control="control",
+            margin=by,
             test={"kind": "z", "alpha": 0.05},
-        )  # fmt: skip
+        )
         power = stats.norm.sf(stats.norm.ppf(0.95) - (apart - by) / spread)
         assert found.errors is not None
         assert found.reject == pytest.approx(power, abs=4 * found.errors["reject"])
@@ -73,7 +79,7 @@ def test_power_of_a_z_test_is_the_closed_form() -> None:
 
 def test_p_values_of_a_z_test_by_hand() -> None:
     noise = {"a": 1, "b": 2, "c": 1}
-    arms = [Arm(name=name, prior=Normal(0, 1), noise_sd=sd) for name, sd in noise.items()]
+    arms = [Arm(name=name, prior=NormalNormal(0, 1), noise_sd=sd) for name, sd in noise.items()]
     problem = Problem(arms=arms, horizon=20)
     pulls = np.array([[4, 9, 0], [0, 5, 5]])
     known = np.zeros((2, 3, 2))
@@ -88,9 +94,12 @@ def test_p_values_of_a_z_test_by_hand() -> None:
 def test_levels_of_other_tests_are_calibrated() -> None:
     scenarios = [{"name": "null", "truth": [0.0, 0.0]}, {"name": "one", "truth": [0.0, 0.8]}]
     design = Design(
-        policies=["equal"], draws=DRAWS, scenarios=scenarios, control="control",
+        policies=["equal"],
+        draws=DRAWS,
+        scenarios=scenarios,
+        control="control",
         test={"kind": "z", "alpha": 0.2},
-    )  # fmt: skip
+    )
     found = operating_characteristics(Problem(arms=LAB, horizon=40), design, calibrate_to=0.05)
     (own,) = found.calibration
     assert own.what == "test.alpha"
@@ -109,7 +118,7 @@ def test_levels_of_other_tests_are_calibrated() -> None:
 
 
 def test_counts_earn_their_rates_and_adaptive_policies_find_the_better_arm() -> None:
-    arms = [Arm(name=name, prior=Gamma(2, 1)) for name in ("a", "b", "c")]
+    arms = [Arm(name=name, prior=GammaPoisson(2, 1)) for name in ("a", "b", "c")]
     problem = Problem(arms=arms, horizon=30)
     equal = found_in(problem, [1.0, 2.0, 3.0], "equal")
     assert equal.errors is not None
@@ -124,9 +133,11 @@ def test_counts_earn_their_rates_and_adaptive_policies_find_the_better_arm() -> 
 def test_looks_stop_trials_and_the_burn_in_is_kept() -> None:
     problem = Problem(arms=LAB, horizon=40)
     rules = {
-        "control": "control", "burn_in": 5, "looks": {"first": 20, "every": 10},
+        "control": "control",
+        "burn_in": 5,
+        "looks": {"first": 20, "every": 10},
         "stop": {"superiority": 0.975},
-    }  # fmt: skip
+    }
     large = found_in(problem, [0.0, 3.0], "greedy", **rules)
     assert large.stopped > 0.9
     assert large.size < 30
@@ -138,10 +149,12 @@ def test_looks_stop_trials_and_the_burn_in_is_kept() -> None:
 
 def test_calibration_keeps_the_type_one_error() -> None:
     design = Design(
-        policies=["equal"], draws=DRAWS, control="control",
+        policies=["equal"],
+        draws=DRAWS,
+        control="control",
         test={"kind": "posterior", "threshold": 0.9},
         scenarios=[{"name": "null", "truth": [0.0, 0.0]}],
-    )  # fmt: skip
+    )
     found = operating_characteristics(Problem(arms=LAB, horizon=20), design, calibrate_to=0.05)
     assert found.scenarios[0].null
     assert found.scenarios[0].policies[0].reject <= 0.05 + 1e-12  # a sum of weights
@@ -156,12 +169,21 @@ def test_calibration_keeps_the_type_one_error() -> None:
         (LAB, {"test": {"kind": "fisher"}, "control": "control"}, [0, 0], "must be posterior"),
         (LAB, {"test": {"kind": "z"}}, [0, 0], "must be posterior where there is no control"),
         (LAB, {}, [0, [1, 2]], "must be a finite number, the mean"),
-        ([Arm(name="a", prior=Categorical([1, 1]), reward=Payoff(values=[0, 2]))], {}, [0.5],
-         "must be 2 chances that sum to 1"),
-        ([Arm(name="a", prior=Beta(1, 1)), LAB[0]], {}, [1.5, 0], "must be a number from 0 to 1"),
+        (
+            [Arm(name="a", prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0, 2]))],
+            {},
+            [0.5],
+            "must be 2 chances that sum to 1",
+        ),
+        (
+            [Arm(name="a", prior=BetaBernoulli(1, 1)), LAB[0]],
+            {},
+            [1.5, 0],
+            "must be a number from 0 to 1",
+        ),
         (OWN, {}, [1], "own states have none to compare"),
     ],
-)  # fmt: skip
+)
 def test_what_makes_no_sense_is_refused(
     arms: list[Arm], rules: dict[str, Any], truth: list[Any], said: str
 ) -> None:

@@ -80,10 +80,16 @@ def brute_force(truth: tuple[float, float], horizon: int, floor: float) -> dict[
 def test_rules_looks_and_test_come_to_what_all_sequences_come_to() -> None:
     horizon, truth = 10, (0.3, 0.6)
     ((found,),) = run(
-        Problem.uniform(arms=2, horizon=horizon), policies=["greedy"], control="arm-1", burn_in=2,
-        floor=0.1, looks={"first": 6, "every": 3}, stop={"superiority": 0.9},
-        test={"threshold": 0.8}, scenarios=[scenario(*truth)],
-    )  # fmt: skip
+        Problem.uniform(arms=2, horizon=horizon),
+        policies=["greedy"],
+        control="arm-1",
+        burn_in=2,
+        floor=0.1,
+        looks={"first": 6, "every": 3},
+        stop={"superiority": 0.9},
+        test={"threshold": 0.8},
+        scenarios=[scenario(*truth)],
+    )
     expected = brute_force(truth, horizon, 0.1)
     assert found.exact
     assert found.good == pytest.approx(expected["good"], abs=1e-9)
@@ -98,10 +104,11 @@ SETTINGS: list[dict[str, object]] = [
     {"policies": ["thompson"], "floor": 0.2, "burn_in": 1},
     {"policies": ["greedy"], "control": "arm-1", "control_share": 0.3, "floor": 0.05},
     {
-        "policies": ["equal"], "looks": {"first": 6, "every": 2},
+        "policies": ["equal"],
+        "looks": {"first": 6, "every": 2},
         "stop": {"superiority": 0.95, "inferiority": 0.1},
     },
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
@@ -125,9 +132,11 @@ def test_simulated_numbers_are_within_their_errors_of_the_exact_ones(
 def test_randomising_evenly_is_a_floor_of_a_half() -> None:
     # Villar, Bowden, Wason 2015: equal allocation, T = 148: 59.2 good outcomes, sd 5.96
     ((found,),) = run(
-        Problem.uniform(arms=2, horizon=148), policies=["equal"], floor=0.5,
+        Problem.uniform(arms=2, horizon=148),
+        policies=["equal"],
+        floor=0.5,
         scenarios=[scenario(0.3, 0.5)],
-    )  # fmt: skip
+    )
     assert found.good == pytest.approx(59.2, abs=1e-9)
     assert found.good_sd == pytest.approx((148 * 0.4 * 0.6) ** 0.5, abs=1e-9)
     assert found.pulls_sd == pytest.approx((37**0.5, 37**0.5), abs=1e-9)
@@ -176,9 +185,11 @@ def test_fh_gittins_is_exact_where_indices_are() -> None:
     good = sum(weight * (g + h) for (_, g, h), weight in states.items())
     share = sum(weight * (horizon - n) / horizon for (n, _, _), weight in states.items())
     ((found,),) = run(
-        Problem.uniform(arms=2, horizon=horizon), policies=["fh-gittins"], ties="random",
+        Problem.uniform(arms=2, horizon=horizon),
+        policies=["fh-gittins"],
+        ties="random",
         scenarios=[scenario(*truth)],
-    )  # fmt: skip
+    )
     assert found.good == pytest.approx(good, abs=1e-10)
     assert found.best_share == pytest.approx(share, abs=1e-10)
 
@@ -189,9 +200,11 @@ def test_fh_gittins_of_two_arms_and_148_pulls() -> None:
     # 8.18573534015, .88739502758, for every tolerance of ties up to 1e-7. A figure of 70.6672 needs
     # indices that are wrong by some 2e-4: rounded to three digits they give 70.66718
     ((found,),) = run(
-        Problem.uniform(arms=2, horizon=148), policies=["fh-gittins"], ties="random",
+        Problem.uniform(arms=2, horizon=148),
+        policies=["fh-gittins"],
+        ties="random",
         scenarios=[scenario(0.3, 0.5)],
-    )  # fmt: skip
+    )
     assert found.exact
     assert found.good == pytest.approx(70.66689281642, abs=1e-8)
     assert found.good_sd == pytest.approx(8.18573534015, abs=1e-8)
@@ -202,11 +215,17 @@ def test_the_example_of_adaptr() -> None:
     # adaptr 1.4, README: 1,000 trials; mean size 1749.6 (11.4), superiority 4.8%, equivalence 38.1%
     problem = Problem.uniform(arms=3, horizon=20, pulls_per_stage=100, repeat=True)
     ((found,),) = run(
-        problem, policies=["thompson"], burn_in=133, floor=0.2, delay=1, margin=0.05,
-        looks={"first": 300, "every": 100}, draws=3000,
+        problem,
+        policies=["thompson"],
+        burn_in=133,
+        floor=0.2,
+        delay=1,
+        margin=0.05,
+        looks={"first": 300, "every": 100},
+        draws=3000,
         stop={"superiority": 0.9814318, "inferiority": 0.0185682, "equivalence": 0.9},
         scenarios=[scenario(0.75, 0.75, 0.75)],
-    )  # fmt: skip
+    )
     draws = 3000
 
     def near(seen: float, published: float, error: float, own: float) -> bool:
@@ -235,9 +254,12 @@ def test_fishers_test_is_scipys() -> None:
 def test_the_conditional_test_holds_its_level_at_every_common_rate() -> None:
     rates = (0.05, 0.3, 0.5, 0.9)
     settings = {
-        "control": "arm-1", "floor": 0.1, "looks": {"first": 10, "every": 5},
-        "stop": {"superiority": 0.98}, "scenarios": [scenario(p, p) for p in rates],
-    }  # fmt: skip
+        "control": "arm-1",
+        "floor": 0.1,
+        "looks": {"first": 10, "every": 5},
+        "stop": {"superiority": 0.98},
+        "scenarios": [scenario(p, p) for p in rates],
+    }
     problem = Problem.uniform(arms=2, horizon=30)
     for test in ({"kind": "conditional", "alpha": 0.1},):
         rows = run(problem, policies=["greedy", "thompson"], test=test, **settings)
@@ -261,9 +283,11 @@ def test_the_conditional_test_of_equal_allocation_is_fishers() -> None:
 
 def test_the_calibrated_threshold_is_the_smallest() -> None:
     design = Design(
-        policies=["thompson"], control="arm-1", test={"threshold": 0.9},
+        policies=["thompson"],
+        control="arm-1",
+        test={"threshold": 0.9},
         scenarios=[scenario(0.3, 0.3), scenario(0.6, 0.6), scenario(0.3, 0.6)],
-    )  # fmt: skip
+    )
     problem = Problem.uniform(arms=2, horizon=20)
     found = operating_characteristics(problem, design, calibrate_to=0.1)
     (level,) = found.calibration
@@ -288,10 +312,13 @@ def test_the_calibrated_level_of_fishers_test_is_the_largest() -> None:
     )
     (own,) = found.calibration
     ends = [  # p-value and chance of every end
-        (fisher_exact([[h, n - h], [g, n - g]], alternative="greater")[1],
-         binom.pmf(g, n, 0.4) * binom.pmf(h, n, 0.4))
-        for g in range(n + 1) for h in range(n + 1)
-    ]  # fmt: skip
+        (
+            fisher_exact([[h, n - h], [g, n - g]], alternative="greater")[1],
+            binom.pmf(g, n, 0.4) * binom.pmf(h, n, 0.4),
+        )
+        for g in range(n + 1)
+        for h in range(n + 1)
+    ]
     levels = sorted({round(p, 9) for p, _ in ends})
     errors = {level: sum(w for p, w in ends if p <= level + 1e-8) for level in levels}
     kept = [level for level in levels if errors[level] <= 0.1]
@@ -303,9 +330,11 @@ def test_the_calibrated_level_of_fishers_test_is_the_largest() -> None:
 
 def test_where_looks_are_the_test_their_threshold_is_calibrated() -> None:
     design = Design(
-        policies=["equal"], looks={"first": 8, "every": 4}, stop={"superiority": 0.9},
+        policies=["equal"],
+        looks={"first": 8, "every": 4},
+        stop={"superiority": 0.9},
         scenarios=[scenario(0.3, 0.3)],
-    )  # fmt: skip
+    )
     found = operating_characteristics(Problem.uniform(arms=2, horizon=20), design, calibrate_to=0.1)
     (level,) = found.calibration
     assert level.what == "stop.superiority"
@@ -315,9 +344,7 @@ def test_where_looks_are_the_test_their_threshold_is_calibrated() -> None:
 
 def test_delay_is_what_is_not_known_yet() -> None:
     # with outcomes known only after the end, nothing is learnt
-    ((found,),) = run(
-        TWO, policies=["equal"], delay=12, draws=500, scenarios=[scenario(0.1, 0.9)]
-    )  # fmt: skip
+    ((found,),) = run(TWO, policies=["equal"], delay=12, draws=500, scenarios=[scenario(0.1, 0.9)])
     assert found.pulls == pytest.approx((6.0, 6.0))
     settings = {"policies": ["thompson"], "draws": 4000, "scenarios": [scenario(0.1, 0.9)]}
     ((late,),) = run(TWO, delay=12, **settings)
@@ -381,9 +408,15 @@ def test_a_delay_is_followed_through_all_sequences(delay: int) -> None:
 
     wanted = all_sequences(problem, truth, delay, shares, 0.88)
     ((found,),) = run(
-        problem, policies=["thompson"], control="arm-1", floor=0.2, delay=delay,
-        looks={"first": 2}, stop={"superiority": 0.88}, scenarios=[scenario(*truth)],
-    )  # fmt: skip
+        problem,
+        policies=["thompson"],
+        control="arm-1",
+        floor=0.2,
+        delay=delay,
+        looks={"first": 2},
+        stop={"superiority": 0.88},
+        scenarios=[scenario(*truth)],
+    )
     assert found.exact
     assert found.good == pytest.approx(wanted["good"], abs=1e-9)
     assert found.size == pytest.approx(wanted["size"], abs=1e-9)
@@ -408,9 +441,14 @@ def test_batches_are_followed_through_all_sequences(delay: int) -> None:
 
     wanted = all_sequences(problem, truth, delay, shares, 0.95)
     ((found,),) = run(
-        problem, policies=["ucb1"], control="arm-1", delay=delay, looks={"first": 2},
-        stop={"superiority": 0.95}, scenarios=[scenario(*truth)],
-    )  # fmt: skip
+        problem,
+        policies=["ucb1"],
+        control="arm-1",
+        delay=delay,
+        looks={"first": 2},
+        stop={"superiority": 0.95},
+        scenarios=[scenario(*truth)],
+    )
     assert found.exact
     assert found.good == pytest.approx(wanted["good"], abs=1e-9)
     assert found.size == pytest.approx(wanted["size"], abs=1e-9)

@@ -8,16 +8,23 @@ import pytest
 from scipy import stats
 from scipy.special import beta, betainc, ndtr
 
-from decobandit import Arm, Beta, Design, Problem, Reward, operating_characteristics
+from decobandit import Arm, BetaBernoulli, Design, Problem, Reward, operating_characteristics
 from decobandit.designs import Characteristics
-from decobandit.problem import Categorical, Gamma, InvalidProblem, Normal, Payoff, Terminal
+from decobandit.problem import (
+    DirichletCategorical,
+    GammaPoisson,
+    InvalidProblem,
+    NormalNormal,
+    Payoff,
+    Terminal,
+)
 
 DRAWS = 4000
 
 
 def two_arms(rewards: list[Any], prior: Any = None, horizon: int = 8, **more: Any) -> Problem:
     arms = [
-        Arm(name=name, prior=prior or Beta(1, 1), reward=reward, **more)
+        Arm(name=name, prior=prior or BetaBernoulli(1, 1), reward=reward, **more)
         for name, reward in zip(("control", "new"), rewards, strict=True)
     ]
     return Problem(arms=arms, horizon=horizon)
@@ -98,9 +105,11 @@ def test_equal_allocation_comes_to_what_all_ends_come_to(name: str, margin: floa
         tied = abs(expected[0] - expected[1]) < 1e-12
         select += weight * (0.5 if tied else np.argmax(expected) == np.argmax(worth))
     rules = {
-        "margin": margin, "looks": {"first": 4, "every": 4}, "stop": {"superiority": 0.9},
+        "margin": margin,
+        "looks": {"first": 4, "every": 4},
+        "stop": {"superiority": 0.9},
         "test": {"threshold": 0.8},
-    }  # fmt: skip
+    }
     null, exact = run(two_arms(rewards), list(truth), **rules)
     assert exact.exact
     assert null == (worth[1] <= worth[0] + margin)
@@ -135,7 +144,7 @@ def test_an_arm_that_earns_less_is_not_declared_by_its_success_probability(polic
 def test_fewer_events_are_better_where_their_factor_is_negative() -> None:
     """Ends of equal allocation are pairs of Poisson sums; P(better) is a beta integral."""
     n, level, factor = 8, 0.95, -1.0
-    problem = two_arms([Payoff(factor=factor)] * 2, prior=Gamma(2, 1), horizon=2 * n)
+    problem = two_arms([Payoff(factor=factor)] * 2, prior=GammaPoisson(2, 1), horizon=2 * n)
 
     def fewer(truth: tuple[float, float]) -> float:
         sums = np.arange(100)
@@ -158,16 +167,16 @@ def test_power_of_measurements_is_that_of_their_rewards(
     factor: float, margin: float, kind: str
 ) -> None:
     n, prior_weight = 10, 1.0 if kind == "posterior" else 0.0
-    problem = two_arms([Payoff(factor=factor)] * 2, prior=Normal(0, 1), horizon=2 * n, noise_sd=1)
+    problem = two_arms(
+        [Payoff(factor=factor)] * 2, prior=NormalNormal(0, 1), horizon=2 * n, noise_sd=1
+    )
     level = {"threshold": 0.975} if kind == "posterior" else {"alpha": 0.025}
     truth = [0.0, 0.7 * np.sign(factor)]
     shrunk = n / (n + prior_weight)
     mean, sd = factor * truth[1] * shrunk, abs(factor) * np.sqrt(2 * n) / (n + prior_weight)
     least = margin + stats.norm.ppf(0.975) * abs(factor) * np.sqrt(2 / (n + prior_weight))
     for way in (1.0, -1.0):
-        _, found = run(
-            problem, [0.0, way * truth[1]], margin=margin, test={"kind": kind, **level}
-        )  # fmt: skip
+        _, found = run(problem, [0.0, way * truth[1]], margin=margin, test={"kind": kind, **level})
         assert found.errors is not None
         power = stats.norm.sf(least, way * mean, sd)
         assert found.reject == pytest.approx(power, abs=4.5 * found.errors["reject"])
@@ -176,7 +185,7 @@ def test_power_of_measurements_is_that_of_their_rewards(
 def test_a_z_test_of_unequal_factors_is_of_mean_rewards() -> None:
     n, truth = 12, (1.0, -0.6)
     problem = two_arms(
-        [Payoff(factor=1), Payoff(factor=-2)], prior=Normal(0, 1), horizon=2 * n, noise_sd=1
+        [Payoff(factor=1), Payoff(factor=-2)], prior=NormalNormal(0, 1), horizon=2 * n, noise_sd=1
     )
     _, found = run(problem, list(truth), test={"kind": "z", "alpha": 0.05})
     sd = np.sqrt((1 + 4) / n)
@@ -189,7 +198,9 @@ def test_classes_are_compared_by_value_times_factor() -> None:
     """Six outcomes of three classes, all ends; P(better) from draws of both Dirichlet laws."""
     values, n = np.array([0.0, 1.0, 3.0]), 3
     problem = two_arms(
-        [Payoff(values=list(values), factor=-1)] * 2, prior=Categorical([1, 1, 1]), horizon=2 * n
+        [Payoff(values=list(values), factor=-1)] * 2,
+        prior=DirichletCategorical([1, 1, 1]),
+        horizon=2 * n,
     )
     truth = [[0.2, 0.3, 0.5], [0.5, 0.3, 0.2]]
     ends = [end for end in product(range(n + 1), repeat=3) if sum(end) == n]
@@ -216,7 +227,7 @@ def test_mixed_outcomes_are_compared_in_units_of_reward() -> None:
     n, level, truth = 6, 0.9, (0.5, -2.9)
     arms = [
         Arm(name="control", reward=Reward(good=10)),
-        Arm(name="new", prior=Normal(-2, 1), noise_sd=1, reward=Payoff(factor=-2)),
+        Arm(name="new", prior=NormalNormal(-2, 1), noise_sd=1, reward=Payoff(factor=-2)),
     ]
     nodes, weights = np.polynomial.legendre.leggauss(60)
     p, weights = (nodes + 1) / 2, weights / 2
@@ -304,13 +315,17 @@ def test_a_simulated_calibration_keeps_the_true_type_one_error() -> None:
     At equal shares the z-test has a type I error of its alpha: what is fitted is what is true.
     """
     rate, seeds, draws = 0.05, 200, 400
-    problem = two_arms([Payoff(factor=-1)] * 2, prior=Normal(0, 1), horizon=4, noise_sd=1)
+    problem = two_arms([Payoff(factor=-1)] * 2, prior=NormalNormal(0, 1), horizon=4, noise_sd=1)
     true, reported = list[float](), list[float]()
     for seed in range(seeds):
         design = Design(
-            policies=["equal"], control="control", draws=draws, seed=seed, test={"kind": "z"},
+            policies=["equal"],
+            control="control",
+            draws=draws,
+            seed=seed,
+            test={"kind": "z"},
             scenarios=[{"name": "null", "truth": [1.0, 1.0]}],
-        )  # fmt: skip
+        )
         (level,) = operating_characteristics(problem, design, calibrate_to=rate).calibration
         true.append(level.threshold)
         reported.append(level.type_one_error)
@@ -322,9 +337,12 @@ def test_a_simulated_calibration_keeps_the_true_type_one_error() -> None:
 
 def test_too_few_draws_cannot_show_a_type_one_error() -> None:
     design = Design(
-        policies=["equal"], control="control", draws=50, test={},
+        policies=["equal"],
+        control="control",
+        draws=50,
+        test={},
         scenarios=[{"name": "null", "truth": [0.3, 0.3]}],
-    )  # fmt: skip
+    )
     with pytest.raises(ValueError, match=r"50 simulated trials are too few .* at least 59"):
         operating_characteristics(
             two_arms([Reward()] * 2, horizon=20), design, calibrate_to=0.05, exact=False

@@ -11,9 +11,14 @@ from helpers.batch_values import policy_value, value_at_truth
 from helpers.program import deco as run_deco
 
 SMALL = Problem.uniform(
-    arms=2, horizon=2, pulls_per_stage=4, unit=2, repeat=True, terminal=Terminal(deploy=6.0),
+    arms=2,
+    horizon=2,
+    pulls_per_stage=4,
+    unit=2,
+    repeat=True,
+    terminal=Terminal(deploy=6.0),
     reward=Reward(good=1.0, bad=-0.5),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("kind", ["plain", "deployment", "tables"])
@@ -73,8 +78,9 @@ def test_the_variance_of_equal_allocation_is_binomial() -> None:
     # the better arm has more good outcomes of 4, or as many and half of the ties
     chance = sum(
         _binomial(a, 0.7) * _binomial(b, 0.4) * (1.0 if a > b else 0.5 * (a == b))
-        for a in range(5) for b in range(5)
-    )  # fmt: skip
+        for a in range(5)
+        for b in range(5)
+    )
     assert found.best_arm_probability == pytest.approx(chance)
 
 
@@ -95,8 +101,18 @@ def test_too_many_states_are_refused() -> None:
 
 def test_the_command_compares_with_the_bound() -> None:
     run = run_deco(
-        "evaluate", "--arms", 2, "--horizon", 2, "--batch", 4, "--unit", 2, "--policy",
-        "deco,greedy", "--json",
-    )  # fmt: skip
+        "evaluate",
+        "--arms",
+        2,
+        "--horizon",
+        2,
+        "--batch",
+        4,
+        "--unit",
+        2,
+        "--policy",
+        "deco,greedy",
+        "--json",
+    )
     assert [each["policy"] for each in run.json["policies"]] == ["deco", "greedy"]
     assert all(each["certified_gap_percent"] >= 0 for each in run.json["policies"])

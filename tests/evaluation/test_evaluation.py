@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decobandit import Categorical, Payoff, Reward, TooLarge, gap, make_policy
+from decobandit import DirichletCategorical, Payoff, Reward, TooLarge, gap, make_policy
 from decobandit.evaluation import evaluate
 from decobandit.policies import DecoPolicy, IndexPolicy, KnowledgeGradientPolicy, Policy
 from decobandit.prices import solve
-from decobandit.problem import TIE_RULES, Arm, Beta, Problem, State, Terminal, TieRule
+from decobandit.problem import TIE_RULES, Arm, BetaBernoulli, Problem, State, Terminal, TieRule
 from decobandit.problem.kernels.layout import slab_size
 from decobandit.support import Progress
 from helpers.examples import KINDS, at_stake, largest_reward, problems, random_prices
@@ -303,7 +303,11 @@ def test_moments_at_a_truth_are_those_of_all_histories(
 def test_variance_does_not_depend_on_where_rewards_begin(way: str) -> None:
     def arms(base: float) -> list[Arm]:
         return [
-            Arm(name=name, prior=Categorical(counts=(1, 2)), reward=Payoff(values=(base, base + 1)))
+            Arm(
+                name=name,
+                prior=DirichletCategorical(counts=(1, 2)),
+                reward=Payoff(values=(base, base + 1)),
+            )
             if way == "classes"
             else Arm(name=name, reward=Reward(good=base + 1, bad=base))
             for name in "abc"[: 3 if way == "three arms" else 2]
@@ -324,9 +328,9 @@ def test_variance_does_not_depend_on_where_rewards_begin(way: str) -> None:
 def test_value_is_the_average_over_truths_drawn_from_the_prior(kind: str, ties: TieRule) -> None:
     horizon = 3
     arms = (
-        Arm(name="a", prior=Beta(good=1, bad=2)),
-        Arm(name="b", prior=Beta(good=2, bad=1)),
-        Arm(name="c", prior=Beta(good=1, bad=2)),
+        Arm(name="a", prior=BetaBernoulli(good=1, bad=2)),
+        Arm(name="b", prior=BetaBernoulli(good=2, bad=1)),
+        Arm(name="c", prior=BetaBernoulli(good=1, bad=2)),
     )
     problem = KINDS[kind](horizon).model_copy(update={"arms": arms})
     policy = DecoPolicy(problem, solve(problem).prices, ties=ties)
@@ -526,7 +530,7 @@ ASKED = ("optimal", "thompson", "ids", "v-ids", "knowledge-gradient", "deco-roll
 @pytest.mark.parametrize("name", ASKED)
 def test_our_symmetric_policies_are_worth_what_labelled_arms_say(name: str) -> None:
     deployed = Problem.uniform(arms=3, horizon=4, terminal=Terminal(deploy=5))
-    mixed = [Beta(1, 1), Beta(2, 1), Beta(1, 1), Beta(2, 1)]
+    mixed = [BetaBernoulli(1, 1), BetaBernoulli(2, 1), BetaBernoulli(1, 1), BetaBernoulli(2, 1)]
     arms = [Arm(name=f"{k}", prior=prior) for k, prior in enumerate(mixed)]
     for problem in (deployed, Problem(arms=arms, horizon=4)):
         policy = make_policy(problem, name)

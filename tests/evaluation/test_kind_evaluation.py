@@ -12,10 +12,10 @@ from decobandit.evaluation import states_ahead
 from decobandit.policies import IndexPolicy, Policy
 from decobandit.problem import (
     Arm,
-    Beta,
-    Categorical,
-    Gamma,
-    Normal,
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaPoisson,
+    NormalNormal,
     Payoff,
     Problem,
     Reward,
@@ -163,7 +163,10 @@ def test_simulated_gap_agrees_with_the_exact_one() -> None:
 
 
 def test_gap_of_measurements_and_counts_is_simulated() -> None:
-    arms = [Arm(name="lab", prior=Normal(1, 1), noise_sd=1), Arm(name="n", prior=Gamma(2, 2))]
+    arms = [
+        Arm(name="lab", prior=NormalNormal(1, 1), noise_sd=1),
+        Arm(name="n", prior=GammaPoisson(2, 2)),
+    ]
     found = gap(Problem(arms=arms, horizon=6), "greedy", draws=3000, per_draw=1)
     assert found.method == "simulated"
     # on a grid up to what that adds to the bound, and the errors of both
@@ -195,7 +198,10 @@ def test_simulation_at_a_truth_agrees_with_the_exact_value() -> None:
 
 
 def test_truth_of_means_and_rates() -> None:
-    arms = [Arm(name="lab", prior=Normal(0, 1), noise_sd=1), Arm(name="n", prior=Gamma(2, 2))]
+    arms = [
+        Arm(name="lab", prior=NormalNormal(0, 1), noise_sd=1),
+        Arm(name="n", prior=GammaPoisson(2, 2)),
+    ]
     problem = Problem(arms=arms, horizon=10)
     found = simulate(problem, ["equal", "greedy"], truth=[0.5, 2.0], draws=2000, per_draw=1)
     equal, greedy = found.results
@@ -205,9 +211,10 @@ def test_truth_of_means_and_rates() -> None:
     assert greedy.regret == pytest.approx(0.0, abs=1e-9)  # the better one looks better throughout
     assert found.settings["truth"] == [0.5, 2.0]
     for truth, said in (
-        ([0.5], "1 given; must be 2"), ([0.5, -1], "truth of n: .* zero or more"),
+        ([0.5], "1 given; must be 2"),
+        ([0.5, -1], "truth of n: .* zero or more"),
         (["x", 1], "truth of lab: .* must be a finite number"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(ValueError, match=said):
             simulate(problem, "equal", truth=truth)
     with pytest.raises(ValueError, match="must be 3 chances that sum to 1"):
@@ -230,8 +237,8 @@ def tabled(horizon: int) -> Problem:
     table = terminal_table(
         horizon, lambda good, bad: {(1, 0): 6.0, (0, 0): 0.25}.get((good, bad), 0.0)
     )
-    cure = Arm(name="cure", prior=Beta(1, 1), reward=Reward(good=0, bad=0), terminal=table)
-    classes = Arm(name="classes", prior=Categorical([1, 1]), reward=Payoff(values=[0, 1]))
+    cure = Arm(name="cure", prior=BetaBernoulli(1, 1), reward=Reward(good=0, bad=0), terminal=table)
+    classes = Arm(name="classes", prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0, 1]))
     return Problem(arms=[cure, classes], horizon=horizon)
 
 
@@ -256,7 +263,9 @@ def test_variance_at_a_truth_has_last_rewards_of_tables() -> None:
 
 def test_announced_states_are_all_that_arms_in_their_places_can_reach() -> None:
     """Counted one by one: counts of three classes and of good and bad, before every stage."""
-    three = Arm(name="a", prior=Categorical(counts=(1, 1, 1)), reward={"values": [0, 1, 2]})
+    three = Arm(
+        name="a", prior=DirichletCategorical(counts=(1, 1, 1)), reward={"values": [0, 1, 2]}
+    )
     problem = Problem(arms=[three, three.model_copy(update={"name": "b"})], horizon=4)
     level, total = {((0, 0, 0), (0, 0, 0))}, 0
     for _ in range(problem.horizon):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from decobandit import Arm, Beta, Problem, Reward, evaluate, make_policy
+from decobandit import Arm, BetaBernoulli, Problem, Reward, evaluate, make_policy
 from decobandit.evaluation.forward import Forward
 from decobandit.problem import TieRule
 
@@ -20,8 +20,12 @@ def test_the_optimal_policy_of_binary_bandit() -> None:
 UNLIKE = Problem(
     horizon=7,
     arms=[
-        Arm(name="a", prior=Beta(2, 3), reward=Reward(good=[1.0, 2, 1, 1, 3, 1, 1], bad=-0.5)),
-        Arm(name="b", prior=Beta(1, 1), reward=Reward(good=1.5, bad=0.0)),
+        Arm(
+            name="a",
+            prior=BetaBernoulli(2, 3),
+            reward=Reward(good=[1.0, 2, 1, 1, 3, 1, 1], bad=-0.5),
+        ),
+        Arm(name="b", prior=BetaBernoulli(1, 1), reward=Reward(good=1.5, bad=0.0)),
     ],
 )
 

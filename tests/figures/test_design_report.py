@@ -10,15 +10,24 @@ from decobandit.bounds import BestBound
 from decobandit.designs.reporting import prior_variants, study_design
 from decobandit.designs.results import Calibrated, Characteristics, DesignResult, ScenarioResult
 from decobandit.figures.design_report import design_page, study_page
-from decobandit.problem import Arm, Beta, Categorical, Design, Gamma, Normal, Payoff, Problem
+from decobandit.problem import (
+    Arm,
+    BetaBernoulli,
+    Design,
+    DirichletCategorical,
+    GammaPoisson,
+    NormalNormal,
+    Payoff,
+    Problem,
+)
 
 EVIL = "<script>alert(1)</script>"
 PROBLEM = Problem(
     horizon=120,
     arms=[
-        Arm(name="control", prior=Beta(12, 28)),
-        Arm(name="low", prior=Beta(1, 1)),
-        Arm(name=EVIL, prior=Beta(2, 2)),
+        Arm(name="control", prior=BetaBernoulli(12, 28)),
+        Arm(name="low", prior=BetaBernoulli(1, 1)),
+        Arm(name=EVIL, prior=BetaBernoulli(2, 2)),
     ],
 )
 DESIGN = Design.model_validate(
@@ -38,13 +47,24 @@ DESIGN = Design.model_validate(
 
 def characteristics(policy: str, good: float, **more: Any) -> Characteristics:
     usual: dict[str, Any] = {
-        "good_sd": 5.25, "pulls": (20.5, 30.25, 69.0), "pulls_sd": (1.0, 2.0, 3.0),
-        "best_share": 0.625, "select_best": 0.875, "reject": 0.8125,
-        "reject_by_arm": (0.0, 0.1, 0.8), "size": 101.5, "size_sd": 12.5, "stopped": 0.375,
-        "stopped_by": {"superiority": 0.375}, "bias": (0.0, 0.0, 0.0), "rmse": (0.1, 0.1, 0.1),
-        "threshold": 0.99, "exact": False, "errors": {"good": 0.125, "reject": 0.0625},
+        "good_sd": 5.25,
+        "pulls": (20.5, 30.25, 69.0),
+        "pulls_sd": (1.0, 2.0, 3.0),
+        "best_share": 0.625,
+        "select_best": 0.875,
+        "reject": 0.8125,
+        "reject_by_arm": (0.0, 0.1, 0.8),
+        "size": 101.5,
+        "size_sd": 12.5,
+        "stopped": 0.375,
+        "stopped_by": {"superiority": 0.375},
+        "bias": (0.0, 0.0, 0.0),
+        "rmse": (0.1, 0.1, 0.1),
+        "threshold": 0.99,
+        "exact": False,
+        "errors": {"good": 0.125, "reject": 0.0625},
         "seconds": 1.0,
-    }  # fmt: skip
+    }
     return Characteristics(policy=policy, good=good, **usual | more)
 
 
@@ -57,18 +77,22 @@ def result() -> DesignResult:
         "random",
         (
             ScenarioResult(
-                "null", (0.3, 0.3, 0.3), True,
+                "null",
+                (0.3, 0.3, 0.3),
+                True,
                 (characteristics("thompson", 36.0, **null), characteristics("equal", 36.0, **null)),
             ),
             ScenarioResult(
-                "one good", (0.3, 0.3, 0.5), False,
+                "one good",
+                (0.3, 0.3, 0.5),
+                False,
                 (characteristics("thompson", 48.75), characteristics("equal", 44.0)),
             ),
         ),
         calibration=(
             Calibrated("thompson", 0.05, "stop.superiority", 0.9876, 0.0478, 0.002, "null", False),
         ),
-    )  # fmt: skip
+    )
 
 
 def rows(page: str, title: str) -> list[list[str]]:
@@ -82,11 +106,29 @@ def rows(page: str, title: str) -> list[list[str]]:
 def test_the_tables_have_the_numbers_beside_equal_allocation(result: DesignResult) -> None:
     page = design_page(result, bound=BestBound(70.125, "lagrangian"), again=["deco design a.toml"])
     assert rows(page, "Scenario one good") == [
-        ["thompson", "48.75 ± 0.12", "5.25", "+4.75", "62.5%", "87.5%", "0.812 ± 0.062",
-         "101.5 (12.5)", "37.5%"],
-        ["equal", "44.00 ± 0.12", "5.25", "–", "62.5%", "87.5%", "0.812 ± 0.062",
-         "101.5 (12.5)", "37.5%"],
-    ]  # fmt: skip
+        [
+            "thompson",
+            "48.75 ± 0.12",
+            "5.25",
+            "+4.75",
+            "62.5%",
+            "87.5%",
+            "0.812 ± 0.062",
+            "101.5 (12.5)",
+            "37.5%",
+        ],
+        [
+            "equal",
+            "44.00 ± 0.12",
+            "5.25",
+            "–",
+            "62.5%",
+            "87.5%",
+            "0.812 ± 0.062",
+            "101.5 (12.5)",
+            "37.5%",
+        ],
+    ]
     # where nothing works there is no best arm to find
     assert [row[4:6] for row in rows(page, "Scenario null")] == [["–", "–"]] * 2
     assert "Type I error" in page
@@ -112,9 +154,9 @@ def test_the_page_is_one_file_and_names_stay_text(result: DesignResult) -> None:
 
 def test_other_priors_keep_the_means_or_are_uniform() -> None:
     found = prior_variants(PROBLEM)
-    assert [arm.prior for arm in found["uniform priors"].arms] == [Beta(1, 1)] * 3
-    assert found["half the effective sample sizes"].arms[0].prior == Beta(6, 14)
-    assert found["twice the effective sample sizes"].arms[2].prior == Beta(4, 4)
+    assert [arm.prior for arm in found["uniform priors"].arms] == [BetaBernoulli(1, 1)] * 3
+    assert found["half the effective sample sizes"].arms[0].prior == BetaBernoulli(6, 14)
+    assert found["twice the effective sample sizes"].arms[2].prior == BetaBernoulli(4, 4)
     assert all(each.horizon == 120 for each in found.values())
 
 
@@ -140,18 +182,20 @@ def test_many_arms_have_a_row_each_and_fit_on_paper() -> None:
 KINDS = Problem(
     horizon=4,
     arms=[
-        Arm(name="score", prior=Categorical([8, 4, 2]), reward=Payoff(values=[0, 1, 3])),
-        Arm(name="dose", prior=Normal(0.5, 0.5), noise_sd=2.0),
-        Arm(name="events", prior=Gamma(3, 2)),
+        Arm(name="score", prior=DirichletCategorical([8, 4, 2]), reward=Payoff(values=[0, 1, 3])),
+        Arm(name="dose", prior=NormalNormal(0.5, 0.5), noise_sd=2.0),
+        Arm(name="events", prior=GammaPoisson(3, 2)),
     ],
 )
 
 
 def test_a_report_of_other_outcomes_speaks_of_rewards_and_has_their_priors() -> None:
     design = Design(
-        policies=["greedy"], draws=50, margin=2.5,
+        policies=["greedy"],
+        draws=50,
+        margin=2.5,
         scenarios=[{"name": "one", "truth": [[0.5, 0.25, 0.25], 1.5, 2.0]}],
-    )  # fmt: skip
+    )
     study = study_design(KINDS, design)
     page = study_page(study, "kinds.toml", "horizon = 4")
     assert "ood outcomes" not in page
@@ -166,8 +210,10 @@ def test_a_report_of_other_outcomes_speaks_of_rewards_and_has_their_priors() -> 
     drawn = page.partition("<h2>Priors</h2>")[2].partition("</section>")[0]
     assert drawn.count("<polyline") == 3
     assert list(study.sensitivity) == [
-        "uniform priors", "half the effective sample sizes", "twice the effective sample sizes",
-    ]  # fmt: skip
+        "uniform priors",
+        "half the effective sample sizes",
+        "twice the effective sample sizes",
+    ]
     assert study.bound is not None
     assert f"above {study.bound.value:.3f}" in page
 
@@ -176,8 +222,10 @@ def test_other_priors_of_other_outcomes_keep_their_means_and_change_their_weight
     found = prior_variants(KINDS)
     kinds = [group.model for group in found["uniform priors"].groups]
     assert [kind.format.describe(kind.initial()) for kind in kinds] == [
-        "Dirichlet(1, 1, 1)", "N(0.5, sd 0.5)", "Gamma(3, 2)",
-    ]  # fmt: skip
+        "Dirichlet(1, 1, 1)",
+        "N(0.5, sd 0.5)",
+        "Gamma(3, 2)",
+    ]
     for said, by in (("half", 0.5), ("twice", 2.0)):
         problem = found[f"{said} the effective sample sizes"]
         for before, after in zip(KINDS.groups, problem.groups, strict=True):

@@ -32,7 +32,7 @@ from decobandit.figures.palette import FRESH_COLOUR
 from decobandit.policies import EqualPolicy
 from decobandit.policies.deco import deco
 from decobandit.prices import DualSolution, demand, solve
-from decobandit.problem import Arm, Beta, Problem
+from decobandit.problem import Arm, BetaBernoulli, Problem
 from helpers.examples import KINDS
 
 ALERT = "<script>alert(1)</script>"
@@ -52,7 +52,9 @@ def episode(kind: str, horizon: int, seed: int = 1) -> Episode:
 
 @cache
 def badly_named() -> DualSolution:
-    arms = [Arm(name=name, prior=Beta(good=1 + i % 2, bad=1)) for i, name in enumerate(NASTY)]
+    arms = [
+        Arm(name=name, prior=BetaBernoulli(good=1 + i % 2, bad=1)) for i, name in enumerate(NASTY)
+    ]
     return solve(Problem(arms=tuple(arms), horizon=12))
 
 

@@ -31,17 +31,29 @@ Floats = np.ndarray
 # Machado, Oliveira and Fernandes (2009), severity 1: what is seen of linear RGB
 SEEN = {
     "usual": np.eye(3),
-    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216],
-                   [-0.003882, -0.048116, 1.051998]],
-    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413],
-                     [-0.011820, 0.042940, 0.968881]],
-    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602],
-                   [0.004733, 0.691367, 0.303900]],
-}  # fmt: skip
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    "tritanopia": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.303900],
+    ],
+}
 XYZ = np.array(
-    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.072175],
-     [0.0193339, 0.119192, 0.9503041]]
-)  # fmt: skip
+    [
+        [0.4124564, 0.3575761, 0.1804375],
+        [0.2126729, 0.7151522, 0.072175],
+        [0.0193339, 0.119192, 0.9503041],
+    ]
+)
 OKABE_ITO = ("#0072B2", "#D55E00", "#CC79A7", "#56B4E9", "#E69F00", "#009E73")
 
 
@@ -156,9 +168,10 @@ def test_matplotlib_draws_policies_in_their_colours_with_labelled_axes() -> None
             style = policy_style(name)
             assert to_hex(line.get_color()) == style.colour
             if kind in ("regret", "gap"):
-                assert line.get_linestyle() == {
-                    "solid": "-", "dashed": "--", "dashdot": "-.", "dotted": ":"
-                }[style.dashes]  # fmt: skip
+                assert (
+                    line.get_linestyle()
+                    == {"solid": "-", "dashed": "--", "dashdot": "-.", "dotted": ":"}[style.dashes]
+                )
             else:
                 assert line.get_marker() == style.marker
         for axes in figure.axes:

@@ -35,9 +35,12 @@ ARMS = [Arm(name=name) for name in NAMES]
 def design_report() -> str:
     truth = [0.3] * len(ARMS)
     design = Design(
-        control=NAMES[0], policies=["equal"], draws=20, stop={"superiority": 0.99},
+        control=NAMES[0],
+        policies=["equal"],
+        draws=20,
+        stop={"superiority": 0.99},
         scenarios=[{"name": f"scenario number {i}", "truth": truth} for i in range(3)],
-    )  # fmt: skip
+    )
     found = operating_characteristics(Problem(horizon=16, arms=ARMS), design)
     return design_page(found, again=["deco design trial.toml"], file=("trial.toml", "a = 1\n" * 80))
 
@@ -54,9 +57,21 @@ def trial_report(folder: Path) -> str:
 
 def reproduction_report() -> str:
     wide = Table1Row(
-        15, 40, None, 31.63, 31.54, 31.634696, 31.562929, 31.632883, None, 31.621828, 31.73723,
-        "flat", 31.5726, 0.0036,
-    )  # fmt: skip
+        15,
+        40,
+        None,
+        31.63,
+        31.54,
+        31.634696,
+        31.562929,
+        31.632883,
+        None,
+        31.621828,
+        31.73723,
+        "flat",
+        31.5726,
+        0.0036,
+    )
     batch = BatchRow("descending", 100, 10, "knowledge-gradient", 0.05547, 0.04836, 3e-4, 1.0, 0.04)
     figure = new_figure((6.4, 11.0))
     figure.subplots()
@@ -67,9 +82,15 @@ def reproduction_report() -> str:
 
 
 def selftest_report() -> str:
-    check = Check("dual", "upper bound of the dual, 4 arms, 6 stages of 2 pulls",
-                  "linear program over occupations, HiGHS", 7.402777778, 7.402777778, 1e-9,
-                  "at least")  # fmt: skip
+    check = Check(
+        "dual",
+        "upper bound of the dual, 4 arms, 6 stages of 2 pulls",
+        "linear program over occupations, HiGHS",
+        7.402777778,
+        7.402777778,
+        1e-9,
+        "at least",
+    )
     return Selftest((check,) * 30, installed(), "2026-11-17T15:00:00+00:00", 5.0).to_html()
 
 

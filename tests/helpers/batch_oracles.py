@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array
 from scipy.stats import betabinom
 
-from decobandit.problem import Arm, Beta, Problem, Reward, Terminal, terminal_table
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, Terminal, terminal_table
 from helpers.oracles import Prices, expected_reward, good_chance
 
 States = tuple[tuple[int, int], ...]
@@ -202,7 +202,7 @@ def random_problem(rng: np.random.Generator, kind: str, *, largest: int = 3) -> 
         shift = float(rng.random())
         return Arm(
             name=f"arm-{number}",
-            prior=Beta(float(rng.choice([0.2, 1, 2, 5])), float(rng.choice([0.2, 1, 3]))),
+            prior=BetaBernoulli(float(rng.choice([0.2, 1, 2, 5])), float(rng.choice([0.2, 1, 3]))),
             reward=Reward(good=good, bad=bad),
             terminal=terminal_table(T * m, lambda g, b: float(np.sin(1.3 * g + 0.7 * b + shift)))
             if tables
@@ -210,6 +210,10 @@ def random_problem(rng: np.random.Generator, kind: str, *, largest: int = 3) -> 
         )
 
     return Problem(
-        horizon=T, pulls_per_stage=m, repeat=True, unit=unit, arms=[arm(k) for k in range(arms)],
+        horizon=T,
+        pulls_per_stage=m,
+        repeat=True,
+        unit=unit,
+        arms=[arm(k) for k in range(arms)],
         terminal=Terminal(deploy=3.0 * rng.random()) if kind == "deployment" else None,
-    )  # fmt: skip
+    )

@@ -136,10 +136,21 @@ def made_cluster(programs: Path, folder: Path) -> tuple[list[Any], dict[str, Any
     programs = within_reach(programs, owner, folder)
     data, place = folder / "data", {"cwd": folder, **owner}
     subprocess.run(
-        [programs / "initdb", "--auth=trust", "--username=deco", "--encoding=UTF8", "--no-locale",
-         "--no-sync", "--pgdata", data],
-        check=True, capture_output=True, timeout=PATIENCE, **place,
-    )  # fmt: skip
+        [
+            programs / "initdb",
+            "--auth=trust",
+            "--username=deco",
+            "--encoding=UTF8",
+            "--no-locale",
+            "--no-sync",
+            "--pgdata",
+            data,
+        ],
+        check=True,
+        capture_output=True,
+        timeout=PATIENCE,
+        **place,
+    )
     settings = {"listen_addresses": "", "unix_socket_directories": folder, "fsync": "on"}
     command = [programs / "postgres", "-D", data]
     command += [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from decobandit.policies.kernels.episodes import NO_ACTION, Episodes
-from decobandit.problem import Arm, Beta, Problem, Reward, State
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, State
 
 Floats = npt.NDArray[np.float64]
 
@@ -13,7 +13,7 @@ def mixed(horizon: int, *, good: float = 1.0, bad: float = 0.0) -> Problem:
     """Arms of different priors, two of them alike and one below 1, and one reward for all."""
     pairs = [(1.0, 1.0), (0.5, 3.7), (2.5, 1.1), (1.0, 1.0)]
     arms = tuple(
-        Arm(name=f"arm-{i}", prior=Beta(good=a, bad=b), reward=Reward(good=good, bad=bad))
+        Arm(name=f"arm-{i}", prior=BetaBernoulli(good=a, bad=b), reward=Reward(good=good, bad=bad))
         for i, (a, b) in enumerate(pairs)
     )
     return Problem(arms=arms, horizon=horizon)

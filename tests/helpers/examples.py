@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from hypothesis import strategies as st
 
-from decobandit.problem import Arm, Beta, Problem, Reward, State, Terminal, terminal_table
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, State, Terminal, terminal_table
 from decobandit.problem.fields import Table
 from helpers.oracles import rewards, stage_pulls
 
@@ -134,7 +134,7 @@ def problems(draw: st.DrawFn, *, max_horizon: int = 6, max_kinds: int = 3) -> Pr
     for kind in range(draw(st.integers(1, max_kinds))):
         arm = Arm(
             name="any",
-            prior=Beta(good=draw(_PRIORS), bad=draw(_PRIORS)),
+            prior=BetaBernoulli(good=draw(_PRIORS), bad=draw(_PRIORS)),
             reward=Reward(good=draw(per_stage), bad=draw(per_stage)),
             terminal=random_table(rng, horizon) if last == "tables" else None,
         )

@@ -12,9 +12,9 @@ from decobandit import make_policy
 from decobandit.policies import Policy
 from decobandit.problem import (
     Arm,
-    Beta,
-    Categorical,
-    OwnStates,
+    BetaBernoulli,
+    DirichletCategorical,
+    MarkovArm,
     Payoff,
     Problem,
     Reward,
@@ -24,16 +24,16 @@ from decobandit.problem import (
 
 Seen = tuple[tuple[Any, ...], ...]  # outcomes of every arm
 
-MACHINE = OwnStates(
+MACHINE = MarkovArm(
     first="new",
     states={
         "new": {"mean": 1.2, "next": {"fine": (0.75, "new"), "worn": (0.25, "old")}},
         "old": {"mean": 0.25, "next": {"fine": (0.5, "old"), "mended": (0.5, "new")}},
     },
 )
-GRADES = Arm(name="grades", prior=Categorical([1, 2, 1]), reward=Payoff(values=[0, 1, 3]))
-OTHER = Arm(name="other", prior=Categorical([2, 1]), reward=Payoff(values=[0.5, 2]))
-CURE = Arm(name="cure", prior=Beta(1.5, 1), reward=Reward(good=2, bad=-0.5))
+GRADES = Arm(name="grades", prior=DirichletCategorical([1, 2, 1]), reward=Payoff(values=[0, 1, 3]))
+OTHER = Arm(name="other", prior=DirichletCategorical([2, 1]), reward=Payoff(values=[0.5, 2]))
+CURE = Arm(name="cure", prior=BetaBernoulli(1.5, 1), reward=Reward(good=2, bad=-0.5))
 OWN = Arm(name="machine", prior=MACHINE)
 MIXED = Problem(arms=[GRADES, CURE, OWN], horizon=4)
 DEPLOYED = Problem(arms=[GRADES, OTHER], horizon=3, terminal=Terminal(deploy=4))
@@ -42,10 +42,10 @@ EQUAL = Problem(arms=[GRADES, GRADES.model_copy(update={"name": "b"}), CURE], ho
 # groups alternate, and all arms have a mean of 1 at first
 APART = Problem(
     arms=[
-        Arm(name="a", prior=Categorical([1, 1]), reward=Payoff(values=[0, 2])),
-        Arm(name="b", prior=Categorical([2, 2]), reward=Payoff(values=[0, 2])),
-        Arm(name="c", prior=Categorical([1, 1]), reward=Payoff(values=[0, 2])),
-        Arm(name="d", prior=Categorical([2, 2]), reward=Payoff(values=[0, 2])),
+        Arm(name="a", prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0, 2])),
+        Arm(name="b", prior=DirichletCategorical([2, 2]), reward=Payoff(values=[0, 2])),
+        Arm(name="c", prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0, 2])),
+        Arm(name="d", prior=DirichletCategorical([2, 2]), reward=Payoff(values=[0, 2])),
     ],
     horizon=4,
 )
@@ -80,18 +80,18 @@ TRUTH: list[Any] = [[0.2, 0.5, 0.3], 0.4, "-"]
 def chances_of(problem: Problem, arm: int, seen: tuple[Any, ...], truth: Any) -> list[Any]:
     """Outcomes with chances and rewards, from the file's own words; nothing of the package's."""
     own = problem.arms[arm]
-    if isinstance(own.prior, OwnStates):
+    if isinstance(own.prior, MarkovArm):
         state = own.prior.first
         for name in seen:
             state = own.prior.states[state].next[name][1]
         found = own.prior.states[state]
         return [(p, name, found.mean) for name, (p, _) in found.next.items()]
-    if isinstance(own.prior, Beta):
+    if isinstance(own.prior, BetaBernoulli):
         p = (own.prior.good + sum(seen)) / (own.prior.good + own.prior.bad + len(seen))
         p = p if truth is None else truth
         assert isinstance(own.reward, Reward)
         return [(1 - p, 0, own.reward.bad), (p, 1, own.reward.good)]
-    assert isinstance(own.prior, Categorical)
+    assert isinstance(own.prior, DirichletCategorical)
     assert isinstance(own.reward, Payoff)
     assert own.reward.values is not None
     weights = [a + seen.count(j) for j, a in enumerate(own.prior.counts)]
@@ -106,12 +106,12 @@ def mean_of(problem: Problem, arm: int, seen: tuple[Any, ...], truth: Any) -> fl
 def state_of(problem: Problem, seen: tuple[tuple[Any, ...], ...]) -> State:
     words = []
     for arm, own in zip(problem.arms, seen, strict=True):
-        if isinstance(arm.prior, Categorical):
+        if isinstance(arm.prior, DirichletCategorical):
             words.append("+".join(str(own.count(j)) for j in range(len(arm.prior.counts))))
-        elif isinstance(arm.prior, Beta):
+        elif isinstance(arm.prior, BetaBernoulli):
             words.append(f"{sum(own)}/{len(own)}")
         else:
-            assert isinstance(arm.prior, OwnStates)
+            assert isinstance(arm.prior, MarkovArm)
             state = arm.prior.first
             for name in own:
                 state = arm.prior.states[state].next[name][1]

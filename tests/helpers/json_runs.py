@@ -198,8 +198,16 @@ def _designs(session: Session) -> None:
 def _trials(session: Session) -> None:
     db = ("--db", session.file("t.db"))
     session("trial new", session.file("pair.toml"), "--name", "pilot", "--seed", 1, *db)
-    session("trial new", session.file("pair.toml"), "--policy", "thompson", "--no-bound",
-            "--name", "draws", *db)  # fmt: skip
+    session(
+        "trial new",
+        session.file("pair.toml"),
+        "--policy",
+        "thompson",
+        "--no-bound",
+        "--name",
+        "draws",
+        *db,
+    )
     session("trial new", session.file("normal.toml"), "--policy", "deco", "--name", "lab", *db)
     first = session("trial ask", "pilot", "--subject", "s1", "--note", "late", *db)["id"]
     second = session("trial ask", "pilot", *db)["id"]
@@ -228,13 +236,29 @@ def _trials(session: Session) -> None:
 def _ends(session: Session) -> None:
     """Trials that stop by a rule, and that deploy an arm at their end."""
     db = ("--db", session.file("t.db"))
-    session("trial new", session.file("stopping.toml"), "--policy", "equal", "--no-bound",
-            "--name", "ruled", *db)  # fmt: skip
+    session(
+        "trial new",
+        session.file("stopping.toml"),
+        "--policy",
+        "equal",
+        "--no-bound",
+        "--name",
+        "ruled",
+        *db,
+    )
     for _ in range(2):
         slot = session("trial ask", "ruled", *db)
         session("trial tell", "ruled", slot["id"], int(slot["arm"] == "b"), *db)
-    session("trial new", session.file("deployed.toml"), "--policy", "greedy", "--no-bound",
-            "--name", "roll-out", *db)  # fmt: skip
+    session(
+        "trial new",
+        session.file("deployed.toml"),
+        "--policy",
+        "greedy",
+        "--no-bound",
+        "--name",
+        "roll-out",
+        *db,
+    )
     for _ in range(2):
         slot = session("trial ask", "roll-out", *db)
         session("trial tell", "roll-out", slot["id"], "good", *db)

@@ -14,10 +14,10 @@ from scipy.sparse import coo_array
 
 from decobandit import (
     Arm,
-    Beta,
-    Categorical,
-    OwnState,
-    OwnStates,
+    BetaBernoulli,
+    DirichletCategorical,
+    MarkovArm,
+    MarkovState,
     Payoff,
     Problem,
     Reward,
@@ -29,16 +29,16 @@ ArmState = tuple[object, ...]
 
 def first_state(arm: Arm) -> ArmState:
     prior = arm.prior
-    if isinstance(prior, OwnStates):
+    if isinstance(prior, MarkovArm):
         return (prior.first,)
-    return (0,) * (len(prior.counts) if isinstance(prior, Categorical) else 2)
+    return (0,) * (len(prior.counts) if isinstance(prior, DirichletCategorical) else 2)
 
 
 def _weights(arm: Arm) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Pseudo-counts and values of the classes; bad is class 0, good is class 1."""
-    if isinstance(arm.prior, Beta):
+    if isinstance(arm.prior, BetaBernoulli):
         return (arm.prior.bad, arm.prior.good), (0.0, 1.0)
-    assert isinstance(arm.prior, Categorical)
+    assert isinstance(arm.prior, DirichletCategorical)
     assert isinstance(arm.reward, Payoff)
     assert arm.reward.values is not None
     return arm.prior.counts, arm.reward.values
@@ -46,7 +46,7 @@ def _weights(arm: Arm) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 def successors(arm: Arm, state: ArmState) -> list[tuple[ArmState, float]]:
     """The states after one pull, with their chances."""
-    if isinstance(arm.prior, OwnStates):
+    if isinstance(arm.prior, MarkovArm):
         return [((to,), chance) for chance, to in arm.prior.states[str(state[0])].next.values()]
     weights = np.array(_weights(arm)[0]) + np.array(state, dtype=float)
     return [
@@ -57,7 +57,7 @@ def successors(arm: Arm, state: ArmState) -> list[tuple[ArmState, float]]:
 
 def mean(arm: Arm, state: ArmState) -> float:
     """Expected value of the next outcome."""
-    if isinstance(arm.prior, OwnStates):
+    if isinstance(arm.prior, MarkovArm):
         return arm.prior.states[str(state[0])].mean
     counts, values = _weights(arm)
     weights = np.array(counts) + np.array(state, dtype=float)
@@ -176,7 +176,9 @@ def random_arm(rng: np.random.Generator, number: int, horizon: int) -> Arm:
         counts = rng.choice([0.3, 1.0, 2.0, 5.0], size=L).tolist()
         values = rng.normal(size=L).round(2).tolist()
         return Arm(
-            name=name, prior=Categorical(counts), reward=Payoff(values=values, factor=factor)
+            name=name,
+            prior=DirichletCategorical(counts),
+            reward=Payoff(values=values, factor=factor),
         )
     if kind == 1:
         names = ["a", "b", "c", "d"]
@@ -186,11 +188,11 @@ def random_arm(rng: np.random.Generator, number: int, horizon: int) -> Arm:
             chances[-1] = 1.0 - chances[:-1].sum()
             to = rng.choice(names, size=3)
             links = {f"o{i}": (float(p), str(to[i])) for i, p in enumerate(chances)}
-            states[state] = OwnState(mean=float(rng.normal()), next=links)
+            states[state] = MarkovState(mean=float(rng.normal()), next=links)
         return Arm(
-            name=name, prior=OwnStates(first="a", states=states), reward=Payoff(factor=factor)
+            name=name, prior=MarkovArm(first="a", states=states), reward=Payoff(factor=factor)
         )
-    prior = Beta(float(rng.choice([0.3, 1, 2])), float(rng.choice([0.3, 1, 3])))
+    prior = BetaBernoulli(float(rng.choice([0.3, 1, 2])), float(rng.choice([0.3, 1, 3])))
     return Arm(name=name, prior=prior, reward=Reward(good=rng.random(), bad=-rng.random()))
 
 

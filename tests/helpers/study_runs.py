@@ -25,9 +25,12 @@ def half_done(folder: Path, cells: int, *arguments: object) -> "subprocess.Popen
     """`deco ARGUMENTS`, a study that has some of its cells in the folder and not all."""
     for _ in range(TRIES):
         process = subprocess.Popen(
-            [DECO, *map(str, arguments)], env={**os.environ, **PLAIN},
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [DECO, *map(str, arguments)],
+            env={**os.environ, **PLAIN},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         if _first_cells(folder, process) < cells:
             return process
         process.communicate(timeout=PATIENCE)

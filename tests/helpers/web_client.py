@@ -101,12 +101,20 @@ async def _answer(app: FastAPI, ask: Ask) -> Answer:
     lines = [] if ask.host is None else [("host", ask.host)]
     raw_path, _, query = ask.path.partition("?")
     scope = {
-        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": ask.method,
-        "scheme": "http", "path": raw_path, "raw_path": raw_path.encode("utf-8", "surrogatepass"),
-        "query_string": query.encode(), "root_path": "", "client": ask.client,
-        "server": ("127.0.0.1", 8000), "state": {},
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": ask.method,
+        "scheme": "http",
+        "path": raw_path,
+        "raw_path": raw_path.encode("utf-8", "surrogatepass"),
+        "query_string": query.encode(),
+        "root_path": "",
+        "client": ask.client,
+        "server": ("127.0.0.1", 8000),
+        "state": {},
         "headers": [(k.lower().encode(), v.encode("latin-1")) for k, v in [*lines, *ask.headers]],
-    }  # fmt: skip
+    }
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:

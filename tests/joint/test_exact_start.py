@@ -87,9 +87,17 @@ def test_with_nothing_after_it_a_start_is_an_optimum() -> None:
 
 @pytest.mark.parametrize(
     ("arms", "horizon", "all_of_them"),
-    [(5, 40, True), (15, 20, True), (2, 500, True), (2, 2000, False), (5, 100, False),
-     (15, 40, False), (1000, 200, False), (1, 300, True)],
-)  # fmt: skip
+    [
+        (5, 40, True),
+        (15, 20, True),
+        (2, 500, True),
+        (2, 2000, False),
+        (5, 100, False),
+        (15, 40, False),
+        (1000, 200, False),
+        (1, 300, True),
+    ],
+)
 def test_as_many_stages_as_the_budget_allows(arms: int, horizon: int, all_of_them: bool) -> None:
     problem = Problem.uniform(arms=arms, horizon=horizon)
     stages = exact_stages(problem)

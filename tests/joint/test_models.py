@@ -7,7 +7,7 @@ import pytest
 
 from decobandit import TooLarge, count_states, evaluate, make_policy, optimum, solve
 from decobandit.joint import ArmStates, start_optimum
-from decobandit.problem import Arm, Normal, Problem
+from decobandit.problem import Arm, NormalNormal, Problem
 from helpers.histories import (
     CURE,
     GRADES,
@@ -73,7 +73,9 @@ def test_what_is_too_large_or_infinite_is_refused_at_once() -> None:
     with pytest.raises(TooLarge, match=r"needs .*e\d+ states"):
         optimum(Problem(arms=[GRADES, OTHER, CURE], horizon=150))
     with pytest.raises(ValueError, match="normal arms have infinitely many states; use 'deco"):
-        optimum(Problem(arms=[CURE, Arm(name="n", prior=Normal(0, 1), noise_sd=1)], horizon=3))
+        optimum(
+            Problem(arms=[CURE, Arm(name="n", prior=NormalNormal(0, 1), noise_sd=1)], horizon=3)
+        )
 
 
 def test_ties_of_sets_go_to_the_least_pulled_arms_then_to_the_first() -> None:

@@ -22,7 +22,7 @@ from decobandit.joint.exact_optimum import Optimum
 from decobandit.joint.joint_states import count, ranking_of, shapes_at
 from decobandit.joint.joint_sweep import sweep, sweep_two_arms
 from decobandit.policies import OptimalPolicy
-from decobandit.problem import Arm, Beta, Problem, Reward, State
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, State
 from decobandit.problem.model import Terminal
 from decobandit.support import Progress, silent
 from helpers.examples import KINDS, at_stake, heterogeneous, problems, random_prices, random_table
@@ -125,7 +125,9 @@ def test_optimum_of_every_kind_of_problem(kind: str) -> None:
 def test_grouping_changes_nothing(copies: int, pulls: int, deploy: float) -> None:
     # priors that differ in the last digits make arms that are equal in value, but not in a group
     def problem(apart: float) -> Problem:
-        priors = [Beta(good=1 + apart * i, bad=2) for i in range(copies)] + [Beta(good=2, bad=1)]
+        priors = [BetaBernoulli(good=1 + apart * i, bad=2) for i in range(copies)] + [
+            BetaBernoulli(good=2, bad=1)
+        ]
         arms = tuple(Arm(name=f"arm {i}", prior=prior) for i, prior in enumerate(priors))
         return Problem(
             arms=arms, horizon=5, pulls_per_stage=pulls, terminal=Terminal(deploy=deploy)
@@ -163,7 +165,7 @@ def two_arms(horizon: int, *, equal: bool) -> Problem:
     good = rng.normal(size=horizon).round(3).tolist()
     first = Arm(name="a", reward=Reward(good=good, bad=0.2), terminal=random_table(rng, horizon))
     second = first.model_copy(
-        update={"name": "b"} if equal else {"name": "b", "prior": Beta(good=2, bad=0.3)}
+        update={"name": "b"} if equal else {"name": "b", "prior": BetaBernoulli(good=2, bad=0.3)}
     )
     return Problem(arms=(first, second), horizon=horizon)
 
@@ -319,9 +321,16 @@ def test_states_that_are_not_all_counted_are_at_least_as_many(problem: Problem) 
 
 @pytest.mark.parametrize(
     ("arms", "horizon", "states"),
-    [(5, 20, "2.4e+05"), (15, 20, "8.1e+05"), (3, 100, "2.7e+08"), (5, 40, "7.7e+07"),
-     (10, 30, "7.7e+07"), (15, 40, "7.6e+09"), (2, 1000, "2.1e+10")],
-)  # fmt: skip
+    [
+        (5, 20, "2.4e+05"),
+        (15, 20, "8.1e+05"),
+        (3, 100, "2.7e+08"),
+        (5, 40, "7.7e+07"),
+        (10, 30, "7.7e+07"),
+        (15, 40, "7.6e+09"),
+        (2, 1000, "2.1e+10"),
+    ],
+)
 def test_number_of_states_of_known_sizes(arms: int, horizon: int, states: str) -> None:
     assert f"{count_states(Problem.uniform(arms=arms, horizon=horizon))[0]:.1e}" == states
 
@@ -384,7 +393,9 @@ def test_too_large_is_refused_before_anything_starts(
         Problem.uniform(arms=40, horizon=5, pulls_per_stage=20),
         heterogeneous(5_000),
         Problem(
-            arms=tuple(Arm(name=f"{i}", prior=Beta(good=i + 1, bad=1)) for i in range(400)),
+            arms=tuple(
+                Arm(name=f"{i}", prior=BetaBernoulli(good=i + 1, bad=1)) for i in range(400)
+            ),
             horizon=7_000,
         ),
     ],
@@ -410,8 +421,12 @@ def test_time_is_a_limit_too() -> None:
 def test_result_is_plain() -> None:
     found = optimum(Problem.uniform(arms=2, horizon=10))
     assert found.to_dict() == {
-        "value": found.value, "states": 365, "seconds": found.seconds, "arms": 2, "horizon": 10,
-    }  # fmt: skip
+        "value": found.value,
+        "states": 365,
+        "seconds": found.seconds,
+        "arms": 2,
+        "horizon": 10,
+    }
     assert repr(found).startswith("Optimum(2 arms, horizon 10: 6.021785714, 365 states, 0.0 MB, ")
     assert isinstance(found, Optimum)
     assert found.tables is None

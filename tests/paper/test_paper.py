@@ -155,8 +155,12 @@ def test_command_writes_data_figures_and_the_page(tmp_path: Path) -> None:
     run = run_deco("reproduce", "figure2", "--out", tmp_path)
     assert (run.code, run.err) == (0, "")
     assert {file.name for file in tmp_path.iterdir()} == {
-        "figure2.csv", "figure2.png", "figure2-dark.png", "figure2.svg", "report.html",
-    }  # fmt: skip
+        "figure2.csv",
+        "figure2.png",
+        "figure2-dark.png",
+        "figure2.svg",
+        "report.html",
+    }
     light, dark = (imread(tmp_path / f"figure2{which}.png") for which in ("", "-dark"))
     assert light.shape == dark.shape
     assert light[0, 0, :3].min() > 0.98  # white ground

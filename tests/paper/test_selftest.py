@@ -50,10 +50,12 @@ def test_a_check_fails_outside_its_tolerance(found: float) -> None:
 @pytest.mark.parametrize(
     ("rule", "found", "ok"),
     [
-        ("at least", 0.9, False), ("at least", 1.1, True),
-        ("at most", 1.1, False), ("at most", 1.0, True),
+        ("at least", 0.9, False),
+        ("at least", 1.1, True),
+        ("at most", 1.1, False),
+        ("at most", 1.0, True),
     ],
-)  # fmt: skip
+)
 def test_bounds_are_checked_on_their_side(rule: str, found: float, ok: bool) -> None:
     assert Check("a", "b", "c", 1.0, found, 1e-9, rule).ok is ok  # type: ignore[arg-type]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from decobandit import Arm, Beta, Problem, Terminal, evaluate, make_policy, optimum
+from decobandit import Arm, BetaBernoulli, Problem, Terminal, evaluate, make_policy, optimum
 from decobandit.problem import Rules
 from decobandit.trials import create_trial, open_store
 from helpers.documented import ROOT
@@ -30,7 +30,10 @@ def test_the_default_is_close_to_the_exact_optimum(family: str) -> None:
 
 def test_greedy_is_picked_where_it_is_best() -> None:
     """One batch is one decision: the largest posterior mean, whatever the prices say."""
-    arms = [Arm(name="sure", prior=Beta(60, 40)), Arm(name="unknown", prior=Beta(0.5, 0.4))]
+    arms = [
+        Arm(name="sure", prior=BetaBernoulli(60, 40)),
+        Arm(name="unknown", prior=BetaBernoulli(0.5, 0.4)),
+    ]
     problem = Problem(arms=arms, horizon=2, pulls_per_stage=2, repeat=True)
     values = {
         name: evaluate(problem, name).value

@@ -3,7 +3,17 @@
 import numpy as np
 import pytest
 
-from decobandit import Arm, Beta, Problem, Reward, State, Terminal, make_policy, recommend, solve
+from decobandit import (
+    Arm,
+    BetaBernoulli,
+    Problem,
+    Reward,
+    State,
+    Terminal,
+    make_policy,
+    recommend,
+    solve,
+)
 from decobandit.policies import POLICIES, Policy, serving
 from decobandit.policies.best_chances import best_chances
 from decobandit.policies.deco import values_of_states
@@ -132,9 +142,10 @@ def test_others_are_refused_with_those_that_serve(name: str) -> None:
 # -- single pulls by the same protocol ----------------------------------------------------------
 
 SINGLE = Problem(
-    horizon=6, pulls_per_stage=2,
-    arms=[Arm(name=name, prior=Beta(2.0 if name == "b" else 1.0, 2.0)) for name in "abcd"],
-)  # fmt: skip
+    horizon=6,
+    pulls_per_stage=2,
+    arms=[Arm(name=name, prior=BetaBernoulli(2.0 if name == "b" else 1.0, 2.0)) for name in "abcd"],
+)
 
 
 @pytest.mark.parametrize("ties", ["least-pulled", "most-pulled", "first", "last"])
@@ -181,9 +192,23 @@ def test_recommendation_has_pulls_and_shares() -> None:
     assert found.chosen == ("arm-4", "arm-2", "arm-1")
     assert [arm.share for arm in found.arms] == [0.2, 0.3, 0.0, 0.5]
     run = run_deco(
-        "recommend", "--arms", 4, "--horizon", 3, "--batch", 20, "--unit", 2, "--deploy", 100,
-        "--state", "3/6,4/4,1/10,0/0", "--policy", "equal", "--json",
-    )  # fmt: skip
+        "recommend",
+        "--arms",
+        4,
+        "--horizon",
+        3,
+        "--batch",
+        20,
+        "--unit",
+        2,
+        "--deploy",
+        100,
+        "--state",
+        "3/6,4/4,1/10,0/0",
+        "--policy",
+        "equal",
+        "--json",
+    )
     assert run.json == found.to_dict() | {"interrupted": False}
 
 
@@ -193,9 +218,15 @@ def test_problem_options_describe_batches() -> None:
         "solve", *options, "--reward-good", 2, "--reward-bad", -1, "--prior-good", 3, "--json"
     )
     problem = Problem.uniform(
-        arms=3, horizon=4, pulls_per_stage=20, repeat=True, unit=5, prior=Beta(3, 1),
-        terminal=Terminal(deploy=100), reward=Reward(good=2.0, bad=-1.0),
-    )  # fmt: skip
+        arms=3,
+        horizon=4,
+        pulls_per_stage=20,
+        repeat=True,
+        unit=5,
+        prior=BetaBernoulli(3, 1),
+        terminal=Terminal(deploy=100),
+        reward=Reward(good=2.0, bad=-1.0),
+    )
     assert run.json["upper_bound"] == solve(problem).upper_bound
 
 

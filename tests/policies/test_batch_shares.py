@@ -6,7 +6,7 @@ from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.stats import beta, norm
 
-from decobandit import Arm, Beta, Problem, Reward, Terminal, make_policy, solve
+from decobandit import Arm, BetaBernoulli, Problem, Reward, Terminal, make_policy, solve
 from decobandit.arm import OneArmValues
 from decobandit.policies import KnowledgeGradientPolicy
 from decobandit.policies.best_chances import best_chances
@@ -17,9 +17,13 @@ from decobandit.policies.thompson import ThompsonSharesPolicy, TopTwoPolicy
 from decobandit.problem import States
 
 DEPLOYED = Problem(
-    horizon=3, pulls_per_stage=20, unit=4, repeat=True, terminal=Terminal(deploy=1.0),
-    arms=[Arm(name=str(a), prior=Beta(a, 5), reward=Reward(good=0.0)) for a in (4, 5, 6)],
-)  # fmt: skip
+    horizon=3,
+    pulls_per_stage=20,
+    unit=4,
+    repeat=True,
+    terminal=Terminal(deploy=1.0),
+    arms=[Arm(name=str(a), prior=BetaBernoulli(a, 5), reward=Reward(good=0.0)) for a in (4, 5, 6)],
+)
 PULLS, GOOD = np.array([[8, 8, 4], [4, 0, 16]]), np.array([[6, 3, 1], [1, 0, 9]])
 
 
@@ -48,7 +52,7 @@ def test_chances_of_being_best_are_the_integrals() -> None:
 def test_chances_are_right_beside_arms_that_are_known_far_better_or_worse(
     priors: list[tuple[float, float]],
 ) -> None:
-    arms = [Arm(name=str(k), prior=Beta(*prior)) for k, prior in enumerate(priors)]
+    arms = [Arm(name=str(k), prior=BetaBernoulli(*prior)) for k, prior in enumerate(priors)]
     problem = Problem(arms=arms, horizon=2, pulls_per_stage=2, repeat=True)
     none = np.zeros((1, len(arms)), np.int64)
     found = ThompsonSharesPolicy(problem).probabilities(0, States.of_counts(problem, none, none))[0]
@@ -62,9 +66,11 @@ def test_chances_are_right_beside_arms_that_are_known_far_better_or_worse(
 def test_unequal_rewards_are_compared_as_rewards() -> None:
     rewards = [Reward(good=1.0), Reward(good=0.2, bad=0.7), Reward(good=0.55, bad=0.55)]
     problem = Problem(
-        horizon=2, pulls_per_stage=10, repeat=True,
+        horizon=2,
+        pulls_per_stage=10,
+        repeat=True,
         arms=[Arm(name=str(k), reward=reward) for k, reward in enumerate(rewards)],
-    )  # fmt: skip
+    )
     pulls, good = np.array([[5, 3, 0]]), np.array([[2, 1, 0]])
     found = ThompsonSharesPolicy(problem).probabilities(0, States.of_counts(problem, pulls, good))[
         0
@@ -140,10 +146,12 @@ def test_rho_maximises_the_expected_largest_mean(row: int) -> None:
 
 
 def test_the_knowledge_gradient_weighs_what_the_batch_earns() -> None:
-    problem = DEPLOYED.model_copy(update={
-        "arms": [arm.model_copy(update={"reward": Reward()}) for arm in DEPLOYED.arms],
-        "terminal": Terminal(deploy=200.0),
-    })  # fmt: skip
+    problem = DEPLOYED.model_copy(
+        update={
+            "arms": [arm.model_copy(update={"reward": Reward()}) for arm in DEPLOYED.arms],
+            "terminal": Terminal(deploy=200.0),
+        }
+    )
     shares = KnowledgeGradientPolicy(problem).probabilities(
         1, States.of_counts(problem, PULLS, GOOD)
     )[0]
@@ -152,8 +160,11 @@ def test_the_knowledge_gradient_weighs_what_the_batch_earns() -> None:
         mu, sd = moved(share, 0, 20.0)
         return 20 * float(share @ mu) + (20 + 200) * expected_max(mu, sd)
 
-    grid = [np.array([x, y, 1 - x - y]) for x in np.linspace(0, 1, 21)
-            for y in np.linspace(0, 1 - x, 21)]  # fmt: skip
+    grid = [
+        np.array([x, y, 1 - x - y])
+        for x in np.linspace(0, 1, 21)
+        for y in np.linspace(0, 1 - x, 21)
+    ]
     values = [worth(share) for share in grid]
     spread = max(values) - min(values)
     assert worth(shares) > max(values) - 0.01 * spread
@@ -182,14 +193,17 @@ def test_the_member_taken_bounds_what_is_left_best() -> None:
     left = DEPLOYED.pulls[1:]
     for row in range(2):
         arms = tuple(
-            arm.model_copy(update={"prior": Beta(*(float(x) for x in own))})
+            arm.model_copy(update={"prior": BetaBernoulli(*(float(x) for x in own))})
             for arm, own in zip(DEPLOYED.arms, zip(*posterior(row), strict=True), strict=True)
         )
         rest = DEPLOYED.model_copy(update={"arms": arms, "horizon": 2})
-        bounds = np.array([
-            OneArmValues(rest, family.prices((i, j))[1:]).value()
-            for i in range(family.shape[0]) for j in range(family.shape[1])
-        ])  # fmt: skip
+        bounds = np.array(
+            [
+                OneArmValues(rest, family.prices((i, j))[1:]).value()
+                for i in range(family.shape[0])
+                for j in range(family.shape[1])
+            ]
+        )
         assert bounds[chosen[row]] == pytest.approx(bounds.min(), rel=1e-4)
         assert left.size == 3
 

@@ -15,7 +15,7 @@ from decobandit.policies.kernels.beta import log_beta, normal_quantile, upper_qu
 from decobandit.policies.kernels.hermite import interpolate
 from decobandit.policies.kernels.kl_bound import kl_upper_bounds
 from decobandit.policies.kernels.optimistic import optimistic_indices
-from decobandit.problem import Arm, Beta, Problem, Reward
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
 
 Floats = np.ndarray
 NEAR = 1e-11  # roots must lie this close to where the equation changes sign
@@ -230,7 +230,9 @@ def test_positions_give_back_their_states() -> None:
 
 
 def one_arm(prior: tuple[float, float], horizon: int) -> Problem:
-    return Problem.uniform(arms=1, horizon=horizon, prior=Beta(good=prior[0], bad=prior[1]))
+    return Problem.uniform(
+        arms=1, horizon=horizon, prior=BetaBernoulli(good=prior[0], bad=prior[1])
+    )
 
 
 @pytest.mark.parametrize("prior", PRIORS)
@@ -292,7 +294,7 @@ def test_tables_do_not_depend_on_the_order_of_asking(policy: type[IndexPolicy]) 
 def test_equal_posteriors_have_equal_indices_whatever_the_prior(policy: type[IndexPolicy]) -> None:
     pairs = [((1, 1), (1, 0)), ((3, 2), (1, 0)), ((2, 3), (0, 1))]
     arms = tuple(
-        Arm(name=str(i), prior=Beta(good=a, bad=b), reward=Reward(good=good, bad=bad))
+        Arm(name=str(i), prior=BetaBernoulli(good=a, bad=b), reward=Reward(good=good, bad=bad))
         for i, ((a, b), (good, bad)) in enumerate(pairs)
     )
     made = policy(Problem(arms=arms, horizon=120))

@@ -8,11 +8,11 @@ from decobandit.policies import KindChances, PosteriorChances, make_policy
 from decobandit.policies.best_chances import best_chances
 from decobandit.problem import (
     Arm,
-    Beta,
-    Categorical,
-    Classes,
-    Gamma,
-    Normal,
+    BetaBernoulli,
+    CategoricalModel,
+    DirichletCategorical,
+    GammaPoisson,
+    NormalNormal,
     Payoff,
     Problem,
     Reward,
@@ -27,7 +27,7 @@ POINTS = np.concatenate([np.linspace(0.0, 1.0, 201), np.geomspace(1e-5, 0.1, 50)
 
 def three_classes() -> Problem:
     worth = Payoff(values=VALUES)
-    arms = [Arm(name=name, prior=Categorical([1, 1, 1]), reward=worth) for name in "abc"]
+    arms = [Arm(name=name, prior=DirichletCategorical([1, 1, 1]), reward=worth) for name in "abc"]
     return Problem(arms=arms, horizon=60)
 
 
@@ -35,14 +35,14 @@ def three_classes() -> Problem:
     "counts", [(1, 1), (0.5, 0.5), (0.25, 900), (3, 5), (1, 200), (500, 300), (3000, 2000)]
 )
 def test_two_classes_have_a_beta_law(counts: tuple[float, float]) -> None:
-    found = Classes(counts, (1.0, 0.0)).cdf(np.zeros(2), POINTS)
+    found = CategoricalModel(counts, (1.0, 0.0)).cdf(np.zeros(2), POINTS)
     assert found == pytest.approx(stats.beta.cdf(POINTS, *counts), abs=2e-8)
 
 
 @pytest.mark.parametrize("counts", [(1, 1), (0.5, 0.5), (3, 5), (1, 200), (500, 300)])
 def test_quantiles_of_two_classes_are_those_of_a_beta_law(counts: tuple[float, float]) -> None:
     levels = np.array([0.001, 0.025, 0.5, 0.9, 0.999])
-    found = Classes(counts, (5.0, 2.0)).quantile(np.zeros(2), levels)
+    found = CategoricalModel(counts, (5.0, 2.0)).quantile(np.zeros(2), levels)
     assert found == pytest.approx(2.0 + 3.0 * stats.beta.ppf(levels, *counts), abs=1e-6)
 
 
@@ -68,15 +68,15 @@ def test_three_classes_have_the_law_of_a_stick_broken_twice(a: tuple[float, ...]
         return float(integrate.quad(part, 0.0, 1.0, points=kinks, limit=200, epsabs=1e-11)[0])
 
     x = np.array([0.3, 0.8, 1.2, 2.0, 2.5])
-    found = Classes(a, VALUES).cdf(np.zeros(3), x)
+    found = CategoricalModel(a, VALUES).cdf(np.zeros(3), x)
     assert found == pytest.approx([below(each) for each in x], abs=1e-8)
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.1, -0.05])
 def test_two_classes_compare_like_good_and_bad_outcomes(margin: float) -> None:
     worth = Payoff(values=[0, 1])
-    arms = [Arm(name=name, prior=Categorical([1, 1]), reward=worth) for name in "ab"]
-    classes = Problem(arms=[*arms, Arm(name="c", prior=Beta(1, 1))], horizon=60)
+    arms = [Arm(name=name, prior=DirichletCategorical([1, 1]), reward=worth) for name in "ab"]
+    classes = Problem(arms=[*arms, Arm(name="c", prior=BetaBernoulli(1, 1))], horizon=60)
     binary = Problem.uniform(arms=3, horizon=60)
     good = np.array([[3, 5, 4], [20, 9, 18], [0, 0, 0], [11, 3, 0]])
     pulls = np.array([[10, 20, 9], [20, 10, 20], [0, 0, 0], [15, 9, 2]])
@@ -106,7 +106,7 @@ def test_three_classes_compare_as_draws_do_and_a_dropped_arm_is_left_out() -> No
 
 def test_rewards_that_turn_outcomes_round_turn_the_order_round() -> None:
     worth = Payoff(values=VALUES, factor=-2.0)
-    arms = [Arm(name=name, prior=Categorical([1, 1, 1]), reward=worth) for name in "ab"]
+    arms = [Arm(name=name, prior=DirichletCategorical([1, 1, 1]), reward=worth) for name in "ab"]
     problem = Problem(arms=arms, horizon=20)
     known = States(problem, np.array([[[5.0, 2.0, 1.0], [1.0, 2.0, 4.0]]]))
     up = KindChances(problem).best(known)
@@ -117,22 +117,22 @@ def test_rewards_that_turn_outcomes_round_turn_the_order_round() -> None:
 def drawn_means(arm: Arm, rng: np.random.Generator, draws: int) -> np.ndarray:
     """Mean rewards drawn from the prior, from its words alone."""
     prior, reward = arm.prior, arm.reward
-    if isinstance(prior, Categorical):
+    if isinstance(prior, DirichletCategorical):
         assert isinstance(reward, Payoff)
         g = rng.standard_gamma(prior.counts, (draws, len(prior.counts)))
         return np.asarray(g @ np.array(reward.values) / g.sum(axis=1))
-    if isinstance(prior, Beta):
+    if isinstance(prior, BetaBernoulli):
         assert isinstance(reward, Reward)
         spread = float(np.subtract(reward.good, reward.bad))
         return np.asarray(reward.bad + spread * rng.beta(prior.good, prior.bad, draws))
-    if isinstance(prior, Normal):
+    if isinstance(prior, NormalNormal):
         return rng.normal(prior.mean, prior.sd, draws)
-    assert isinstance(prior, Gamma)
+    assert isinstance(prior, GammaPoisson)
     return rng.standard_gamma(prior.shape, draws) / prior.rate
 
 
 def classes(name: str, counts: list[float], values: list[float]) -> Arm:
-    return Arm(name=name, prior=Categorical(counts), reward=Payoff(values=values))
+    return Arm(name=name, prior=DirichletCategorical(counts), reward=Payoff(values=values))
 
 
 SKEW = {
@@ -144,14 +144,14 @@ SKEW = {
     ],
     "scales": [
         classes("a", [0.02, 3, 0.3], [0, 0.5, 900]),
-        Arm(name="b", prior=Beta(0.05, 2), reward=Reward(good=70, bad=0.4)),
-        Arm(name="c", prior=Normal(2, 0.01), noise_sd=1),
-        Arm(name="d", prior=Gamma(shape=0.03, rate=0.01)),
+        Arm(name="b", prior=BetaBernoulli(0.05, 2), reward=Reward(good=70, bad=0.4)),
+        Arm(name="c", prior=NormalNormal(2, 0.01), noise_sd=1),
+        Arm(name="d", prior=GammaPoisson(shape=0.03, rate=0.01)),
     ],
     "nearly certain": [
         classes("a", [1e5, 1e5, 30], [0, 1, 40]),
         classes("b", [1e5, 1e5, 31], [0, 1, 40]),
-        Arm(name="c", prior=Normal(0.51, 0.002), noise_sd=1),
+        Arm(name="c", prior=NormalNormal(0.51, 0.002), noise_sd=1),
     ],
 }
 
@@ -178,10 +178,11 @@ def test_any_weights_of_two_classes_compare_as_beta_laws_do() -> None:
         a, b = 10.0 ** rng.uniform(-4, 6, (2, 3))
         top = 10.0 ** rng.uniform(-3, 3, 3)
         arms = [
-            classes(str(k), [a[k], b[k]], [top[k], 0.0]) if k else
-            Arm(name="0", prior=Beta(a[k], b[k]), reward=Reward(good=top[k], bad=0))
+            classes(str(k), [a[k], b[k]], [top[k], 0.0])
+            if k
+            else Arm(name="0", prior=BetaBernoulli(a[k], b[k]), reward=Reward(good=top[k], bad=0))
             for k in range(3)
-        ]  # fmt: skip
+        ]
         problem = Problem(arms=arms, horizon=5)
         found = KindChances(problem, rewards=True).best(States.initial(problem, 1))
         assert found[0] == pytest.approx(best_chances(a, b, np.zeros(3), top), abs=2e-5)
@@ -190,12 +191,12 @@ def test_any_weights_of_two_classes_compare_as_beta_laws_do() -> None:
 @pytest.mark.parametrize(("a", "b"), [(1e-6, 1e-6), (1e-4, 2.0), (1e6, 1e-3), (1e6, 3e6)])
 def test_the_law_of_two_classes_is_a_beta_law_at_any_weights(a: float, b: float) -> None:
     x = np.concatenate([np.geomspace(1e-280, 0.5, 60), 1.0 - np.geomspace(1e-16, 0.5, 30)])
-    found = Classes((a, b), (1.0, 0.0)).cdf(np.zeros(2), x)
+    found = CategoricalModel((a, b), (1.0, 0.0)).cdf(np.zeros(2), x)
     assert found == pytest.approx(stats.beta.cdf(x, a, b), abs=2e-5)
 
 
 def test_arms_of_known_reward_share_the_best_and_are_not_better() -> None:
-    flat = [Arm(name=n, prior=Beta(1, 1), reward=Reward(good=0.5, bad=0.5)) for n in "ab"]
+    flat = [Arm(name=n, prior=BetaBernoulli(1, 1), reward=Reward(good=0.5, bad=0.5)) for n in "ab"]
     problem = Problem(arms=[*flat, classes("c", [1, 1], [0, 1])], horizon=5)
     chances = KindChances(problem, rewards=True)
     known = States.initial(problem, 1)
@@ -205,7 +206,7 @@ def test_arms_of_known_reward_share_the_best_and_are_not_better() -> None:
 
 def test_designs_of_good_and_bad_outcomes_serve_small_priors() -> None:
     priors = [(0.01, 0.2), (1e-3, 4.0), (2.0, 3.0)]
-    arms = [Arm(name=f"{a:g}", prior=Beta(a, b)) for a, b in priors]
+    arms = [Arm(name=f"{a:g}", prior=BetaBernoulli(a, b)) for a, b in priors]
     problem = Problem(arms=arms, horizon=9)
     compared = make_policy(problem, "greedy").posteriors_by(Rules())
     pulls, good = np.array([[3, 0, 2], [0, 0, 0]]), np.array([[0, 0, 1], [0, 0, 0]])

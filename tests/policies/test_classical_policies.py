@@ -26,7 +26,7 @@ from decobandit.policies import (
 )
 from decobandit.policies.kernels.kl_bound import kl_upper_bound
 from decobandit.policies.kernels.optimistic import optimistic_indices
-from decobandit.problem import Arm, Beta, Problem, Reward, State
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, State
 from decobandit.problem.kernels.layout import slab_size
 from decobandit.problem.model import Terminal
 from helpers.examples import KINDS, at_stake, largest_reward, random_state
@@ -35,8 +35,12 @@ from helpers.values import evaluated
 
 BOUNDS: list[type[IndexPolicy]] = [Ucb1Policy, UcbTunedPolicy, MossPolicy, KlUcbPolicy]
 OTHERS: list[type[IndexPolicy]] = [
-    GreedyPolicy, EqualPolicy, ExploreThenCommitPolicy, BayesUcbPolicy, OgiPolicy,
-]  # fmt: skip
+    GreedyPolicy,
+    EqualPolicy,
+    ExploreThenCommitPolicy,
+    BayesUcbPolicy,
+    OgiPolicy,
+]
 POLICIES = BOUNDS + OTHERS
 
 
@@ -44,7 +48,7 @@ def priors(horizon: int, *, good: float = 1.0, bad: float = 0.0, pulls: int = 1)
     """Arms of different priors, two of them alike, and one reward for all."""
     pairs = [(1, 1), (0.3, 2.6), (7.5, 4.1), (1, 1)]
     arms = tuple(
-        Arm(name=f"arm-{i}", prior=Beta(good=a, bad=b), reward=Reward(good=good, bad=bad))
+        Arm(name=f"arm-{i}", prior=BetaBernoulli(good=a, bad=b), reward=Reward(good=good, bad=bad))
         for i, (a, b) in enumerate(pairs)
     )
     return Problem(arms=arms, horizon=horizon, pulls_per_stage=pulls)
@@ -345,7 +349,7 @@ def test_value_is_the_same_by_both_roads_and_at_most_the_optimum(policy: type[In
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_one_arm_earns_its_mean(policy: type[IndexPolicy]) -> None:
-    arm = Arm(name="only", prior=Beta(good=2, bad=3), reward=Reward(good=4, bad=-1))
+    arm = Arm(name="only", prior=BetaBernoulli(good=2, bad=3), reward=Reward(good=4, bad=-1))
     problem = Problem(arms=(arm,), horizon=7)
     assert evaluated(policy(problem)).value == pytest.approx(7 * (4 * 0.4 - 0.6))
 
@@ -359,7 +363,7 @@ def test_greedy_earns_five_thirds_with_two_arms_and_three_pulls() -> None:
 
 @pytest.mark.parametrize("policy", [EqualPolicy, ExploreThenCommitPolicy])
 def test_exploring_alone_earns_the_prior_mean(policy: type[IndexPolicy]) -> None:
-    problem = Problem.uniform(arms=5, horizon=5, prior=Beta(good=3, bad=1))
+    problem = Problem.uniform(arms=5, horizon=5, prior=BetaBernoulli(good=3, bad=1))
     assert evaluated(policy(problem)).value == pytest.approx(5 * 3 / 4)
 
 

@@ -8,7 +8,7 @@ import pytest
 from decobandit.policies import DecoPolicy
 from decobandit.policies.deco import deco
 from decobandit.prices import at_canonical_prices, solve
-from decobandit.problem import TIE_RULES, Arm, Beta, Problem, State
+from decobandit.problem import TIE_RULES, Arm, BetaBernoulli, Problem, State
 from helpers.examples import KINDS, largest_reward, random_prices, random_state
 from helpers.oracles import one_arms, stage_pulls
 
@@ -24,7 +24,7 @@ from helpers.oracles import one_arms, stage_pulls
 # So the unknown arm is pulled first, although it earns less now.
 HALF = Fraction(1, 2)
 BY_HAND = Problem(
-    arms=(Arm(name="known", prior=Beta(good=51, bad=49)), Arm(name="unknown")), horizon=2
+    arms=(Arm(name="known", prior=BetaBernoulli(good=51, bad=49)), Arm(name="unknown")), horizon=2
 )
 
 
@@ -211,6 +211,6 @@ def test_unknown_tie_rules_are_refused_with_the_known_ones() -> None:
 def test_ties_are_up_to_rounding_only() -> None:
     """(1 + 1e-9) / (2 + 1e-9) is above 1/2, and 1e-14 above is not."""
     for more, chosen in [(1e-9, (1,)), (2e-14, (0,))]:
-        arms = (Arm(name="a"), Arm(name="b", prior=Beta(good=1 + more, bad=1)))
+        arms = (Arm(name="a"), Arm(name="b", prior=BetaBernoulli(good=1 + more, bad=1)))
         policy = DecoPolicy(Problem(arms=arms, horizon=1), [0.0], ties="first")
         assert policy.select(0, State.fresh(2)) == chosen

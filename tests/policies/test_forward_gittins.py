@@ -8,7 +8,16 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from decobandit import Arm, Beta, Gamma, Normal, Payoff, Problem, Reward, make_policy
+from decobandit import (
+    Arm,
+    BetaBernoulli,
+    GammaPoisson,
+    NormalNormal,
+    Payoff,
+    Problem,
+    Reward,
+    make_policy,
+)
 from decobandit.arm.gittins_tables import discounted_table
 from decobandit.arm.normal_gittins import normal_indices
 from decobandit.policies.flgi import DISCOUNT
@@ -92,9 +101,11 @@ def block_chances(index: dict[tuple[int, int], float], pulls: list[int], good: l
 )
 def test_units_are_drawn_as_the_rule_would_take_them(pulls: list[int], good: list[int]) -> None:
     problem = Problem(
-        horizon=3, pulls_per_stage=4, repeat=True,
-        arms=[Arm(name=str(k), prior=Beta(1, 2)) for k in range(3)],
-    )  # fmt: skip
+        horizon=3,
+        pulls_per_stage=4,
+        repeat=True,
+        arms=[Arm(name=str(k), prior=BetaBernoulli(1, 2)) for k in range(3)],
+    )
     table = discounted_table(
         alpha=1.0, beta=2.0, reward_good=1.0, reward_bad=0.0, discount=DISCOUNT, pulls=12
     )
@@ -127,9 +138,11 @@ def test_an_arm_that_is_not_allowed_gets_nothing() -> None:
 
 def test_what_it_does_not_serve_is_refused() -> None:
     changing = Problem(
-        horizon=2, pulls_per_stage=3, repeat=True,
+        horizon=2,
+        pulls_per_stage=3,
+        repeat=True,
         arms=[Arm(name="a", reward=Reward(good=(1.0, 2.0))), Arm(name="b")],
-    )  # fmt: skip
+    )
     with pytest.raises(ValueError, match="policy 'flgi' discounts the same reward at all stages"):
         make_policy(changing, "flgi")
     long = Problem.uniform(arms=2, horizon=100, pulls_per_stage=50, repeat=True)
@@ -142,8 +155,8 @@ def test_what_it_does_not_serve_is_refused() -> None:
 
 def measured(**settings: Any) -> Problem:
     arms = [
-        Arm(name="known", prior=Normal(0.4, 0.5), noise_sd=1.0),
-        Arm(name="new", prior=Normal(0.0, 1.0), noise_sd=2.0),
+        Arm(name="known", prior=NormalNormal(0.4, 0.5), noise_sd=1.0),
+        Arm(name="new", prior=NormalNormal(0.0, 1.0), noise_sd=2.0),
     ]
     return Problem(arms=arms, horizon=3, pulls_per_stage=2, repeat=True, **settings)
 
@@ -177,13 +190,15 @@ def test_units_of_normal_arms_obey_what_is_allowed_and_go_to_one_arm() -> None:
 
 def test_of_other_kinds_only_measurements_that_pay_the_same_are_served() -> None:
     counted = Problem(
-        arms=[Arm(name=name, prior=Gamma(2, 2)) for name in "ab"], horizon=2, pulls_per_stage=3,
+        arms=[Arm(name=name, prior=GammaPoisson(2, 2)) for name in "ab"],
+        horizon=2,
+        pulls_per_stage=3,
         repeat=True,
-    )  # fmt: skip
+    )
     with pytest.raises(ValueError, match="policy 'flgi' has indices of arms that are all good or"):
         make_policy(counted, "flgi")
     arms = [
-        Arm(name=name, prior=Normal(0, 1), noise_sd=1, reward=Payoff(factor=(1.0, 2.0)))
+        Arm(name=name, prior=NormalNormal(0, 1), noise_sd=1, reward=Payoff(factor=(1.0, 2.0)))
         for name in "ab"
     ]
     changing = Problem(arms=arms, horizon=2, pulls_per_stage=3, repeat=True)

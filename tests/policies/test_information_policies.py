@@ -19,7 +19,7 @@ from decobandit.policies.kernels.information import (
     make_rows,
     make_scratch,
 )
-from decobandit.problem import Arm, Beta, Problem, Reward, State
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, State
 from helpers.episodes import episodes_of, mixed
 from helpers.examples import KINDS, random_state
 from helpers.oracles import expected_reward, good_chance, rewards
@@ -108,10 +108,14 @@ def test_gain_is_information_between_best_arm_and_outcome() -> None:
 @pytest.mark.parametrize(
     "posteriors",
     [
-        [(1e7, 1e7), (1e7, 2e7)], [(1e-4, 1e-4)] * 3, [(5e3, 1.0), (1.0, 5e3)],
-        [(1e9, 1.0), (1e9, 1.0), (2.0, 1e6)], [(0.01, 30.0), (900.0, 0.2)], [(1e12, 1e12)] * 4,
+        [(1e7, 1e7), (1e7, 2e7)],
+        [(1e-4, 1e-4)] * 3,
+        [(5e3, 1.0), (1.0, 5e3)],
+        [(1e9, 1.0), (1e9, 1.0), (2.0, 1e6)],
+        [(0.01, 30.0), (900.0, 0.2)],
+        [(1e12, 1e12)] * 4,
     ],
-)  # fmt: skip
+)
 def test_extreme_posteriors_stay_finite(posteriors: list[tuple[float, float]]) -> None:
     for by_variance in (False, True):
         found = scratch_of(posteriors, by_variance)
@@ -169,7 +173,7 @@ def test_ids_is_greedy_when_it_is_certain(policy: type[IdsPolicy]) -> None:
 
 def test_ids_does_not_pull_an_arm_that_is_as_good_and_tells_less() -> None:
     # equal means: the arm that was never pulled tells more
-    arms = (Arm(name="a", prior=Beta(good=50, bad=50)), Arm(name="b"))
+    arms = (Arm(name="a", prior=BetaBernoulli(good=50, bad=50)), Arm(name="b"))
     for policy in (IdsPolicy, VarianceIdsPolicy):
         assert policy(Problem(arms=arms, horizon=5)).distribution(0, State.fresh(2)) == [((1,), 1)]
 
@@ -233,7 +237,7 @@ def test_ids_looks_for_bad_outcomes_where_they_earn_more(policy: type[IdsPolicy]
     arms = tuple(
         Arm(
             name=arm.name,
-            prior=Beta(good=arm.beta.bad, bad=arm.beta.good),
+            prior=BetaBernoulli(good=arm.beta.bad, bad=arm.beta.good),
             reward=Reward(good=0.0, bad=1.0),
         )
         for arm in plain.arms
@@ -347,7 +351,9 @@ def test_knowledge_gradient_refuses_batches_of_rewards_that_change() -> None:
 
 def test_knowledge_gradient_moves_with_rewards() -> None:
     worth = Reward(good=8.0, bad=3.0)
-    plain = Problem(arms=(Arm(name="a"), Arm(name="b", prior=Beta(good=3.7, bad=3))), horizon=9)
+    plain = Problem(
+        arms=(Arm(name="a"), Arm(name="b", prior=BetaBernoulli(good=3.7, bad=3))), horizon=9
+    )
     arms = tuple(arm.model_copy(update={"reward": worth}) for arm in plain.arms)
     scaled = Problem(arms=arms, horizon=9)
     values = [evaluated(KnowledgeGradientPolicy(problem)).value for problem in (plain, scaled)]

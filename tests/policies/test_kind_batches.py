@@ -5,11 +5,11 @@ import pytest
 from scipy.stats import norm
 
 from decobandit import (
-    Categorical,
-    Gamma,
-    Normal,
-    OwnState,
-    OwnStates,
+    DirichletCategorical,
+    GammaPoisson,
+    MarkovArm,
+    MarkovState,
+    NormalNormal,
     Payoff,
     Problem,
     State,
@@ -19,12 +19,14 @@ from decobandit import (
     recommend,
     simulate,
     solve,
-)  # fmt: skip
+)
 
 SHARED = {"arms": 2, "horizon": 3, "pulls_per_stage": 4, "repeat": True, "unit": 2}
 BINARY = Problem.uniform(**SHARED)
-CLASSES = Problem.uniform(**SHARED, prior=Categorical([1, 1]), reward=Payoff(values=[0, 1]))
-NORMAL = Problem.uniform(**SHARED, prior=Normal(0, 1), noise_sd=2, terminal={"deploy": 10})
+CLASSES = Problem.uniform(
+    **SHARED, prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0, 1])
+)
+NORMAL = Problem.uniform(**SHARED, prior=NormalNormal(0, 1), noise_sd=2, terminal={"deploy": 10})
 STATES = [("0/0,0/0", "0+0,0+0"), ("2/2,1/2", "0+2,1+1"), ("1/6,0/2", "5+1,2+0")]
 
 
@@ -45,7 +47,7 @@ def test_simulated_batches_of_classes_earn_what_good_and_bad_ones_do_exactly() -
 
 def test_every_pull_of_a_batch_counts_and_no_policy_beats_the_bound() -> None:
     problem = Problem.uniform(
-        arms=3, horizon=2, prior=Gamma(2, 1), pulls_per_stage=6, repeat=True, unit=2
+        arms=3, horizon=2, prior=GammaPoisson(2, 1), pulls_per_stage=6, repeat=True, unit=2
     )
     solution = solve(problem)
     found = simulate(problem, ["equal", "deco"], draws=4000, solution=solution, rng=2).results
@@ -76,7 +78,7 @@ def test_recommendations_say_how_many_pulls_each_arm_gets() -> None:
 def test_what_does_not_share_batches_says_what_does() -> None:
     with pytest.raises(ValueError, match=r"'fh-gittins' chooses arms for single pulls.*'deco'"):
         make_policy(NORMAL, "fh-gittins")
-    own = OwnStates(first="a", states={"a": OwnState(mean=1.0, next={"on": (1.0, "a")})})
+    own = MarkovArm(first="a", states={"a": MarkovState(mean=1.0, next={"on": (1.0, "a")})})
     with pytest.raises(ValueError, match="own arms have states and no unknown mean"):
         make_policy(Problem.uniform(**SHARED, prior=own), "thompson")
 
@@ -92,10 +94,10 @@ def test_units_of_sums_are_pulls_of_sums() -> None:
     shared = {"arms": 2, "horizon": 3, "repeat": True}
     for one, other in (
         (
-            {"prior": Normal(1, 0.5), "noise_sd": 2, "terminal": {"deploy": 12}},
-            {"prior": Normal(4, 2), "noise_sd": 4, "terminal": {"deploy": 3}},
+            {"prior": NormalNormal(1, 0.5), "noise_sd": 2, "terminal": {"deploy": 12}},
+            {"prior": NormalNormal(4, 2), "noise_sd": 4, "terminal": {"deploy": 3}},
         ),
-        ({"prior": Gamma(2, 1)}, {"prior": Gamma(2, 0.25)}),
+        ({"prior": GammaPoisson(2, 1)}, {"prior": GammaPoisson(2, 0.25)}),
     ):
         units = Problem.uniform(**shared, pulls_per_stage=8, unit=4, **one)
         pulls = Problem.uniform(**shared, pulls_per_stage=2, **other)
@@ -114,7 +116,7 @@ def test_large_batches_of_measurements_are_solved_in_little_memory() -> None:
         pulls_per_stage=500,
         unit=100,
         repeat=True,
-        prior=Normal(2, 1),
+        prior=NormalNormal(2, 1),
         noise_sd=8,
     )
     found = solve(shop, tol=1e-3)
@@ -125,19 +127,29 @@ def test_large_batches_of_measurements_are_solved_in_little_memory() -> None:
 
 @pytest.mark.parametrize(
     ("prior", "horizon", "units", "unit", "deploy"),
-    [(Gamma(0.3, 1), 4, 2, 1, 0.0), (Gamma(1, 3), 2, 2, 1, 0.0), (Gamma(0.3, 0.3), 2, 3, 4, 0.0),
-     (Gamma(8, 1), 3, 3, 1, 1.0), (Normal(1, 3), 2, 4, 1, 0.0)],
-)  # fmt: skip
+    [
+        (GammaPoisson(0.3, 1), 4, 2, 1, 0.0),
+        (GammaPoisson(1, 3), 2, 2, 1, 0.0),
+        (GammaPoisson(0.3, 0.3), 2, 3, 4, 0.0),
+        (GammaPoisson(8, 1), 3, 3, 1, 1.0),
+        (NormalNormal(1, 3), 2, 4, 1, 0.0),
+    ],
+)
 def test_the_bound_of_one_arm_is_what_it_earns(
-    prior: Gamma | Normal, horizon: int, units: int, unit: int, deploy: float
+    prior: GammaPoisson | NormalNormal, horizon: int, units: int, unit: int, deploy: float
 ) -> None:
     # a row that ended too flat beyond its last state had a bound below the truth
     problem = Problem.uniform(
-        arms=1, horizon=horizon, pulls_per_stage=units * unit, unit=unit, repeat=True, prior=prior,
-        noise_sd=1.0 if isinstance(prior, Normal) else None,
+        arms=1,
+        horizon=horizon,
+        pulls_per_stage=units * unit,
+        unit=unit,
+        repeat=True,
+        prior=prior,
+        noise_sd=1.0 if isinstance(prior, NormalNormal) else None,
         terminal=Terminal(deploy=deploy) if deploy else None,
-    )  # fmt: skip
-    mean = prior.mean if isinstance(prior, Normal) else prior.shape / prior.rate
+    )
+    mean = prior.mean if isinstance(prior, NormalNormal) else prior.shape / prior.rate
     earned = (horizon * units * unit + deploy) * mean
     found = solve(problem)
     assert found.upper_bound >= earned * (1.0 - 1e-12)

@@ -8,31 +8,32 @@ from scipy.optimize import brentq
 
 from decobandit import (
     Arm,
-    Beta,
-    Categorical,
-    Gamma,
-    Normal,
-    OwnState,
-    OwnStates,
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaPoisson,
+    MarkovArm,
+    MarkovState,
+    NormalNormal,
     Payoff,
     Problem,
     State,
     make_policy,
     simulate,
-)  # fmt: skip
+)
 
 MIXED = Problem(
     horizon=30,
     arms=[
         Arm(
-            name="classes", prior=Categorical([1, 1, 1]),
+            name="classes",
+            prior=DirichletCategorical([1, 1, 1]),
             reward=Payoff(values=[-1, 0, 3], factor=0.5),
         ),
-        Arm(name="normal", prior=Normal(5, 1), noise_sd=0.7),
-        Arm(name="good", prior=Beta(1, 9)),
+        Arm(name="normal", prior=NormalNormal(5, 1), noise_sd=0.7),
+        Arm(name="good", prior=BetaBernoulli(1, 9)),
     ],
-)  # fmt: skip
-COUNTS = Problem.uniform(arms=2, horizon=30, prior=Gamma(2, 1))
+)
+COUNTS = Problem.uniform(arms=2, horizon=30, prior=GammaPoisson(2, 1))
 STAGE = 9
 SEEN = "1+1+2,7.5/3,2/2"  # of four, three, two pulls
 MEANS, N = np.array([5 / 4, 2.5, 1.0]), np.array([4.0, 3.0, 2.0])
@@ -81,7 +82,7 @@ def test_kl_ucb_of_counts_uses_poissons_divergence() -> None:
 
 def test_ucb_tuned_knows_the_variance_of_the_outcomes() -> None:
     problem = Problem.uniform(
-        arms=2, horizon=60, prior=Categorical([1, 1, 1]), reward=Payoff(values=[-1, 0, 3])
+        arms=2, horizon=60, prior=DirichletCategorical([1, 1, 1]), reward=Payoff(values=[-1, 0, 3])
     )
     found = index(problem, "ucb-tuned", "3+40+1,1+0+0")
     log_t, x = math.log(45), np.array([-1.0] * 3 + [0.0] * 40 + [3.0])
@@ -106,9 +107,10 @@ def test_arms_never_pulled_come_first(policy: str) -> None:
         (MIXED, "ucb-tuned", "normal arms: outcomes are not bounded"),
         (
             Problem.uniform(
-                arms=2, horizon=3,
-                prior=OwnStates(
-                    first="a", states={"a": OwnState(mean=1.0, next={"on": (1.0, "a")})}
+                arms=2,
+                horizon=3,
+                prior=MarkovArm(
+                    first="a", states={"a": MarkovState(mean=1.0, next={"on": (1.0, "a")})}
                 ),
             ),
             "kl-ucb",
@@ -116,14 +118,14 @@ def test_arms_never_pulled_come_first(policy: str) -> None:
         ),
         (
             Problem.uniform(
-                arms=2, horizon=3, prior=Normal(0, 1), noise_sd=1, reward=Payoff(factor=-1)
+                arms=2, horizon=3, prior=NormalNormal(0, 1), noise_sd=1, reward=Payoff(factor=-1)
             ),
             "ucb1",
             "earns less where its outcomes are larger",
         ),
         (COUNTS, "ogi", "has a formula for good and bad outcomes"),
     ],
-)  # fmt: skip
+)
 def test_what_has_no_bound_is_refused_with_the_reason(
     problem: Problem, policy: str, why: str
 ) -> None:

@@ -10,10 +10,10 @@ from scipy.stats import nbinom, norm
 
 from decobandit import (
     Arm,
-    Beta,
-    Categorical,
-    Gamma,
-    Normal,
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaPoisson,
+    NormalNormal,
     Payoff,
     Problem,
     Reward,
@@ -54,7 +54,7 @@ def entropy(p: float) -> float:
 )
 def test_two_normal_arms_are_one_integral(means: tuple, sds: tuple, noise: tuple) -> None:
     arms = [
-        Arm(name=name, prior=Normal(m, s), noise_sd=n)
+        Arm(name=name, prior=NormalNormal(m, s), noise_sd=n)
         for name, m, s, n in zip("ab", means, sds, noise, strict=True)
     ]
     chance, _, gain, regret = found(Problem(horizon=5, arms=arms), "0/0,0/0")
@@ -77,7 +77,7 @@ def test_two_normal_arms_are_one_integral(means: tuple, sds: tuple, noise: tuple
 @pytest.mark.parametrize("state", ["0/0,0/0", "9/3,1/2", "40/20,30/20"])
 def test_two_count_arms_are_beta_laws(state: str) -> None:
     """G_1 / (G_1 + G_2) of two gammas is beta, and outcomes move shape and rate."""
-    problem = Problem.uniform(arms=2, horizon=50, prior=Gamma(2, 1))
+    problem = Problem.uniform(arms=2, horizon=50, prior=GammaPoisson(2, 1))
     chance, _, gain, _ = found(problem, state)
     (n, a), (m, b) = (own.tolist() for own in State.parse(state, problem).stats(problem))
     shapes, rates = (2 + a, 2 + b), (1 + n, 1 + m)
@@ -100,9 +100,9 @@ def test_two_count_arms_are_beta_laws(state: str) -> None:
 
 def test_classes_are_those_of_many_draws() -> None:
     arms = [
-        Arm(name="a", prior=Categorical([8, 4, 2]), reward=GRADES),
-        Arm(name="b", prior=Categorical([1, 1, 1]), reward=GRADES),
-        Arm(name="c", prior=Categorical([0.5, 1, 2]), reward=Payoff(values=[0, 1, 2])),
+        Arm(name="a", prior=DirichletCategorical([8, 4, 2]), reward=GRADES),
+        Arm(name="b", prior=DirichletCategorical([1, 1, 1]), reward=GRADES),
+        Arm(name="c", prior=DirichletCategorical([0.5, 1, 2]), reward=Payoff(values=[0, 1, 2])),
     ]
     chance, joint, gain, regret = found(Problem(horizon=9, arms=arms), "1+0+0,0+0+0,0+1+0")
     rng = np.random.default_rng(3)
@@ -124,7 +124,7 @@ def test_classes_are_those_of_many_draws() -> None:
 
 def test_equal_normal_arms_share_what_is_known_of_their_largest() -> None:
     """The largest of K standard normals: 1.0295 at K = 4 (tables of order statistics)."""
-    problem = Problem.uniform(arms=4, horizon=5, prior=Normal(0, 1), noise_sd=1.0)
+    problem = Problem.uniform(arms=4, horizon=5, prior=NormalNormal(0, 1), noise_sd=1.0)
     chance, joint, gain, regret = found(problem, "0/0,0/0,0/0,0/0")
     np.testing.assert_allclose(chance, 0.25, atol=1e-4)
     np.testing.assert_allclose(regret, 1.02938, rtol=1e-3)
@@ -158,8 +158,8 @@ def test_good_and_bad_outcomes_are_shared_as_the_compiled_policy_does(
 CLASSES = Problem(
     horizon=4,
     arms=[
-        Arm(name="a", prior=Categorical([2, 1, 1]), reward=GRADES),
-        Arm(name="b", prior=Categorical([1, 1, 1]), reward=GRADES),
+        Arm(name="a", prior=DirichletCategorical([2, 1, 1]), reward=GRADES),
+        Arm(name="b", prior=DirichletCategorical([1, 1, 1]), reward=GRADES),
     ],
 )
 
@@ -193,7 +193,9 @@ def test_simulated_values_are_the_exact_ones() -> None:
 
 
 def test_workers_do_not_change_what_is_drawn() -> None:
-    problem = Problem.uniform(arms=2, horizon=3, prior=Categorical([1, 1, 1]), reward=GRADES)
+    problem = Problem.uniform(
+        arms=2, horizon=3, prior=DirichletCategorical([1, 1, 1]), reward=GRADES
+    )
     values = [
         simulate(problem, "ids", draws=900, rng=5, workers=number).results[0].estimates.best.value
         for number in (1, 2)
@@ -202,8 +204,8 @@ def test_workers_do_not_change_what_is_drawn() -> None:
 
 
 def test_rewards_that_fall_with_the_outcome_turn_the_best_arm_around() -> None:
-    more = Problem.uniform(arms=2, horizon=9, prior=Gamma(2, 1), reward=Payoff(factor=1.0))
-    less = Problem.uniform(arms=2, horizon=9, prior=Gamma(2, 1), reward=Payoff(factor=-1.0))
+    more = Problem.uniform(arms=2, horizon=9, prior=GammaPoisson(2, 1), reward=Payoff(factor=1.0))
+    less = Problem.uniform(arms=2, horizon=9, prior=GammaPoisson(2, 1), reward=Payoff(factor=-1.0))
     up, down = found(more, "5/2,1/1"), found(less, "5/2,1/1")
     np.testing.assert_allclose(up[0], down[0][::-1], atol=1e-6)
     np.testing.assert_allclose(up[2], down[2], rtol=1e-6)  # two arms: the same question
@@ -212,9 +214,9 @@ def test_rewards_that_fall_with_the_outcome_turn_the_best_arm_around() -> None:
 def test_kinds_are_mixed_and_chances_sum_to_one() -> None:
     arms = [
         Arm(name="b"),
-        Arm(name="c", prior=Categorical([1, 1, 1]), reward=Payoff(values=[0, 0.5, 1])),
-        Arm(name="n", prior=Normal(0.5, 0.3), noise_sd=0.5),
-        Arm(name="p", prior=Gamma(2, 4)),
+        Arm(name="c", prior=DirichletCategorical([1, 1, 1]), reward=Payoff(values=[0, 0.5, 1])),
+        Arm(name="n", prior=NormalNormal(0.5, 0.3), noise_sd=0.5),
+        Arm(name="p", prior=GammaPoisson(2, 4)),
     ]
     problem = Problem(horizon=10, arms=arms)
     for name in ("ids", "v-ids"):
@@ -233,23 +235,23 @@ def test_what_has_no_best_arm_is_refused() -> None:
     changing = Problem(
         horizon=3,
         arms=[
-            Arm(name="a", prior=Gamma(1, 1), reward=Payoff(factor=[1, 1, 2])),
-            Arm(name="b", prior=Gamma(1, 1)),
+            Arm(name="a", prior=GammaPoisson(1, 1), reward=Payoff(factor=[1, 1, 2])),
+            Arm(name="b", prior=GammaPoisson(1, 1)),
         ],
     )
     with pytest.raises(ValueError, match="at stage 2 rewards of the arms are not those of stage 0"):
         make_policy(changing, "ids")
     discounted = Problem.uniform(
-        arms=2, horizon=3, prior=Gamma(1, 1), reward=Payoff(factor=[1, 0.9, 0.81])
+        arms=2, horizon=3, prior=GammaPoisson(1, 1), reward=Payoff(factor=[1, 0.9, 0.81])
     )
     assert make_policy(discounted, "ids").name == "ids"
-    several = Problem.uniform(arms=3, horizon=3, pulls_per_stage=2, prior=Gamma(1, 1))
+    several = Problem.uniform(arms=3, horizon=3, pulls_per_stage=2, prior=GammaPoisson(1, 1))
     with pytest.raises(ValueError, match="weighs single pulls"):
         make_policy(several, "v-ids")
 
 
 def test_ids_pulls_one_of_two_arms() -> None:
-    problem = Problem.uniform(arms=3, horizon=9, prior=Normal(0, 1), noise_sd=1.0)
+    problem = Problem.uniform(arms=3, horizon=9, prior=NormalNormal(0, 1), noise_sd=1.0)
     policy = make_policy(problem, "ids")
     for sums in itertools.product((-0.5, 0.7), repeat=3):
         state = State.parse(",".join(f"{total}/1" for total in sums), problem)
@@ -261,8 +263,8 @@ def test_ids_pulls_one_of_two_arms() -> None:
 def test_an_arm_that_is_known_is_pulled_where_it_is_best(name: str, known: float, arm: int) -> None:
     """Its law is a step, far from that of the other arm: there is nothing to learn of the best."""
     arms = [
-        Arm(name="known", prior=Categorical([1, 1]), reward=Payoff(values=[known, known])),
-        Arm(name="other", prior=Normal(0, 1), noise_sd=1),
+        Arm(name="known", prior=DirichletCategorical([1, 1]), reward=Payoff(values=[known, known])),
+        Arm(name="other", prior=NormalNormal(0, 1), noise_sd=1),
     ]
     policy = make_policy(Problem(horizon=2, arms=arms), name)
     ((pulled, chance),) = policy.distribution(0, State.before(policy.problem))
@@ -272,8 +274,12 @@ def test_an_arm_that_is_known_is_pulled_where_it_is_best(name: str, known: float
 def test_an_arm_that_is_known_and_counts_down_is_the_best_at_the_end() -> None:
     """Its reward is 1 for certain, and the other's at most 0."""
     arms = [
-        Arm(name="known", prior=Categorical([2, 1]), reward=Payoff(values=[-1, -1], factor=-1)),
-        Arm(name="other", prior=Beta(2, 3), reward=Reward(good=0, bad=-1)),
+        Arm(
+            name="known",
+            prior=DirichletCategorical([2, 1]),
+            reward=Payoff(values=[-1, -1], factor=-1),
+        ),
+        Arm(name="other", prior=BetaBernoulli(2, 3), reward=Reward(good=0, bad=-1)),
     ]
     policy = make_policy(Problem(horizon=2, arms=arms), "ids")
     assert policy.distribution(0, State.before(policy.problem)) == [((0,), 1.0)]

@@ -8,11 +8,11 @@ import pytest
 
 from decobandit import (
     Arm,
-    Beta,
-    Categorical,
-    Normal,
+    BetaBernoulli,
+    DirichletCategorical,
+    MarkovArm,
+    NormalNormal,
     OptimalPolicy,
-    OwnStates,
     Payoff,
     Problem,
     State,
@@ -24,7 +24,7 @@ from decobandit import (
 from decobandit.problem import States
 
 GRADES = Payoff(values=[0, 1, 3])
-MACHINE = OwnStates(
+MACHINE = MarkovArm(
     first="new",
     states={
         "new": {"mean": 1.0, "next": {"fine": [0.7, "new"], "worn": [0.3, "old"]}},
@@ -32,20 +32,26 @@ MACHINE = OwnStates(
     },
 )
 PROBLEMS = {
-    "classes": Problem.uniform(arms=3, horizon=4, prior=Categorical([1, 1, 1]), reward=GRADES),
+    "classes": Problem.uniform(
+        arms=3, horizon=4, prior=DirichletCategorical([1, 1, 1]), reward=GRADES
+    ),
     "two pulls": Problem(
         horizon=3,
         pulls_per_stage=2,
         arms=[
-            *(Arm(name=name, prior=Categorical([1, 1, 1]), reward=GRADES) for name in "ac"),
-            Arm(name="b", prior=Categorical([2, 1, 2]), reward=GRADES),
+            *(
+                Arm(name=name, prior=DirichletCategorical([1, 1, 1]), reward=GRADES)
+                for name in "ac"
+            ),
+            Arm(name="b", prior=DirichletCategorical([2, 1, 2]), reward=GRADES),
         ],
     ),
     "own": Problem(horizon=6, arms=[Arm(name="m", prior=MACHINE), Arm(name="c"), Arm(name="d")]),
     "deployed": Problem(
         horizon=3,
         arms=[
-            Arm(name=name, prior=Categorical([1, 2]), reward=Payoff(values=[0, 2])) for name in "ab"
+            Arm(name=name, prior=DirichletCategorical([1, 2]), reward=Payoff(values=[0, 2]))
+            for name in "ab"
         ],
         terminal=Terminal(deploy=5),
     ),
@@ -62,7 +68,7 @@ def test_the_policy_earns_the_optimum(name: str) -> None:
 
 def test_values_are_those_of_a_recursion_by_hand() -> None:
     """A machine that wears out beside a sure 0.5: the value of each pull, then the best ones."""
-    sure = OwnStates(first="s", states={"s": {"mean": 0.5, "next": {"any": [1.0, "s"]}}})
+    sure = MarkovArm(first="s", states={"s": {"mean": 0.5, "next": {"any": [1.0, "s"]}}})
     problem = Problem(horizon=5, arms=[Arm(name="m", prior=MACHINE), Arm(name="s", prior=sure)])
 
     @cache
@@ -87,11 +93,11 @@ def test_values_are_those_of_a_recursion_by_hand() -> None:
 
 def test_two_classes_are_chosen_as_good_and_bad_outcomes_are() -> None:
     binary = OptimalPolicy(
-        Problem(horizon=7, arms=[Arm(name="a"), Arm(name="b", prior=Beta(1, 2))])
+        Problem(horizon=7, arms=[Arm(name="a"), Arm(name="b", prior=BetaBernoulli(1, 2))])
     )
     arms = [
-        Arm(name="a", prior=Categorical([1, 1]), reward=Payoff(values=[0, 1])),
-        Arm(name="b", prior=Categorical([2, 1]), reward=Payoff(values=[0, 1])),
+        Arm(name="a", prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0, 1])),
+        Arm(name="b", prior=DirichletCategorical([2, 1]), reward=Payoff(values=[0, 1])),
     ]
     classes = make_policy(Problem(horizon=7, arms=arms), "optimal")
     for good, other in (("0/0,0/0", "0+0,0+0"), ("0/1,1/1", "1+0,0+1"), ("1/3,1/2", "2+1,1+1")):
@@ -102,10 +108,12 @@ def test_two_classes_are_chosen_as_good_and_bad_outcomes_are() -> None:
 
 
 def test_what_has_no_optimum_is_refused_with_the_reason() -> None:
-    normal = Problem.uniform(arms=2, horizon=3, prior=Normal(0, 1), noise_sd=1.0)
+    normal = Problem.uniform(arms=2, horizon=3, prior=NormalNormal(0, 1), noise_sd=1.0)
     with pytest.raises(ValueError, match="normal arms have infinitely many states"):
         make_policy(normal, "optimal")
-    large = Problem.uniform(arms=4, horizon=30, prior=Categorical([1, 1, 1]), reward=GRADES)
+    large = Problem.uniform(
+        arms=4, horizon=30, prior=DirichletCategorical([1, 1, 1]), reward=GRADES
+    )
     with pytest.raises(ValueError, match=r"states and .* ways to share"):
         make_policy(large, "optimal")
     policy = make_policy(PROBLEMS["own"], "optimal")

@@ -7,11 +7,11 @@ from scipy.stats import nbinom, norm
 
 from decobandit import (
     Arm,
-    Beta,
-    Categorical,
+    BetaBernoulli,
     DecoPolicy,
-    Gamma,
-    Normal,
+    DirichletCategorical,
+    GammaPoisson,
+    NormalNormal,
     Payoff,
     Problem,
     State,
@@ -19,20 +19,20 @@ from decobandit import (
     make_policy,
     recommend,
     solve,
-)  # fmt: skip
+)
 from decobandit.arm import OneArmValues
 from decobandit.policies import Context, Policy, indices_of_arm
 
 NORMAL = Problem(
     horizon=10,
     arms=[
-        Arm(name="a", prior=Normal(0.2, 1), noise_sd=1),
-        Arm(name="b", prior=Normal(0, 0.5), noise_sd=2),
+        Arm(name="a", prior=NormalNormal(0.2, 1), noise_sd=1),
+        Arm(name="b", prior=NormalNormal(0, 0.5), noise_sd=2),
     ],
 )
 BINARY = Problem.uniform(arms=2, horizon=8)
 CLASSES = Problem.uniform(
-    arms=2, horizon=8, prior=Categorical([1, 1]), reward=Payoff(values=[0, 1])
+    arms=2, horizon=8, prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0, 1])
 )
 
 
@@ -60,11 +60,11 @@ def test_gittins_indices_of_two_classes_are_those_of_good_and_bad() -> None:
 @pytest.mark.parametrize(
     ("prior", "settings", "discount", "published", "tolerance"),
     [
-        (Categorical([2, 3]), {"reward": Payoff(values=[0, 1])}, 0.8, 0.67143994, 1e-4),
-        (Categorical([1, 2]), {"reward": Payoff(values=[0, 1])}, 0.5, 0.70600586, 5e-4),
-        (Categorical([2, 2]), {"reward": Payoff(values=[0, 1])}, 0.5, 0.53586272, 5e-4),
-        (Categorical([1, 3]), {"reward": Payoff(values=[0, 1])}, 0.5, 0.77735112, 5e-4),
-        (Normal(0, 1), {"noise_sd": 1.0}, 0.8, 0.50552724, 1e-3),
+        (DirichletCategorical([2, 3]), {"reward": Payoff(values=[0, 1])}, 0.8, 0.67143994, 1e-4),
+        (DirichletCategorical([1, 2]), {"reward": Payoff(values=[0, 1])}, 0.5, 0.70600586, 5e-4),
+        (DirichletCategorical([2, 2]), {"reward": Payoff(values=[0, 1])}, 0.5, 0.53586272, 5e-4),
+        (DirichletCategorical([1, 3]), {"reward": Payoff(values=[0, 1])}, 0.5, 0.77735112, 5e-4),
+        (NormalNormal(0, 1), {"noise_sd": 1.0}, 0.8, 0.50552724, 1e-3),
     ],
 )
 def test_discounted_indices_are_the_published_ones(
@@ -76,9 +76,11 @@ def test_discounted_indices_are_the_published_ones(
     reward = settings.get("reward", Payoff())
     values = reward.values  # type: ignore[attr-defined]
     arm = Arm(
-        name="a", prior=prior, reward=Payoff(values=values, factor=factor),  # type: ignore[arg-type]
+        name="a",
+        prior=prior,
+        reward=Payoff(values=values, factor=factor),  # type: ignore[arg-type]
         noise_sd=settings.get("noise_sd"),  # type: ignore[arg-type]
-    )  # fmt: skip
+    )
     problem = Problem(horizon=T, arms=[arm])
     fresh = np.array(problem.groups[0].model.initial(), dtype=float)
     grid = None if problem.is_binary else 0 if problem.groups[0].model.finite else 256
@@ -98,7 +100,7 @@ def index_of_first(problem: Problem, policy: str, stage: int, state: str) -> flo
 
 def test_the_exact_index_of_a_state_is_the_price_of_indifference() -> None:
     problem = Problem.uniform(
-        arms=2, horizon=6, prior=Categorical([1, 2, 1]), reward=Payoff(values=[0, 1, 3])
+        arms=2, horizon=6, prior=DirichletCategorical([1, 2, 1]), reward=Payoff(values=[0, 1, 3])
     )
     found = index_of_first(problem, "fh-gittins", 2, "0+1+1")
     stats = np.array([0.0, 1.0, 1.0])
@@ -152,8 +154,8 @@ def test_the_knowledge_gradient_of_classes_is_a_sum_over_outcomes() -> None:
     problem = Problem(
         horizon=6,
         arms=[
-            Arm(name="a", prior=Categorical([1, 1, 1]), reward=Payoff(values=[0, 1, 3])),
-            Arm(name="b", prior=Gamma(3, 2)),
+            Arm(name="a", prior=DirichletCategorical([1, 1, 1]), reward=Payoff(values=[0, 1, 3])),
+            Arm(name="b", prior=GammaPoisson(3, 2)),
         ],
     )
     found = index(make_policy(problem, "knowledge-gradient"), "0+0+0,0/0")
@@ -200,9 +202,9 @@ def test_a_recommendation_says_what_is_known_of_every_kind() -> None:
     problem = Problem(
         horizon=9,
         arms=[
-            Arm(name="n", prior=Normal(0, 1), noise_sd=1),
-            Arm(name="c", prior=Categorical([1, 1, 1]), reward=Payoff(values=[0, 1, 3])),
-            Arm(name="b", prior=Beta(1, 2)),
+            Arm(name="n", prior=NormalNormal(0, 1), noise_sd=1),
+            Arm(name="c", prior=DirichletCategorical([1, 1, 1]), reward=Payoff(values=[0, 1, 3])),
+            Arm(name="b", prior=BetaBernoulli(1, 2)),
         ],
     )
     found = recommend(problem, "1.5/2,1+0+1,1/2", "greedy")
@@ -254,7 +256,7 @@ def test_gittins_indices_of_counts_are_those_of_a_plain_recursion(
         return (shape + total) / (rate + pulls) - price + later
 
     exact = brentq(lambda price: advantage(price, 0, 0), 0.0, 20.0, xtol=1e-9)
-    problem = Problem.uniform(arms=2, horizon=horizon, prior=Gamma(shape, rate))
+    problem = Problem.uniform(arms=2, horizon=horizon, prior=GammaPoisson(shape, rate))
     table = index(make_policy(problem, "fh-gittins"), "0/0,0/0")[0]
     assert table == pytest.approx(exact, rel=2e-3)
     assert index_of_first(problem, "fh-gittins", 0, "0/0") == pytest.approx(exact, rel=1e-6)

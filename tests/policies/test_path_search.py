@@ -26,7 +26,7 @@ from decobandit.policies.tuning.path_search import (
     ticked_path,
 )
 from decobandit.prices import solve
-from decobandit.problem import Arm, Beta, Problem, Reward, Terminal, best_mean_per_pull
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, Terminal, best_mean_per_pull
 from decobandit.trials import create_trial, open_trial
 from helpers.examples import seasonal
 from helpers.values import evaluated
@@ -66,7 +66,9 @@ def changing(seed: int, arms: int, horizon: int) -> Problem:
     rng = np.random.default_rng(seed)
     own = Reward(good=rng.uniform(0.2, 2.0, horizon).round(2).tolist(), bad=0.0)
     priors = rng.integers(1, 4, (arms, 2)).tolist()
-    made = (Arm(name=f"{i}", prior=Beta(*prior), reward=own) for i, prior in enumerate(priors))
+    made = (
+        Arm(name=f"{i}", prior=BetaBernoulli(*prior), reward=own) for i, prior in enumerate(priors)
+    )
     return Problem(arms=tuple(made), horizon=horizon)
 
 
@@ -141,8 +143,8 @@ def test_beyond_tables_the_path_is_flat_where_rewards_stay_the_same() -> None:
 
 def test_beyond_tables_a_single_decision_and_a_table_are_the_same_number() -> None:
     arms = [
-        Arm(name="a", prior=Beta(good=1.3, bad=2.0), reward=Reward(good=2.0, bad=-1.0)),
-        Arm(name="b", prior=Beta(good=1, bad=1), reward=Reward(good=0.0, bad=1.5)),
+        Arm(name="a", prior=BetaBernoulli(good=1.3, bad=2.0), reward=Reward(good=2.0, bad=-1.0)),
+        Arm(name="b", prior=BetaBernoulli(good=1, bad=1), reward=Reward(good=0.0, bad=1.5)),
     ]
     policy = make_policy(Problem(arms=arms, horizon=240), "deco-calibrated")
     for stage in (0, 1, 57, 200, 239):
@@ -182,17 +184,19 @@ def test_table1_row_is_in_order_and_below_the_bound() -> None:
 # -- where an arm is deployed -------------------------------------------------------------------
 
 
-def deployed(arms: int, horizon: int, reward: float, deploy: float, prior: Beta) -> Problem:
+def deployed(
+    arms: int, horizon: int, reward: float, deploy: float, prior: BetaBernoulli
+) -> Problem:
     own = Reward(good=reward, bad=0.0)
     made = tuple(Arm(name=f"{i}", prior=prior, reward=own) for i in range(arms))
     return Problem(arms=made, horizon=horizon, terminal=Terminal(deploy=deploy))
 
 
 DEPLOYED = [
-    deployed(3, 8, 0.1, 20.0, Beta(good=1, bad=1)),
-    deployed(2, 6, 0.05, 5.0, Beta(good=0.5, bad=2.5)),
-    deployed(2, 7, 1.0, 2.0, Beta(good=2.0, bad=0.7)),
-    deployed(3, 5, 0.3, 50.0, Beta(good=1.4, bad=1.1)),
+    deployed(3, 8, 0.1, 20.0, BetaBernoulli(good=1, bad=1)),
+    deployed(2, 6, 0.05, 5.0, BetaBernoulli(good=0.5, bad=2.5)),
+    deployed(2, 7, 1.0, 2.0, BetaBernoulli(good=2.0, bad=0.7)),
+    deployed(3, 5, 0.3, 50.0, BetaBernoulli(good=1.4, bad=1.1)),
 ]
 
 

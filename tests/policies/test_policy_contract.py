@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from decobandit.policies import POLICIES, Policy, make_policy, serving
-from decobandit.problem import Arm, Beta, Categorical, OwnStates, Payoff, Problem, State
+from decobandit.problem import (
+    Arm,
+    BetaBernoulli,
+    DirichletCategorical,
+    MarkovArm,
+    Payoff,
+    Problem,
+    State,
+)
 from decobandit.simulation import simulate
 from helpers.examples import KINDS, random_state
 from helpers.policies import NO_INDEX, SINGLE_PULLS, Bench
@@ -18,9 +26,9 @@ from helpers.refusals import check_refusal, unless_refused
 ONE_ARM = Problem.uniform(arms=1, horizon=5)
 PRIORS = Problem(
     arms=(
-        Arm(name="a", prior=Beta(good=0.5, bad=0.5)),
-        Arm(name="b", prior=Beta(good=3.7, bad=1.2)),
-        Arm(name="c", prior=Beta(good=9.0, bad=14.5)),
+        Arm(name="a", prior=BetaBernoulli(good=0.5, bad=0.5)),
+        Arm(name="b", prior=BetaBernoulli(good=3.7, bad=1.2)),
+        Arm(name="c", prior=BetaBernoulli(good=9.0, bad=14.5)),
     ),
     horizon=7,
 )
@@ -124,31 +132,60 @@ def test_is_simulated_whole(name: str, kind: str) -> None:
 @pytest.mark.parametrize("name", sorted(set(SINGLE_PULLS) - set(NO_INDEX)))
 def test_has_an_index_on_the_command_line(name: str) -> None:
     run = run_deco(
-        "index", "--policy", name, "--arms", 3, "--horizon", 8, "--stage", 4,
-        "--good", 2, "--bad", 1, "--json",
-    )  # fmt: skip
+        "index",
+        "--policy",
+        name,
+        "--arms",
+        3,
+        "--horizon",
+        8,
+        "--stage",
+        4,
+        "--good",
+        2,
+        "--bad",
+        1,
+        "--json",
+    )
     assert np.isfinite(run.json["index"])
 
 
 @pytest.mark.parametrize("name", NO_INDEX)
 def test_has_no_index_and_says_so(name: str) -> None:
     run = run_deco(
-        "index", "--policy", name, "--arms", 3, "--horizon", 8, "--stage", 4,
-        "--good", 2, "--bad", 1,
-    )  # fmt: skip
+        "index",
+        "--policy",
+        name,
+        "--arms",
+        3,
+        "--horizon",
+        8,
+        "--stage",
+        4,
+        "--good",
+        2,
+        "--bad",
+        1,
+    )
     assert run.code == 2
     assert f"policy {name!r} has no index of a single arm" in run.err
 
 
 def _own(**settings: Any) -> Problem:
-    moody = OwnStates(first="up", states={
-        "up": {"mean": 1.0, "next": {"stays": (0.5, "up"), "falls": (0.5, "down")}},
-        "down": {"mean": 0.0, "next": {"stays": (1.0, "down")}},
-    })  # fmt: skip
+    moody = MarkovArm(
+        first="up",
+        states={
+            "up": {"mean": 1.0, "next": {"stays": (0.5, "up"), "falls": (0.5, "down")}},
+            "down": {"mean": 0.0, "next": {"stays": (1.0, "down")}},
+        },
+    )
     return Problem.uniform(arms=2, horizon=2, prior=moody, **settings)
 
 
-GRADES: dict[str, Any] = {"prior": Categorical([1, 1, 1]), "reward": Payoff(values=[0, 1, 3])}
+GRADES: dict[str, Any] = {
+    "prior": DirichletCategorical([1, 1, 1]),
+    "reward": Payoff(values=[0, 1, 3]),
+}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from decobandit import Arm, Beta, Problem, Reward
+from decobandit import Arm, BetaBernoulli, Problem, Reward
 from decobandit.policies import PosteriorChances
 from decobandit.policies.best_chances import best_chances
 from decobandit.policies.reward_chances import posterior_chances
@@ -21,7 +21,7 @@ PRIORS = [
 
 
 def problem_of(priors: list[tuple[float, float]], horizon: int) -> Problem:
-    arms = [Arm(name=f"arm-{i}", prior=Beta(*prior)) for i, prior in enumerate(priors)]
+    arms = [Arm(name=f"arm-{i}", prior=BetaBernoulli(*prior)) for i, prior in enumerate(priors)]
     return Problem(horizon=horizon, arms=arms)
 
 
@@ -137,7 +137,7 @@ def test_unequal_rewards_are_compared(
 ) -> None:
     """P(best) beside another quadrature; a margin seen from either arm; three arms by draws."""
     arms = [
-        Arm(name=f"arm-{k}", prior=Beta(*prior), reward=Reward(good=good, bad=bad))
+        Arm(name=f"arm-{k}", prior=BetaBernoulli(*prior), reward=Reward(good=good, bad=bad))
         for k, ((good, bad), prior) in enumerate(zip(rewards, priors, strict=True))
     ]
     problem = Problem(arms=arms, horizon=60)

@@ -19,7 +19,7 @@ from decobandit.policies import (
     VarianceIdsPolicy,
 )
 from decobandit.policies.best_chances import best_chances
-from decobandit.problem import Arm, Beta, Problem, Reward, State
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, State
 from decobandit.problem.model import Terminal
 from decobandit.simulation import simulate
 from helpers.episodes import Floats, episodes_of, mixed
@@ -80,11 +80,18 @@ def above(a: int, b: float, c: float, d: float) -> float:
 @pytest.mark.parametrize(
     ("a", "b", "c", "d"),
     [
-        (1, 1, 1, 1), (2, 1, 1, 2), (5, 3, 2, 7), (100, 50, 90, 60), (1, 1, 300, 400),
-        (500, 3, 20, 1), (3, 500, 1, 40), (1000, 2000, 1, 2), (3, 0.5, 0.2, 3.7),
+        (1, 1, 1, 1),
+        (2, 1, 1, 2),
+        (5, 3, 2, 7),
+        (100, 50, 90, 60),
+        (1, 1, 300, 400),
+        (500, 3, 20, 1),
+        (3, 500, 1, 40),
+        (1000, 2000, 1, 2),
+        (3, 0.5, 0.2, 3.7),
         (1, 0.01, 0.01, 1),
     ],
-)  # fmt: skip
+)
 def test_chances_of_two_arms_are_the_exact_sum(a: int, b: float, c: float, d: float) -> None:
     found = best_chances(np.array([a, c]), np.array([b, d]), np.zeros(2), np.ones(2))
     expected = above(a, b, c, d)
@@ -120,9 +127,11 @@ def test_sure_rewards_share_their_chance() -> None:
     # the first arm beats 1/2 with chance 3/4; the sure arms at 1/2 share the rest
     two, one, zero = 2.0, 1.0, 0.0
     chances = best_chances(
-        np.array([two, one, one, one]), np.array([one, one, one, one]),
-        np.array([zero, 0.5, 0.5, 0.25]), np.array([one, zero, zero, zero]),
-    )  # fmt: skip
+        np.array([two, one, one, one]),
+        np.array([one, one, one, one]),
+        np.array([zero, 0.5, 0.5, 0.25]),
+        np.array([one, zero, zero, zero]),
+    )
     np.testing.assert_allclose(chances, [0.75, 0.125, 0.125, 0.0], rtol=0, atol=1e-12)
 
 
@@ -148,7 +157,7 @@ def test_equal_arms_are_equally_likely_whatever_the_prior(size: float) -> None:
 
 TINY = Problem(
     arms=tuple(
-        Arm(name=f"{i}", prior=Beta(good=a, bad=b))
+        Arm(name=f"{i}", prior=BetaBernoulli(good=a, bad=b))
         for i, (a, b) in enumerate([(0.05, 0.05), (0.05, 0.02), (1, 1), (1e6, 1e6)])
     ),
     horizon=40,
@@ -233,8 +242,15 @@ def test_several_pulls_are_played_as_they_are_chosen() -> None:
 # -- play against exact values ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("policy", "number"), [(ThompsonPolicy, 80_000), (IdsPolicy, 20_000),
-    (VarianceIdsPolicy, 20_000), (KnowledgeGradientPolicy, 80_000)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("policy", "number"),
+    [
+        (ThompsonPolicy, 80_000),
+        (IdsPolicy, 20_000),
+        (VarianceIdsPolicy, 20_000),
+        (KnowledgeGradientPolicy, 80_000),
+    ],
+)
 @pytest.mark.parametrize("problem", [Problem.uniform(arms=3, horizon=6), mixed(4)])
 def test_episodes_earn_the_exact_value(policy: type[Any], number: int, problem: Problem) -> None:
     made, T = make(policy, problem), problem.horizon
@@ -281,7 +297,7 @@ def test_values_are_between_chance_and_optimum(policy: type[Any]) -> None:
 
 @pytest.mark.parametrize("policy", FOUR)
 def test_one_arm_is_pulled_for_ever(policy: type[Any]) -> None:
-    arm = Arm(name="only", prior=Beta(good=2, bad=3), reward=Reward(good=4, bad=-1))
+    arm = Arm(name="only", prior=BetaBernoulli(good=2, bad=3), reward=Reward(good=4, bad=-1))
     made = policy(Problem(arms=(arm,), horizon=7))
     assert evaluated(made).value == pytest.approx(7 * (4 * 0.4 - 0.6))
     assert (played_once(made, 6, State((2,), (4,)), 10, 1) == 0).all()
@@ -403,7 +419,7 @@ def test_chances_hold_for_priors_small_large_and_lopsided(
 def test_thompson_plays_what_its_exact_value_says(arms: Any) -> None:
     problem = Problem(
         arms=tuple(
-            Arm(name=f"{i}", prior=Beta(good=g, bad=b), reward=Reward(good=up, bad=down))
+            Arm(name=f"{i}", prior=BetaBernoulli(good=g, bad=b), reward=Reward(good=up, bad=down))
             for i, ((g, b), (up, down)) in enumerate(arms)
         ),
         horizon=4,

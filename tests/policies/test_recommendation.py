@@ -5,10 +5,10 @@ import json
 import pytest
 
 from decobandit.policies import DecoPolicy, Recommendation, recommend
-from decobandit.problem import Arm, Beta, Problem, Reward, State
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, State
 
 BY_HAND = Problem(
-    arms=(Arm(name="known", prior=Beta(good=51, bad=49)), Arm(name="unknown")), horizon=2
+    arms=(Arm(name="known", prior=BetaBernoulli(good=51, bad=49)), Arm(name="unknown")), horizon=2
 )
 
 
@@ -47,9 +47,15 @@ def test_recommendation_as_json_has_the_keys_that_were_promised() -> None:
     assert tree["arm"] == tree["chosen"][0] == "unknown"
     for arm in tree["arms"]:
         assert set(arm) == {
-            "name", "good", "bad", "posterior_good", "posterior_bad",
-            "expected_reward", "value_of_information", "index",
-        }  # fmt: skip
+            "name",
+            "good",
+            "bad",
+            "posterior_good",
+            "posterior_bad",
+            "expected_reward",
+            "value_of_information",
+            "index",
+        }
         assert arm["index"] == arm["expected_reward"] + arm["value_of_information"]
 
 

@@ -11,11 +11,11 @@ from decobandit import evaluate, make_policy
 from decobandit.policies import POLICIES, Policy, serving
 from decobandit.problem import (
     Arm,
-    Beta,
-    Categorical,
-    Gamma,
-    Normal,
-    OwnStates,
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaPoisson,
+    MarkovArm,
+    NormalNormal,
     Payoff,
     Problem,
     Reward,
@@ -23,20 +23,22 @@ from decobandit.problem import (
     Terminal,
 )
 
-MACHINE = OwnStates(
+MACHINE = MarkovArm(
     first="new",
     states={
         "new": {"mean": 0.9, "next": {"fine": (0.75, "new"), "worn": (0.25, "old")}},
         "old": {"mean": 0.25, "next": {"fine": (0.5, "old"), "mended": (0.5, "new")}},
     },
 )
-BINARY = [Arm(name="a"), Arm(name="b"), Arm(name="c", prior=Beta(2, 1.5))]
+BINARY = [Arm(name="a"), Arm(name="b"), Arm(name="c", prior=BetaBernoulli(2, 1.5))]
 GRADES = [
-    Arm(name=name, prior=Categorical(counts), reward=Payoff(values=[0, 0.4, 1]))
+    Arm(name=name, prior=DirichletCategorical(counts), reward=Payoff(values=[0, 0.4, 1]))
     for name, counts in (("a", [1, 1, 1]), ("b", [1, 1, 1]), ("c", [2, 0.5, 0.7]))
 ]
-NORMAL = [Arm(name=name, prior=Normal(0.1 * k, 1), noise_sd=1) for k, name in enumerate("abc")]
-COUNTS = [Arm(name=name, prior=Gamma(1 + k, 1.5)) for k, name in enumerate("abc")]
+NORMAL = [
+    Arm(name=name, prior=NormalNormal(0.1 * k, 1), noise_sd=1) for k, name in enumerate("abc")
+]
+COUNTS = [Arm(name=name, prior=GammaPoisson(1 + k, 1.5)) for k, name in enumerate("abc")]
 OWN = [Arm(name="a", prior=MACHINE), Arm(name="b", prior=MACHINE), BINARY[2]]
 UNEQUAL = [BINARY[0], Arm(name="b", reward=Reward(good=0.8, bad=0.3)), BINARY[2]]
 BATCH: dict[str, Any] = {"pulls_per_stage": 4, "unit": 2, "repeat": True}
@@ -49,13 +51,11 @@ CORNERS = {
     "own": Problem(arms=OWN, horizon=6),
     "batches": Problem(arms=BINARY, horizon=3, **BATCH),
     "batches, unequal": Problem(arms=UNEQUAL, horizon=3, **BATCH),
-    "batches, deployed": Problem(
-        arms=BINARY, horizon=3, terminal=Terminal(deploy=20), **BATCH
-    ),
+    "batches, deployed": Problem(arms=BINARY, horizon=3, terminal=Terminal(deploy=20), **BATCH),
     "batches of classes": Problem(arms=GRADES, horizon=3, **BATCH),
     "batches of normal": Problem(arms=NORMAL, horizon=3, **BATCH),
     "batches of counts": Problem(arms=COUNTS, horizon=3, **BATCH),
-}  # fmt: skip
+}
 CASES = [
     (corner, name)
     for corner, problem in CORNERS.items()
@@ -138,13 +138,13 @@ def test_answers_do_not_depend_on_other_states(corner: str, name: str, pending: 
 PRIORS = [(1.0, 1.0), (1.0, 1.0), (2.0, 1.5)]
 TWO = Problem(
     arms=[
-        Arm(name=str(k), prior=Categorical([b, a]), reward=Payoff(values=[0, 1]))
+        Arm(name=str(k), prior=DirichletCategorical([b, a]), reward=Payoff(values=[0, 1]))
         for k, (a, b) in enumerate(PRIORS)
     ],
     horizon=6,
 )
 GOOD_OR_BAD = Problem(
-    arms=[Arm(name=str(k), prior=Beta(a, b)) for k, (a, b) in enumerate(PRIORS)], horizon=6
+    arms=[Arm(name=str(k), prior=BetaBernoulli(a, b)) for k, (a, b) in enumerate(PRIORS)], horizon=6
 )
 BOTH = [name for name in serving(TWO, POLICIES) if name not in ("thompson", "ids", "v-ids")]
 

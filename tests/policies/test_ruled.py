@@ -8,7 +8,7 @@ import pytest
 
 from decobandit import (
     Arm,
-    Beta,
+    BetaBernoulli,
     Problem,
     Reward,
     State,
@@ -19,7 +19,16 @@ from decobandit import (
     solve,
 )
 from decobandit.policies import REASONS, DecoPolicy, RuledPolicy, rules_of
-from decobandit.problem import Categorical, Gamma, Looks, Normal, Payoff, Rules, States, Stop
+from decobandit.problem import (
+    DirichletCategorical,
+    GammaPoisson,
+    Looks,
+    NormalNormal,
+    Payoff,
+    Rules,
+    States,
+    Stop,
+)
 
 THREE = Problem.uniform(arms=3, horizon=30)
 
@@ -82,9 +91,7 @@ def test_a_dropped_arm_is_left_out_of_the_choice() -> None:
 def test_an_index_is_averaged_over_pending_outcomes_as_trials_do() -> None:
     policy = make_policy(THREE, "bayes-ucb")
     pulls, good, pending = [3, 3, 2], [2, 2, 1], [2, 0, 1]
-    found = policy.probabilities(
-        11, asked([pulls], [good], pending=np.array([pending]))
-    )[0]  # fmt: skip
+    found = policy.probabilities(11, asked([pulls], [good], pending=np.array([pending])))[0]
     average = []
     for n, g, k in zip(pulls, good, pending, strict=True):
         ways = [(0, 1.0)]  # good among the pending, drawn one after the other
@@ -102,9 +109,10 @@ def test_an_index_is_averaged_over_pending_outcomes_as_trials_do() -> None:
 
 def test_looks_stop_and_drop() -> None:
     rules = Rules(
-        control="arm-1", looks=Looks(first=1),
+        control="arm-1",
+        looks=Looks(first=1),
         stop=Stop(superiority=0.95, inferiority=0.05, futility=0.4),
-    )  # fmt: skip
+    )
     ruled = RuledPolicy(make_policy(THREE, "equal"), rules)
     pulls = np.full((4, 3), 10)
     good = np.array([[2, 9, 5], [7, 1, 6], [9, 1, 2], [5, 5, 6]])
@@ -181,7 +189,11 @@ def test_rules_that_make_no_sense_for_different_arms_are_refused(rules: Rules, s
 @pytest.mark.parametrize("name", ["greedy", "bayes-ucb", "deco", "thompson-shares", "top-two"])
 def test_a_batch_among_some_arms_is_that_of_a_problem_with_these_arms(name: str) -> None:
     # the arm left out would get most: a policy must not be asked first, and cut afterwards
-    arms = [Arm(name="best", prior=Beta(9, 1)), Arm(name="a"), Arm(name="b", prior=Beta(2, 3))]
+    arms = [
+        Arm(name="best", prior=BetaBernoulli(9, 1)),
+        Arm(name="a"),
+        Arm(name="b", prior=BetaBernoulli(2, 3)),
+    ]
     settings: dict[str, Any] = {"horizon": 4, "pulls_per_stage": 12, "repeat": True, "unit": 2}
     whole, part = Problem(arms=arms, **settings), Problem(arms=arms[1:], **settings)
     prices = solve(whole).prices
@@ -236,24 +248,37 @@ def states_of(problem: Problem, number: int, rng: np.random.Generator) -> States
 MODELS = {
     "equal": Problem.uniform(arms=3, horizon=30),
     "unequal rewards": Problem(
-        arms=[Arm(name="a"), Arm(name="b", reward=Reward(good=0.4, bad=0.3)),
-              Arm(name="c", reward=Reward(good=0, bad=1))],
+        arms=[
+            Arm(name="a"),
+            Arm(name="b", reward=Reward(good=0.4, bad=0.3)),
+            Arm(name="c", reward=Reward(good=0, bad=1)),
+        ],
         horizon=30,
     ),
     "events": Problem(
-        arms=[Arm(name=n, prior=Gamma(2, 1), reward=Payoff(factor=-1)) for n in "abc"], horizon=30
+        arms=[Arm(name=n, prior=GammaPoisson(2, 1), reward=Payoff(factor=-1)) for n in "abc"],
+        horizon=30,
     ),
     "classes": Problem(
-        arms=[Arm(name=n, prior=Categorical([1, 1, 1]), reward=Payoff(values=[0, 1, 9], factor=-1))
-              for n in "abc"],
+        arms=[
+            Arm(
+                name=n,
+                prior=DirichletCategorical([1, 1, 1]),
+                reward=Payoff(values=[0, 1, 9], factor=-1),
+            )
+            for n in "abc"
+        ],
         horizon=30,
     ),
     "kinds": Problem(  # classes beside unbounded outcomes
-        arms=[Arm(name="a", prior=Categorical([1, 1]), reward=Payoff(values=[0, 2])),
-              Arm(name="b", prior=Normal(1, 1), noise_sd=1), Arm(name="c", prior=Gamma(1, 1))],
+        arms=[
+            Arm(name="a", prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0, 2])),
+            Arm(name="b", prior=NormalNormal(1, 1), noise_sd=1),
+            Arm(name="c", prior=GammaPoisson(1, 1)),
+        ],
         horizon=30,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("control", [True, False])
@@ -261,9 +286,10 @@ MODELS = {
 def test_looks_at_a_state_do_not_depend_on_the_other_states(name: str, control: bool) -> None:
     problem = MODELS[name]
     rules = Rules(
-        control=problem.arms[0].name if control else None, margin=0.3,
+        control=problem.arms[0].name if control else None,
+        margin=0.3,
         stop=Stop(superiority=0.8, inferiority=0.2, equivalence=0.4),
-    )  # fmt: skip
+    )
     ruled = RuledPolicy(make_policy(problem, "equal"), rules)
     some = states_of(problem, 12, np.random.default_rng(2))
     together, found = ruled.look(some), ruled.statistic(some)

@@ -5,7 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from decobandit import Categorical, Design, Payoff, Problem, make_policy, operating_characteristics
+from decobandit import (
+    Design,
+    DirichletCategorical,
+    Payoff,
+    Problem,
+    make_policy,
+    operating_characteristics,
+)
 from decobandit.figures.design_report import rule_facts
 from decobandit.policies import RuledPolicy, rules_of
 from decobandit.problem import InvalidProblem, Rules, State, States
@@ -71,7 +78,7 @@ def test_a_cap_that_cannot_be_kept_is_refused(rules: dict[str, float], least: st
 PROBLEMS = {
     "binary": Problem.uniform(arms=2, horizon=4),
     "classes": Problem.uniform(
-        arms=2, horizon=4, prior=Categorical([1, 1, 1]), reward=Payoff(values=[0, 0.5, 1])
+        arms=2, horizon=4, prior=DirichletCategorical([1, 1, 1]), reward=Payoff(values=[0, 0.5, 1])
     ),
 }
 TRUTHS = {"binary": (0.1, 0.8), "classes": ((0.6, 0.3, 0.1), (0.1, 0.2, 0.7))}

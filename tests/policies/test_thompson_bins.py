@@ -5,7 +5,7 @@ import pytest
 from scipy.special import betainc, betaln, expit, log_expit
 from scipy.stats import beta, kstest
 
-from decobandit import Arm, Beta, Problem, Reward
+from decobandit import Arm, BetaBernoulli, Problem, Reward
 from decobandit.policies import ThompsonPolicy
 from decobandit.policies.draw_bins import Bins, bins
 from decobandit.policies.kernels.thompson_bins import draw_within, move, play_bins, recall
@@ -24,9 +24,10 @@ def chances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """P(arm k has the largest draw), the integral of f_k prod F_other over the log-odds y."""
     y, step = np.linspace(-400.0, 400.0, 400_001, retstep=True)
     below = np.where(
-        y < 0.0, betainc(a[:, None], b[:, None], expit(y)),
+        y < 0.0,
+        betainc(a[:, None], b[:, None], expit(y)),
         1.0 - betainc(b[:, None], a[:, None], expit(-y)),
-    )  # fmt: skip
+    )
     density = np.exp(np.outer(a, log_expit(y)) + np.outer(b, log_expit(-y)) - betaln(a, b)[:, None])
     others = np.array([np.delete(below, k, axis=0).prod(axis=0) for k in range(a.size)])
     return np.asarray((density * others).sum(axis=1) * step)
@@ -115,8 +116,8 @@ def test_the_law_of_a_draw_is_moved_as_the_posterior(
 
 def test_a_prior_that_is_too_sure_of_itself_has_no_bins() -> None:
     arms = (
-        Arm(name="sure", prior=Beta(good=1000, bad=10)),
-        Arm(name="unknown", prior=Beta(good=1, bad=1)),
+        Arm(name="sure", prior=BetaBernoulli(good=1000, bad=10)),
+        Arm(name="unknown", prior=BetaBernoulli(good=1, bad=1)),
     )
     policy = ThompsonPolicy(Problem(arms=arms, horizon=2000))
     assert policy.bins is None

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from decobandit import Beta, Problem, Reward, Terminal, dual_value, solve
+from decobandit import BetaBernoulli, Problem, Reward, Terminal, dual_value, solve
 from decobandit.arm import OneArmValues
 from decobandit.arm.kernels.transitions import beta_binomial
 from decobandit.arm.kernels.units import hull_slopes, share_out
@@ -96,9 +96,15 @@ def test_units_are_shared_out_for_the_largest_sum(seed: int) -> None:
 def test_the_bound_of_the_published_cell_is_what_was_measured_before() -> None:
     # 10 arms, 10 batches of 100 in units of 20, only the deployment pays: regret .0084 at least
     problem = Problem.uniform(
-        arms=10, horizon=10, pulls_per_stage=100, repeat=True, unit=20, prior=Beta(100, 100),
-        reward=Reward(good=0, bad=0), terminal=Terminal(deploy=1),
-    )  # fmt: skip
+        arms=10,
+        horizon=10,
+        pulls_per_stage=100,
+        repeat=True,
+        unit=20,
+        prior=BetaBernoulli(100, 100),
+        reward=Reward(good=0, bad=0),
+        terminal=Terminal(deploy=1),
+    )
     draws = np.random.default_rng(1).beta(100, 100, size=(100_000, 10)).max(axis=1)
     regret = draws.mean() - solve(problem).upper_bound
     assert regret == pytest.approx(0.0084, abs=2e-4)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, betabinom
 
-from decobandit import Arm, Beta, Problem, Reward, Terminal, solve
+from decobandit import Arm, BetaBernoulli, Problem, Reward, Terminal, solve
 from decobandit.arm import Grid, OneArmValues, arm_graph, grid_of
 from decobandit.prices import load_solution, save_solution
 from decobandit.prices.graph_market import GraphMarket
@@ -15,32 +15,49 @@ from helpers import batch_oracles
 from helpers.program import deco
 
 DIFFERENT = Problem(
-    horizon=4, pulls_per_stage=60, repeat=True, unit=15, terminal=Terminal(deploy=40),
+    horizon=4,
+    pulls_per_stage=60,
+    repeat=True,
+    unit=15,
+    terminal=Terminal(deploy=40),
     arms=[
-        Arm(name="a", prior=Beta(1, 1)),
-        Arm(name="b", prior=Beta(0.4, 2), reward=Reward(good=[2.0, 1.0, 1.0, 0.5], bad=0.3)),
-        Arm(name="c", prior=Beta(30, 40), reward=Reward(good=-0.5, bad=0.9)),
+        Arm(name="a", prior=BetaBernoulli(1, 1)),
+        Arm(
+            name="b", prior=BetaBernoulli(0.4, 2), reward=Reward(good=[2.0, 1.0, 1.0, 0.5], bad=0.3)
+        ),
+        Arm(name="c", prior=BetaBernoulli(30, 40), reward=Reward(good=-0.5, bad=0.9)),
     ],
-)  # fmt: skip
+)
 DEPLOYED = Problem.uniform(
-    arms=6, horizon=5, pulls_per_stage=100, repeat=True, unit=20, prior=Beta(100, 100),
-    reward=Reward(good=0, bad=0), terminal=Terminal(deploy=1),
-)  # fmt: skip
+    arms=6,
+    horizon=5,
+    pulls_per_stage=100,
+    repeat=True,
+    unit=20,
+    prior=BetaBernoulli(100, 100),
+    reward=Reward(good=0, bad=0),
+    terminal=Terminal(deploy=1),
+)
 TABLES = Problem(
-    horizon=3, pulls_per_stage=30, repeat=True, unit=10,
+    horizon=3,
+    pulls_per_stage=30,
+    repeat=True,
+    unit=10,
     arms=[
         Arm(name=name, terminal=terminal_table(90, lambda g, b, at=at: max(g - at * (g + b), 0.0)))
         for name, at in (("a", 0.3), ("b", 0.6))
     ],
-)  # fmt: skip
+)
 SMALL = [DIFFERENT, DEPLOYED, TABLES]
 
 
 @pytest.mark.parametrize("unit", [1, 7, 40])
-@pytest.mark.parametrize("prior", [Beta(1, 1), Beta(0.3, 2), Beta(100, 100)])
+@pytest.mark.parametrize(
+    "prior", [BetaBernoulli(1, 1), BetaBernoulli(0.3, 2), BetaBernoulli(100, 100)]
+)
 @pytest.mark.parametrize("below", [False, True])
 def test_chances_on_a_grid_have_the_same_mean_and_are_wider_above_narrower_below(
-    unit: int, prior: Beta, below: bool
+    unit: int, prior: BetaBernoulli, below: bool
 ) -> None:
     problem = Problem.uniform(
         arms=2, horizon=2, pulls_per_stage=2 * unit, repeat=True, unit=unit, prior=prior
@@ -148,7 +165,7 @@ def test_grids_that_cannot_be_are_refused(grid: object) -> None:
 
 
 def large(unit: int, kinds: int = 8) -> Problem:
-    arms = [Arm(name=f"page-{k}", prior=Beta(2 + k, 20)) for k in range(kinds)]
+    arms = [Arm(name=f"page-{k}", prior=BetaBernoulli(2 + k, 20)) for k in range(kinds)]
     return Problem(arms=arms, horizon=25, pulls_per_stage=2000, repeat=True, unit=unit)
 
 
@@ -163,7 +180,7 @@ def test_fifty_thousand_pulls_have_a_grid_and_finer_units_are_told_what_fits() -
 def test_the_bound_of_a_large_experiment_is_nearly_that_of_known_arms() -> None:
     # two equal arms, pulls right in expectation: an arm that is known takes all where it is better
     # than its median; 50,000 pulls are enough to know nearly all of it
-    arms = [Arm(name=name, prior=Beta(2, 20)) for name in "ab"]
+    arms = [Arm(name=name, prior=BetaBernoulli(2, 20)) for name in "ab"]
     problem = Problem(arms=arms, horizon=25, pulls_per_stage=2000, repeat=True, unit=400)
     found = solve(problem, grid=64, tol=1e-3)
     middle = beta(2, 20).median()

@@ -9,9 +9,9 @@ import pytest
 
 from decobandit import (
     Arm,
-    Beta,
-    Categorical,
+    BetaBernoulli,
     DecoPolicy,
+    DirichletCategorical,
     Problem,
     deco,
     evaluate,
@@ -21,8 +21,8 @@ from decobandit import (
 from decobandit.prices import at_canonical_prices
 from decobandit.prices.canonical import WEIGHT, WIDTH, canonical_prices
 
-UNEQUAL = [Beta(1, 1), Beta(2, 1), Beta(1, 3), Beta(0.5, 0.7)]
-CLASSES = [Categorical(counts=(1, 1, 1)), Categorical(counts=(2, 1, 1))]
+UNEQUAL = [BetaBernoulli(1, 1), BetaBernoulli(2, 1), BetaBernoulli(1, 3), BetaBernoulli(0.5, 0.7)]
+CLASSES = [DirichletCategorical(counts=(1, 1, 1)), DirichletCategorical(counts=(2, 1, 1))]
 
 
 def _arms(priors: list, **more: object) -> list[Arm]:
@@ -81,8 +81,8 @@ def test_canonical_prices_minimise_the_smoothed_dual(arms: int, horizon: int) ->
 
 
 def test_two_classes_have_the_prices_of_good_and_bad() -> None:
-    priors = [Beta(2, 1), Beta(1, 2), Beta(1, 1)]
-    classes = [Categorical(counts=(prior.bad, prior.good)) for prior in priors]
+    priors = [BetaBernoulli(2, 1), BetaBernoulli(1, 2), BetaBernoulli(1, 1)]
+    classes = [DirichletCategorical(counts=(prior.bad, prior.good)) for prior in priors]
     same = Problem(arms=_arms(classes, reward={"values": [0, 1]}), horizon=9)
     prices = canonical_prices(Problem(arms=_arms(priors), horizon=9))
     assert canonical_prices(same) == pytest.approx(prices, abs=1e-7)

@@ -12,7 +12,7 @@ from decobandit.prices import band_market as market_module
 from decobandit.prices import dual_value, solve
 from decobandit.prices.band_market import BandMarket
 from decobandit.prices.search import Search, minimise
-from decobandit.problem import Arm, Arms, Beta, Problem, Reward, arms_of
+from decobandit.problem import Arm, Arms, BetaBernoulli, Problem, Reward, arms_of
 from decobandit.problem.model import Terminal
 from helpers.certificates import assert_certified
 from helpers.examples import KINDS, at_stake, largest_reward, problems, random_prices
@@ -116,8 +116,8 @@ def test_where_every_arm_is_always_pulled_the_minimum_is_the_sum_of_means(
 @pytest.mark.parametrize("m", [1, 2, 3, 4])
 def test_one_stage_earns_the_largest_means(m: int) -> None:
     arms = [
-        Arm(name="a", prior=Beta(good=1, bad=3)),
-        Arm(name="b", prior=Beta(good=5, bad=2)),
+        Arm(name="a", prior=BetaBernoulli(good=1, bad=3)),
+        Arm(name="b", prior=BetaBernoulli(good=5, bad=2)),
         Arm(name="c", reward=Reward(good=0.5, bad=0.25)),
         Arm(name="d", reward=Reward(good=-1, bad=-2)),
     ]
@@ -200,7 +200,7 @@ def test_equal_arms_are_one_group_however_they_are_written() -> None:
     arms = (
         Arm(name="number", reward=Reward(good=0.7, bad=-0.1)),
         Arm(name="list", reward=Reward(good=(0.7,) * horizon, bad=-0.1)),
-        Arm(name="other", prior=Beta(good=2, bad=1)),
+        Arm(name="other", prior=BetaBernoulli(good=2, bad=1)),
         Arm(name="lists", reward=Reward(good=(0.7,) * horizon, bad=(-0.1,) * horizon)),
     )
     problem = Problem(arms=arms, horizon=horizon)

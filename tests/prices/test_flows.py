@@ -11,7 +11,7 @@ from decobandit.prices import band_market as market_module
 from decobandit.prices import solve
 from decobandit.prices.band_market import BandMarket
 from decobandit.prices.market import Flow
-from decobandit.problem import Arm, Beta, Problem, arms_of
+from decobandit.problem import Arm, BetaBernoulli, Problem, arms_of
 from helpers.examples import KINDS, largest_reward, problems, random_prices, random_table
 from helpers.oracles import (
     Masses,
@@ -148,7 +148,7 @@ def without_ties(problem: Problem) -> Problem:
     """The problem with odd priors, so that different states have different indices."""
     odd = [arm.beta.good * 1.0137 + 0.0071 for arm in problem.arms]
     arms = [
-        arm.model_copy(update={"prior": Beta(good=good, bad=arm.beta.bad * 0.9871)})
+        arm.model_copy(update={"prior": BetaBernoulli(good=good, bad=arm.beta.bad * 0.9871)})
         for arm, good in zip(problem.arms, odd, strict=True)
     ]
     return problem.model_copy(update={"arms": arms})

@@ -17,7 +17,7 @@ from decobandit.prices import band_market as market_module
 from decobandit.prices import solve
 from decobandit.prices.band_market import BandMarket
 from decobandit.prices.rough_bounds import expected_gain, knowing_prices, rough_lower, rough_upper
-from decobandit.problem import Arm, Beta, Problem, Reward, arms_of
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, arms_of
 from decobandit.support import workers
 from helpers.examples import KINDS, at_stake, random_prices
 from helpers.oracles import dual, occupancy_lp
@@ -124,22 +124,26 @@ def test_rough_bounds_hold(name: str) -> None:
 
 @pytest.mark.parametrize(("good", "bad"), [(1.0, 0.0), (-0.3, 0.9), (0.4, 0.4)])
 def test_expected_gain_is_an_integral_over_the_prior(good: float, bad: float) -> None:
-    arm = Arm(name="a", prior=Beta(2.5, 0.7), reward=Reward(good=good, bad=bad))
+    arm = Arm(name="a", prior=BetaBernoulli(2.5, 0.7), reward=Reward(good=good, bad=bad))
     mu = np.array([-0.5, 0.1, 0.4, 0.55, 0.95, 1.3])
     found = expected_gain(arms_of(Problem(arms=(arm,), horizon=6)), mu)[0]
     for price, gain in zip(mu, found, strict=True):
         kink = (price - bad) / (good - bad) if good != bad else 0.5
         expected, _ = quad(
             lambda p, price=price: max(bad + p * (good - bad) - price, 0.0) * beta.pdf(p, 2.5, 0.7),
-            0.0, 1.0, points=[min(max(kink, 0.01), 0.99)], epsabs=1e-11, limit=200,
-        )  # fmt: skip
+            0.0,
+            1.0,
+            points=[min(max(kink, 0.01), 0.99)],
+            epsabs=1e-11,
+            limit=200,
+        )
         assert gain == pytest.approx(expected, abs=2e-8)  # the density has a pole at 1
 
 
 def test_rough_lower_bound_by_hand() -> None:
     """Two pulls a stage of one arm of mean 0.8 and three of mean 0.5."""
-    arms = [Arm(name="good", prior=Beta(4, 1))]
-    arms += [Arm(name=f"{k}", prior=Beta(1, 1)) for k in range(3)]
+    arms = [Arm(name="good", prior=BetaBernoulli(4, 1))]
+    arms += [Arm(name=f"{k}", prior=BetaBernoulli(1, 1)) for k in range(3)]
     problem = Problem(arms=tuple(arms), horizon=5, pulls_per_stage=2)
     assert rough_lower(arms_of(problem), problem.pulls) == pytest.approx(5 * 1.3, abs=1e-14)
 

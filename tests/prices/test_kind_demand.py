@@ -6,7 +6,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decobandit import Arm, Beta, Categorical, Gamma, Normal, Payoff, Problem, Terminal, solve
+from decobandit import (
+    Arm,
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaPoisson,
+    NormalNormal,
+    Payoff,
+    Problem,
+    Terminal,
+    solve,
+)
 from decobandit.prices import demand
 
 COLUMNS = ("prices", "fresh_index", "sold_fresh", "sold_touched", "above", "at_price")
@@ -18,13 +28,13 @@ def test_two_classes_buy_what_good_and_bad_outcomes_buy(deploy: float | None) ->
     priors = {"a": (1, 1), "b": (1, 1), "c": (2, 3)}
     binary = Problem(
         horizon=9,
-        arms=[Arm(name=name, prior=Beta(*own)) for name, own in priors.items()],
+        arms=[Arm(name=name, prior=BetaBernoulli(*own)) for name, own in priors.items()],
         terminal=terminal,
     )
     classes = Problem(
         horizon=9,
         arms=[
-            Arm(name=name, prior=Categorical(own[::-1]), reward=Payoff(values=[0, 1]))
+            Arm(name=name, prior=DirichletCategorical(own[::-1]), reward=Payoff(values=[0, 1]))
             for name, own in priors.items()
         ],
         terminal=terminal,
@@ -41,9 +51,9 @@ def test_two_classes_buy_what_good_and_bad_outcomes_buy(deploy: float | None) ->
 @pytest.mark.parametrize(
     "prior",
     [
-        {"prior": Categorical([1, 1, 1]), "reward": Payoff(values=[0, 1, 3])},
-        {"prior": Normal(0, 1), "noise_sd": 1.0},
-        {"prior": Gamma(2, 1)},
+        {"prior": DirichletCategorical([1, 1, 1]), "reward": Payoff(values=[0, 1, 3])},
+        {"prior": NormalNormal(0, 1), "noise_sd": 1.0},
+        {"prior": GammaPoisson(2, 1)},
     ],
 )
 def test_every_stage_is_sold_out_and_earns_the_minimum_of_the_dual(prior: dict[str, Any]) -> None:

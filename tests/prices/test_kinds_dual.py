@@ -7,16 +7,16 @@ import pytest
 
 from decobandit import (
     Arm,
-    Beta,
-    Categorical,
-    Gamma,
-    Normal,
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaPoisson,
+    NormalNormal,
     Payoff,
     Problem,
     Terminal,
     dual_value,
     solve,
-)  # fmt: skip
+)
 from helpers import kind_oracles
 from helpers.kind_oracles import random_problem
 
@@ -27,10 +27,17 @@ def test_lower_bounds_of_measurements_close_as_the_grid_is_refined() -> None:
     """Rounds alone end at a gap of 1.6% here, on every grid."""
     priors = [(0.4758, 2.2454), (-0.6797, 4.2368), (-1.0242, 1.2549)]
     factors = [
-        [2, -1, 0.3, 1, 1, 0, -1, 2], [-1, 0.3, 2, 2, 2, 2, 2, 2], [2, 2, 0.3, 2, -1, 2, 0.3, 2],
-    ]  # fmt: skip
+        [2, -1, 0.3, 1, 1, 0, -1, 2],
+        [-1, 0.3, 2, 2, 2, 2, 2, 2],
+        [2, 2, 0.3, 2, -1, 2, 0.3, 2],
+    ]
     arms = [
-        Arm(name=str(i), prior=Normal(mean=m, sd=sd), noise_sd=1.0, reward=Payoff(factor=factor))
+        Arm(
+            name=str(i),
+            prior=NormalNormal(mean=m, sd=sd),
+            noise_sd=1.0,
+            reward=Payoff(factor=factor),
+        )
         for i, ((m, sd), factor) in enumerate(zip(priors, factors, strict=True))
     ]
     problem = Problem(arms=arms, horizon=8)
@@ -66,10 +73,10 @@ def test_no_policy_earns_more_than_the_bound(seed: int) -> None:
 def test_two_classes_are_good_and_bad(deploy: float) -> None:
     shared = {"horizon": 12, "terminal": Terminal(deploy=deploy)}
     classes = [
-        Arm(name="a", prior=Categorical([3, 2]), reward=Payoff(values=[0, 1])),
-        Arm(name="b", prior=Categorical([1, 0.5]), reward=Payoff(values=[0, 1])),
+        Arm(name="a", prior=DirichletCategorical([3, 2]), reward=Payoff(values=[0, 1])),
+        Arm(name="b", prior=DirichletCategorical([1, 0.5]), reward=Payoff(values=[0, 1])),
     ]
-    binary = [Arm(name="a", prior=Beta(2, 3)), Arm(name="b", prior=Beta(0.5, 1))]
+    binary = [Arm(name="a", prior=BetaBernoulli(2, 3)), Arm(name="b", prior=BetaBernoulli(0.5, 1))]
     prices = np.random.default_rng(3).random(12 + (deploy > 0))
     found, expected = (
         dual_value(Problem(arms=arms, **shared), prices) for arms in (classes, binary)
@@ -79,39 +86,46 @@ def test_two_classes_are_good_and_bad(deploy: float) -> None:
 
 
 def test_two_normal_arms_over_two_pulls() -> None:
-    solution = solve(Problem.uniform(arms=2, horizon=2, prior=Normal(0, 1), noise_sd=1), tol=1e-7)
+    solution = solve(
+        Problem.uniform(arms=2, horizon=2, prior=NormalNormal(0, 1), noise_sd=1), tol=1e-7
+    )
     assert solution.lower_bound is not None
     assert solution.lower_bound <= TWO_NORMAL_ARMS + 1e-12
     assert TWO_NORMAL_ARMS <= solution.upper_bound <= TWO_NORMAL_ARMS + 2e-5
 
 
 def test_one_normal_arm_earns_its_mean() -> None:
-    problem = Problem.uniform(arms=1, horizon=5, prior=Normal(-2, 3), noise_sd=0.5)
+    problem = Problem.uniform(arms=1, horizon=5, prior=NormalNormal(-2, 3), noise_sd=0.5)
     solution = solve(problem, tol=1e-9)
     assert -10.0 <= solution.upper_bound <= -10.0 + 1e-4
     assert solution.lower_bound == pytest.approx(-10.0, abs=1e-9)
 
 
 GRIDS = [
-    Problem.uniform(arms=3, horizon=8, prior=Normal(0, 1), noise_sd=1),
-    Problem.uniform(arms=4, horizon=4, prior=Normal(1, 0.5), noise_sd=2, terminal={"deploy": 10}),
+    Problem.uniform(arms=3, horizon=8, prior=NormalNormal(0, 1), noise_sd=1),
+    Problem.uniform(
+        arms=4, horizon=4, prior=NormalNormal(1, 0.5), noise_sd=2, terminal={"deploy": 10}
+    ),
     Problem(
         horizon=6,
         arms=[
             Arm(
-                name="n", prior=Normal(2, 1), noise_sd=1, reward=Payoff(factor=[1, -1, 1, 2, 1, 1])
+                name="n",
+                prior=NormalNormal(2, 1),
+                noise_sd=1,
+                reward=Payoff(factor=[1, -1, 1, 2, 1, 1]),
             ),
-            Arm(name="p", prior=Gamma(2000, 1000)),
-            Arm(name="b", prior=Beta(4, 1)),
+            Arm(name="p", prior=GammaPoisson(2000, 1000)),
+            Arm(name="b", prior=BetaBernoulli(4, 1)),
         ],
     ),
-    Problem.uniform(arms=2, horizon=6, prior=Gamma(3, 0.01)),
+    Problem.uniform(arms=2, horizon=6, prior=GammaPoisson(3, 0.01)),
     Problem(
         horizon=16,
         arms=[
-            Arm(name="sharp", prior=Normal(0.2, 0.5), noise_sd=0.3),
-            Arm(name="dull", prior=Normal(0, 1), noise_sd=3),
-            Arm(name="seldom", prior=Gamma(0.5, 2)),
+            Arm(name="sharp", prior=NormalNormal(0.2, 0.5), noise_sd=0.3),
+            Arm(name="dull", prior=NormalNormal(0, 1), noise_sd=3),
+            Arm(name="seldom", prior=GammaPoisson(0.5, 2)),
         ],
     ),
 ]
@@ -145,7 +159,7 @@ def test_counts_on_a_fine_grid_are_exact() -> None:
     means = (shape + x) / (rate + 1.0)
     chances = nbinom.pmf(x, shape, rate / (rate + 1.0))
     expected = shape / rate + chances @ np.maximum(means, shape / rate)
-    solution = solve(Problem.uniform(arms=2, horizon=2, prior=Gamma(shape, rate)), tol=1e-8)
+    solution = solve(Problem.uniform(arms=2, horizon=2, prior=GammaPoisson(shape, rate)), tol=1e-8)
     assert solution.upper_bound == pytest.approx(expected, rel=1e-6)
     assert solution.lower_bound == pytest.approx(expected, rel=1e-6)
 

@@ -12,7 +12,7 @@ from decobandit.prices.band_market import BandMarket, SmoothBands
 from decobandit.prices.descent import Descent
 from decobandit.prices.kernels.smooth import clearing_shift
 from decobandit.prices.smoothing import Smoothing
-from decobandit.problem import Arm, Beta, Problem, Reward, arms_of
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, arms_of
 from decobandit.support import Floats
 from helpers.certificates import assert_certified
 from helpers.examples import KINDS, at_stake, random_prices
@@ -116,7 +116,7 @@ def test_curvature_is_of_the_arms_that_are_pulled_in_part_or_nearly_so(
     mean: float, loose: int
 ) -> None:
     """Of two arms, one stage: widths 0.2, price 0.4; the other arm's mean is far above."""
-    arms = [Beta(10.0 * mean, 10.0 * (1.0 - mean)), Beta(9.9, 0.1)]
+    arms = [BetaBernoulli(10.0 * mean, 10.0 * (1.0 - mean)), BetaBernoulli(9.9, 0.1)]
     problem = Problem(
         arms=tuple(Arm(name=str(k), prior=prior) for k, prior in enumerate(arms)), horizon=1
     )
@@ -150,7 +150,11 @@ def sparse(arms: int, horizon: int) -> Problem:
     priors = rng.uniform(0.5, 4.0, (arms, 2)).tolist()
     return Problem(
         arms=tuple(
-            Arm(name=f"{k}", prior=Beta(*prior), reward=Reward(good=rewards.round(3).tolist()))
+            Arm(
+                name=f"{k}",
+                prior=BetaBernoulli(*prior),
+                reward=Reward(good=rewards.round(3).tolist()),
+            )
             for k, prior in enumerate(priors)
         ),
         horizon=horizon,

@@ -32,8 +32,11 @@ def solution(problem: Problem) -> DualSolution:
 
 
 FOUND = {
-    "multipliers": [0.5, 0.25, 0.125], "upper_bound": 1.75, "lower_bound": 1.5, "tol": 0.001,
-}  # fmt: skip
+    "multipliers": [0.5, 0.25, 0.125],
+    "upper_bound": 1.75,
+    "lower_bound": 1.5,
+    "tol": 0.001,
+}
 SEARCH = {"oracle_calls": 7, "seconds": 0.5, "interrupted": True}
 
 
@@ -44,13 +47,28 @@ def test_files_keep_their_keys_and_their_order(
     save_solution(solution(problem), tmp_path / "a.json", ties="last")
     tree = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
     assert list(tree) == [
-        "format", "version", "problem", "multipliers", "deployment_price", "upper_bound",
-        "lower_bound", "tol", "oracle_calls", "seconds", "interrupted", "ties",
-    ]  # fmt: skip
+        "format",
+        "version",
+        "problem",
+        "multipliers",
+        "deployment_price",
+        "upper_bound",
+        "lower_bound",
+        "tol",
+        "oracle_calls",
+        "seconds",
+        "interrupted",
+        "ties",
+    ]
     assert tree == {
-        "format": "decobandit-solution-1", "version": __version__, "ties": "last",
-        "problem": problem_to_dict(problem), "deployment_price": price, **FOUND, **SEARCH,
-    }  # fmt: skip
+        "format": "decobandit-solution-1",
+        "version": __version__,
+        "ties": "last",
+        "problem": problem_to_dict(problem),
+        "deployment_price": price,
+        **FOUND,
+        **SEARCH,
+    }
     back = load_solution(tmp_path / "a.json")
     assert back.problem == problem
     assert back.prices.tolist() == solution(problem).prices.tolist()
@@ -61,10 +79,17 @@ def test_files_keep_their_keys_and_their_order(
 def test_logs_keep_their_keys(problem: Problem, price: float | None) -> None:
     plan = TrialSettings(solution(problem), "deco", "first", 4)
     expected = {
-        "problem": problem_to_dict(problem), "policy": "deco", "ties": "first", "seed": 4,
-        "deployment_price": price, "path": None, "rules": None, "best_bound": None,
-        "best_bound_is": None, **FOUND,
-    }  # fmt: skip
+        "problem": problem_to_dict(problem),
+        "policy": "deco",
+        "ties": "first",
+        "seed": 4,
+        "deployment_price": price,
+        "path": None,
+        "rules": None,
+        "best_bound": None,
+        "best_bound_is": None,
+        **FOUND,
+    }
     assert canonical(plan.to_dict()) == canonical(expected)
     back = TrialSettings.from_dict(json.loads(canonical(expected)) | {"of a later version": 1})
     assert (back.multipliers_hash, back.tables_hash) == (plan.multipliers_hash, plan.tables_hash)
@@ -73,9 +98,20 @@ def test_logs_keep_their_keys(problem: Problem, price: float | None) -> None:
 
 def test_what_solve_prints_keeps_its_keys_and_their_order() -> None:
     keys = [
-        "arms", "horizon", "pulls_per_stage", "upper_bound", "lower_bound", "relative_gap", "tol",
-        "converged", "stopped", "interrupted", "multipliers", "oracle_calls", "seconds",
-    ]  # fmt: skip
+        "arms",
+        "horizon",
+        "pulls_per_stage",
+        "upper_bound",
+        "lower_bound",
+        "relative_gap",
+        "tol",
+        "converged",
+        "stopped",
+        "interrupted",
+        "multipliers",
+        "oracle_calls",
+        "seconds",
+    ]
     size = {"arms": 2, "horizon": 3, "pulls_per_stage": 1}
     gap = {"relative_gap": 0.25 / 1.75, "converged": False, "stopped": None}
     plain, deployed = solution(PLAIN).to_dict(), solution(DEPLOYED).to_dict()

@@ -13,7 +13,7 @@ from decobandit.prices import DualSolution, dual_value, search, solve
 from decobandit.prices import band_market as market_module
 from decobandit.prices.band_market import COARSEST_STAGES, BandMarket
 from decobandit.prices.market import Flow
-from decobandit.problem import Arm, Beta, Problem, Reward
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
 from decobandit.problem.model import Terminal
 from decobandit.support import Progress
 from helpers.certificates import assert_certified, assert_honest
@@ -49,8 +49,8 @@ def slow_season(horizon: int) -> Problem:
     season = 1.0 + 0.5 * np.sin(2.0 * np.pi * np.arange(horizon) / horizon)
     season[3 * horizon // 4] *= 10.0
     arms = (
-        Arm(name="a", prior=Beta(1.0, 1.0), reward=Reward(good=season.round(3).tolist())),
-        Arm(name="b", prior=Beta(2.0, 3.0), reward=Reward(good=1.0)),
+        Arm(name="a", prior=BetaBernoulli(1.0, 1.0), reward=Reward(good=season.round(3).tolist())),
+        Arm(name="b", prior=BetaBernoulli(2.0, 3.0), reward=Reward(good=1.0)),
     )
     return Problem(arms=arms, horizon=horizon)
 
@@ -107,7 +107,7 @@ def test_threads_in_step_do_not_change_a_single_digit(
     """As on long horizons: threads meet at every stage, with narrow bands and with full ones."""
     monkeypatch.setattr(market_module, "STATES_IN_STEP", 0)
     monkeypatch.setattr(market_module, "FULL_BAND_STATES", states)
-    arms = tuple(Arm(name=f"{k}", prior=Beta(good=1 + 0.3 * k, bad=1.7)) for k in range(7))
+    arms = tuple(Arm(name=f"{k}", prior=BetaBernoulli(good=1 + 0.3 * k, bad=1.7)) for k in range(7))
     assert_same_digits(Problem(arms=arms, horizon=15, pulls_per_stage=3))
 
 
@@ -151,7 +151,7 @@ def test_a_reward_per_stage_that_all_arms_share() -> None:
     rng = np.random.default_rng(2)
     rewards = rng.normal(size=12).round(3).tolist()
     arms = tuple(
-        Arm(name=f"{k}", prior=Beta(*prior), reward=Reward(good=rewards))
+        Arm(name=f"{k}", prior=BetaBernoulli(*prior), reward=Reward(good=rewards))
         for k, prior in enumerate(rng.uniform(0.5, 4.0, (4, 2)).tolist())
     )
     problem = Problem(arms=arms, horizon=12)
@@ -170,7 +170,7 @@ def lopsided_tables(seed: int) -> Problem:
         size = rng.choice([1.0, 10.0])
         table = [(size * rng.normal(size=n + 1)).tolist() for n in range(horizon + 1)]
         reward = Reward(good=0.0, bad=0.0) if rng.random() < 0.5 else Reward()
-        arms.append(Arm(name=name, prior=Beta(good, bad), reward=reward, terminal=table))
+        arms.append(Arm(name=name, prior=BetaBernoulli(good, bad), reward=reward, terminal=table))
     return Problem(arms=arms, horizon=horizon, pulls_per_stage=int(rng.integers(1, count + 1)))
 
 

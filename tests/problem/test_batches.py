@@ -7,7 +7,7 @@ import pytest
 
 from decobandit import (
     Arm,
-    Beta,
+    BetaBernoulli,
     Problem,
     ProblemError,
     Reward,
@@ -23,9 +23,14 @@ from decobandit import (
 from decobandit.problem import best_mean_reward, problem_to_dict, remaining_problem
 
 BATCH = Problem.uniform(
-    arms=3, horizon=4, pulls_per_stage=20, repeat=True, unit=5, terminal=Terminal(deploy=2),
+    arms=3,
+    horizon=4,
+    pulls_per_stage=20,
+    repeat=True,
+    unit=5,
+    terminal=Terminal(deploy=2),
     reward=Reward(good=[1.0, 0.5, 0.5, 0.0]),
-)  # fmt: skip
+)
 
 
 def test_units_are_what_a_stage_has_to_give() -> None:
@@ -61,7 +66,7 @@ def test_a_state_may_have_many_pulls_of_one_arm() -> None:
     with pytest.raises(ValueError, match="at most 80"):
         State.parse("40/81,0/0,0/0").check(BATCH)
     left = remaining_problem(BATCH, 2, State.parse("30/40,0/0,0/0"))
-    assert (left.horizon, left.units, left.arms[0].prior) == (2, 4, Beta(31, 11))
+    assert (left.horizon, left.units, left.arms[0].prior) == (2, 4, BetaBernoulli(31, 11))
 
 
 def test_the_best_arm_takes_the_whole_batch() -> None:

@@ -12,7 +12,7 @@ from scipy.special import betainc, betaln, expit
 
 from decobandit.problem import (
     Arm,
-    Beta,
+    BetaBernoulli,
     Problem,
     Reward,
     best_mean_per_pull,
@@ -52,7 +52,8 @@ def by_density(priors: Sequence[tuple[float, float]], m: int) -> float:
 
 def with_priors(priors: Sequence[tuple[float, float]], m: int) -> Problem:
     arms = tuple(
-        Arm(name=f"arm-{i}", prior=Beta(good=good, bad=bad)) for i, (good, bad) in enumerate(priors)
+        Arm(name=f"arm-{i}", prior=BetaBernoulli(good=good, bad=bad))
+        for i, (good, bad) in enumerate(priors)
     )
     return Problem(arms=arms, horizon=1, pulls_per_stage=m)
 
@@ -75,7 +76,7 @@ def test_largest_of_uniform_arms_are_spread_evenly(arms: int, m: int) -> None:
 def test_pulling_all_arms_earns_their_prior_means(prior: tuple[float, float], arms: int) -> None:
     good, bad = prior
     problem = Problem.uniform(
-        arms=arms, horizon=1, pulls_per_stage=arms, prior=Beta(good=good, bad=bad)
+        arms=arms, horizon=1, pulls_per_stage=arms, prior=BetaBernoulli(good=good, bad=bad)
     )
     assert best_mean_reward(problem) == pytest.approx(arms * good / (good + bad), abs=1e-10)
 
@@ -98,7 +99,7 @@ def test_means_of_arms_with_rewards_of_their_own_are_compared_as_rewards() -> No
     """One arm earns 1 - theta, another 0.8 for sure: E max(U, 0.8) = 0.8 + 0.2^2 / 2."""
     arms = (
         Arm(name="a", reward=Reward(good=0.0, bad=1.0)),
-        Arm(name="b", prior=Beta(good=3, bad=2), reward=Reward(good=0.8, bad=0.8)),
+        Arm(name="b", prior=BetaBernoulli(good=3, bad=2), reward=Reward(good=0.8, bad=0.8)),
     )
     assert best_mean_reward(Problem(arms=arms, horizon=3)) == pytest.approx(3 * 0.82, abs=1e-10)
     both = Problem(arms=arms, horizon=3, pulls_per_stage=2)

@@ -8,11 +8,11 @@ from scipy.special import betainc
 
 from decobandit import (
     Arm,
-    Beta,
-    Categorical,
-    Gamma,
-    Normal,
-    OwnStates,
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaPoisson,
+    MarkovArm,
+    NormalNormal,
     Payoff,
     Problem,
     evaluate,
@@ -25,11 +25,11 @@ GRADES = Payoff(values=[0, 1, 3])
 
 def test_the_largest_of_normal_means() -> None:
     """Of three standard normals 3 / (2 sqrt(pi)); of two different ones Clark's formula."""
-    three = Problem.uniform(arms=3, horizon=4, prior=Normal(0, 1), noise_sd=2.0)
+    three = Problem.uniform(arms=3, horizon=4, prior=NormalNormal(0, 1), noise_sd=2.0)
     assert best_mean_reward(three) == pytest.approx(4 * 1.5 / math.sqrt(math.pi), abs=1e-9)
     arms = [
-        Arm(name="a", prior=Normal(0.3, 1), noise_sd=1.0),
-        Arm(name="b", prior=Normal(0, 0.5), noise_sd=1.0),
+        Arm(name="a", prior=NormalNormal(0.3, 1), noise_sd=1.0),
+        Arm(name="b", prior=NormalNormal(0, 0.5), noise_sd=1.0),
     ]
     spread = math.hypot(1, 0.5)
     z = 0.3 / spread
@@ -40,11 +40,11 @@ def test_the_largest_of_normal_means() -> None:
 
 def test_the_larger_of_two_gammas_and_the_sum_of_both() -> None:
     """E[X_1; X_1 > X_2] is a beta tail at a shape larger by one."""
-    two = Problem.uniform(arms=2, horizon=1, prior=Gamma(2, 1))
+    two = Problem.uniform(arms=2, horizon=1, prior=GammaPoisson(2, 1))
     assert best_mean_reward(two) == pytest.approx(2 * 2 * (1 - betainc(3, 2, 0.5)), abs=1e-9)
-    both = Problem.uniform(arms=2, horizon=3, pulls_per_stage=2, prior=Gamma(2, 1))
+    both = Problem.uniform(arms=2, horizon=3, pulls_per_stage=2, prior=GammaPoisson(2, 1))
     assert best_mean_reward(both) == pytest.approx(3 * (2 + 2), abs=1e-9)
-    fewer = Problem.uniform(arms=2, horizon=1, prior=Gamma(2, 1), reward=Payoff(factor=-1.0))
+    fewer = Problem.uniform(arms=2, horizon=1, prior=GammaPoisson(2, 1), reward=Payoff(factor=-1.0))
     least = 4 - 2 * 2 * (1 - betainc(3, 2, 0.5))
     assert best_mean_reward(fewer) == pytest.approx(-least, abs=1e-9)
 
@@ -52,9 +52,9 @@ def test_the_larger_of_two_gammas_and_the_sum_of_both() -> None:
 @pytest.mark.parametrize("weight", [1.0, 0.3, 0.1, 0.01, 1e-3])
 def test_one_arm_has_its_own_mean_and_two_the_same_reward_of_both(weight: float) -> None:
     """Laws of small weights rise steeply at their ends."""
-    one = Problem.uniform(arms=1, horizon=1, prior=Gamma(weight, weight))
+    one = Problem.uniform(arms=1, horizon=1, prior=GammaPoisson(weight, weight))
     assert best_mean_reward(one) == pytest.approx(1.0, abs=1e-9)
-    two = Problem.uniform(arms=2, horizon=1, prior=Gamma(weight, weight))
+    two = Problem.uniform(arms=2, horizon=1, prior=GammaPoisson(weight, weight))
     larger = 2 * (1 - betainc(weight + 1, weight, 0.5))
     assert best_mean_reward(two) == pytest.approx(larger, abs=1e-9)
 
@@ -62,21 +62,21 @@ def test_one_arm_has_its_own_mean_and_two_the_same_reward_of_both(weight: float)
 def test_an_arm_of_one_value_is_known() -> None:
     """E max(c, X) of a uniform X on [0, 1]."""
     arms = [
-        Arm(name="known", prior=Categorical([1, 1]), reward=Payoff(values=[0.6, 0.6])),
-        Arm(name="other", prior=Categorical([1, 1]), reward=Payoff(values=[0, 1])),
+        Arm(name="known", prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0.6, 0.6])),
+        Arm(name="other", prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0, 1])),
     ]
     assert best_mean_reward(Problem(horizon=1, arms=arms)) == pytest.approx((1 + 0.36) / 2)
 
 
 def test_two_classes_are_good_and_bad_outcomes() -> None:
     binary = Problem(
-        horizon=5, arms=[Arm(name="a", prior=Beta(2, 1)), Arm(name="b"), Arm(name="c")]
+        horizon=5, arms=[Arm(name="a", prior=BetaBernoulli(2, 1)), Arm(name="b"), Arm(name="c")]
     )
     counts = ([1, 2], [1, 1], [1, 1])
     classes = Problem(
         horizon=5,
         arms=[
-            Arm(name=name, prior=Categorical(own), reward=Payoff(values=[0, 1]))
+            Arm(name=name, prior=DirichletCategorical(own), reward=Payoff(values=[0, 1]))
             for name, own in zip("abc", counts, strict=True)
         ],
     )
@@ -85,9 +85,9 @@ def test_two_classes_are_good_and_bad_outcomes() -> None:
 
 def test_mixed_kinds_are_as_draws_have_them() -> None:
     arms = [
-        Arm(name="c", prior=Categorical([1, 1, 1]), reward=GRADES),
-        Arm(name="n", prior=Normal(1, 0.5), noise_sd=1.0),
-        Arm(name="p", prior=Gamma(3, 2)),
+        Arm(name="c", prior=DirichletCategorical([1, 1, 1]), reward=GRADES),
+        Arm(name="n", prior=NormalNormal(1, 0.5), noise_sd=1.0),
+        Arm(name="p", prior=GammaPoisson(3, 2)),
     ]
     rng = np.random.default_rng(5)
     N = 400_000
@@ -111,14 +111,16 @@ def test_mixed_kinds_are_as_draws_have_them() -> None:
 
 def test_a_batch_goes_to_the_best_arm() -> None:
     problem = Problem.uniform(
-        arms=2, horizon=3, pulls_per_stage=10, repeat=True, prior=Normal(0, 1), noise_sd=1.0
+        arms=2, horizon=3, pulls_per_stage=10, repeat=True, prior=NormalNormal(0, 1), noise_sd=1.0
     )
     assert best_mean_reward(problem) == pytest.approx(30 / math.sqrt(math.pi), abs=1e-8)
     np.testing.assert_allclose(best_true_rewards(problem, np.array([[0.2, 0.5]])), [15.0])
 
 
 def test_regret_over_the_prior_is_the_best_less_the_value() -> None:
-    problem = Problem.uniform(arms=2, horizon=4, prior=Categorical([1, 1, 1]), reward=GRADES)
+    problem = Problem.uniform(
+        arms=2, horizon=4, prior=DirichletCategorical([1, 1, 1]), reward=GRADES
+    )
     exact = evaluate(problem, "greedy")
     best = best_mean_reward(problem)
     assert best is not None
@@ -131,7 +133,7 @@ def test_regret_over_the_prior_is_the_best_less_the_value() -> None:
 
 
 def test_arms_with_states_of_their_own_have_no_best_one() -> None:
-    table = OwnStates(first="s", states={"s": {"mean": 0.5, "next": {"any": [1.0, "s"]}}})
+    table = MarkovArm(first="s", states={"s": {"mean": 0.5, "next": {"any": [1.0, "s"]}}})
     problem = Problem(horizon=2, arms=[Arm(name="s", prior=table), Arm(name="c")])
     assert best_mean_reward(problem) is None
     assert simulate(problem, "greedy", draws=20).results[0].regret is None
@@ -143,8 +145,8 @@ def test_the_bound_is_not_below_what_the_best_arm_earns_for_certain(
 ) -> None:
     """Laws of classes are integrals: their errors made bounds that a policy exceeds."""
     arms = [
-        Arm(name="best", prior=Categorical(weights), reward=Payoff(values=[1, 1.83, 1.2])),
-        Arm(name="worse", prior=Categorical([3, 1]), reward=Payoff(values=[0.2, 0.9])),
+        Arm(name="best", prior=DirichletCategorical(weights), reward=Payoff(values=[1, 1.83, 1.2])),
+        Arm(name="worse", prior=DirichletCategorical([3, 1]), reward=Payoff(values=[0.2, 0.9])),
     ]
     mean = (weights[0] + 1.83 * weights[1] + 1.2 * weights[2]) / sum(weights)
     problem = Problem(horizon=3, pulls_per_stage=2, repeat=True, unit=2, arms=arms)
@@ -157,5 +159,5 @@ def test_the_bound_is_not_below_what_the_best_arm_earns_for_certain(
 
 def test_all_arms_earn_their_means() -> None:
     """Where every arm is pulled, none is chosen; beta laws of small weights are steep."""
-    both = Problem.uniform(arms=2, horizon=1, pulls_per_stage=2, prior=Beta(0.0014, 1))
+    both = Problem.uniform(arms=2, horizon=1, pulls_per_stage=2, prior=BetaBernoulli(0.0014, 1))
     assert best_mean_reward(both) == pytest.approx(2 * 0.0014 / 1.0014, rel=1e-14)

@@ -110,6 +110,8 @@ def test_rules_are_the_part_of_a_design_that_trials_obey() -> None:
     _, design = designed_from_dict(TREE)
     assert design is not None
     assert set(Rules.model_fields) < set(type(design).model_fields)
-    design.rules.check(Problem.uniform(arms=3, horizon=120).model_copy(
-        update={"arms": designed_from_dict(TREE)[0].arms}
-    ))  # fmt: skip
+    design.rules.check(
+        Problem.uniform(arms=3, horizon=120).model_copy(
+            update={"arms": designed_from_dict(TREE)[0].arms}
+        )
+    )

@@ -5,26 +5,26 @@ import pytest
 
 from decobandit import (
     Arm,
-    Beta,
-    Categorical,
-    Gamma,
-    Normal,
-    OwnState,
-    OwnStates,
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaPoisson,
+    MarkovArm,
+    MarkovState,
+    NormalNormal,
     Payoff,
     Problem,
     State,
     with_history,
-)  # fmt: skip
+)
 from decobandit.problem import model_of
 
 PROBLEM = Problem(
     horizon=4,
     arms=[
-        Arm(name="b", prior=Beta(1, 2)),
-        Arm(name="c", prior=Categorical([1, 1, 2]), reward=Payoff(values=[0, 1, 3])),
-        Arm(name="n", prior=Normal(1, 2), noise_sd=4),
-        Arm(name="g", prior=Gamma(3, 1)),
+        Arm(name="b", prior=BetaBernoulli(1, 2)),
+        Arm(name="c", prior=DirichletCategorical([1, 1, 2]), reward=Payoff(values=[0, 1, 3])),
+        Arm(name="n", prior=NormalNormal(1, 2), noise_sd=4),
+        Arm(name="g", prior=GammaPoisson(3, 1)),
     ],
 )
 SEEN = State.parse("30/40,10+20+30,50/20,12/8", PROBLEM)  # far more than four stages
@@ -32,8 +32,8 @@ SEEN = State.parse("30/40,10+20+30,50/20,12/8", PROBLEM)  # far more than four s
 
 def test_each_earlier_outcome_counts_its_discount() -> None:
     b, c, n, g = (arm.prior for arm in with_history(PROBLEM, SEEN, discount=0.1).arms)
-    assert b == Beta(4, 3)
-    assert c == Categorical([2, 3, 5])
+    assert b == BetaBernoulli(4, 3)
+    assert c == DirichletCategorical([2, 3, 5])
     # precisions add up: 1/4 of the prior, two outcomes of precision 1/16
     assert n.sd == pytest.approx((1 / 4 + 2 / 16) ** -0.5)
     assert n.mean == pytest.approx((1 / 4 + 5 / 16) / (1 / 4 + 2 / 16))
@@ -49,8 +49,10 @@ def test_without_a_discount_the_prior_is_the_posterior() -> None:
         assert model_of(after).mean(fresh) == pytest.approx(model_of(before).mean(stats))
         assert model_of(after).sd(fresh) == pytest.approx(model_of(before).sd(stats))
         assert (before.name, before.reward, before.noise_sd) == (
-            after.name, after.reward, after.noise_sd,
-        )  # fmt: skip
+            after.name,
+            after.reward,
+            after.noise_sd,
+        )
 
 
 def test_nothing_counts_at_a_discount_of_zero() -> None:
@@ -66,7 +68,7 @@ def test_discounts_are_from_zero_to_one(discount: object) -> None:
 def test_histories_are_those_of_the_arms() -> None:
     with pytest.raises(ValueError, match="2 arms; must be 4"):
         with_history(PROBLEM, State.parse("1/1,0/0"))
-    own = OwnStates(first="a", states={"a": OwnState(mean=1.0, next={"on": (1.0, "a")})})
+    own = MarkovArm(first="a", states={"a": MarkovState(mean=1.0, next={"on": (1.0, "a")})})
     problem = Problem(horizon=3, arms=[Arm(name="own", prior=own)])
     with pytest.raises(ValueError, match="own: an arm of own states has no prior"):
         with_history(problem, State.parse("a/2", problem))

@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 
 from decobandit import (
-    Normal,
+    NormalNormal,
     Problem,
     best_bound,
     information_bound,
     save_problem,
     solve,
-)  # fmt: skip
+)
 from helpers.program import deco
 
-PROBLEM = Problem.uniform(arms=2, horizon=4, prior=Normal(0, 1), noise_sd=1)
+PROBLEM = Problem.uniform(arms=2, horizon=4, prior=NormalNormal(0, 1), noise_sd=1)
 
 
 def test_the_information_bound_refuses_other_kinds() -> None:

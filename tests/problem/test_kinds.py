@@ -9,17 +9,17 @@ import pytest
 
 from decobandit import (
     Arm,
-    Beta,
-    Categorical,
-    Gamma,
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaPoisson,
     InvalidProblem,
-    Normal,
-    OwnStates,
+    MarkovArm,
+    NormalNormal,
     Payoff,
     Problem,
     ProblemError,
     read_outcomes,
-)  # fmt: skip
+)
 from decobandit.problem import (
     ArmModel,
     format_problem,
@@ -61,8 +61,13 @@ def test_kinds_are_written_and_read_again() -> None:
 
     assert problem_from_dict(tomllib.loads(format_problem(problem))) == problem
     assert [type(arm.prior) for arm in problem.arms] == [
-        Beta, Normal, Normal, Categorical, Gamma, OwnStates,
-    ]  # fmt: skip
+        BetaBernoulli,
+        NormalNormal,
+        NormalNormal,
+        DirichletCategorical,
+        GammaPoisson,
+        MarkovArm,
+    ]
     assert [group.count for group in problem.groups] == [1, 2, 1, 1, 1]
 
 
@@ -144,7 +149,7 @@ def test_chances_of_own_states_sum_to_one() -> None:
     with pytest.raises(
         InvalidProblem, match=r"next: 0.9 is not allowed; must have chances that sum"
     ):
-        OwnStates(first="a", states={"a": {"mean": 0, "next": {"x": (0.9, "a")}}})
+        MarkovArm(first="a", states={"a": {"mean": 0, "next": {"x": (0.9, "a")}}})
 
 
 def test_what_is_not_there_for_a_kind_yet_says_so() -> None:
@@ -251,7 +256,7 @@ def test_a_truth_of_classes_is_chances_that_sum_to_one(truth: object) -> None:
 
 def test_outcomes_of_own_states_are_none_but_theirs() -> None:
     """Three outcomes in one state, two in the other, whose chances sum to a little less than 1."""
-    table = OwnStates(
+    table = MarkovArm(
         first="a",
         states={
             "a": {"mean": 0, "next": {"x": (0.2, "a"), "y": (0.3, "a"), "z": (0.5, "b")}},
@@ -266,8 +271,8 @@ def test_outcomes_of_own_states_are_none_but_theirs() -> None:
 
 
 def test_equal_arms_of_any_kind() -> None:
-    problem = Problem.uniform(arms=2, horizon=4, prior=Normal(1, 2), noise_sd=3)
-    assert problem.arms[1] == Arm(name="arm-2", prior=Normal(1, 2), noise_sd=3)
+    problem = Problem.uniform(arms=2, horizon=4, prior=NormalNormal(1, 2), noise_sd=3)
+    assert problem.arms[1] == Arm(name="arm-2", prior=NormalNormal(1, 2), noise_sd=3)
     assert problem.arms[0].reward == Payoff()
 
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy.special import betainc, betaincinv
 
-from decobandit import Arm, Beta, Categorical, Gamma, Payoff, Problem
+from decobandit import Arm, BetaBernoulli, DirichletCategorical, GammaPoisson, Payoff, Problem
 from decobandit.problem import ArmModel
 
 
 def of_classes(counts: list[float], values: list[float]) -> ArmModel:
-    arm = Arm(name="a", prior=Categorical(counts), reward=Payoff(values=values))
+    arm = Arm(name="a", prior=DirichletCategorical(counts), reward=Payoff(values=values))
     return Problem(horizon=1, arms=[arm]).groups[0].model
 
 
@@ -53,16 +53,16 @@ def test_what_is_not_known_of_a_mean_does_not_depend_on_where_it_is() -> None:
 @pytest.mark.parametrize(
     ("prior", "near"),
     [
-        (Gamma(2, 1), 1e-9),
-        (Gamma(0.3, 0.2), 2e-4),  # large counts are not told apart
-        (Gamma(200, 0.5), 2e-3),
-        (Categorical([1, 2, 0.5]), 1e-9),
-        (Beta(2, 1), 1e-12),
+        (GammaPoisson(2, 1), 1e-9),
+        (GammaPoisson(0.3, 0.2), 2e-4),  # large counts are not told apart
+        (GammaPoisson(200, 0.5), 2e-3),
+        (DirichletCategorical([1, 2, 0.5]), 1e-9),
+        (BetaBernoulli(2, 1), 1e-12),
     ],
 )
 def test_laws_after_an_outcome_average_to_the_law_before(prior: Any, near: float) -> None:
     values: dict[str, Any] = (
-        {"reward": Payoff(values=[0, 1, 3])} if isinstance(prior, Categorical) else {}
+        {"reward": Payoff(values=[0, 1, 3])} if isinstance(prior, DirichletCategorical) else {}
     )
     kind = Problem(horizon=1, arms=[Arm(name="a", prior=prior, **values)]).groups[0].model
     stats = np.array([kind.initial()], dtype=float)

@@ -6,9 +6,9 @@ import pytest
 
 from decobandit.problem import (
     Arm,
-    Categorical,
-    Gamma,
-    Normal,
+    DirichletCategorical,
+    GammaPoisson,
+    NormalNormal,
     Payoff,
     Problem,
     ProblemError,
@@ -92,9 +92,9 @@ def test_many_arms_are_not_all_listed(tmp_path: Path) -> None:
 
 OTHERS = Problem(
     arms=(
-        Arm(name="bought", prior=Categorical([1, 1, 1]), reward=Payoff(values=[0, 1, 5])),
-        Arm(name="minutes", prior=Normal(3, 1), noise_sd=2),
-        Arm(name="clicks", prior=Gamma(2, 1)),
+        Arm(name="bought", prior=DirichletCategorical([1, 1, 1]), reward=Payoff(values=[0, 1, 5])),
+        Arm(name="minutes", prior=NormalNormal(3, 1), noise_sd=2),
+        Arm(name="clicks", prior=GammaPoisson(2, 1)),
     ),
     horizon=9,
 )

@@ -14,7 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from decobandit.problem import Arm, Beta, Problem, ProblemError, Reward, Terminal, terminal_table
+from decobandit.problem import (
+    Arm,
+    BetaBernoulli,
+    Problem,
+    ProblemError,
+    Reward,
+    Terminal,
+    terminal_table,
+)
 
 NOT_NUMBERS = [True, "1", None, math.nan, math.inf, -math.inf, 10**400, 1j, [1.0], np.bool_(True)]
 
@@ -37,25 +45,25 @@ def only_error(info: pytest.ExceptionInfo[ValidationError]) -> tuple[tuple[int |
 def test_prior_counts_are_positive_numbers(field: str, value: object) -> None:
     counts: dict[str, Any] = {"good": 1, "bad": 1, field: value}
     with pytest.raises(ValidationError) as info:
-        Beta(**counts)
+        BetaBernoulli(**counts)
     assert only_error(info) == ((field,), "must be a positive number")
 
 
 def test_prior_counts_may_be_given_by_position() -> None:
-    assert Beta(2, 3) == Beta(good=2, bad=3) == Beta(2, bad=3)
+    assert BetaBernoulli(2, 3) == BetaBernoulli(good=2, bad=3) == BetaBernoulli(2, bad=3)
     with pytest.raises(TypeError):
-        Beta(1)  # type: ignore[call-arg]
+        BetaBernoulli(1)  # type: ignore[call-arg]
     with pytest.raises(TypeError):
-        Beta(1, 1, 1)  # type: ignore[call-arg]
+        BetaBernoulli(1, 1, 1)  # type: ignore[call-arg]
     arm: Any = {"name": "a", "prior": {"good": 2, "bad": 3}}
-    assert two_arms(arms=[arm]).arms[0].prior == Beta(2, 3)
+    assert two_arms(arms=[arm]).arms[0].prior == BetaBernoulli(2, 3)
 
 
 @pytest.mark.parametrize(
     "value", [2, 2.0, np.int64(2), np.float32(2), np.float64(2), Fraction(4, 2)]
 )
 def test_numbers_of_any_kind_are_stored_as_plain_floats(value: Any) -> None:
-    stored = Beta(good=value, bad=0.5).good
+    stored = BetaBernoulli(good=value, bad=0.5).good
     assert type(stored) is float
     assert stored == 2.0
 
@@ -228,9 +236,12 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "pair for a prior": (
         lambda: Problem.uniform(prior=(1, 1)),  # type: ignore[arg-type]
-        "prior: a list of 2 is not allowed; must be of class Beta",
+        "prior: a list of 2 is not allowed; must be of class BetaBernoulli",
     ),
-    "zero weight": (lambda: Beta(0, 1), "good: 0 is not allowed; must be a positive number"),
+    "zero weight": (
+        lambda: BetaBernoulli(0, 1),
+        "good: 0 is not allowed; must be a positive number",
+    ),
     "name that is none": (
         lambda: Arm(name=3),  # type: ignore[arg-type]
         "name: 3 is not allowed; must be 1 to 100 printable characters, no blank at either end",
@@ -279,9 +290,9 @@ def test_problems_are_frozen() -> None:
 
 
 def test_uniform_problem_is_the_one_written_out() -> None:
-    arms = tuple(Arm(name=f"arm-{i}", prior=Beta(good=2, bad=3)) for i in (1, 2, 3))
+    arms = tuple(Arm(name=f"arm-{i}", prior=BetaBernoulli(good=2, bad=3)) for i in (1, 2, 3))
     written = Problem(arms=arms, horizon=7, pulls_per_stage=2)
-    made = Problem.uniform(arms=3, horizon=7, prior=Beta(good=2, bad=3), pulls_per_stage=2)
+    made = Problem.uniform(arms=3, horizon=7, prior=BetaBernoulli(good=2, bad=3), pulls_per_stage=2)
     assert made == written
     assert hash(made) == hash(written)
     default = Problem.uniform()
@@ -341,8 +352,14 @@ def test_deployment_is_one_more_stage_with_one_pull() -> None:
 
 
 def test_exchangeable_arms_are_grouped_in_order_of_first_appearance() -> None:
-    strong = Beta(good=3, bad=1)
-    priors = [Beta(good=1, bad=1), strong, Beta(good=1, bad=1), strong, Beta(good=1, bad=3)]
+    strong = BetaBernoulli(good=3, bad=1)
+    priors = [
+        BetaBernoulli(good=1, bad=1),
+        strong,
+        BetaBernoulli(good=1, bad=1),
+        strong,
+        BetaBernoulli(good=1, bad=3),
+    ]
     arms = tuple(Arm(name=f"x{i}", prior=prior) for i, prior in enumerate(priors))
     problem = Problem(arms=arms, horizon=2)
     assert [group.members for group in problem.groups] == [(0, 2), (1, 3), (4,)]
@@ -387,7 +404,7 @@ def effective(arm: Arm, horizon: int) -> tuple[object, ...]:
 
 
 few = st.sampled_from([0.0, 1.0])
-priors = st.builds(Beta, good=st.sampled_from([1, 2]), bad=st.just(1))
+priors = st.builds(BetaBernoulli, good=st.sampled_from([1, 2]), bad=st.just(1))
 rewards = st.builds(Reward, good=few | st.tuples(few, few), bad=few | st.tuples(few, few))
 tables = st.none() | st.builds(lambda x: terminal_table(2, lambda good, bad: good * x), few)
 
@@ -413,13 +430,13 @@ def test_many_equal_arms_are_one_group_that_shares_one_array() -> None:
     (group,) = problem.groups
     assert group.count == 100_000
     different = Problem(
-        arms=tuple(Arm(name=f"x{i}", prior=Beta(good=i + 1, bad=1)) for i in range(1000)),
+        arms=tuple(Arm(name=f"x{i}", prior=BetaBernoulli(good=i + 1, bad=1)) for i in range(1000)),
         horizon=10_000,
     )
     assert len({id(group.reward_good) for group in different.groups}) == 1
 
 
 def test_a_prior_weight_too_small_to_divide_by_is_refused() -> None:
-    assert Beta(1e-12, 1).good == 1e-12
+    assert BetaBernoulli(1e-12, 1).good == 1e-12
     with pytest.raises(ProblemError, match="bad: 1e-300 is not allowed; must be at least 1e-12"):
-        Beta(1, 1e-300)
+        BetaBernoulli(1, 1e-300)

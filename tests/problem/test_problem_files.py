@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from decobandit.problem import (
     Arm,
-    Beta,
+    BetaBernoulli,
     Problem,
     ProblemError,
     Reward,
@@ -72,7 +72,7 @@ def arms_of(horizon: int, name: str, *, tables: bool) -> st.SearchStrategy[Arm]:
     return st.builds(
         Arm,
         name=st.just(name),
-        prior=st.builds(Beta, good=positive, bad=positive),
+        prior=st.builds(BetaBernoulli, good=positive, bad=positive),
         reward=st.builds(Reward, good=per_stage, bad=per_stage),
         terminal=st.none() | rows if tables else st.none(),
     )
@@ -153,7 +153,7 @@ def written(*arms: Arm) -> list[tuple[str, int]]:
 
 
 def named(*names: str, prior: float = 1) -> tuple[Arm, ...]:
-    return tuple(Arm(name=name, prior=Beta(good=prior, bad=1)) for name in names)
+    return tuple(Arm(name=name, prior=BetaBernoulli(good=prior, bad=1)) for name in names)
 
 
 @pytest.mark.parametrize(

@@ -7,28 +7,28 @@ import pytest
 
 from decobandit.problem import (
     Arm,
-    Beta,
-    Categorical,
-    Gamma,
-    Normal,
-    OwnState,
-    OwnStates,
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaPoisson,
+    MarkovArm,
+    MarkovState,
+    NormalNormal,
     Payoff,
     Problem,
     State,
     States,
 )
 
-MACHINE = OwnStates(first="on", states={"on": OwnState(mean=1.0, next={"ok": (1.0, "on")})})
+MACHINE = MarkovArm(first="on", states={"on": MarkovState(mean=1.0, next={"ok": (1.0, "on")})})
 BINARY = Problem.uniform(arms=3, horizon=9)
 MIXED = Problem(
     horizon=9,
     arms=[
-        Arm(name="beta-1", prior=Beta(2, 3)),
-        Arm(name="classes", prior=Categorical([1, 1, 2]), reward=Payoff(values=[0, 1, 3])),
-        Arm(name="beta-2", prior=Beta(2, 3)),
-        Arm(name="normal", prior=Normal(0, 1), noise_sd=2),
-        Arm(name="counts", prior=Gamma(2, 1)),
+        Arm(name="beta-1", prior=BetaBernoulli(2, 3)),
+        Arm(name="classes", prior=DirichletCategorical([1, 1, 2]), reward=Payoff(values=[0, 1, 3])),
+        Arm(name="beta-2", prior=BetaBernoulli(2, 3)),
+        Arm(name="normal", prior=NormalNormal(0, 1), noise_sd=2),
+        Arm(name="counts", prior=GammaPoisson(2, 1)),
         Arm(name="own", prior=MACHINE),
     ],
 )

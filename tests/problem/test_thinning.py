@@ -1,6 +1,15 @@
 """Problems with some of their stages: rewards by stage are those of the stages that are kept."""
 
-from decobandit import Arm, Beta, Categorical, Normal, Payoff, Problem, Reward, Terminal
+from decobandit import (
+    Arm,
+    BetaBernoulli,
+    DirichletCategorical,
+    NormalNormal,
+    Payoff,
+    Problem,
+    Reward,
+    Terminal,
+)
 from decobandit.problem import stages_kept, thinned
 
 
@@ -14,9 +23,13 @@ def test_rewards_of_the_kept_stages_are_kept_and_values_of_classes_stay() -> Non
     problem = Problem(
         horizon=4,
         arms=[
-            Arm(name="a", prior=Beta(2, 3), reward=Reward(good=[1, 2, 3, 4], bad=-1)),
-            Arm(name="b", prior=Normal(0, 1), noise_sd=2, reward=Payoff(factor=[5, 6, 7, 8])),
-            Arm(name="c", prior=Categorical([1, 1, 1, 1]), reward=Payoff(values=[0, 1, 2, 3])),
+            Arm(name="a", prior=BetaBernoulli(2, 3), reward=Reward(good=[1, 2, 3, 4], bad=-1)),
+            Arm(name="b", prior=NormalNormal(0, 1), noise_sd=2, reward=Payoff(factor=[5, 6, 7, 8])),
+            Arm(
+                name="c",
+                prior=DirichletCategorical([1, 1, 1, 1]),
+                reward=Payoff(values=[0, 1, 2, 3]),
+            ),
         ],
         terminal=Terminal(deploy=9),
     )
@@ -24,9 +37,13 @@ def test_rewards_of_the_kept_stages_are_kept_and_values_of_classes_stay() -> Non
     assert fewer == Problem(
         horizon=2,
         arms=[
-            Arm(name="a", prior=Beta(2, 3), reward=Reward(good=[2, 4], bad=-1)),
-            Arm(name="b", prior=Normal(0, 1), noise_sd=2, reward=Payoff(factor=[6, 8])),
-            Arm(name="c", prior=Categorical([1, 1, 1, 1]), reward=Payoff(values=[0, 1, 2, 3])),
+            Arm(name="a", prior=BetaBernoulli(2, 3), reward=Reward(good=[2, 4], bad=-1)),
+            Arm(name="b", prior=NormalNormal(0, 1), noise_sd=2, reward=Payoff(factor=[6, 8])),
+            Arm(
+                name="c",
+                prior=DirichletCategorical([1, 1, 1, 1]),
+                reward=Payoff(values=[0, 1, 2, 3]),
+            ),
         ],
         terminal=Terminal(deploy=9),
     )

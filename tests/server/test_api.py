@@ -236,9 +236,16 @@ def test_sizes_are_limited_by_the_server(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x",
-     "application/json; charset=latin-1", "application/jsonx", "text/json"],
-)  # fmt: skip
+    [
+        "",
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "application/json; charset=latin-1",
+        "application/jsonx",
+        "text/json",
+    ],
+)
 def test_bodies_that_are_not_json_are_refused(site: Site, kind: str) -> None:
     site.trial()
     token = site.tokens["admin"]
@@ -403,15 +410,22 @@ def test_routes_of_no_single_trial_are_for_all_trials_or_listed_here(site: Site)
     """A token for named trials gets to routes without a trial only if they were thought about."""
     known = {
         "trial_list",  # shows the trials of the token
-        "plan_make", "design_make", "design_report",  # about no trial at all
-        "show", "expect", "report", "trials",  # the same as pages
-    }  # fmt: skip
+        "plan_make",
+        "design_make",
+        "design_report",  # about no trial at all
+        "show",
+        "expect",
+        "report",
+        "trials",  # the same as pages
+    }
     reached = {
         route.name
         for route in routes_of(site.app.routes)
-        if isinstance(route, APIRoute) and "{trial}" not in route.path
-        and access_of(route.endpoint).roles and not access_of(route.endpoint).all_trials
-    }  # fmt: skip
+        if isinstance(route, APIRoute)
+        and "{trial}" not in route.path
+        and access_of(route.endpoint).roles
+        and not access_of(route.endpoint).all_trials
+    }
     assert reached == known
 
 

@@ -13,9 +13,12 @@ from helpers.page_browser import Browser, Elements
 from helpers.web_client import Site
 
 PROBLEM = {
-    "horizon": 3, "pulls_per_stage": 20, "repeat": True, "unit": 5,
+    "horizon": 3,
+    "pulls_per_stage": 20,
+    "repeat": True,
+    "unit": 5,
     "arms": [{"name": "red"}, {"name": "blue", "prior": {"good": 3, "bad": 1}}],
-}  # fmt: skip
+}
 ASK, BASE = "/trials/shop/ask", "/trials/shop/allocations"
 
 

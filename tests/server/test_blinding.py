@@ -37,16 +37,50 @@ KEYS = {
     "subject",
 }
 WORDS = (
-    "index", "posterior", "good", "bad", "price", "stage", "value", "expected", "count", "told",
-    "allocated", "horizon", "prior", "remaining", "slots", "earned", "bound", "loss", "seed",
-    "multiplier", "reason", "hash", "head", "deploy", "policy", "event", "traceback",
-)  # fmt: skip
+    "index",
+    "posterior",
+    "good",
+    "bad",
+    "price",
+    "stage",
+    "value",
+    "expected",
+    "count",
+    "told",
+    "allocated",
+    "horizon",
+    "prior",
+    "remaining",
+    "slots",
+    "earned",
+    "bound",
+    "loss",
+    "seed",
+    "multiplier",
+    "reason",
+    "hash",
+    "head",
+    "deploy",
+    "policy",
+    "event",
+    "traceback",
+)
 HEADERS = {
-    "content-length", "content-type", "www-authenticate", "retry-after", "allow", "connection",
-    "content-security-policy", "x-content-type-options", "referrer-policy", "cache-control",
-    "cross-origin-opener-policy", "cross-origin-resource-policy", "permissions-policy",
+    "content-length",
+    "content-type",
+    "www-authenticate",
+    "retry-after",
+    "allow",
+    "connection",
+    "content-security-policy",
+    "x-content-type-options",
+    "referrer-policy",
+    "cache-control",
+    "cross-origin-opener-policy",
+    "cross-origin-resource-policy",
+    "permissions-policy",
     "x-request-id",
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -189,9 +223,12 @@ def _pages(site: Site, trial: Trial) -> list[Answer]:
             for query in ("", f"?now={slot}", f"?done={slot}"):
                 form = {"content-type": "application/x-www-form-urlencoded"}
                 ask = asking(
-                    method, path + query, site.tokens["operator"], headers=form,
+                    method,
+                    path + query,
+                    site.tokens["operator"],
+                    headers=form,
                     body=b"outcome=good&key=pages&reason=none" if method == "POST" else b"",
-                )  # fmt: skip
+                )
                 heard.append(answer(site.app, ask))
     return heard
 

@@ -54,9 +54,14 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @contextmanager
 def window(
-    chromium: Any, served: Served, role: str = "admin", *, width: int = 1200, scheme: str = "light",
+    chromium: Any,
+    served: Served,
+    role: str = "admin",
+    *,
+    width: int = 1200,
+    scheme: str = "light",
     refused: int = 0,
-) -> Iterator[Any]:  # fmt: skip
+) -> Iterator[Any]:
     """A page that has logged in; whatever the browser complains of fails the test.
 
     `refused`: how many forms are refused, which it mentions.
@@ -192,11 +197,18 @@ def test_every_page_fits_the_screen_in_both_colour_schemes(
     ended = filled(served, f"ended {kind}", ["A", "B"], horizon=8, told=8)
     with window(chromium, served, width=width, scheme=scheme) as page:
         for name, path in {
-            "list": "/", "plan-empty": "/plan", "run": busy, "why": f"{busy}/why",
-            "audit": f"{busy}/audit?check=chain", "why-fresh": f"{fresh}/why",
-            "run-ended": ended, "why-ended": f"{ended}/why", "results": f"{busy}/results",
-            "report": f"{ended}/report", "allocations": f"{ended}/allocations",
-        }.items():  # fmt: skip
+            "list": "/",
+            "plan-empty": "/plan",
+            "run": busy,
+            "why": f"{busy}/why",
+            "audit": f"{busy}/audit?check=chain",
+            "why-fresh": f"{fresh}/why",
+            "run-ended": ended,
+            "why-ended": f"{ended}/why",
+            "results": f"{busy}/results",
+            "report": f"{ended}/report",
+            "allocations": f"{ended}/allocations",
+        }.items():
             page.goto(path)
             wait_for_figures(page)
             assert fits(page), name
@@ -288,8 +300,10 @@ def test_a_problem_file_is_read_into_the_form(
         page.locator("summary", has_text="Rules").click()
         page.get_by_label("Burn-in").fill("many")
         page.keyboard.press("Enter")
-        for name, said in (("bad-2", "'none' is not a number"),
-                           ("burn_in", "'many' is not a whole number")):  # fmt: skip
+        for name, said in (
+            ("bad-2", "'none' is not a number"),
+            ("burn_in", "'many' is not a whole number"),
+        ):
             beside = page.locator(f"#wrong-{name}")
             beside.wait_for()
             assert beside.text_content() == said
@@ -319,8 +333,11 @@ def test_a_design_is_planned_and_reported(
         page.get_by_role("button", name="Remove scenario 3").click()
         page.get_by_role("button", name="Remove arm 3").click()
         assert [field.input_value() for field in page.locator("[name=truth]").all()] == [
-            "0.3", "0.3", "0.3", "0.7",
-        ]  # fmt: skip
+            "0.3",
+            "0.3",
+            "0.3",
+            "0.7",
+        ]
         with page.expect_navigation():
             page.locator("button.main", has_text="Compute the forecast").click()
         assert page.locator("h2", has_text="Scenario works").is_visible()

@@ -44,11 +44,16 @@ def test_a_trial_lives_and_is_checked(site: Site) -> None:
     events = site.get("/trials/pilot/events").json["events"]
     assert [event["kind"] for event in events] == kinds
     assert site.get("/trials/pilot/verify").json == {
-        "ok": True, "events": len(kinds), "head": events[-1]["hash"], "problems": [],
-    }  # fmt: skip
+        "ok": True,
+        "events": len(kinds),
+        "head": events[-1]["hash"],
+        "problems": [],
+    }
     assert site.get("/trials/pilot/replay").json == {
-        "ok": True, "decisions": 4, "differences": [],
-    }  # fmt: skip
+        "ok": True,
+        "decisions": 4,
+        "differences": [],
+    }
     names = [trial["name"] for trial in site.get("/trials", "viewer").json["trials"]]
     assert names == ["pilot"]
 

@@ -102,9 +102,16 @@ def test_a_design_that_takes_too_long_is_ended(site: Site) -> None:
 
 
 def test_a_trial_obeys_the_rules_that_were_sent(site: Site) -> None:
-    rules = {"control": "control", "burn_in": 2, "floor": 0.1, "delay": 1, "control_share": 0.5,
-             "looks": {"first": 4, "every": 2}, "stop": {"superiority": 0.9},
-             "test": {"kind": "fisher", "alpha": 0.05}}  # fmt: skip
+    rules = {
+        "control": "control",
+        "burn_in": 2,
+        "floor": 0.1,
+        "delay": 1,
+        "control_share": 0.5,
+        "looks": {"first": 4, "every": 2},
+        "stop": {"superiority": 0.9},
+        "test": {"kind": "fisher", "alpha": 0.05},
+    }
     body = {"name": "ruled", "policy": "greedy", "problem": TREE | {"design": rules}}
     made = site.post("/trials", body)
     assert made.status == 201
@@ -135,8 +142,12 @@ def test_a_trial_obeys_the_rules_that_were_sent(site: Site) -> None:
 
 @pytest.mark.parametrize("batched", [False, True])
 def test_pages_say_why_a_trial_has_stopped_but_not_to_operators(site: Site, batched: bool) -> None:
-    design = {"control": "control", "burn_in": 2, "stop": {"superiority": 0.9},
-              "looks": {"first": 4}}  # fmt: skip
+    design = {
+        "control": "control",
+        "burn_in": 2,
+        "stop": {"superiority": 0.9},
+        "looks": {"first": 4},
+    }
     more = {"pulls_per_stage": 4, "repeat": True, "horizon": 4} if batched else {}
     body = {"name": "ruled", "policy": "greedy", "problem": TREE | more | {"design": design}}
     assert site.post("/trials", body).status == 201
@@ -174,8 +185,13 @@ def test_rules_are_checked_before_a_trial_is_made(site: Site, design: Any, line:
 def test_the_document_has_the_keys_of_designs(site: Site) -> None:
     shown = site.app.openapi()
     schemas = shown["components"]["schemas"]
-    assert schemas["DesignedIn"]["properties"].keys() == {*TREE, "pulls_per_stage", "terminal",
-                                                          "repeat", "unit"}  # fmt: skip
+    assert schemas["DesignedIn"]["properties"].keys() == {
+        *TREE,
+        "pulls_per_stage",
+        "terminal",
+        "repeat",
+        "unit",
+    }
     for name in ("Design", "Looks", "Stop", "FinalTest", "Scenario", "DesignOut", "ScenarioOut"):
         for key, field in schemas[name]["properties"].items():
             assert field.get("description"), (name, key)
@@ -187,9 +203,10 @@ def test_a_design_of_classes_is_answered_with_their_chances(site: Site) -> None:
     arm = {"prior": {"kind": "categorical", "counts": [1, 1, 1]}, "reward": {"values": [0, 1, 3]}}
     truth = [[0.5, 0.25, 0.25], [0.2, 0.3, 0.5]]
     problem = {
-        "horizon": 4, "arms": [{"name": name, **arm} for name in "ab"],
+        "horizon": 4,
+        "arms": [{"name": name, **arm} for name in "ab"],
         "design": {"policies": ["greedy"], "scenarios": [{"name": "one", "truth": truth}]},
-    }  # fmt: skip
+    }
     (scenario,) = site.post("/design", {"problem": problem}, "viewer").json["scenarios"]
     assert scenario["truth"] == truth
     assert scenario["policies"][0]["exact"] is True

@@ -82,10 +82,13 @@ def test_a_file_without_scenarios_is_planned_but_has_no_report(site: Site) -> No
         ("burn_in = 2", "burn_in = 7", "Design.burn_in: 7 is not allowed; must be at most 6"),
         ('"thompson"', '"tomson"', "No policy is called"),
         # 12 pulls of two policies in two scenarios: 48 pulls of a server that takes 100,000,000
-        ("draws = 300", "draws = 2083334", "Design.draws: 2083334 is not allowed; must be at most "
-         "2083333"),
+        (
+            "draws = 300",
+            "draws = 2083334",
+            "Design.draws: 2083334 is not allowed; must be at most 2083333",
+        ),
     ],
-)  # fmt: skip
+)
 def test_mistakes_of_a_design_are_said_beside_the_file(
     site: Site, old: str, new: str, line: str
 ) -> None:
@@ -108,8 +111,12 @@ def test_a_report_that_takes_too_long_is_refused_with_the_reason(site: Site) -> 
 def test_rules_and_scenarios_of_a_file_fill_in_the_form(site: Site, more: str) -> None:
     text = FILE.replace("draws = 300", f"draws = 300{more}")
     loaded = Browser(site, "admin").post("/plan", data=FORM | {"file": text, "load": "1"}).text
-    for field in ('name="horizon" value="12"', 'name="burn_in" value="2"',
-                  'name="superiority" value="0.97"', 'name="scenario" value="works"'):  # fmt: skip
+    for field in (
+        'name="horizon" value="12"',
+        'name="burn_in" value="2"',
+        'name="superiority" value="0.97"',
+        'name="scenario" value="works"',
+    ):
         assert field in loaded
     # the form has no field for a seed: then the file stays, and counts
     assert ("The problem and its rules are those of this file" in loaded) == bool(more)
@@ -134,14 +141,29 @@ def typed(page: str) -> dict[str, list[str]]:
 
 
 RULED = FORM | {
-    "horizon": "30", "policy": "greedy",
-    "arm": ["control", "", "new"], "good": ["3", "1", "1"], "bad": ["7", "1", "1"],
-    "control": "control", "burn_in": "2", "floor": "0.1", "control_share": "0.4", "delay": "1",
-    "looks_first": "10", "looks_every": "5", "superiority": "0.99", "inferiority": "0.01",
-    "futility": "0.02", "test": "fisher", "level": "0.05", "draws": "200", "question": "Better?",
-    "compare": "thompson", "scenario": ["null", "", "works"],
+    "horizon": "30",
+    "policy": "greedy",
+    "arm": ["control", "", "new"],
+    "good": ["3", "1", "1"],
+    "bad": ["7", "1", "1"],
+    "control": "control",
+    "burn_in": "2",
+    "floor": "0.1",
+    "control_share": "0.4",
+    "delay": "1",
+    "looks_first": "10",
+    "looks_every": "5",
+    "superiority": "0.99",
+    "inferiority": "0.01",
+    "futility": "0.02",
+    "test": "fisher",
+    "level": "0.05",
+    "draws": "200",
+    "question": "Better?",
+    "compare": "thompson",
+    "scenario": ["null", "", "works"],
     "truth": ["0.3", "", "0.3", "", "", "", "0.3", "0.9", "0.6"],
-}  # fmt: skip
+}
 
 
 def test_rules_and_scenarios_that_are_typed_are_the_design(site: Site) -> None:
@@ -151,16 +173,23 @@ def test_rules_and_scenarios_that_are_typed_are_the_design(site: Site) -> None:
     text = html.unescape(found.text.partition('<code id="toml">')[2].partition("</code>")[0])
     problem, design = designed_from_dict(parse_tree(text, "toml"))
     assert design == Design(
-        control="control", burn_in=2, floor=0.1, control_share=0.4, delay=1,
+        control="control",
+        burn_in=2,
+        floor=0.1,
+        control_share=0.4,
+        delay=1,
         looks={"first": 10, "every": 5},
         stop={"superiority": 0.99, "inferiority": 0.01, "futility": 0.02},
-        test={"kind": "fisher", "alpha": 0.05}, policies=("greedy", "thompson", "equal"),
-        draws=200, question="Better?",
+        test={"kind": "fisher", "alpha": 0.05},
+        policies=("greedy", "thompson", "equal"),
+        draws=200,
+        question="Better?",
         # the row without a name is left out, and so is the arm without one
         scenarios=[
-            {"name": "null", "truth": (0.3, 0.3)}, {"name": "works", "truth": (0.3, 0.6)},
+            {"name": "null", "truth": (0.3, 0.3)},
+            {"name": "works", "truth": (0.3, 0.6)},
         ],
-    )  # fmt: skip
+    )
     expected = operating_characteristics(problem, design)
     for scenario in expected.scenarios:
         shown = good_outcomes(found.text, scenario.name)
@@ -180,23 +209,33 @@ def test_rules_and_scenarios_that_are_typed_are_the_design(site: Site) -> None:
         ({"burn_in": "16"}, {"burn_in": "16 is not allowed; must be at most 15: 30 pulls, 2 arms"}),
         ({"floor": "2"}, {"floor": "2 is not allowed; must be a number from 0 to 1"}),
         ({"looks_first": ""}, {"looks_first": "required: fill it in"}),
-        ({"superiority": "1"}, {"superiority": "1 is not allowed; must be a number above 0 and "
-                                "below 1"}),
+        (
+            {"superiority": "1"},
+            {"superiority": "1 is not allowed; must be a number above 0 and below 1"},
+        ),
         ({"test": ""}, {"level": "choose a final test that it belongs to"}),
-        ({"test": "posterior", "level": "3"}, {"level": "3 is not allowed; must be a number above "
-                                               "0 and below 1"}),
-        ({"level": "x", "draws": "0.5"}, {"level": "'x' is not a number",
-                                          "draws": "'0.5' is not a whole number"}),
+        (
+            {"test": "posterior", "level": "3"},
+            {"level": "3 is not allowed; must be a number above 0 and below 1"},
+        ),
+        (
+            {"level": "x", "draws": "0.5"},
+            {"level": "'x' is not a number", "draws": "'0.5' is not a whole number"},
+        ),
         ({"compare": "tomson"}, {"compare": "no policy is called 'tomson'"}),
         ({"compare": "os:system"}, {"compare": "policy 'os:system': code of another module"}),
         ({"draws": "9999999"}, {"draws": "9999999 is not allowed; must be at most 555555"}),
         ({"truth": ["0.3", "", "", "", "", "", "0.3", "0.9", "7"]}, {"truth-1-3": "give a number"}),
-        ({"truth": ["0.3", "", "0.3", "", "", "", "0.3", "0.9", "7"]},
-         {"truth-3-3": "7 is not allowed; must be a number from 0 to 1"}),
-        ({"scenario": ["works", "", "works"]}, {"scenario-3": '"works" is not allowed; must '
-                                                "differ from other scenarios"}),
+        (
+            {"truth": ["0.3", "", "0.3", "", "", "", "0.3", "0.9", "7"]},
+            {"truth-3-3": "7 is not allowed; must be a number from 0 to 1"},
+        ),
+        (
+            {"scenario": ["works", "", "works"]},
+            {"scenario-3": '"works" is not allowed; must differ from other scenarios'},
+        ),
     ],
-)  # fmt: skip
+)
 def test_mistakes_of_rules_are_said_beside_their_fields(
     site: Site, change: dict[str, Any], said: dict[str, str]
 ) -> None:

@@ -29,9 +29,14 @@ def test_the_commands_of_the_server_page_work(tmp_path: Path) -> None:
         said = ""
         for block in re.findall(r"^```sh\n(.*?)^```", PAGE, re.M | re.S):
             done = subprocess.run(
-                ["sh", "-e", "-c", block], cwd=tmp_path, env=env, capture_output=True, text=True,
-                timeout=program.PATIENCE, check=False,
-            )  # fmt: skip
+                ["sh", "-e", "-c", block],
+                cwd=tmp_path,
+                env=env,
+                capture_output=True,
+                text=True,
+                timeout=program.PATIENCE,
+                check=False,
+            )
             assert done.returncode == 0, done.stdout + done.stderr
             said += done.stdout
     assert '"status":"ok"' in said

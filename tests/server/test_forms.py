@@ -80,9 +80,14 @@ def test_what_is_no_form_is_refused(site: Site, trial: Trial) -> None:
 # -- plans --------------------------------------------------------------------------------------
 
 PLAN = {
-    "name": "planned", "horizon": "8", "pulls": "1", "policy": "deco",
-    "arm": ["A", EVIL, ""], "good": ["1", "2.5", "1"], "bad": ["1", "1", "1"],
-}  # fmt: skip
+    "name": "planned",
+    "horizon": "8",
+    "pulls": "1",
+    "policy": "deco",
+    "arm": ["A", EVIL, ""],
+    "good": ["1", "2.5", "1"],
+    "bad": ["1", "1", "1"],
+}
 
 
 def test_a_plan_can_be_started_once(site: Site) -> None:

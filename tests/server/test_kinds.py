@@ -6,15 +6,23 @@ from pathlib import Path
 import pytest
 
 from decobandit import solve
-from decobandit.problem import Arm, Categorical, Gamma, Normal, Payoff, Problem, format_problem
+from decobandit.problem import (
+    Arm,
+    DirichletCategorical,
+    GammaPoisson,
+    NormalNormal,
+    Payoff,
+    Problem,
+    format_problem,
+)
 from decobandit.trials import Trial, create_trial, open_trial
 from helpers.page_browser import Browser
 from helpers.web_client import Site
 
 ARMS = [
-    Arm(name="grades", prior=Categorical([1, 1, 1]), reward=Payoff(values=[0, 1, 3])),
-    Arm(name="lab", prior=Normal(0, 1), noise_sd=1),
-    Arm(name="events", prior=Gamma(1, 1)),
+    Arm(name="grades", prior=DirichletCategorical([1, 1, 1]), reward=Payoff(values=[0, 1, 3])),
+    Arm(name="lab", prior=NormalNormal(0, 1), noise_sd=1),
+    Arm(name="events", prior=GammaPoisson(1, 1)),
 ]
 
 
@@ -92,9 +100,15 @@ def test_sums_of_measurements_are_shown_in_few_digits(trial: Trial, site: Site) 
 def test_the_plan_page_forecasts_a_file_with_other_outcomes(site: Site) -> None:
     browser, problem = Browser(site, "admin"), Problem(arms=ARMS, horizon=6)
     sent = {
-        "name": "planned", "horizon": "", "pulls": "", "policy": "deco",
-        "file": format_problem(problem, format="toml"), "arm": [], "good": [], "bad": [],
-    }  # fmt: skip
+        "name": "planned",
+        "horizon": "",
+        "pulls": "",
+        "policy": "deco",
+        "file": format_problem(problem, format="toml"),
+        "arm": [],
+        "good": [],
+        "bad": [],
+    }
     found = browser.post("/plan", data=sent)
     assert found.status_code == 200
     expected = solve(problem).upper_bound

@@ -201,9 +201,14 @@ def test_a_client_that_leaves_gets_no_answer(tmp_path: Path) -> None:
             sent.append(message)
 
         scope = {
-            "type": "http", "method": "GET", "path": HEALTH, "query_string": b"", "scheme": "http",
-            "headers": [(b"host", b"localhost")], "client": ("127.0.0.1", 1),
-        }  # fmt: skip
+            "type": "http",
+            "method": "GET",
+            "path": HEALTH,
+            "query_string": b"",
+            "scheme": "http",
+            "headers": [(b"host", b"localhost")],
+            "client": ("127.0.0.1", 1),
+        }
         await site.app(scope, receive, send)  # type: ignore[arg-type]
 
     asyncio.run(leave())

@@ -109,8 +109,12 @@ def test_a_page_of_a_token_for_named_trials_has_only_these(site: Site) -> None:
         assert site.get(f"/trials?after={after}", "some").status == 404
     shown = page(site, "/", "some")
     assert [f"<strong>t{number}</strong>" in shown for number in range(5)] == [
-        False, False, True, False, True,
-    ]  # fmt: skip
+        False,
+        False,
+        True,
+        False,
+        True,
+    ]
     assert "1 archived" in shown
     assert answer(site.app, asking("GET", "/metrics", secret)).status == 403
 
@@ -204,9 +208,12 @@ def test_the_list_marks_trials_that_run_and_how_others_ended(site: Site) -> None
         one["name"]: (one["finished"], one["stopped"]) for one in site.get("/trials").json["trials"]
     }
     assert kept == {
-        "full": (True, None), "ward": (False, "superiority"), "halted": (False, None),
-        "going": (False, None), "late": (False, None),
-    }  # fmt: skip
+        "full": (True, None),
+        "ward": (False, "superiority"),
+        "halted": (False, None),
+        "going": (False, None),
+        "late": (False, None),
+    }
 
 
 def test_an_operator_is_not_told_by_the_list_which_trials_are_over(site: Site) -> None:

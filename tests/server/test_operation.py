@@ -57,9 +57,13 @@ def follow(step: str, folder: Path, **environment: str) -> str:
     path = [str(DECO.parent), *([str(programs)] if programs else []), os.environ["PATH"]]
     done = subprocess.run(
         ["bash", "-euc", step],
-        check=False, cwd=folder, capture_output=True, text=True, timeout=PATIENCE,
+        check=False,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
         env={**os.environ, **PLAIN, "PATH": ":".join(path), **environment},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -159,9 +163,19 @@ def test_the_image_runs_the_server_as_nobody_special() -> None:
         word, _, rest = line.partition(" ")
         found.setdefault(word, []).append(rest)
     known = {
-        "FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "VOLUME", "EXPOSE", "STOPSIGNAL",
-        "HEALTHCHECK", "ENTRYPOINT", "ARG",
-    }  # fmt: skip
+        "FROM",
+        "WORKDIR",
+        "COPY",
+        "RUN",
+        "ENV",
+        "USER",
+        "VOLUME",
+        "EXPOSE",
+        "STOPSIGNAL",
+        "HEALTHCHECK",
+        "ENTRYPOINT",
+        "ARG",
+    }
     assert set(found) <= known
     assert found["USER"] == ["10001"]
     assert len(found["FROM"]) == 2  # what builds is left behind

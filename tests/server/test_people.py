@@ -317,8 +317,9 @@ def test_cancelling_and_correcting_need_a_reason(site: Site) -> None:
     trial.tell(slot.id, 0)
     got = site.post(f"{path}/correct", {"outcome": 1})
     assert (got.status, got.json["error"]["message"]) == (
-        422, "body.reason: required key is missing",
-    )  # fmt: skip
+        422,
+        "body.reason: required key is missing",
+    )
     fixed = site.post(f"{path}/correct", {"outcome": 1, "reason": "misread"}).json
     assert fixed["change_reason"] == "misread"
     assert [event.kind for event in trial.events()] == ["created", "asked", "told", "corrected"]
@@ -377,8 +378,13 @@ def test_pages_close_reopen_archive_and_count_cancellations(site: Site) -> None:
     assert trial.name in browser.get("/?archived=true").text
     browser.post(f"{here}/reopen", data={"key": "g", "reason": "more"})
     assert [event.kind for event in trial.events()] == [
-        "created", "asked", "cancelled", "closed", "archived", "reopened",
-    ]  # fmt: skip
+        "created",
+        "asked",
+        "cancelled",
+        "closed",
+        "archived",
+        "reopened",
+    ]
     operator = Browser(site, "operator")
     for action in ("close", "reopen", "archive"):
         assert operator.post(f"{here}/{action}", data={"reason": "x"}).status_code == 403

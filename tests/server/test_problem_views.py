@@ -10,10 +10,10 @@ from pydantic import BaseModel, ValidationError
 from decobandit.problem import (
     Arm,
     ArmEntry,
-    Beta,
-    Categorical,
+    BetaBernoulli,
+    DirichletCategorical,
     EqualArms,
-    Normal,
+    NormalNormal,
     Payoff,
     Problem,
     ProblemError,
@@ -31,9 +31,11 @@ from helpers.web_client import Site
 # every field of every table is set to something else than its default
 FULL = Problem(
     arms=(
-        Arm(name="a", prior=Beta(2, 3), reward=Reward(good=(1, 2), bad=-1)),
+        Arm(name="a", prior=BetaBernoulli(2, 3), reward=Reward(good=(1, 2), bad=-1)),
         *(
-            Arm(name=f"b-{i}", prior=Beta(4, 5), terminal=terminal_table(2, lambda g, b: g))
+            Arm(
+                name=f"b-{i}", prior=BetaBernoulli(4, 5), terminal=terminal_table(2, lambda g, b: g)
+            )
             for i in (1, 2)
         ),
     ),
@@ -73,7 +75,7 @@ def test_studies_have_the_fields_of_equal_arms() -> None:
 
 
 def test_every_field_has_a_description() -> None:
-    for model in (Problem, Arm, Beta, Reward, Terminal, ArmEntry, ProblemTable, EqualArms):
+    for model in (Problem, Arm, BetaBernoulli, Reward, Terminal, ArmEntry, ProblemTable, EqualArms):
         assert [name for name, field in model.model_fields.items() if not field.description] == []
 
 
@@ -82,10 +84,13 @@ def test_the_document_of_the_api_shows_the_fields_of_the_model(tmp_path: Path) -
     shown = site.app.openapi()["components"]["schemas"]
     site.close()
     for name, model in [
-        ("ProblemIn", ProblemTable), ("ArmEntry", ArmEntry), ("Beta", Beta), ("Reward", Reward),
+        ("ProblemIn", ProblemTable),
+        ("ArmEntry", ArmEntry),
+        ("BetaBernoulli", BetaBernoulli),
+        ("Reward", Reward),
         ("Terminal", Terminal),
-    ]:  # fmt: skip
-        kind = {"kind"} if model is Beta else set()  # which files and requests may name
+    ]:
+        kind = {"kind"} if model is BetaBernoulli else set()  # which files and requests may name
         assert shown[name]["properties"].keys() == model.model_fields.keys() | kind
         assert shown[name]["additionalProperties"] is False
         for key, field in model.model_fields.items():
@@ -95,7 +100,7 @@ def test_the_document_of_the_api_shows_the_fields_of_the_model(tmp_path: Path) -
     assert shown["ProblemIn"]["required"] == ["horizon", "arms"]
     horizon = shown["ProblemIn"]["properties"]["horizon"]
     assert (horizon["type"], horizon["minimum"], horizon["maximum"]) == ("integer", 1, 100_000)
-    good = shown["Beta"]["properties"]["good"]
+    good = shown["BetaBernoulli"]["properties"]["good"]
     assert (good["type"], good["minimum"], good["maximum"]) == ("number", 1e-12, 1e12)
     count, null = shown["ArmEntry"]["properties"]["count"]["anyOf"]
     assert (count["type"], count["maximum"], null) == ("integer", 100_000, {"type": "null"})
@@ -117,11 +122,21 @@ def test_what_is_written_is_read_by_file_request_and_model(problem: Problem) -> 
 
 
 def test_every_field_is_written() -> None:
-    tables = (Problem, Arm, ArmEntry, Beta, Reward, Terminal, Normal, Categorical, Payoff)
+    tables = (
+        Problem,
+        Arm,
+        ArmEntry,
+        BetaBernoulli,
+        Reward,
+        Terminal,
+        NormalNormal,
+        DirichletCategorical,
+        Payoff,
+    )
     everything = {name for table in tables for name in table.model_fields}
     batched = DEPLOYED.model_copy(update={"repeat": True})
-    level = Arm(name="level", prior=Normal(mean=0.5, sd=1.0), noise_sd=2.0, range=(-5.0, 6.0))
-    classes = Categorical(counts=(1.0, 2.0))
+    level = Arm(name="level", prior=NormalNormal(mean=0.5, sd=1.0), noise_sd=2.0, range=(-5.0, 6.0))
+    classes = DirichletCategorical(counts=(1.0, 2.0))
     score = Arm(name="score", prior=classes, reward=Payoff(values=(0.0, 3.0), factor=2.0))
     measured = Problem(arms=(level, score), horizon=2)
     written = [problem_to_dict(problem) for problem in (FULL, DEPLOYED, batched, measured)]

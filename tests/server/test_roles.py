@@ -25,8 +25,11 @@ CALLERS = (
 
 # both arms are called by what may be their code: only then does one body serve all roles
 BATCHED = {
-    "horizon": 4, "pulls_per_stage": 4, "repeat": True, "arms": [{"name": "A"}, {"name": "B"}],
-}  # fmt: skip
+    "horizon": 4,
+    "pulls_per_stage": 4,
+    "repeat": True,
+    "arms": [{"name": "A"}, {"name": "B"}],
+}
 
 
 @pytest.fixture(scope="module")
@@ -168,9 +171,14 @@ def test_without_authentication_only_this_machine_is_let_in(
 ) -> None:
     site = Site(tmp_path_factory.mktemp("open"), auth=False)
     for client, status in [
-        (("127.0.0.1", 1), 200), (("127.9.9.9", 1), 200), (("::1", 1), 200),
-        (("192.0.2.1", 1), 401), (("::2", 1), 401), (("localhost", 1), 401), (None, 401),
-    ]:  # fmt: skip
+        (("127.0.0.1", 1), 200),
+        (("127.9.9.9", 1), 200),
+        (("::1", 1), 200),
+        (("192.0.2.1", 1), 401),
+        (("::2", 1), 401),
+        (("localhost", 1), 401),
+        (None, 401),
+    ]:
         ask = asking("GET", "/api/v1/tokens", client=client)
         assert answer(site.app, ask).status == status
     site.close()

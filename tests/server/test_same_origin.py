@@ -90,12 +90,28 @@ def test_without_authentication_other_sites_are_still_refused(tmp_path: Path) ->
 
 
 HOSTS = {
-    "127.0.0.1": 200, "127.0.0.1:8000": 200, "localhost": 200, "LOCALHOST:1": 200, "[::1]": 200,
-    "[::1]:8000": 200, "localhost.": 200, "trials.example:443": 200,
-    "": 421, "evil.example": 421, "127.0.0.1.evil.example": 421, "localhost@evil.example": 421,
-    "evil.example@localhost": 421, "localhost/x": 421, "localhost:port": 421, "[::1": 421,
-    "localhost:99999": 421, "localhost?": 200, "0.0.0.0": 421, "127.1": 421, "other.example": 421,
-}  # fmt: skip
+    "127.0.0.1": 200,
+    "127.0.0.1:8000": 200,
+    "localhost": 200,
+    "LOCALHOST:1": 200,
+    "[::1]": 200,
+    "[::1]:8000": 200,
+    "localhost.": 200,
+    "trials.example:443": 200,
+    "": 421,
+    "evil.example": 421,
+    "127.0.0.1.evil.example": 421,
+    "localhost@evil.example": 421,
+    "evil.example@localhost": 421,
+    "localhost/x": 421,
+    "localhost:port": 421,
+    "[::1": 421,
+    "localhost:99999": 421,
+    "localhost?": 200,
+    "0.0.0.0": 421,
+    "127.1": 421,
+    "other.example": 421,
+}
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -163,9 +179,16 @@ def test_a_named_origin_gets_nothing_by_cookie_and_no_pages(friendly: Site) -> N
 
 
 @pytest.mark.parametrize(
-    "origin", ["https://evil.example", "null", f"{FRIEND}.evil.example", f"{FRIEND}:444",
-               "http://app.example.org", f"{FRIEND}/"],
-)  # fmt: skip
+    "origin",
+    [
+        "https://evil.example",
+        "null",
+        f"{FRIEND}.evil.example",
+        f"{FRIEND}:444",
+        "http://app.example.org",
+        f"{FRIEND}/",
+    ],
+)
 def test_other_origins_get_nothing(friendly: Site, origin: str) -> None:
     headers = {"origin": origin}
     asked = headers | {"access-control-request-method": "POST"}
@@ -183,9 +206,23 @@ def test_no_origin_is_named_by_default(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["*", "https://*.example.org", "app.example.org", "https://", "ftp://a", "https://a/b",
-             "https://a/", "https://u@a", "https://a:b", "https://a?b", "null", "", "https://a b"],
-)  # fmt: skip
+    "text",
+    [
+        "*",
+        "https://*.example.org",
+        "app.example.org",
+        "https://",
+        "ftp://a",
+        "https://a/b",
+        "https://a/",
+        "https://u@a",
+        "https://a:b",
+        "https://a?b",
+        "null",
+        "",
+        "https://a b",
+    ],
+)
 def test_what_is_no_origin_is_refused(site: Site, text: str) -> None:
     with pytest.raises(ValueError, match=r"--cors-origin: .* is not allowed"):
         create_app(site.store, cors_origins=[text])

@@ -25,17 +25,94 @@ from decobandit.trials.requests import note_of, reason_of, subject_of
 from helpers.web_client import Site
 
 VALUES: list[Any] = [
-    None, True, False, 0, 1, 2, 3, 20, 1.0, 2.0, 20.0, 2e1, 0.5, 1.5, -1, -1.0, 1e-13, 1e12, 1e13,
-    100_000, 100_001, 10_000_001, 2**53, 2**53 + 2, 2**63 - 1024, 2**64, "", " ", "a", "b", "é",
-    " a", "a ", "a b", "a,b", "a/b", "a@b", "a+b", "a\nb", "a\tb", "a\x7f", "a\u00a0b", "a\u200bb",
-    "-a", ".", "..", "0123456789abcdef", "x" * 100, "x" * 101, "x" * 501, "x" * 2001,
-    "beta", "categorical", "normal", "gamma", "states", "posterior", "fisher", "first", "viewer",
-    [], [0], [1], [1, 1], [1.0, 2.0], [0.5, 0.5], ["a"], [None], [[1]], [[1], [1, 2]], [1] * 20,
-    [1] * 21, {}, {"kind": "beta"}, {"good": 1}, {"good": 1, "bad": 1}, {"deploy": 3},
-    {"kind": "beta", "good": 1, "bad": 1}, {"kind": None, "good": 1, "bad": 1},
-    {"kind": "x", "good": 1, "bad": 1}, {"first": 1}, {"unknown": 1}, {"superiority": 0.9},
-    {"superiority": 1.0}, {"superiority": 0}, {"kind": "posterior"}, {"kind": "other"},
-]  # fmt: skip
+    None,
+    True,
+    False,
+    0,
+    1,
+    2,
+    3,
+    20,
+    1.0,
+    2.0,
+    20.0,
+    2e1,
+    0.5,
+    1.5,
+    -1,
+    -1.0,
+    1e-13,
+    1e12,
+    1e13,
+    100_000,
+    100_001,
+    10_000_001,
+    2**53,
+    2**53 + 2,
+    2**63 - 1024,
+    2**64,
+    "",
+    " ",
+    "a",
+    "b",
+    "é",
+    " a",
+    "a ",
+    "a b",
+    "a,b",
+    "a/b",
+    "a@b",
+    "a+b",
+    "a\nb",
+    "a\tb",
+    "a\x7f",
+    "a\u00a0b",
+    "a\u200bb",
+    "-a",
+    ".",
+    "..",
+    "0123456789abcdef",
+    "x" * 100,
+    "x" * 101,
+    "x" * 501,
+    "x" * 2001,
+    "beta",
+    "categorical",
+    "normal",
+    "gamma",
+    "states",
+    "posterior",
+    "fisher",
+    "first",
+    "viewer",
+    [],
+    [0],
+    [1],
+    [1, 1],
+    [1.0, 2.0],
+    [0.5, 0.5],
+    ["a"],
+    [None],
+    [[1]],
+    [[1], [1, 2]],
+    [1] * 20,
+    [1] * 21,
+    {},
+    {"kind": "beta"},
+    {"good": 1},
+    {"good": 1, "bad": 1},
+    {"deploy": 3},
+    {"kind": "beta", "good": 1, "bad": 1},
+    {"kind": None, "good": 1, "bad": 1},
+    {"kind": "x", "good": 1, "bad": 1},
+    {"first": 1},
+    {"unknown": 1},
+    {"superiority": 0.9},
+    {"superiority": 1.0},
+    {"superiority": 0},
+    {"kind": "posterior"},
+    {"kind": "other"},
+]
 
 
 def arm(**more: Any) -> dict[str, Any]:
@@ -53,19 +130,49 @@ MEASURED = arm(prior=NORMAL, noise_sd=1, range=[-9, 9], reward={"factor": 1})
 COUNTED = arm(prior={"kind": "gamma", "shape": 1, "rate": 1}, range=[0, 9], reward={"factor": 1})
 OWN = arm(prior={"kind": "states", "first": "up", "states": {"up": STATE}})
 DESIGN = {
-    "control": "old", "burn_in": 0, "floor": 0, "control_share": 0.5, "delay": 0, "margin": 0,
-    "looks": {"first": 1, "every": 1}, "stop": {"superiority": 0.9, "futility": 0.1},
-    "test": {"kind": "posterior", "threshold": 0.9}, "policies": ["equal"], "draws": 10, "seed": 1,
-    "scenarios": [{"name": "s", "truth": [0.5, 0.5]}], "question": "q",
-}  # fmt: skip
-CREATE = {"policy": "equal", "name": "n", "seed": 1, "tol": 1e-3, "ties": "first", "bound": True,
-          "max_open": 1, "max_cancelled": 1}  # fmt: skip
+    "control": "old",
+    "burn_in": 0,
+    "floor": 0,
+    "control_share": 0.5,
+    "delay": 0,
+    "margin": 0,
+    "looks": {"first": 1, "every": 1},
+    "stop": {"superiority": 0.9, "futility": 0.1},
+    "test": {"kind": "posterior", "threshold": 0.9},
+    "policies": ["equal"],
+    "draws": 10,
+    "seed": 1,
+    "scenarios": [{"name": "s", "truth": [0.5, 0.5]}],
+    "question": "q",
+}
+CREATE = {
+    "policy": "equal",
+    "name": "n",
+    "seed": 1,
+    "tol": 1e-3,
+    "ties": "first",
+    "bound": True,
+    "max_open": 1,
+    "max_cancelled": 1,
+}
 BODIES: list[tuple[type[schemas.In], dict[str, Any]]] = [
     (schemas.CreateIn, {"problem": problem(), **CREATE}),
-    (schemas.CreateIn, {"problem": problem(
-        arm(prior={"kind": "beta", "good": 1, "bad": 1}, reward={"good": 1, "bad": 0}, count=1),
-        pulls_per_stage=1, repeat=True, unit=1, terminal={"deploy": 1},
-    )}),
+    (
+        schemas.CreateIn,
+        {
+            "problem": problem(
+                arm(
+                    prior={"kind": "beta", "good": 1, "bad": 1},
+                    reward={"good": 1, "bad": 0},
+                    count=1,
+                ),
+                pulls_per_stage=1,
+                repeat=True,
+                unit=1,
+                terminal={"deploy": 1},
+            )
+        },
+    ),
     *((schemas.CreateIn, {"problem": problem(each)}) for each in (CLASSES, MEASURED, COUNTED, OWN)),
     (schemas.DesignIn, {"problem": problem(design=DESIGN), "calibrate": 0.05, "ties": "first"}),
     (schemas.PlanIn, {"problem": problem(), "policies": ["equal"]}),
@@ -76,7 +183,7 @@ BODIES: list[tuple[type[schemas.In], dict[str, Any]]] = [
     (schemas.OutcomesIn, {"rows": [{"arm": "a", "outcome": 1}]}),
     (schemas.LimitsIn, {"reason": "r", "max_open": 1, "max_cancelled": 1}),
     (schemas.TokenIn, {"name": "ann", "role": "viewer", "days": 1, "trials": ["a"]}),
-]  # fmt: skip
+]
 # rules between fields, which no schema of one field can say: the end of a place, the values
 BETWEEN: dict[tuple[str, ...], str] = {
     ("prior",): "a normal prior needs noise_sd, classes need values",
@@ -152,15 +259,18 @@ def test_what_the_document_allows_is_taken_and_nothing_else(
     document: dict[str, Any], model: type[schemas.In], body: dict[str, Any]
 ) -> None:
     schema = {
-        "$ref": f"#/components/schemas/{model.__name__}", "components": document["components"],
-    }  # fmt: skip
+        "$ref": f"#/components/schemas/{model.__name__}",
+        "components": document["components"],
+    }
     validator = jsonschema_rs.Draft202012Validator(schema)
     assert validator.is_valid(body)
     assert takes(model, body)
     differ = []
     for place in places(body):
-        ends = {tuple(k for k in place if not (k.isdigit() and "next" not in place))[-n:]
-                for n in (1, 2, 3)}  # fmt: skip
+        ends = {
+            tuple(k for k in place if not (k.isdigit() and "next" not in place))[-n:]
+            for n in (1, 2, 3)
+        }
         if ends & BETWEEN.keys():
             continue
         for value in VALUES:
@@ -174,8 +284,12 @@ def test_what_the_document_allows_is_taken_and_nothing_else(
 
 def test_an_empty_table_of_each_kind_of_prior_needs_its_kind(document: dict[str, Any]) -> None:
     models = document["components"]["schemas"]
-    kinds = {"Categorical": "categorical", "Normal": "normal", "Gamma": "gamma"}
-    for name, kind in (kinds | {"OwnStates": "states"}).items():
+    kinds = {
+        "DirichletCategorical": "categorical",
+        "NormalNormal": "normal",
+        "GammaPoisson": "gamma",
+    }
+    for name, kind in (kinds | {"MarkovArm": "states"}).items():
         assert "kind" in models[name]["required"]
         assert models[name]["properties"]["kind"]["const"] == kind
 
@@ -223,5 +337,5 @@ def test_a_client_is_generated_for_every_operation(
         operation["operationId"]
         for path in document["paths"].values()
         for operation in path.values()
-    }  # fmt: skip
+    }
     assert written == wanted

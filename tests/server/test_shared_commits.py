@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, event
 
-from decobandit import Arm, Beta, Problem, solve
+from decobandit import Arm, BetaBernoulli, Problem, solve
 from decobandit.server.middleware.limits import Limits
 from decobandit.trials import create_trial, list_trials, open_store
 from decobandit.trials.event_log import event_log_of
@@ -87,7 +87,7 @@ def test_one_work_that_fails_undoes_nothing_of_the_others(tmp_path: Path) -> Non
 def test_a_trial_whose_tables_do_not_fit_is_refused_when_it_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arms = tuple(Arm(name=f"arm {k}", prior=Beta(good=1 + k, bad=2)) for k in range(3))
+    arms = tuple(Arm(name=f"arm {k}", prior=BetaBernoulli(good=1 + k, bad=2)) for k in range(3))
     problem = Problem(arms=arms, horizon=60)
     solution = solve(problem, tol=0.1)
     monkeypatch.setattr("decobandit.support.machine.limit_bytes", lambda: 800_000)
@@ -100,7 +100,10 @@ def test_a_trial_whose_tables_do_not_fit_is_refused_when_it_is_made(
 def test_a_trial_whose_tables_no_longer_fit_says_so(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arms = (Arm(name="a", prior=Beta(good=1, bad=1)), Arm(name="b", prior=Beta(good=3, bad=2)))
+    arms = (
+        Arm(name="a", prior=BetaBernoulli(good=1, bad=1)),
+        Arm(name="b", prior=BetaBernoulli(good=3, bad=2)),
+    )
     site.trial(Problem(arms=arms, horizon=60), policy="deco-calibrated")
     monkeypatch.setattr("decobandit.support.machine.limit_bytes", lambda: 1000)
     answer = site.post("/trials/pilot/ask", {}, "operator")

@@ -169,8 +169,11 @@ def test_silent_connections_keep_nobody_out(tmp_path: Path) -> None:
     limits = {"connections": 30, "connections_per_address": 20, "head_seconds": 60.0}
     with site_within(tmp_path, **limits) as (site, port), ExitStack() as stack:
         silent = [stack.enter_context(connected(port)) for _ in range(100)]
-        for path, token in [("/api/v1/live", None), ("/login", None),
-                            ("/api/v1/trials", site.tokens["viewer"])]:  # fmt: skip
+        for path, token in [
+            ("/api/v1/live", None),
+            ("/login", None),
+            ("/api/v1/trials", site.tokens["viewer"]),
+        ]:
             assert request(port, "GET", path, token)[0] == 200
         assert becomes(lambda: sum(not is_cut(line) for line in silent) <= 20)
         assert not is_cut(silent[-1])  # the newest are let be

@@ -84,9 +84,15 @@ def test_revoking_twice_keeps_the_first_time(store: Store) -> None:
 
 @pytest.mark.parametrize(
     "edit",
-    [{"role": "admin"}, {"name": "bob"}, {"created_at": "1"}, {"id": "0"}, {"revoked_at": None},
-     {"expires_at": "2999-01-01T00:00:00.000+00:00"}],
-)  # fmt: skip
+    [
+        {"role": "admin"},
+        {"name": "bob"},
+        {"created_at": "1"},
+        {"id": "0"},
+        {"revoked_at": None},
+        {"expires_at": "2999-01-01T00:00:00.000+00:00"},
+    ],
+)
 def test_the_log_of_people_finds_a_changed_row(store: Store, edit: dict[str, Any]) -> None:
     new_token(store, "ann", "viewer")
     revoke_token(store, "ann")

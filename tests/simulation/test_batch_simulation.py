@@ -3,16 +3,21 @@
 import numpy as np
 import pytest
 
-from decobandit import Beta, Problem, Reward, Terminal, gap, make_policy, simulate, solve
+from decobandit import BetaBernoulli, Problem, Reward, Terminal, gap, make_policy, simulate, solve
 from decobandit.figures import batch_figure, expected_shares
 from helpers.batch_oracles import random_problem
 from helpers.batch_values import policy_value, value_at_truth
 
 NAMES = ["deco", "deco-repriced", "greedy", "equal", "ucb1"]
 ONLY_DEPLOYED = Problem.uniform(
-    arms=2, horizon=2, pulls_per_stage=4, unit=2, repeat=True, reward=Reward(good=0.0),
+    arms=2,
+    horizon=2,
+    pulls_per_stage=4,
+    unit=2,
+    repeat=True,
+    reward=Reward(good=0.0),
     terminal=Terminal(deploy=1.0),
-)  # fmt: skip
+)
 
 
 def served(problem: Problem) -> list[str]:
@@ -59,9 +64,15 @@ def test_regret_is_simple_regret_where_only_the_deployment_pays() -> None:
 
 def test_gap_terms_reduce_the_error() -> None:
     problem = Problem.uniform(
-        arms=4, horizon=4, prior=Beta(20, 20), pulls_per_stage=20, unit=5, repeat=True,
-        reward=Reward(good=0.0), terminal=Terminal(deploy=1.0),
-    )  # fmt: skip
+        arms=4,
+        horizon=4,
+        prior=BetaBernoulli(20, 20),
+        pulls_per_stage=20,
+        unit=5,
+        repeat=True,
+        reward=Reward(good=0.0),
+        terminal=Terminal(deploy=1.0),
+    )
     estimates = simulate(problem, "equal", draws=2000, per_draw=1).results[0].estimates.by_method
     assert estimates["gap"].value_se < 0.6 * estimates["expected"].value_se
     assert estimates["regression"].value_se < 1.02 * estimates["gap"].value_se

@@ -9,8 +9,8 @@ from benchmarks.error_cases import FAMILIES, Score, exact_value, scores
 
 from decobandit import (
     Arm,
-    Beta,
-    Normal,
+    BetaBernoulli,
+    NormalNormal,
     Policy,
     Problem,
     Reward,
@@ -55,15 +55,19 @@ def test_errors_by_the_spread_are_neither_too_small_nor_too_large() -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_values_are_within_five_errors_of_few_draws(family: str, draws: int, per_draw: int) -> None:
     z = z_scores(
-        [each for number in (3, 4) for each in scores(
-            family, number, range(12), draws=draws, per_draw=per_draw
-        )]
-    )  # fmt: skip
+        [
+            each
+            for number in (3, 4)
+            for each in scores(family, number, range(12), draws=draws, per_draw=per_draw)
+        ]
+    )
     assert np.abs(z).max() < MAX_Z
 
 
 def arm(name: str, good: float, bad: float, reward: tuple[float, float] = (1.0, 0.0)) -> Arm:
-    return Arm(name=name, prior=Beta(good, bad), reward=Reward(good=reward[0], bad=reward[1]))
+    return Arm(
+        name=name, prior=BetaBernoulli(good, bad), reward=Reward(good=reward[0], bad=reward[1])
+    )
 
 
 ROUNDING = Problem(
@@ -91,9 +95,14 @@ def test_no_error_is_decided_by_rounding(problem: Problem, draws: int, per_draw:
     off = []
     for seed in range(20):
         found = simulate(
-            problem, policies, draws=draws, per_draw=per_draw, rng=seed, solution=solution,
+            problem,
+            policies,
+            draws=draws,
+            per_draw=per_draw,
+            rng=seed,
+            solution=solution,
             workers=1,
-        )  # fmt: skip
+        )
         for result, value in zip(found.results, exact, strict=True):
             for each in result.estimates.by_method.values():
                 off.append((each.value - value) / each.value_se)
@@ -144,9 +153,11 @@ def test_bound_by_the_range_is_half_of_it_over_the_root_of_the_draws() -> None:
 def test_ten_draws_are_enough_where_they_vary() -> None:
     problem = Problem.uniform(arms=3, horizon=40)
     kinds = {
-        simulate(problem, "greedy", draws=4 * MIN_DRAWS, rng=seed).results[0].estimates.best
-        .value_se_kind for seed in range(10)
-    }  # fmt: skip
+        simulate(problem, "greedy", draws=4 * MIN_DRAWS, rng=seed)
+        .results[0]
+        .estimates.best.value_se_kind
+        for seed in range(10)
+    }
     assert kinds == {"spread"}
 
 
@@ -205,9 +216,13 @@ def test_a_simulated_gap_needs_draws_that_tell_its_error() -> None:
 
 def test_deployments_of_normal_arms_agree_with_quadrature() -> None:
     problem = Problem(
-        arms=[Arm(name=n, prior=Normal(m, 1.0), noise_sd=2.0) for n, m in (("a", 0.0), ("b", 0.3))],
-        horizon=1, terminal=Terminal(deploy=20.0),
-    )  # fmt: skip
+        arms=[
+            Arm(name=n, prior=NormalNormal(m, 1.0), noise_sd=2.0)
+            for n, m in (("a", 0.0), ("b", 0.3))
+        ],
+        horizon=1,
+        terminal=Terminal(deploy=20.0),
+    )
     exact = exact_value(make_policy(problem, "greedy"))
     off = [
         (each.value - exact) / each.value_se

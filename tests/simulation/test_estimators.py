@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from decobandit import Arm, Normal, Payoff, Reward, Terminal
+from decobandit import Arm, NormalNormal, Payoff, Reward, Terminal
 from decobandit.evaluation import evaluate
-from decobandit.problem import Beta, Problem, best_mean_moments
+from decobandit.problem import BetaBernoulli, Problem, best_mean_moments
 from decobandit.simulation import (
     FOLDS,
     MIN_DRAWS,
@@ -86,12 +86,12 @@ def test_a_control_that_is_rounding_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("arms", "horizon", "prior", "policy", "least", "most"),
     [
-        (2, 6, Beta(0.01, 1), "ucb1", 0.75, 1.25),  # 1.32 by the jackknife alone
-        (3, 10, Beta(1, 1), "greedy", 0.85, 1.15),
+        (2, 6, BetaBernoulli(0.01, 1), "ucb1", 0.75, 1.25),  # 1.32 by the jackknife alone
+        (3, 10, BetaBernoulli(1, 1), "greedy", 0.85, 1.15),
     ],
 )
 def test_errors_of_many_seeds_are_those_that_are_claimed(
-    arms: int, horizon: int, prior: Beta, policy: str, least: float, most: float
+    arms: int, horizon: int, prior: BetaBernoulli, policy: str, least: float, most: float
 ) -> None:
     problem = Problem.uniform(arms=arms, horizon=horizon, prior=prior)
     exact = evaluate(problem, policy).value
@@ -117,10 +117,18 @@ def sample(draws: int) -> Sample:
     mean = rng.normal(size=draws)
     reward, none = mean + rng.normal(size=draws), np.empty((draws, 0))
     return Sample(
-        reward=reward, mean_reward=mean, predicted=None, best=None, expected_best=None, gap=None,
-        upper_bound=None, controls=none, control_sizes=np.empty(0), weights=np.ones(draws),
+        reward=reward,
+        mean_reward=mean,
+        predicted=None,
+        best=None,
+        expected_best=None,
+        gap=None,
+        upper_bound=None,
+        controls=none,
+        control_sizes=np.empty(0),
+        weights=np.ones(draws),
         missed=Missed(10.0, 10.0, 10.0, 0.0),
-    )  # fmt: skip
+    )
 
 
 def test_a_regression_needs_enough_draws() -> None:
@@ -158,7 +166,8 @@ def test_deployments_are_estimated_by_what_is_known_of_the_arm(batch: bool) -> N
     """Arms seen n times each, the larger mean deployed: E max of two normal posterior means."""
     n, worth = 8, 1000.0
     arms = [
-        Arm(name=name, prior=Normal(0, 1), noise_sd=2, reward=Payoff(factor=0.0)) for name in "ab"
+        Arm(name=name, prior=NormalNormal(0, 1), noise_sd=2, reward=Payoff(factor=0.0))
+        for name in "ab"
     ]
     shape = {"horizon": 1, "pulls_per_stage": 2 * n, "repeat": True} if batch else {"horizon": 16}
     problem = Problem(arms=arms, terminal=Terminal(deploy=worth), **shape)

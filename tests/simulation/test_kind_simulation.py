@@ -8,18 +8,18 @@ from scipy.stats import chi2, poisson
 
 from decobandit import (
     Arm,
-    Beta,
-    Categorical,
-    Gamma,
-    Normal,
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaPoisson,
+    NormalNormal,
     Payoff,
     Problem,
     Simulation,
     optimum,
     simulate,
     solve,
-)  # fmt: skip
-from decobandit.problem import OwnStates
+)
+from decobandit.problem import MarkovArm
 from decobandit.simulation.kernels.outcomes import draw_counts
 from helpers import kind_oracles
 from helpers.kind_oracles import random_problem
@@ -32,7 +32,7 @@ def value(found: Simulation, name: str) -> tuple[float, float]:
 
 def test_two_normal_arms_over_two_pulls() -> None:
     """Greedy is optimal there: the second pull is of the larger posterior mean."""
-    problem = Problem.uniform(arms=2, horizon=2, prior=Normal(0, 1), noise_sd=1)
+    problem = Problem.uniform(arms=2, horizon=2, prior=NormalNormal(0, 1), noise_sd=1)
     mean, error = value(simulate(problem, "greedy", draws=4000, per_draw=5, rng=3), "greedy")
     assert mean == pytest.approx(0.2820947918, abs=4 * error)
     assert error < 0.03
@@ -71,10 +71,10 @@ def test_no_simulated_policy_beats_the_bound() -> None:
     problem = Problem(
         horizon=15,
         arms=[
-            Arm(name="n", prior=Normal(0.5, 0.5), noise_sd=1),
-            Arm(name="c", prior=Categorical([1, 1, 1]), reward=Payoff(values=[0, 0.5, 1])),
-            Arm(name="g", prior=Gamma(1, 2)),
-            Arm(name="b", prior=Beta(1, 1)),
+            Arm(name="n", prior=NormalNormal(0.5, 0.5), noise_sd=1),
+            Arm(name="c", prior=DirichletCategorical([1, 1, 1]), reward=Payoff(values=[0, 0.5, 1])),
+            Arm(name="g", prior=GammaPoisson(1, 2)),
+            Arm(name="b", prior=BetaBernoulli(1, 1)),
         ],
     )
     solution = solve(problem)
@@ -88,7 +88,7 @@ def test_no_simulated_policy_beats_the_bound() -> None:
 
 
 def test_the_same_seed_gives_the_same_numbers_whatever_the_workers() -> None:
-    problem = Problem.uniform(arms=3, horizon=6, prior=Gamma(2, 1))
+    problem = Problem.uniform(arms=3, horizon=6, prior=GammaPoisson(2, 1))
     one, two = (
         simulate(problem, ["thompson", "deco"], draws=600, rng=4, workers=workers)
         for workers in (1, 2)
@@ -98,7 +98,7 @@ def test_the_same_seed_gives_the_same_numbers_whatever_the_workers() -> None:
 
 # -- every corner: models x single pulls, several arms, batches ------------------------------------
 
-OWN = OwnStates.model_validate(
+OWN = MarkovArm.model_validate(
     {
         "first": "new",
         "states": {
@@ -109,10 +109,10 @@ OWN = OwnStates.model_validate(
     }
 )
 MODELS: dict[str, dict[str, Any]] = {
-    "binary": {"prior": Beta(1, 1)},
-    "classes": {"prior": Categorical([1, 1, 1]), "reward": Payoff(values=[0, 0.5, 1])},
-    "normal": {"prior": Normal(0.5, 0.5), "noise_sd": 1},
-    "counts": {"prior": Gamma(1, 2)},
+    "binary": {"prior": BetaBernoulli(1, 1)},
+    "classes": {"prior": DirichletCategorical([1, 1, 1]), "reward": Payoff(values=[0, 0.5, 1])},
+    "normal": {"prior": NormalNormal(0.5, 0.5), "noise_sd": 1},
+    "counts": {"prior": GammaPoisson(1, 2)},
     "own": {"prior": OWN},
 }
 SIZES: dict[str, dict[str, Any]] = {
@@ -166,11 +166,11 @@ def test_the_same_beliefs_are_no_wrong_ones(model: str, size: str) -> None:
 def test_a_wrong_prior_of_classes_is_that_of_the_truth() -> None:
     """Equal pulls earn the mean of the true prior, whatever was believed."""
     problem = Problem.uniform(arms=2, horizon=6, **MODELS["classes"])
-    true = Categorical([1, 2, 5])
+    true = DirichletCategorical([1, 2, 5])
     (found,) = simulate(problem, "equal", truth_prior=true, draws=4000).results
     assert found.value == pytest.approx(6 * (2 * 0.5 + 5) / 8, abs=4.5 * found.value_se)
     with pytest.raises(ValueError, match=r"truth_prior: .* is not allowed; must be a prior as arm"):
-        simulate(problem, "equal", truth_prior=Beta(1, 1))
+        simulate(problem, "equal", truth_prior=BetaBernoulli(1, 1))
 
 
 @pytest.mark.parametrize("model", ["classes", "counts", "own"])

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
-from decobandit import Arm, Beta, Normal, Problem, Terminal, read_outcomes, simulate
+from decobandit import Arm, BetaBernoulli, NormalNormal, Problem, Terminal, read_outcomes, simulate
 from decobandit.support import frame_of
 
 SIZES = {"draws": 300, "per_draw": 2}
@@ -14,11 +14,11 @@ PROBLEMS = {
     "two per stage": Problem.uniform(arms=3, horizon=4, pulls_per_stage=2),
     "deployment": Problem.uniform(arms=2, horizon=3, terminal=Terminal(deploy=4.0)),
     "batches": Problem.uniform(arms=3, horizon=3, pulls_per_stage=6, repeat=True),
-    "nearly certain": Problem.uniform(arms=2, horizon=4, prior=Beta(0.01, 0.01)),
+    "nearly certain": Problem.uniform(arms=2, horizon=4, prior=BetaBernoulli(0.01, 0.01)),
     "normal": Problem(
-        arms=tuple(Arm(name=name, prior=Normal(0, 1), noise_sd=1) for name in "ab"), horizon=4
+        arms=tuple(Arm(name=name, prior=NormalNormal(0, 1), noise_sd=1) for name in "ab"), horizon=4
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

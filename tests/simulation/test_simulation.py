@@ -18,7 +18,7 @@ from decobandit.policies import (
 from decobandit.policies.deco import deco
 from decobandit.policies.kernels.episodes import uniform
 from decobandit.prices import solve
-from decobandit.problem import Arm, Beta, Problem, Reward, State
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, State
 from decobandit.simulation import CHUNK, Simulation, World, simulate
 from helpers.examples import KINDS
 from helpers.policies import Bench
@@ -66,8 +66,11 @@ def test_progress_is_told_while_a_policy_is_played() -> None:
     seen: list[Any] = []
     simulate(SMALL, ["thompson"], draws=3 * CHUNK, per_draw=1, bound=False, progress=seen.append)
     assert [each.done for each in seen if each.what == "thompson"] == [
-        0, CHUNK * 8, 2 * CHUNK * 8, 3 * CHUNK * 8,
-    ]  # fmt: skip
+        0,
+        CHUNK * 8,
+        2 * CHUNK * 8,
+        3 * CHUNK * 8,
+    ]
 
 
 # -- unbiased -----------------------------------------------------------------------------------
@@ -275,7 +278,7 @@ def test_parameters_come_from_the_true_prior() -> None:
         for v, b in zip(p, density, strict=True)
     )
     found = simulate(
-        problem, [policy], draws=4000, per_draw=5, truth_prior=Beta(good=2, bad=5)
+        problem, [policy], draws=4000, per_draw=5, truth_prior=BetaBernoulli(good=2, bad=5)
     ).results[0]
     assert "gap" not in found.estimates.by_method  # the bound is one on believed values
     assert found.value_se < 0.01
@@ -315,9 +318,13 @@ def exact_relay(name: str, planned: int, horizon: int, arms: int) -> tuple[Evalu
 def test_a_late_end_is_planned_for_when_it_is_known(name: str) -> None:
     exact, bench = exact_relay(name, 4, 7, 3)
     found = simulate(
-        bench.problem, [bench.policy(name)], draws=1500, per_draw=2, true_horizon=7,
+        bench.problem,
+        [bench.policy(name)],
+        draws=1500,
+        per_draw=2,
+        true_horizon=7,
         afterwards=[make_successor(bench, name, 7)],
-    ).results[0]  # fmt: skip
+    ).results[0]
     assert found.value == pytest.approx(exact.value, abs=FAR * found.value_se)
 
 
@@ -327,9 +334,13 @@ def test_deco_solves_the_dual_again_at_the_planned_end() -> None:
     later = make_successor(bench, "deco", 5)
     assert isinstance(later, ReplannedDecoPolicy)
     found = simulate(
-        bench.problem, [bench.policy("deco")], draws=400, per_draw=1, true_horizon=5,
+        bench.problem,
+        [bench.policy("deco")],
+        draws=400,
+        per_draw=1,
+        true_horizon=5,
         afterwards=[later],
-    ).results[0]  # fmt: skip
+    ).results[0]
     assert found.value == pytest.approx(exact.value, abs=FAR * found.value_se)
 
 
@@ -352,8 +363,8 @@ def test_a_late_end_changes_nothing_for_a_policy_without_a_plan() -> None:
         ({"rng": -1}, "seed: -1"),
         ({"draws": 10**7, "per_draw": 10}, "100000000 episodes"),
         ({"truth": (0.5,)}, "truth: 1 given"),
-        ({"truth": (0.5,) * 3, "truth_prior": Beta(good=1, bad=2)}, "one of the two"),
-        ({"truth_prior": [Beta(good=1, bad=2)]}, "truth_prior: 1 given"),
+        ({"truth": (0.5,) * 3, "truth_prior": BetaBernoulli(good=1, bad=2)}, "one of the two"),
+        ({"truth_prior": [BetaBernoulli(good=1, bad=2)]}, "truth_prior: 1 given"),
         ({"true_horizon": 9, "afterwards": []}, "afterwards"),
     ],
 )
@@ -404,7 +415,7 @@ def test_losses_too_rare_to_be_drawn_leave_an_honest_error() -> None:
     # the best arm is nearly sure: in few draws no loss is seen, and regret and gap do not vary
     arms = [("a", 5, 2), ("b", 1, 5), ("c", 1, 5)]
     problem = Problem(
-        arms=tuple(Arm(name=n, prior=Beta(good=g, bad=b)) for n, g, b in arms), horizon=6
+        arms=tuple(Arm(name=n, prior=BetaBernoulli(good=g, bad=b)) for n, g, b in arms), horizon=6
     )
     solution = solve(problem)
     policy = deco(solution)

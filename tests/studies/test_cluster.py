@@ -33,9 +33,13 @@ SMALL = STUDY.replace("1500", "50").replace("[1, 2, 3, 4, 5]", "[1]")
 def cluster() -> Iterator[LocalCluster]:
     """Three workers, each a process of its own; port 0: whichever is free."""
     with LocalCluster(
-        processes=True, n_workers=3, threads_per_worker=1, host="127.0.0.1",
-        dashboard_address="127.0.0.1:0", memory_limit=0,
-    ) as made:  # fmt: skip
+        processes=True,
+        n_workers=3,
+        threads_per_worker=1,
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+        memory_limit=0,
+    ) as made:
         yield made
 
 
@@ -46,9 +50,16 @@ def test_a_killed_worker_does_not_matter(cluster: LocalCluster, tmp_path: Path) 
     assert (alone.code, alone.err) == (0, "")
     victim = next(iter(cluster.workers.values())).pid
     with half_done(
-        there, NUMBER_OF_CELLS,
-        "study", "run", file, "--out", there, "--scheduler", cluster.scheduler_address,
-    ) as process:  # fmt: skip
+        there,
+        NUMBER_OF_CELLS,
+        "study",
+        "run",
+        file,
+        "--out",
+        there,
+        "--scheduler",
+        cluster.scheduler_address,
+    ) as process:
         try:
             os.kill(victim, signal.SIGKILL)
             out, err = process.communicate(timeout=PATIENCE)
@@ -163,9 +174,13 @@ def test_missing_distributed_names_the_pip_command(tmp_path: Path) -> None:
     (tmp_path / "hidden" / "distributed").mkdir(parents=True)
     hidden = write(tmp_path / "hidden" / "distributed" / "__init__.py", "raise ImportError\n")
     refused = deco(
-        "study", "run", write(tmp_path / "small.toml", SMALL), "--scheduler", "tcp://127.0.0.1:9",
+        "study",
+        "run",
+        write(tmp_path / "small.toml", SMALL),
+        "--scheduler",
+        "tcp://127.0.0.1:9",
         more={"PYTHONPATH": str(hidden.parents[1])},
-    )  # fmt: skip
+    )
     assert refused.code == 2
     assert 'pip install "decobandit[cluster]"' in refused.err
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import decobandit
-from decobandit import Arm, Beta, Problem, Reward, Terminal
+from decobandit import Arm, BetaBernoulli, Problem, Reward, Terminal
 from decobandit.policies import POLICIES
 from decobandit.studies import Cell, CellResult, FinishedCell, collect_folder, rows_of
 from decobandit.studies.records import RegretCurve, ValueEstimate, read_cell, write_cell
@@ -95,7 +95,9 @@ FILE = """{
 """.replace("VERSION", decobandit.__version__)
 PROBLEM = Problem(
     arms=(
-        Arm(name="Placebo Ä", prior=Beta(good=2, bad=1 / 3), reward=Reward(good=(1.0, 2.5))),
+        Arm(
+            name="Placebo Ä", prior=BetaBernoulli(good=2, bad=1 / 3), reward=Reward(good=(1.0, 2.5))
+        ),
         Arm(name="dose-1"),
         Arm(name="dose-2"),
     ),
@@ -103,14 +105,27 @@ PROBLEM = Problem(
     terminal=Terminal(deploy=3.0),
 )
 CELL = Cell(
-    problem_name="trial", problem=PROBLEM, policy="greedy", seed=7, draws=4, per_draw=2,
-    ties="least-pulled", tol=1e-4, truth_prior=Beta(good=1, bad=4), true_horizon=None,
-)  # fmt: skip
+    problem_name="trial",
+    problem=PROBLEM,
+    policy="greedy",
+    seed=7,
+    draws=4,
+    per_draw=2,
+    ties="least-pulled",
+    tol=1e-4,
+    truth_prior=BetaBernoulli(good=1, bad=4),
+    true_horizon=None,
+)
 RESULT = CellResult(
-    value=1.5, value_se=0.02, regret=0.1 + 0.2, regret_se=0.02, upper_bound=None, method="plain",
+    value=1.5,
+    value_se=0.02,
+    regret=0.1 + 0.2,
+    regret_se=0.02,
+    upper_bound=None,
+    method="plain",
     estimates={"plain": ValueEstimate(value=1.5, value_se=0.02)},
     curve=RegretCurve(regret=(0.1, 0.1 + 0.2), regret_se=(0.0, 0.01)),
-)  # fmt: skip
+)
 
 
 def test_a_record_becomes_its_file_and_the_file_its_record(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from decobandit.bounds import best_bound
 from decobandit.policies import GreedyPolicy
 from decobandit.prices import dual, solve
-from decobandit.problem import Beta, Problem
+from decobandit.problem import BetaBernoulli, Problem
 from decobandit.simulation import simulate
 from decobandit.studies import (
     Cell,
@@ -68,8 +68,9 @@ horizon = 30
 """
 CELLS = {
     f"3-arms-horizon-6--{policy}--seed-{seed}.json"
-    for policy in ("deco", "greedy") for seed in (1, 7)
-}  # fmt: skip
+    for policy in ("deco", "greedy")
+    for seed in (1, 7)
+}
 
 
 def run_here(file: Path, folder: Path, **options: Any) -> studies.RunSummary:
@@ -125,7 +126,7 @@ def only_line(text: str) -> str:
         ("arms = 3", "arms = 3\nhorizon = 6\n[[problems]]\narms = 3", "problems[1]", "taken"),
         ("[[problems]]", "[[problems]", "not valid TOML", "line 6"),
     ],
-)  # fmt: skip
+)
 def test_bad_study_is_refused_with_place_and_rule(
     tmp_path: Path, old: str, new: str, place: str, rule: str
 ) -> None:
@@ -165,9 +166,10 @@ def test_problem_files_are_relative_to_the_study(tmp_path: Path) -> None:
     study = load_study(write(tmp_path / "study.toml", SMALL + more))
     assert study.name == "study"
     assert [cell.name for cell in study.cells[4:6]] == [
-        "trial--deco--seed-1", "trial--deco--seed-7",
-    ]  # fmt: skip
-    assert study.cells[4].problem.arms[0].prior == Beta(good=2.5, bad=1.0)
+        "trial--deco--seed-1",
+        "trial--deco--seed-7",
+    ]
+    assert study.cells[4].problem.arms[0].prior == BetaBernoulli(good=2.5, bad=1.0)
 
 
 def test_the_study_of_the_manual_can_be_read(tmp_path: Path) -> None:
@@ -177,7 +179,7 @@ def test_the_study_of_the_manual_can_be_read(tmp_path: Path) -> None:
     study = load_study(write(tmp_path / "few.toml", example))
     assert (study.name, len(study.cells)) == ("few-arms", 2 * 3 * 2)
     assert study.cells[-1].name == "trial-misjudged--greedy--seed-2"
-    assert study.cells[-1].truth_prior == Beta(good=2.0, bad=5.0)
+    assert study.cells[-1].truth_prior == BetaBernoulli(good=2.0, bad=5.0)
 
 
 # -- figures ------------------------------------------------------------------------------------
@@ -187,9 +189,13 @@ def test_cells_have_the_figures_of_a_simulation(small: Path) -> None:
     problem = Problem.uniform(arms=3, horizon=6)
     bench = Bench(problem)
     together = simulate(
-        problem, [bench.policy("deco"), bench.policy("greedy")],
-        draws=150, per_draw=2, rng=7, solution=bench.solution,
-    )  # fmt: skip
+        problem,
+        [bench.policy("deco"), bench.policy("greedy")],
+        draws=150,
+        per_draw=2,
+        rng=7,
+        solution=bench.solution,
+    )
     cells = {row.policy: row for row in rows(small.with_suffix("")) if row.seed == 7}
     for result in together.results:
         cell = cells[result.policy]
@@ -211,10 +217,15 @@ def test_wrong_beliefs_reach_the_simulation(tmp_path: Path) -> None:
     run_here(file, tmp_path / "robust")
     problem = Problem.uniform(arms=3, horizon=6)
     expected = simulate(
-        problem, [GreedyPolicy(problem)], draws=150, per_draw=2, rng=1,
-        truth_prior=Beta(good=1, bad=4), true_horizon=9,
+        problem,
+        [GreedyPolicy(problem)],
+        draws=150,
+        per_draw=2,
+        rng=1,
+        truth_prior=BetaBernoulli(good=1, bad=4),
+        true_horizon=9,
         afterwards=[GreedyPolicy(Problem.uniform(arms=3, horizon=9))],
-    )  # fmt: skip
+    )
     (row,) = (row for row in rows(tmp_path / "robust") if row.seed == 1)
     assert (row.value, row.regret) == (expected.results[0].value, expected.results[0].regret)
     assert (row.truth_prior_bad, row.true_horizon, row.upper_bound) == (4.0, 9, None)
@@ -228,9 +239,17 @@ def rows(folder: Path) -> list[Row]:
 def test_figures_do_not_depend_on_threads(policy: str) -> None:
     problem = Problem.uniform(arms=4, horizon=5, pulls_per_stage=2)
     cell = Cell(
-        problem_name="four", problem=problem, policy=policy, seed=3, draws=400, per_draw=2,
-        ties="least-pulled", tol=1e-4, truth_prior=None, true_horizon=None,
-    )  # fmt: skip
+        problem_name="four",
+        problem=problem,
+        policy=policy,
+        seed=3,
+        draws=400,
+        per_draw=2,
+        ties="least-pulled",
+        tol=1e-4,
+        truth_prior=None,
+        true_horizon=None,
+    )
     figures = [json.dumps(asdict(studies.compute(cell, workers=n))) for n in (1, 2, 3)]
     assert figures[0] == figures[1] == figures[2]
     assert json.loads(figures[0])["upper_bound"] == best_bound(problem).value
@@ -243,9 +262,15 @@ def test_bytes_do_not_depend_on_threads_nor_on_those_of_linear_algebra(tmp_path:
     file = write(tmp_path / "large.toml", text)
     for threads in (1, 2):
         ran = deco(
-            "study", "run", file, "--out", tmp_path / f"{threads}", "--workers", threads,
+            "study",
+            "run",
+            file,
+            "--out",
+            tmp_path / f"{threads}",
+            "--workers",
+            threads,
             more={"OPENBLAS_NUM_THREADS": f"{threads}"},
-        )  # fmt: skip
+        )
         assert (ran.code, ran.err) == (0, "")
     assert folder_of(tmp_path / "1") == folder_of(tmp_path / "2")
 
@@ -280,11 +305,14 @@ def test_a_study_may_grow(small: Path) -> None:
     ("old", "new", "difference"),
     [
         ("draws = 150", "draws = 151", "settings.draws is 150 in it, 151 now"),
-        ("arms = 3", "arms = 3\nprior = { good = 2, bad = 1 }",
-         "settings.problem.arms.0.prior.good is 1.0 in it, 2.0 now"),
+        (
+            "arms = 3",
+            "arms = 3\nprior = { good = 2, bad = 1 }",
+            "settings.problem.arms.0.prior.good is 1.0 in it, 2.0 now",
+        ),
         ("arms = 3", "arms = 3\ntrue_horizon = 4", "settings.true_horizon is null in it, 4 now"),
     ],
-)  # fmt: skip
+)
 def test_other_settings_are_refused_before_any_work(
     small: Path, old: str, new: str, difference: str
 ) -> None:
@@ -504,9 +532,13 @@ def test_missing_pyarrow_names_the_pip_command(small: Path, tmp_path: Path) -> N
     (tmp_path / "hidden" / "pyarrow").mkdir(parents=True)
     write(tmp_path / "hidden" / "pyarrow" / "__init__.py", "raise ImportError('not installed')\n")
     refused = deco(
-        "study", "show", small, "--parquet", tmp_path / "a.parquet",
+        "study",
+        "show",
+        small,
+        "--parquet",
+        tmp_path / "a.parquet",
         more={"PYTHONPATH": str(tmp_path / "hidden")},
-    )  # fmt: skip
+    )
     assert refused.code == 2
     assert 'pip install "decobandit[tables]"' in only_line(refused.err)
     assert not (tmp_path / "a.parquet").exists()

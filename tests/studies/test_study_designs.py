@@ -184,8 +184,9 @@ def test_a_policy_that_cannot_obey_fails_alone(file: Path) -> None:
     ran = run_study(load_study(file), file.parent / "study")
     assert set(ran.failed) == {
         f"{name}--scenario-{number}--optimal--seed-7"
-        for name in ("trial", "floor") for number in (1, 2)
-    }  # fmt: skip
+        for name in ("trial", "floor")
+        for number in (1, 2)
+    }
     assert ran.made == 6
 
 
@@ -203,7 +204,7 @@ def test_a_policy_that_cannot_obey_fails_alone(file: Path) -> None:
         ("[design]\n", "design = 3\n", "design: 3 is not allowed; must be a table"),
         ("horizon = 8", "horizon = 8\ntrue_horizon = 9", "problems[2].true_horizon: 9"),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused_names_its_place(file: Path, old: str, new: str, said: str) -> None:
     text = STUDY.replace(old, new, 1)
     if old == "[design]\n" and not new:

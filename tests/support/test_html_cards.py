@@ -11,7 +11,7 @@ import pytest
 from decobandit import (
     Arm,
     Design,
-    Normal,
+    NormalNormal,
     Problem,
     evaluate,
     follow,
@@ -28,7 +28,7 @@ from decobandit.support.frames import MOST_ROWS, Card, card_html
 from decobandit.trials import create_trial, open_store
 
 NASTY = "<script>alert('x')</script> & \"q\""
-MEASURED = Arm(name=NASTY, prior=Normal(0, 1), noise_sd=1)
+MEASURED = Arm(name=NASTY, prior=NormalNormal(0, 1), noise_sd=1)
 PROBLEM = Problem(arms=[Arm(name=NASTY), Arm(name="b")], horizon=3)
 DESIGN = Design(policies=["equal"], scenarios=[{"name": NASTY, "truth": [0.5, 0.6]}])
 
@@ -67,7 +67,7 @@ def objects() -> dict[str, Callable[[], Shown]]:
         "episode": lambda: follow(PROBLEM, "greedy"),
         "design": lambda: operating_characteristics(PROBLEM, DESIGN),
         "recommendation": lambda: recommend(PROBLEM, "1/1,0/0", "greedy"),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("name", list(objects()))
@@ -81,8 +81,11 @@ def test_what_notebooks_show_is_well_formed_and_escaped(name: str) -> None:
         assert "&lt;script&gt;" in page
     # the page's own colours, and a grey that is seen on white and on black
     assert set(re.findall(r"[;\"](?:color|background|border[a-z-]*):([^;\"]+)", page)) <= {
-        "inherit", "transparent", "collapse", "1px solid rgba(128,128,128,.4)",
-    }  # fmt: skip
+        "inherit",
+        "transparent",
+        "collapse",
+        "1px solid rgba(128,128,128,.4)",
+    }
 
 
 def test_a_trial_is_shown_with_its_counts(tmp_path: Path) -> None:

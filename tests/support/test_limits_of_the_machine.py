@@ -27,15 +27,22 @@ def tree(folder: Path, membership: str, files: dict[str, str]) -> tuple[Path, Pa
         # a group above it leaves less
         (
             "0::/a/b\n",
-            {"a/b/memory.max": "5000", "a/b/memory.current": "2000",
-             "a/memory.max": "6000", "a/memory.current": "5500"},
+            {
+                "a/b/memory.max": "5000",
+                "a/b/memory.current": "2000",
+                "a/memory.max": "6000",
+                "a/memory.current": "5500",
+            },
             500,
         ),
         # files in memory give way
         (
             "0::/a\n",
-            {"a/memory.max": "5000", "a/memory.current": "4000",
-             "a/memory.stat": "anon 100\ninactive_file 1500\nactive_file 9"},
+            {
+                "a/memory.max": "5000",
+                "a/memory.current": "4000",
+                "a/memory.stat": "anon 100\ninactive_file 1500\nactive_file 9",
+            },
             2500,
         ),
         ("0::/a\n", {"a/memory.max": "max", "a/memory.current": "4000"}, None),
@@ -44,11 +51,13 @@ def tree(folder: Path, membership: str, files: dict[str, str]) -> tuple[Path, Pa
         # version 1, beside an empty version 2
         (
             "4:memory:/docker/1a\n1:cpu,cpuacct:/docker/1a\n0::/\n",
-            {"memory/docker/1a/memory.limit_in_bytes": "8000",
-             "memory/docker/1a/memory.usage_in_bytes": "3000",
-             "memory/docker/1a/memory.stat": "inactive_file 7\ntotal_inactive_file 1000",
-             "memory/memory.limit_in_bytes": "9223372036854771712",
-             "memory/memory.usage_in_bytes": "3000"},
+            {
+                "memory/docker/1a/memory.limit_in_bytes": "8000",
+                "memory/docker/1a/memory.usage_in_bytes": "3000",
+                "memory/docker/1a/memory.stat": "inactive_file 7\ntotal_inactive_file 1000",
+                "memory/memory.limit_in_bytes": "9223372036854771712",
+                "memory/memory.usage_in_bytes": "3000",
+            },
             6000,
         ),
         # inside a container, the path is the host's and the top is the container's
@@ -61,7 +70,7 @@ def tree(folder: Path, membership: str, files: dict[str, str]) -> tuple[Path, Pa
         ("", {}, None),
         ("nonsense\n\n:\n", {"memory.max": "nonsense", "memory.current": "1"}, None),
     ],
-)  # fmt: skip
+)
 def test_memory_that_control_groups_leave(
     tmp_path: Path, membership: str, files: dict[str, str], left: int | None
 ) -> None:
@@ -78,8 +87,10 @@ def test_memory_that_control_groups_leave(
         ("0::/a/b\n", {"a/b/cpu.max": "max 100000", "a/cpu.max": "300000 100000"}, 3),
         (
             "2:cpu,cpuacct:/a\n",
-            {"cpu,cpuacct/a/cpu.cfs_quota_us": "400000",
-             "cpu,cpuacct/a/cpu.cfs_period_us": "100000"},
+            {
+                "cpu,cpuacct/a/cpu.cfs_quota_us": "400000",
+                "cpu,cpuacct/a/cpu.cfs_period_us": "100000",
+            },
             4,
         ),
         ("1:cpu:/\n", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
@@ -87,7 +98,7 @@ def test_memory_that_control_groups_leave(
         ("0::/a\n", {"a/cpu.max": "nonsense"}, None),
         ("0::/a\n", {}, None),
     ],
-)  # fmt: skip
+)
 def test_processors_that_control_groups_leave(
     tmp_path: Path, membership: str, files: dict[str, str], processors: int | None
 ) -> None:

@@ -109,8 +109,12 @@ def test_nobody_is_told_without_a_callback() -> None:
     outer(progress=heard.append)
     tell(Progress("after", 1, 2))
     assert [(now.what, now.done) for now in heard] == [
-        ("outer", 1), ("items", 0), ("items", 1), ("items", 2), ("items", 3),
-    ]  # fmt: skip
+        ("outer", 1),
+        ("items", 0),
+        ("items", 1),
+        ("items", 2),
+        ("items", 3),
+    ]
 
 
 class Terminal(io.StringIO):

@@ -20,7 +20,7 @@ from decobandit.joint import joint_sweep, optimum
 from decobandit.policies import CalibratedPolicy, KlUcbPolicy, OptimalPolicy, curve, fh_gittins
 from decobandit.prices import band_market as market_module
 from decobandit.prices import dual_value, solve
-from decobandit.problem import Arm, Beta, Normal, Problem
+from decobandit.problem import Arm, BetaBernoulli, NormalNormal, Problem
 from decobandit.simulation import simulate
 from decobandit.support import (
     Progress,
@@ -37,7 +37,7 @@ SRC = Path(__file__).parents[2] / "src" / "decobandit"
 
 def several(horizon: int) -> Problem:
     """Three kinds of arms."""
-    arms = tuple(Arm(name=f"{k}", prior=Beta(good=1 + 0.5 * k, bad=1.5)) for k in range(3))
+    arms = tuple(Arm(name=f"{k}", prior=BetaBernoulli(good=1 + 0.5 * k, bad=1.5)) for k in range(3))
     return Problem(arms=arms, horizon=horizon)
 
 
@@ -234,7 +234,7 @@ def test_threads_end_between_legs_when_the_main_thread_is_interrupted() -> None:
 
 def test_work_on_gittins_tables_is_given_up_when_the_main_thread_leaves() -> None:
     """Of measurements they are made by the threads that play; what waits never begins."""
-    arm = Arm(name="a", prior=Normal(mean=0.0, sd=1.0), noise_sd=1.0)
+    arm = Arm(name="a", prior=NormalNormal(mean=0.0, sd=1.0), noise_sd=1.0)
     tables = [RowGittins(Problem(arms=(arm,), horizon=100), 0) for _ in range(4)]
     made: list[Future[Any]] = []
 

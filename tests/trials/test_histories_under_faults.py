@@ -100,9 +100,13 @@ def test_a_fault_of_the_disk_reaches_sqlite(
     disk.aim(db)
     disk.strike(mode, calls)
     done = subprocess.run(
-        [sys.executable, "-c", WRITE, db], env={**os.environ, **disk.environment},
-        capture_output=True, text=True, check=True, timeout=240,
-    )  # fmt: skip
+        [sys.executable, "-c", WRITE, db],
+        env={**os.environ, **disk.environment},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=240,
+    )
     assert done.stdout.strip() == said
     assert (disk.clear() > 0) == (mode != "none")
     with sqlite3.connect(db) as connection:  # sound again, with all of it or nothing

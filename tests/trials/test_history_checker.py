@@ -41,8 +41,13 @@ class Case:
         previous = self.rows[-1].hash if self.rows else "0" * 64
         seq = len(self.rows)
         tree = {
-            "trial": "id", "seq": seq, "kind": kind, "key": key, "previous": previous, "data": data,
-        }  # fmt: skip
+            "trial": "id",
+            "seq": seq,
+            "kind": kind,
+            "key": key,
+            "previous": previous,
+            "data": data,
+        }
         body = json.dumps(tree)
         self.rows.append(Row(seq, kind, key, body, hashlib.sha256(body.encode()).hexdigest()))
 
@@ -105,8 +110,11 @@ def test_what_agrees_with_the_log_is_not_objected_to() -> None:
     assert case.found() == set()
     trial = StoredTrial("id", "wheat", 0, "", tuple(case.rows))
     assert happened(case.history, [trial]) == {
-        "acknowledged": 2, "refused": 1, "unknown": 1, "unknown, done": 0,
-    }  # fmt: skip
+        "acknowledged": 2,
+        "refused": 1,
+        "unknown": 1,
+        "unknown, done": 0,
+    }
 
 
 def test_a_request_of_unknown_fate_may_have_happened() -> None:

@@ -81,9 +81,12 @@ def test_a_batch_whose_outcomes_are_pending_keeps_the_floor_too(tmp_path: Path) 
 
 def test_an_arm_is_dropped_between_batches_and_a_later_look_stops_the_trial(tmp_path: Path) -> None:
     rules = Rules(
-        control="arm-1", burn_in=6, control_share=0.4, looks=Looks(first=20, every=20),
+        control="arm-1",
+        burn_in=6,
+        control_share=0.4,
+        looks=Looks(first=20, every=20),
         stop=Stop(superiority=0.999, inferiority=0.005),
-    )  # fmt: skip
+    )
     trial = new(tmp_path, rules)
     batch = trial.ask()
     assert given(batch) == {"arm-1": 8, "arm-2": 6, "arm-3": 6}

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from decobandit import make_policy
-from decobandit.problem import Arm, Beta, Problem, Reward, State, Terminal, read_outcomes
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, State, Terminal, read_outcomes
 from decobandit.trials import (
     Allocation,
     Trial,
@@ -44,7 +44,7 @@ from helpers.nursery import Nursery
 pytest_plugins = ["helpers.databases"]
 
 ARMS = tuple(
-    Arm(name=name, prior=Beta(good, bad), reward=Reward(good=2.0, bad=-1.0))
+    Arm(name=name, prior=BetaBernoulli(good, bad), reward=Reward(good=2.0, bad=-1.0))
     for name, good, bad in (("a", 1.0, 1.0), ("b", 2.0, 1.5), ("c", 3.0, 4.0))
 )
 SHARED = Problem(arms=ARMS, horizon=4, pulls_per_stage=6, repeat=True, unit=2)
@@ -153,10 +153,16 @@ def test_with_nothing_pending_a_batch_is_what_the_policy_allots(trial: Trial) ->
 def beta_binomial(j: int, n: int, a: float, b: float) -> float:
     """P(j of n good), by the gamma function."""
     logs = (
-        math.lgamma(n + 1) - math.lgamma(j + 1) - math.lgamma(n - j + 1)
-        + math.lgamma(a + j) + math.lgamma(b + n - j) - math.lgamma(a + b + n)
-        + math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
-    )  # fmt: skip
+        math.lgamma(n + 1)
+        - math.lgamma(j + 1)
+        - math.lgamma(n - j + 1)
+        + math.lgamma(a + j)
+        + math.lgamma(b + n - j)
+        - math.lgamma(a + b + n)
+        + math.lgamma(a + b)
+        - math.lgamma(a)
+        - math.lgamma(b)
+    )
     return math.exp(logs)
 
 
@@ -443,9 +449,14 @@ def test_replay_finds_another_allotment(trial: Trial) -> None:
     tree = trial.export()
     first = events[1]
     changed = new_event(
-        trial.id, 1, "asked", first.data | {"pulls": counts}, previous=first.previous,
-        at=first.at, by=first.by,
-    )  # fmt: skip
+        trial.id,
+        1,
+        "asked",
+        first.data | {"pulls": counts},
+        previous=first.previous,
+        at=first.at,
+        by=first.by,
+    )
     row = changed.to_dict() | {"body": changed.body}
     forgery = tree | {"events": [tree["events"][0], row], "head": changed.hash}
     assert not verify_export(forgery).ok  # what is shown belongs to another log
@@ -498,8 +509,10 @@ def test_the_bound_from_here_is_that_of_the_problem_that_is_left(tmp_path: Path)
             batch = trial.ask()
             trial.tell(batch.id, whole(batch, good=2))
         end = trial.status()
-        means = {arm.name: arm.posterior_good / (arm.posterior_good + arm.posterior_bad)
-                 for arm in end.arms}  # fmt: skip
+        means = {
+            arm.name: arm.posterior_good / (arm.posterior_good + arm.posterior_bad)
+            for arm in end.arms
+        }
         assert end.deployment is not None
         assert means[end.deployment] == pytest.approx(max(means.values()))
         assert end.bound_from_here == pytest.approx(9 * max(means.values()))

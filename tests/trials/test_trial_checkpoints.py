@@ -78,9 +78,14 @@ def test_we_read_the_notes_and_keys_of_another_program() -> None:
     twice = note.decode() + KEY.sign(text).rpartition("\n\n")[2]  # and a second signature
     assert key.check(twice) == KEY.public.check(twice) == text
     for bad in (
-        note.decode().replace("three", "four"), note.decode()[:-1], text, "", KEY.sign(text),
-        note.decode().replace("\u2014", "-"), note.decode().replace("a text", "a\ttext"),
-    ):  # fmt: skip
+        note.decode().replace("three", "four"),
+        note.decode()[:-1],
+        text,
+        "",
+        KEY.sign(text),
+        note.decode().replace("\u2014", "-"),
+        note.decode().replace("a text", "a\ttext"),
+    ):
         with pytest.raises(TrialError):
             key.check(bad)
 
@@ -225,9 +230,17 @@ def checkpoint(folder: Path, *more: Any) -> Any:
 
 def verified(folder: Path, *more: Any) -> Any:
     return deco(
-        "trial", "verify", *more, "--db", folder / "t.db", "--checkpoint", folder / "note",
-        "--public-key", folder / "my.key.pub", "--json",
-    )  # fmt: skip
+        "trial",
+        "verify",
+        *more,
+        "--db",
+        folder / "t.db",
+        "--checkpoint",
+        folder / "note",
+        "--public-key",
+        folder / "my.key.pub",
+        "--json",
+    )
 
 
 def connected(folder: Path) -> Any:
@@ -245,8 +258,16 @@ def test_a_database_that_went_on_is_intact(kept: Path) -> None:
     assert said["checkpoint"]["trials"] == 2
     assert verified(kept, "first").code == 0
     vkey = (kept / "my.key.pub").read_text(encoding="utf-8").strip()
-    shown = deco("trial", "verify", "--db", kept / "t.db", "--checkpoint", kept / "note",
-                 "--public-key", vkey)  # fmt: skip
+    shown = deco(
+        "trial",
+        "verify",
+        "--db",
+        kept / "t.db",
+        "--checkpoint",
+        kept / "note",
+        "--public-key",
+        vkey,
+    )
     assert shown.code == 0
     assert "signed by clinic: everything continues it" in shown.out
     opened_by_others((kept / "note").read_bytes(), vkey)
@@ -265,8 +286,10 @@ def rewrite(folder: Path, trial: str, seq: int) -> None:
         tree["previous"] = previous
         forged = json.dumps(tree, sort_keys=True, separators=(",", ":"))
         previous = hashlib.sha256(forged.encode()).hexdigest()
-        db.execute("UPDATE events SET body = ?, hash = ? WHERE trial_id = ? AND seq = ?",
-                   (forged, previous, ident, number))  # fmt: skip
+        db.execute(
+            "UPDATE events SET body = ?, hash = ? WHERE trial_id = ? AND seq = ?",
+            (forged, previous, ident, number),
+        )
     forged = "UPDATE trials SET head_hash = ?, summary = NULL WHERE id = ?"
     db.execute(forged, (previous, ident))
     db.close()
@@ -276,10 +299,13 @@ def shorten(folder: Path, trial: str, events: int) -> None:
     db = connected(folder)
     (ident,) = db.execute("SELECT id FROM trials WHERE name = ?", (trial,)).fetchone()
     db.execute("DELETE FROM events WHERE trial_id = ? AND seq >= ?", (ident, events))
-    (head,) = db.execute("SELECT hash FROM events WHERE trial_id = ? AND seq = ?",
-                         (ident, events - 1)).fetchone()  # fmt: skip
-    db.execute("UPDATE trials SET head_seq = ?, head_hash = ?, summary = NULL WHERE id = ?",
-               (events - 1, head, ident))  # fmt: skip
+    (head,) = db.execute(
+        "SELECT hash FROM events WHERE trial_id = ? AND seq = ?", (ident, events - 1)
+    ).fetchone()
+    db.execute(
+        "UPDATE trials SET head_seq = ?, head_hash = ?, summary = NULL WHERE id = ?",
+        (events - 1, head, ident),
+    )
     db.close()
 
 
@@ -353,13 +379,25 @@ def forge_summary(folder: Path) -> None:
         (shorten_people, "has 1 events, and had 2 in checkpoint", 0),
         (new_people, "event 1 is not the one that checkpoint", 0),
         (lambda folder: change_tokens(folder, "DELETE FROM tokens"), "'ann': the log of people", 1),
-        (lambda folder: change_tokens(folder, "UPDATE tokens SET role = 'admin'"),
-         "'bob': was changed", 1),
-        (lambda folder: change_tokens(folder, "UPDATE tokens SET digest = digest || 'x'"),
-         "'ann': was changed", 1),
-        (lambda folder: change_tokens(folder, "INSERT INTO tokens SELECT 'ab', 'eve', role, 'd', "
-         "created_at, revoked_at, expires_at, trials FROM tokens WHERE name = 'ann'"),
-         "'eve': the log of people does not say", 1),
+        (
+            lambda folder: change_tokens(folder, "UPDATE tokens SET role = 'admin'"),
+            "'bob': was changed",
+            1,
+        ),
+        (
+            lambda folder: change_tokens(folder, "UPDATE tokens SET digest = digest || 'x'"),
+            "'ann': was changed",
+            1,
+        ),
+        (
+            lambda folder: change_tokens(
+                folder,
+                "INSERT INTO tokens SELECT 'ab', 'eve', role, 'd', "
+                "created_at, revoked_at, expires_at, trials FROM tokens WHERE name = 'ann'",
+            ),
+            "'eve': the log of people does not say",
+            1,
+        ),
         (forge_summary, "is not what its events say", 1),
         (lambda folder: rewrite(folder, "first", 1), "is not the one that checkpoint", 0),
         (lambda folder: rewrite(folder, "second", 0), "is not the one that checkpoint", 0),
@@ -370,7 +408,7 @@ def forge_summary(folder: Path) -> None:
         (lambda folder: forget_checkpoints(folder, ""), "is not in the database", 0),
         (lambda folder: other_first_checkpoint(folder, ""), "checkpoint 1 in the database", 0),
     ],
-)  # fmt: skip
+)
 def test_what_verify_alone_does_not_see_a_checkpoint_finds(
     kept: Path, damage: Callable[[Path], None], said: str, alone: int
 ) -> None:
@@ -381,8 +419,16 @@ def test_what_verify_alone_does_not_see_a_checkpoint_finds(
     assert said in run.out
     assert not json.loads(run.out)["ok"]
     assert not json.loads(run.out)["checkpoint"]["ok"]
-    shown = deco("trial", "verify", "--db", kept / "t.db", "--checkpoint", kept / "note",
-                 "--public-key", kept / "my.key.pub")  # fmt: skip
+    shown = deco(
+        "trial",
+        "verify",
+        "--db",
+        kept / "t.db",
+        "--checkpoint",
+        kept / "note",
+        "--public-key",
+        kept / "my.key.pub",
+    )
     assert shown.code == 1
     assert "everything continues it" not in shown.out
     assert shown.out.count(said) >= 1
@@ -408,8 +454,16 @@ def test_an_event_after_the_checkpoint_that_was_changed_is_not_said_to_continue_
     db.close()
     for more in ((), ("first",), ("--export", kept / "export.json", "--head", "ab")):
         place = () if "--export" in more else ("--db", kept / "t.db")
-        run = deco("trial", "verify", *more, *place, "--checkpoint", kept / "note",
-                   "--public-key", kept / "my.key.pub")  # fmt: skip
+        run = deco(
+            "trial",
+            "verify",
+            *more,
+            *place,
+            "--checkpoint",
+            kept / "note",
+            "--public-key",
+            kept / "my.key.pub",
+        )
         assert run.code == 1
         assert "signed by clinic: NOT INTACT" in run.out
 

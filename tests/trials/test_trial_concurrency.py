@@ -20,7 +20,7 @@ from decobandit.policies import calibrated
 from decobandit.policies.tuning import path_search
 from decobandit.policies.tuning.tuned import TunedPolicy
 from decobandit.prices import solve
-from decobandit.problem import Arm, Beta, Problem, Reward
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
 from decobandit.trials import Store, changes, create_trial, open_store, open_trial
 from decobandit.trials import decider as deciders
 from decobandit.trials.database import MAX_SHARED
@@ -35,7 +35,10 @@ pytest_plugins = ["helpers.databases"]
 
 TELLS = int(os.environ.get("DECO_TELLS", "800"))
 WRITERS, THREADS = 8, 4
-ARMS = (Arm(name="a", prior=Beta(good=1, bad=1)), Arm(name="b", prior=Beta(good=2, bad=1)))
+ARMS = (
+    Arm(name="a", prior=BetaBernoulli(good=1, bad=1)),
+    Arm(name="b", prior=BetaBernoulli(good=2, bad=1)),
+)
 
 
 def at_once(threads: int, act: Any) -> list[Any]:
@@ -148,7 +151,7 @@ def held_when_deciding(db: str, monkeypatch: pytest.MonkeyPatch, policy: str) ->
     decide = Decider.decide
     with open_store(db) as store:
         problem = Problem(
-            arms=[*ARMS, Arm(name=f"c {policy}", prior=Beta(good=1, bad=3))], horizon=7
+            arms=[*ARMS, Arm(name=f"c {policy}", prior=BetaBernoulli(good=1, bad=3))], horizon=7
         )
         trial = create_trial(problem, policy=policy, db=store, seed=1, tol=1e-2)
 
@@ -312,7 +315,9 @@ def test_turns_come_in_the_order_of_those_who_wait() -> None:
 def test_an_earlier_stage_than_any_before_is_prepared_before_the_lock_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    problem = Problem(arms=[*ARMS, Arm(name="late first", prior=Beta(good=1, bad=1))], horizon=9)
+    problem = Problem(
+        arms=[*ARMS, Arm(name="late first", prior=BetaBernoulli(good=1, bad=1))], horizon=9
+    )
     held = []
     with open_store(tmp_path / "t.db") as store:
         first = create_trial(problem, db=store, policy="deco", seed=1)

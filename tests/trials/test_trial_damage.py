@@ -12,13 +12,16 @@ from typing import Any
 
 import pytest
 
-from decobandit.problem import Arm, Beta, Problem
+from decobandit.problem import Arm, BetaBernoulli, Problem
 from decobandit.trials import create_trial, list_trials, open_store, open_trial
 from decobandit.trials.errors import StoreError, TrialError
 from helpers.program import deco
 
 PROBLEM = Problem(
-    arms=(Arm(name="a", prior=Beta(good=1, bad=1)), Arm(name="b", prior=Beta(good=2, bad=2))),
+    arms=(
+        Arm(name="a", prior=BetaBernoulli(good=1, bad=1)),
+        Arm(name="b", prior=BetaBernoulli(good=2, bad=2)),
+    ),
     horizon=12,
 )
 FLIPS, LENGTHS = 300, 40

@@ -19,7 +19,7 @@ from decobandit.policies import (
     Policy,
     ThompsonPolicy,
 )
-from decobandit.problem import Arm, Beta, Problem, State, beta_binomial
+from decobandit.problem import Arm, BetaBernoulli, Problem, State, beta_binomial
 from decobandit.trials.decisions import Decision, PendingState, decide, deployment
 from decobandit.trials.settings import TrialSettings, check_bound, make_settings
 from helpers.examples import KINDS, largest_reward, random_state
@@ -32,9 +32,9 @@ DRAW = ("thompson", "ids", "v-ids")
 ALONE = sorted(set(SINGLE_PULLS) - set(NO_INDEX))
 PRIORS = Problem(
     arms=(
-        Arm(name="a", prior=Beta(good=0.5, bad=0.5)),
-        Arm(name="b", prior=Beta(good=3.7, bad=1.2)),
-        Arm(name="c", prior=Beta(good=9.0, bad=14.5)),
+        Arm(name="a", prior=BetaBernoulli(good=0.5, bad=0.5)),
+        Arm(name="b", prior=BetaBernoulli(good=3.7, bad=1.2)),
+        Arm(name="c", prior=BetaBernoulli(good=9.0, bad=14.5)),
     ),
     horizon=HORIZON,
 )
@@ -344,7 +344,7 @@ def test_many_ways_are_drawn_and_come_close_to_all() -> None:
 def test_chances_of_open_outcomes_are_those_of_all_sequences(
     a: float, b: float, count: int
 ) -> None:
-    problem = Problem(arms=(Arm(name="a", prior=Beta(good=a, bad=b)),), horizon=20)
+    problem = Problem(arms=(Arm(name="a", prior=BetaBernoulli(good=a, bad=b)),), horizon=20)
     expected = np.zeros(count + 1)
     for state, chance in sequences(problem, PendingState((0,), (0,), (count,), count)):
         expected[state.good[0]] += chance
@@ -371,7 +371,7 @@ def test_one_open_outcome_by_hand() -> None:
     The average is 1/2 again, although that of a fresh arm is 7/12: what an open pull may teach is
     not to be had twice.
     """
-    arms = (Arm(name="known", prior=Beta(good=51, bad=49)), Arm(name="unknown"))
+    arms = (Arm(name="known", prior=BetaBernoulli(good=51, bad=49)), Arm(name="unknown"))
     policy = DecoPolicy(Problem(arms=arms, horizon=3), [0.55, 0.5, 0.5])
     decision = decide(policy, PendingState((0, 0), (0, 0), (0, 1), 1), policy.prices)
     assert decision.index is not None
@@ -384,7 +384,11 @@ def test_one_open_outcome_by_hand() -> None:
 
 
 def test_reasons_are_sentences() -> None:
-    arms = (Arm(name="known", prior=Beta(good=51, bad=49)), Arm(name="new"), Arm(name="twin"))
+    arms = (
+        Arm(name="known", prior=BetaBernoulli(good=51, bad=49)),
+        Arm(name="new"),
+        Arm(name="twin"),
+    )
     problem = Problem(arms=arms, horizon=2)
     policy = DecoPolicy(problem, [0.55, 0.5])
     assert decide(policy, told(State.fresh(3), 0), policy.prices).reason == (

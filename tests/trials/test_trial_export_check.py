@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from decobandit.problem import Arm, Beta, Problem, Rules, Stop, read_outcomes
+from decobandit.problem import Arm, BetaBernoulli, Problem, Rules, Stop, read_outcomes
 from decobandit.problem.model import Terminal
 from decobandit.trials import (
     Conflict,
@@ -69,7 +69,7 @@ def is_refused(tree: Any) -> bool:
 
 def finished(store: Any) -> Trial:
     problem = Problem(
-        arms=(Arm(name="old", prior=Beta(good=2, bad=1)), Arm(name="new")),
+        arms=(Arm(name="old", prior=BetaBernoulli(good=2, bad=1)), Arm(name="new")),
         horizon=4,
         terminal=Terminal(deploy=10),
     )
@@ -180,9 +180,13 @@ def test_rules_and_what_they_came_to_can_not_be_changed_with_the_checksum(tmp_pa
     assert verify_export(tree).ok
     assert replay_export(tree).ok
     for key, other in (
-        ("rules", None), ("rules", tree["status"]["rules"] | {"floor": 0.4}),
-        ("stopped", None), ("stopped", "futility"), ("dropped", []), ("dropped", ["arm-1"]),
-    ):  # fmt: skip
+        ("rules", None),
+        ("rules", tree["status"]["rules"] | {"floor": 0.4}),
+        ("stopped", None),
+        ("stopped", "futility"),
+        ("dropped", []),
+        ("dropped", ["arm-1"]),
+    ):
         forged = edited(tree, ("status", key), other)
         forged["checksum"] = checksum(forged)
         assert is_refused(forged)
@@ -277,9 +281,26 @@ def test_the_program_wants_one_thing_to_replay(tmp_path: Path) -> None:
 # -- CSV ----------------------------------------------------------------------------------------
 
 NAMES = (
-    "=1+1", "'=1+1", "''=1+1", "+x", "-x", "@sum", "'plain", "plain", "a=b", "' -x", "\uff1dwide",
-    "=cmd|' /C calc'!A0", '=HYPERLINK("x")', "- ", "'", "a;=1+1", "a; '@x", ";-x", "b;c"
-)  # fmt: skip
+    "=1+1",
+    "'=1+1",
+    "''=1+1",
+    "+x",
+    "-x",
+    "@sum",
+    "'plain",
+    "plain",
+    "a=b",
+    "' -x",
+    "\uff1dwide",
+    "=cmd|' /C calc'!A0",
+    '=HYPERLINK("x")',
+    "- ",
+    "'",
+    "a;=1+1",
+    "a; '@x",
+    ";-x",
+    "b;c",
+)
 
 
 def test_exported_outcomes_are_read_back_and_no_cell_is_a_formula(tmp_path: Path) -> None:

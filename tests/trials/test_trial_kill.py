@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from decobandit.prices import solve
-from decobandit.problem import Arm, Beta, Problem
+from decobandit.problem import Arm, BetaBernoulli, Problem
 from decobandit.trials import create_trial, list_trials, open_store, open_trial
 from helpers.nursery import Life, Nursery
 from helpers.program import DECO, PATIENCE, deco_installed
@@ -28,7 +28,10 @@ KILLS = int(os.environ.get("DECO_KILLS", "12"))
 STARTED = max(3, KILLS // 4)  # of those, of the program and of the server
 POLICY = "deco"  # its tables are made at once, in every process anew
 PROBLEM = Problem(
-    arms=(Arm(name="a", prior=Beta(good=1, bad=1)), Arm(name="b", prior=Beta(good=2, bad=1))),
+    arms=(
+        Arm(name="a", prior=BetaBernoulli(good=1, bad=1)),
+        Arm(name="b", prior=BetaBernoulli(good=2, bad=1)),
+    ),
     horizon=150,
 )
 

@@ -13,12 +13,12 @@ from decobandit import make_policy
 from decobandit.problem import (
     Arm,
     ArmModel,
-    Beta,
-    Categorical,
-    Gamma,
-    Normal,
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaPoisson,
+    MarkovArm,
+    NormalNormal,
     OutcomeColumns,
-    OwnStates,
     Payoff,
     Problem,
     State,
@@ -40,25 +40,29 @@ from decobandit.trials.events import new_event
 from decobandit.trials.ledger import Ledger
 from decobandit.trials.report_text import trial_page
 
-MACHINE = OwnStates(
+MACHINE = MarkovArm(
     first="new",
     states={
         "new": {"mean": 1.0, "next": {"fine": (0.75, "new"), "worn": (0.25, "old")}},
         "old": {"mean": 0.25, "next": {"fine": (1.0, "old")}},
     },
 )
-GRADES = Arm(name="grades", prior=Categorical([1, 2, 1]), reward=Payoff(values=[0, 1, 3]))
-LAB = Arm(name="lab", prior=Normal(1.0, 0.5), noise_sd=2.0, reward=Payoff(factor=0.5))
-EVENTS = Arm(name="events", prior=Gamma(3, 2))
-CURE = Arm(name="cure", prior=Beta(1.5, 1))
+GRADES = Arm(name="grades", prior=DirichletCategorical([1, 2, 1]), reward=Payoff(values=[0, 1, 3]))
+LAB = Arm(name="lab", prior=NormalNormal(1.0, 0.5), noise_sd=2.0, reward=Payoff(factor=0.5))
+EVENTS = Arm(name="events", prior=GammaPoisson(3, 2))
+CURE = Arm(name="cure", prior=BetaBernoulli(1.5, 1))
 OWN = Arm(name="machine", prior=MACHINE)
 MIXED = Problem(
     arms=[GRADES, LAB, EVENTS, CURE, OWN], horizon=3, pulls_per_stage=10, repeat=True, unit=2
 )
 FOUR = Problem(arms=[GRADES, LAB, EVENTS, CURE], horizon=3, pulls_per_stage=8, repeat=True, unit=2)
 TOLD: dict[str, Any] = {
-    "grades": "0+1+1", "lab": "-0.75/2", "events": "4/2", "cure": "1/2", "machine": "fine+worn"
-}  # fmt: skip
+    "grades": "0+1+1",
+    "lab": "-0.75/2",
+    "events": "4/2",
+    "cure": "1/2",
+    "machine": "fine+worn",
+}
 
 
 @pytest.fixture
@@ -133,9 +137,7 @@ def test_with_nothing_pending_a_batch_is_what_the_policy_allots(store: Any, poli
 
 
 def test_parts_may_be_told_in_any_order(store: Any) -> None:
-    problem = Problem(
-        arms=[GRADES, LAB], horizon=4, pulls_per_stage=6, repeat=True, unit=1
-    )  # fmt: skip
+    problem = Problem(arms=[GRADES, LAB], horizon=4, pulls_per_stage=6, repeat=True, unit=1)
     parts = [{"grades": "1+0+0"}, {"grades": "0+1+1", "lab": "0.5/1"}, {"lab": "-0.25/2"}]
     seen = set()
     for number, order in enumerate(permutations(parts)):
@@ -149,13 +151,24 @@ def test_parts_may_be_told_in_any_order(store: Any) -> None:
 
 def test_rows_tuples_and_text_say_the_same(store: Any) -> None:
     rows = [
-        ("grades", 2), ("machine", "fine"), ("lab", -1), ("grades", 1), ("lab", 0.25),
-        ("events", 4), ("events", 0), ("cure", "good"), ("machine", "worn"), ("cure", False),
-    ]  # fmt: skip
+        ("grades", 2),
+        ("machine", "fine"),
+        ("lab", -1),
+        ("grades", 1),
+        ("lab", 0.25),
+        ("events", 4),
+        ("events", 0),
+        ("cure", "good"),
+        ("machine", "worn"),
+        ("cure", False),
+    ]
     parts = {
-        "grades": [0, 1, 1], "lab": (-0.75, 2), "events": (np.int64(4), 2), "cure": (1, 2),
+        "grades": [0, 1, 1],
+        "lab": (-0.75, 2),
+        "events": (np.int64(4), 2),
+        "cure": (1, 2),
         "machine": ["fine", "worn"],
-    }  # fmt: skip
+    }
     told = []
     for number, given in enumerate([TOLD, parts, rows]):
         trial = equal(store, name=f"t{number}")
@@ -255,9 +268,12 @@ def test_exported_batches_are_read_back(store: Any, tmp_path: Path) -> None:
     assert str(read_outcomes(MIXED, file)) == "0+2+2,-1.5/4,8/4,2/4,new/4"
     columns = OutcomeColumns()
     assert read_tallies(MIXED, file, columns) == {
-        "grades": "0+2+2", "lab": "-1.5/4", "events": "8/4", "cure": "2/4",
+        "grades": "0+2+2",
+        "lab": "-1.5/4",
+        "events": "8/4",
+        "cure": "2/4",
         "machine": "fine+fine+fine+fine",
-    }  # fmt: skip
+    }
     frame = trial.to_frame("allocations")
     assert frame["seen"].to_pylist()[:5] == ["0+1+1", "-0.75/2", "4/2", "1/2", "fine+fine"]
     assert "seen" not in outcomes_csv(trial.events(), masked=True)
@@ -291,9 +307,12 @@ def test_forged_tallies_are_damage(store: Any, told: Any) -> None:
 
 def test_the_bound_from_here_has_closed_forms_at_both_ends(store: Any) -> None:
     problem = Problem(
-        arms=[Arm(name=f"a{k}", prior=Normal(0.0, 1.0), noise_sd=1.0) for k in range(2)],
-        horizon=2, pulls_per_stage=4, repeat=True, unit=2,
-    )  # fmt: skip
+        arms=[Arm(name=f"a{k}", prior=NormalNormal(0.0, 1.0), noise_sd=1.0) for k in range(2)],
+        horizon=2,
+        pulls_per_stage=4,
+        repeat=True,
+        unit=2,
+    )
     trial = create_trial(problem, policy="deco", db=store)
     status = trial.status()
     assert status.bound_from_here == pytest.approx(status.upper_bound, rel=1e-9)

@@ -5,10 +5,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from decobandit.problem import Arm, Categorical, Gamma, Normal, OwnStates, Payoff, Problem, model_of
+from decobandit.problem import (
+    Arm,
+    DirichletCategorical,
+    GammaPoisson,
+    MarkovArm,
+    NormalNormal,
+    Payoff,
+    Problem,
+    model_of,
+)
 from decobandit.trials import Trial, create_trial, open_store
 
-MACHINE = OwnStates(
+MACHINE = MarkovArm(
     first="new",
     states={
         "new": {"mean": 1.0, "next": {"fine": (0.75, "new"), "worn": (0.25, "old")}},
@@ -16,9 +25,9 @@ MACHINE = OwnStates(
     },
 )
 KINDS = [
-    Arm(name="grades", prior=Categorical([1, 2, 1]), reward=Payoff(values=[0, 1, 3])),
-    Arm(name="lab", prior=Normal(1.0, 0.5), noise_sd=2.0),
-    Arm(name="events", prior=Gamma(3, 2)),
+    Arm(name="grades", prior=DirichletCategorical([1, 2, 1]), reward=Payoff(values=[0, 1, 3])),
+    Arm(name="lab", prior=NormalNormal(1.0, 0.5), noise_sd=2.0),
+    Arm(name="events", prior=GammaPoisson(3, 2)),
     Arm(name="machine", prior=MACHINE),
     Arm(name="cure"),
 ]
@@ -27,7 +36,7 @@ TOLD = {"grades": 2, "lab": -0.75, "events": 4, "machine": "fine", "cure": 1}
 
 def two_classes(arms: int, horizon: int, pulls: int) -> Problem:
     """Uniform arms whose good and bad outcomes are classes worth 1 and 0."""
-    prior, reward = Categorical([1, 1]), Payoff(values=[0, 1])
+    prior, reward = DirichletCategorical([1, 1]), Payoff(values=[0, 1])
     made = [Arm(name=f"arm-{k + 1}", prior=prior, reward=reward) for k in range(arms)]
     return Problem(arms=made, horizon=horizon, pulls_per_stage=pulls)
 

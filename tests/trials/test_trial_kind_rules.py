@@ -14,13 +14,13 @@ from decobandit.designs.playing import drawn_statistics, play
 from decobandit.policies import REASONS, RuledPolicy
 from decobandit.problem import (
     Arm,
-    Beta,
-    Categorical,
+    BetaBernoulli,
+    DirichletCategorical,
     FinalTest,
-    Gamma,
+    GammaPoisson,
     Looks,
-    Normal,
-    OwnStates,
+    MarkovArm,
+    NormalNormal,
     Payoff,
     Problem,
     Rules,
@@ -30,15 +30,18 @@ from decobandit.trials import Trial, create_trial, open_store
 from decobandit.trials.errors import Stopped, TrialError
 
 NORMAL = Problem(
-    arms=[Arm(name=name, prior=Normal(0.0, 1.0), noise_sd=1.0) for name in ("old", "new", "newer")],
+    arms=[
+        Arm(name=name, prior=NormalNormal(0.0, 1.0), noise_sd=1.0)
+        for name in ("old", "new", "newer")
+    ],
     horizon=30,
 )
 MIXED = Problem(
     arms=[
-        Arm(name="grades", prior=Categorical([1, 1, 1]), reward=Payoff(values=[0, 1, 3])),
-        Arm(name="lab", prior=Normal(1.0, 0.5), noise_sd=1.0),
-        Arm(name="events", prior=Gamma(2, 2)),
-        Arm(name="cure", prior=Beta(1, 1)),
+        Arm(name="grades", prior=DirichletCategorical([1, 1, 1]), reward=Payoff(values=[0, 1, 3])),
+        Arm(name="lab", prior=NormalNormal(1.0, 0.5), noise_sd=1.0),
+        Arm(name="events", prior=GammaPoisson(2, 2)),
+        Arm(name="cure", prior=BetaBernoulli(1, 1)),
     ],
     horizon=40,
 )
@@ -99,9 +102,12 @@ def test_a_trial_ends_as_the_design_simulates_it(store: Any, problem: Problem, t
     """A policy that draws nothing, on the outcomes of the simulated trials."""
     control = problem.arms[0].name
     rules = Rules(
-        control=control, burn_in=2, looks=Looks(first=12, every=4),
-        stop=Stop(superiority=0.9, inferiority=0.15), test=FinalTest(threshold=0.8),
-    )  # fmt: skip
+        control=control,
+        burn_in=2,
+        looks=Looks(first=12, every=4),
+        stop=Stop(superiority=0.9, inferiority=0.15),
+        test=FinalTest(threshold=0.8),
+    )
     trials = 2
     policy = RuledPolicy(make_policy(problem, "greedy"), rules)
     ends = play(policy, truth, trials, (7,))
@@ -182,7 +188,7 @@ def test_a_z_test_declares_at_the_end(store: Any) -> None:
     # means of 4 outcomes each, noise 1: the difference has a standard deviation of 0.707
     for apart, declared in ((1.7, ("new",)), (1.0, ())):  # p-values 0.008 and 0.079
         rules = Rules(test=FinalTest(kind="z", alpha=0.025), control="old")
-        arms = [Arm(name=name, prior=Normal(0, 1), noise_sd=1) for name in ("old", "new")]
+        arms = [Arm(name=name, prior=NormalNormal(0, 1), noise_sd=1) for name in ("old", "new")]
         trial = create_trial(
             Problem(arms=arms, horizon=8), policy="equal", db=store, design=rules, bound=False
         )
@@ -194,9 +200,10 @@ def test_a_z_test_declares_at_the_end(store: Any) -> None:
 
 
 def test_rules_that_make_no_sense_are_refused_in_one_line(store: Any) -> None:
-    table = OwnStates(first="on", states={"on": {"mean": 1.0, "next": {"ok": (1.0, "on")}}})
+    table = MarkovArm(first="on", states={"on": {"mean": 1.0, "next": {"ok": (1.0, "on")}}})
     own = Problem(
-        arms=[Arm(name="a", prior=table), Arm(name="b", prior=Normal(0, 1), noise_sd=1)], horizon=5
+        arms=[Arm(name="a", prior=table), Arm(name="b", prior=NormalNormal(0, 1), noise_sd=1)],
+        horizon=5,
     )
     for problem, rules, said in (
         (own, Rules(stop=Stop(superiority=0.9)), "own states"),
@@ -210,9 +217,15 @@ def test_rules_that_make_no_sense_are_refused_in_one_line(store: Any) -> None:
 # -- in batches ---------------------------------------------------------------------------------
 
 SHARED = Problem(
-    arms=[Arm(name=name, prior=Normal(0.0, 1.0), noise_sd=1.0) for name in ("old", "new", "newer")],
-    horizon=6, pulls_per_stage=20, repeat=True, unit=2,
-)  # fmt: skip
+    arms=[
+        Arm(name=name, prior=NormalNormal(0.0, 1.0), noise_sd=1.0)
+        for name in ("old", "new", "newer")
+    ],
+    horizon=6,
+    pulls_per_stage=20,
+    repeat=True,
+    unit=2,
+)
 
 
 def told(trial: Trial, means: dict[str, float]) -> dict[str, int]:

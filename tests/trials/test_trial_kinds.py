@@ -14,11 +14,11 @@ from decobandit import make_policy, solve
 from decobandit.problem import (
     Arm,
     ArmModel,
-    Beta,
-    Categorical,
-    Gamma,
-    Normal,
-    OwnStates,
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaPoisson,
+    MarkovArm,
+    NormalNormal,
     Payoff,
     Problem,
     State,
@@ -47,17 +47,17 @@ from decobandit.trials.pending import PendingState
 from decobandit.trials.report_text import trial_page
 from helpers.program import deco
 
-MACHINE = OwnStates(
+MACHINE = MarkovArm(
     first="new",
     states={
         "new": {"mean": 1.0, "next": {"fine": (0.75, "new"), "worn": (0.25, "old")}},
         "old": {"mean": 0.25, "next": {"fine": (1.0, "old")}},
     },
 )
-GRADES = Arm(name="grades", prior=Categorical([1, 2, 1]), reward=Payoff(values=[0, 1, 3]))
-LAB = Arm(name="lab", prior=Normal(1.0, 0.5), noise_sd=2.0, reward=Payoff(factor=0.5))
-EVENTS = Arm(name="events", prior=Gamma(3, 2))
-CURE = Arm(name="cure", prior=Beta(1.5, 1))
+GRADES = Arm(name="grades", prior=DirichletCategorical([1, 2, 1]), reward=Payoff(values=[0, 1, 3]))
+LAB = Arm(name="lab", prior=NormalNormal(1.0, 0.5), noise_sd=2.0, reward=Payoff(factor=0.5))
+EVENTS = Arm(name="events", prior=GammaPoisson(3, 2))
+CURE = Arm(name="cure", prior=BetaBernoulli(1.5, 1))
 OWN = Arm(name="machine", prior=MACHINE)
 MIXED = Problem(arms=[GRADES, LAB, EVENTS, CURE, OWN], horizon=10)
 OUTCOMES: dict[str, Any] = {"grades": 2, "lab": -0.75, "events": 4, "cure": 1, "machine": "fine"}
@@ -254,7 +254,7 @@ def test_drawn_pending_outcomes_follow_the_law_of_those_listed(kind: ArmModel) -
 
 @pytest.mark.parametrize("policy", ["deco", "fh-gittins", "greedy"])
 def test_indices_are_averaged_over_pending_outcomes_as_brute_force_does(policy: str) -> None:
-    other = GRADES.model_copy(update={"name": "b", "prior": Categorical([2, 1, 1])})
+    other = GRADES.model_copy(update={"name": "b", "prior": DirichletCategorical([2, 1, 1])})
     problem = Problem(arms=[GRADES, other], horizon=6)
     made = make_policy(problem, policy)
     seen = State.parse("1+0+0,0+0+1", problem).others
@@ -322,7 +322,11 @@ def test_report_of_normal_arms_against_closed_forms(store: Any) -> None:
 
 
 def test_chances_of_counts_against_an_integral(store: Any) -> None:
-    arms = [EVENTS, Arm(name="b", prior=Gamma(9, 3)), Arm(name="c", prior=Gamma(60, 30))]
+    arms = [
+        EVENTS,
+        Arm(name="b", prior=GammaPoisson(9, 3)),
+        Arm(name="c", prior=GammaPoisson(60, 30)),
+    ]
     trial = create_trial(Problem(arms=arms, horizon=3), policy="equal", db=store, bound=False)
     found = arm_results(Ledger(trial.id).extended(trial.events()), 0)
     laws = [stats.gamma(shape, scale=1 / rate) for shape, rate in ((3, 2), (9, 3), (60, 30))]
@@ -330,16 +334,19 @@ def test_chances_of_counts_against_an_integral(store: Any) -> None:
         others = [law for law in laws if law is not own]
         chance, _ = integrate.quad(
             lambda x, own=own, others=others: own.pdf(x) * prod(law.cdf(x) for law in others),
-            0, 30, points=[1, 2, 3], limit=200,
-        )  # fmt: skip
+            0,
+            30,
+            points=[1, 2, 3],
+            limit=200,
+        )
         assert found[k].best == pytest.approx(chance, abs=2e-4)
 
 
 def test_classes_worth_0_and_1_are_reported_as_a_beta_posterior(store: Any) -> None:
     """Worth 0, 1, 1: the chance of the last two together is Beta(3 + 4, 2 + 1)."""
     arms = [
-        Arm(name="a", prior=Categorical([2, 1, 2]), reward=Payoff(values=[0, 1, 1])),
-        Arm(name="b", prior=Beta(4, 4)),
+        Arm(name="a", prior=DirichletCategorical([2, 1, 2]), reward=Payoff(values=[0, 1, 1])),
+        Arm(name="b", prior=BetaBernoulli(4, 4)),
     ]
     trial = create_trial(Problem(arms=arms, horizon=9), policy="equal", db=store)
     outcomes = iter([1, 2, 0, 1, 2])
@@ -358,7 +365,7 @@ def test_classes_worth_0_and_1_are_reported_as_a_beta_posterior(store: Any) -> N
 
 # -- plausible ranges -----------------------------------------------------------------------------
 
-WEIGHT = {"prior": Normal(mean=70, sd=10), "noise_sd": 5, "range": (30, 200)}
+WEIGHT = {"prior": NormalNormal(mean=70, sd=10), "noise_sd": 5, "range": (30, 200)}
 
 
 def test_an_outcome_outside_the_plausible_range_has_to_be_confirmed(tmp_path: Path) -> None:
@@ -385,7 +392,7 @@ def test_an_outcome_outside_the_plausible_range_has_to_be_confirmed(tmp_path: Pa
 def test_outcomes_of_a_batch_outside_the_plausible_range_have_to_be_confirmed(
     tmp_path: Path,
 ) -> None:
-    arm = Arm(name="falls", prior=Gamma(shape=4, rate=2), range=(0, 20))
+    arm = Arm(name="falls", prior=GammaPoisson(shape=4, rate=2), range=(0, 20))
     problem = Problem(
         horizon=3, pulls_per_stage=4, repeat=True, arms=[arm, arm.model_copy(update={"name": "b"})]
     )

@@ -197,19 +197,28 @@ def test_the_csv_has_subject_note_code_people_and_reasons(trial: Trial) -> None:
     trial.cancel(two.id, reason="went home", by="bob")
     first, second = csv.DictReader(io.StringIO(outcomes_csv(trial.events())))
     wanted = {
-        "arm": one.arm, "code": trial.codes[one.arm], "subject": "S1", "note": "a note",
-        "asked_by": "ann", "changed_by": "eve", "change_reason": "misread", "outcome": "0",
-    }  # fmt: skip
+        "arm": one.arm,
+        "code": trial.codes[one.arm],
+        "subject": "S1",
+        "note": "a note",
+        "asked_by": "ann",
+        "changed_by": "eve",
+        "change_reason": "misread",
+        "outcome": "0",
+    }
     assert wanted.items() <= first.items()
     assert (second["state"], second["changed_by"], second["change_reason"]) == (
-        "cancelled", "bob", "went home",
-    )  # fmt: skip
+        "cancelled",
+        "bob",
+        "went home",
+    )
     masked = outcomes_csv(trial.events(), masked=True)
     assert "arm-" not in masked
     assert "outcome" not in masked
     assert [row["code"] for row in csv.DictReader(io.StringIO(masked))] == [
-        trial.codes[one.arm], trial.codes[two.arm],
-    ]  # fmt: skip
+        trial.codes[one.arm],
+        trial.codes[two.arm],
+    ]
 
 
 # -- limits -------------------------------------------------------------------------------------
@@ -316,8 +325,14 @@ def test_changes_of_a_trial_can_be_repeated_by_their_key(trial: Trial) -> None:
 
 def test_codes_are_letters_in_an_order_that_is_drawn(sqlite: str) -> None:
     assert [letters(k) for k in (0, 1, 25, 26, 27, 701, 702)] == [
-        "A", "B", "Z", "AA", "AB", "ZZ", "AAA",
-    ]  # fmt: skip
+        "A",
+        "B",
+        "Z",
+        "AA",
+        "AB",
+        "ZZ",
+        "AAA",
+    ]
     problem = Problem.uniform(arms=3, horizon=4)
     with open_store(sqlite) as store:
         orders = set()
@@ -366,10 +381,15 @@ def test_a_log_that_breaks_its_own_limits_is_found(sqlite: str, kind: str) -> No
             previous = made[-1].hash if made else GENESIS
             made.append(
                 new_event(
-                    trial.id, number, event.kind, event.data,
-                    previous=previous, at=event.at, by=event.by,
+                    trial.id,
+                    number,
+                    event.kind,
+                    event.data,
+                    previous=previous,
+                    at=event.at,
+                    by=event.by,
                 )
-            )  # fmt: skip
+            )
         rows = [StoredEvent(e.seq, e.kind, e.key, e.body, e.hash) for e in made]
         found = checked(rows, trial.id)
         assert not found.ok

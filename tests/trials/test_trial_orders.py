@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from decobandit.problem import Arm, Beta, Problem
+from decobandit.problem import Arm, BetaBernoulli, Problem
 from decobandit.trials import create_trial, open_store
 from decobandit.trials.decider import decider_of
 from decobandit.trials.events import Event, new_event
@@ -20,7 +20,7 @@ ASKS, ORDERS = 8, 500
 
 def problem_of(pulls: int) -> Problem:
     arms = tuple(
-        Arm(name=name, prior=Beta(good=good, bad=bad))
+        Arm(name=name, prior=BetaBernoulli(good=good, bad=bad))
         for name, (good, bad) in zip("abc", PRIORS, strict=True)
     )
     return Problem(arms=arms, horizon=10, pulls_per_stage=pulls)
@@ -43,9 +43,14 @@ def tell(ledger: Ledger, allocation: str, arm: str, outcome: int) -> Ledger:
     else:
         data["counts"] = {arm: [outcome, 1]}
     event = new_event(
-        ledger.trial, ledger.seq + 1, "told", data,
-        previous=ledger.head, at="2024-01-01T00:00:00.000+00:00", by="test",
-    )  # fmt: skip
+        ledger.trial,
+        ledger.seq + 1,
+        "told",
+        data,
+        previous=ledger.head,
+        at="2024-01-01T00:00:00.000+00:00",
+        by="test",
+    )
     return ledger.extended([event])
 
 

@@ -134,11 +134,16 @@ def test_a_process_that_is_far_behind_catches_up_before_it_takes_the_lock(
 def test_times_that_run_backwards_are_remarked_upon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    times = iter([
-        "2026-01-01T00:00:10.000+00:00", "2026-01-01T00:00:11.000+00:00",
-        "2026-01-01T00:00:09.000+00:00", "2026-01-01T01:00:08.500+01:00", "yesterday",
-        "2026-01-01T00:00:08.500+00:00",
-    ])  # fmt: skip
+    times = iter(
+        [
+            "2026-01-01T00:00:10.000+00:00",
+            "2026-01-01T00:00:11.000+00:00",
+            "2026-01-01T00:00:09.000+00:00",
+            "2026-01-01T01:00:08.500+01:00",
+            "yesterday",
+            "2026-01-01T00:00:08.500+00:00",
+        ]
+    )
     path = tmp_path / "t.db"
     with open_store(path) as store, monkeypatch.context() as patch:
         patch.setattr(event_log, "now", lambda: next(times))

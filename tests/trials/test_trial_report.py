@@ -14,7 +14,7 @@ from scipy.stats import beta as beta_law
 from scipy.stats import binom
 
 from decobandit.policies.best_chances import best_chances
-from decobandit.problem import Arm, Beta, Problem, Reward
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
 from decobandit.trials import Trial, TrialError, create_trial, people_log
 from decobandit.trials.arm_results import exact_interval, wilson_interval
 from decobandit.trials.report import Deviations, share_blocks
@@ -29,7 +29,7 @@ def made(folder: Path, problem: Problem, name: str = "pilot", policy: str = "equ
 
 
 def three(horizon: int = 12, **rewards: Reward) -> Problem:
-    priors = {"old": Beta(3, 7), "new": Beta(1, 1), EVIL: Beta(0.5, 0.5)}
+    priors = {"old": BetaBernoulli(3, 7), "new": BetaBernoulli(1, 1), EVIL: BetaBernoulli(0.5, 0.5)}
     return Problem(
         horizon=horizon,
         arms=[
@@ -114,9 +114,11 @@ def test_chances_of_many_arms_are_the_frequencies_of_draws() -> None:
     # one of them by the one-dimensional integral
     laws = [beta_law(*pair) for pair in zip(a, b, strict=True)]
     exact, _ = quad(
-        lambda p: laws[0].pdf(p) * np.prod([law.cdf(p) for law in laws[1:]]), 0.85, 0.95,
+        lambda p: laws[0].pdf(p) * np.prod([law.cdf(p) for law in laws[1:]]),
+        0.85,
+        0.95,
         limit=200,
-    )  # fmt: skip
+    )
     assert chances[0] == pytest.approx(exact, abs=1e-8)
     assert chances[2] == chances[3]
 

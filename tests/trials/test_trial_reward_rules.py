@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decobandit import Arm, Beta, Problem, Reward
+from decobandit import Arm, BetaBernoulli, Problem, Reward
 from decobandit.problem import (
-    Categorical,
+    DirichletCategorical,
     FinalTest,
-    Gamma,
+    GammaPoisson,
     Looks,
-    Normal,
+    NormalNormal,
     Payoff,
     Rules,
     Stop,
@@ -21,19 +21,21 @@ from decobandit.trials import Trial, create_trial
 from decobandit.trials.errors import Stopped
 from decobandit.trials.report_text import trial_page
 
-LAB = {"prior": Normal(0, 2), "noise_sd": 1.0}
-GRADES = Categorical([1, 1, 1])
+LAB = {"prior": NormalNormal(0, 2), "noise_sd": 1.0}
+GRADES = DirichletCategorical([1, 1, 1])
 
 # two arms, outcomes of each in turn; that of the second is larger, and it earns less
 HARM: dict[str, tuple[list[Arm], list[Any]]] = {
     "unequal rewards": (
-        [Arm(name="old"), Arm(name="new", reward=Reward(good=0.2))], [[1, 1, 0], [1, 1, 1]],
+        [Arm(name="old"), Arm(name="new", reward=Reward(good=0.2))],
+        [[1, 1, 0], [1, 1, 1]],
     ),
     "bad outcomes earn": (
-        [Arm(name=n, reward=Reward(good=0, bad=1)) for n in ("old", "new")], [[0], [1]],
+        [Arm(name=n, reward=Reward(good=0, bad=1)) for n in ("old", "new")],
+        [[0], [1]],
     ),
     "events": (
-        [Arm(name=n, prior=Gamma(2, 1), reward=Payoff(factor=-1)) for n in ("old", "new")],
+        [Arm(name=n, prior=GammaPoisson(2, 1), reward=Payoff(factor=-1)) for n in ("old", "new")],
         [[1, 1, 0], [4, 3, 5]],
     ),
     "measurements": (
@@ -41,21 +43,27 @@ HARM: dict[str, tuple[list[Arm], list[Any]]] = {
         [[0.2, -0.4], [2.1, 1.7]],
     ),
     "classes": (
-        [Arm(name=n, prior=GRADES, reward=Payoff(values=[0, 1, 3], factor=-1))
-         for n in ("old", "new")],
+        [
+            Arm(name=n, prior=GRADES, reward=Payoff(values=[0, 1, 3], factor=-1))
+            for n in ("old", "new")
+        ],
         [[0, 0, 1], [2, 1, 2]],
     ),
     "mixed": (
-        [Arm(name="old", prior=Beta(2, 1), reward=Reward(good=5)),
-         Arm(name="new", prior=Gamma(2, 1), reward=Payoff(factor=-1))],
+        [
+            Arm(name="old", prior=BetaBernoulli(2, 1), reward=Reward(good=5)),
+            Arm(name="new", prior=GammaPoisson(2, 1), reward=Payoff(factor=-1)),
+        ],
         [[1, 1, 0], [4, 3, 5]],
     ),
     "safe arm": (
-        [Arm(name="old", reward=Reward(good=0.6, bad=0.6)),
-         Arm(name="new", reward=Reward(good=0.7))],
+        [
+            Arm(name="old", reward=Reward(good=0.6, bad=0.6)),
+            Arm(name="new", reward=Reward(good=0.7)),
+        ],
         [[0, 0, 1], [1, 1, 1, 0]],
     ),
-}  # fmt: skip
+}
 
 
 def played(folder: Path, name: str, rules: Rules, policy: str = "equal") -> Trial:
@@ -82,15 +90,15 @@ def draws_of(trial: Trial, by: str) -> Any:
     for arm, result in zip(trial.settings.problem.arms, trial.report().arms, strict=True):
         prior, n = arm.prior, result.pulls
         total = (result.rate or 0.0) * n
-        if isinstance(prior, Beta):
+        if isinstance(prior, BetaBernoulli):
             mean = rng.beta(prior.good + total, prior.bad + n - total, 200_000)
-        elif isinstance(prior, Gamma):
+        elif isinstance(prior, GammaPoisson):
             mean = rng.gamma(prior.shape + total, 1 / (prior.rate + n), 200_000)
-        elif isinstance(prior, Normal):
+        elif isinstance(prior, NormalNormal):
             weight = 1 / prior.sd**2 + n
             mean = rng.normal((prior.mean / prior.sd**2 + total) / weight, weight**-0.5, 200_000)
         else:
-            assert isinstance(prior, Categorical)
+            assert isinstance(prior, DirichletCategorical)
             counts = np.array([float(x) for x in result.seen.split("+")])
             chances = rng.dirichlet(np.array(prior.counts) + counts, 200_000)
             mean = chances @ np.array(arm.reward.values)  # type: ignore[union-attr]
@@ -111,9 +119,13 @@ def test_looks_and_report_have_the_same_probabilities(
 ) -> None:
     """One look at the end of a trial that does not stop: beside the report's, and beside draws."""
     rules = Rules(
-        control=control, compare=by, looks=Looks(first=24), stop=Stop(equivalence=0.9999),
-        margin=1e-9, test=FinalTest(threshold=0.9),
-    )  # fmt: skip
+        control=control,
+        compare=by,
+        looks=Looks(first=24),
+        stop=Stop(equivalence=0.9999),
+        margin=1e-9,
+        test=FinalTest(threshold=0.9),
+    )
     trial = played(tmp_path, name, rules)
     report, (look,) = trial.report(), trial.looks()
     values = draws_of(trial, by)
@@ -135,9 +147,11 @@ def test_looks_and_report_have_the_same_probabilities(
 @pytest.mark.parametrize("name", HARM)
 def test_a_harmful_arm_is_never_declared_superior(tmp_path: Path, name: str) -> None:
     rules = Rules(
-        control="old", looks=Looks(first=6, every=3),
-        stop=Stop(superiority=0.9, inferiority=0.1), test=FinalTest(threshold=0.8),
-    )  # fmt: skip
+        control="old",
+        looks=Looks(first=6, every=3),
+        stop=Stop(superiority=0.9, inferiority=0.1),
+        test=FinalTest(threshold=0.8),
+    )
     trial = played(tmp_path, name, rules)
     assert trial.declared() in ((), None)
     assert trial.status().stopped in (None, "inferiority")

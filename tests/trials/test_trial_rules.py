@@ -48,9 +48,11 @@ def test_a_floor_gives_every_arm_a_chance_and_the_reason_says_so(tmp_path: Path)
 
 def test_a_look_stops_the_trial_with_its_reason_and_replays(tmp_path: Path) -> None:
     rules = Rules(
-        control="arm-1", burn_in=1, looks=Looks(first=12, every=6),
+        control="arm-1",
+        burn_in=1,
+        looks=Looks(first=12, every=6),
         stop=Stop(superiority=0.99, inferiority=0.01),
-    )  # fmt: skip
+    )
     trial = new(tmp_path, rules, "equal")
     with pytest.raises(Closed, match=r"stopped by its rules \(superiority\) at the look after \d+"):
         play(trial, {"arm-1": 0, "arm-2": 1, "arm-3": 0}, 60)
@@ -61,9 +63,7 @@ def test_a_look_stops_the_trial_with_its_reason_and_replays(tmp_path: Path) -> N
 
 
 def test_a_dropped_arm_is_not_allocated_any_more(tmp_path: Path) -> None:
-    rules = Rules(
-        control="arm-1", looks=Looks(first=18, every=100), stop=Stop(inferiority=0.01)
-    )  # fmt: skip
+    rules = Rules(control="arm-1", looks=Looks(first=18, every=100), stop=Stop(inferiority=0.01))
     trial = new(tmp_path, rules, "equal")
     play(trial, {"arm-1": 1, "arm-2": 1, "arm-3": 0}, 18)
     later = play(trial, {"arm-1": 1, "arm-2": 1, "arm-3": 0}, 10)

@@ -59,9 +59,11 @@ def look(trial: Any, how: str) -> None:
 
 def assert_stopped(trial: Any, slot: str) -> None:
     for request in (
-        trial.ask, lambda: trial.tell(slot, 1), lambda: trial.cancel(slot, reason="left"),
+        trial.ask,
+        lambda: trial.tell(slot, 1),
+        lambda: trial.cancel(slot, reason="left"),
         trial.status,
-    ):  # fmt: skip
+    ):
         with pytest.raises(Damaged, match=trial.id):
             request()
 

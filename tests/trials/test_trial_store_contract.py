@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from decobandit.problem import Arm, Beta, Problem, State
+from decobandit.problem import Arm, BetaBernoulli, Problem, State
 from decobandit.trials import create_trial, list_trials, open_store, open_trial, verify_export
 from decobandit.trials.errors import Conflict, NoFreeSlot, NotFound, StoreError
 from helpers.nursery import Nursery
@@ -19,7 +19,7 @@ pytest_plugins = ["helpers.databases"]
 HORIZON = 8
 PROBLEM = Problem(
     arms=tuple(
-        Arm(name=name, prior=Beta(good=good, bad=bad))
+        Arm(name=name, prior=BetaBernoulli(good=good, bad=bad))
         for name, good, bad in (("a", 1.0, 1.0), ("b", 2.0, 1.5), ("c", 0.7, 0.9))
     ),
     horizon=HORIZON,
@@ -196,8 +196,11 @@ def test_a_key_serves_one_request(trial: Any) -> None:
         with pytest.raises(Conflict):
             use()
     assert [kind for kind in kinds(trial) if kind != "refused"] == [
-        "created", "asked", "asked", "told",
-    ]  # fmt: skip
+        "created",
+        "asked",
+        "asked",
+        "told",
+    ]
     assert trial.tell(other.id, 0, key="n").outcome == 0  # a new key is as good as ever
 
 
@@ -276,8 +279,13 @@ def test_events_are_only_ever_added(trial: Any, sql: Any) -> None:
     assert trial.verify().ok
     assert trial.verify().events == len(before)
     assert {kind for _, _, kind, *_ in before} == {
-        "created", "asked", "told", "cancelled", "corrected", "refused",
-    }  # fmt: skip
+        "created",
+        "asked",
+        "told",
+        "cancelled",
+        "corrected",
+        "refused",
+    }
 
 
 @pytest.mark.parametrize("policy", ["deco", "thompson", "fh-gittins", "greedy", "equal"])

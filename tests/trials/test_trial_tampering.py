@@ -8,14 +8,17 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from decobandit.problem import Arm, Beta, Problem
+from decobandit.problem import Arm, BetaBernoulli, Problem
 from decobandit.trials import create_trial, list_trials, open_store, open_trial
 from decobandit.trials.errors import Damaged, TrialError
 
 pytest_plugins = ["helpers.databases"]
 
 PROBLEM = Problem(
-    arms=(Arm(name="a", prior=Beta(good=1, bad=1)), Arm(name="b", prior=Beta(good=2, bad=2))),
+    arms=(
+        Arm(name="a", prior=BetaBernoulli(good=1, bad=1)),
+        Arm(name="b", prior=BetaBernoulli(good=2, bad=2)),
+    ),
     horizon=6,
 )
 Tamper = Callable[[Any], None]
@@ -131,8 +134,9 @@ def insert_a_linked_event(sql: Any) -> None:
     sql(
         "INSERT INTO events (trial_id, seq, kind, key, body, hash)"
         " SELECT trial_id, 9, 'corrected', NULL, :b, :h FROM events WHERE seq = 8",
-        b=body, h=rehashed(body),
-    )  # fmt: skip
+        b=body,
+        h=rehashed(body),
+    )
 
 
 def rename_trial(sql: Any) -> None:
@@ -140,11 +144,25 @@ def rename_trial(sql: Any) -> None:
 
 
 TAMPERS: tuple[Tamper, ...] = (
-    edit_body, edit_hash, edit_body_and_hash, edit_the_last_and_its_hash, delete_in_the_middle,
-    delete_and_close_the_ranks, delete_the_last, delete_the_first, delete_all, swap, change_kind,
-    change_key, remove_key, change_head, move_head_back, insert_event, insert_a_linked_event,
+    edit_body,
+    edit_hash,
+    edit_body_and_hash,
+    edit_the_last_and_its_hash,
+    delete_in_the_middle,
+    delete_and_close_the_ranks,
+    delete_the_last,
+    delete_the_first,
+    delete_all,
+    swap,
+    change_kind,
+    change_key,
+    remove_key,
+    change_head,
+    move_head_back,
+    insert_event,
+    insert_a_linked_event,
     rename_trial,
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("tamper", TAMPERS, ids=lambda tamper: tamper.__name__)

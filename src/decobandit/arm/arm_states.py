@@ -13,7 +13,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..problem import ArmModel, Binary, Classes, Counted, Group, Measured, Own, Problem
+from ..problem import (
+    ArmModel,
+    BernoulliModel,
+    CategoricalModel,
+    Group,
+    MarkovModel,
+    NormalModel,
+    PoissonModel,
+    Problem,
+)
 from ..support import Cache, refuse_over
 from .graph import ArmGraph, class_graph, good_graph, own_graph
 from .grids import COARSEST, FINEST, POINTS, count_graph, good_grid, normal_graph
@@ -44,19 +53,23 @@ def make_graph(model: ArmModel, unit: int, rows: int, grid: Grid) -> ArmGraph:
 
 
 @make_graph.register
-def _(model: Binary, unit: int, rows: int, grid: Grid) -> ArmGraph:
+def _(model: BernoulliModel, unit: int, rows: int, grid: Grid) -> ArmGraph:
     if grid.points:
         return good_grid(model, unit, rows, grid.points)
     return good_graph(model, unit, rows)
 
 
-make_graph.register(Classes, lambda model, unit, rows, grid: class_graph(model, unit, rows * unit))
-make_graph.register(Own, lambda model, unit, rows, grid: own_graph(model, unit, rows * unit))
 make_graph.register(
-    Measured, lambda model, unit, rows, grid: normal_graph(model, unit, rows, grid.refine)
+    CategoricalModel, lambda model, unit, rows, grid: class_graph(model, unit, rows * unit)
 )
 make_graph.register(
-    Counted, lambda model, unit, rows, grid: count_graph(model, unit, rows, grid.refine)
+    MarkovModel, lambda model, unit, rows, grid: own_graph(model, unit, rows * unit)
+)
+make_graph.register(
+    NormalModel, lambda model, unit, rows, grid: normal_graph(model, unit, rows, grid.refine)
+)
+make_graph.register(
+    PoissonModel, lambda model, unit, rows, grid: count_graph(model, unit, rows, grid.refine)
 )
 
 _CACHE = Cache[tuple[ArmModel, int, int, Grid], ArmGraph](KEPT)

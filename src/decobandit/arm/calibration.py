@@ -87,9 +87,13 @@ class Calibration:
     """
 
     def __init__(
-        self, problem: Problem, base: Floats, *, sweeps: int | None = None,
+        self,
+        problem: Problem,
+        base: Floats,
+        *,
+        sweeps: int | None = None,
         workers: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.problem = check_problem(problem)
         self._workers = workers
         self._most_sweeps = MOST_SWEEPS if sweeps is None else sweeps
@@ -160,9 +164,14 @@ class Calibration:
         if arm.terminal is not None:
             terminal_from(arm.terminal, good + bad, good, left, final)
         state = (
-            arm.alpha + good, arm.beta + bad, arm.reward_good[stage:], arm.reward_bad[stage:],
-            self.base[stage:], self.weight[stage:], final,
-        )  # fmt: skip
+            arm.alpha + good,
+            arm.beta + bad,
+            arm.reward_good[stage:],
+            arm.reward_bad[stage:],
+            self.base[stage:],
+            self.weight[stage:],
+            final,
+        )
         return state, V
 
     def _single(self, group: int) -> bool:
@@ -324,10 +333,24 @@ class Calibration:
             arm, table = self.problem.groups[job.group], tables[job.group]
             for begin, end in legs(0, job.surcharges.size, stage_start(self.problem.stages)):
                 follow(
-                    arm.alpha, arm.beta, arm.reward_good, arm.reward_bad, self.base, self.weight,
-                    self._none, job.surcharges, job.flat, job.noise, job.skip, front, begin, end,
-                    first, last, table,
-                )  # fmt: skip
+                    arm.alpha,
+                    arm.beta,
+                    arm.reward_good,
+                    arm.reward_bad,
+                    self.base,
+                    self.weight,
+                    self._none,
+                    job.surcharges,
+                    job.flat,
+                    job.noise,
+                    job.skip,
+                    front,
+                    begin,
+                    end,
+                    first,
+                    last,
+                    table,
+                )
                 step(end - begin)
 
         what = "table of indices"
@@ -341,17 +364,22 @@ class Calibration:
     def _jobs(self, group: int) -> list[Job]:
         """Runs of surcharges, each for one thread."""
         flat = self._single(group)
-        return [Job(group, self._surcharges(group, i), WINDOW, flat, self._noise, i > 0)
-                for i in range(CHUNKS)]  # fmt: skip
+        return [
+            Job(group, self._surcharges(group, i), WINDOW, flat, self._noise, i > 0)
+            for i in range(CHUNKS)
+        ]
 
     def _key(self, group: int) -> Key:
         """All that a whole table depends on."""
         arm = self.problem.groups[group]
         arrays = (arm.reward_good, arm.reward_bad, self.base, self.weight)
         return (
-            arm.alpha, arm.beta, 0 if self._flat else self._most_sweeps, self._range(0, group),
+            arm.alpha,
+            arm.beta,
+            0 if self._flat else self._most_sweeps,
+            self._range(0, group),
             *(array.tobytes() for array in arrays),
-        )  # fmt: skip
+        )
 
     def _surcharges(self, group: int, chunk: int) -> Floats:
         """Falling surcharges of one chunk, closer together at both ends; chunks overlap by one."""
@@ -380,10 +408,19 @@ class Calibration:
             table[k] = in_rows
             if stages <= EXACT_STAGES:
                 stage_roots(
-                    arm.alpha, arm.beta, arm.reward_good, arm.reward_bad, self.base, self.weight,
-                    self._terminal(k), stage, in_rows, NEAR * self._scale,
-                    ACCURACY * self._scale, table[k],
-                )  # fmt: skip
+                    arm.alpha,
+                    arm.beta,
+                    arm.reward_good,
+                    arm.reward_bad,
+                    self.base,
+                    self.weight,
+                    self._terminal(k),
+                    stage,
+                    in_rows,
+                    NEAR * self._scale,
+                    ACCURACY * self._scale,
+                    table[k],
+                )
                 other = np.abs(table[k] - in_rows) > FAR * self._scale  # a smaller crossing
                 table[k, other] = in_rows[other]
         return table

@@ -50,9 +50,12 @@ class _Setting:
     def later(self, stage: int, good: int, bad: int) -> _Setting:
         """The same after some stages and outcomes."""
         return _Setting(
-            self.alpha + good, self.beta + bad,
-            self.reward_good[stage:], self.reward_bad[stage:], self.prices[stage:],
-        )  # fmt: skip
+            self.alpha + good,
+            self.beta + bad,
+            self.reward_good[stage:],
+            self.reward_bad[stage:],
+            self.prices[stage:],
+        )
 
 
 class _Cone:

@@ -33,9 +33,14 @@ SINGLE_THREAD_STAGES = 48  # up to here, several threads are slower than one
 
 
 def flat_table(
-    *, alpha: float, beta: float, reward_good: float, reward_bad: float, stages: int,
+    *,
+    alpha: float,
+    beta: float,
+    reward_good: float,
+    reward_bad: float,
+    stages: int,
     workers: int | None = None,
-) -> Floats:  # fmt: skip
+) -> Floats:
     """Indices of all states of all stages, as `stage_start` lays them out."""
     table = np.empty(stage_start(stages))
 

@@ -16,7 +16,7 @@ from math import comb
 
 import numpy as np
 
-from ..problem import ArmModel, Binary, Classes, Own
+from ..problem import ArmModel, BernoulliModel, CategoricalModel, MarkovModel
 from ..support import Floats, Ints, limit_bytes, refuse_over
 from .kernels.graph import BAND, LINKS, Graph, look_up
 from .kernels.transitions import band_weights
@@ -122,7 +122,7 @@ def starts(sizes: Ints) -> Ints:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-def good_graph(model: Binary, unit: int, rows: int) -> ArmGraph:
+def good_graph(model: BernoulliModel, unit: int, rows: int) -> ArmGraph:
     """Row i: all numbers of good outcomes of i units."""
     sizes = np.arange(rows + 1) * unit + 1
     start = starts(sizes)
@@ -183,7 +183,7 @@ class Compositions:
         return np.column_stack([counts, left])
 
 
-def class_graph(model: Classes, unit: int, rows: int) -> ArmGraph:
+def class_graph(model: CategoricalModel, unit: int, rows: int) -> ArmGraph:
     """Row n: all counts of L classes that sum to n."""
     L = model.width
     total = comb(rows + L, L)
@@ -223,7 +223,7 @@ def _what_fits(L: int, rows: int) -> str:
     return f"use fewer classes, or at most {fits} stages"
 
 
-def own_graph(model: Own, unit: int, rows: int) -> ArmGraph:
+def own_graph(model: MarkovModel, unit: int, rows: int) -> ArmGraph:
     """Row n: the states that n pulls may lead to."""
     reached = [[int(model.initial()[1])]]
     links = [model.links(state) for state in range(len(model.names))]

@@ -31,7 +31,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..problem import Binary, Counted, Measured
+from ..problem import BernoulliModel, NormalModel, PoissonModel
 from ..support import Cache, Floats, Ints, refuse_over
 from .graph import NONE, NOWHERE, ArmGraph, starts
 from .kernels.graph import LAW, RUNS, Graph
@@ -46,7 +46,9 @@ KEPT = 16  # lattices
 # leaves the mean of a state at a state, and narrow chances hardly move.
 
 
-def good_grid(model: Binary, unit: int, rows: int, points: int, *, below: bool = False) -> ArmGraph:
+def good_grid(
+    model: BernoulliModel, unit: int, rows: int, points: int, *, below: bool = False
+) -> ArmGraph:
     """About so many states per row."""
     alpha, beta = model.good, model.bad
     of_rows, first = _good_rows(alpha, beta, unit, rows, knots_of(alpha, beta, points), below)
@@ -125,7 +127,7 @@ TAIL = 1e-7  # chance of a sum beyond the end of its row
 ROOM = 1 << 12  # counts that the next one may be, at first
 
 
-def count_graph(model: Counted, unit: int, rows: int, refine: int) -> ArmGraph:
+def count_graph(model: PoissonModel, unit: int, rows: int, refine: int) -> ArmGraph:
     """Grids with 2^refine times as many points; the sum of a unit is a count of a smaller rate."""
     shape, rate = model.shape, model.rate / unit
     coarse, tops = _ends(shape, rate, rows)
@@ -275,7 +277,7 @@ def contracted_law(h: float, sd: float, reach: int) -> Floats:
     return law
 
 
-def normal_graph(model: Measured, unit: int, rows: int, refine: int) -> ArmGraph:
+def normal_graph(model: NormalModel, unit: int, rows: int, refine: int) -> ArmGraph:
     """On a lattice of about 512 * 2^refine points; a unit is a measurement with less noise."""
     sd, noise, m0 = model.prior_sd, model.noise_sd / np.sqrt(unit), model.prior_mean
     lattice = _CACHE.get_or_make(

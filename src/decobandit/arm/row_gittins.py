@@ -89,12 +89,18 @@ class RowGittins:
         rise, fall = (np.append(x[:-1] - x[1:], x[-1]) for x in (rewards.rise, rewards.fall))
         noise = (T + 8.0) * (1.0 + deploy + height / scale) + off / scale
         return Scaled(
-            shift=shift, scale=scale, mean=(rows.mean - bottom) / (span or 1.0),
-            base=(ends[:, 0] - shift) / scale, factor=factor * span / scale, rise=rise / scale,
-            fall=fall / scale, deployed=deployed, last=last / scale,
+            shift=shift,
+            scale=scale,
+            mean=(rows.mean - bottom) / (span or 1.0),
+            base=(ends[:, 0] - shift) / scale,
+            factor=factor * span / scale,
+            rise=rise / scale,
+            fall=fall / scale,
+            deployed=deployed,
+            last=last / scale,
             low=0.0 if self._is_steady else -room / scale,
             noise=0.0 if self._is_steady else float(np.finfo(float).eps * noise),
-        )  # fmt: skip
+        )
 
     @cached_property
     def _is_steady(self) -> bool:

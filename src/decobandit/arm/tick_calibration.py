@@ -26,9 +26,14 @@ KEPT = 10_000  # indices of single states
 
 
 def calibrated(
-    problem: Problem, path: PricePath, prices: Floats | None = None, *, start: int = 0,
-    sweeps: int | None = None, knots_beyond: int = FLAT_STAGES,
-) -> Calibration:  # fmt: skip
+    problem: Problem,
+    path: PricePath,
+    prices: Floats | None = None,
+    *,
+    start: int = 0,
+    sweeps: int | None = None,
+    knots_beyond: int = FLAT_STAGES,
+) -> Calibration:
     """Indices under a price path; `prices`, `start` as in `PricePath.prices`.
 
     Beyond `knots_beyond` stages, those of a flat path come from knots where rewards are steady.
@@ -111,9 +116,13 @@ class TickCalibration(Calibration):
         if not self._steady(group):
             return self._range(stage, group)[1]
         own = flat_index(
-            arm.alpha + good, arm.beta + bad, arm.reward_good[0], arm.reward_bad[0],
-            self.problem.stages - stage, ACCURACY,
-        )  # fmt: skip
+            arm.alpha + good,
+            arm.beta + bad,
+            arm.reward_good[0],
+            arm.reward_bad[0],
+            self.problem.stages - stage,
+            ACCURACY,
+        )
         return float(own - self.base[stage:].min()) + 1e-6 * self._scale
 
     def _surcharges_below(self, ceiling: float, group: int) -> Floats:
@@ -137,10 +146,17 @@ class TickCalibration(Calibration):
             )
         table = np.empty(stage_start(stages))
         tick_table(
-            arm.alpha, arm.beta, arm.reward_good, arm.reward_bad, self.base, self.weight,
-            self._terminal(group), self._surcharges_below(self._range(0, group)[1], group),
-            ACCURACY * self._scale, table,
-        )  # fmt: skip
+            arm.alpha,
+            arm.beta,
+            arm.reward_good,
+            arm.reward_bad,
+            self.base,
+            self.weight,
+            self._terminal(group),
+            self._surcharges_below(self._range(0, group)[1], group),
+            ACCURACY * self._scale,
+            table,
+        )
         return table
 
     def _jobs(self, group: int) -> list[Job]:

@@ -79,9 +79,13 @@ class InformationBound:
     @property
     def _best(self) -> tuple[float, BoundKind]:
         return best_of(
-            self.lagrangian, self.trivial, self.information, self.information_se, self.joint,
+            self.lagrangian,
+            self.trivial,
+            self.information,
+            self.information_se,
+            self.joint,
             joint_is=self.joint_is,
-        )  # fmt: skip
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `deco bound --json` prints them."""

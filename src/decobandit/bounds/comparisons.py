@@ -175,9 +175,14 @@ def compare_by_simulation(
     believed = sampling.get("truth") is None and actual == problem
     solution = context.solution_for(_wanted(bound, bound_draws) if believed else False)
     found = simulate(
-        problem, made, ties=context.ties, solution=solution, bound=False, progress=progress,
+        problem,
+        made,
+        ties=context.ties,
+        solution=solution,
+        bound=False,
+        progress=progress,
         **sampling,
-    )  # fmt: skip
+    )
     if not believed or solution is None:
         return SimulatedComparison(found, None, believed and bound is None)
     if found.interrupted:
@@ -245,9 +250,13 @@ def bounds_at_prices(
     check_settings(draws, weight)
     seed = seed_of(rng)
     found = information_bound(
-        context.problem, solution=context.solution, draws=draws, rng=seed, weight=weight,
+        context.problem,
+        solution=context.solution,
+        draws=draws,
+        rng=seed,
+        weight=weight,
         progress=progress,
-    )  # fmt: skip
+    )
     return with_joint(found, joint_bound(context.problem, context.solution, progress=progress))
 
 

@@ -181,10 +181,16 @@ class Episode(Tabular):
         arrays = {
             name: getattr(self, name).tolist()
             for name in (
-                "prices", *counts, "expected_reward", "value_of_information", "index",
-                "shortfall", "congestion", "running_loss",
+                "prices",
+                *counts,
+                "expected_reward",
+                "value_of_information",
+                "index",
+                "shortfall",
+                "congestion",
+                "running_loss",
             )
-        }  # fmt: skip
+        }
         return {
             "policy": self.policy,
             "horizon": self.problem.horizon,

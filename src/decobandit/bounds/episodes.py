@@ -241,6 +241,19 @@ def _walk(
     for array in (prices, good, bad, pulls, ell, delta):
         array.flags.writeable = False
     return Episode(
-        problem, policy, solution.upper_bound, prices, tuple(pulled), tuple(outcomes),
-        good, bad, ell, delta, truth, seed, pulls, tuple(favourable), tuple(seen),
-    )  # fmt: skip
+        problem,
+        policy,
+        solution.upper_bound,
+        prices,
+        tuple(pulled),
+        tuple(outcomes),
+        good,
+        bad,
+        ell,
+        delta,
+        truth,
+        seed,
+        pulls,
+        tuple(favourable),
+        tuple(seen),
+    )

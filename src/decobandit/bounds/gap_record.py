@@ -159,9 +159,11 @@ class Gap(Tabular):
         shortfall, congestion = self.by_arm.T
         arms = len(shortfall)
         return {
-            "policy": [self.policy] * arms, "arm": range(arms), "shortfall": shortfall,
+            "policy": [self.policy] * arms,
+            "arm": range(arms),
+            "shortfall": shortfall,
             "congestion": congestion,
-        }  # fmt: skip
+        }
 
     def __repr__(self) -> str:
         return (
@@ -171,14 +173,24 @@ class Gap(Tabular):
 
 
 def gap_of(
-    policy: str, bound: float, value: Estimate, stages: Sequence[StageGap], *,
-    by_arm: Floats | None = None, settings: dict[str, Any] | None = None,
-) -> Gap:  # fmt: skip
+    policy: str,
+    bound: float,
+    value: Estimate,
+    stages: Sequence[StageGap],
+    *,
+    by_arm: Floats | None = None,
+    settings: dict[str, Any] | None = None,
+) -> Gap:
     """From the losses of all stages; settings: of a simulation, None where it is exact."""
     return Gap(
-        policy=policy, upper_bound=bound, value=value.value, value_se=value.value_se,
+        policy=policy,
+        upper_bound=bound,
+        value=value.value,
+        value_se=value.value_se,
         shortfall=math.fsum(each.shortfall for each in stages),
         congestion=math.fsum(each.congestion for each in stages),
-        stages=tuple(stages), by_arm=by_arm,
-        method="exact" if settings is None else "simulated", settings=settings or {},
-    )  # fmt: skip
+        stages=tuple(stages),
+        by_arm=by_arm,
+        method="exact" if settings is None else "simulated",
+        settings=settings or {},
+    )

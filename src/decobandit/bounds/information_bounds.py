@@ -307,16 +307,27 @@ class _ScenarioBound:
         return [slice(int(a), int(b)) for a, b in itertools.pairwise(edges)]
 
     def _solve(
-        self, scenarios: Scenarios, weight: float, pilot: bool, bound: Floats,
+        self,
+        scenarios: Scenarios,
+        weight: float,
+        pilot: bool,
+        bound: Floats,
         proven: npt.NDArray[np.bool_],
-    ) -> None:  # fmt: skip
+    ) -> None:
         steps, pops = (PILOT_STEPS, 0) if pilot else (STEPS, self._pops)
 
         def solve_part(part: slice) -> None:
             best_allocations(
-                self._model, _cut(scenarios, part), weight, steps, pops, self._choices,
-                self._dense, bound[part], proven[part],
-            )  # fmt: skip
+                self._model,
+                _cut(scenarios, part),
+                weight,
+                steps,
+                pops,
+                self._choices,
+                self._dense,
+                bound[part],
+                proven[part],
+            )
 
         self._threads.map(solve_part, self._parts(bound.size))
 

@@ -14,11 +14,11 @@ from ..problem.tie_rules import TIE_RULES, TieRule, tie_rule
 from .output import check_drawing
 
 if TYPE_CHECKING:
-    from ..problem import Beta
+    from ..problem import BetaBernoulli
 
     Numbers = tuple[float, ...]
 else:  # typer sees the text; the option's parser makes of it what the command gets
-    Beta = Numbers = str
+    BetaBernoulli = Numbers = str
 
 T = TypeVar("T")
 POLICY_NAMES = ", ".join(POLICIES)
@@ -67,9 +67,9 @@ def _truth_of_arm(word: str, text: str) -> float | str:
     return numbers[0] if len(numbers) == 1 else word
 
 
-def _beta(text: str) -> Beta:
+def _beta(text: str) -> BetaBernoulli:
     from ..problem import MAX_SIZE
-    from ..problem import Beta as Prior
+    from ..problem import BetaBernoulli as Prior
 
     pair = numbers(text, "--truth-prior")
     if len(pair) != 2 or not all(0.0 < number <= MAX_SIZE for number in pair):
@@ -124,7 +124,7 @@ Truth = Annotated[
     read_by(_truth, "P,...", "Truth of every arm in place of draws: P, .2+.8, mean, rate."),
 ]
 TruthPrior = Annotated[
-    Beta | None,
+    BetaBernoulli | None,
     read_by(
         _beta, "GOOD,BAD", "Draw the true probabilities from this Beta; policies keep their priors."
     ),

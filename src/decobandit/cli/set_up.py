@@ -112,9 +112,9 @@ def optima_and_gittins() -> None:
 
 
 def _two_different() -> Problem:
-    from ..problem import Arm, Beta, Problem
+    from ..problem import Arm, BetaBernoulli, Problem
 
-    return Problem(arms=(Arm(name="a", prior=Beta(2, 1)), Arm(name="b")), horizon=4)
+    return Problem(arms=(Arm(name="a", prior=BetaBernoulli(2, 1)), Arm(name="b")), horizon=4)
 
 
 def several_pulls() -> None:
@@ -247,20 +247,22 @@ def other_outcomes() -> None:
     from ..prices import solve
     from ..problem import (
         Arm,
-        Categorical,
-        Gamma,
-        Normal,
-        OwnState,
-        OwnStates,
+        DirichletCategorical,
+        GammaPoisson,
+        MarkovArm,
+        MarkovState,
+        NormalNormal,
         Payoff,
         Problem,
         States,
     )
     from ..simulation import simulate
 
-    classes = Arm(name="in classes", prior=Categorical((1, 2, 1)), reward=Payoff(values=(0, 1, 3)))
-    measured = Arm(name="measured", prior=Normal(1, 1), noise_sd=1)
-    arms = (classes, measured, Arm(name="counted", prior=Gamma(2, 2)))
+    classes = Arm(
+        name="in classes", prior=DirichletCategorical((1, 2, 1)), reward=Payoff(values=(0, 1, 3))
+    )
+    measured = Arm(name="measured", prior=NormalNormal(1, 1), noise_sd=1)
+    arms = (classes, measured, Arm(name="counted", prior=GammaPoisson(2, 2)))
     solve(Problem(arms=arms, horizon=3))
     simulate(Problem(arms=arms, horizon=3), ["deco", "thompson"], draws=2)
     bounded = Problem(arms=(classes, Arm(name="binary")), horizon=3)
@@ -268,7 +270,7 @@ def other_outcomes() -> None:
     chances, states = KindChances(bounded, 0.1), States.initial(bounded, 1)
     chances.best(states)
     chances.alike(states)
-    own = OwnStates(first="on", states={"on": OwnState(mean=1, next={"any": (1, "on")})})
+    own = MarkovArm(first="on", states={"on": MarkovState(mean=1, next={"any": (1, "on")})})
     follow_by_name(Context(Problem(arms=(Arm(name="own", prior=own),), horizon=2)), "deco")
     shared = Problem(arms=arms, horizon=2, pulls_per_stage=4, unit=2, repeat=True)
     simulate(shared, serving(shared, POLICIES), draws=2)

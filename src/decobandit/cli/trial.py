@@ -106,8 +106,11 @@ def outcomes_from(
 ) -> GivenOutcomes:
     """Outcomes of several pulls by counts, or by a file."""
     columns = {
-        "arm": arm_column, "outcome": outcome_column, "good": good_column, "pulls": pulls_column
-    }  # fmt: skip
+        "arm": arm_column,
+        "outcome": outcome_column,
+        "good": good_column,
+        "pulls": pulls_column,
+    }
     return GivenOutcomes(counts, data, columns)
 
 
@@ -188,9 +191,12 @@ def limits(
 ) -> Summary:
     """Change how many allocations may be pending, cancelled or unmasked."""
     return here.set_limits(
-        reason=reason, max_open=max_open, max_cancelled=max_cancelled, max_unmasked=max_unmasked,
+        reason=reason,
+        max_open=max_open,
+        max_cancelled=max_cancelled,
+        max_unmasked=max_unmasked,
         **request,
-    )  # fmt: skip
+    )
 
 
 @changes_trial
@@ -257,12 +263,13 @@ def new(
 
         context = chosen.context
         made = new_trial(
-            partial(
-                settings_from, context, policy=chosen.policy, bound=bound, rules=chosen.rules
-            ),
-            name=name, store=store, seed=seed, by=actor_of(user(by)),
+            partial(settings_from, context, policy=chosen.policy, bound=bound, rules=chosen.rules),
+            name=name,
+            store=store,
+            seed=seed,
+            by=actor_of(user(by)),
             limits=chosen_limits(default_limits(context.problem), max_open, max_cancelled),
-        )  # fmt: skip
+        )
         if as_json:
             print_json(_plan(made, store))
         else:

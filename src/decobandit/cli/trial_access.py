@@ -104,13 +104,16 @@ def print_list(summaries: Sequence[Summary], hidden: int = 0) -> None:
         return
     rows = [
         [
-            one.name, one.policy,
-            f"{one.arms}x{one.horizon}", str(one.told),
+            one.name,
+            one.policy,
+            f"{one.arms}x{one.horizon}",
+            str(one.told),
             f"{one.open}{' stale' if one.stale else ''}",
-            one.badge, one.created_at[:10],
+            one.badge,
+            one.created_at[:10],
         ]
         for one in summaries
-    ]  # fmt: skip
+    ]
     titles = ["trial", "policy", "size", "told", "open", "state", "created"]
     print_table("", titles, rows, text=["trial", "policy", "state", "created"])
 
@@ -124,9 +127,7 @@ def print_status(status: Status, stale: Mapping[str, str]) -> None:
 
     ranked = sorted(status.arms, key=lambda arm: (arm.name != status.next_arm, -(arm.index or 0.0)))
 
-    terms = {
-        "reward": "expected_reward", "information": "value_of_information", "index": "index"
-    }  # fmt: skip
+    terms = {"reward": "expected_reward", "information": "value_of_information", "index": "index"}
     known = {
         title: key
         for title, key in terms.items()
@@ -135,20 +136,23 @@ def print_status(status: Status, stale: Mapping[str, str]) -> None:
 
     def row(arm: ArmStatus) -> list[str]:
         return [
-            ">" if arm.name == status.next_arm else "", arm.name, arm.code,
+            ">" if arm.name == status.next_arm else "",
+            arm.name,
+            arm.code,
             rounded(arm.seen) if arm.seen else f"{arm.good}/{(arm.good or 0) + (arm.bad or 0)}",
             str(arm.open or ""),
             arm.posterior or f"Beta({arm.posterior_good:g}, {arm.posterior_bad:g})",
             *(digits(getattr(arm, key)) for key in known.values()),
-        ]  # fmt: skip
+        ]
 
     counts = "good/told" if all(arm.seen is None for arm in status.arms) else "on record"
 
     print_table(
         f"{status.name}: {status.told} of {status.slots} outcomes told",
         ["", "arm", "code", counts, "open", "posterior", *known],
-        map(row, ranked[:MOST_ROWS]), text=["", "arm", "code"],
-    )  # fmt: skip
+        map(row, ranked[:MOST_ROWS]),
+        text=["", "arm", "code"],
+    )
     if len(ranked) > MOST_ROWS:
         print(f"({len(ranked) - MOST_ROWS} more arms)")
     for slot in status.open:

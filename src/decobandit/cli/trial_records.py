@@ -225,9 +225,12 @@ def end_with(ok: bool) -> None:
 
 OutPage = Annotated[
     Path | None,
-    shown("FILE", "Write the report as one page, .html, to read and to print.",
-          callback=ending_in(".html")),
-]  # fmt: skip
+    shown(
+        "FILE",
+        "Write the report as one page, .html, to read and to print.",
+        callback=ending_in(".html"),
+    ),
+]
 Control = Annotated[
     str | None,
     typer.Option(
@@ -269,11 +272,15 @@ def _print_report(found: TrialReport) -> None:
 
     observed = [
         [
-            arm.name, rounded(arm.seen), str(arm.pending or ""), digits(arm.rate, 3),
-            interval(arm.exact_interval), interval(arm.wilson_interval),
+            arm.name,
+            rounded(arm.seen),
+            str(arm.pending or ""),
+            digits(arm.rate, 3),
+            interval(arm.exact_interval),
+            interval(arm.wilson_interval),
         ]
         for arm in found.arms
-    ]  # fmt: skip
+    ]
     binary = all(arm.good is not None for arm in found.arms)
     counts = ["good/told", "open", "rate"] if binary else ["on record", "open", "mean"]
     intervals = any(arm.exact_interval is not None for arm in found.arms)
@@ -282,11 +289,14 @@ def _print_report(found: TrialReport) -> None:
     print_table(f"{found.name}: observed", titles, rows, text=["arm"])
     posterior = [
         [
-            arm.name, digits(arm.posterior_mean, 3), interval(arm.credible_interval),
-            probability(arm.best), probability(arm.better_than_control),
+            arm.name,
+            digits(arm.posterior_mean, 3),
+            interval(arm.credible_interval),
+            probability(arm.best),
+            probability(arm.better_than_control),
         ]
         for arm in found.arms
-    ]  # fmt: skip
+    ]
     titles = ["arm", "mean", "95% credible", "P(best)", f"P(better than {found.control})"]
     print_table("posterior", titles, posterior[:MOST_ROWS], text=["arm"])
     if len(found.arms) > MOST_ROWS:

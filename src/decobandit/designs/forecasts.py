@@ -261,7 +261,7 @@ def as_python(problem: Problem, policy: str = DEFAULT_POLICY, name: str | None =
         settings.append(f"terminal=Terminal(deploy={problem.terminal.deploy!r})")
     named = "" if name is None else f", name={name!r}"
     lines = [
-        f"from decobandit import {', '.join(['Arm', 'Beta', 'Problem', *extra])}",
+        f"from decobandit import {', '.join(['Arm', 'BetaBernoulli', 'Problem', *extra])}",
         "from decobandit.trials import create_trial",
         "",
         "problem = Problem(",
@@ -312,7 +312,10 @@ def _needs(problem: Problem, name: str) -> bool:
 
 
 def _arm(arm: Arm) -> str:
-    parts = [f"name={arm.name!r}", f"prior=Beta(good={arm.beta.good!r}, bad={arm.beta.bad!r})"]
+    parts = [
+        f"name={arm.name!r}",
+        f"prior=BetaBernoulli(good={arm.beta.good!r}, bad={arm.beta.bad!r})",
+    ]
     if arm.reward != Reward():
         reward = arm.outcome_reward
         parts.append(f"reward=Reward(good={reward.good!r}, bad={reward.bad!r})")

@@ -15,11 +15,11 @@ from ..prices import is_quick
 from ..problem import (
     DEFAULT_TIES,
     Arm,
-    Beta,
-    Categorical,
+    BetaBernoulli,
     Design,
-    Gamma,
-    Normal,
+    DirichletCategorical,
+    GammaPoisson,
+    NormalNormal,
     Prior,
     Problem,
     TieRule,
@@ -217,22 +217,22 @@ def prior_variants(problem: Problem) -> dict[str, Problem]:
 def _uniform(prior: Prior) -> Prior:
     """Of chances; means and rates have no uniform prior, and keep theirs."""
     match prior:
-        case Beta():
-            return Beta(1, 1)
-        case Categorical():
-            return Categorical([1.0] * len(prior.counts))
+        case BetaBernoulli():
+            return BetaBernoulli(1, 1)
+        case DirichletCategorical():
+            return DirichletCategorical([1.0] * len(prior.counts))
     return prior
 
 
 def _scaled(arm: Arm, by: float) -> Prior:
     """The same mean, worth so many times the pulls."""
     match arm.prior:
-        case Beta(good=good, bad=bad):
-            return Beta(good * by, bad * by)
-        case Categorical(counts=counts):
-            return Categorical([by * each for each in counts])
-        case Gamma(shape=shape, rate=rate):
-            return Gamma(shape=shape * by, rate=rate * by)
-        case Normal(mean=mean, sd=sd):
-            return Normal(mean=mean, sd=sd / sqrt(by))
+        case BetaBernoulli(good=good, bad=bad):
+            return BetaBernoulli(good * by, bad * by)
+        case DirichletCategorical(counts=counts):
+            return DirichletCategorical([by * each for each in counts])
+        case GammaPoisson(shape=shape, rate=rate):
+            return GammaPoisson(shape=shape * by, rate=rate * by)
+        case NormalNormal(mean=mean, sd=sd):
+            return NormalNormal(mean=mean, sd=sd / sqrt(by))
     return arm.prior

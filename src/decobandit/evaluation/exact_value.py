@@ -163,9 +163,11 @@ class Evaluation(Tabular):
         truth, pulls = self.truth, self.arm_pulls
         if truth is not None and pulls is not None:
             made["arms"] = lambda: {
-                "policy": [self.policy] * len(pulls), "arm": range(len(pulls)), "truth": truth,
+                "policy": [self.policy] * len(pulls),
+                "arm": range(len(pulls)),
+                "truth": truth,
                 "pulls": pulls,
-            }  # fmt: skip
+            }
         return made
 
     def __repr__(self) -> str:

@@ -79,8 +79,10 @@ class IndexForward:
             classes.setdefault((group, truth[arm] if merged else arm), []).append(arm)
         members = list(classes.values())
         # unpulled arms of one group have one index, so the rule takes them in order of position
-        turn = [g.members if ties is None else g.members[:: -1 if ties == "last" else 1][:spent]
-                for g in groups]  # fmt: skip
+        turn = [
+            g.members if ties is None else g.members[:: -1 if ties == "last" else 1][:spent]
+            for g in groups
+        ]
         touched = {arm for arms in turn for arm in arms}
         slots = [min(spent, len(arms)) if merged else int(arms[0] in touched) for arms in members]
         return members, Places(
@@ -112,9 +114,13 @@ class IndexForward:
         )
 
     def _run(
-        self, merged: bool, members: Members, places: Places, stage: Callable[[int], Stage],
+        self,
+        merged: bool,
+        members: Members,
+        places: Places,
+        stage: Callable[[int], Stage],
         pull: Pull,
-    ) -> Total | None:  # fmt: skip
+    ) -> Total | None:
         """All stages in order; None if a tie depends on the order of merged arms."""
         stages, arms = self.problem.stages, self.problem.n_arms
         total = Total(merged, np.zeros(stages), np.zeros(arms))
@@ -128,9 +134,16 @@ class IndexForward:
             total.states += used
             for i in range(0, used, CHUNK):
                 after, found, earned, unclear = pull(
-                    level, i, min(i + CHUNK, used), places, now, after, found,
-                    limit - total.states, pulls,
-                )  # fmt: skip
+                    level,
+                    i,
+                    min(i + CHUNK, used),
+                    places,
+                    now,
+                    after,
+                    found,
+                    limit - total.states,
+                    pulls,
+                )
                 if unclear:
                     return None
                 total.rewards[t] += earned

@@ -60,10 +60,16 @@ class TwoArmStates:
         less = middle(problem, t) if self.moments.shape[1] > 1 else 0.0
         dense = np.zeros((int(slab_starts(t + 1)[-1]), self.moments.shape[1]))
         earned = spread(
-            t, self.pulls, self.good, self.moments, chances, np.ascontiguousarray(p),
+            t,
+            self.pulls,
+            self.good,
+            self.moments,
+            chances,
+            np.ascontiguousarray(p),
             np.array([group.reward_good[t] - less for group in groups]),
-            np.array([group.reward_bad[t] - less for group in groups]), dense,
-        )  # fmt: skip
+            np.array([group.reward_bad[t] - less for group in groups]),
+            dense,
+        )
         pulled = float(self.moments[:, 0] @ chances.sum(axis=1))
         return TwoArmStates(t + 1, *reached(t + 1, dense, least)), float(earned) + less * pulled
 

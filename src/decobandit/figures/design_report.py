@@ -71,10 +71,12 @@ def stopping(rules: Rules) -> Markup:
         return paragraph("The trial does not stop early.")
     what = "better than control by the margin" if rules.control is not None else "best"
     return table(
-        ["Rule", "Probability", "What happens"], rows, words=["Rule", "What happens"],
+        ["Rule", "Probability", "What happens"],
+        rows,
+        words=["Rule", "What happens"],
         caption=f"Stopping, by the posterior probability that an arm is {what} "
         f"({VALUES[rules.compare]})",
-    )  # fmt: skip
+    )
 
 
 def _looks(rules: Rules) -> str:
@@ -93,9 +95,16 @@ def number_of_pulls(number: int) -> str:
 MAX_COLUMNS = 6  # of numbers that fit on paper side by side
 WIDE = 1.959963984540054  # standard errors of a 95% interval
 TITLES = [
-    "Policy", "Earned", "SD", "Minus equal", "On best arm", "Selects best", "Declares",
-    "Size", "Stops early",
-]  # fmt: skip
+    "Policy",
+    "Earned",
+    "SD",
+    "Minus equal",
+    "On best arm",
+    "Selects best",
+    "Declares",
+    "Size",
+    "Stops early",
+]
 
 
 def characteristics(found: DesignResult) -> list[Markup]:
@@ -148,7 +157,7 @@ def _characteristics(scenario: ScenarioResult, found: DesignResult) -> list[Mark
             f"{declares}, likewise.",
         ),
         _by_arm("Policy", names, arms, pulls, caption="Pulls of each arm: mean (SD)"),
-    ]  # fmt: skip
+    ]
 
 
 def _by_arm(
@@ -231,7 +240,7 @@ def _reading(found: DesignResult) -> list[Markup]:
             f"early: before the last stage; such a trial {fewer}.",
             soft=True,
         )
-    ]  # fmt: skip
+    ]
 
 
 def sensitivity_tables(found: DesignResult, others: Mapping[str, DesignResult]) -> list[Markup]:
@@ -241,12 +250,15 @@ def sensitivity_tables(found: DesignResult, others: Mapping[str, DesignResult]) 
     for scenario in found.scenarios:
         rows = [
             [
-                said, each.policy, with_error(each.good, _error(each, "good"), 2),
-                _share(each.select_best), with_error(each.reject, _error(each, "reject"), 3),
+                said,
+                each.policy,
+                with_error(each.good, _error(each, "good"), 2),
+                _share(each.select_best),
+                with_error(each.reject, _error(each, "reject"), 3),
             ]
             for said, result in every.items()
             for each in _of(result, scenario.name)
-        ]  # fmt: skip
+        ]
         earned = found.earned.capitalize()
         titles = ["Priors", "Policy", earned, "Selects best", _declares(scenario)]
         words = ["Priors", "Policy"]
@@ -279,10 +291,14 @@ def study_page(found: DesignStudy, name: str, text: str) -> str:
         HTML.
     """
     return design_page(
-        found.result, bound=found.bound, sensitivity=found.sensitivity, left_out=found.left_out,
-        again=["deco --version", found.command(name, REPORT)], file=(name, text),
+        found.result,
+        bound=found.bound,
+        sensitivity=found.sensitivity,
+        left_out=found.left_out,
+        again=["deco --version", found.command(name, REPORT)],
+        file=(name, text),
         question=found.result.design.question,
-    )  # fmt: skip
+    )
 
 
 def design_page(
@@ -325,7 +341,7 @@ def design_page(
         section("Design and rules", *_rules(found)),
         section("Priors", *_priors(found.problem), whole=True),
         *characteristics(found),
-    ]  # fmt: skip
+    ]
     if bound is not None:
         parts.append(section("Bound", *_bound(bound)))
     if found.calibration:
@@ -337,10 +353,11 @@ def design_page(
     parts.append(section("To compute it again", *_again(found, again, file)))
     problem = found.problem
     return report_page(
-        title, parts,
+        title,
+        parts,
         about=f"{problem.n_arms} arms, {problem.horizon * problem.pulls_per_stage} pulls at most.",
         footer=f"decobandit {__version__}, seed {found.design.seed}.",
-    )  # fmt: skip
+    )
 
 
 def _question(found: DesignResult, question: str) -> list[Markup]:
@@ -423,11 +440,15 @@ def _bound(bound: BestBound) -> list[Markup]:
 def _calibration(found: DesignResult) -> list[Markup]:
     rows = [
         [
-            each.policy, each.what, f"{each.alpha:g}", f"{each.threshold:.4f}",
-            with_error(each.type_one_error, each.type_one_error_se, 4), each.scenario,
+            each.policy,
+            each.what,
+            f"{each.alpha:g}",
+            f"{each.threshold:.4f}",
+            with_error(each.type_one_error, each.type_one_error_se, 4),
+            each.scenario,
         ]
         for each in found.calibration
-    ]  # fmt: skip
+    ]
     titles = ["Policy", "Threshold of", "Type I error at most", "Threshold", "Type I error", "In"]
     parts = [table(titles, rows, words=["Policy", "Threshold of", "In"])]
     sure = [each.confidence for each in found.calibration if each.confidence is not None]

@@ -166,9 +166,10 @@ def episode_figure(
     _draw_terms(panels[:3], episode, styles, scale=0.8)
     _draw_loss(panels[3], episode, expected)
     for axes, text in zip(
-        panels, ("value of\ninformation", "expected\nreward", "index and price", "loss so far"),
+        panels,
+        ("value of\ninformation", "expected\nreward", "index and price", "loss so far"),
         strict=True,
-    ):  # fmt: skip
+    ):
         axes.set_ylabel(text)
     figure.align_ylabels(panels)
     panels[3].set_xlabel("stage")
@@ -264,19 +265,28 @@ def _mark_pulls(
         if played > MOST_MARKED:
             ends = np.minimum(stages[:, None] + [0, 1], played - 1)
             axes.plot(
-                *_broken(ends, values[ends, arm]), color=style.colour, linewidth=2.2,
-                solid_capstyle="butt", zorder=2.6,
-            )  # fmt: skip
+                *_broken(ends, values[ends, arm]),
+                color=style.colour,
+                linewidth=2.2,
+                solid_capstyle="butt",
+                zorder=2.6,
+            )
             continue
         good = np.array(
             [episode.favourable[t][episode.pulled[t].index(arm)] for t in stages], dtype=bool
         )
         for seen, fill in ((good, style.colour), (~good, "white")):
             axes.plot(
-                stages[seen], values[stages[seen], arm], linestyle="none", marker="o",
-                markersize=size, markeredgecolor=style.colour, markerfacecolor=fill,
-                markeredgewidth=min(1.2, 0.25 * size), zorder=3,
-            )  # fmt: skip
+                stages[seen],
+                values[stages[seen], arm],
+                linestyle="none",
+                marker="o",
+                markersize=size,
+                markeredgecolor=style.colour,
+                markerfacecolor=fill,
+                markeredgewidth=min(1.2, 0.25 * size),
+                zorder=3,
+            )
 
 
 def _broken(x: npt.NDArray[np.int64], y: Floats) -> tuple[Floats, Floats]:
@@ -425,9 +435,12 @@ def _hover(episode: Episode) -> str:
 def _numbers(episode: Episode, arm: int, stages: npt.NDArray[np.int64]) -> list[list[float | str]]:
     """What HOVER shows of an arm."""
     columns = [
-        episode.good, episode.pulls, episode.expected_reward, episode.value_of_information,
+        episode.good,
+        episode.pulls,
+        episode.expected_reward,
+        episode.value_of_information,
         episode.index,
-    ]  # fmt: skip
+    ]
     own = [column[stages, arm] for column in columns]
     rows = np.column_stack([*own, episode.prices[stages]]).round(6).tolist()
     if episode.seen:
@@ -452,11 +465,19 @@ def _add_line(
     numbers = _numbers(episode, line.arm, stages)
     for row, values in enumerate(_terms(episode), start=1):
         figure.add_scatter(
-            x=stages.tolist(), y=values[stages, line.arm].tolist(), mode="lines",
-            name=as_text(shown), legendgroup=key, showlegend=key not in named,
-            line={"color": colour, "width": 1.6, "dash": dash}, meta=as_text(name),
-            customdata=numbers, hovertemplate=_hover(episode), row=row, col=1,
-        )  # fmt: skip
+            x=stages.tolist(),
+            y=values[stages, line.arm].tolist(),
+            mode="lines",
+            name=as_text(shown),
+            legendgroup=key,
+            showlegend=key not in named,
+            line={"color": colour, "width": 1.6, "dash": dash},
+            meta=as_text(name),
+            customdata=numbers,
+            hovertemplate=_hover(episode),
+            row=row,
+            col=1,
+        )
         named.add(key)
 
 
@@ -472,12 +493,20 @@ def _add_pulls(figure: Any, episode: Episode, arm: int, style: Style) -> None:
     fills = [style.colour if good else TRANSPARENT for good in outcomes]
     for row, values in enumerate(_terms(episode), start=1):
         figure.add_scatter(
-            x=stages.tolist(), y=values[stages, arm].tolist(), mode="markers",
+            x=stages.tolist(),
+            y=values[stages, arm].tolist(),
+            mode="markers",
             marker={"color": fills, "size": size, "line": {"color": style.colour, "width": 1.2}},
-            legendgroup=f"arm {arm}", showlegend=False, name=name, meta=name,
+            legendgroup=f"arm {arm}",
+            showlegend=False,
+            name=name,
+            meta=name,
             text=[better if good else worse for good in outcomes],
-            customdata=numbers, hovertemplate="%{text}<br>" + _hover(episode), row=row, col=1,
-        )  # fmt: skip
+            customdata=numbers,
+            hovertemplate="%{text}<br>" + _hover(episode),
+            row=row,
+            col=1,
+        )
 
 
 def _add_price(figure: Any, episode: Episode) -> None:
@@ -491,14 +520,20 @@ def _add_price(figure: Any, episode: Episode) -> None:
     ):
         stages, arms = np.nonzero(lost)
         figure.add_bar(
-            x=stages.tolist(), y=excess[stages, arms].tolist(),
-            base=episode.prices[stages].tolist(), width=0.72, name=name,
-            marker={"color": colour, "line": {"width": 0}}, opacity=0.3,
-            text=[as_text(episode.problem.arms[arm].name) for arm in arms], textposition="none",
+            x=stages.tolist(),
+            y=excess[stages, arms].tolist(),
+            base=episode.prices[stages].tolist(),
+            width=0.72,
+            name=name,
+            marker={"color": colour, "line": {"width": 0}},
+            opacity=0.3,
+            text=[as_text(episode.problem.arms[arm].name) for arm in arms],
+            textposition="none",
             customdata=np.abs(excess[stages, arms]).round(6).tolist(),
-            hovertemplate=f"{name} at stage %{{x}}: %{{customdata:.4f}} (%{{text}})"
-            "<extra></extra>", row=3, col=1,
-        )  # fmt: skip
+            hovertemplate=f"{name} at stage %{{x}}: %{{customdata:.4f}} (%{{text}})<extra></extra>",
+            row=3,
+            col=1,
+        )
     figure.update_layout(barmode="overlay")
 
 

@@ -16,8 +16,14 @@ from zlib import crc32
 from ..policies.names import FIGURE_POLICIES, POLICIES
 
 SAFE_COLOURS = (  # blue, red, amber, magenta, grey, lavender, pink; no green, which is the price's
-    "#2461e7", "#ce2431", "#c28600", "#c224aa", "#616d6d", "#9a82e4", "#ff499e",
-)  # fmt: skip
+    "#2461e7",
+    "#ce2431",
+    "#c28600",
+    "#c224aa",
+    "#616d6d",
+    "#9a82e4",
+    "#ff499e",
+)
 PRICE_COLOUR = "#2f9454"  # the price is green, as in the paper, and so are bounds from prices
 FRESH_COLOUR = "#868d8a"
 SHORTFALL_COLOUR = "#d2503f"
@@ -30,10 +36,16 @@ MARKERS = "osD^vPX*p"
 DARK_GROUND, DARK_TEXT = "#1c2220", "#e8ece9"
 # brighter, where a figure is drawn for a dark page alone
 DARK_VARIANTS = {
-    PRICE_COLOUR: "#5cc483", CONGESTION_COLOUR: "#7fb0e6", SHORTFALL_COLOUR: "#f09a86",
-    NEUTRAL_COLOUR: DARK_TEXT, "#2461e7": "#6c98f5", "#ce2431": "#ee6a72", "#c224aa": "#e267cf",
-    "#616d6d": "#9fabab", "#9a82e4": "#b9a6f0",
-}  # fmt: skip
+    PRICE_COLOUR: "#5cc483",
+    CONGESTION_COLOUR: "#7fb0e6",
+    SHORTFALL_COLOUR: "#f09a86",
+    NEUTRAL_COLOUR: DARK_TEXT,
+    "#2461e7": "#6c98f5",
+    "#ce2431": "#ee6a72",
+    "#c224aa": "#e267cf",
+    "#616d6d": "#9fabab",
+    "#9a82e4": "#b9a6f0",
+}
 
 
 _PLACES = {name: place for place, name in enumerate(dict.fromkeys([*FIGURE_POLICIES, *POLICIES]))}

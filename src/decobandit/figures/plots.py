@@ -45,9 +45,13 @@ def legend_below(figure: Figure, handles: Iterable[Any], labels: Iterable[str]) 
     """What lines and colours mean, below all panels, so that these keep the whole width."""
     names = list(labels)
     figure.legend(
-        list(handles), names, loc="outside lower center", ncols=_columns(names), fontsize="small",
+        list(handles),
+        names,
+        loc="outside lower center",
+        ncols=_columns(names),
+        fontsize="small",
         handlelength=3.2,
-    )  # fmt: skip
+    )
 
 
 def _columns(names: list[str]) -> int:
@@ -124,9 +128,9 @@ def matplotlib_chart(chart: Chart) -> Figure:
     if curves:
         heights = [each * min(1.0, MOST_INCHES / sum(heights)) for each in heights]
     figure = new_figure(figsize=(WIDTH, AROUND + sum(heights)))
-    panels = figure.subplots(
-        len(heights), 1, squeeze=False, sharex=curves, height_ratios=heights
-    )[:, 0]  # fmt: skip
+    panels = figure.subplots(len(heights), 1, squeeze=False, sharex=curves, height_ratios=heights)[
+        :, 0
+    ]
     for axes, panel in zip(panels, chart.panels, strict=True):
         (_draw_rows if panel.rows else _draw_curves)(axes, panel)
     if curves:

@@ -90,11 +90,14 @@ def regret_figure(simulation: Simulation, *, interactive: bool = False) -> Figur
     drawn.sort(key=lambda pair: -pair[1].regret[-1])
     series = tuple(
         Series(
-            name, styles[name], np.arange(1.0, curve.regret.size + 1), curve.regret,
+            name,
+            styles[name],
+            np.arange(1.0, curve.regret.size + 1),
+            curve.regret,
             ERRORS * curve.regret_se,
         )
         for name, curve in drawn
-    )  # fmt: skip
+    )
     title = f"{simulation.problem.described()}\n{simulation.described()}"
     panel = Panel("expected regret so far, ± 2 s.e.", series)
     return draw_chart(Chart(title, "stages played", (panel,)), interactive)

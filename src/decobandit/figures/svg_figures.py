@@ -121,9 +121,13 @@ class Plot:
         """A straight line in the colour of the text, from (x, y) to (x, y)."""
         drawn: dict[str, object] = {"stroke": "currentColor", "stroke_width": 1.0}
         self.add(
-            "line", x1=self.at_x(start[0]), y1=self.at_y(start[1]), x2=self.at_x(end[0]),
-            y2=self.at_y(end[1]), **drawn | more,
-        )  # fmt: skip
+            "line",
+            x1=self.at_x(start[0]),
+            y1=self.at_y(start[1]),
+            x2=self.at_x(end[0]),
+            y2=self.at_y(end[1]),
+            **drawn | more,
+        )
 
     def dot(self, x: float, y: float, colour: str, *, radius: float = 4.0, **more: object) -> None:
         """A value as a point."""
@@ -133,9 +137,7 @@ class Plot:
         """A filled rectangle between two values of each axis."""
         left, right = sorted(map(self.at_x, x))
         top, bottom = sorted(map(self.at_y, y))
-        self.add(
-            "rect", x=left, y=top, width=right - left, height=bottom - top, fill=colour
-        )  # fmt: skip
+        self.add("rect", x=left, y=top, width=right - left, height=bottom - top, fill=colour)
 
     def text(self, x: float, y: float, said: str, anchor: str = "start", **more: object) -> None:
         """Letters at a place of the drawing, not of the axes."""
@@ -173,8 +175,16 @@ class Plot:
             if x > self.left and x + width > WIDTH:
                 x, y = self.left, y + 18.0
             dash = {"stroke_dasharray": dashes[i]} if dashes and dashes[i] else {}
-            self.add("line", x1=x, x2=x + 18.0, y1=y - 4.0, y2=y - 4.0, stroke=colour,
-                     stroke_width=4.0 if not dashes else 2.5, **dash)  # fmt: skip
+            self.add(
+                "line",
+                x1=x,
+                x2=x + 18.0,
+                y1=y - 4.0,
+                y2=y - 4.0,
+                stroke=colour,
+                stroke_width=4.0 if not dashes else 2.5,
+                **dash,
+            )
             self.text(x + 22.0, y, name)
             x += width
         self.bottom = y + 8.0 - self.top - self.frame_height
@@ -251,9 +261,12 @@ def interval_figure(
     low, high = x or (min(ends), max(ends))
     pad = 0.0 if x else 0.05 * (high - low or 1.0)
     plot = Plot(
-        (low - pad, high + pad), (float(len(rows)), 0.0), height=ROW * len(rows),
-        left=_room_for([row.name for row in rows]), top=6.0,
-    )  # fmt: skip
+        (low - pad, high + pad),
+        (float(len(rows)), 0.0),
+        height=ROW * len(rows),
+        left=_room_for([row.name for row in rows]),
+        top=6.0,
+    )
     plot.axis_below(axis, grid=True)
     if line is not None:
         plot.rule((line, 0.0), (line, len(rows)), stroke_dasharray="4 3")

@@ -24,9 +24,14 @@ TRANSPARENT = "rgba(0,0,0,0)"
 ABOVE = 20  # pixels above the first panel
 LEGEND_ROW = 20.0  # pixels
 LEGEND_BELOW: dict[str, Any] = {
-    "orientation": "h", "yref": "container", "y": 0.0, "yanchor": "bottom",
-    "entrywidth": 0.5, "entrywidthmode": "fraction", "font": {"size": 11},
-}  # fmt: skip
+    "orientation": "h",
+    "yref": "container",
+    "y": 0.0,
+    "yanchor": "bottom",
+    "entrywidth": 0.5,
+    "entrywidthmode": "fraction",
+    "font": {"size": 11},
+}
 TITLE = 30  # pixels
 SYMBOLS = {
     "o": "circle",
@@ -78,9 +83,12 @@ def new_panels(
     rows = len(titles)
     inside = sum(heights) + apart * (rows - 1)
     figure = make_subplots(
-        rows=rows, cols=1, shared_xaxes=bool(along), row_heights=heights,
+        rows=rows,
+        cols=1,
+        shared_xaxes=bool(along),
+        row_heights=heights,
         vertical_spacing=apart / inside,
-    )  # fmt: skip
+    )
     for row, title in enumerate(titles, start=1):
         figure.update_yaxes(title_text=title, row=row, col=1)
     figure.update_xaxes(title_text=along, row=rows, col=1)
@@ -88,11 +96,15 @@ def new_panels(
     figure.update_xaxes(axis)
     figure.update_yaxes(axis)
     figure.update_layout(
-        height=inside + below + ABOVE, template="none", hovermode="closest",
+        height=inside + below + ABOVE,
+        template="none",
+        hovermode="closest",
         margin={"l": 70, "r": 20, "t": ABOVE, "b": below},
-        paper_bgcolor=TRANSPARENT, plot_bgcolor=TRANSPARENT, font={"color": NEUTRAL_COLOUR},
+        paper_bgcolor=TRANSPARENT,
+        plot_bgcolor=TRANSPARENT,
+        font={"color": NEUTRAL_COLOUR},
         legend={"groupclick": "togglegroup", "tracegroupgap": 0, "traceorder": "normal"},
-    )  # fmt: skip
+    )
     return figure
 
 
@@ -117,9 +129,12 @@ def whole_stages(figure: Any, stages: int) -> None:
 def figure_page(figure: Any, title: str, text: str = "") -> str:
     """A figure of plotly as a page that needs no other file."""
     drawn = figure.to_html(
-        full_html=False, include_plotlyjs=True, include_mathjax=False, div_id="figure",
+        full_html=False,
+        include_plotlyjs=True,
+        include_mathjax=False,
+        div_id="figure",
         config={"displaylogo": False, "responsive": True, "showLink": False},
-    )  # fmt: skip
+    )
     return render_page(
         "figure.html.j2", policy=POLICY, title=title, text=text, figure=Markup(drawn)
     )
@@ -131,14 +146,26 @@ def as_text(name: str) -> str:
 
 
 def add_curve(
-    figure: Any, row: int, values: Floats, name: str, colour: str, *, width: float = 1.8,
+    figure: Any,
+    row: int,
+    values: Floats,
+    name: str,
+    colour: str,
+    *,
+    width: float = 1.8,
     dash: str = "solid",
-) -> None:  # fmt: skip
+) -> None:
     figure.add_scatter(
-        x=list(range(len(values))), y=values.tolist(), mode="lines", name=as_text(name),
-        line={"color": colour, "width": width, "dash": dash}, meta=as_text(name),
-        hovertemplate="%{meta}, stage %{x}: %{y:.4f}<extra></extra>", row=row, col=1,
-    )  # fmt: skip
+        x=list(range(len(values))),
+        y=values.tolist(),
+        mode="lines",
+        name=as_text(name),
+        line={"color": colour, "width": width, "dash": dash},
+        meta=as_text(name),
+        hovertemplate="%{meta}, stage %{x}: %{y:.4f}<extra></extra>",
+        row=row,
+        col=1,
+    )
 
 
 # -- charts -------------------------------------------------------------------------------------

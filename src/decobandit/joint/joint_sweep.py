@@ -116,9 +116,18 @@ class _Stages:
         def part(first: int, last: int) -> None:
             if self._sets:
                 fill_sets(
-                    self._arms, t, self._pulls[t], self.ranking, shapes, first, last, values,
-                    ladder, ahead[0], after,
-                )  # fmt: skip
+                    self._arms,
+                    t,
+                    self._pulls[t],
+                    self.ranking,
+                    shapes,
+                    first,
+                    last,
+                    values,
+                    ladder,
+                    ahead[0],
+                    after,
+                )
             elif t + 1 == self._pulls.size:
                 fill_last(self._arms, t, self.ranking, shapes, first, last, values)
             else:

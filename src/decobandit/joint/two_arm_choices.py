@@ -38,9 +38,7 @@ class TwoArmChoices:
             now, choice = np.empty(size), np.empty(size, np.int8)
             good = np.array([group.reward_good[t] for group in groups])
             bad = np.array([group.reward_bad[t] for group in groups])
-            step_choices(
-                t, alpha, beta, good, bad, values, tolerance, TIE_TOLERANCE, now, choice
-            )  # fmt: skip
+            step_choices(t, alpha, beta, good, bad, values, tolerance, TIE_TOLERANCE, now, choice)
             values = now
             choices.append(choice)
         self.value = float(values[0])

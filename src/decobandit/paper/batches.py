@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from .._version import __version__
 from ..policies import Context
-from ..problem import Arm, Beta, Problem, Reward, Terminal, best_mean_reward
+from ..problem import Arm, BetaBernoulli, Problem, Reward, Terminal, best_mean_reward
 from ..simulation import simulate
 from ..studies import csv_text
 from .cells import kept
@@ -34,10 +34,10 @@ PUBLISHED = {
     "knowledge-gradient": "myopic",
     "rho": "rho",
 }
-PRIORS: dict[str, Callable[[int, int], Beta]] = {
-    "flat": lambda k, arms: Beta(100.0, 100.0),
-    "descending": lambda k, arms: Beta(100.0 - 10.0 * k / arms, 100.0),
-    "top half": lambda k, arms: Beta(110.0 if 2 * k < arms else 100.0, 100.0),
+PRIORS: dict[str, Callable[[int, int], BetaBernoulli]] = {
+    "flat": lambda k, arms: BetaBernoulli(100.0, 100.0),
+    "descending": lambda k, arms: BetaBernoulli(100.0 - 10.0 * k / arms, 100.0),
+    "top half": lambda k, arms: BetaBernoulli(110.0 if 2 * k < arms else 100.0, 100.0),
 }
 
 

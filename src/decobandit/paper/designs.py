@@ -19,11 +19,11 @@ from ..policies import allow_policy
 from ..policies.flgi import ForwardGittinsPolicy
 from ..problem import (
     Arm,
-    Beta,
+    BetaBernoulli,
     Design,
     FinalTest,
     Looks,
-    Normal,
+    NormalNormal,
     Problem,
     Scenario,
     Stop,
@@ -197,7 +197,7 @@ def _flgi(draws: int) -> list[Number]:
 
 def _blocks(number: int, draws: int) -> list[Characteristics]:
     """At the rates of the trial, and where all arms are like the first."""
-    arms = tuple(Arm(name=f"arm-{k + 1}", prior=Beta(PRIOR, PRIOR)) for k in range(4))
+    arms = tuple(Arm(name=f"arm-{k + 1}", prior=BetaBernoulli(PRIOR, PRIOR)) for k in range(4))
     problem = Problem(arms=arms, horizon=number, pulls_per_stage=BLOCK, repeat=True)
     null = Scenario(name="null", truth=(NEOSPHERE[0],) * 4)
     design = Design(policies=("flgi",), draws=draws, scenarios=(*_truth(*NEOSPHERE), null))
@@ -220,7 +220,8 @@ def _normal(draws: int) -> list[Number]:
     from scipy.stats import beta  # late: scipy takes half a second to load
 
     arms = tuple(
-        Arm(name=name, prior=Normal(0.0, NOISE), noise_sd=NOISE) for name in ("control", "new")
+        Arm(name=name, prior=NormalNormal(0.0, NOISE), noise_sd=NOISE)
+        for name in ("control", "new")
     )
     scenarios = (
         Scenario(name="null", truth=(NORMAL_MEANS[0],) * 2),

@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 
 from .._version import __version__
 from ..figures.report_page import Cell, paragraph, report_page, section, table
-from ..problem import Arm, Beta, Problem, Reward, TieRule
+from ..problem import Arm, BetaBernoulli, Problem, Reward, TieRule
 from ..support import Check, Progress, Report
 from . import plain_oracles as plain
 
@@ -41,9 +41,9 @@ def odd_problem() -> Problem:
     return Problem(
         horizon=5,
         arms=(
-            Arm(name="a", prior=Beta(1, 1), reward=Reward(good=(0.9, 1.0, 1.1, 1.2, 1.3))),
-            Arm(name="b", prior=Beta(0.4, 1.6), reward=Reward(good=2.5, bad=-0.1)),
-            Arm(name="c", prior=Beta(5, 4)),
+            Arm(name="a", prior=BetaBernoulli(1, 1), reward=Reward(good=(0.9, 1.0, 1.1, 1.2, 1.3))),
+            Arm(name="b", prior=BetaBernoulli(0.4, 1.6), reward=Reward(good=2.5, bad=-0.1)),
+            Arm(name="c", prior=BetaBernoulli(5, 4)),
         ),
     )
 
@@ -94,7 +94,7 @@ def check_indices() -> Iterator[Check]:
     from ..policies import fh_gittins
 
     for good, bad, left in ((1, 1, 10), (2, 1, 20), (1, 3, 15), (2.5, 0.5, 12)):
-        problem = Problem.uniform(arms=1, horizon=left, prior=Beta(good, bad))
+        problem = Problem.uniform(arms=1, horizon=left, prior=BetaBernoulli(good, bad))
         found = fh_gittins(problem).arm_index(0, 0, (0, 0)).index
         expected = plain.stopping_index(good, bad, (1.0,) * left)
         what = f"FH-Gittins index of Beta({good:g}, {bad:g}), {left} pulls left"

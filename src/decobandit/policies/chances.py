@@ -49,9 +49,18 @@ def chances_by_table(problem: Problem, index: Floats, ties: TieRule, states: Sta
     pending = np.ascontiguousarray(pending_in(states), dtype=np.int64)
     chances = np.empty(pending.shape)
     index_chances(
-        read_only(np.ascontiguousarray(index)), problem.group_of_arm, alpha, beta, states.pulls,
-        states.good, pending, allowed_in(states), tie_tolerance(problem), *TIE_SIGNS[ties], chances,
-    )  # fmt: skip
+        read_only(np.ascontiguousarray(index)),
+        problem.group_of_arm,
+        alpha,
+        beta,
+        states.pulls,
+        states.good,
+        pending,
+        allowed_in(states),
+        tie_tolerance(problem),
+        *TIE_SIGNS[ties],
+        chances,
+    )
     return chances
 
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from ..arm import normal_indices
 from ..arm.gittins_tables import MOST_PULLS, discounted_table
-from ..problem import DEFAULT_TIES, Measured, Problem, States, TieRule
+from ..problem import DEFAULT_TIES, NormalModel, Problem, States, TieRule
 from ..support import Floats, Ints
 from .allotting import largest_arms
 from .chances import allowed_in
@@ -44,7 +44,7 @@ class ForwardGittinsPolicy(IndexPolicy):
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
         super().__init__(problem, ties=ties)
         models = [group.model for group in self.groups]
-        measured = [model for model in models if isinstance(model, Measured)]
+        measured = [model for model in models if isinstance(model, NormalModel)]
         self._noise = np.array([model.noise_sd for model in measured])
         self._prior_pulls = np.array([model.prior_pulls for model in measured])
         self._prior_total = self._prior_pulls * np.array([model.prior_mean for model in measured])
@@ -53,7 +53,7 @@ class ForwardGittinsPolicy(IndexPolicy):
     def refusal(cls, problem: Problem) -> str | None:
         if (why := single_refusal(problem, cls.name)) is not None:
             return why
-        measured = all(isinstance(group.model, Measured) for group in problem.groups)
+        measured = all(isinstance(group.model, NormalModel) for group in problem.groups)
         if not (problem.is_binary or measured):
             return (
                 f"policy {cls.name!r} has indices of arms that are all good or bad, or all "
@@ -72,10 +72,19 @@ class ForwardGittinsPolicy(IndexPolicy):
             return self._share_measured(stage, states, rng)
         given, arms = np.empty(states.pulls.shape, dtype=np.int64), ArmArrays(self.problem)
         forward_units(
-            self._tables, self.problem.group_of_arm, arms.alpha, arms.beta, states.pulls,
-            states.good, allowed_in(states), self.problem.unit, self.problem.units,
-            self._tolerance, rng, given,
-        )  # fmt: skip
+            self._tables,
+            self.problem.group_of_arm,
+            arms.alpha,
+            arms.beta,
+            states.pulls,
+            states.good,
+            allowed_in(states),
+            self.problem.unit,
+            self.problem.units,
+            self._tolerance,
+            rng,
+            given,
+        )
         return given
 
     @cached_property

@@ -156,9 +156,16 @@ class IdsPolicy(IndexPolicy):
         assert self._arms is not None
         size = self.problem.n_arms, self.grid.x.size
         play(
-            episodes, last - first, self._arms.alpha, self._arms.beta, self.by_variance, self.grid,
-            make_rows(*size), make_scratch(*size), rng,
-        )  # fmt: skip
+            episodes,
+            last - first,
+            self._arms.alpha,
+            self._arms.beta,
+            self.by_variance,
+            self.grid,
+            make_rows(*size),
+            make_scratch(*size),
+            rng,
+        )
 
     # -- chances of being best, regrets and gains ---------------------------------------------
 

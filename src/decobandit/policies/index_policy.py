@@ -26,8 +26,8 @@ from ..problem import (
     TIE_SIGNS,
     TIE_TOLERANCE,
     ArmModel,
-    Binary,
-    Classes,
+    BernoulliModel,
+    CategoricalModel,
     Problem,
     State,
     States,
@@ -313,9 +313,17 @@ class IndexPolicy(Policy):
             index = np.vstack([index, np.full(self.problem.units, -np.inf)])
         given = np.empty(place.shape, dtype=np.int64)
         give_by_index(
-            index, place, pulls_made(states), self.problem.unit, self._tolerance,
-            *TIE_SIGNS[self.ties], rng or np.random.default_rng(0), 0, len(given), given,
-        )  # fmt: skip
+            index,
+            place,
+            pulls_made(states),
+            self.problem.unit,
+            self._tolerance,
+            *TIE_SIGNS[self.ties],
+            rng or np.random.default_rng(0),
+            0,
+            len(given),
+            given,
+        )
         return given
 
     def unit_indices(self, stage: int, group: int, stats: Floats) -> Floats:
@@ -410,8 +418,8 @@ def expected_stats(model: ArmModel, stats: Floats, more: Floats) -> Floats:
     stats (S, width), more (J,): (S, J, width); not whole numbers.
     """
     later = np.repeat(stats[:, None, :], len(more), axis=1)
-    if isinstance(model, Binary | Classes):
-        prior = (model.good, model.bad) if isinstance(model, Binary) else model.counts
+    if isinstance(model, BernoulliModel | CategoricalModel):
+        prior = (model.good, model.bad) if isinstance(model, BernoulliModel) else model.counts
         weights = np.array(prior, dtype=float) + stats
         shares = weights / weights.sum(axis=1, keepdims=True)
         later += more[:, None] * shares[:, None, :]

@@ -117,6 +117,14 @@ class KnowledgeGradientPolicy(SharesPolicy):
         arms, to_come = ArmArrays(self.problem), self.problem.horizon - 1.0 - np.arange(first, last)
         deploy = 0.0 if self.problem.terminal is None else self.problem.terminal.deploy
         play(
-            episodes, to_come, arms.alpha, arms.beta, arms.good[0], arms.bad[0], deploy,
-            self._tolerance, *TIE_SIGNS[self.ties], rng,
-        )  # fmt: skip
+            episodes,
+            to_come,
+            arms.alpha,
+            arms.beta,
+            arms.good[0],
+            arms.bad[0],
+            deploy,
+            self._tolerance,
+            *TIE_SIGNS[self.ties],
+            rng,
+        )

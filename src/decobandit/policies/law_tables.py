@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..problem import ArmModel, Measured
+from ..problem import ArmModel, NormalModel
 from ..support import Floats, Ints
 
 SCORES = np.linspace(-8.0, 8.0, 97)  # knots of a normal law, in deviations
@@ -59,7 +59,7 @@ class LawTables:
 
     def of(self, stats: Floats) -> list[tuple[Floats, Floats, Floats]]:
         """Knots, values and slopes in each state."""
-        if isinstance(self.kind, Measured):
+        if isinstance(self.kind, NormalModel):
             from scipy.special import ndtr  # late: scipy takes half a second to load
 
             x = self.kind.mean(stats)[:, None] + self.kind.sd(stats)[:, None] * SCORES

@@ -15,7 +15,7 @@ from math import comb
 
 import numpy as np
 
-from ..problem import ArmModel, Binary, Classes, Counted, Measured, States
+from ..problem import ArmModel, BernoulliModel, CategoricalModel, NormalModel, PoissonModel, States
 from ..support import Floats
 from .allotting import Counts
 
@@ -75,7 +75,7 @@ def ahead_many(kind: ArmModel, stats: Floats, count: int) -> tuple[Floats, Float
 
 
 @ahead_many.register
-def _(kind: Measured, stats: Floats, count: int) -> tuple[Floats, Floats]:
+def _(kind: NormalModel, stats: Floats, count: int) -> tuple[Floats, Floats]:
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
     spread = np.sqrt(count * kind.noise_sd**2 + (count * kind.sd(stats)) ** 2)
     sums = (stats[:, 1] + count * kind.mean(stats))[:, None] + spread[:, None] * nodes
@@ -84,7 +84,7 @@ def _(kind: Measured, stats: Floats, count: int) -> tuple[Floats, Floats]:
 
 
 @ahead_many.register
-def _(kind: Counted, stats: Floats, count: int) -> tuple[Floats, Floats]:
+def _(kind: PoissonModel, stats: Floats, count: int) -> tuple[Floats, Floats]:
     """The sum of the counts is negative binomial."""
     from scipy.stats import nbinom  # late: scipy takes half a second to load
 
@@ -104,12 +104,12 @@ def _summed(stats: Floats, count: int, sums: Floats) -> Floats:
 
 
 @ahead_many.register
-def _(kind: Binary, stats: Floats, count: int) -> tuple[Floats, Floats]:
+def _(kind: BernoulliModel, stats: Floats, count: int) -> tuple[Floats, Floats]:
     return _counted(np.array([kind.good, kind.bad]), stats, count)
 
 
 @ahead_many.register
-def _(kind: Classes, stats: Floats, count: int) -> tuple[Floats, Floats]:
+def _(kind: CategoricalModel, stats: Floats, count: int) -> tuple[Floats, Floats]:
     return _counted(np.array(kind.counts, dtype=float), stats, count)
 
 

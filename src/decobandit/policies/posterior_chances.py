@@ -171,13 +171,17 @@ class PosteriorChances:
         old, used, moved_used = self._rows, self._used, self._moved_used
         self._used, self._moved_used = used + int(own.sum()), moved_used + int(moved.sum())
         rows = Rows(
-            np.append(old.first, first), np.append(old.last, last), np.append(old.start, start),
-            _room(old.mass, used, self._used), _room(old.below, used, self._used),
-            np.append(old.moved_first, moved_first), np.append(old.moved_last, moved_last),
+            np.append(old.first, first),
+            np.append(old.last, last),
+            np.append(old.start, start),
+            _room(old.mass, used, self._used),
+            _room(old.below, used, self._used),
+            np.append(old.moved_first, moved_first),
+            np.append(old.moved_last, moved_last),
             np.append(old.moved_start, moved_start),
             _room(old.moved, moved_used, self._moved_used),
             _room(old.between, moved_used, self._moved_used),
-        )  # fmt: skip
+        )
         posteriors.fill(self.grid, a, b, log_beta, rows, begin)
         posteriors.fill_moved(self.grid, rows, begin, begin + a.size)
         joined = np.append(self._codes, codes)
@@ -242,9 +246,16 @@ def _grid(edges: Floats, margin: float) -> Grid:
     shift = _lagrange(x, local)
     panel = np.where(moved <= 0.0, -1, np.where(moved >= 1.0, half.size, panel))
     return Grid(
-        edge_p, edge_q, log_p, log_q, (half[:, None] * w).ravel(), half, _integrals(x),
-        panel.astype(np.int64), shift,
-    )  # fmt: skip
+        edge_p,
+        edge_q,
+        log_p,
+        log_q,
+        (half[:, None] * w).ravel(),
+        half,
+        _integrals(x),
+        panel.astype(np.int64),
+        shift,
+    )
 
 
 def _lagrange(nodes: Floats, x: Floats) -> Floats:

@@ -120,9 +120,19 @@ def best_shares(
 
     def work(first: int, last: int) -> None:
         shares_each(
-            table, mu, sigma, nu, earned, weight, left, SEARCH_STEPS, GRID_POINTS, first, last,
+            table,
+            mu,
+            sigma,
+            nu,
+            earned,
+            weight,
+            left,
+            SEARCH_STEPS,
+            GRID_POINTS,
+            first,
+            last,
             share,
-        )  # fmt: skip
+        )
 
     in_parts(len(share), work)
     return share

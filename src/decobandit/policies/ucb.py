@@ -34,10 +34,10 @@ from ..problem import (
     DEFAULT_TIES,
     TIE_SIGNS,
     ArmModel,
-    Binary,
-    Classes,
-    Counted,
-    Measured,
+    BernoulliModel,
+    CategoricalModel,
+    NormalModel,
+    PoissonModel,
     Problem,
     TieRule,
 )
@@ -208,9 +208,9 @@ class KlUcbPolicy(UpperBoundPolicy):
         self, model: ArmModel, stage: int, n: Floats, mean: Floats, variance: Floats
     ) -> Floats:
         level = float(self._levels[stage])
-        if isinstance(model, Measured):
+        if isinstance(model, NormalModel):
             return np.asarray(mean + model.noise_sd * np.sqrt(2.0 * level / n))
-        if isinstance(model, Counted):
+        if isinstance(model, PoissonModel):
             return _poisson_bound(n, mean, level)
         # of bounded outcomes the divergence of good and bad ones, scaled to the ends: that of
         # other outcomes with these means is larger
@@ -228,10 +228,10 @@ class KlUcbPolicy(UpperBoundPolicy):
 
 def observed(model: ArmModel, stats: Floats) -> tuple[Floats, Floats]:
     """Mean and variance of the outcomes so far, of arms with pulls; a variance not known is 0."""
-    if isinstance(model, Binary):
+    if isinstance(model, BernoulliModel):
         mean = stats[..., 0] / model.pulls(stats)
         return mean, mean * (1.0 - mean)
-    if isinstance(model, Classes):
+    if isinstance(model, CategoricalModel):
         shares, values = stats / model.pulls(stats)[..., None], np.array(model.values)
         mean = shares @ values
         return mean, np.maximum(shares @ values**2 - mean**2, 0.0)
@@ -244,7 +244,7 @@ def hoeffding_range(model: ArmModel, *, bounded: bool = False) -> float | None:
 
     None where outcomes are not bounded, and not normal unless they have to be bounded.
     """
-    if isinstance(model, Measured) and not bounded:
+    if isinstance(model, NormalModel) and not bounded:
         return 2.0 * model.noise_sd
     low, high = model.mean_range
     return high - low if math.isfinite(high - low) else None

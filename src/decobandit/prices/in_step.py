@@ -39,10 +39,14 @@ def group_slice(arms: Arms, part: slice) -> Arms:
 def band_slice(bands: Bands, part: slice) -> Bands:
     """The bands of some groups; their states stay where they are."""
     return bands._replace(
-        low=bands.low[part], high=bands.high[part], left=bands.left[part],
-        right=bands.right[part], start=bands.start[part], room=bands.room[part],
+        low=bands.low[part],
+        high=bands.high[part],
+        left=bands.left[part],
+        right=bands.right[part],
+        start=bands.start[part],
+        room=bands.room[part],
         settled=bands.settled[part],
-    )  # fmt: skip
+    )
 
 
 def run_in_step(work: Callable[[int, Barrier], None], parts: int) -> None:
@@ -78,9 +82,15 @@ class _Collected:
 
 
 def price_in_step(
-    arms: Arms, bands: Bands, pulls: Floats, lowest: Floats, highest: Floats, mu: Floats,
-    V: Floats, workers: int,
-) -> None:  # fmt: skip
+    arms: Arms,
+    bands: Bands,
+    pulls: Floats,
+    lowest: Floats,
+    highest: Floats,
+    mu: Floats,
+    V: Floats,
+    workers: int,
+) -> None:
     """`kernels.rounds.price_leg` of all stages, over several threads."""
     found = _Collected(arms, bands, workers)
 
@@ -103,9 +113,15 @@ def price_in_step(
 
 
 def clear_in_step(
-    arms: Arms, bands: Bands, pulls: Floats, blend: float, mass: Floats, reward: Floats,
-    spent: Floats, workers: int,
-) -> int:  # fmt: skip
+    arms: Arms,
+    bands: Bands,
+    pulls: Floats,
+    blend: float,
+    mass: Floats,
+    reward: Floats,
+    spent: Floats,
+    workers: int,
+) -> int:
     """`kernels.rounds.clearing_leg` of all stages, over several threads."""
     found = _Collected(arms, bands, workers)
     total = float(arms.counts.sum())
@@ -128,9 +144,20 @@ def clear_in_step(
             barrier.wait()
             price, part_at, part_sure, part_rest, _ = sale
             move(
-                own_arms, own_bands, row_start(t), t, price, 0.0, part_at, part_sure, part_rest,
-                mass[part], forth, reward[part], spent[part],
-            )  # fmt: skip
+                own_arms,
+                own_bands,
+                row_start(t),
+                t,
+                price,
+                0.0,
+                part_at,
+                part_sure,
+                part_rest,
+                mass[part],
+                forth,
+                reward[part],
+                spent[part],
+            )
         finish(own_arms, mass[part], reward[part])
 
     run_in_step(work, workers)

@@ -131,14 +131,15 @@ class DualSolution(Tabular):
         """Columns by the name of the table."""
         return {
             "stages": lambda: {
-                "stage": range(len(self.prices)), "pulls": self.problem.pulls,
+                "stage": range(len(self.prices)),
+                "pulls": self.problem.pulls,
                 "price": self.prices,
             },
             "history": lambda: columns_of(
                 (vars(line) | {"relative_gap": line.relative_gap} for line in self.history),
                 [each.name for each in fields(HistoryLine)],
             ),
-        }  # fmt: skip
+        }
 
     @property
     def _bounds(self) -> str:
@@ -249,7 +250,20 @@ class SolutionRecord(BaseModel):
 _OF_THE_SEARCH = {"oracle_calls", "seconds", "interrupted"}
 _OF_A_GRID = {"grid", "search_gap"}
 _PRINTED = (
-    "arms", "horizon", "pulls_per_stage", "upper_bound", "lower_bound", "relative_gap", "tol",
-    "grid", "search_gap", "converged", "stopped", "interrupted", "multipliers", "oracle_calls",
-    "seconds", "deployment_price",
-)  # fmt: skip
+    "arms",
+    "horizon",
+    "pulls_per_stage",
+    "upper_bound",
+    "lower_bound",
+    "relative_gap",
+    "tol",
+    "grid",
+    "search_gap",
+    "converged",
+    "stopped",
+    "interrupted",
+    "multipliers",
+    "oracle_calls",
+    "seconds",
+    "deployment_price",
+)

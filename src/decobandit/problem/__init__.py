@@ -61,18 +61,18 @@ if TYPE_CHECKING:
     from .models.base import PriorTable as PriorTable
     from .models.base import Stats as Stats
     from .models.base import rounded as rounded
-    from .models.beta import Beta as Beta
-    from .models.beta import Binary as Binary
-    from .models.beta import beta_binomial as beta_binomial
-    from .models.categorical import Categorical as Categorical
-    from .models.categorical import Classes as Classes
-    from .models.normal import Measured as Measured
-    from .models.normal import Normal as Normal
-    from .models.own import Own as Own
-    from .models.own import OwnState as OwnState
-    from .models.own import OwnStates as OwnStates
-    from .models.poisson import Counted as Counted
-    from .models.poisson import Gamma as Gamma
+    from .models.bernoulli import BernoulliModel as BernoulliModel
+    from .models.bernoulli import BetaBernoulli as BetaBernoulli
+    from .models.bernoulli import beta_binomial as beta_binomial
+    from .models.categorical import CategoricalModel as CategoricalModel
+    from .models.categorical import DirichletCategorical as DirichletCategorical
+    from .models.markov import MarkovArm as MarkovArm
+    from .models.markov import MarkovModel as MarkovModel
+    from .models.markov import MarkovState as MarkovState
+    from .models.normal import NormalModel as NormalModel
+    from .models.normal import NormalNormal as NormalNormal
+    from .models.poisson import GammaPoisson as GammaPoisson
+    from .models.poisson import PoissonModel as PoissonModel
     from .outcomes import OutcomeColumns as OutcomeColumns
     from .outcomes import read_outcomes as read_outcomes
     from .outcomes import read_tallies as read_tallies

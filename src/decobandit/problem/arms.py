@@ -15,16 +15,16 @@ from ..support import refuse
 from .fields import FirstError, Name, Number, PerStage, PositiveNumber, Table, TerminalTable
 from .model_base import Frozen
 from .models.base import ArmModel
-from .models.beta import Beta
-from .models.categorical import Categorical
-from .models.normal import Normal
-from .models.own import OwnStates
-from .models.poisson import Gamma
+from .models.bernoulli import BetaBernoulli
+from .models.categorical import DirichletCategorical
+from .models.markov import MarkovArm
+from .models.normal import NormalNormal
+from .models.poisson import GammaPoisson
 
 # an outcome model is registered here: `kind` in files is that of its prior
-AnyPrior = Beta | Categorical | Normal | Gamma | OwnStates
+AnyPrior = BetaBernoulli | DirichletCategorical | NormalNormal | GammaPoisson | MarkovArm
 
-FLAT_PRIOR = Beta(1, 1)
+FLAT_PRIOR = BetaBernoulli(1, 1)
 NOT_YET = "not yet for {} arms: only for good and bad outcomes"
 
 
@@ -124,7 +124,7 @@ def _prior_class(table: Mapping[str, Any]) -> tuple[type[BaseModel], Mapping[str
     if not isinstance(kind, str) or kind not in _PRIORS:
         refuse(f"must be one of {', '.join(_PRIORS)}", found=kind, at=("kind",))
     if kind == "beta":  # may be left out: the class has no such field
-        return Beta, {key: value for key, value in table.items() if key != "kind"}
+        return BetaBernoulli, {key: value for key, value in table.items() if key != "kind"}
     return _PRIORS[kind], table
 
 
@@ -132,7 +132,7 @@ def _reward_class(table: Mapping[str, Any]) -> tuple[type[BaseModel], Mapping[st
     return (Payoff if Payoff.model_fields.keys() & table.keys() else Reward), table
 
 
-Prior = Annotated[AnyPrior, OneOf(get_args(AnyPrior), _prior_class, Beta)]
+Prior = Annotated[AnyPrior, OneOf(get_args(AnyPrior), _prior_class, BetaBernoulli)]
 ArmReward = Annotated[Reward | Payoff, OneOf((Reward, Payoff), _reward_class, Reward)]
 
 # optional fields of arms and rewards: where they belong
@@ -151,7 +151,7 @@ class Arm(Frozen):
     ----------
     name : str
         Printable, no blank at either end; unique in a problem.
-    prior : Beta, Categorical, Normal, Gamma or OwnStates
+    prior : BetaBernoulli, DirichletCategorical, NormalNormal, GammaPoisson or MarkovArm
         Of the success probability, uniform by default; or of other outcomes than good or bad.
     reward : Reward or Payoff
         Of an outcome; 1 for a good one and 0 for a bad one by default. A `Payoff` where outcomes
@@ -166,8 +166,8 @@ class Arm(Frozen):
 
     Examples
     --------
-    >>> from decobandit import Arm, Beta
-    >>> Arm(name="blue", prior=Beta(2, 8)).prior.good
+    >>> from decobandit import Arm, BetaBernoulli
+    >>> Arm(name="blue", prior=BetaBernoulli(2, 8)).prior.good
     2.0
     """
 
@@ -183,7 +183,7 @@ class Arm(Frozen):
     @model_validator(mode="after")
     def _check_fit(self) -> Self:
         usual = self.noise_sd is None and self.range is None
-        if type(self.prior) is Beta and type(self.reward) is Reward and usual:
+        if type(self.prior) is BetaBernoulli and type(self.reward) is Reward and usual:
             return self
         _check_reward(self)
         for name, rule in _LEFT_OUT.items():
@@ -198,9 +198,9 @@ class Arm(Frozen):
         return self
 
     @property
-    def beta(self) -> Beta:
+    def beta(self) -> BetaBernoulli:
         """The prior of good and bad outcomes; a ValueError where there are others."""
-        if not isinstance(self.prior, Beta):
+        if not isinstance(self.prior, BetaBernoulli):
             raise ValueError(f"{self.name}: {NOT_YET.format(self.prior.kind)}")
         return self.prior
 
@@ -215,7 +215,7 @@ class Arm(Frozen):
 def _check_reward(arm: Arm) -> None:
     """Rewards of the form that the prior asks for; the usual one where none is given."""
     prior, reward = arm.prior, arm.reward
-    if isinstance(prior, Beta):
+    if isinstance(prior, BetaBernoulli):
         if isinstance(reward, Payoff):
             rule = "must have good and bad: values and factor are for other outcomes"
             refuse(rule, found=reward.model_dump(), at=("reward",))

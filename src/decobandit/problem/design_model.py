@@ -28,7 +28,7 @@ from .fields import (
 )
 from .model import Problem
 from .model_base import Frozen, InvalidProblem
-from .models.normal import Measured
+from .models.normal import NormalModel
 
 MAX_DRAWS = 10_000_000
 MAX_QUESTION = 2000
@@ -327,7 +327,7 @@ class Rules(Frozen):
             yield ("test", "kind"), rule, test.kind
         if test.kind in ("fisher", "conditional"):
             yield from self._faults_of_rates(problem)
-        measured = all(isinstance(group.model, Measured) for group in problem.groups)
+        measured = all(isinstance(group.model, NormalModel) for group in problem.groups)
         if test.kind == "z" and not measured:
             yield ("test", "kind"), "must be another one: z is a test of measurements", test.kind
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .arms import NOT_YET, Arm, Payoff, model_of
 from .models.base import ArmModel
-from .models.beta import Beta, Binary
+from .models.bernoulli import BernoulliModel, BetaBernoulli
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -69,12 +69,12 @@ class Group:
     @property
     def is_binary(self) -> bool:
         """Whether outcomes are good or bad."""
-        return isinstance(self.model, Binary)
+        return isinstance(self.model, BernoulliModel)
 
     @property
-    def binary(self) -> Binary:
+    def binary(self) -> BernoulliModel:
         """The beta prior; a ValueError where outcomes are not good or bad."""
-        if not isinstance(self.model, Binary):
+        if not isinstance(self.model, BernoulliModel):
             raise ValueError(NOT_YET.format(self.model.word))
         return self.model
 
@@ -159,7 +159,7 @@ def groups_of(arms: Sequence[Arm], T: int, deploy: float | None) -> tuple[Group,
             own: tuple[object, ...] = (prior, arm.noise_sd, reward.values)
         else:
             rewards = good(reward.good), bad(reward.bad)
-            own = (prior.good, prior.bad) if isinstance(prior, Beta) else (prior,)
+            own = (prior.good, prior.bad) if isinstance(prior, BetaBernoulli) else (prior,)
         terminal = None if arm.terminal is None else flat(arm.terminal)
         # the arrays outlive this loop, so that their ids stay theirs
         key = (*own, *map(id, rewards), id(terminal))

@@ -138,9 +138,9 @@ class Problem(Shown, ProblemFields):
 
     Examples
     --------
-    >>> from decobandit import Arm, Beta, Problem
+    >>> from decobandit import Arm, BetaBernoulli, Problem
     >>> problem = Problem(
-    ...     horizon=50, arms=[Arm(name="old", prior=Beta(30, 70)), Arm(name="new")]
+    ...     horizon=50, arms=[Arm(name="old", prior=BetaBernoulli(30, 70)), Arm(name="new")]
     ... )
     >>> problem.n_arms
     2
@@ -158,7 +158,7 @@ class Problem(Shown, ProblemFields):
             Number of arms.
         horizon : int
             Number of stages.
-        prior : Beta, Categorical, Normal, Gamma or OwnStates
+        prior : BetaBernoulli, DirichletCategorical, NormalNormal, GammaPoisson or MarkovArm
             Of every arm.
         **settings
             `pulls_per_stage`, `repeat`, `unit` and `terminal`, as of a problem, and `reward` and

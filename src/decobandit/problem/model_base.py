@@ -42,9 +42,9 @@ class InvalidProblem(ProblemError, ValidationError):
 
     Examples
     --------
-    >>> from decobandit import Beta, InvalidProblem
+    >>> from decobandit import BetaBernoulli, InvalidProblem
     >>> try:
-    ...     Beta(good=-1, bad=1)
+    ...     BetaBernoulli(good=-1, bad=1)
     ... except InvalidProblem as error:
     ...     print(error)
     good: -1 is not allowed; must be a positive number

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..support import shown
 from .model import Problem
-from .models.beta import Beta
+from .models.bernoulli import BetaBernoulli
 
 
 def check_problem(problem: object) -> Problem:
@@ -38,7 +38,7 @@ def refuse_kind_batches(problem: Problem, what: str) -> None:
 def refuse_kinds(problem: Problem, what: str) -> None:
     """A ValueError for problems with other outcomes than good or bad; `what` is not for them."""
     for arm in problem.arms:
-        if not isinstance(arm.prior, Beta):
+        if not isinstance(arm.prior, BetaBernoulli):
             raise ValueError(
                 f"{what}: not yet for other outcomes than good or bad, and arm {arm.name!r} is "
                 f"{arm.prior.kind}; solve, recommend and simulate serve it"

@@ -13,8 +13,8 @@ from .arms import Prior
 from .fields import MAX_HORIZON
 from .model import Problem
 from .models.base import Stats
-from .models.categorical import Categorical
-from .models.own import OwnStates
+from .models.categorical import DirichletCategorical
+from .models.markov import MarkovArm
 
 Truth = tuple[float, ...]  # (arms,)
 KindTruth = tuple[Stats, ...]  # (arms,) parameters, as the kind of each arm has them
@@ -127,9 +127,9 @@ def true_problem(
 
 def _same_outcomes(prior: Prior, other: Prior) -> bool:
     """Whether two priors are of the same outcomes, and of parameters that can differ."""
-    if isinstance(prior, Categorical) and isinstance(other, Categorical):
+    if isinstance(prior, DirichletCategorical) and isinstance(other, DirichletCategorical):
         return len(prior.counts) == len(other.counts)
-    return type(prior) is type(other) and not isinstance(prior, OwnStates)
+    return type(prior) is type(other) and not isinstance(prior, MarkovArm)
 
 
 def _refuse_other_horizon(problem: Problem) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 from ..support import Floats, Ints, shown
 from .arms import Arm, model_of
 from .model import Problem
-from .models.normal import Normal
-from .models.poisson import Gamma
+from .models.normal import NormalNormal
+from .models.poisson import GammaPoisson
 from .problem_argument import check_problem
 from .state import State
 
@@ -43,8 +43,8 @@ def with_history(problem: Problem, history: State, *, discount: float = 1.0) -> 
 
     Examples
     --------
-    >>> from decobandit import Normal, Problem, State, with_history
-    >>> vague = Problem.uniform(arms=2, horizon=40, prior=Normal(0, 10), noise_sd=2)
+    >>> from decobandit import NormalNormal, Problem, State, with_history
+    >>> vague = Problem.uniform(arms=2, horizon=40, prior=NormalNormal(0, 10), noise_sd=2)
     >>> earlier = State.parse("150/50,0/0", vague)
     >>> prior = with_history(vague, earlier, discount=0.2).arms[0].prior
     >>> round(prior.mean, 3), round(prior.sd, 3)
@@ -113,7 +113,9 @@ def unit_pulls(problem: Problem) -> Problem:
     Arms have the same sums in both, and pulls divided by the unit.
     """
     unit = problem.unit
-    if unit == 1 or not all(isinstance(arm.prior, Normal | Gamma) for arm in problem.arms):
+    if unit == 1 or not all(
+        isinstance(arm.prior, NormalNormal | GammaPoisson) for arm in problem.arms
+    ):
         return problem
     kept = problem.terminal
     if kept is not None:  # means are those of a unit
@@ -125,9 +127,9 @@ def unit_pulls(problem: Problem) -> Problem:
 
 def _of_units(arm: Arm, unit: int) -> Arm:
     prior = arm.prior
-    if isinstance(prior, Gamma):
-        return arm.model_copy(update={"prior": Gamma(prior.shape, prior.rate / unit)})
-    assert isinstance(prior, Normal)
+    if isinstance(prior, GammaPoisson):
+        return arm.model_copy(update={"prior": GammaPoisson(prior.shape, prior.rate / unit)})
+    assert isinstance(prior, NormalNormal)
     assert arm.noise_sd is not None
-    own = Normal(unit * prior.mean, unit * prior.sd)
+    own = NormalNormal(unit * prior.mean, unit * prior.sd)
     return arm.model_copy(update={"prior": own, "noise_sd": math.sqrt(unit) * arm.noise_sd})

@@ -233,9 +233,11 @@ class BoundedProtocol(HttpToolsProtocol):
         error = {"error": {"code": "bad_request", "message": msg}}
         body = json.dumps(error).encode("ascii")
         fixed = {
-            "Content-Type": "application/json", "Content-Length": str(len(body)),
-            "Connection": "close", **DEFAULTS,
-        }  # fmt: skip
+            "Content-Type": "application/json",
+            "Content-Length": str(len(body)),
+            "Connection": "close",
+            **DEFAULTS,
+        }
         lines = (f"{name}: {value}\r\n".encode() for name, value in fixed.items())
         self.transport.write(b"".join([STATUS_LINE[400], *lines, b"\r\n", body]))
         self.transport.close()

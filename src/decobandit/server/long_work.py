@@ -135,10 +135,11 @@ class LongWork:
             return found  # type: ignore[return-value]
         except TimeoutError:
             raise ApiError(
-                422, "too_slow",
+                422,
+                "too_slow",
                 f"the computation was ended after {seconds:g} seconds; ask for fewer draws, "
                 "scenarios, policies, arms or stages",
-            ) from None  # fmt: skip
+            ) from None
         except WorkerDied:
             raise ApiError(422, "too_large", "it needs more memory than there is") from None
         except Exception:

@@ -70,9 +70,12 @@ class Metrics:
             "deco_requests", "Requests answered.", ["method", "route", "status"], registry=known
         )
         self._seconds = Histogram(
-            "deco_request_seconds", "Seconds from the head of a request to the end of its answer.",
-            ["method", "route"], buckets=BUCKETS, registry=known,
-        )  # fmt: skip
+            "deco_request_seconds",
+            "Seconds from the head of a request to the end of its answer.",
+            ["method", "route"],
+            buckets=BUCKETS,
+            registry=known,
+        )
         self.under_way = Gauge("deco_requests_under_way", "Requests under way.", registry=known)
         self._connections = Gauge("deco_connections", "Connections that are open.", registry=known)
         solves = Gauge("deco_solves", "Long computations.", ["state"], registry=known)

@@ -32,9 +32,17 @@ async def start_trial(
     limits = chosen_limits(default_limits(problem), max_open, max_cancelled)
     title = await run_in_threadpool(free_name, name, store)  # before the long work
     settings = await long_work.run(
-        request, "trial", make_settings, problem,
-        policy=policy, ties=ties, seed=trial_seed(seed), tol=tol, bound=bound, rules=rules,
-    )  # fmt: skip
+        request,
+        "trial",
+        make_settings,
+        problem,
+        policy=policy,
+        ties=ties,
+        seed=trial_seed(seed),
+        tol=tol,
+        bound=bound,
+        rules=rules,
+    )
     by = request.state.principal.name
     return await run_in_threadpool(
         enter_trial, settings, name=title, store=store, by=by, limits=limits

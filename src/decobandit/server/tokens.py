@@ -129,9 +129,15 @@ def new_token(
         raise TrialError(f"days: {days}; a token is valid for 1 to {MAX_DAYS} days")
     secret = PREFIX + secrets.token_urlsafe(32)
     row: dict[str, Any] = {
-        "id": secrets.token_hex(8), "name": name, "role": role, "digest": digest(secret),
-        "created_at": _now(), "revoked_at": None, "expires_at": _now(days), "trials": None,
-    }  # fmt: skip
+        "id": secrets.token_hex(8),
+        "name": name,
+        "role": role,
+        "digest": digest(secret),
+        "created_at": _now(),
+        "revoked_at": None,
+        "expires_at": _now(days),
+        "trials": None,
+    }
 
     def work(connection: Connection) -> None:
         taken = Conflict(f"a token called {name!r} exists; choose another name")

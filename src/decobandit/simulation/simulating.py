@@ -89,7 +89,7 @@ def simulate(
     truth : sequence, optional
         Fixed success probabilities instead of draws; of arms of other kinds chances of classes,
         means, rates, "-" for own states.
-    truth_prior : Beta, Categorical, Normal, Gamma, or a sequence of them, optional
+    truth_prior : prior or sequence of priors, optional
         Where the parameters really come from; of the same model as the priors of the arms.
     true_horizon : int, optional
         Stages that are really played. Where they are more than planned, each policy hands over to

@@ -13,7 +13,16 @@ from functools import singledispatch
 import numpy as np
 
 from ..policies import IndexPolicy, Policy
-from ..problem import TIE_SIGNS, ArmModel, Binary, Classes, Counted, Own, Problem, tie_tolerance
+from ..problem import (
+    TIE_SIGNS,
+    ArmModel,
+    BernoulliModel,
+    CategoricalModel,
+    MarkovModel,
+    PoissonModel,
+    Problem,
+    tie_tolerance,
+)
 from ..support import Floats, Ints, Progress, tell
 from .accounts import GapTerms, Played, Turns
 from .kernels.table_play import BY_CLASS, BY_COUNT, BY_STATE, play_tables
@@ -58,17 +67,17 @@ def _by_outcome(model: ArmModel, rows: int, outcomes: Floats) -> ArmStates:
 
 
 @arm_states.register
-def _(model: Binary, rows: int, truth: Floats | None) -> ArmStates:
+def _(model: BernoulliModel, rows: int, truth: Floats | None) -> ArmStates:
     return _by_outcome(model, rows, np.array([1.0, 0.0]))
 
 
 @arm_states.register
-def _(model: Classes, rows: int, truth: Floats | None) -> ArmStates:
+def _(model: CategoricalModel, rows: int, truth: Floats | None) -> ArmStates:
     return _by_outcome(model, rows, np.arange(float(model.width)))
 
 
 @arm_states.register
-def _(model: Own, rows: int, truth: Floats | None) -> ArmStates:
+def _(model: MarkovModel, rows: int, truth: Floats | None) -> ArmStates:
     chances = [[chance for chance, _ in model.links(i)] for i in range(len(model.names))]
     below = np.ones((len(chances), max(map(len, chances))))
     for row, own in zip(below, chances, strict=True):
@@ -78,7 +87,7 @@ def _(model: Own, rows: int, truth: Floats | None) -> ArmStates:
 
 
 @arm_states.register
-def _(model: Counted, rows: int, truth: Floats | None) -> ArmStates:
+def _(model: PoissonModel, rows: int, truth: Floats | None) -> ArmStates:
     from scipy.stats import nbinom, poisson  # late: scipy takes half a second to load
 
     pulls = np.arange(1.0, rows)

@@ -23,12 +23,12 @@ import numpy.typing as npt
 from ..policies.kernels.episodes import NO_ACTION, Episodes
 from ..problem import (
     ArmModel,
-    Binary,
-    Classes,
-    Counted,
+    BernoulliModel,
+    CategoricalModel,
     Group,
     KindTruth,
-    Own,
+    MarkovModel,
+    PoissonModel,
     Problem,
     best_mean_moments,
     best_mean_reward,
@@ -46,10 +46,14 @@ Law = Literal["classes", "states", "counts", "stream"]
 
 def law_of(model: ArmModel) -> Law:
     """Return how the outcomes of a model are drawn in simulations."""
-    if isinstance(model, Binary | Classes):
+    if isinstance(model, BernoulliModel | CategoricalModel):
         return "classes"
     return (
-        "states" if isinstance(model, Own) else "counts" if isinstance(model, Counted) else "stream"
+        "states"
+        if isinstance(model, MarkovModel)
+        else "counts"
+        if isinstance(model, PoissonModel)
+        else "stream"
     )
 
 
@@ -295,7 +299,7 @@ class World:
         """
         chance = 0.0
         for group in self.problem.groups:
-            if isinstance(group.model, Binary):
+            if isinstance(group.model, BernoulliModel):
                 p, arms = means[:, group.members], pulls[:, group.members]
                 own = (np.minimum(p, 1.0 - p) * arms).sum(axis=1)  # expected in an episode
                 if own.sum() * self.per_draw < MIN_DRAWS:
@@ -341,7 +345,9 @@ class Outcomes:
         if self.law == "counts":
             return np.asarray(tally[:, 1])
         outcome = tally.argmax(axis=1)
-        return np.asarray(1 - outcome if isinstance(self.model, Binary) else outcome, dtype=float)
+        return np.asarray(
+            1 - outcome if isinstance(self.model, BernoulliModel) else outcome, dtype=float
+        )
 
     @property
     def tallied(self) -> bool:

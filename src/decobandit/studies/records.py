@@ -28,7 +28,7 @@ from pydantic import (
 
 from .._version import __version__
 from ..problem import (
-    Beta,
+    BetaBernoulli,
     Design,
     Problem,
     ProblemError,
@@ -150,7 +150,7 @@ class Cell(Record):
     per_draw: Whole
     ties: TieRule
     tol: Finite
-    truth_prior: Beta | None
+    truth_prior: BetaBernoulli | None
     true_horizon: Whole | None
     design: CellDesign | None = None
     scenario: CellScenario | None = None

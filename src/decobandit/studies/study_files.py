@@ -13,7 +13,7 @@ from pydantic import PlainValidator, ValidationError, model_validator
 
 from ..designs import POLICIES
 from ..problem import (
-    Beta,
+    BetaBernoulli,
     Design,
     EqualArms,
     InvalidProblem,
@@ -166,7 +166,7 @@ Tree = Annotated[dict[str, object], PlainValidator(_table)]
 
 class _ProblemEntry(EqualArms, _Source):  # type: ignore[explicit-any]
     # keys in the order of messages: name, file, arms, ...
-    truth_prior: Beta | None = None
+    truth_prior: BetaBernoulli | None = None
     true_horizon: StageCount | None = None
     design: Tree | None = None  # keys that differ from those of the study
 

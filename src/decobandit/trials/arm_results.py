@@ -242,8 +242,10 @@ def _better(kinds: Sequence[Floats], control: int) -> list[float | None]:
     """Chance of every arm to be better than the control; equal constant rewards are not better."""
     low, span = kinds[2:]
     return [
-        None if k == control
-        else float(low[k] > low[control]) if span[k] == span[control] == 0.0
+        None
+        if k == control
+        else float(low[k] > low[control])
+        if span[k] == span[control] == 0.0
         else float(best_chances(*(each[[k, control]] for each in kinds))[0])
         for k in range(kinds[0].size)
-    ]  # fmt: skip
+    ]

@@ -195,9 +195,11 @@ ANSWER_SECONDS = 20.0  # until a server counts as silent
 POOL_SECONDS = 8.0  # until a connection is free
 POOL_SIZE, MORE_CONNECTIONS = 10, 20
 _KEEPALIVES = {
-    "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
-}  # fmt: skip
+}
 
 
 def postgres_engine(url: URL) -> Engine:

@@ -282,9 +282,12 @@ def allot(
 
 
 def shared_decision(
-    problem: Problem, pending: PendingState, prices: Floats | None, counts: tuple[int, ...],
+    problem: Problem,
+    pending: PendingState,
+    prices: Floats | None,
+    counts: tuple[int, ...],
     reason: str,
-) -> Decision:  # fmt: skip
+) -> Decision:
     """These pulls of a shared batch, with the numbers of the stage; arms have no index there."""
     rewards = tuple(expected_rewards(problem, pending).tolist())
     price = _price(problem, pending, prices)

@@ -300,15 +300,22 @@ class EventLog:
         refuse_taken(connection, name)
         prices = settings.multipliers_hash
         data = {
-            "name": name, "plan": settings.to_dict(), "multipliers_hash": prices,
-            "limits": limits.to_dict(), "codes": drawn_codes(settings.problem.n_arms),
-        }  # fmt: skip
+            "name": name,
+            "plan": settings.to_dict(),
+            "multipliers_hash": prices,
+            "limits": limits.to_dict(),
+            "codes": drawn_codes(settings.problem.n_arms),
+        }
         event = new_event(trial, 0, "created", data, previous=GENESIS, at=at, by=by)
         ledger = Ledger(trial).extended([event])
         row = {
-            "id": trial, "name": name, "created_at": at, "head_seq": 0, "head_hash": event.hash,
+            "id": trial,
+            "name": name,
+            "created_at": at,
+            "head_seq": 0,
+            "head_hash": event.hash,
             "summary": kept_summary(ledger),
-        }  # fmt: skip
+        }
         try:
             connection.execute(_NEW_TRIAL, row)
         except IntegrityError:  # another process was first
@@ -330,15 +337,24 @@ class EventLog:
     ) -> Ledger:
         """One more event after those of the ledger; `TrialError` where it is not allowed."""
         event = new_event(
-            ledger.trial, ledger.seq + 1, kind, data,
-            previous=ledger.head, at=now(), by=by, key=key,
-        )  # fmt: skip
+            ledger.trial,
+            ledger.seq + 1,
+            kind,
+            data,
+            previous=ledger.head,
+            at=now(),
+            by=by,
+            key=key,
+        )
         later = ledger.following(event)
         _insert(connection, event)
         head = {
-            "trial": ledger.trial, "before": ledger.head, "seq": event.seq, "hash": event.hash,
+            "trial": ledger.trial,
+            "before": ledger.head,
+            "seq": event.seq,
+            "hash": event.hash,
             "summary": kept_summary(later),
-        }  # fmt: skip
+        }
         moved = connection.execute(_MOVE_HEAD, head)
         if moved.rowcount != 1:
             raise Damaged(f"trial {ledger.trial}: the head moved while an event was written")
@@ -370,9 +386,13 @@ def refuse_taken(connection: Connection, name: str) -> None:
 
 def _insert(connection: Connection, event: Event) -> None:
     row = {
-        "trial_id": event.trial, "seq": event.seq, "kind": event.kind, "key": event.key,
-        "body": event.body, "hash": event.hash,
-    }  # fmt: skip
+        "trial_id": event.trial,
+        "seq": event.seq,
+        "kind": event.kind,
+        "key": event.key,
+        "body": event.body,
+        "hash": event.hash,
+    }
     connection.execute(_NEW_EVENT, row)
 
 

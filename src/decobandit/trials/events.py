@@ -33,9 +33,18 @@ from .._version import __version__
 from .errors import Damaged
 
 KINDS = (
-    "created", "asked", "told", "cancelled", "corrected", "refused",
-    "closed", "reopened", "archived", "limited", "unmasked",
-)  # fmt: skip
+    "created",
+    "asked",
+    "told",
+    "cancelled",
+    "corrected",
+    "refused",
+    "closed",
+    "reopened",
+    "archived",
+    "limited",
+    "unmasked",
+)
 GENESIS = "0" * 64  # the `previous` of the first event
 _FIELDS = {"trial", "seq", "kind", "at", "by", "key", "previous", "data", "version"}
 
@@ -116,9 +125,16 @@ def new_event(
 ) -> Event:
     """The next event of a chain."""
     tree = {
-        "trial": trial, "seq": seq, "kind": kind, "at": at, "by": by, "key": key,
-        "previous": previous, "data": data, "version": __version__,
-    }  # fmt: skip
+        "trial": trial,
+        "seq": seq,
+        "kind": kind,
+        "at": at,
+        "by": by,
+        "key": key,
+        "previous": previous,
+        "data": data,
+        "version": __version__,
+    }
     body = canonical(tree)
     return Event(**tree, body=body, hash=digest(body))  # type: ignore[arg-type]
 

@@ -97,14 +97,31 @@ COLUMNS = (*_ASKED, "state", "outcome", "asked_at", "told_at", *_ABOUT)
 # where a stage has several pulls; good and pulls are the outcomes on record, so that the file can
 # be read as counts, and `seen` is what is on record as `tell` takes it
 SEVERAL_COLUMNS = (
-    *_ASKED, "allotted", "seen", "good", "pulls", "pending", "cancelled", "state", "asked_at",
-    "told_at", *_ABOUT,
-)  # fmt: skip
+    *_ASKED,
+    "allotted",
+    "seen",
+    "good",
+    "pulls",
+    "pending",
+    "cancelled",
+    "state",
+    "asked_at",
+    "told_at",
+    *_ABOUT,
+)
 MASKED_COLUMNS = ("number", "allocation", "code", "state", "subject", "note", "asked_at")
 SEVERAL_MASKED_COLUMNS = (
-    "number", "allocation", "code", "allotted", "pulls", "pending", "cancelled", "subject", "note",
+    "number",
+    "allocation",
+    "code",
+    "allotted",
+    "pulls",
+    "pending",
+    "cancelled",
+    "subject",
+    "note",
     "asked_at",
-)  # fmt: skip
+)
 
 
 def outcomes_csv(events: Sequence[Event], *, masked: bool = False) -> str:
@@ -173,20 +190,31 @@ def _rows(
     """One for every arm of every allocation; masked: by code, for the order of arms tells them."""
     for slot in ledger.allocations.values():
         shared = {
-            "allocation": slot.id, "stage": slot.stage, "state": slot.state,
+            "allocation": slot.id,
+            "stage": slot.stage,
+            "state": slot.state,
             "outcome": "" if slot.outcome is None else slot.outcome,
-            "subject": slot.subject or "", "note": slot.note or "",
-        }  # fmt: skip
+            "subject": slot.subject or "",
+            "note": slot.note or "",
+        }
         codes = {part.arm: ledger.codes[ledger.position(part.arm)] for part in slot.arms}
         parts = sorted(slot.arms, key=lambda part: in_order(codes[part.arm]) if masked else ())
         for part in parts:
             kind = ledger.kinds[part.arm]
-            yield courses[slot.id] | shared | {
-                "arm": part.arm, "code": codes[part.arm], "allotted": part.pulls,
-                "seen": kind.format.write_tally(part.tally(kind)),
-                "good": part.good, "pulls": part.told, "pending": part.pending,
-                "cancelled": part.cancelled,
-            }  # fmt: skip
+            yield (
+                courses[slot.id]
+                | shared
+                | {
+                    "arm": part.arm,
+                    "code": codes[part.arm],
+                    "allotted": part.pulls,
+                    "seen": kind.format.write_tally(part.tally(kind)),
+                    "good": part.good,
+                    "pulls": part.told,
+                    "pending": part.pending,
+                    "cancelled": part.cancelled,
+                }
+            )
 
 
 def _csv(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> Iterator[str]:
@@ -209,10 +237,17 @@ def _csv(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> Iterator[str
 
 WORDS = frozenset(
     (
-        "told_at", "subject", "note", "changed_by", "changed_at", "change_reason", "seen",
-        "posterior", "key",
+        "told_at",
+        "subject",
+        "note",
+        "changed_by",
+        "changed_at",
+        "change_reason",
+        "seen",
+        "posterior",
+        "key",
     )
-)  # columns that may have nothing in them, and are text  # fmt: skip
+)  # columns that may have nothing in them, and are text
 
 
 def trial_tables(

@@ -103,9 +103,15 @@ def create_trial(
     0
     """
     make = partial(
-        make_settings, check_problem(problem), policy=policy, ties=ties, tol=tol,
-        solution=solution, bound=bound, rules=None if design is None else design.rules,
-    )  # fmt: skip
+        make_settings,
+        check_problem(problem),
+        policy=policy,
+        ties=ties,
+        tol=tol,
+        solution=solution,
+        bound=bound,
+        rules=None if design is None else design.rules,
+    )
     actor, limits = actor_of(by), chosen_limits(default_limits(problem), max_open, max_cancelled)
     with closed_on_error(db) as store:
         return new_trial(make, name=name, store=store, seed=seed, by=actor, limits=limits)

@@ -36,8 +36,14 @@ from .verification import CheckResult
 PEOPLE = "people"  # what the events of this chain have as their trial
 CALLED = "the log of people"
 KINDS = (
-    "login", "refused", "token_made", "token_revoked", "exported", "looked", "unmasked",
-)  # fmt: skip
+    "login",
+    "refused",
+    "token_made",
+    "token_revoked",
+    "exported",
+    "looked",
+    "unmasked",
+)
 _events, _head = schema.people, schema.people_head
 
 

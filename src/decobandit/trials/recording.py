@@ -87,9 +87,12 @@ class Lifecycle(Asking):
     ) -> Summary:
         """Change how many allocations may be pending, cancelled or unmasked, and say why."""
         request = Request(
-            "limited", reason=reason_of(reason), max_open=max_open, max_cancelled=max_cancelled,
+            "limited",
+            reason=reason_of(reason),
+            max_open=max_open,
+            max_cancelled=max_cancelled,
             max_unmasked=max_unmasked,
-        )  # fmt: skip
+        )
         found: Summary = self._change(request, self._write_limits, key, by)
         return found
 

@@ -256,11 +256,14 @@ def results(report: TrialReport) -> list[Markup]:
     drawn = _drawn(report.arms)
     rows = [
         Interval(
-            arm.name, arm.posterior_mean, *(arm.credible_interval or (arm.posterior_mean,) * 2),
-            other=arm.rate, colour=solid(position),
+            arm.name,
+            arm.posterior_mean,
+            *(arm.credible_interval or (arm.posterior_mean,) * 2),
+            other=arm.rate,
+            colour=solid(position),
         )
         for position, arm in drawn
-    ]  # fmt: skip
+    ]
     binary = all(arm.good is not None for arm in report.arms)
     what = "success probability" if binary else "mean outcome"
     label = f"Posterior mean and 95% credible interval of the {what} of each arm"
@@ -299,9 +302,13 @@ def _by_outcome(report: TrialReport) -> bool:
 
 def _observed(arm: ArmResult) -> list[str]:
     return [
-        arm.name, observed(arm), str(arm.pending or ""), digits(arm.rate, 3),
-        interval(arm.exact_interval), interval(arm.wilson_interval),
-    ]  # fmt: skip
+        arm.name,
+        observed(arm),
+        str(arm.pending or ""),
+        digits(arm.rate, 3),
+        interval(arm.exact_interval),
+        interval(arm.wilson_interval),
+    ]
 
 
 def observed(arm: ArmResult) -> str:
@@ -312,9 +319,11 @@ def observed(arm: ArmResult) -> str:
 def _posterior(arm: ArmResult, control: str) -> list[str]:
     known = (arm.best, arm.better_than_control)
     return [
-        arm.name + (" (control)" if arm.name == control else ""), digits(arm.posterior_mean, 3),
-        interval(arm.credible_interval), *map(probability, known),
-    ]  # fmt: skip
+        arm.name + (" (control)" if arm.name == control else ""),
+        digits(arm.posterior_mean, 3),
+        interval(arm.credible_interval),
+        *map(probability, known),
+    ]
 
 
 def _drawn(arms: Sequence[ArmResult]) -> list[tuple[int, ArmResult]]:
@@ -364,29 +373,38 @@ def _deviations(report: TrialReport) -> list[Markup]:
         ]
         parts.append(
             html.table(
-                ["Arm", "By", "Cancelled", "Reasons"], rows, words=["Arm", "By", "Reasons"],
+                ["Arm", "By", "Cancelled", "Reasons"],
+                rows,
+                words=["Arm", "By", "Reasons"],
                 caption="Cancelled allocations",
             )
-        )  # fmt: skip
+        )
     if report.corrections:
         counted = {arm.name for arm in report.arms if arm.good is not None}
         rows = [
             [
-                str(each.number), each.arm, _change(each, counted),
-                each.by, _at(each.at), each.reason,
+                str(each.number),
+                each.arm,
+                _change(each, counted),
+                each.by,
+                _at(each.at),
+                each.reason,
             ]
             for each in report.corrections[-MAX_LINES:]
-        ]  # fmt: skip
+        ]
         titles = ["Allocation", "Arm", "Outcome", "By", "At (UTC)", "Reason"]
         parts.append(html.table(titles, rows, words=titles[1:], caption="Corrected outcomes"))
     if report.late:
         rows = [
             [
-                str(each.number), each.arm, _at(each.asked_at),
-                "pending" if each.told_at is None else _at(each.told_at), f"{each.hours:.1f}",
+                str(each.number),
+                each.arm,
+                _at(each.asked_at),
+                "pending" if each.told_at is None else _at(each.told_at),
+                f"{each.hours:.1f}",
             ]
             for each in report.late[-MAX_LINES:]
-        ]  # fmt: skip
+        ]
         titles = ["Allocation", "Arm", "Allocated (UTC)", "Recorded (UTC)", "Hours"]
         parts.append(html.table(titles, rows, words=titles[1:4], caption="Late outcomes"))
     if report.changes:
@@ -435,16 +453,20 @@ def _settings(report: TrialReport) -> list[Markup]:
         pairs.append(("Deployment at the end", f"worth {report.deploy:g} pulls"))
     rows = [
         [
-            arm.name, arm.prior, digits(arm.prior_mean, 3),
+            arm.name,
+            arm.prior,
+            digits(arm.prior_mean, 3),
             "–" if arm.effective_sample_size is None else f"{arm.effective_sample_size:g}",
         ]
         for arm in report.arms
-    ]  # fmt: skip
+    ]
     return [
         html.facts(pairs),
         *_rules(report),
         html.table(
-            ["Arm", "Prior", "Prior mean", "Effective sample size"], rows, words=["Arm", "Prior"],
+            ["Arm", "Prior", "Prior mean", "Effective sample size"],
+            rows,
+            words=["Arm", "Prior"],
             caption="Priors",
         ),
         html.paragraph(
@@ -452,7 +474,7 @@ def _settings(report: TrialReport) -> list[Markup]:
             f"pseudo-counts.{_bound_and_loss(report)}",
             soft=True,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _bound_and_loss(report: TrialReport) -> str:

@@ -121,9 +121,12 @@ def _states(ruled: LiveRules, found: Looked, pending: PendingState) -> States:
 
 
 def _decided(
-    ruled: LiveRules, found: Looked, pending: PendingState, prices: Floats | None,
+    ruled: LiveRules,
+    found: Looked,
+    pending: PendingState,
+    prices: Floats | None,
     rng: np.random.Generator,
-) -> Decision:  # fmt: skip
+) -> Decision:
     states = _states(ruled, found, pending)
     decision = decide(ruled.inner, pending, prices, rng=rng)
     if ruled.unruled(states)[0]:

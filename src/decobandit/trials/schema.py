@@ -49,11 +49,17 @@ def _id() -> Column[str]:
 # what a check found, and when: the trial is not used as long as it stands there; `summary` is what
 # a list shows of the trial at that head, and can be made again from the events
 trials = Table(
-    "trials", metadata, _id(), _text("name", unique=True), _text("created_at"),
-    Column("head_seq", Integer, nullable=False), _text("head_hash"),
-    _text("damage", nullable=True), _text("summary", nullable=True),
+    "trials",
+    metadata,
+    _id(),
+    _text("name", unique=True),
+    _text("created_at"),
+    Column("head_seq", Integer, nullable=False),
+    _text("head_hash"),
+    _text("damage", nullable=True),
+    _text("summary", nullable=True),
     Index(None, "created_at", "id"),
-)  # fmt: skip
+)
 
 # rows are added, never changed; kind and key repeat the body, for queries by hand
 events = Table(
@@ -70,9 +76,11 @@ events = Table(
 
 # signed notes of all heads, each with the hash of the one before
 checkpoints = Table(
-    "checkpoints", metadata,
-    Column("number", Integer, primary_key=True, autoincrement=False), _text("note"),
-)  # fmt: skip
+    "checkpoints",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    _text("note"),
+)
 
 # who may use the server
 tokens = Table(
@@ -90,13 +98,20 @@ tokens = Table(
 
 # who did what with tokens and results: one chain of events, and its head, which is one row
 people = Table(
-    "people", metadata, Column("seq", Integer, primary_key=True, autoincrement=False),
-    _text("kind"), _text("body"), _text("hash"),
-)  # fmt: skip
+    "people",
+    metadata,
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    _text("kind"),
+    _text("body"),
+    _text("hash"),
+)
 people_head = Table(
-    "people_head", metadata, Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("seq", Integer, nullable=False), _text("hash"),
-)  # fmt: skip
+    "people_head",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("seq", Integer, nullable=False),
+    _text("hash"),
+)
 
 
 # -- bring a database to the newest revision of its tables -----------------------------------------

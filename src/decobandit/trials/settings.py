@@ -193,9 +193,13 @@ def make_settings(
 
 
 def settings_from(
-    context: Context, *, policy: str, seed: int = 0, bound: bool | None = None,
+    context: Context,
+    *,
+    policy: str,
+    seed: int = 0,
+    bound: bool | None = None,
     rules: Rules | None = None,
-) -> TrialSettings:  # fmt: skip
+) -> TrialSettings:
     """The same, from a context that solves the dual in its own way."""
     problem = context.problem
     if problem.n_arms > MAX_ARMS:

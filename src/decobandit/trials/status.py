@@ -168,9 +168,12 @@ def episode_of(ledger: Ledger, decider: Decider) -> Episode:
         raise TrialError(f"{NO_BOUND}, so that there are no prices to compare its outcomes with")
     history = _history(ledger)
     return retrace(
-        settings.problem, history, solution=settings.solution, policy=settings.policy,
+        settings.problem,
+        history,
+        solution=settings.solution,
+        policy=settings.policy,
         relaxation=tables,
-    )  # fmt: skip
+    )
 
 
 def has_episode(settings: TrialSettings) -> bool:
@@ -391,11 +394,20 @@ class Status(Standing):
 def summary_of(ledger: Ledger) -> Summary:
     waiting = sum(ledger.open)
     return Summary(
-        ledger.trial, ledger.name, ledger.settings.policy, ledger.problem.n_arms,
-        ledger.problem.horizon, ledger.used, ledger.told, waiting, ledger.created_at,
-        state=ledger.state, open_since=next(iter(ledger.since.values()), None),
-        finished=ledger.finished, stopped=_stopped(ledger),
-    )  # fmt: skip
+        ledger.trial,
+        ledger.name,
+        ledger.settings.policy,
+        ledger.problem.n_arms,
+        ledger.problem.horizon,
+        ledger.used,
+        ledger.told,
+        waiting,
+        ledger.created_at,
+        state=ledger.state,
+        open_since=next(iter(ledger.since.values()), None),
+        finished=ledger.finished,
+        stopped=_stopped(ledger),
+    )
 
 
 def _stopped(ledger: Ledger) -> str | None:
@@ -419,9 +431,14 @@ def status_of(ledger: Ledger, decider: Decider) -> Status:
         pulls = {name: n for name, n in zip(names, decision.pulls, strict=True) if n}
     keep = finished and problem.terminal is not None
     return Status(
-        id=ledger.trial, name=ledger.name, policy=settings.policy, horizon=problem.horizon,
+        id=ledger.trial,
+        name=ledger.name,
+        policy=settings.policy,
+        horizon=problem.horizon,
         pulls_per_stage=problem.pulls_per_stage,
-        slots=ledger.slots, allocated=ledger.used, told=ledger.told,
+        slots=ledger.slots,
+        allocated=ledger.used,
+        told=ledger.told,
         open=tuple(slot for slot in ledger.allocations.values() if slot.state == "open"),
         remaining=ledger.slots - ledger.used,
         stage=ledger.stage,
@@ -433,15 +450,23 @@ def status_of(ledger: Ledger, decider: Decider) -> Status:
         arms=_arms(ledger, decision),
         deployment=names[decider.deployment(ledger)] if keep else None,
         earned=earned(ledger),
-        upper_bound=settings.upper_bound, **settings.best_bound_fields,
+        upper_bound=settings.upper_bound,
+        **settings.best_bound_fields,
         bound_from_here=bound_from_here(ledger, decider),
         loss_so_far=loss_so_far(ledger, decider),
-        rules=settings.plain_rules, stopped=verdict.stopped, dropped=verdict.dropped,
-        created_at=ledger.created_at, version=__version__, seed=settings.seed, head=ledger.head,
-        state=ledger.state, limits=ledger.limits, cancelled=ledger.cancelled,
+        rules=settings.plain_rules,
+        stopped=verdict.stopped,
+        dropped=verdict.dropped,
+        created_at=ledger.created_at,
+        version=__version__,
+        seed=settings.seed,
+        head=ledger.head,
+        state=ledger.state,
+        limits=ledger.limits,
+        cancelled=ledger.cancelled,
         cancellations=counted(ledger.cancellations),
         by_rules=decision is not None and decision.by_rules,
-    )  # fmt: skip
+    )
 
 
 def _next_decision(ledger: Ledger, decider: Decider) -> Decision | None:

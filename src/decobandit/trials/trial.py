@@ -188,9 +188,13 @@ class Trial(Recording, Tabular):
         """
         ledger = self._ledger()
         return report_of(
-            ledger, self._decider(), self.each_event(ledger), self.verify(), control=control,
+            ledger,
+            self._decider(),
+            self.each_event(ledger),
+            self.verify(),
+            control=control,
             late_after=late_after,
-        )  # fmt: skip
+        )
 
     def looks(self) -> tuple[LookMade, ...]:
         """Looks that were made, and what each came to; none without rules that stop trials."""

@@ -222,8 +222,11 @@ class _Check:
         if (body["kind"], body["data"].get("outcome"), name) != wanted or slot is None:
             self._say("answer", [f"{what}: its event, {position}, is that of another request"])
         elif (told["id"], told["arm"], told["state"], told["outcome"]) != (
-            name, slot.arm, slot.state, slot.outcome,
-        ):  # fmt: skip
+            name,
+            slot.arm,
+            slot.state,
+            slot.outcome,
+        ):
             self._say("answer", [f"{what}: {told} is not what event {position} says"])
 
     def _check_refusal(self, operation: Operation, window: _Window, what: str) -> None:

@@ -29,8 +29,10 @@ class DiskFaults:
             raise RuntimeError(NO_COMPILER)
         subprocess.run(
             [found, "-O2", "-shared", "-fPIC", "-o", self.library, SOURCE, "-ldl"],
-            check=True, capture_output=True, text=True,
-        )  # fmt: skip
+            check=True,
+            capture_output=True,
+            text=True,
+        )
         self.file.write_bytes(bytes(_SIZE))
         with self.file.open("r+b") as opened:
             self._plan = mmap.mmap(opened.fileno(), _SIZE)

@@ -29,9 +29,12 @@ PATIENCE = 120.0  # seconds for what must come to an end by itself
 def plans() -> list[tuple[str, Any]]:
     """Names and solved problems of the trials of a world."""
     from decobandit.prices import solve
-    from decobandit.problem import Arm, Beta, Problem
+    from decobandit.problem import Arm, BetaBernoulli, Problem
 
-    arms = (Arm(name="a", prior=Beta(good=1, bad=1)), Arm(name="b", prior=Beta(good=2, bad=1)))
+    arms = (
+        Arm(name="a", prior=BetaBernoulli(good=1, bad=1)),
+        Arm(name="b", prior=BetaBernoulli(good=2, bad=1)),
+    )
     problems = {name: Problem(arms=arms, horizon=horizon) for name, horizon in TRIALS.items()}
     return [(name, solve(problem, tol=0.05)) for name, problem in problems.items()]
 

@@ -86,9 +86,15 @@ def step_row(alpha, beta, bad, spread, price, n, V, low, high, ramp):
     own = V[r : r + n + 1]
     following = V[r + n + 1 : r + 2 * n + 3]
     _raise_row(
-        (alpha + first) * inverse, inverse, bad - price, spread, own[first : last + 1],
-        following[first : last + 1], following[first + 1 : last + 2], ramp[: last - first + 1],
-    )  # fmt: skip
+        (alpha + first) * inverse,
+        inverse,
+        bad - price,
+        spread,
+        own[first : last + 1],
+        following[first : last + 1],
+        following[first + 1 : last + 2],
+        ramp[: last - first + 1],
+    )
     count = last - first + 1
     while first <= last and own[first] == 0.0:
         first += 1
@@ -123,8 +129,16 @@ def lower(alpha, beta, reward_good, reward_bad, mu, V, low, high, ramp, start, s
                 t = top - 1 - j
                 # ascending n within a stage: row n+1 is still at stage t+1 when row n is rewritten
                 touched += step_row(
-                    alpha, beta, reward_bad[t], reward_good[t] - reward_bad[t], mu[t],
-                    front - j, V, low, high, ramp,
-                )  # fmt: skip
+                    alpha,
+                    beta,
+                    reward_bad[t],
+                    reward_good[t] - reward_bad[t],
+                    mu[t],
+                    front - j,
+                    V,
+                    low,
+                    high,
+                    ramp,
+                )
         top -= depth
     return touched

@@ -121,6 +121,15 @@ def stage_roots(alpha, beta, good, bad, base, weight, terminal, t, guess, step, 
     for i, (n, g) in enumerate(states_of(t)):
         terminal_from(terminal, n, g, pulls, final)
         out[i] = bracketed_root(
-            alpha + g, beta + n - g, good[t:], bad[t:], base[t:], weight[t:], final, guess[i],
-            step, tol, V,
-        )  # fmt: skip
+            alpha + g,
+            beta + n - g,
+            good[t:],
+            bad[t:],
+            base[t:],
+            weight[t:],
+            final,
+            guess[i],
+            step,
+            tol,
+            V,
+        )

@@ -53,9 +53,7 @@ def start_sweep(terminal, T, V, low, high):
 
 @compiled(inline="always")
 def _advantage(alpha, inverse, bad, spread, price, g, own, following, flat):
-    gain = worth(
-        (alpha + g) * inverse, bad - price, spread, 0.0, following[g], following[g + 1]
-    )  # fmt: skip
+    gain = worth((alpha + g) * inverse, bad - price, spread, 0.0, following[g], following[g + 1])
     return gain if flat else gain - own[g]
 
 
@@ -110,9 +108,24 @@ def front_of(bottom, top, window):
 
 @compiled
 def follow(
-    alpha, beta, good, bad, base, weight, terminal, surcharges, flat, noise, skip, front, first,
-    last, bottom, top, table,
-):  # fmt: skip
+    alpha,
+    beta,
+    good,
+    bad,
+    base,
+    weight,
+    terminal,
+    surcharges,
+    flat,
+    noise,
+    skip,
+    front,
+    first,
+    last,
+    bottom,
+    top,
+    table,
+):
     """Fill `table`, of the stages bottom .. top-1, with indices between two surcharges.
 
     Surcharges fall; here go sweeps first .. last-1 of them, from where `front` stands. `skip`:
@@ -140,9 +153,21 @@ def follow(
                     here = stage_start(t) - stage_start(bottom) + row_start(n)
                     own = nowhere[: n + 1] if others else table[here : here + n + 1]
                     front.edge[row] = _advance(
-                        alpha, beta, bad[t], spread, prices[t], n, V, flat, noise, c,
-                        c if others else c_before, was, front.before[row], own,
-                    )  # fmt: skip
+                        alpha,
+                        beta,
+                        bad[t],
+                        spread,
+                        prices[t],
+                        n,
+                        V,
+                        flat,
+                        noise,
+                        c,
+                        c if others else c_before,
+                        was,
+                        front.before[row],
+                        own,
+                    )
                     if not others:
                         found += was - front.edge[row]
                     step_row(alpha, beta, bad[t], spread, prices[t], n, V, low, high, ramp)

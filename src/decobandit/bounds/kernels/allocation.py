@@ -62,9 +62,12 @@ def sweep_back(gain, nu, W):
     for t in range(nu.shape[0] - 1, -1, -1):
         r, later, end = K * row_start(t), K * row_start(t + 1), K * row_start(t + 2)
         _stage_back(
-            flat[r:later], nu[t], values[later : end - K], values[later + K : end],
+            flat[r:later],
+            nu[t],
+            values[later : end - K],
+            values[later + K : end],
             values[r:later],
-        )  # fmt: skip
+        )
     total = 0.0
     for a in range(K):
         total += W[0, a]
@@ -173,10 +176,15 @@ def room_for(nodes, K):
     while slots < 2 * nodes:
         slots *= 2
     return Nodes(
-        np.empty((nodes, K), np.int16), np.empty(nodes, np.int16), np.empty(nodes),
-        np.empty(nodes, np.bool_), np.full(slots, -1, np.int32), np.empty(2 * nodes),
-        np.empty(2 * nodes, np.int32), np.zeros(2, np.int64),
-    )  # fmt: skip
+        np.empty((nodes, K), np.int16),
+        np.empty(nodes, np.int16),
+        np.empty(nodes),
+        np.empty(nodes, np.bool_),
+        np.full(slots, -1, np.int32),
+        np.empty(2 * nodes),
+        np.empty(2 * nodes, np.int32),
+        np.zeros(2, np.int64),
+    )
 
 
 @compiled

@@ -131,9 +131,12 @@ def _raise_run(out, after, outer, inner, v, leaving, joining, sizes, p, gain):
                         out[to] = max(out[to], x)
                     else:
                         _raise(
-                            out[to : to + inner], after[bad : bad + inner],
-                            after[good : good + inner], p[g], gain[g],
-                        )  # fmt: skip
+                            out[to : to + inner],
+                            after[bad : bad + inner],
+                            after[good : good + inner],
+                            p[g],
+                            gain[g],
+                        )
                     to += inner
 
 

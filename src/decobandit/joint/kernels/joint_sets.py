@@ -216,9 +216,17 @@ def fill_sets(arms, t, m, ranking, shapes, first, last, values, ladder, later, a
             while more:
                 target = _shape_after(kinds, take[:q], ladder, s)
                 value = _expected(
-                    kinds, number[:q], take[:q], wins[:q], p, ranking, later.pulls[target],
-                    after[later.offset[target] : later.offset[target + 1]], arms_at, runs,
-                )  # fmt: skip
+                    kinds,
+                    number[:q],
+                    take[:q],
+                    wins[:q],
+                    p,
+                    ranking,
+                    later.pulls[target],
+                    after[later.offset[target] : later.offset[target + 1]],
+                    arms_at,
+                    runs,
+                )
                 for i in range(q):
                     value += take[i] * gain[i]
                 values[x] = max(values[x], value)

@@ -40,8 +40,9 @@ def step_choices(t, alpha, beta, good, bad, after, tolerance, relative, values, 
                 first = gain1 + p1 * after[up + n2 + 1 + g2] + (1.0 - p1) * after[up + g2]
                 second = (
                     expected_reward(p2, bad[1], good[1])
-                    + p2 * after[same + g2 + 1] + (1.0 - p2) * after[same + g2]
-                )  # fmt: skip
+                    + p2 * after[same + g2 + 1]
+                    + (1.0 - p2) * after[same + g2]
+                )
                 top = max(first, second)
                 at = own[n1] + g1 * (n2 + 1) + g2
                 least = top - max(tolerance, relative * abs(top))

@@ -32,10 +32,14 @@ def _step_slab(n1, n2, start, width, values, p1, gain1, p2, gain2):
     for g in range(n1 + 1):
         at, to = start[n1] + g * wide, start[n1 + 1] + g * beyond
         _step_row(
-            values[at : at + n2 + 2], values[to : to + n2 + 1],
-            values[to + beyond : to + beyond + n2 + 1], p1[g], gain1[g], p2[: n2 + 1],
+            values[at : at + n2 + 2],
+            values[to : to + n2 + 1],
+            values[to + beyond : to + beyond + n2 + 1],
+            p1[g],
+            gain1[g],
+            p2[: n2 + 1],
             gain2[: n2 + 1],
-        )  # fmt: skip
+        )
 
 
 @compiled(fastmath={"contract", "nsz"})

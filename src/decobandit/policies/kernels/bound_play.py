@@ -36,9 +36,7 @@ def compare(mean, own, level, arm, largest, second):
 
 
 @compiled
-def play_bounds(
-    episodes, level, width, unpulled, tolerance, by_pulls, by_position, rng
-):  # fmt: skip
+def play_bounds(episodes, level, width, unpulled, tolerance, by_pulls, by_position, rng):
     """Play a block of stages, one pull of the largest bound in each; tolerance: of equal bounds."""
     E, K = episodes.pulls.shape
     mean, own, score = np.zeros((K, LANES)), np.zeros((K, LANES)), np.empty(K)

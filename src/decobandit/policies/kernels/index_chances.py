@@ -53,9 +53,19 @@ def share_ties(score, held, least, by_pulls, by_position, chance):
 
 @compiled
 def index_chances(
-    indices, group, alpha, beta, pulls, good, pending, allowed, tolerance, by_pulls, by_position,
+    indices,
+    group,
+    alpha,
+    beta,
+    pulls,
+    good,
+    pending,
+    allowed,
+    tolerance,
+    by_pulls,
+    by_position,
     chance,
-):  # fmt: skip
+):
     """Chance of every arm, (E, K); indices (G, slab), group, alpha, beta (K,)."""
     E, K = pulls.shape
     score, held = np.empty(K), np.empty(K, np.int64)

@@ -37,9 +37,12 @@ def fill_indices(a, b, good, bad, to_come, deploy, mean, reward, index):
         up, down = (a[k] + 1.0) / size, a[k] / size
         others = next_reward if k == best else best_reward
         index[k] = reward[k] + to_come * rise(
-            best_reward, others, mean[k], expected_reward(up, bad[k], good[k]),
+            best_reward,
+            others,
+            mean[k],
+            expected_reward(up, bad[k], good[k]),
             expected_reward(down, bad[k], good[k]),
-        )  # fmt: skip
+        )
         if deploy > 0.0:
             others = next_mean if k == likely else best_mean
             index[k] += deploy * rise(best_mean, others, mean[k], up, down)
@@ -57,9 +60,7 @@ def play(episodes, to_come, alpha, beta, good, bad, deploy, tolerance, by_pulls,
         for t in range(to_come.size):
             fill_indices(a, b, good, bad, to_come[t], deploy, mean, reward, index)
             least = index.max() - tolerance
-            arm = tie_winner(
-                index, episodes.pulls, e, least, by_pulls, by_position, rng
-            )  # fmt: skip
+            arm = tie_winner(index, episodes.pulls, e, least, by_pulls, by_position, rng)
             pull(episodes, e, t, ZERO, arm)
             a[arm] = alpha[arm] + episodes.good[e, arm]
             b[arm] = beta[arm] + (episodes.pulls[e, arm] - episodes.good[e, arm])

@@ -34,8 +34,15 @@ if TYPE_CHECKING:
 DEFAULT = (0.9, 0.2)  # premium and tick, both over sqrt(T)
 # the most useful first: where there are many states, the last are left out
 CANDIDATES = (
-    (0.8, 0.15), (0.6, 0.2), (0.6, 0.3), (0.8, 0.1), (0.9, 0.15), (0.7, 0.4), DEFAULT, (1.0, 0.3),
-)  # fmt: skip
+    (0.8, 0.15),
+    (0.6, 0.2),
+    (0.6, 0.3),
+    (0.8, 0.1),
+    (0.9, 0.15),
+    (0.7, 0.4),
+    DEFAULT,
+    (1.0, 0.3),
+)
 # where rewards change over the stages: no ticks, which would be those of the largest reward
 CHANGING_CANDIDATES = (
     PricePath(),

@@ -100,17 +100,35 @@ def _pull_band(p, inverse, price, slack, at_price, index, own, after_bad, after_
         if own[g] > 0.0 and distance >= -slack:
             part = 1.0 if distance > slack else at_price
             x, y = _pull(
-                p + g * inverse, inverse, part,
-                own[g : g + 1], after_bad[g : g + 1], after_good[g : g + 1],
-            )  # fmt: skip
+                p + g * inverse,
+                inverse,
+                part,
+                own[g : g + 1],
+                after_bad[g : g + 1],
+                after_good[g : g + 1],
+            )
             pulled += x
             good += y
     return pulled, good
 
 
 @compiled(inline="always")
-def _move_row(alpha, inverse, low, high, left, right, price, slack, at_price, index, own,
-              following, first, last):  # fmt: skip
+def _move_row(
+    alpha,
+    inverse,
+    low,
+    high,
+    left,
+    right,
+    price,
+    slack,
+    at_price,
+    index,
+    own,
+    following,
+    first,
+    last,
+):
     """Pull one row: parts `left` and `right` of the sides of its band [low, high].
 
     Returns (mass moved, good outcomes among it, first and last state that was pulled).
@@ -121,24 +139,39 @@ def _move_row(alpha, inverse, low, high, left, right, price, slack, at_price, in
     if left > 0.0 and first < low:
         end = min(low, last + 1)
         pulled, good = _pull(
-            (alpha + first) * inverse, inverse, left,
-            own[first:end], following[first:end], following[first + 1 : end + 1],
-        )  # fmt: skip
+            (alpha + first) * inverse,
+            inverse,
+            left,
+            own[first:end],
+            following[first:end],
+            following[first + 1 : end + 1],
+        )
         a, b = first, end - 1
     if low <= high:
         x, y = _pull_band(
-            (alpha + low) * inverse, inverse, price, slack, at_price, index,
-            own[low : high + 1], following[low : high + 1], following[low + 1 : high + 2],
-        )  # fmt: skip
+            (alpha + low) * inverse,
+            inverse,
+            price,
+            slack,
+            at_price,
+            index,
+            own[low : high + 1],
+            following[low : high + 1],
+            following[low + 1 : high + 2],
+        )
         if x > 0.0:
             pulled, good = pulled + x, good + y
             a, b = min(a, low), high
     start = max(high + 1, first)
     if right > 0.0 and start <= last:
         x, y = _pull(
-            (alpha + start) * inverse, inverse, right,
-            own[start : last + 1], following[start : last + 1], following[start + 1 : last + 2],
-        )  # fmt: skip
+            (alpha + start) * inverse,
+            inverse,
+            right,
+            own[start : last + 1],
+            following[start : last + 1],
+            following[start + 1 : last + 2],
+        )
         pulled, good = pulled + x, good + y
         a, b = min(a, start), last
     return pulled, good, a, b
@@ -163,12 +196,21 @@ def move(arms, bands, base, t, price, slack, at_price, sure, rest, mass, forth, 
             row = base + n
             start = bands.start[k, row] + max(0, first[k, n] - bands.low[k, row])
             pulled, good, a, b = _move_row(
-                arms.alpha[k], 1.0 / (arms.alpha[k] + arms.beta[k] + n),
-                bands.low[k, row], bands.high[k, row],
-                sure if bands.left[k, row] else rest, sure if bands.right[k, row] else rest,
-                price, slack, at_price, bands.index[start:],
-                mass[k, row_start(n) :], mass[k, row_start(n + 1) :], first[k, n], last[k, n],
-            )  # fmt: skip
+                arms.alpha[k],
+                1.0 / (arms.alpha[k] + arms.beta[k] + n),
+                bands.low[k, row],
+                bands.high[k, row],
+                sure if bands.left[k, row] else rest,
+                sure if bands.right[k, row] else rest,
+                price,
+                slack,
+                at_price,
+                bands.index[start:],
+                mass[k, row_start(n) :],
+                mass[k, row_start(n + 1) :],
+                first[k, n],
+                last[k, n],
+            )
             if pulled > 0.0:
                 reward[k] += pulled * bad + good * spread
                 spent[k, t] += pulled
@@ -189,6 +231,17 @@ def relaxed_leg(arms, bands, mu, slack, at_price, mass, reward, spent, forth, st
     """Forward from stage `start` to `stop` under the relaxed policy at prices mu."""
     for t in range(start, stop):
         move(
-            arms, bands, row_start(t), t, mu[t], slack, at_price, 1.0, 0.0, mass, forth, reward,
+            arms,
+            bands,
+            row_start(t),
+            t,
+            mu[t],
+            slack,
+            at_price,
+            1.0,
+            0.0,
+            mass,
+            forth,
+            reward,
             spent,
-        )  # fmt: skip
+        )

@@ -48,7 +48,7 @@ def bid(arms, bands, t, V, back):
             for g in range(first, last + 1):
                 x = worth(
                     (alpha + g) * inverse, bad, spread, own[g], following[g], following[g + 1]
-                )  # fmt: skip
+                )
                 bands.index[at + g] = x
                 if bands.share[at + g] > 0.0:
                     key[count] = x
@@ -65,9 +65,17 @@ def step(arms, t, price, V, back):
         spread = arms.reward_good[k, t] - arms.reward_bad[k, t]
         for n in range(t + 1):
             touched += step_row(
-                arms.alpha[k], arms.beta[k], arms.reward_bad[k, t], spread, price, n,
-                V[k], back.low[k], back.high[k], back.ramp,
-            )  # fmt: skip
+                arms.alpha[k],
+                arms.beta[k],
+                arms.reward_bad[k, t],
+                spread,
+                price,
+                n,
+                V[k],
+                back.low[k],
+                back.high[k],
+                back.ramp,
+            )
     return touched
 
 
@@ -109,18 +117,20 @@ def _row_band(alpha, beta, bad, spread, price, width, n, V, low, high):
     left = right = False
     a, b = n + 1, n
     for g in range(first, n + 1):
-        x = worth(
-            (alpha + g) * inverse, bad, spread, own[g], following[g], following[g + 1]
-        ) - price  # fmt: skip
+        x = (
+            worth((alpha + g) * inverse, bad, spread, own[g], following[g], following[g + 1])
+            - price
+        )
         if g == first:
             left = x > 0.0
         if abs(x) <= width or (x > 0.0) != left:
             a = g
             break
     for g in range(last, a - 1, -1):
-        x = worth(
-            (alpha + g) * inverse, bad, spread, own[g], following[g], following[g + 1]
-        ) - price  # fmt: skip
+        x = (
+            worth((alpha + g) * inverse, bad, spread, own[g], following[g], following[g + 1])
+            - price
+        )
         if g == last:
             right = x > 0.0
         b = g
@@ -143,9 +153,17 @@ def band_leg(arms, mu, width, bands, V, back, start, stop):
             spread = arms.reward_good[k, t] - bad
             for n in range(t + 1):
                 a, b, lower, upper = _row_band(
-                    arms.alpha[k], arms.beta[k], bad, spread, mu[t], width, n,
-                    V[k], back.low[k], back.high[k],
-                )  # fmt: skip
+                    arms.alpha[k],
+                    arms.beta[k],
+                    bad,
+                    spread,
+                    mu[t],
+                    width,
+                    n,
+                    V[k],
+                    back.low[k],
+                    back.high[k],
+                )
                 bands.low[k, base + n], bands.high[k, base + n] = a, b
                 bands.left[k, base + n], bands.right[k, base + n] = lower, upper
         step(arms, t, mu[t], V, back)

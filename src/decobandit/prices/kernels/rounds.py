@@ -45,9 +45,14 @@ def price_leg(arms, bands, pulls, lowest, highest, mu, V, back, start, stop):
     for t in range(start - 1, stop - 1, -1):
         count = bid(arms, bands, t, V, back)
         mu[t] = stage_price(
-            back.key[:count], back.weight[:count], bands.settled[:, t], pulls[t], lowest[t],
-            highest[t], mu[t],
-        )  # fmt: skip
+            back.key[:count],
+            back.weight[:count],
+            bands.settled[:, t],
+            pulls[t],
+            lowest[t],
+            highest[t],
+            mu[t],
+        )
         step(arms, t, mu[t], V, back)
 
 
@@ -62,9 +67,7 @@ def clearing_leg(arms, bands, pulls, blend, mass, reward, spent, forth, start, s
         count = offer(bands, t, blend, mass, forth)
         price, part, sure, rest, too_narrow = stage_sale(
             forth.key[:count], forth.weight[:count], forth.sides, total, pulls[t]
-        )  # fmt: skip
+        )
         narrow += too_narrow
-        move(
-            arms, bands, row_start(t), t, price, 0.0, part, sure, rest, mass, forth, reward, spent
-        )  # fmt: skip
+        move(arms, bands, row_start(t), t, price, 0.0, part, sure, rest, mass, forth, reward, spent)
     return narrow

@@ -53,9 +53,18 @@ def soft_pass(arms, mu, width, V, Z):
                 inverse = 1.0 / (arms.alpha[k] + arms.beta[k] + n)
                 following = V[k, r + n + 1 : r + 2 * n + 3]
                 _soft_row(
-                    arms.alpha[k] * inverse, inverse, bad - mu[t], spread, width, over,
-                    V[k, r : r + n + 1], following[: n + 1], following[1:], ramp, here[r:],
-                )  # fmt: skip
+                    arms.alpha[k] * inverse,
+                    inverse,
+                    bad - mu[t],
+                    spread,
+                    width,
+                    over,
+                    V[k, r : r + n + 1],
+                    following[: n + 1],
+                    following[1:],
+                    ramp,
+                    here[r:],
+                )
 
 
 @compiled(inline="always")
@@ -107,10 +116,15 @@ def _move(arms, t, shift, width, factor, Z, mass, first, last, reward, spent, lo
             if b < a:
                 continue
             pulled, good, more, some = _move_row(
-                (arms.alpha[k] + a) * inverse, inverse, shift, width, factor,
-                here[r + a : r + b + 1], mass[k, r + a : r + b + 1],
+                (arms.alpha[k] + a) * inverse,
+                inverse,
+                shift,
+                width,
+                factor,
+                here[r + a : r + b + 1],
+                mass[k, r + a : r + b + 1],
                 mass[k, r + n + 1 + a : r + n + b + 3],
-            )  # fmt: skip
+            )
             loose[k, t] += some
             if pulled > 0.0:
                 reward[k] += pulled * bad + good * spread
@@ -197,8 +211,6 @@ def soft_clearing(arms, pulls, width, Z, mass, reward, spent):
     for t in range(T):
         count = _offered(t, Z, mass, first, last, key, weight)
         shift, factor = clearing_shift(key[:count], weight[:count], width, pulls[t])
-        squares += _move(
-            arms, t, shift, width, factor, Z, mass, first, last, reward, spent, loose
-        )  # fmt: skip
+        squares += _move(arms, t, shift, width, factor, Z, mass, first, last, reward, spent, loose)
     finish(arms, mass, reward)
     return 0.5 * width * squares

@@ -32,7 +32,7 @@ SUM_TOLERANCE = 1e-9  # of chances that are to sum to 1
 _COUNTS = re.compile(r"\s*[0-9]{1,9}(\s*\+\s*[0-9]{1,9})*\s*")
 
 
-class Categorical(PriorTable):
+class DirichletCategorical(PriorTable):
     """Dirichlet prior on the chances of classes: a pseudo-count of each.
 
     Parameters
@@ -42,8 +42,8 @@ class Categorical(PriorTable):
 
     Examples
     --------
-    >>> from decobandit import Arm, Categorical, Payoff
-    >>> arm = Arm(name="a", prior=Categorical([1, 1, 1]), reward=Payoff(values=[0, 1, 3]))
+    >>> from decobandit import Arm, DirichletCategorical, Payoff
+    >>> arm = Arm(name="a", prior=DirichletCategorical([1, 1, 1]), reward=Payoff(values=[0, 1, 3]))
     >>> arm.prior.counts
     (1.0, 1.0, 1.0)
     """
@@ -73,18 +73,18 @@ class Categorical(PriorTable):
             rule = f"must be {len(self.counts)} numbers, the value of each class of the prior"
             refuse(rule, found=values, at=("reward", "values"))
 
-    def arm_model(self, arm: Any) -> Classes:
-        return Classes(self.counts, arm.reward.values)
+    def arm_model(self, arm: Any) -> CategoricalModel:
+        return CategoricalModel(self.counts, arm.reward.values)
 
-    def weighted(self, by: float) -> Categorical:
-        return Categorical([by * count for count in self.counts])
+    def weighted(self, by: float) -> DirichletCategorical:
+        return DirichletCategorical([by * count for count in self.counts])
 
-    def uniform(self) -> Categorical:
-        return Categorical([1.0] * len(self.counts))
+    def uniform(self) -> DirichletCategorical:
+        return DirichletCategorical([1.0] * len(self.counts))
 
 
 @dataclass(frozen=True)
-class Classes(ArmModel):
+class CategoricalModel(ArmModel):
     """Statistics: a count of each of L classes. An outcome: 0 .. L-1."""
 
     counts: tuple[float, ...]
@@ -95,8 +95,8 @@ class Classes(ArmModel):
     quantiles_searched = True
 
     @cached_property
-    def format(self) -> ClassesFormat:
-        return ClassesFormat(self)
+    def format(self) -> CategoricalFormat:
+        return CategoricalFormat(self)
 
     @property
     def width(self) -> int:
@@ -208,11 +208,11 @@ class Classes(ArmModel):
         chances = parameters / parameters.sum(axis=-1, keepdims=True)
         return np.asarray(stats + rng.multinomial(number, chances))
 
-    def posterior(self, stats: Floats) -> Categorical:
-        return Categorical((np.array(self.counts) + stats).tolist())
+    def posterior(self, stats: Floats) -> DirichletCategorical:
+        return DirichletCategorical((np.array(self.counts) + stats).tolist())
 
 
-class ClassesFormat(OutcomeFormat[Classes]):
+class CategoricalFormat(OutcomeFormat[CategoricalModel]):
     """Statistics are written as counts joined by +."""
 
     @property

@@ -19,7 +19,7 @@ NODES = 16  # of a quadrature over pending outcomes
 OUTLOOK = np.linspace(-6.0, 6.0, 33)  # next measurement, in standard deviations
 
 
-class Normal(PriorTable):
+class NormalNormal(PriorTable):
     """Normal prior on the mean of an arm's outcomes, which are normal with a known `noise_sd`.
 
     Parameters
@@ -29,8 +29,8 @@ class Normal(PriorTable):
 
     Examples
     --------
-    >>> from decobandit import Arm, Normal
-    >>> Arm(name="a", prior=Normal(mean=0, sd=1), noise_sd=2).noise_sd
+    >>> from decobandit import Arm, NormalNormal
+    >>> Arm(name="a", prior=NormalNormal(mean=0, sd=1), noise_sd=2).noise_sd
     2.0
     """
 
@@ -48,15 +48,15 @@ class Normal(PriorTable):
         if arm.noise_sd is None:
             refuse("must be given with a normal prior", found=None, at=("noise_sd",))
 
-    def arm_model(self, arm: Any) -> Measured:
-        return Measured(self.mean, self.sd, arm.noise_sd)
+    def arm_model(self, arm: Any) -> NormalModel:
+        return NormalModel(self.mean, self.sd, arm.noise_sd)
 
-    def weighted(self, by: float) -> Normal:
-        return Normal(mean=self.mean, sd=self.sd / math.sqrt(by))
+    def weighted(self, by: float) -> NormalNormal:
+        return NormalNormal(mean=self.mean, sd=self.sd / math.sqrt(by))
 
 
 @dataclass(frozen=True)
-class Measured(SumModel):
+class NormalModel(SumModel):
     """Normal outcomes: the posterior of their mean is normal."""
 
     prior_mean: float
@@ -66,8 +66,8 @@ class Measured(SumModel):
     word = "normal"
 
     @cached_property
-    def format(self) -> MeasuredFormat:
-        return MeasuredFormat(self)
+    def format(self) -> NormalFormat:
+        return NormalFormat(self)
 
     @property
     def prior_pulls(self) -> float:
@@ -133,11 +133,11 @@ class Measured(SumModel):
         total = rng.normal(number * parameters[..., 0], math.sqrt(number) * self.noise_sd)
         return self.after_sums(stats, number, np.asarray(total)[..., None])[..., 0, :]
 
-    def posterior(self, stats: Floats) -> Normal:
-        return Normal(mean=float(self.mean(stats)), sd=float(self.sd(stats)))
+    def posterior(self, stats: Floats) -> NormalNormal:
+        return NormalNormal(mean=float(self.mean(stats)), sd=float(self.sd(stats)))
 
 
-class MeasuredFormat(SumFormat[Measured]):
+class NormalFormat(SumFormat[NormalModel]):
     """Outcomes are finite numbers."""
 
     example = "1.25/2"

@@ -21,7 +21,7 @@ NEGLIGIBLE_PROBABILITY = 1e-12  # of all counts that are left out
 LARGEST_COUNT = 2**53  # the next one is no number of its own any more
 
 
-class Gamma(PriorTable):
+class GammaPoisson(PriorTable):
     """Gamma prior on the mean of Poisson counts: like `shape` events seen in `rate` pulls.
 
     Parameters
@@ -31,8 +31,8 @@ class Gamma(PriorTable):
 
     Examples
     --------
-    >>> from decobandit import Arm, Gamma
-    >>> Arm(name="a", prior=Gamma(shape=2, rate=1)).prior.shape
+    >>> from decobandit import Arm, GammaPoisson
+    >>> Arm(name="a", prior=GammaPoisson(shape=2, rate=1)).prior.shape
     2.0
     """
 
@@ -46,15 +46,15 @@ class Gamma(PriorTable):
     def __init__(self, shape: float, rate: float, *, kind: Any = "gamma") -> None:
         super().__init__(kind=kind, shape=shape, rate=rate)
 
-    def arm_model(self, arm: Any) -> Counted:
-        return Counted(self.shape, self.rate)
+    def arm_model(self, arm: Any) -> PoissonModel:
+        return PoissonModel(self.shape, self.rate)
 
-    def weighted(self, by: float) -> Gamma:
-        return Gamma(shape=self.shape * by, rate=self.rate * by)
+    def weighted(self, by: float) -> GammaPoisson:
+        return GammaPoisson(shape=self.shape * by, rate=self.rate * by)
 
 
 @dataclass(frozen=True)
-class Counted(SumModel):
+class PoissonModel(SumModel):
     """Poisson counts: the posterior of their mean is a gamma law."""
 
     shape: float
@@ -64,8 +64,8 @@ class Counted(SumModel):
     mean_range = 0.0, math.inf
 
     @cached_property
-    def format(self) -> CountedFormat:
-        return CountedFormat(self)
+    def format(self) -> PoissonFormat:
+        return PoissonFormat(self)
 
     @property
     def prior_pulls(self) -> float:
@@ -168,11 +168,11 @@ class Counted(SumModel):
         total = np.asarray(rng.poisson(number * parameters[..., 0]), dtype=float)
         return self.after_sums(stats, number, total[..., None])[..., 0, :]
 
-    def posterior(self, stats: Floats) -> Gamma:
-        return Gamma(shape=self.shape + float(stats[1]), rate=self.rate + float(stats[0]))
+    def posterior(self, stats: Floats) -> GammaPoisson:
+        return GammaPoisson(shape=self.shape + float(stats[1]), rate=self.rate + float(stats[0]))
 
 
-class CountedFormat(SumFormat[Counted]):
+class PoissonFormat(SumFormat[PoissonModel]):
     """Outcomes are whole numbers, zero or more."""
 
     whole = True

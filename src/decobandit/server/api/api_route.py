@@ -84,5 +84,7 @@ def _is_json(content_type: str) -> bool:
     kind, _, rest = content_type.partition(";")
     charset = rest.replace(" ", "").lower()
     return kind.strip().lower() == "application/json" and charset in {
-        "", "charset=utf-8", 'charset="utf-8"',
-    }  # fmt: skip
+        "",
+        "charset=utf-8",
+        'charset="utf-8"',
+    }

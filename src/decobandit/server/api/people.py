@@ -35,9 +35,13 @@ def token_list(request: Request, _: Caller) -> Out:
 def token_create(request: Request, caller: Caller, body: sent.TokenIn) -> Out:
     """A new token; only this response has the secret."""
     token, secret = new_token(
-        request.app.state.store, body.name, body.role, days=body.days, trials=body.trials,
+        request.app.state.store,
+        body.name,
+        body.role,
+        days=body.days,
+        trials=body.trials,
         by=caller.name,
-    )  # fmt: skip
+    )
     request.app.state.guard.tokens_changed()
     return out.TokenMade.model_validate(token.to_dict() | {"token": secret})
 

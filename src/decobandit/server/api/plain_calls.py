@@ -55,8 +55,11 @@ def plain_call(route: APIRoute) -> PlainCall | None:
 def _reader(kind: Any) -> Callable[[Request, In | None], Any] | None:
     """How a parameter of this kind is read; None for one that only FastAPI knows."""
     known: dict[Any, Callable[[Request, In | None], Any]] = {
-        Caller: _caller, Opened: _opened, AllocationId: _allocation, Key: _key,
-    }  # fmt: skip
+        Caller: _caller,
+        Opened: _opened,
+        AllocationId: _allocation,
+        Key: _key,
+    }
     if kind in known:
         return known[kind]
     model, *optional = get_args(kind) or (kind,)

@@ -116,9 +116,13 @@ def trial_list(
     """The trials that the token is for, the oldest first; an operator sees their names only."""
     state = request.app.state
     page = page_of_trials(
-        state.store, limit=limit, after=after, only=caller.only_trials, archived=archived,
+        state.store,
+        limit=limit,
+        after=after,
+        only=caller.only_trials,
+        archived=archived,
         stale_after=state.limits.stale_after,
-    )  # fmt: skip
+    )
     if caller.blinded:
         names = [out.BlindTrial(id=one.id, name=one.name) for one in page.items]
         return out.BlindTrials(trials=names, **next_key(page))
@@ -138,9 +142,12 @@ def trial_status(request: Request, caller: Caller, trial: Seen) -> Out:
     full = trial.status_at(ledger)
     if caller.blinded:
         return out.BlindStatus(
-            id=trial.id, name=trial.name, finished=full.is_over, state=full.state,
+            id=trial.id,
+            name=trial.name,
+            finished=full.is_over,
+            state=full.state,
             open=[masked(slot, trial) for slot in full.open],
-        )  # fmt: skip
+        )
     stale = stale_ids(ledger.since, request.app.state.limits.stale_after)
     return out.StatusOut.model_validate(full.to_dict() | {"stale": stale})
 

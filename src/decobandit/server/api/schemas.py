@@ -65,9 +65,7 @@ class OneOf:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        return {
-            **handler(source), "custom_error_type": "one_of", "custom_error_message": self.rule
-        }  # fmt: skip
+        return {**handler(source), "custom_error_type": "one_of", "custom_error_message": self.rule}
 
 
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
@@ -260,9 +258,11 @@ class LimitsIn(ReasonIn):
         default=None, ge=0, le=MAX_LIMIT, description="Allocations that may be cancelled in all."
     )
     max_unmasked: int | None = Field(
-        default=None, ge=0, le=MAX_LIMIT,
+        default=None,
+        ge=0,
+        le=MAX_LIMIT,
         description="Allocations that one person may unmask within 24 hours.",
-    )  # fmt: skip
+    )
 
 
 class PlanIn(In):

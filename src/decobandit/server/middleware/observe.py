@@ -52,10 +52,18 @@ class Observe(HttpMiddleware):
             # no query: it may hold what nobody else should read
             path = scope["path"][:MAX_PATH]
             facts = {
-                "method": scope["method"][:20], "route": route, "path": path, "status": status,
-                "seconds": round(seconds, 6), "client": (scope.get("client") or [None])[0],
-            }  # fmt: skip
+                "method": scope["method"][:20],
+                "route": route,
+                "path": path,
+                "status": status,
+                "seconds": round(seconds, 6),
+                "client": (scope.get("client") or [None])[0],
+            }
             log.info(
-                "%s %s %s in %.1f ms", facts["method"], path, status, 1e3 * seconds,
+                "%s %s %s in %.1f ms",
+                facts["method"],
+                path,
+                status,
+                1e3 * seconds,
                 extra={"facts": facts},
-            )  # fmt: skip
+            )

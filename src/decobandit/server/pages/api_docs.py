@@ -87,11 +87,15 @@ def operations(document: Tree) -> Iterator[Operation]:
             if method in item:
                 own = item[method]
                 yield Operation(
-                    own["operationId"], method.upper(), path, own["description"], _chapter(path),
+                    own["operationId"],
+                    method.upper(),
+                    path,
+                    own["description"],
+                    _chapter(path),
                     [_parameter(each) for each in own.get("parameters", [])],
                     _keys(_schema(own.get("requestBody", {})), models),
                     list(_answers(own["responses"], models)),
-                )  # fmt: skip
+                )
 
 
 def _chapter(path: str) -> str:

@@ -100,9 +100,7 @@ class DesignDraft:
 
     def padded(self, arms: int) -> DesignDraft:
         """With a probability for every row of arms."""
-        rows = [
-            replace(row, truth=(*row.truth, *[""] * arms)[:arms]) for row in self.scenarios
-        ]  # fmt: skip
+        rows = [replace(row, truth=(*row.truth, *[""] * arms)[:arms]) for row in self.scenarios]
         return replace(self, scenarios=tuple(rows))
 
     @property

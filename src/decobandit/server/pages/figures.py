@@ -47,13 +47,18 @@ def decision_figure(status: Status, *, dark: bool) -> dict[str, Any] | None:
     rows = list(range(len(arms)))
     bars = [
         {
-            "type": "bar", "orientation": "h", "y": rows, "x": [_round(read(arm)) for arm in arms],
-            "name": name, "marker": {"color": colour}, "text": [as_text(arm.name) for arm in arms],
+            "type": "bar",
+            "orientation": "h",
+            "y": rows,
+            "x": [_round(read(arm)) for arm in arms],
+            "name": name,
+            "marker": {"color": colour},
+            "text": [as_text(arm.name) for arm in arms],
             "textposition": "none",
             "hovertemplate": f"%{{text}}<br>{name} %{{x:.4f}}<extra></extra>",
         }
         for name, colour, read in parts
-    ]  # fmt: skip
+    ]
     every = [arm.name for arm in status.arms]
     called = dict(zip(every, short_names(every), strict=True))
     short = [called[arm.name] for arm in arms]
@@ -63,12 +68,13 @@ def decision_figure(status: Status, *, dark: bool) -> dict[str, Any] | None:
     ]
     left = 16 + 8 * max(len(name) for name in short)
     layout = _layout(dark, 26 * len(arms) + 130) | {
-        "barmode": "stack", "bargap": 0.3,
+        "barmode": "stack",
+        "bargap": 0.3,
         "yaxis": {"tickvals": rows, "ticktext": chosen, "automargin": True, "fixedrange": True},
         "xaxis": {"title": {"text": _axis(status)}, "rangemode": "tozero", "fixedrange": True},
         "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
         "meta": {"left": min(left, 150)},
-    }  # fmt: skip
+    }
     if _has_price(status):
         bars.append(_price_line(status.price, len(arms)))
     layout["meta"]["names"] = len(bars) if len(bars) > 1 else 0  # one alone has no legend
@@ -171,10 +177,14 @@ def _round(value: float | None) -> float | None:
 def _price_line(price: float | None, rows: int) -> dict[str, Any]:
     assert price is not None
     return {
-        "type": "scatter", "mode": "lines", "x": [price, price], "y": [-0.5, rows - 0.5],
-        "name": f"price {price:.4f}", "line": {"color": PRICE_COLOUR, "width": 4},
+        "type": "scatter",
+        "mode": "lines",
+        "x": [price, price],
+        "y": [-0.5, rows - 0.5],
+        "name": f"price {price:.4f}",
+        "line": {"color": PRICE_COLOUR, "width": 4},
         "hovertemplate": "price %{x:.4f}<extra></extra>",
-    }  # fmt: skip
+    }
 
 
 # -- the trial so far ---------------------------------------------------------------------------
@@ -230,11 +240,14 @@ def _layout(dark: bool, height: int) -> dict[str, Any]:
     template = plotly.io.templates["plotly_dark" if dark else "plotly_white"].to_plotly_json()
     return {
         "template": {"layout": _plain(template["layout"])},
-        "height": height, "paper_bgcolor": TRANSPARENT, "plot_bgcolor": TRANSPARENT,
+        "height": height,
+        "paper_bgcolor": TRANSPARENT,
+        "plot_bgcolor": TRANSPARENT,
         "hovermode": "closest",
-        "font": {"family": FONT, "size": 13}, "margin": {"l": 64, "r": 12, "t": 16, "b": 48},
+        "font": {"family": FONT, "size": 13},
+        "margin": {"l": 64, "r": 12, "t": 16, "b": 48},
         "dragmode": False,
-    }  # fmt: skip
+    }
 
 
 # -- the expected loss -------------------------------------------------------------------------

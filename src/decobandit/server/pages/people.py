@@ -12,9 +12,14 @@ from .rendering import PageRoute, page
 
 EVENTS_PER_PAGE = 100
 WORDS = {  # what is said of an entry; others with their names
-    "token": "{}", "name": "{}", "what": "{}", "form": "as {}", "via": "via {}",
-    "address": "from {}", "expires_at": "until {:.10}",
-}  # fmt: skip
+    "token": "{}",
+    "name": "{}",
+    "what": "{}",
+    "form": "as {}",
+    "via": "via {}",
+    "address": "from {}",
+    "expires_at": "until {:.10}",
+}
 LAST = {"repeated": "and {} more times"}
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)

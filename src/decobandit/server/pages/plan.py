@@ -121,9 +121,13 @@ async def _start(request: Request, form: Form, draft: Draft) -> Response:
     with refusals():
         try:
             trial = await start_trial(
-                request, problem, policy=draft.policy, name=draft.name, rules=rules,
+                request,
+                problem,
+                policy=draft.policy,
+                name=draft.name,
+                rules=rules,
                 bound=True,  # the forecast has promised it
-            )  # fmt: skip
+            )
         except Conflict:
             trial = await run_in_threadpool(_same, draft, problem, rules, state.store)
     return go(f"/trials/{trial.id}")
@@ -171,10 +175,22 @@ def _page(
         }
     parts = [] if result is None else characteristics(result)
     return page(
-        request, "plan.html.j2", status, draft=draft, policies=policy_names(), plan=found,
-        wrong=wrong, labels=LABELS, wrong_fields=fields or {}, characteristics=parts,
-        allocation=ALLOCATION, stopping=STOPPING, planning=PLANNING, tests=FINAL_TESTS, **values,
-    )  # fmt: skip
+        request,
+        "plan.html.j2",
+        status,
+        draft=draft,
+        policies=policy_names(),
+        plan=found,
+        wrong=wrong,
+        labels=LABELS,
+        wrong_fields=fields or {},
+        characteristics=parts,
+        allocation=ALLOCATION,
+        stopping=STOPPING,
+        planning=PLANNING,
+        tests=FINAL_TESTS,
+        **values,
+    )
 
 
 def _copies(problem: Problem, draft: Draft, design: Design | None) -> list[tuple[str, str, str]]:

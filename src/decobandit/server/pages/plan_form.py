@@ -38,9 +38,13 @@ LABELS = {
     "terminal": "Deployment, in pulls",
 }
 _FIELDS = {
-    "horizon": "horizon", "pulls_per_stage": "pulls", "repeat": "repeat", "unit": "unit",
-    "arms": "arms", "terminal": "deploy",
-}  # fmt: skip
+    "horizon": "horizon",
+    "pulls_per_stage": "pulls",
+    "repeat": "repeat",
+    "unit": "unit",
+    "arms": "arms",
+    "terminal": "deploy",
+}
 _COLUMNS: dict[tuple[int | str, ...], str] = {
     ("name",): "arm",
     ("prior", "good"): "good",
@@ -145,21 +149,29 @@ class Draft:
             return self
         rows = tuple(
             Row(
-                arm.name, *(f"{x:.15g}" for x in (arm.beta.good, arm.beta.bad)),
+                arm.name,
+                *(f"{x:.15g}" for x in (arm.beta.good, arm.beta.bad)),
                 *(_typed(x) for x in (arm.outcome_reward.good, arm.outcome_reward.bad)),
             )
             for arm in problem.arms
-        )  # fmt: skip
+        )
         deploy = "0" if problem.terminal is None else f"{problem.terminal.deploy:.15g}"
         first, *others = _policies(design, self.policy)
         typed = DesignDraft() if design is None else DesignDraft.from_design(design, others)
         if len(rows) * len(typed.scenarios) > MAX_FIELDS:
             return self
         filled = replace(
-            self, horizon=str(problem.horizon), pulls=str(problem.pulls_per_stage), deploy=deploy,
-            rows=rows, file="", policy=first, design=typed.padded(len(rows)),
-            repeat="1" if problem.repeat else "", unit=str(problem.unit),
-        )  # fmt: skip
+            self,
+            horizon=str(problem.horizon),
+            pulls=str(problem.pulls_per_stage),
+            deploy=deploy,
+            rows=rows,
+            file="",
+            policy=first,
+            design=typed.padded(len(rows)),
+            repeat="1" if problem.repeat else "",
+            unit=str(problem.unit),
+        )
         try:
             again, own = filled._table().designed()
         except ValueError:  # rewards by stage, tables

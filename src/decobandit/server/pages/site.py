@@ -48,10 +48,14 @@ def trials(
     """
     caller, limits = request.state.principal, request.app.state.limits
     found = page_of_trials(
-        request.app.state.store, limit=TRIALS_PER_PAGE, after=after, only=caller.only_trials,
-        archived=archived, stale_after=limits.stale_after,
+        request.app.state.store,
+        limit=TRIALS_PER_PAGE,
+        after=after,
+        only=caller.only_trials,
+        archived=archived,
+        stale_after=limits.stale_after,
         running=None if state is None or caller.blinded else state == "running",
-    )  # fmt: skip
+    )
     ranks = {} if caller.blinded else {name: rank for rank, name in enumerate(FIRST_BADGES)}
     return page(
         request,

@@ -227,9 +227,11 @@ def _done(trial: Trial, slot: Allocation) -> Response:
 def ask(request: Request, trial: Opened, form: Sent) -> Response:
     """Allocate the next slot."""
     slot = trial.ask(
-        subject=form.text("subject"), note=form.text("note"), key=form.key,
+        subject=form.text("subject"),
+        note=form.text("note"),
+        key=form.key,
         by=request.state.principal.name,
-    )  # fmt: skip
+    )
     return go(f"/trials/{trial.id}?now={quote(slot.id)}")
 
 

@@ -38,10 +38,36 @@ def class_of(below, row, u):
 
 @compiled
 def play_tables(
-    keys, per_draw, theta, means, table_of, begin, law, place, links, below, values, mean, last,
-    index, excess, base, factor, counts, horizon, tolerance, by_pulls, by_position, rng, reward,
-    predicted, last_reward, pulls, stage_means, terms,
-):  # fmt: skip
+    keys,
+    per_draw,
+    theta,
+    means,
+    table_of,
+    begin,
+    law,
+    place,
+    links,
+    below,
+    values,
+    mean,
+    last,
+    index,
+    excess,
+    base,
+    factor,
+    counts,
+    horizon,
+    tolerance,
+    by_pulls,
+    by_position,
+    rng,
+    reward,
+    predicted,
+    last_reward,
+    pulls,
+    stage_means,
+    terms,
+):
     """Play all episodes of a chunk; False where a sum of counts leaves the table.
 
     reward, predicted, last_reward (draws,), pulls (draws, K), stage_means (draws, T): sums over the

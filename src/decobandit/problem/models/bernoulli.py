@@ -27,19 +27,19 @@ def _with_kind(schema: dict[str, Any]) -> None:
     schema["properties"]["kind"] = {"type": "string", "enum": ["beta"], "title": "Kind"}
 
 
-class Beta(PriorTable):
+class BetaBernoulli(PriorTable):
     """Beta prior on an arm's success probability: pseudo-counts of good and bad outcomes.
 
     Parameters
     ----------
     good, bad : float
-        Pseudo-counts, 1e-12 or more. `Beta(1, 1)` is the uniform prior.
+        Pseudo-counts, 1e-12 or more. `BetaBernoulli(1, 1)` is the uniform prior.
 
     Examples
     --------
-    >>> from decobandit import Beta
-    >>> Beta(2, 8)
-    Beta(good=2.0, bad=8.0)
+    >>> from decobandit import BetaBernoulli
+    >>> BetaBernoulli(2, 8)
+    BetaBernoulli(good=2.0, bad=8.0)
     """
 
     arm_fields = frozenset({"terminal"})
@@ -53,18 +53,18 @@ class Beta(PriorTable):
     def __init__(self, good: float, bad: float) -> None:
         super().__init__(good=good, bad=bad)
 
-    def arm_model(self, arm: Any) -> Binary:
-        return Binary(self.good, self.bad)
+    def arm_model(self, arm: Any) -> BernoulliModel:
+        return BernoulliModel(self.good, self.bad)
 
-    def weighted(self, by: float) -> Beta:
-        return Beta(self.good * by, self.bad * by)
+    def weighted(self, by: float) -> BetaBernoulli:
+        return BetaBernoulli(self.good * by, self.bad * by)
 
-    def uniform(self) -> Beta:
-        return Beta(1, 1)
+    def uniform(self) -> BetaBernoulli:
+        return BetaBernoulli(1, 1)
 
 
 @dataclass(frozen=True)
-class Binary(ArmModel):
+class BernoulliModel(ArmModel):
     """Statistics: good, bad. An outcome: 1 or 0."""
 
     good: float
@@ -77,8 +77,8 @@ class Binary(ArmModel):
     mean_range = 0.0, 1.0
 
     @cached_property
-    def format(self) -> BinaryFormat:
-        return BinaryFormat(self)
+    def format(self) -> BernoulliFormat:
+        return BernoulliFormat(self)
 
     @property
     def prior_pulls(self) -> float:
@@ -161,11 +161,11 @@ class Binary(ArmModel):
         good = rng.binomial(number, parameters[..., 0])
         return np.asarray(stats + np.stack([good, number - good], axis=-1))
 
-    def posterior(self, stats: Floats) -> Beta:
-        return Beta(self.good + float(stats[0]), self.bad + float(stats[1]))
+    def posterior(self, stats: Floats) -> BetaBernoulli:
+        return BetaBernoulli(self.good + float(stats[0]), self.bad + float(stats[1]))
 
 
-class BinaryFormat(OutcomeFormat[Binary]):
+class BernoulliFormat(OutcomeFormat[BernoulliModel]):
     """Statistics are written good/pulls."""
 
     outcomes = "good or bad"

@@ -20,7 +20,7 @@ from .categorical import SUM_TOLERANCE
 MOST_OWN_STATES = 10_000
 
 
-class OwnState(Frozen):
+class MarkovState(Frozen):
     """A state of an arm of your own: what a pull earns, and where it leads.
 
     Parameters
@@ -32,8 +32,8 @@ class OwnState(Frozen):
 
     Examples
     --------
-    >>> from decobandit import OwnState
-    >>> OwnState(mean=0.5, next={"hit": (0.5, "up"), "miss": (0.5, "down")}).mean
+    >>> from decobandit import MarkovState
+    >>> MarkovState(mean=0.5, next={"hit": (0.5, "up"), "miss": (0.5, "down")}).mean
     0.5
     """
 
@@ -50,7 +50,7 @@ class OwnState(Frozen):
         return self
 
 
-class OwnStates(PriorTable):
+class MarkovArm(PriorTable):
     """An arm of your own: named states, and the chances of going from one to another by a pull.
 
     Parameters
@@ -58,12 +58,12 @@ class OwnStates(PriorTable):
     first : str
         The state of an arm that has not been pulled.
     states : mapping
-        By name, an `OwnState` or a table of `mean` and `next`.
+        By name, an `MarkovState` or a table of `mean` and `next`.
 
     Examples
     --------
-    >>> from decobandit import OwnStates
-    >>> arm = OwnStates(
+    >>> from decobandit import MarkovArm
+    >>> arm = MarkovArm(
     ...     first="new",
     ...     states={
     ...         "new": {"mean": 0.5, "next": {"hit": (0.5, "good"), "miss": (0.5, "bad")}},
@@ -77,7 +77,7 @@ class OwnStates(PriorTable):
 
     kind: Literal["states"] = "states"
     first: Word = Field(description="State of an arm that has not been pulled.")
-    states: Annotated[dict[Word, OwnState], FirstErrorOfTable] = Field(
+    states: Annotated[dict[Word, MarkovState], FirstErrorOfTable] = Field(
         description="The states by name."
     )
 
@@ -95,20 +95,20 @@ class OwnStates(PriorTable):
                 _check_name(to, self.states, ("states", name, "next", outcome, 1))
         return self
 
-    def arm_model(self, arm: Any) -> Own:
-        return Own(self)
+    def arm_model(self, arm: Any) -> MarkovModel:
+        return MarkovModel(self)
 
 
-def _check_name(name: str, states: Mapping[str, OwnState], at: tuple[int | str, ...]) -> None:
+def _check_name(name: str, states: Mapping[str, MarkovState], at: tuple[int | str, ...]) -> None:
     if name not in states:
         refuse(f"must be one of the states: {', '.join(list(states)[:8])}", found=name, at=at)
 
 
 @dataclass(frozen=True)
-class Own(ArmModel):
+class MarkovModel(ArmModel):
     """Statistics: pulls, position of the state. An outcome: its position in the state's `next`."""
 
-    table: OwnStates
+    table: MarkovArm
 
     word = "own"
     finite = True
@@ -117,8 +117,8 @@ class Own(ArmModel):
     width = 2
 
     @cached_property
-    def format(self) -> OwnFormat:
-        return OwnFormat(self)
+    def format(self) -> MarkovFormat:
+        return MarkovFormat(self)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -214,7 +214,7 @@ class Own(ArmModel):
         return np.asarray((drawn[..., None] >= below).sum(axis=-1), dtype=float)
 
 
-class OwnFormat(OutcomeFormat[Own]):
+class MarkovFormat(OutcomeFormat[MarkovModel]):
     """Statistics are written state/pulls; a tally is the outcomes in the order of the pulls."""
 
     outcomes = "own"
