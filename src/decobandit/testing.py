@@ -57,7 +57,7 @@ def check_policy(policy: Policy, *, seed: int = 1) -> None:
 
 
 def _checked_pulls(policy: Policy, stage: int, states: States, seed: int) -> Ints:
-    """Pulls of every arm, which add up and are the same for the same seed."""
+    """Return the pulls per arm; check their sum and that the seed determines them."""
     problem, before = policy.problem, states.stats.copy()
     pulls = policy.allocate_many(stage, states, np.random.default_rng(seed))
     again = policy.allocate_many(stage, states, np.random.default_rng(seed))
@@ -84,7 +84,7 @@ def _check_probabilities(policy: Policy, stage: int, states: States, seed: int) 
 
 
 def _check_one_by_one(policy: Policy, stage: int, states: States, pulls: Ints, seed: int) -> None:
-    """A state asked alone is answered as among others, and a batch of one as a single pull."""
+    """Check that a state alone gets the same answer as in a block, and one pull as a batch."""
     if policy.draws_arms:
         return
     for e in range(len(states)):
@@ -98,7 +98,7 @@ def _check_one_by_one(policy: Policy, stage: int, states: States, pulls: Ints, s
 
 
 def _check_symmetry(policy: Policy, stage: int, states: States, pulls: Ints) -> None:
-    """Swapping two exchangeable arms swaps their pulls, unless position breaks a tie."""
+    """Check that swapping two exchangeable arms swaps their pulls, unless position breaks a tie."""
     for group in policy.problem.groups:
         for one, other in zip(group.members, group.members[1:], strict=False):
             order = np.arange(policy.problem.n_arms)
