@@ -7,13 +7,16 @@ lines that no test produces any more, empty the file and run the whole suite onc
 import fcntl
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from decobandit import DecoError
+from decobandit.problem import Problem
 
 WORDING = Path(__file__).parents[1] / "wording.txt"
 
@@ -51,3 +54,31 @@ def _accept(line: str) -> None:
         lines = sorted({*file.read().splitlines(), line})
         file.truncate(0)
         file.write("\n".join(lines) + "\n")
+
+
+class RefusedError(Exception):
+    """A policy refused a problem that it does not serve."""
+
+
+def check_refusal(name: str, problem: Problem, error: ValueError) -> RefusedError:
+    """Check that a policy may refuse this problem: sets of arms or unequal rewards only."""
+    rewards = {arm.reward for arm in problem.arms}
+    changing = any(
+        isinstance(side, tuple) for reward in rewards for side in (reward.good, reward.bad)
+    )
+    assert problem.pulls_per_stage > 1 or len(rewards) > 1 or changing, str(error)
+    assert repr(name) in str(error)
+    return RefusedError(str(error))
+
+
+def unless_refused(test: Callable[..., None]) -> Callable[..., None]:
+    """Decorate a test of a policy: it ends where the policy refuses the problem as it may."""
+
+    @wraps(test)
+    def until_refused(*arguments: Any, **named: Any) -> None:
+        try:
+            test(*arguments, **named)
+        except RefusedError:
+            return
+
+    return until_refused
