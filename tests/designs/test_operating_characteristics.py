@@ -11,7 +11,7 @@ from scipy.stats import binom, fisher_exact
 from decobandit import Design, Problem, make_policy, operating_characteristics
 from decobandit.designs import Characteristics
 from decobandit.designs.final_tests import fisher_p_values
-from decobandit.policies.best_chances import best_chances
+from decobandit.policies.comparison import best_probabilities
 from decobandit.problem import States
 
 TWO = Problem.uniform(arms=2, horizon=12)
@@ -35,7 +35,7 @@ def better(good: list[int], pulls: list[int]) -> float:
 @lru_cache
 def _better(g: int, h: int, n: int, k: int) -> float:
     a, b = np.array([g, h]) + 1.0, np.array([n - g, k - h]) + 1.0
-    return float(best_chances(a, b, np.zeros(2), np.ones(2))[1])
+    return float(best_probabilities(a, b, np.zeros(2), np.ones(2))[1])
 
 
 def brute_force(truth: tuple[float, float], horizon: int, floor: float) -> dict[str, float]:

@@ -15,7 +15,7 @@ from decobandit import (
     solve,
 )
 from decobandit.policies import POLICIES, Policy, serving
-from decobandit.policies.best_chances import best_chances
+from decobandit.policies.comparison import best_probabilities
 from decobandit.policies.deco import values_of_states
 from decobandit.problem import States
 from helpers.batch_oracles import allocations, random_problem, unit_values
@@ -123,7 +123,7 @@ def test_thompson_gives_by_the_chance_of_being_best() -> None:
     policy = make_policy(BATCH, "thompson")
     pulls, good = np.array([[6, 4, 10, 0]]), np.array([[3, 3, 4, 0]])
     a, b = 1.0 + good[0], 1.0 + pulls[0] - good[0]
-    wanted = best_chances(a, b, np.zeros(4), np.ones(4))
+    wanted = best_probabilities(a, b, np.zeros(4), np.ones(4))
     many = policy.allocate_many(
         1, States.of_counts(BATCH, pulls, good).rows([0] * 4000), np.random.default_rng(3)
     )

@@ -9,7 +9,7 @@ from scipy.stats import beta, norm
 from decobandit import Arm, BetaBernoulli, Problem, Reward, Terminal, make_policy, solve
 from decobandit.arm import OneArmValues
 from decobandit.policies import KnowledgeGradientPolicy
-from decobandit.policies.best_chances import best_chances
+from decobandit.policies.comparison import best_probabilities
 from decobandit.policies.deco import distinct_states
 from decobandit.policies.repriced import RepricedDecoPolicy
 from decobandit.policies.shares import RhoPolicy, rounded
@@ -35,7 +35,7 @@ def posterior(row: int) -> tuple[np.ndarray, np.ndarray]:
 def test_chances_of_being_best_are_the_integrals() -> None:
     found = ThompsonSharesPolicy(DEPLOYED).probabilities(1, States.of_counts(DEPLOYED, PULLS, GOOD))
     for row in range(2):
-        wanted = best_chances(*posterior(row), np.zeros(3), np.ones(3))
+        wanted = best_probabilities(*posterior(row), np.zeros(3), np.ones(3))
         assert found[row] == pytest.approx(wanted, abs=2e-4)
 
 

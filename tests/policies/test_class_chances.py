@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from decobandit.policies import KindChances, PosteriorChances, make_policy
-from decobandit.policies.best_chances import best_chances
+from decobandit.policies import BetaComparison, MeanComparison, make_policy
+from decobandit.policies.comparison import best_probabilities
 from decobandit.problem import (
     Arm,
     BetaBernoulli,
@@ -83,7 +83,7 @@ def test_two_classes_compare_like_good_and_bad_outcomes(margin: float) -> None:
     seen = States.of_counts(binary, pulls, good)
     known = States(classes, seen.stats.copy())
     known.stats[:, :2] = known.stats[:, :2, ::-1]
-    one, two = KindChances(classes, margin), PosteriorChances(binary, margin)
+    one, two = MeanComparison(classes, margin), BetaComparison(binary, margin)
     close = 1e-6 if margin == 0.0 else 1e-4  # a margin leaves a kink between two points
     assert one.best(known) == pytest.approx(two.best(seen), abs=1e-6)
     assert one.better(known, 0) == pytest.approx(two.better(seen, 0), abs=close)
@@ -95,7 +95,7 @@ def test_three_classes_compare_as_draws_do_and_a_dropped_arm_is_left_out() -> No
     known = np.random.default_rng(3).integers(0, 9, (3, 6, 3)) * 1.0
     allowed = np.array([[True, True, k % 2 == 0] for k in range(6)])
     problem = three_classes()
-    found = KindChances(problem).best(States(problem, known.swapaxes(0, 1), allowed=allowed))
+    found = MeanComparison(problem).best(States(problem, known.swapaxes(0, 1), allowed=allowed))
     rng, draws = np.random.default_rng(7), 200_000
     for e in range(6):
         means = [rng.dirichlet(1.0 + known[k, e], draws) @ VALUES for k in range(3)]
@@ -109,8 +109,8 @@ def test_rewards_that_turn_outcomes_round_turn_the_order_round() -> None:
     arms = [Arm(name=name, prior=DirichletCategorical([1, 1, 1]), reward=worth) for name in "ab"]
     problem = Problem(arms=arms, horizon=20)
     known = States(problem, np.array([[[5.0, 2.0, 1.0], [1.0, 2.0, 4.0]]]))
-    up = KindChances(problem).best(known)
-    down = KindChances(problem, rewards=True).best(known)
+    up = MeanComparison(problem).best(known)
+    down = MeanComparison(problem, rewards=True).best(known)
     assert down == pytest.approx(up[:, ::-1], abs=1e-6)
 
 
@@ -163,9 +163,9 @@ def test_skew_laws_and_different_scales_compare_as_draws_do(name: str) -> None:
     x = np.stack([drawn_means(arm, rng, draws) for arm in problem.arms], axis=1)
     known = States.initial(problem, 1)
     best = np.bincount(x.argmax(axis=1), minlength=x.shape[1]) / draws
-    assert KindChances(problem, rewards=True).best(known)[0] == pytest.approx(best, abs=close)
+    assert MeanComparison(problem, rewards=True).best(known)[0] == pytest.approx(best, abs=close)
     margin = float(np.median(np.ptp(x, axis=1)))
-    chances = KindChances(problem, margin, rewards=True)
+    chances = MeanComparison(problem, margin, rewards=True)
     better = (x > x[:, [0]] + margin).mean(axis=0)
     assert chances.better(known, 0)[0, 1:] == pytest.approx(better[1:], abs=close)
     assert chances.alike(known)[0] == pytest.approx(0.5, abs=close)
@@ -184,8 +184,8 @@ def test_any_weights_of_two_classes_compare_as_beta_laws_do() -> None:
             for k in range(3)
         ]
         problem = Problem(arms=arms, horizon=5)
-        found = KindChances(problem, rewards=True).best(States.initial(problem, 1))
-        assert found[0] == pytest.approx(best_chances(a, b, np.zeros(3), top), abs=2e-5)
+        found = MeanComparison(problem, rewards=True).best(States.initial(problem, 1))
+        assert found[0] == pytest.approx(best_probabilities(a, b, np.zeros(3), top), abs=2e-5)
 
 
 @pytest.mark.parametrize(("a", "b"), [(1e-6, 1e-6), (1e-4, 2.0), (1e6, 1e-3), (1e6, 3e6)])
@@ -198,7 +198,7 @@ def test_the_law_of_two_classes_is_a_beta_law_at_any_weights(a: float, b: float)
 def test_arms_of_known_reward_share_the_best_and_are_not_better() -> None:
     flat = [Arm(name=n, prior=BetaBernoulli(1, 1), reward=Reward(good=0.5, bad=0.5)) for n in "ab"]
     problem = Problem(arms=[*flat, classes("c", [1, 1], [0, 1])], horizon=5)
-    chances = KindChances(problem, rewards=True)
+    chances = MeanComparison(problem, rewards=True)
     known = States.initial(problem, 1)
     assert chances.best(known)[0] == pytest.approx([0.25, 0.25, 0.5], abs=1e-9)
     assert chances.better(known, 0)[0] == pytest.approx([0.0, 0.0, 0.5], abs=1e-9)
@@ -213,4 +213,4 @@ def test_designs_of_good_and_bad_outcomes_serve_small_priors() -> None:
     found = compared.best(States.of_counts(problem, pulls, good))
     for row, n, g in zip(found, pulls, good, strict=True):
         a, b = np.array(priors).T + np.stack([g, n - g])
-        assert row == pytest.approx(best_chances(a, b, np.zeros(3), np.ones(3)), abs=1e-5)
+        assert row == pytest.approx(best_probabilities(a, b, np.zeros(3), np.ones(3)), abs=1e-5)

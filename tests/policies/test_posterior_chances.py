@@ -8,10 +8,10 @@ import pytest
 from scipy import integrate, stats
 
 from decobandit import Arm, BetaBernoulli, Problem, Reward
-from decobandit.policies import PosteriorChances
-from decobandit.policies.best_chances import best_chances
-from decobandit.policies.reward_chances import posterior_chances
-from decobandit.problem import Rules, States
+from decobandit.policies import BetaComparison
+from decobandit.policies.comparison import best_probabilities, compare_arms
+from decobandit.problem import States
+from helpers.refusals import refused
 
 PRIORS = [
     [(1.0, 1.0), (1.0, 1.0), (1.0, 1.0)],
@@ -48,12 +48,12 @@ def test_chances_of_being_best_are_those_of_an_adaptive_quadrature(
     priors: list[tuple[float, float]], horizon: int
 ) -> None:
     problem = problem_of(priors, horizon)
-    chances = PosteriorChances(problem)
+    chances = BetaComparison(problem)
     pulls, good = counts(1, horizon, 3)
     found = chances.best(States.of_counts(problem, pulls, good))
     a, b = chances.alpha + good, chances.beta + pulls - good
     for row, x, y in zip(found, a, b, strict=True):
-        assert row == pytest.approx(best_chances(x, y, np.zeros(3), np.ones(3)), abs=1e-8)
+        assert row == pytest.approx(best_probabilities(x, y, np.zeros(3), np.ones(3)), abs=1e-8)
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.07, -0.1])
@@ -62,7 +62,7 @@ def test_chances_to_beat_control_by_a_margin(
     priors: list[tuple[float, float]], margin: float
 ) -> None:
     problem = problem_of(priors, 90)
-    chances = PosteriorChances(problem, margin)
+    chances = BetaComparison(problem, margin)
     pulls, good = counts(2, 90, 3)
     found = chances.better(States.of_counts(problem, pulls, good), 0)
     assert np.all(found[:, 0] == 0.0)
@@ -77,20 +77,20 @@ def test_chances_to_beat_control_by_a_margin(
 
 def test_chance_that_arms_are_alike_is_that_of_the_difference() -> None:
     problem = problem_of([(1.0, 1.0), (2.0, 3.0)], 60)
-    chances = PosteriorChances(problem, 0.1)
+    chances = BetaComparison(problem, 0.1)
     pulls, good = counts(3, 60, 2)
     seen = States.of_counts(problem, pulls, good)
     found = chances.alike(seen)
     beats = chances.better(seen, 0)[:, 1]
     swapped = problem_of([(2.0, 3.0), (1.0, 1.0)], 60)
     turned = States.of_counts(swapped, pulls[:, ::-1], good[:, ::-1])
-    beaten = PosteriorChances(swapped, 0.1).better(turned, 0)[:, 1]
+    beaten = BetaComparison(swapped, 0.1).better(turned, 0)[:, 1]
     assert found == pytest.approx(1.0 - beats - beaten, abs=1e-9)
 
 
 def test_an_arm_that_is_left_out_is_not_compared() -> None:
     problem = problem_of(PRIORS[0], 60)
-    chances = PosteriorChances(problem)
+    chances = BetaComparison(problem)
     pulls, good = counts(4, 60, 3)
     allowed = np.ones(pulls.shape, bool)
     allowed[:, 2] = False
@@ -101,13 +101,13 @@ def test_an_arm_that_is_left_out_is_not_compared() -> None:
 
 
 def test_priors_that_are_too_small_are_refused_in_a_line() -> None:
-    with pytest.raises(ValueError, match=r"must be at least 0\.25"):
-        PosteriorChances(problem_of([(0.1, 1.0), (1.0, 1.0)], 10))
+    with refused("invalid_argument", "prior"):
+        BetaComparison(problem_of([(0.1, 1.0), (1.0, 1.0)], 10))
 
 
 def test_what_was_asked_before_is_the_same_when_it_is_asked_again() -> None:
     problem = problem_of(PRIORS[1], 40)
-    chances, (pulls, good) = PosteriorChances(problem), counts(8, 40, 3)
+    chances, (pulls, good) = BetaComparison(problem), counts(8, 40, 3)
     allowed = np.ones(pulls.shape, np.bool_)
     first = chances.best(States.of_counts(problem, pulls, good))
     # some again in another order, one with an arm left out, one state that is new
@@ -118,7 +118,7 @@ def test_what_was_asked_before_is_the_same_when_it_is_asked_again() -> None:
     later = replace(States.of_counts(problem, n, g), allowed=allowed[order])
     again = chances.best(later)
     assert again[[0, 2, 3]] == pytest.approx(first[[5, 3, 0]], abs=0)
-    assert again == pytest.approx(PosteriorChances(problem).best(later), abs=1e-12)
+    assert again == pytest.approx(BetaComparison(problem).best(later), abs=1e-12)
     assert again[4, 2] == 0.0
 
 
@@ -147,14 +147,14 @@ def test_unequal_rewards_are_compared(
     pulls = rng.integers(0, 40, (20, len(arms)))
     good = rng.binomial(pulls, rng.random(pulls.shape))
     margin = 0.2 * float(np.abs(slope).max())
-    chances = posterior_chances(problem, Rules(margin=margin))
+    chances = compare_arms(problem, margin)
     seen = States.of_counts(problem, pulls, good)
     best, alike = chances.best(seen), chances.alike(seen)
     a = np.array([p for p, _ in priors]) + good
     b = np.array([q for _, q in priors]) + pulls - good
     for e in range(20):
         one, two = np.where(slope >= 0, a[e], b[e]), np.where(slope >= 0, b[e], a[e])
-        other = best_chances(one, two, np.minimum(bad, bad + slope), np.abs(slope))
+        other = best_probabilities(one, two, np.minimum(bad, bad + slope), np.abs(slope))
         assert best[e] == pytest.approx(other, abs=5e-5)
         drawn = bad + slope * rng.beta(a[e], b[e], (40_000, len(arms)))
         near = float((np.ptp(drawn, axis=1) < margin).mean())

@@ -7,8 +7,8 @@ from scipy.stats import beta, kstest
 
 from decobandit import Arm, BetaBernoulli, Problem, Reward
 from decobandit.policies import ThompsonPolicy
-from decobandit.policies.draw_bins import Bins, bins
 from decobandit.policies.kernels.thompson_bins import draw_within, move, play_bins, recall
+from decobandit.policies.thompson import Bins, bins
 from decobandit.simulation import World
 
 DRAWS = 1_000_000

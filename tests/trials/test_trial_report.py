@@ -13,7 +13,7 @@ from scipy.integrate import quad
 from scipy.stats import beta as beta_law
 from scipy.stats import binom
 
-from decobandit.policies.best_chances import best_chances
+from decobandit.policies.comparison import best_probabilities
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
 from decobandit.trials import Trial, TrialError, create_trial, people_log
 from decobandit.trials.arm_results import exact_interval, wilson_interval
@@ -104,7 +104,7 @@ def test_chances_of_many_arms_are_the_frequencies_of_draws() -> None:
     a, b = rng.integers(1, 40, 30) + 0.5, rng.integers(1, 40, 30) + 1.0
     a[0], b[0] = 4000.0, 400.0
     a[3], b[3] = a[2], b[2]  # two equal arms
-    chances = best_chances(a, b, np.zeros(30), np.ones(30))
+    chances = best_probabilities(a, b, np.zeros(30), np.ones(30))
     draws = 40_000
     wins = np.bincount(rng.beta(a, b, (draws, 30)).argmax(axis=1), minlength=30)
     error = np.sqrt(draws * chances * (1 - chances)) + 1e-9

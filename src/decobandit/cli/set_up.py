@@ -227,13 +227,13 @@ def batches() -> None:
 def chances_of_the_best() -> None:
     """Chances that an arm is best, better than a control by a margin, like the best, pulled."""
     from ..policies import fh_gittins
-    from ..policies.posterior_chances import PosteriorChances
+    from ..policies.comparison import BetaComparison
     from ..problem import Problem, States
 
     problem = Problem.uniform(arms=2, horizon=4)
     states = States.of_counts(problem, [[1, 2]], [[1, 0]])
     for margin in (0.0, 0.1):
-        chances = PosteriorChances(problem, margin)
+        chances = BetaComparison(problem, margin)
         chances.best(states)
         chances.better(states, 0)
         chances.alike(states)
@@ -243,7 +243,7 @@ def chances_of_the_best() -> None:
 def other_outcomes() -> None:
     """Measurements, counts, classes and own states: prices, policies, an episode, batches."""
     from ..bounds import follow_by_name
-    from ..policies import POLICIES, Context, KindChances, serving
+    from ..policies import POLICIES, Context, MeanComparison, serving
     from ..prices import solve
     from ..problem import (
         Arm,
@@ -267,7 +267,7 @@ def other_outcomes() -> None:
     simulate(Problem(arms=arms, horizon=3), ["deco", "thompson"], draws=2)
     bounded = Problem(arms=(classes, Arm(name="binary")), horizon=3)
     simulate(bounded, serving(bounded, POLICIES), draws=2)
-    chances, states = KindChances(bounded, 0.1), States.initial(bounded, 1)
+    chances, states = MeanComparison(bounded, 0.1), States.initial(bounded, 1)
     chances.best(states)
     chances.alike(states)
     own = MarkovArm(first="on", states={"on": MarkovState(mean=1, next={"any": (1, "on")})})

@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING
 from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from .allocation import ArmIndex as ArmIndex
+    from .allocation import Cost as Cost
+    from .allocation import Distribution as Distribution
+    from .allocation import Weighed as Weighed
+    from .allocation import next_stage as next_stage
     from .arm_indices import NamedIndex as NamedIndex
     from .arm_indices import indices_of_arm as indices_of_arm
-    from .asked_states import next_stage as next_stage
     from .base import Policy as Policy
     from .bayes_ucb import BayesUcbPolicy as BayesUcbPolicy
     from .calibrated import CalibratedPolicy as CalibratedPolicy
@@ -31,7 +35,8 @@ if TYPE_CHECKING:
     from .catalogue import policy_class as policy_class
     from .catalogue import policy_names as policy_names
     from .catalogue import serving as serving
-    from .comparison import KindChances as KindChances
+    from .comparison import BetaComparison as BetaComparison
+    from .comparison import MeanComparison as MeanComparison
     from .context import Context as Context
     from .deco import DecoPolicy as DecoPolicy
     from .deco import ReplannedDecoPolicy as ReplannedDecoPolicy
@@ -49,16 +54,11 @@ if TYPE_CHECKING:
     from .names import POLICIES as POLICIES
     from .ogi import OgiPolicy as OgiPolicy
     from .optimal import OptimalPolicy as OptimalPolicy
-    from .posterior_chances import PosteriorChances as PosteriorChances
     from .randomised import RandomisedPolicy as RandomisedPolicy
     from .recommendation import Recommendation as Recommendation
     from .recommendation import known_of_arm as known_of_arm
     from .recommendation import recommend as recommend
     from .recommendation import recommend_each as recommend_each
-    from .records import ArmIndex as ArmIndex
-    from .records import Cost as Cost
-    from .records import Distribution as Distribution
-    from .records import Weighed as Weighed
     from .rolling import RollingDecoPolicy as RollingDecoPolicy
     from .ruled import RuledPolicy as RuledPolicy
     from .rules import REASONS as REASONS

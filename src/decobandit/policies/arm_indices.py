@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..problem import Group, Stats, arm_position, check_stats
+from .allocation import ArmIndex
 from .catalogue import make_policies
 from .context import Context
-from .records import ArmIndex
 
 
 @dataclass(frozen=True)

@@ -28,13 +28,27 @@ import numpy as np
 
 from ..problem import DEFAULT_TIES, Problem, Rules, State, States, Stats, TieRule, tie_tolerance
 from ..support import Card, Floats, Ints, Shown
-from .allotting import ask_each, from_table, largest_arms, once_each
-from .asked_states import checked_state, next_stage
-from .chances import chances_by_asking, chances_by_table, of_allowed, restricted
+from .allocation import (
+    Allotments,
+    ArmIndex,
+    Cost,
+    Distribution,
+    Ways,
+    Weighed,
+    ask_each,
+    chances_by_asking,
+    chances_by_table,
+    checked_state,
+    from_table,
+    largest_arms,
+    next_stage,
+    of_allowed,
+    once_each,
+    restricted,
+)
+from .comparison import Comparison, compare_arms
 from .context import Context
 from .names import POLICIES
-from .records import Allotments, ArmIndex, Cost, Distribution, Ways, Weighed
-from .reward_chances import Posteriors, posterior_chances
 
 if TYPE_CHECKING:
     from ..arm import Cones, OneArmValues
@@ -232,9 +246,9 @@ class Policy(Shown, ABC):
             return restricted(drawn / drawn.sum(axis=1, keepdims=True), states.allowed)
         return chances_by_asking(lambda state: self.allotments(stage, state), states)
 
-    def posteriors_by(self, rules: Rules) -> Posteriors:
+    def posteriors_by(self, rules: Rules) -> Comparison:
         """Posterior probabilities used at interim looks, by margin and comparison of the rules."""
-        return posterior_chances(self.problem, rules)
+        return compare_arms(self.problem, rules.margin, rewards=rules.compare == "reward")
 
     # -- how it is made -----------------------------------------------------------------------
 

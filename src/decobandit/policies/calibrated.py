@@ -23,9 +23,9 @@ from ..arm import (
 )
 from ..problem import DEFAULT_TIES, Problem, Stats, TieRule
 from ..support import Floats
+from .allocation import ArmIndex, Cost
 from .context import Context
 from .index_policy import IndexPolicy
-from .records import ArmIndex, Cost
 from .refusals import batch_refusal
 
 TABLE_STAGES = 200  # up to here tables of all stages take a second or less

@@ -27,12 +27,12 @@ from ..arm.kernels.transitions import beta_binomial
 from ..prices import DualSolution, at_canonical_prices, whole_solution
 from ..problem import DEFAULT_TIES, Problem, State, States, Stats, TieRule, remaining_problem
 from ..support import Floats, Ints, shown
+from .allocation import ArmIndex
 from .base import Policy
 from .context import Context
 from .index_policy import IndexPolicy
 from .kernels.batch_units import share_each
 from .kernels.episodes import Episodes, pull
-from .records import ArmIndex
 from .shares import in_parts
 
 Lookup = Callable[[int, Ints, Ints], Floats]  # (group, pulls, good): (states, columns)

@@ -23,8 +23,7 @@ from ..arm import normal_indices
 from ..arm.gittins_tables import MOST_PULLS, discounted_table
 from ..problem import DEFAULT_TIES, NormalModel, Problem, States, TieRule
 from ..support import Floats, Ints
-from .allotting import largest_arms
-from .chances import allowed_in
+from .allocation import allowed_in, largest_arms
 from .index_policy import IndexPolicy
 from .kernels.forward_units import forward_units
 from .randomised import ArmArrays

@@ -31,8 +31,7 @@ import numpy as np
 
 from ..problem import DEFAULT_TIES, Problem, State, States, TieRule
 from ..support import Floats
-from .asked_states import check_turn
-from .chances import distinct_rows, drawn_arms, restricted
+from .allocation import Distribution, check_turn, distinct_rows, drawn_arms, restricted
 from .index_policy import IndexPolicy
 from .kernels.episodes import Episodes
 from .kernels.information import (
@@ -46,7 +45,6 @@ from .kernels.information import (
 )
 from .mean_laws import law_of
 from .randomised import ArmArrays
-from .records import Distribution
 from .refusals import own_state_refusal, several_refusal, unequal_rewards_refusal
 
 LEAST_POINTS = 10

@@ -41,15 +41,24 @@ from ..problem import (
 )
 from ..problem.kernels.layout import slab_size
 from ..support import Cache, Floats, Ints
-from .allotting import largest_arms, sole_arm
-from .asked_states import check_turn
+from .allocation import (
+    Allotments,
+    ArmIndex,
+    Ways,
+    Weighed,
+    check_turn,
+    distinct_rows,
+    largest_arms,
+    of_allowed,
+    pending_in,
+    pulls_made,
+    sole_arm,
+)
 from .base import Policy
-from .chances import distinct_rows, of_allowed, pending_in, pulls_made
 from .context import Context
 from .kernels.batch_units import give_by_index
-from .kernels.largest import pull_largest
+from .kernels.index_play import pull_largest
 from .pending import mean_values
-from .records import Allotments, ArmIndex, Ways, Weighed
 
 UNPULLED = 1e9  # index of an arm never pulled, for bounds on means: above them all
 

@@ -25,10 +25,8 @@ from ..problem import (
     break_tie,
 )
 from ..support import Floats, Ints, Report
-from .allotting import sole_arm
-from .chances import distinct_rows
+from .allocation import Distribution, Ways, Weighed, distinct_rows, sole_arm
 from .index_policy import IndexPolicy
-from .records import Distribution, Ways, Weighed
 from .refusals import GENERAL, refuse_ruled_optimum
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..problem import ArmModel, BernoulliModel, CategoricalModel, NormalModel, PoissonModel, States
 from ..support import Floats
-from .allotting import Counts
+from .allocation import Counts
 
 NODES = 16  # of a quadrature over sums of measurements
 FAINT = 1e-12  # chance of all counts that are left out

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..problem import Problem, State, States, break_tie, tie_tolerance, tied_arms
 from ..support import Floats
-from .asked_states import check_turn
+from .allocation import check_turn
 from .base import Policy
 from .refusals import binary_refusal
 

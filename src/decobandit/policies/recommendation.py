@@ -11,7 +11,7 @@ import numpy as np
 from ..prices import DualSolution
 from ..problem import DEFAULT_TIES, Problem, State, TieRule, check_problem, tie_rule
 from ..support import Card, Floats, Rng, Tables, Tabular, columns_of, generator_of, shown
-from .asked_states import next_stage
+from .allocation import next_stage
 from .base import Policy
 from .catalogue import make_policies
 from .context import Context

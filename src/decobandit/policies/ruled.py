@@ -15,12 +15,10 @@ import numpy.typing as npt
 
 from ..problem import Rules, State, States
 from ..support import Floats, Ints
-from .asked_states import check_turn
+from .allocation import Distribution, allowed_in, check_turn, drawn_arms, pending_in
 from .base import Policy
-from .chances import allowed_in, drawn_arms, pending_in
+from .comparison import Comparison
 from .pending import as_expected
-from .records import Distribution
-from .reward_chances import Posteriors
 from .rules import Verdict, rules_of
 
 
@@ -146,7 +144,7 @@ class RuledPolicy(Policy):
     # -- looks --------------------------------------------------------------------------------
 
     @cached_property
-    def posteriors(self) -> Posteriors:
+    def posteriors(self) -> Comparison:
         """Posterior probabilities that compare arms by the rules."""
         return self.inner.posteriors_by(self.rules)
 

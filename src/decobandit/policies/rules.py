@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from ..problem import Problem, Rules, States
 from ..support import Floats
-from .chances import Allowed, allowed_in, pulls_made
-from .reward_chances import Posteriors
+from .allocation import Allowed, allowed_in, pulls_made
+from .comparison import Comparison
 
 # why a trial stops; codes of `Verdict.reason`
 REASONS = ("", "superiority", "inferiority", "futility", "equivalence")
@@ -49,7 +49,7 @@ class Verdict:
     allowed: Allowed  # (E, K) arms not dropped
     declared: Allowed  # (E, K) arms declared better than control, or best
     statistic: Floats  # (E, K) P(better than control by the margin), or P(best)
-    posteriors: Posteriors
+    posteriors: Comparison
     control: int | None
 
     @property

@@ -27,7 +27,7 @@ import numpy as np
 
 from ..problem import Problem, States
 from ..support import Floats, Ints, pool, worker_count
-from .chances import restricted
+from .allocation import restricted
 from .index_policy import IndexPolicy
 from .kernels.batch_shares import normal_table, shares_each
 from .refusals import GENERAL, single_refusal

@@ -15,32 +15,42 @@ the chances of the arms are integrals, and the policy has a `distribution`.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from ..problem import DEFAULT_TIES, Problem, Rules, State, States, TieRule
 from ..support import Floats, Ints
-from .allotting import largest_arms
-from .asked_states import check_turn
-from .best_chances import best_chances
-from .chances import of_allowed
-from .comparison import KindChances
-from .draw_bins import Bins, bins
+from .allocation import Distribution, check_turn, largest_arms, of_allowed
+from .comparison import (
+    MIN_PRIOR,
+    BetaComparison,
+    Comparison,
+    best_probabilities,
+    cdf,
+    compare_arms,
+    smallest_prior,
+)
 from .index_policy import IndexPolicy
 from .kernels.episodes import Episodes
 from .kernels.thompson import LARGE_COUNTS, SURE_KEY, key, play
 from .kernels.thompson_bins import play_bins
-from .posterior_chances import PosteriorChances
 from .randomised import ArmArrays
-from .records import Distribution
 from .refusals import own_state_refusal, single_refusal
-from .reward_chances import Posteriors, comparable_posteriors
 from .shares import SharesPolicy
 
 # Stages before a block, for each of its own, up to which it is played by bins. Bins must recall
 # those stages: one takes about a thirtieth of the time that bins save in a stage that is played.
 MOST_RECALLED = 16
 TOP = 0.5  # probability of the first of the two
+# Bins in which the largest draw is searched for. Their position does not affect which arm is
+# pulled, only how often two draws share a bin. Cuts are quantiles, at probabilities sin^2 so that
+# outer bins are small, of a mixture: half the distribution of the largest prior draw, where the
+# best arm is likely to be, and half that of any.
+CUTS = 48  # a multiple of the vector width; with more, fewer draws share a bin, but each costs time
+_MAX_LOG_ODDS = 700.0
+_HALVINGS = 60
+_MIN_LOG_WEIGHT = -500.0  # far above what a double can hold
 
 
 class ThompsonPolicy(IndexPolicy):
@@ -115,24 +125,32 @@ class ThompsonPolicy(IndexPolicy):
         check_turn(self.problem, stage, state)
         if stage >= self.problem.horizon:
             return [(self.select(stage, state), 1.0)]
-        chances = best_chances(*self._better(stage, state))
+        chances = best_probabilities(*self._better(stage, state))
         return [((arm,), float(chance)) for arm, chance in enumerate(chances) if chance > 0.0]
 
     @cached_property
-    def posteriors(self) -> Posteriors | None:
-        """P(best) of many states, where binary arms compare alike at all stages."""
-        return comparable_posteriors(self.problem) if self.problem.is_binary else None
+    def posteriors(self) -> Comparison | None:
+        """P(best) in many states, where binary arms compare alike at all stages; otherwise None."""
+        problem, stages = self.problem, slice(self.problem.horizon)
+        if not problem.is_binary or smallest_prior(problem) < MIN_PRIOR:
+            return None
+        base, factor = self._base[:, stages], self._factor[:, stages]
+        if not (np.ptp(base, axis=0).any() or np.ptp(factor, axis=0).any() or np.any(factor <= 0)):
+            return BetaComparison(problem)
+        changing = np.ptp(base, axis=1).any() or np.ptp(factor, axis=1).any()
+        constant = not factor.any()  # such ties are broken evenly
+        return None if changing or constant else compare_arms(problem)
 
     @property
     def has_chances(self) -> bool:
         return self.posteriors is not None
 
-    def posteriors_by(self, rules: Rules) -> Posteriors:
+    def posteriors_by(self, rules: Rules) -> Comparison:
         """Posterior probabilities of looks; shared with decisions where both compare alike."""
         by_rules = super().posteriors_by(rules)
-        if not isinstance(self.posteriors, PosteriorChances):
+        if not isinstance(self.posteriors, BetaComparison):
             return by_rules
-        if isinstance(by_rules, PosteriorChances) and by_rules.down == self.posteriors.down:
+        if isinstance(by_rules, BetaComparison) and by_rules.down == self.posteriors.down:
             if by_rules.margin != self.posteriors.margin:
                 self.posteriors = by_rules
             return self.posteriors
@@ -148,8 +166,7 @@ class ThompsonPolicy(IndexPolicy):
             return self.posteriors.best(states)
         if self.has_distribution:
             return super(IndexPolicy, self).probabilities(stage, states, rng)
-        at = self.compared(stage)
-        return KindChances(self.problem, rewards=True, stage=at).best(states)
+        return compare_arms(self.problem, stage=self.compared(stage)).best(states)
 
     def _better(self, stage: int, state: State) -> tuple[Floats, Floats, Floats, Floats]:
         """Posterior Beta(a, b) of the better outcome; what the other earns; how much more it is."""
@@ -197,14 +214,17 @@ class ThompsonSharesPolicy(SharesPolicy):
     name = "thompson-shares"
     symmetric = True
     randomised = True
+    _comparison: tuple[int, Comparison] | None = None  # of the last stage
 
     @classmethod
     def refusal(cls, problem: Problem) -> str | None:
         return single_refusal(problem, cls.name) or own_state_refusal(problem, cls.name)
 
     def shares(self, stage: int, states: States) -> Floats:
-        chances = KindChances(self.problem, rewards=True, stage=self.compared(stage))
-        return chances.best(States(states.problem, states.stats))
+        at = self.compared(stage)
+        if self._comparison is None or self._comparison[0] != at:
+            self._comparison = at, compare_arms(self.problem, stage=at)
+        return self._comparison[1].best(States(states.problem, states.stats))
 
 
 class TopTwoPolicy(ThompsonSharesPolicy):
@@ -225,3 +245,47 @@ class TopTwoPolicy(ThompsonSharesPolicy):
 def _log_gamma(a: Floats, rng: np.random.Generator) -> Floats:
     """Logarithms of gamma draws, which themselves may be too small for a double where a < 1."""
     return np.asarray(np.log(rng.standard_gamma(a + 1.0)) + np.log1p(-rng.random(a.size)) / a)
+
+
+# -- bins of success probabilities ---------------------------------------------------------------
+
+
+class Bins(NamedTuple):
+    """What `kernels.thompson_bins` plays with; see its notations."""
+
+    cut: Floats  # (cuts,)
+    x: Floats  # (2, cuts)
+    below: Floats  # (arms, cuts)
+    w: Floats  # (arms, cuts)
+
+
+def bins(alpha: Floats, beta: Floats) -> Bins | None:
+    """Bins for arms with priors Beta(alpha, beta), each (arms,).
+
+    None where a prior is so sure of itself that w vanishes at a cut: whatever is multiplied with it
+    afterwards, it could not come back, and outcomes may prove the prior wrong.
+    """
+    from scipy.special import betaln, expit, log_expit  # late: trials do not need scipy
+
+    priors = list(zip(alpha.tolist(), beta.tolist(), strict=True))
+    levels = np.sin(np.linspace(0.0, np.pi / 2.0, CUTS)[1:-1]) ** 2
+    low, high = np.full(levels.size, -_MAX_LOG_ODDS), np.full(levels.size, _MAX_LOG_ODDS)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        below = _below(priors, middle)
+        above = (below.prod(axis=0) + below.mean(axis=0)) / 2.0 >= levels
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    log_x, log_rest = log_expit(high), log_expit(-high)
+    log_w = np.array([a * log_x + b * log_rest - betaln(a, b) for a, b in priors])
+    if log_w.min() < _MIN_LOG_WEIGHT:
+        return None
+    w = np.exp(log_w)
+    cut = np.concatenate([[-np.inf], high, [np.inf]])
+    below = np.pad(_below(priors, high), ((0, 0), (1, 1)), constant_values=(0.0, 1.0))
+    return Bins(cut, np.array([expit(-cut), expit(cut)]), below, np.pad(w, ((0, 0), (1, 1))))
+
+
+def _below(priors: list[tuple[float, float]], y: Floats) -> Floats:
+    """Chance of every arm's draw to have log-odds below y, (arms, y)."""
+    laws = {prior: cdf(*prior, y) for prior in set(priors)}
+    return np.array([laws[prior] for prior in priors])

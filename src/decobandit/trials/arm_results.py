@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..policies import KindChances
-from ..policies.best_chances import best_chances
+from ..policies import MeanComparison
+from ..policies.comparison import best_probabilities
 from ..problem import Arm, ArmModel, Problem, Rules, State, States
 from ..support import Floats
 from .allocations import Allocation, ArmPulls, kinds_of, parts_by_arm, tallies
@@ -185,7 +185,7 @@ def _compared(problem: Problem, state: State, control: int, rules: Rules) -> Cha
     kinds = kinds_of(problem)
     if len(kinds) > MAX_COMPARED or any(kind.ordered for kind in kinds):
         return arms, arms
-    chances = KindChances(problem, rewards=rules.compare == "reward")
+    chances = MeanComparison(problem, rewards=rules.compare == "reward")
     states = States.of(problem, [state])
     better: list[float | None] = chances.better(states, control)[0].tolist()
     better[control] = None
@@ -197,7 +197,7 @@ def _compared_binary(problem: Problem, state: State, control: int, rules: Rules)
     b = np.array([arm.beta.bad for arm in problem.arms]) + np.array(state.bad, float)
     rewards = _rewards(*rules.pull_values(problem), a, b)
     many = len(problem.arms) > MAX_COMPARED
-    best = [None] * len(problem.arms) if many else best_chances(*rewards).tolist()
+    best = [None] * len(problem.arms) if many else best_probabilities(*rewards).tolist()
     return best, _better(rewards, control)
 
 
@@ -232,7 +232,7 @@ def wilson_interval(good: Floats, pulls: Floats) -> Floats:
 def _rewards(
     base: Floats, factor: Floats, a: Floats, b: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """As `best_chances` takes them: posterior of the better outcome, least reward, span."""
+    """As `best_probabilities` takes them: posterior of the better outcome, least reward, span."""
     up = factor >= 0.0
     low, span = np.minimum(base, base + factor), np.abs(factor)
     return np.where(up, a, b), np.where(up, b, a), low, span
@@ -246,6 +246,6 @@ def _better(kinds: Sequence[Floats], control: int) -> list[float | None]:
         if k == control
         else float(low[k] > low[control])
         if span[k] == span[control] == 0.0
-        else float(best_chances(*(each[[k, control]] for each in kinds))[0])
+        else float(best_probabilities(*(each[[k, control]] for each in kinds))[0])
         for k in range(kinds[0].size)
     ]

@@ -18,7 +18,7 @@ import numpy as np
 from ..designs.endings import Endings
 from ..designs.final_tests import final_test
 from ..policies import REASONS, Policy, RuledPolicy
-from ..policies.chances import Allowed, drawn_arms
+from ..policies.allocation import Allowed, drawn_arms
 from ..problem import Rules, State, States
 from ..support import Cache, Floats
 from . import explanation

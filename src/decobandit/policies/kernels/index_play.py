@@ -1,4 +1,4 @@
-"""Index policies in simulation: a table per block of stages, and the episodes played by it.
+"""Index policies: episodes played by a table per block of stages; arms of many joint states.
 
 The table of a block is laid out [group][state][stage of the block]: an arm that rests reads
 consecutive memory from stage to stage, and one that is pulled moves to another such run.
@@ -10,16 +10,21 @@ Notations, besides those of `episodes`
     group (K,)                  group of each arm
     by_pulls, by_position       rule for ties, as in `problem.kernels.ties`
     place                       where an arm's run of indices begins in the table
+
+In many joint states, an arm with k pending outcomes has its average index once they are observed:
+
+    sum_x P(x good of k) index(n + k, g + x)        x beta-binomial, from the posterior Beta(a, b)
 """
 
 import numpy as np
 
 from ...problem.kernels.layout import row_start, spot
-from ...problem.kernels.ties import tie_winner
+from ...problem.kernels.ties import NO_RANK, preferred, tie_winner, wins_tie
 from ...support.kernels.arrays import ONE, ZERO
 from ...support.kernels.compiled import compiled
 from .episodes import pull
 
+TAKEN = -1e308  # value of an arm that is pulled already
 HOLD_AFTER = 4  # pulls of one arm in a row, after the first, before it is held
 HOLD_STAGES = 16  # stages for which it is held at most, before all arms are compared again
 
@@ -112,3 +117,82 @@ def play_indices(episodes, table, most, group, counts, tolerance, by_pulls, by_p
                 until = min(b + 1 + HOLD_STAGES, B)
                 first, end = (b + 1, until) if run == B else (0, 1)
                 largest_of_others(flat, place, last, first, end, others)
+
+
+# -- many joint states ---------------------------------------------------------------------------
+
+
+@compiled
+def pull_largest(values, pulls, number, tolerance, by_pulls, by_position, given):
+    """given[e, k] = 1 for the `number` arms of largest value; values (E, K) are used up."""
+    for e in range(values.shape[0]):
+        for _ in range(number):
+            least = values[e].max() - tolerance
+            arm = preferred(values[e], pulls, e, least, by_pulls, by_position)
+            given[e, arm] = 1
+            values[e, arm] = TAKEN
+
+
+@compiled(inline="always")
+def mean_index(index, a, b, n, g, k):
+    """Index of one arm, averaged over its k pending outcomes; index (slab,)."""
+    if k == 0:
+        return index[row_start(n) + g]
+    chance = 1.0
+    for i in range(k):
+        chance *= (b + i) / (a + b + i)
+    total, at = 0.0, row_start(n + k) + g
+    for x in range(k + 1):
+        total += chance * index[at + x]
+        if x < k:
+            chance *= (k - x) * (a + x) / ((x + 1.0) * (b + k - x - 1.0))
+    return total
+
+
+@compiled(inline="always")
+def share_ties(score, held, least, by_pulls, by_position, chance):
+    """Chances in one joint state: 1 for the arm that the rule takes, or shared evenly."""
+    K, best, lowest, tied = score.shape[0], -1, NO_RANK, 0
+    for a in range(K):
+        chance[a] = 0.0
+        if score[a] >= least:
+            tied += 1
+            rank = by_pulls * held[a]
+            if wins_tie(rank, lowest, by_position):
+                best, lowest = a, rank
+    if by_position != 0:
+        chance[best] = 1.0
+        return
+    for a in range(K):
+        if score[a] >= least:
+            chance[a] = 1.0 / tied
+
+
+@compiled
+def index_chances(
+    indices,
+    group,
+    alpha,
+    beta,
+    pulls,
+    good,
+    pending,
+    allowed,
+    tolerance,
+    by_pulls,
+    by_position,
+    chance,
+):
+    """Chance of every arm, (E, K); indices (G, slab), group, alpha, beta (K,)."""
+    E, K = pulls.shape
+    score, held = np.empty(K), np.empty(K, np.int64)
+    for e in range(E):
+        top = -np.inf
+        for a in range(K):
+            n, g, k = pulls[e, a], good[e, a], pending[e, a]
+            held[a] = n + k
+            score[a] = -np.inf
+            if allowed[e, a]:
+                score[a] = mean_index(indices[group[a]], alpha[a] + g, beta[a] + n - g, n, g, k)
+                top = max(top, score[a])
+        share_ties(score, held, top - tolerance, by_pulls, by_position, chance[e])

@@ -1,0 +1,235 @@
+"""Allocations of a stage: what policies answer, and how answers are formed in many states at once.
+
+Notations
+    E, K               joint states, as many as `States` has; arms
+    probabilities      (E, K) share of a stage's pulls that an arm gets on average; rows sum to 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..problem import TIE_SIGNS, Problem, State, States, TieRule, tie_tolerance
+from ..support import Floats, Ints, read_only, shown
+from .kernels.index_play import index_chances
+
+Counts = npt.NDArray[np.integer]  # of outcomes: whole numbers of any width
+Allowed = npt.NDArray[np.bool_]
+Distribution = list[tuple[tuple[int, ...], float]]  # arms to pull, probability
+Allotments = list[tuple[tuple[int, ...], float]]  # pulls of every arm, probability
+Ways = Sequence[tuple[State, float]]  # states that may hold, probability
+
+# Cost of a policy, besides solving for the prices that it may need:
+#   light     next to nothing
+#   tables    tables that grow with the cube of the stages, once
+#   decision  a search at every decision
+#   solve     a dual at every decision
+Cost = Literal["light", "tables", "decision", "solve"]
+
+
+@dataclass(frozen=True)
+class ArmIndex:
+    """The index of one arm in one state, with the parts that a policy can tell of it."""
+
+    index: float
+    expected_reward: float | None = None
+    value_of_information: float | None = None
+    price: float | None = None
+    indexable: bool | None = None  # whether a calibrated index is the only crossing
+    path: str | None = None  # that it is calibrated against
+
+    def to_dict(self) -> dict[str, float | bool | str]:
+        """Plain values, without what is not known."""
+        return {key: value for key, value in self.__dict__.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """What each arm is worth now, (arms,), averaged over pending outcomes."""
+
+    values: Floats
+    arm: int | None = None  # the one to pull; None: the largest value, by the policy's tie rule
+    what: str = "index"  # the values are
+    tied: tuple[int, ...] = ()  # arms of as large a value as `arm`, this one included
+
+
+# -- states --------------------------------------------------------------------------------------
+
+
+def checked_state(state: object, problem: Problem) -> State:
+    """The state; an error where it is something else, or cannot be one of the problem."""
+    if not isinstance(state, State):
+        raise TypeError(f"state: {shown(state)} is not a decobandit.State; State.parse reads text")
+    state.check(problem)
+    return state
+
+
+def next_stage(problem: Problem, state: State) -> int:
+    """The stage that a state is before; a ValueError where nothing is left to pull."""
+    stage = state.stage(problem.pulls_per_stage)
+    if stage >= problem.stages:
+        raise ValueError(f"all {problem.horizon} stages have been played; nothing is left to pull")
+    return stage
+
+
+def check_turn(problem: Problem, stage: int, state: State) -> None:
+    """A ValueError unless a policy can be asked for the arms of this stage in this state."""
+    if not 0 <= stage < problem.stages:
+        raise ValueError(f"stage: {stage} is not allowed; must be 0..{problem.stages - 1}")
+    if len(state.pulls) != problem.n_arms:
+        raise ValueError(f"state: {len(state.pulls)} arms; the problem has {problem.n_arms}")
+    most = stage * (problem.pulls_per_stage if problem.repeat else 1)
+    if max(state.pulls) > most:
+        raise ValueError(f"state: {max(state.pulls)} pulls of one arm by stage {stage}")
+
+
+def allowed_in(states: States) -> Allowed:
+    """Arms that may be pulled, (E, K); all of them where `states` does not restrict them."""
+    allowed = states.allowed
+    return np.ones(states.stats.shape[:2], np.bool_) if allowed is None else allowed
+
+
+def pending_in(states: States) -> Ints:
+    """Pulls whose outcomes are not known yet, (E, K)."""
+    pending = states.pending
+    return np.zeros(states.stats.shape[:2], np.int64) if pending is None else pending
+
+
+def pulls_made(states: States) -> Ints:
+    """Pulls of every arm whether their outcomes are known or pending, (E, K)."""
+    return states.pulls if states.pending is None else states.pulls + states.pending
+
+
+def of_allowed(values: Floats, states: States) -> Floats:
+    """Values of arms that may be pulled, (E, K); minus infinity for the others."""
+    return values if states.allowed is None else np.where(states.allowed, values, -np.inf)
+
+
+# -- pulls and probabilities ---------------------------------------------------------------------
+
+
+def once_each(arms: Sequence[int], n_arms: int, unit: int = 1) -> tuple[int, ...]:
+    """Pulls of every arm if each of these is given one unit."""
+    pulls = [0] * n_arms
+    for arm in arms:
+        pulls[arm] += unit
+    return tuple(pulls)
+
+
+def ask_each(ask: Callable[[State], Sequence[int]], states: States, *, drawn: bool) -> Ints:
+    """Ask for pulls of every arm in every state, once in equal ones unless they are drawn."""
+    answers: dict[bytes, Sequence[int]] = {}
+    pulls = np.empty(states.stats.shape[:2], dtype=np.int64)
+    for e, stats in enumerate(states.stats):
+        key = stats.tobytes()
+        if drawn or key not in answers:
+            answers[key] = ask(states.state(e))
+        pulls[e] = answers[key]
+    return pulls
+
+
+def largest_arms(
+    values: Floats,
+    pulls: Counts,
+    number: int,
+    tolerance: float,
+    ties: TieRule,
+    rng: np.random.Generator | None,
+) -> Ints:
+    """One pull of each of the `number` arms of largest value in every row; ties by the rule."""
+    E, K = values.shape
+    by_pulls, by_position = TIE_SIGNS[ties]
+    drawn = (by_pulls, by_position) == (0, 0)
+    if drawn and rng is None:
+        raise ValueError("ties are broken at random: pass a random generator as rng")
+    rank = by_pulls * K * pulls.astype(np.int64) + by_position * np.arange(K)
+    left, given, rows = values.copy(), np.zeros((E, K), dtype=np.int64), np.arange(E)
+    for _ in range(number):
+        tied = left >= left.max(axis=1, keepdims=True) - tolerance
+        order = rng.random((E, K)) if drawn and rng is not None else rank.astype(np.float64)
+        arm = np.where(tied, order, np.inf).argmin(axis=1)
+        given[rows, arm] = 1
+        left[rows, arm] = -np.inf
+    return given
+
+
+def from_table(table: Floats, states: States) -> Floats:
+    """Index of every arm, (E, K), from that of every state of every group, (groups, slab)."""
+    n = states.pulls
+    return np.asarray(table[states.problem.group_of_arm, n * (n + 1) // 2 + states.good])
+
+
+def sole_arm(pulls: Sequence[int], policy: str) -> tuple[int]:
+    """The arm of a deployment, or of a stage that is one pull; a ValueError where it is a batch."""
+    if sum(pulls) != 1:
+        raise ValueError(
+            f"policy {policy!r} shares {sum(pulls)} pulls among arms at a stage: ask for the pulls "
+            "of every arm, allocate(state)"
+        )
+    return (list(pulls).index(1),)
+
+
+def chances_by_table(problem: Problem, index: Floats, ties: TieRule, states: States) -> Floats:
+    """The largest index, averaged over pending outcomes; index (groups, slab)."""
+    groups = [problem.groups[k] for k in problem.group_of_arm]
+    alpha = np.array([group.alpha for group in groups])
+    beta = np.array([group.beta for group in groups])
+    pending = np.ascontiguousarray(pending_in(states), dtype=np.int64)
+    chances = np.empty(pending.shape)
+    index_chances(
+        read_only(np.ascontiguousarray(index)),
+        problem.group_of_arm,
+        alpha,
+        beta,
+        states.pulls,
+        states.good,
+        pending,
+        allowed_in(states),
+        tie_tolerance(problem),
+        *TIE_SIGNS[ties],
+        chances,
+    )
+    return chances
+
+
+def distinct_rows(states: States) -> tuple[States, Ints]:
+    """Different joint states, and where each of `states` is among them, (E,)."""
+    flat = states.stats.reshape(len(states), -1)
+    _, first, place = np.unique(flat, axis=0, return_index=True, return_inverse=True)
+    return States(states.problem, states.stats[first]), place.reshape(-1)
+
+
+def chances_by_asking(ask: Callable[[State], Allotments], states: States) -> Floats:
+    """Asked in each state; what goes to arms that are not allowed is shared by the others."""
+    rows, place = distinct_rows(states)
+    chances = np.zeros(rows.stats.shape[:2])
+    for e in range(len(rows)):
+        for allotment, chance in ask(rows.state(e)):
+            chances[e] += chance * np.array(allotment) / sum(allotment)
+    return restricted(chances[place], states.allowed)
+
+
+def restricted(chances: Floats, allowed: Allowed | None) -> Floats:
+    """Chances of the arms allowed, scaled up to 1; even where they have none."""
+    if allowed is None:
+        return chances
+    kept = np.where(allowed, chances, 0.0)
+    total = kept.sum(axis=1, keepdims=True)
+    even = allowed / allowed.sum(axis=1, keepdims=True)
+    return np.asarray(np.where(total > 0.0, kept / np.where(total > 0.0, total, 1.0), even))
+
+
+def drawn_arms(chances: Floats, units: int, rng: np.random.Generator) -> Ints:
+    """Units of every arm, (E, K): on average `units` times its chance, and within 1 of it."""
+    edges = np.cumsum(chances, axis=1)
+    if units > 1:  # each edge is moved by the same fraction of a unit, then rounded down
+        moved = np.floor(units * edges / edges[:, -1:] + rng.random((len(edges), 1)))
+        moved[:, -1] = units
+        return np.asarray(np.diff(moved, axis=1, prepend=0.0), dtype=np.int64)
+    arm = (rng.random(len(chances))[:, None] * edges[:, -1:] >= edges[:, :-1]).sum(axis=1)
+    return np.asarray(arm[:, None] == np.arange(chances.shape[1]), dtype=np.int64)

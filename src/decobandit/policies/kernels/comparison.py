@@ -1,0 +1,427 @@
+"""Probabilities that compare independent posteriors: beta laws on a grid, other laws as tables.
+
+    P(arm a best)               = integral of f_a prod_{b != a} F_b
+    P(p_a > p_c + margin)       = integral of f_c(x) (1 - F_a(x + margin))
+    P(largest - least < margin) = sum_a integral of f_a(x) prod_{b != a} (F_b(x + margin) - F_b(x))
+
+Beta laws share one grid for all states, in theta:
+
+    p = sin^2(theta / 2)      density of theta: p^(a - 1/2) (1 - p)^(b - 1/2) / B(a, b)
+
+A posterior of n outcomes then has standard deviation 1 / sqrt(n), wherever it lies. The grid has
+panels of Q Gauss-Legendre nodes; F is the integral of the polynomial through a panel's nodes.
+
+A table has knots x_0 < x_1 < .. with values F and slopes: cubic between two knots, 0 before the
+first and 1 after the last. Between the knots of all tables the integrands are polynomials, and
+Gauss-Legendre quadrature is used.
+
+Notations
+    E, K      joint states; arms
+    N, Q      panels; nodes of each. Node j = panel * Q + i
+    rows      of states: a window of panels, outside of which the density is below e^-26
+    mass      f times weight at the nodes of a window
+    below     F at the nodes of a window
+    shifted   F at nodes plus the margin, where these come into the window
+    place     (E, K) row or table of each arm in each joint state; negative: the arm is left out
+    x, f, m   knots, values and slopes of all tables, one after the other
+    start     (S + 1,) first knot of each table
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...support.kernels.compiled import compiled
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+NEGLIGIBLE_LOG = -26.0  # of a density: the mass beyond is below 1e-10
+QUICK = {"contract", "nsz", "reassoc"}  # sums over nodes in any order
+NODES = np.array([-0.8611363115940526, -0.3399810435848563, 0.3399810435848563, 0.8611363115940526])
+WEIGHTS = np.array([0.3478548451374538, 0.6521451548625461, 0.6521451548625461, 0.3478548451374538])
+
+
+class Grid(NamedTuple):
+    """Panels and nodes, and where nodes lie when they are shifted by a margin."""
+
+    edge_p: Floats  # (N + 1,) log p at the edges of panels
+    edge_q: Floats  # (N + 1,) log(1 - p)
+    log_p: Floats  # (N Q,)
+    log_q: Floats  # (N Q,)
+    weight: Floats  # (N Q,)
+    half: Floats  # (N,) half the width of a panel
+    integral: Floats  # (Q, Q) integral up to node i of the polynomial that is 1 at node k
+    panel: Ints  # (N Q,) where node + margin lies; -1: below 0; N: above 1
+    shift: Floats  # (N Q, Q) weights of the polynomial through that panel's nodes
+
+
+class Rows(NamedTuple):
+    """Posteriors on the grid: U rows, then unused capacity."""
+
+    first: Ints  # (U,) first panel of the window
+    last: Ints  # (U,) one after the last
+    start: Ints  # (U,) of its nodes in mass and below
+    mass: Floats
+    below: Floats
+    shifted_first: Ints  # (U,) first panel whose nodes, plus the margin, come into the window
+    shifted_last: Ints  # (U,) one after the last, or after the window
+    shifted_start: Ints  # (U,) of the nodes of panels shifted_first..shifted_last-1
+    shifted: Floats  # F at these nodes plus the margin
+    between: Floats  # that, less F at the nodes
+
+
+@compiled
+def windows(grid, a, b, log_beta, first, last):
+    """Panels of every posterior whose density is not negligible."""
+    N = grid.half.shape[0]
+    for u in range(a.shape[0]):
+        x, y = a[u] - 0.5, b[u] - 0.5
+        # log-odds rise along the edges; from the mode outward densities fall
+        odds = math.log(max(x, 1e-300) / max(y, 1e-300))
+        low, high = 0, N
+        while high - low > 1:
+            middle = (low + high) // 2
+            if grid.edge_p[middle] - grid.edge_q[middle] > odds:
+                high = middle
+            else:
+                low = middle
+        while low > 0 and (
+            _log_density(grid.edge_p[low], grid.edge_q[low], x, y, log_beta[u]) > NEGLIGIBLE_LOG
+        ):
+            low -= 1
+        while high < N and (
+            _log_density(grid.edge_p[high], grid.edge_q[high], x, y, log_beta[u]) > NEGLIGIBLE_LOG
+        ):
+            high += 1
+        first[u], last[u] = low, high
+
+
+@compiled(inline="always")
+def _log_density(log_p, log_q, x, y, log_beta):
+    """x log p + y log q - log B(a, b), with 0 log 0 = 0."""
+    one = 0.0 if x == 0.0 else x * log_p
+    two = 0.0 if y == 0.0 else y * log_q
+    return one + two - log_beta
+
+
+@compiled(fastmath=QUICK)
+def fill(grid, a, b, log_beta, rows, begin):
+    """Mass and distribution function of posteriors at the nodes of their windows; rows begin.."""
+    Q = grid.integral.shape[0]
+    density = np.empty(Q)
+    for e in range(a.shape[0]):
+        u = begin + e
+        x, y, at, total = a[e] - 0.5, b[e] - 0.5, rows.start[u], 0.0
+        for k in range(rows.first[u], rows.last[u]):
+            for i in range(Q):
+                j = k * Q + i
+                density[i] = math.exp(x * grid.log_p[j] + y * grid.log_q[j] - log_beta[e])
+                rows.mass[at + i] = density[i] * grid.weight[j]
+            for i in range(Q):
+                part = 0.0
+                for m in range(Q):
+                    part += grid.integral[i, m] * density[m]
+                rows.below[at + i] = total + grid.half[k] * part
+            for i in range(Q):
+                total += rows.mass[at + i]
+            at += Q
+
+
+@compiled
+def shifted_windows(grid, first, last, shifted_first, shifted_last):
+    """Panels in a window, and those whose nodes come into it when the margin is added."""
+    Q = grid.integral.shape[0]
+    for u in range(first.shape[0]):
+        # nodes in order have targets in order
+        node = np.searchsorted(grid.panel, first[u], side="left")
+        shifted_first[u] = min(node // Q, first[u])
+        node = np.searchsorted(grid.panel, last[u], side="left")
+        shifted_last[u] = max((node + Q - 1) // Q, last[u])
+
+
+@compiled(fastmath=QUICK)
+def fill_shifted(grid, rows, begin, end):
+    """F at the nodes plus the margin, and that less F, of rows begin..end-1."""
+    Q = grid.integral.shape[0]
+    for u in range(begin, end):
+        at = rows.shifted_start[u]
+        for j in range(rows.shifted_first[u] * Q, rows.shifted_last[u] * Q):
+            k, value = grid.panel[j], 0.0
+            if k >= rows.last[u]:
+                value = 1.0
+            elif k >= rows.first[u]:
+                node = rows.start[u] + (k - rows.first[u]) * Q
+                for i in range(Q):
+                    value += grid.shift[j, i] * rows.below[node + i]
+            value = min(max(value, 0.0), 1.0)
+            here = j - rows.first[u] * Q
+            rows.shifted[at] = value
+            low = 0.0 if here < 0 else 1.0
+            if 0 <= here < (rows.last[u] - rows.first[u]) * Q:
+                low = rows.below[rows.start[u] + here]
+            rows.between[at] = max(value - low, 0.0)
+            at += 1
+
+
+# -- beta laws ----------------------------------------------------------------------------------
+
+
+@compiled(inline="always")
+def _integrate(rows, arms, rival, begin, end, factor, start, first, before, after, total):
+    """Integrals of f of every arm times a factor of all other arms and of a rival: total (R,).
+
+    arms (R,), rival: rows; a negative rival is none. factor, start, first: at the nodes of windows
+    that begin at or before `begin`; from the last panel of an arm on its factor is 1. The factors
+    of all other arms are those of the arms before times those of the arms after.
+    """
+    R, Q = arms.shape[0], after.shape[0]
+    for r in range(R):
+        total[r] = 0.0
+    for k in range(begin, end):
+        if rival >= 0 and k < rows.last[rival]:
+            at = start[rival] + (k - first[rival]) * Q
+            for i in range(Q):
+                after[i] = factor[at + i]
+        else:
+            for i in range(Q):
+                after[i] = 1.0
+        for i in range(Q):
+            before[0, i] = 1.0
+        for r in range(R - 1):
+            if k < rows.last[arms[r]]:
+                at = start[arms[r]] + (k - first[arms[r]]) * Q
+                for i in range(Q):
+                    before[r + 1, i] = before[r, i] * factor[at + i]
+            else:
+                for i in range(Q):
+                    before[r + 1, i] = before[r, i]
+        for r in range(R - 1, -1, -1):
+            u = arms[r]
+            if k >= rows.last[u]:
+                continue
+            if k >= rows.first[u]:
+                at, part = rows.start[u] + (k - rows.first[u]) * Q, 0.0
+                for i in range(Q):
+                    part += rows.mass[at + i] * before[r, i] * after[i]
+                total[r] += part
+            if r > 0:
+                at = start[u] + (k - first[u]) * Q
+                for i in range(Q):
+                    after[i] *= factor[at + i]
+
+
+@compiled(fastmath=QUICK)
+def best(grid, rows, place, probability):
+    """P(arm best) of the arms that are not left out, (E, K); 0 for the others.
+
+    They add up to 1: the arm whose window ends last, mostly the likeliest one, has the remainder.
+    """
+    Q, (E, K) = grid.integral.shape[0], place.shape
+    before, after, total = np.empty((K, Q)), np.empty(Q), np.empty(K)
+    arms, position = np.empty(K, np.int64), np.empty(K, np.int64)
+    for e in range(E):
+        likeliest, begin, top, second = -1, 0, -1, -1
+        for a in range(K):
+            probability[e, a] = 0.0
+            u = place[e, a]
+            if u >= 0:
+                begin = max(begin, rows.first[u])
+                if rows.last[u] > top:
+                    likeliest, top, second = a, rows.last[u], top
+                else:
+                    second = max(second, rows.last[u])
+        if likeliest < 0:
+            continue
+        number = 0
+        for a in range(K):  # an arm whose window ends before another begins cannot be best
+            if a != likeliest and place[e, a] >= 0 and rows.last[place[e, a]] > begin:
+                arms[number], position[number] = place[e, a], a
+                number += 1
+        _integrate(
+            rows,
+            arms[:number],
+            place[e, likeliest],
+            begin,
+            second,
+            rows.below,
+            rows.start,
+            rows.first,
+            before,
+            after,
+            total,
+        )
+        left = 1.0
+        for r in range(number):
+            probability[e, position[r]] = min(total[r], left)
+            left -= probability[e, position[r]]
+        probability[e, likeliest] = left
+
+
+@compiled(fastmath=QUICK)
+def better(grid, rows, place, control, probability):
+    """P(p_a > p_control + margin) of the arms that are not left out, (E, K).
+
+    1 - the integral of f_c F_a(x + margin): F_a is 0 below the shifted window, 1 above it.
+    """
+    Q, (E, K) = grid.integral.shape[0], place.shape
+    for e in range(E):
+        u = place[e, control]
+        for a in range(K):
+            v, total = place[e, a], 0.0
+            if a != control and v >= 0:
+                for k in range(rows.first[u], min(rows.last[u], rows.shifted_last[v])):
+                    at = rows.start[u] + (k - rows.first[u]) * Q
+                    if k < rows.shifted_first[v]:
+                        for i in range(Q):
+                            total += rows.mass[at + i]
+                    else:
+                        other = rows.shifted_start[v] + (k - rows.shifted_first[v]) * Q
+                        for i in range(Q):
+                            total += rows.mass[at + i] * (1.0 - rows.shifted[other + i])
+            probability[e, a] = min(max(total, 0.0), 1.0)
+
+
+@compiled(fastmath=QUICK)
+def alike(grid, rows, place, probability):
+    """P(largest - least < margin) over the arms that are not left out, (E,)."""
+    Q, (E, K) = grid.integral.shape[0], place.shape
+    before, after, total = np.empty((K, Q)), np.empty(Q), np.empty(K)
+    arms = np.empty(K, np.int64)
+    for e in range(E):
+        number, begin, end = 0, 0, grid.half.shape[0]
+        for a in range(K):
+            u = place[e, a]
+            if u >= 0:
+                arms[number] = u
+                begin, end = max(begin, rows.shifted_first[u]), min(end, rows.last[u])
+                number += 1
+        _integrate(
+            rows,
+            arms[:number],
+            -1,
+            begin,
+            end,
+            rows.between,
+            rows.shifted_start,
+            rows.shifted_first,
+            before,
+            after,
+            total,
+        )
+        probability[e] = min(total[:number].sum(), 1.0) if number else 0.0
+
+
+# -- tables -------------------------------------------------------------------------------------
+
+
+@compiled
+def evaluate(x, f, m, first, last, at, y, step):
+    """Value and slope of a table at y + step, between its knots at - 1 and at.
+
+    The sum itself is not formed: between neighbouring numbers there is none.
+    """
+    if at <= first:
+        return 0.0, 0.0
+    if at >= last:
+        return 1.0, 0.0
+    h = x[at] - x[at - 1]
+    s = ((y - x[at - 1]) + step) / h
+    u, rise = 1.0 - s, f[at] - f[at - 1]
+    one, two = m[at - 1] * h - rise, m[at] * h - rise
+    value = f[at - 1] + s * rise + s * u * (u * one - s * two)
+    slope = rise + (u * (u - 2.0 * s)) * one - (s * (2.0 * u - s)) * two
+    return min(max(value, 0.0), 1.0), max(slope, 0.0) / h
+
+
+@compiled
+def best_of_tables(x, f, m, start, place, probability):
+    """P(largest mean reward) of the arms that are not left out, (E, K)."""
+    E, K = place.shape
+    at, below, slope, share = np.empty(K, np.int64), np.empty(K), np.empty(K), np.empty(K)
+    for e in range(E):
+        probability[e] = 0.0
+        y = restart(x, start, place[e], at)
+        while True:
+            end = advance(x, start, place[e], at, y)
+            if end == np.inf:
+                break
+            half = 0.5 * (end - y)
+            for g in range(NODES.size):
+                step, total = half * (1.0 + NODES[g]), 1.0
+                for k in range(K):
+                    if place[e, k] >= 0:
+                        s = place[e, k]
+                        below[k], slope[k] = evaluate(
+                            x, f, m, start[s], start[s + 1], at[k], y, step
+                        )
+                        share[k] = total  # product of those before it
+                        total *= below[k]
+                total = half * WEIGHTS[g]
+                for k in range(K - 1, -1, -1):
+                    if place[e, k] >= 0:
+                        probability[e, k] += slope[k] * share[k] * total
+                        total *= below[k]
+            y = end
+        total = probability[e].sum()
+        if total > 0.0:
+            probability[e] /= total
+
+
+@compiled
+def alike_of_tables(x, f, m, start, place, lowered, probability):
+    """P(all mean rewards within a margin), (E,); tables `lowered` are shifted down by it."""
+    E, K = place.shape
+    both, at = np.empty(2 * K, np.int64), np.empty(2 * K, np.int64)
+    near, slope, share = np.empty(K), np.empty(K), np.empty(K)
+    for e in range(E):
+        both[:K], both[K:], sum_alike = place[e], lowered[e], 0.0
+        y = restart(x, start, both, at)
+        while True:
+            end = advance(x, start, both, at, y)
+            if end == np.inf:
+                break
+            half = 0.5 * (end - y)
+            for g in range(NODES.size):
+                step, total = half * (1.0 + NODES[g]), 1.0
+                for k in range(K):
+                    if place[e, k] >= 0:
+                        s = place[e, k]
+                        below, slope[k] = evaluate(x, f, m, start[s], start[s + 1], at[k], y, step)
+                        s = lowered[e, k]
+                        above, _ = evaluate(x, f, m, start[s], start[s + 1], at[K + k], y, step)
+                        near[k], share[k] = max(above - below, 0.0), total
+                        total *= near[k]
+                total = half * WEIGHTS[g]
+                for k in range(K - 1, -1, -1):
+                    if place[e, k] >= 0:
+                        sum_alike += slope[k] * share[k] * total
+                        total *= near[k]
+            y = end
+        probability[e] = min(max(sum_alike, 0.0), 1.0)
+
+
+@compiled
+def restart(x, start, place, at):
+    """The first knot of all tables; at (K,): the next one of each."""
+    y = np.inf
+    for k in range(place.size):
+        if place[k] >= 0:
+            at[k] = start[place[k]]
+            y = min(y, x[at[k]])
+    return y
+
+
+@compiled
+def advance(x, start, place, at, y):
+    """The next knot after y of all tables; infinite after the last. at: that of each."""
+    end = np.inf
+    for k in range(place.size):
+        if place[k] >= 0:
+            last = start[place[k] + 1]
+            while at[k] < last and x[at[k]] <= y:
+                at[k] += 1
+            if at[k] < last:
+                end = min(end, x[at[k]])
+    return end
