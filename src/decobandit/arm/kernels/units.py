@@ -16,7 +16,7 @@ import numpy as np
 
 from ...support.kernels.arrays import ZERO, copy
 from ...support.kernels.compiled import compiled
-from .graph import BAND, FAST, LAW, LINKS, cuts, law_of, row_ahead, row_back, shift_of
+from .graph import BAND, FAST, LAW, LINKS, band_back, cuts, law_of, row_ahead, row_back, shift_of
 
 
 @compiled(inline="always")
@@ -126,18 +126,6 @@ def settle_rows(graph, rows, price, ground, slope, faint, worth, later, now, low
 
 
 @compiled(fastmath=FAST)
-def band_earned(weights, first, end, mean, low, size, base, factor, after, before):
-    """before[k] = base + factor * mean + E[after] one step later, along a whole row of a band."""
-    chance = weights[first:end]
-    for k in range(size):
-        before[k] = base + factor * mean[low + k] + chance[k] * after[k]
-    for j in range(1, (end - first) // size):
-        chance, ahead = weights[first + j * size : first + (j + 1) * size], after[j : j + size]
-        for k in range(size):
-            before[k] += chance[k] * ahead[k]
-
-
-@compiled(fastmath=FAST)
 def stage_worths(
     graph, units, steps, stage, base, factor, rise, fall, widest, part, parts, later, worth
 ):
@@ -148,29 +136,27 @@ def stage_worths(
     is part 0 .. parts - 1 of them.
     """
     most, start, mean = units * steps, graph.start, graph.mean
-    at, weights, is_band = graph.at, graph.weights, graph.layout == BAND
+    is_band = graph.layout == BAND  # the mean is a martingale: a units earn a times as much
     after, before = np.empty(widest), np.empty(widest)
     for source in range(1 + part, most * (stage + 1) + 1, parts):
         copy(later[start[source] : start[source + 1]], after)
         for a in range(1, min(most, source) + 1):
             row = source - a
             low, size = start[row], start[row + 1] - start[row]
-            if is_band:  # the same as below, in fewer passes over short rows
-                band_earned(
-                    weights, at[row], at[row + 1], mean, low, size, base, factor, after, before
-                )
+            ahead = after[: start[row + 2] - start[row + 1]]
+            if is_band:
+                band_back(graph, row, ZERO, size, ahead, before)
             else:
                 more = (a - 1) * factor  # what steps that follow add to the slopes of values
-                ahead = after[: start[row + 2] - start[row + 1]]
                 rises, falls = rise + max(more, 0.0), fall + max(-more, 0.0)
                 row_back(graph, row, ZERO, size, rises, falls, ahead, before)
                 for k in range(size):
                     before[k] += base + factor * mean[low + k]
             after, before = before, after
             if row <= most * stage and a % steps == 0:
-                column = a // steps - 1
+                column, times = a // steps - 1, a if is_band else 0
                 for k in range(size):
-                    worth[low + k, column] = after[k]
+                    worth[low + k, column] = after[k] + times * (base + factor * mean[low + k])
 
 
 @compiled(fastmath=FAST)
