@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from decobandit import Problem
 from decobandit.arm import Calibration
-from decobandit.arm.calibration import ACCURACY
-from decobandit.arm.gittins_tables import flat_table
+from decobandit.arm.calibration import ACCURACY, flat_table
 
 from .peers import SCRIPTS, NotMeasuredError, Peer, rates
 from .plain_bisection import plain_bisection

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from decobandit.arm import Calibration, KnotCalibration
-from decobandit.arm import gittins_tables as flat_tables
-from decobandit.arm.gittins_tables import flat_table
-from decobandit.arm.kernels.gittins import flat_root, index_by_left
-from decobandit.arm.kernels.stopping import gain
+from decobandit.arm import calibration as flat_tables
+from decobandit.arm.calibration import flat_table
+from decobandit.arm.kernels.gittins import flat_root, gain, index_by_left
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
 from helpers.examples import seasonal
 
@@ -105,7 +104,7 @@ def test_longer_tables_hold_the_index_of_single_states(stages: int) -> None:
     [(35.0, 33.0), (49.0, 49.0), (96.02, 1.0), (20.5, 77.3), (113.0, 31.0), (150.5, 52.0)],
 )
 def test_cubics_between_roots_are_right_to_seven_digits(posterior: tuple[float, float]) -> None:
-    steps = flat_tables.steps_apart(int(sum(posterior) - 2.0))
+    steps = flat_tables.root_steps(int(sum(posterior) - 2.0))
     assert steps.size
     most = 404
     index, W = np.full(most + 32, np.nan), np.empty(2 * most + 64)
@@ -118,7 +117,7 @@ def test_cubics_between_roots_are_right_to_seven_digits(posterior: tuple[float, 
 
 def test_roots_that_are_apart_begin_where_others_predict_them() -> None:
     for n in range(500):
-        for (first, step), (second, longer) in pairwise(flat_tables.steps_apart(n).tolist()):
+        for (first, step), (second, longer) in pairwise(flat_tables.root_steps(n).tolist()):
             assert longer % step == 0
             assert (second - first) % longer == 0
             assert second - first >= 3 * longer

@@ -24,7 +24,7 @@ from decobandit import (
     make_policy,
     simulate,
 )
-from decobandit.arm.normal_gittins import normal_indices
+from decobandit.arm.gittins import normal_indices
 from decobandit.arm.row_gittins import RowGittins
 from helpers.exact_index import exact_indices
 

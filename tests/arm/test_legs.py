@@ -7,10 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from decobandit.arm import Calibration, OneArmValues, calibration
-from decobandit.arm.kernels import calibrated_root
-from decobandit.arm.kernels.calibrated_root import advantage
-from decobandit.arm.tick_calibration import TickCalibration
+from decobandit.arm import Calibration, OneArmValues, TickCalibration, calibration
+from decobandit.arm.kernels import calibrated
+from decobandit.arm.kernels.calibrated import advantage
 from decobandit.problem import Arm, BetaBernoulli, Problem
 from decobandit.support import workers
 
@@ -80,7 +79,7 @@ def test_one_index_of_a_long_horizon_is_found_step_by_step(
             os.kill(os.getpid(), signal.SIGINT)
         return float(advantage(*state))
 
-    monkeypatch.setattr(calibrated_root, "advantage", strike)
+    monkeypatch.setattr(calibrated, "advantage", strike)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):

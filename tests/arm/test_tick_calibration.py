@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from decobandit.arm import PricePath, TickCalibration, calibrated, tick_calibration
+from decobandit.arm import PricePath, TickCalibration, calibrated, calibration
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
 from helpers.examples import deployed, heterogeneous, seasonal, tabled
 from helpers.oracles import OneArm
@@ -65,7 +65,7 @@ def test_tables_hold_the_index_of_every_state(problem: Problem) -> None:
 )
 def test_long_tables_hold_it_too(prior: BetaBernoulli) -> None:
     """By chunks of surcharges in threads: no state is left out, none is placed halfway."""
-    horizon = 3 * tick_calibration.SHORT_STAGES // 2
+    horizon = 3 * calibration.MIN_THREADED_STAGES // 2
     problem = Problem(arms=(Arm(name="a", prior=prior),), horizon=horizon)
     found = calibrated(problem, PricePath(kappa=0.09, tick=0.02))
     rng = np.random.default_rng(5)
@@ -94,7 +94,7 @@ def test_index_moves_with_the_rewards(shift: float, unit: float) -> None:
 def test_long_tables_of_arms_that_do_not_grow_with_good_outcomes_are_refused() -> None:
     problem = Problem(
         arms=(Arm(name="a", reward=Reward(good=0.0, bad=1.0)),),
-        horizon=tick_calibration.MOST_STAGES + 1,
+        horizon=calibration.LONG_STAGES + 1,
     )
     with pytest.raises(ValueError, match="use DeCo"):
         calibrated(problem, PricePath(tick=0.1)).stage_index(0)

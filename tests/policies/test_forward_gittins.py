@@ -18,8 +18,7 @@ from decobandit import (
     Reward,
     make_policy,
 )
-from decobandit.arm.gittins_tables import discounted_table
-from decobandit.arm.normal_gittins import normal_indices
+from decobandit.arm.gittins import discounted_table, normal_indices
 from decobandit.policies.flgi import DISCOUNT
 from decobandit.problem import States
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from decobandit.arm.kernels.indices import index_terms
+from decobandit.arm.kernels.backward import index_terms
 from decobandit.problem import TIE_RULES, TIE_SIGNS, TieRule
 from decobandit.problem.kernels.ties import drawn, preferred
 from decobandit.problem.kernels.worth import expected_reward, worth

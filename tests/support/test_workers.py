@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from decobandit.arm import Calibration, Cones, RowGittins
-from decobandit.arm.gittins_tables import SINGLE_THREAD_STAGES, flat_table
+from decobandit.arm.calibration import SINGLE_THREAD_STAGES, flat_table
 from decobandit.bounds import gap, information_bound
 from decobandit.evaluation import evaluate
 from decobandit.joint import joint_sweep, optimum

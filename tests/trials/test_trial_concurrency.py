@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
-from decobandit.arm import Calibration, KnotCalibration, calibration, tick_calibration
+from decobandit.arm import Calibration, KnotCalibration, calibration
 from decobandit.policies import calibrated
 from decobandit.policies.tuning import path_search
 from decobandit.policies.tuning.tuned import TunedPolicy
@@ -218,7 +218,7 @@ def computing_watched(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator
         patch.setattr(Store, "_run", running)
         patch.setattr(KnotCalibration, "_solved", watched(KnotCalibration._solved))
         patch.setattr(Calibration, "_made_span", watched(Calibration._made_span))
-        patch.setattr(tick_calibration, "tick_index", watched(tick_calibration.tick_index))
+        patch.setattr(calibration, "tick_index", watched(calibration.tick_index))
         yield computed
 
 

@@ -6,8 +6,8 @@ Values, indices and what units are worth: `one_arm_values.py`, for every model a
 states behind them: `graph.py` (arrays, exact states), `grids.py` (grids, and why bounds hold),
 `arm_states.py` (which of them a problem has); what a step does to them `kernels/graph.py`, a stage
 `kernels/units.py`, single pulls of good and bad outcomes `kernels/backward.py`. Calibrated indices:
-`calibration.py`, with ticks `tick_calibration.py`, against the paths of `price_paths.py`; long
-horizons `gittins_knots.py`.
+`calibration.py`, against the paths of `price_paths.py`; Gittins indices by knots, discounted and of
+normal arms `gittins.py`; of other models `row_gittins.py`.
 """
 
 from typing import TYPE_CHECKING
@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from .calibration import EXACT_STAGES as EXACT_STAGES
     from .calibration import FLAT_STAGES as FLAT_STAGES
     from .calibration import Calibration as Calibration
+    from .calibration import TickCalibration as TickCalibration
     from .cones import Cones as Cones
-    from .gittins_knots import KnotCalibration as KnotCalibration
+    from .gittins import KnotCalibration as KnotCalibration
+    from .gittins import calibrated as calibrated
+    from .gittins import normal_indices as normal_indices
     from .graph import ArmGraph as ArmGraph
     from .grids import COARSEST as COARSEST
     from .grids import POINTS as POINTS
-    from .normal_gittins import normal_indices as normal_indices
     from .one_arm_values import OneArmValues as OneArmValues
     from .one_arm_values import Terms as Terms
     from .one_arm_values import check_prices as check_prices
@@ -37,7 +39,5 @@ if TYPE_CHECKING:
     from .price_paths import is_steady as is_steady
     from .rewards import Rewards as Rewards
     from .row_gittins import RowGittins as RowGittins
-    from .tick_calibration import TickCalibration as TickCalibration
-    from .tick_calibration import calibrated as calibrated
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

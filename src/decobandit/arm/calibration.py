@@ -1,57 +1,129 @@
-"""The calibrated index under a price path: the surcharge at which an arm is indifferent.
+"""Calibrated indices under a price path: the surcharge at which an arm is indifferent.
 
 The paths are in `price_paths`. With rewards that change over the stages, where FH-Gittins has no
 definition in the literature, the flat path gives its natural extension: the constant charge per
-pull at which the arm is indifferent.
+pull at which the arm is indifferent. With a tick, surcharges come in steps (`kernels.calibrated`):
+policies earn more that way (`docs/decisions/0004-default-path.md`), and tables are cheap at any
+horizon.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..problem import Problem, check_problem
 from ..problem.kernels.layout import slab_size
-from ..support import Cache, Floats, Ints, legs, pool, read_only, refuse_over, worker_count
+from ..support import (
+    Cache,
+    Floats,
+    Ints,
+    Unsupported,
+    legs,
+    pool,
+    read_only,
+    refuse_over,
+    worker_count,
+)
 from ..support.kernels.compiled import step_by_step
-from .gittins_tables import flat_table
-from .kernels.calibrated_root import NOISE, advantage, root, stage_roots, terminal_from
-from .kernels.calibrated_sweep import WINDOW, follow, front_of, stage_start
-from .kernels.gittins import flat_index
+from .kernels.calibrated import (
+    NOISE,
+    WINDOW,
+    PricedArm,
+    advantage,
+    crossing,
+    follow,
+    front_of,
+    root,
+    stage_roots,
+    stage_start,
+    terminal_from,
+    tick_index,
+    tick_table,
+)
+from .kernels.gittins import flat_index, flat_row
 from .price_paths import reward_scale
 from .row_gittins import RowGittins
 
 ACCURACY = 1e-11  # of an index, in units of the largest reward difference
 FLAT_STAGES = 600  # up to here tables under a flat price are solved state by state
-EXACT_STAGES = 48  # up to here others are, too; beyond come sweeps
-LONG_STAGES = 400  # up to here tables for which sweeps may fail are solved in rows of states;
-# beyond, Ctrl-C is heard within the search for one index
+EXACT_STAGES = 48  # up to here others are, too; beyond, by sweeps
+LONG_STAGES = 400  # up to here tables that sweeps may fail for are solved in rows of states;
+# beyond, Ctrl-C is handled within the search for one index
 SWEEP_ROWS = 200_000_000  # rows of states that all sweeps together may visit (about 12 s)
-FEWEST_SWEEPS, MOST_SWEEPS = 256, 4096
+MIN_SWEEPS, MAX_SWEEPS = 256, 4096
 CHUNKS = 8  # runs of neighbouring surcharges, shared by the threads
 SHARED_BYTES = 512 * 2**20
 SPAN_BYTES = 5 * 2**29  # of swept tables at a time; more stages are swept span by span
-SCAN = 64  # surcharges at which the sign of the advantage is evaluated, for one state
-# in units of the largest reward difference, of an index in a table of rows from the exact one:
-NEAR, FAR = 1e-6, 1e-3  # first step of the search, and more than the error can be
+SCAN_POINTS = 64  # surcharges at which the sign of the advantage is evaluated, for one state
+# of an index in a table of rows from the exact one, in units of the largest reward difference:
+FIRST_STEP, MAX_ERROR = 1e-6, 1e-3
+MAX_TICK_WINDOW = 64  # states that a frontier may pass per tick; others are placed halfway
+MIN_THREADED_STAGES = 65  # of tables with a tick: below, several threads are slower than one
+CACHED_INDICES = 10_000  # of single states, with a tick
 
 
 Key = tuple[float | int | bytes | tuple[float, float], ...]
-# whole tables by all that they depend on: other problems may have the same arms
+# tables by everything that they depend on: several problems may have the same arms
 _SHARED = Cache[Key, Floats](SHARED_BYTES, size=lambda table: table.nbytes)
 
 
+# Tables under a flat price. Up to ALL_STAGES every index is solved, to ACCURACY. In longer tables
+# root finding stops when a step is at most LAST_STEP, and indices of arms with many pulls, which
+# are smooth where many pulls are left, are partly interpolated;
+# `docs/decisions/0002-calibrated-index.md` has the errors.
+LAST_STEP = 3e-7  # the error after such a step is far smaller
+ALL_STAGES = 128
+# (pulls of an arm, (pulls left from which on roots are solved `step` apart, step)): cubics between
+# them are off by less than 1e-7
+ROOT_STEPS = (
+    (200, ((88, 2), (120, 4), (160, 8), (256, 16))),
+    (150, ((96, 2), (120, 4), (160, 8), (256, 16))),
+    (120, ((96, 2), (120, 4), (160, 8))),
+    (80, ((96, 2), (120, 4))),
+    (64, ((96, 2),)),
+)
+SINGLE_THREAD_STAGES = 48  # up to here, several threads are slower than one
+
+
+def flat_table(
+    *,
+    alpha: float,
+    beta: float,
+    reward_good: float,
+    reward_bad: float,
+    stages: int,
+    workers: int | None = None,
+) -> Floats:
+    """Return finite-horizon Gittins indices of all states and stages, as `stage_start` orders."""
+    table = np.empty(stage_start(stages))
+
+    def fill(n: int) -> None:
+        tol = ACCURACY if stages <= ALL_STAGES else LAST_STEP
+        steps = root_steps(n if stages > ALL_STAGES else 0)
+        flat_row(alpha, beta, reward_good, reward_bad, stages, n, steps, tol, table)
+
+    with pool(1 if stages <= SINGLE_THREAD_STAGES else worker_count(workers)) as threads:
+        threads.map_told("table of indices", fill, range(stages))
+    return table
+
+
+def root_steps(n: int) -> Ints:
+    """Return `steps` of `kernels.gittins` for arms with n pulls."""
+    steps = next((steps for least, steps in ROOT_STEPS if n >= least), ())
+    return np.array(steps, dtype=np.int64).reshape(-1, 2)
+
+
 class Job(NamedTuple):
-    """Surcharges of one group to sweep at, and what `follow` takes beside them."""
+    """Surcharges of one group to sweep at, and the other arguments of `follow`."""
 
     group: int
     surcharges: Floats
     window: int
     flat: bool
-    noise: float
     skip: bool
 
 
@@ -69,11 +141,11 @@ class Calibration:
     Parameters
     ----------
     problem : Problem
-        Whose arms have the indices.
+        Bandit problem with good and bad outcomes.
     base : array
-        Price path (stages,), as `PricePath.prices` makes it.
+        Price path (stages,), from `PricePath.prices`.
     sweeps : int, optional
-        Of a table that is swept, at most; fewer are faster and less accurate.
+        Maximum number of sweeps of a table; fewer are faster and less accurate.
     workers : int, optional
         Threads that make tables; all processors by default.
 
@@ -96,90 +168,83 @@ class Calibration:
     ) -> None:
         self.problem = check_problem(problem)
         self._workers = workers
-        self._most_sweeps = MOST_SWEEPS if sweeps is None else sweeps
+        self._max_sweeps = MAX_SWEEPS if sweeps is None else sweeps
         self.base = base
         self.weight = np.ones(problem.stages)
         if problem.terminal is not None:
             self.weight[problem.horizon :] = problem.terminal.deploy
         self._scale = reward_scale(problem)
-        self._noise = NOISE * ACCURACY * self._scale
+        self._tol = ACCURACY * self._scale
         self._none = read_only(np.zeros(slab_size(problem.stages)))  # as tables of problems are
         self._tables: dict[int, Floats] = {}  # by stage, not made by sweeps
-        self._in_rows: dict[int, RowGittins] = {}
-        self._span: Span | None = None  # the last that was made: of all stages where they fit
+        self._row_indices: dict[int, RowGittins] = {}
+        self._span: Span | None = None  # the last computed one: of all stages if they fit
         single = all(self._single(k) for k in range(len(problem.groups)))
         self._flat = single and problem.stages <= FLAT_STAGES
 
-    def _terminal(self, group: int) -> Floats:
-        table = self.problem.groups[group].terminal
-        return self._none if table is None else table
+    def _arm(self, group: int) -> PricedArm:
+        """Return a group's arm at the prices of this path."""
+        arm = self.problem.groups[group]
+        table = self._none if arm.terminal is None else arm.terminal
+        prior = arm.alpha, arm.beta
+        return PricedArm(*prior, arm.reward_good, arm.reward_bad, self.base, self.weight, table)
 
     def index(self, stage: int, group: int, good: int, bad: int) -> float:
-        """The index of one state: the largest surcharge at which a pull is worth its price."""
-        _, crossings = self.crossings(stage, group, good, bad)
-        return crossings[-1]
+        """Return the index of one state: the largest surcharge at which a pull is worth it."""
+        return self.crossings(stage, group, good, bad)[1][-1]
 
     def crossings(self, stage: int, group: int, good: int, bad: int) -> tuple[bool, list[float]]:
-        """Every surcharge at which the advantage crosses zero, and whether there is just one.
+        """Return every surcharge at which the advantage crosses zero, and whether there is one.
 
-        The largest is the index, the largest surcharge at which a pull is as good as none. Others
-        are looked for on a grid over the surcharges that can matter: two crossings between the same
-        two grid points are missed.
+        The largest is the index. The others are searched on a grid of surcharges: two crossings
+        between the same two grid points are missed.
         """
-        arm, tol = self.problem.groups[group], ACCURACY * self._scale
+        arm, tol = self.problem.groups[group], self._tol
         if self._single(group):
             rewards = arm.reward_good[0] - self.base[0], arm.reward_bad[0] - self.base[0]
             left = self.problem.stages - stage
             index = flat_index(arm.alpha + good, arm.beta + bad, *rewards, left, ACCURACY)
             return True, [float(index)]
-        if stage >= self.problem.horizon:  # the deployment: worth its mean as often as it counts
+        if stage >= self.problem.horizon:  # the deployment is worth `weight` times its mean
             mean = (arm.alpha + good) / (arm.alpha + arm.beta + good + bad)
             return True, [float(mean - self.base[-1] / self.weight[-1])]
         largest = self._rows(group).root(stage, np.array([good, bad], dtype=float))
         state, V = self._as_fresh_arm(stage, group, good, bad)
-        grid = np.linspace(*self._range(stage, group), SCAN)
-        signs = [bool(advantage(*state, c, tol, V) > 0.0) for c in grid]
+        grid = np.linspace(*self._range(stage, group), SCAN_POINTS)
+        signs = [bool(advantage(state, c, tol, V) > 0.0) for c in grid]
         find = root if self.problem.stages <= LONG_STAGES else step_by_step(root)
-        found = [
-            float(find(*state, a, b, tol, V))
-            for a, b, at_a, at_b in zip(grid[:-1], grid[1:], signs[:-1], signs[1:], strict=True)
-            if at_a and not at_b
+        smaller = [
+            float(find(state, grid[i], grid[i + 1], tol, V))
+            for i in range(SCAN_POINTS - 1)
+            if signs[i] and not signs[i + 1]
         ]
-        found = [c for c in found if c < largest - 10.0 * tol] + [largest]
-        return len(found) == 1, found
+        roots = [c for c in smaller if c < largest - 10.0 * tol] + [largest]
+        return len(roots) == 1, roots
 
     def _rows(self, group: int) -> RowGittins:
-        """Indices over the states in rows of a group."""
-        if group not in self._in_rows:
-            self._in_rows[group] = RowGittins(self.problem, group, base=self.base)
-        return self._in_rows[group]
+        if group not in self._row_indices:
+            self._row_indices[group] = RowGittins(self.problem, group, base=self.base)
+        return self._row_indices[group]
 
     def _as_fresh_arm(
         self, stage: int, group: int, good: int, bad: int
-    ) -> tuple[tuple[Any, ...], Floats]:
-        """What `advantage` takes for a state, up to the surcharge; and its work space."""
+    ) -> tuple[PricedArm, Floats]:
+        """Return a state as a fresh arm, and the work space of `advantage`."""
         arm = self.problem.groups[group]
         left = self.problem.stages - stage
         final, V = np.zeros(slab_size(left)), np.empty(slab_size(left))
         if arm.terminal is not None:
             terminal_from(arm.terminal, good + bad, good, left, final)
-        state = (
-            arm.alpha + good,
-            arm.beta + bad,
-            arm.reward_good[stage:],
-            arm.reward_bad[stage:],
-            self.base[stage:],
-            self.weight[stage:],
-            final,
-        )
-        return state, V
+        prior = arm.alpha + good, arm.beta + bad
+        rewards = arm.reward_good[stage:], arm.reward_bad[stage:]
+        return PricedArm(*prior, *rewards, self.base[stage:], self.weight[stage:], final), V
 
     def _single(self, group: int) -> bool:
-        """Whether there is provably one crossing: the same price and rewards at every stage."""
+        """Whether there is provably one crossing: the same price and rewards at all stages."""
         return self._steady(group) and bool(np.all(self.base == self.base[0]))
 
     def _steady(self, group: int) -> bool:
-        """Whether rewards are the same at every stage, and there are no last ones."""
+        """Whether rewards are the same at all stages, without terminal ones."""
         arm = self.problem.groups[group]
         return bool(
             arm.terminal is None
@@ -189,7 +254,7 @@ class Calibration:
         )
 
     def _range(self, stage: int, group: int) -> tuple[float, float]:
-        """Surcharges below all and above all crossings: always worth a pull, never worth one."""
+        """Return surcharges below and above all crossings."""
         arm = self.problem.groups[group]
         best = np.maximum(arm.reward_good, arm.reward_bad)[stage:]
         worst = np.minimum(arm.reward_good, arm.reward_bad)[stage:]
@@ -202,83 +267,74 @@ class Calibration:
         return low - margin, high + margin
 
     def stage_index(self, stage: int) -> Floats:
-        """Index of every state at a stage, (groups, slab).
+        """Return the index of every state at a stage, (groups, slab).
 
-        Under a flat price, with the same rewards at all stages: as `index`, to 1e-7 and mostly
-        far better. Otherwise, short horizons: exact, as `index`. Long ones: by sweeps over many
-        surcharges, which leaves errors of up to half the distance of two surcharges, and mostly
-        far less. The surcharges span the rewards of all stages: where these differ much, errors
-        do too. Sweeps need indices that grow with good outcomes; otherwise, up to LONG_STAGES,
-        tables are solved in rows of states. Beyond, sweeps may miss the largest crossing.
+        Flat price and the same rewards at all stages: as `index`, to 1e-7 and mostly far better.
+        Otherwise short horizons are exact, and long ones are swept over many surcharges, with
+        errors of up to half the distance of two surcharges and mostly far less. The surcharges span
+        the rewards of all stages: errors grow with the differences between stages. Sweeps need
+        indices that grow with good outcomes; without that, tables up to LONG_STAGES are solved in
+        rows of states, and longer sweeps may miss the largest crossing.
         """
-        if not self._is_whole():
-            if stage not in self._tables:
-                self._tables[stage] = self._solve_stage(stage)
-            return self._tables[stage]
-        return self._whole_stage(stage)
+        if self._is_joint():
+            return self._stage_of_span(stage)
+        if stage not in self._tables:
+            self._tables[stage] = self._solve_stage(stage)
+        return self._tables[stage]
 
     def is_made(self, stage: int) -> bool:
-        """Whether the table of a stage is there."""
+        """Whether the table of a stage has been computed."""
         span = self._span
         return stage in self._tables or (span is not None and span.first <= stage < span.last)
 
-    def _whole_stage(self, stage: int) -> Floats:
-        """A stage of the tables of its span, which are made when the first is asked for."""
+    def _stage_of_span(self, stage: int) -> Floats:
+        """Return a stage of the tables of its span; the first request computes them."""
         span = self._span  # read once: another thread may replace it
         if span is None or not span.first <= stage < span.last:
-            self._span = span = None  # its memory is needed
-            self._span = span = self._made_span(*self._stages_around(stage))
+            self._span = span = None  # frees its memory
+            edges = self._edges()
+            i = int(np.searchsorted(edges, stage, side="right"))
+            self._span = span = self._span_of(int(edges[i - 1]), int(edges[i]))
         start = stage_start(span.first)
-        own = slice(stage_start(stage) - start, stage_start(stage + 1) - start)
-        return np.stack([table[own] for table in span.tables])
-
-    def _stages_around(self, stage: int) -> tuple[int, int]:
-        """First stage of the span of a stage, and the end: all stages where their tables fit."""
-        edges = self._edges()
-        i = int(np.searchsorted(edges, stage, side="right"))
-        return int(edges[i - 1]), int(edges[i])
+        states = slice(stage_start(stage) - start, stage_start(stage + 1) - start)
+        return np.stack([table[states] for table in span.tables])
 
     def _edges(self) -> Ints:
-        """Where spans of stages begin and end: they have about as many states each."""
+        """Return where spans of stages begin and end, with about equally many states each."""
         stages = self.problem.stages
         states = stage_start(np.arange(stages + 1))
         number = 1
         if self._is_swept():
-            number = max(1, math.ceil(self._bytes(int(states[-1])) / SPAN_BYTES))
+            number = max(1, math.ceil(8.0 * len(self.problem.groups) * states[-1] / SPAN_BYTES))
         parts = np.arange(1, number) / number * states[-1]
         return np.unique([0, *np.searchsorted(states, parts), stages])
 
-    def _bytes(self, states: int) -> float:
-        """Of so many states of all groups."""
-        return 8.0 * len(self.problem.groups) * states
-
     def _is_swept(self) -> bool:
-        """Whether whole tables are made by sweeps."""
+        """Whether joint tables are computed by sweeps."""
         return not self._flat
 
-    def _is_whole(self) -> bool:
-        """Whether one table has the indices of all stages; otherwise each stage has its own."""
+    def _is_joint(self) -> bool:
+        """Whether one table has the indices of all stages, not one table per stage."""
         if self._flat or self.problem.stages <= EXACT_STAGES:
             return self._flat
         return self._monotone() or (self.problem.stages > LONG_STAGES and self._is_sweepable())
 
     def refuse_large(self) -> None:
-        """A ValueError where the table of all stages needs more memory than there is."""
-        if not self._is_whole():
+        """Raise TooLarge if the table of all stages exceeds the memory limit."""
+        if not self._is_joint():
             return
-        stages, groups = self.problem.stages, self.problem.groups
-        most = int(np.diff(stage_start(self._edges())).max())
+        stages, kinds = self.problem.stages, len(self.problem.groups)
         refuse_over(
-            self._bytes(most),
-            f"a table of calibrated indices over {stages} stages for {len(groups)} kinds of arms",
+            8.0 * kinds * int(np.diff(stage_start(self._edges())).max()),
+            f"a table of calibrated indices over {stages} stages for {kinds} kinds of arms",
             "use DeCo, which needs none",
         )
 
     def _monotone(self) -> bool:
         """Whether indices provably grow with good outcomes in all groups, as sweeps need it.
 
-        Not with a deployment, nor where outcomes come to matter more: what a pull tells may then
-        count for more than what it earns.
+        Not with a deployment, nor if later outcomes matter more: the information of a pull may then
+        count for more than its reward.
         """
         falling = all(
             bool(np.all(np.diff(group.reward_good - group.reward_bad) <= 0.0))
@@ -292,24 +348,21 @@ class Calibration:
             for group in self.problem.groups
         )
 
-    def _made_span(self, first: int, last: int) -> Span:
+    def _span_of(self, first: int, last: int) -> Span:
         self.refuse_large()
         keys = [(first, last, *self._key(k)) for k in range(len(self.problem.groups))]
 
         def make(missing: list[Key]) -> list[Floats]:
-            which = [keys.index(key) for key in missing]
-            made = self._made(which, first, last)
-            for table in made:
-                table.flags.writeable = False  # others may read it too
-            return made
+            groups = [keys.index(key) for key in missing]
+            if self._is_swept():
+                tables = self._sweep(groups, first, last)
+            else:
+                tables = [self._solved_table(k) for k in groups]
+            for table in tables:
+                table.flags.writeable = False  # shared
+            return tables
 
         return Span(first, last, _SHARED.get_or_make_all(keys, make))
-
-    def _made(self, which: list[int], first: int, last: int) -> list[Floats]:
-        """Tables of these groups over a span; all stages unless they are swept."""
-        if self._is_swept():
-            return self._sweep(which, first, last)
-        return [self._solved_table(k) for k in which]
 
     def _solved_table(self, group: int) -> Floats:
         arm = self.problem.groups[group]
@@ -322,105 +375,189 @@ class Calibration:
             workers=self._workers,
         )
 
-    def _sweep(self, which: list[int], first: int, last: int) -> list[Floats]:
-        """Tables of the stages first .. last-1, by threads that share the surcharges."""
+    def _sweep(self, groups: list[int], first: int, last: int) -> list[Floats]:
+        """Compute tables of the stages first .. last-1; threads share the surcharges."""
         size = stage_start(last) - stage_start(first)
-        tables = {k: np.empty(size) for k in which}
-        jobs = [job for k in which for job in self._jobs(k)]
+        tables = {k: np.empty(size) for k in groups}
+        jobs = [job for k in groups for job in self._jobs(k)]
 
         def run(job: Job, step: Callable[[int], None]) -> None:
             front = front_of(first, last, job.window)
-            arm, table = self.problem.groups[job.group], tables[job.group]
+            arm = self._arm(job.group)._replace(terminal=self._none)
+            how = (arm, job.surcharges, job.flat, NOISE * self._tol, job.skip, front)
             for begin, end in legs(0, job.surcharges.size, stage_start(self.problem.stages)):
-                follow(
-                    arm.alpha,
-                    arm.beta,
-                    arm.reward_good,
-                    arm.reward_bad,
-                    self.base,
-                    self.weight,
-                    self._none,
-                    job.surcharges,
-                    job.flat,
-                    job.noise,
-                    job.skip,
-                    front,
-                    begin,
-                    end,
-                    first,
-                    last,
-                    table,
-                )
+                follow(*how, begin, end, first, last, tables[job.group])
                 step(end - begin)
 
-        what = "table of indices"
+        task = "table of indices"
         if last - first < self.problem.stages:
-            what += f", stages {first} to {last - 1}"
+            task += f", stages {first} to {last - 1}"
         total = sum(job.surcharges.size for job in jobs)
         with pool(worker_count(self._workers, most=len(jobs))) as threads:
-            threads.map_in_steps(what, run, jobs, total)
-        return [tables[k] for k in which]
+            threads.map_in_steps(task, run, jobs, total)
+        return [tables[k] for k in groups]
 
     def _jobs(self, group: int) -> list[Job]:
-        """Runs of surcharges, each for one thread."""
+        """Split the surcharges into runs for the threads; runs overlap by one surcharge.
+
+        Surcharges are closer together at both ends of their range.
+        """
+        low, high = self._range(0, group)
+        sweeps = int(np.clip(SWEEP_ROWS / self.problem.stages**2, MIN_SWEEPS, self._max_sweeps))
+        surcharges = high - (high - low) * np.sin(np.linspace(0.0, np.pi / 2, sweeps + 1)) ** 2
+        edges = np.cumsum([part.size for part in np.array_split(surcharges, CHUNKS)])
         flat = self._single(group)
         return [
-            Job(group, self._surcharges(group, i), WINDOW, flat, self._noise, i > 0)
-            for i in range(CHUNKS)
+            Job(group, surcharges[max(begin - 1, 0) : end], WINDOW, flat, begin > 0)
+            for begin, end in zip([0, *edges[:-1]], edges, strict=True)
         ]
 
     def _key(self, group: int) -> Key:
-        """All that a whole table depends on."""
+        """Return everything that a joint table depends on."""
         arm = self.problem.groups[group]
         arrays = (arm.reward_good, arm.reward_bad, self.base, self.weight)
         return (
             arm.alpha,
             arm.beta,
-            0 if self._flat else self._most_sweeps,
+            0 if self._flat else self._max_sweeps,
             self._range(0, group),
             *(array.tobytes() for array in arrays),
         )
 
-    def _surcharges(self, group: int, chunk: int) -> Floats:
-        """Falling surcharges of one chunk, closer together at both ends; chunks overlap by one."""
-        low, high = self._range(0, group)
-        sweeps = int(np.clip(SWEEP_ROWS / self.problem.stages**2, FEWEST_SWEEPS, self._most_sweeps))
-        all_of_them = high - (high - low) * np.sin(np.linspace(0.0, np.pi / 2, sweeps + 1)) ** 2
-        part = np.array_split(all_of_them, CHUNKS)[chunk]
-        if chunk == 0:
-            return part
-        return np.append(np.array_split(all_of_them, CHUNKS)[chunk - 1][-1:], part)
-
     def _solve_stage(self, stage: int) -> Floats:
         stages, groups = self.problem.stages, self.problem.groups
         if stages > LONG_STAGES:
-            raise ValueError(
+            raise Unsupported(
                 f"calibrated indices over {stages} stages need rewards of good above those of bad "
                 f"and no terminal tables (limit {LONG_STAGES} stages otherwise, {FLAT_STAGES} "
                 "under a flat price); use DeCo, which needs none"
             )
         table = np.empty((len(groups), slab_size(stage)))
-        for k, arm in enumerate(groups):
+        for k in range(len(groups)):
             if stage >= self.problem.horizon:
                 table[k] = self._rows(k).graph.mean - self.base[-1] / self.weight[-1]
                 continue
-            in_rows = self._rows(k).table(stage)
-            table[k] = in_rows
+            table[k] = guess = self._rows(k).table(stage)
             if stages <= EXACT_STAGES:
-                stage_roots(
-                    arm.alpha,
-                    arm.beta,
-                    arm.reward_good,
-                    arm.reward_bad,
-                    self.base,
-                    self.weight,
-                    self._terminal(k),
-                    stage,
-                    in_rows,
-                    NEAR * self._scale,
-                    ACCURACY * self._scale,
-                    table[k],
-                )
-                other = np.abs(table[k] - in_rows) > FAR * self._scale  # a smaller crossing
-                table[k, other] = in_rows[other]
+                step = FIRST_STEP * self._scale
+                stage_roots(self._arm(k), stage, guess, step, self._tol, table[k])
+                smaller = np.abs(table[k] - guess) > MAX_ERROR * self._scale  # another crossing
+                table[k, smaller] = guess[smaller]
         return table
+
+
+class TickCalibration(Calibration):
+    """Calibrated indices of all groups with surcharges in steps of a tick.
+
+    Parameters
+    ----------
+    problem, base, workers
+        As in `Calibration`.
+    tick : float
+        Distance of two surcharges. The best reward of the problem is one of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from decobandit import Problem
+    >>> from decobandit.arm import TickCalibration
+    >>> indices = TickCalibration(Problem.uniform(arms=2, horizon=2), np.zeros(2), tick=0.1)
+    >>> round(indices.index(stage=0, group=0, good=0, bad=0), 6)
+    0.555556
+    """
+
+    def __init__(
+        self, problem: Problem, base: Floats, *, tick: float, workers: int | None = None
+    ) -> None:
+        super().__init__(problem, base, workers=workers)
+        self.tick = tick
+        self._flat = False
+        self._anchor = max(
+            float(np.maximum(group.reward_good, group.reward_bad)[: problem.horizon].max())
+            for group in problem.groups
+        )
+        self._indices = Cache[tuple[int, int, int, int], float](CACHED_INDICES)
+
+    def index(self, stage: int, group: int, good: int, bad: int) -> float:
+        """Return the index of one state, without a table."""
+
+        def make() -> float:
+            state, V = self._as_fresh_arm(stage, group, good, bad)
+            surcharges = self._surcharges_below(self._ceiling(stage, group, good, bad), group)
+            find = tick_index if self.problem.stages <= LONG_STAGES else step_by_step(tick_index)
+            return float(find(state, surcharges, self._tol, V))
+
+        return self._indices.get_or_make((stage, group, good, bad), make)
+
+    def crossings(self, stage: int, group: int, good: int, bad: int) -> tuple[bool, list[float]]:
+        """Return every zero of the interpolated advantage; the last is the index."""
+        state, V = self._as_fresh_arm(stage, group, good, bad)
+        surcharges = self._surcharges_below(self._ceiling(stage, group, good, bad), group)
+        gains = [float(advantage(state, c, self._tol, V)) for c in surcharges]
+        roots = [
+            float(crossing(surcharges[j], surcharges[j - 1], gains[j], gains[j - 1]))
+            for j in range(len(gains) - 1, 0, -1)
+            if gains[j] > 0.0 >= gains[j - 1]
+        ]
+        return len(roots) == 1, roots
+
+    def _is_joint(self) -> bool:
+        return True
+
+    def _ceiling(self, stage: int, group: int, good: int, bad: int) -> float:
+        """Return a surcharge at which no pull is worth its price.
+
+        With steady rewards, the Gittins index less the smallest later price: at prices that are
+        nowhere below the Gittins index an arm is never pulled.
+        """
+        arm = self.problem.groups[group]
+        if not self._steady(group):
+            return self._range(stage, group)[1]
+        rewards, left = (arm.reward_good[0], arm.reward_bad[0]), self.problem.stages - stage
+        index = flat_index(arm.alpha + good, arm.beta + bad, *rewards, left, ACCURACY)
+        return float(index - self.base[stage:].min()) + 1e-6 * self._scale
+
+    def _surcharges_below(self, ceiling: float, group: int) -> Floats:
+        """Return all surcharges that matter for a group, falling from above the ceiling."""
+        low = self._range(0, group)[0]
+        first = int(np.floor((self._anchor - ceiling) / self.tick))
+        last = int(np.ceil((self._anchor - low) / self.tick))
+        return np.asarray(self._anchor - self.tick * np.arange(first, last + 1), dtype=np.float64)
+
+    def _is_swept(self) -> bool:
+        # with a deployment, states with a positive advantage need not be an upper set either
+        return self.problem.terminal is None and self._monotone()
+
+    def _solved_table(self, group: int) -> Floats:
+        stages = self.problem.stages
+        if stages > LONG_STAGES:
+            raise Unsupported(
+                f"calibrated indices over {stages} stages need rewards of good above those of bad "
+                f"and neither terminal tables nor a deployment (limit {LONG_STAGES} stages "
+                "otherwise); use DeCo, which needs none"
+            )
+        table = np.empty(stage_start(stages))
+        surcharges = self._surcharges_below(self._range(0, group)[1], group)
+        tick_table(self._arm(group), surcharges, self._tol, table)
+        return table
+
+    def _jobs(self, group: int) -> list[Job]:
+        surcharges = self._surcharges_below(self._range(0, group)[1], group)
+        chunks = 1 if self.problem.stages < MIN_THREADED_STAGES else CHUNKS
+        edges = np.linspace(0, surcharges.size - 1, chunks + 1).astype(int)
+        window = self._window(group)
+        return [
+            Job(group, surcharges[edges[i] : edges[i + 1] + 1], window, False, i > 0)
+            for i in range(chunks)
+        ]
+
+    def _window(self, group: int) -> int:
+        """Return how many states of a row the frontier may pass in one tick, and some more."""
+        arm = self.problem.groups[group]
+        spread = float((arm.reward_good - arm.reward_bad).min())
+        weight = arm.alpha + arm.beta + self.problem.stages
+        passed = int(min(2.0 * self.tick / spread * weight, MAX_TICK_WINDOW))
+        return min(4 + passed, MAX_TICK_WINDOW, self.problem.stages + 1)
+
+    def _key(self, group: int) -> Key:
+        return (self.tick, self._anchor, *super()._key(group))

@@ -28,7 +28,7 @@ import numpy.typing as npt
 from ..problem import Group, Problem
 from ..problem.kernels.layout import slab_size
 from ..support import Cache, Floats, pool, worker_count
-from .kernels.indices import index_terms
+from .kernels.backward import index_terms
 from .one_arm_values import Terms, check_prices, sweep_back
 
 WHOLE = 48  # stages up to which every one is kept; more than the shortest inner cone has

@@ -22,8 +22,7 @@ from ..problem import Problem, check_problem
 from ..problem.kernels.layout import slab_size
 from ..support import Cache, Floats, legs, obeys_workers, pool, refuse_over, shown, worker_count
 from .arm_states import arm_graph, grid_of
-from .kernels.backward import sweep
-from .kernels.indices import index_terms, stage_index
+from .kernels.backward import index_terms, stage_index, sweep
 from .kernels.units import raise_values, stage_worths
 from .rewards import Rewards
 

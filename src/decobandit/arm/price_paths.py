@@ -8,7 +8,7 @@
 
 The surcharge c, the same at every stage (and `deploy` times as large for the deployment, which is
 worth that many pulls), is added to them. It may come in steps, one `tick` apart:
-`kernels.tick_index`.
+`kernels.calibrated`.
 """
 
 from __future__ import annotations

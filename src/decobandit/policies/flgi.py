@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arm import normal_indices
-from ..arm.gittins_tables import MOST_PULLS, discounted_table
+from ..arm.gittins import MOST_PULLS, discounted_table
 from ..problem import DEFAULT_TIES, NormalModel, Problem, States, TieRule
 from ..support import Floats, Ints
 from .allocation import allowed_in, largest_arms

@@ -7,7 +7,7 @@ problems: by exact evaluation, so that the choice is never worse than FH-Gittins
 among the candidates. Larger ones: c and d are those of DEFAULT, unless FH-Gittins earns more on
 common draws; horizons beyond SIMULATED_STAGES are cut there for this comparison. If it is not
 possible, DEFAULT. Beyond TABLE_STAGES, where rewards stay the same: the flat path, whose indices
-can be had at any horizon (`arm/gittins_knots.py`). `docs/decisions/0004-default-path.md` has the
+can be had at any horizon (`arm/gittins.py`). `docs/decisions/0004-default-path.md` has the
 measurements.
 """
 
