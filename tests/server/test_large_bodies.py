@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pytest
 from fastapi.exceptions import RequestValidationError
 
-from decobandit.server.api import api_route
+from decobandit.server.api import routing
 from decobandit.server.middleware.limits import Limits
 from decobandit.server.pages import plan_form, rendering
 from helpers.web_client import Answer, Ask, Site, answer
@@ -82,7 +82,7 @@ def test_few_errors_are_collected(
 ) -> None:
     collected: list[int] = []
     threads: list[int] = []
-    init, check = RequestValidationError.__init__, api_route._sent
+    init, check = RequestValidationError.__init__, routing._sent
 
     def counted(self: Any, errors: Any, **more: Any) -> None:
         collected.append(len(errors))
@@ -93,7 +93,7 @@ def test_few_errors_are_collected(
         return check(*given)
 
     monkeypatch.setattr(RequestValidationError, "__init__", counted)
-    monkeypatch.setattr(api_route, "_sent", watched)
+    monkeypatch.setattr(routing, "_sent", watched)
     refused = send(site, f"/api/v1{path}", body)
     assert refused.status == 422
     assert refused.code == "invalid"
@@ -112,9 +112,9 @@ def test_a_long_list_of_wrong_arms_has_bounded_errors(site: Site) -> None:
 
 def test_a_small_body_is_checked_at_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[int] = []
-    check = api_route._sent
+    check = routing._sent
     monkeypatch.setattr(
-        api_route,
+        routing,
         "_sent",
         lambda *given: (threads.append(threading.get_ident()), check(*given))[1],
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from decobandit.server.api.api_route import ApiRoute
+from decobandit.server.api.routing import ApiRoute
 from decobandit.server.auth import allow
 from decobandit.server.sessions import COOKIE
 from decobandit.server.tokens import new_token, revoke_token

@@ -17,7 +17,7 @@ import jsonschema_rs
 import pytest
 from fastapi.exceptions import RequestValidationError
 
-from decobandit.server.api import api_route, schemas
+from decobandit.server.api import routing, schemas
 from decobandit.server.errors import ApiError
 from decobandit.trials.errors import TrialError
 from decobandit.trials.opening import trial_name
@@ -230,7 +230,7 @@ def changed(tree: Any, place: tuple[str, ...], value: Any) -> Any:
 
 def takes(model: type[schemas.In], tree: Any) -> bool:
     try:
-        sent = api_route._sent(model, json.dumps(tree).encode())
+        sent = routing._sent(model, json.dumps(tree).encode())
         if isinstance(sent, schemas.CreateIn) and sent.name is not None:
             trial_name(sent.name)
         if isinstance(sent, schemas.AskIn):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from decobandit.server.api.strict_json import MAX_DEPTH, JsonError, parse
+from decobandit.support.validation import MAX_DEPTH, JsonError, parse
 
 BAD = {
     "nothing": b"",

@@ -1,7 +1,6 @@
 """Trials over HTTP: an API and pages. Needs the extra `server`.
 
-`api/`: routes by subject, what is sent `schemas.py`, answered `responses.py`; requests that skip
-FastAPI `plain_calls.py`. `pages/`: forms and templates. `middleware/`: what happens to every
-request. Changes share commits (`shared_commits.py`), long work has a process of its own
-(`long_work.py`). What is on record of people: `recorder.py`; of HTTP itself: `http_protocol.py`.
+`api/`: routes, request bodies (`schemas.py`), responses (`responses.py`), plans and new trials
+(`planning.py`). `pages/`: forms and templates. Slow computations run in processes of their own
+(`long_work.py`). Access log: `recorder.py`; HTTP itself: `http_protocol.py`.
 """

@@ -7,6 +7,8 @@ Observe > SecurityHeaders > Cors > CatchAll > Probes > SameOrigin > Identify > R
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
+from typing import Any
 
 from anyio import CapacityLimiter
 from fastapi import FastAPI
@@ -16,9 +18,12 @@ from .._version import __version__
 from ..trials.checkpoints import PrivateKey
 from ..trials.database import Store
 from . import errors, metrics
-from .api import routes as api
-from .api.api_route import MAX_CHECKS
-from .auth import Guard, Identify
+from .api import planning, routes  # noqa: F401  # routes of the router
+from .api.parameters import TrialCache
+from .api.responses import describe_records
+from .api.routing import MAX_CHECKS
+from .api.routing import router as api_router
+from .auth import SECURITY_SCHEMES, Guard, Identify
 from .errors import CatchAll
 from .long_work import LongWork
 from .middleware.cors import Cors, checked_origin
@@ -30,7 +35,6 @@ from .middleware.security_headers import SecurityHeaders
 from .middleware.shares import Shares
 from .pages import site as pages
 from .record_readers import RecordReaders
-from .trial_cache import TrialCache
 
 
 def create_app(
@@ -80,7 +84,17 @@ def create_app(
     app.state.body_checks = CapacityLimiter(MAX_CHECKS)
     app.state.signing_key = signing_key
     errors.install(app)
-    app.include_router(api.router)
+    app.include_router(api_router)
     app.include_router(metrics.router)
     app.include_router(pages.router)
+    app.openapi = partial(_document, app)  # type: ignore[method-assign]
     return app
+
+
+def _document(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document, with how requests are authenticated."""
+    document = FastAPI.openapi(app)
+    if "securitySchemes" not in document["components"]:  # a new document
+        document["components"]["securitySchemes"] = SECURITY_SCHEMES
+        describe_records(document["components"]["schemas"])
+    return document

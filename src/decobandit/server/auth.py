@@ -12,7 +12,6 @@ from typing import Annotated, Literal, TypeVar
 
 import anyio
 from fastapi import Depends, Request
-from fastapi.security import APIKeyCookie, HTTPBearer
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -29,6 +28,12 @@ from .tokens import Role, Token, TokenCache
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., object])
 EVERYBODY: tuple[Role, ...] = ("admin", "operator", "viewer")
+# for the OpenAPI document: `Identify` reads tokens and cookies itself
+SECURITY: list[dict[str, list[str]]] = [{"token": []}, {"session": []}]
+SECURITY_SCHEMES = {
+    "token": {"type": "http", "scheme": "bearer"},
+    "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},
+}
 
 
 class Guard:
@@ -191,17 +196,8 @@ def access_of(endpoint: Callable[..., object]) -> Access:
         raise TypeError(f"route {name}: does not say whose roles may use it; add @allow") from None
 
 
-async def _caller(  # not in a thread: nothing is computed
-    request: Request,
-    _bearer: Annotated[object, Depends(HTTPBearer(auto_error=False, scheme_name="token"))],
-    _cookie: Annotated[
-        object, Depends(APIKeyCookie(name=COOKIE, auto_error=False, scheme_name="session"))
-    ],
-) -> Principal:
-    # the schemes are there for the OpenAPI document; `Identify` has done the work
-    principal: Principal | None = request.state.principal
-    if principal is None:
-        raise unauthorized()
+async def _caller(request: Request) -> Principal:  # not in a thread: nothing is computed
+    principal: Principal = request.state.principal
     return principal
 
 

@@ -25,7 +25,7 @@ from prometheus_client.registry import Collector
 from .._version import __version__
 from ..trials.database import Counts, Store
 from ..trials.events import KINDS
-from .api.api_route import ApiRoute
+from .api.routing import ApiRoute
 from .auth import allow
 from .errors import METHODS
 from .long_work import LongWork

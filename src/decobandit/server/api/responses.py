@@ -1,14 +1,17 @@
-"""What the API answers: full responses from the records of trials, blinded ones by hand.
+"""Response models of the API: they document the answers, which are the records' `to_dict`.
 
-Operators must not learn how a trial is going. A blinded model has its fields listed by name;
-nothing is ever removed from a full one.
+Operators must not learn how a trial is going. A blinded model lists its fields by name; nothing is
+ever removed from a full one.
 """
 
 from __future__ import annotations
 
+import inspect
+import re
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from ...designs.forecasts import PolicyForecast
 from ...designs.results import Characteristics
@@ -18,73 +21,77 @@ from ...trials import (
     ArmStatus,
     CancellationCount,
     Event,
-    Replay,
     Status,
     Summary,
     TrialLimits,
-    Verification,
 )
 from ...trials.arm_results import ArmResult
 from ...trials.report import AuditState, Change, Correction, LateOutcome, ShareBlock, TrialReport
-from ..tokens import Token
-from .record_models import OpenOut, Out, attribute_texts, model_of
+
+_NO_PROBLEM = "Whether no problem was found."
+
+
+class Out(BaseModel):
+    """Base of responses."""
+
+    model_config = ConfigDict(extra="forbid")
+
 
 # -- errors and health --------------------------------------------------------------------------
 
 
 class ErrorBody(Out):
-    """What was wrong."""
+    """Reason for a refusal."""
 
-    code: str = Field(description="For programs.")
-    message: str = Field(description="For people.")
+    code: str = Field(description="Stable identifier of the reason.")
+    field: str = Field(default="", description="Key or parameter at fault, if there is one.")
+    message: str = Field(description="Explanation for people.")
 
 
 class ErrorOut(Out):
-    """The form of every error."""
+    """Form of every error."""
 
-    error: ErrorBody = Field(description="What was wrong.")
+    error: ErrorBody = Field(description="Reason for the refusal.")
 
 
 class HealthOut(Out):
     """The server is running."""
 
     status: Literal["ok"] = Field(description="Always ok.")
-    version: str = Field(description="Of decobandit.")
+    version: str = Field(description="Version of decobandit.")
 
 
 class ProbeOut(Out):
     """The server is alive, or ready."""
 
-    status: Literal["live", "ready"] = Field(description="What was asked for.")
-    version: str = Field(description="Of decobandit.")
+    status: Literal["live", "ready"] = Field(description="Which probe it was.")
+    version: str = Field(description="Version of decobandit.")
 
 
 # -- blinded ------------------------------------------------------------------------------------
 
 
 class BlindTrial(Out):
-    """A trial, to an operator."""
+    """Trial, as an operator sees it."""
 
-    id: str = Field(description="Random.")
-    name: str = Field(description="Unique.")
+    id: str = Field(description="Random identifier.")
+    name: str = Field(description="Unique name.")
 
 
 class Paged(Out):
-    """Base of lists that come in pages."""
+    """Base of lists in pages."""
 
-    next: str = Field(
-        default="", description="Where the next page begins: its `after`. Only where more follow."
-    )
+    next: str = Field(default="", description="`after` of the next page, if more entries follow.")
 
 
 class BlindTrials(Paged):
-    """Trials, to an operator."""
+    """Trials, as an operator sees them."""
 
-    trials: list[BlindTrial] = Field(description="The oldest first.")
+    trials: list[BlindTrial] = Field(description="Oldest first.")
 
 
 class BlindArmPulls(Out):
-    """What an arm has of an allocation, to an operator."""
+    """Pulls of an arm in an allocation, as an operator sees them."""
 
     arm: str = Field(description="Code of the arm.")
     pulls: int = Field(description="Pulls allocated to it.")
@@ -92,224 +99,237 @@ class BlindArmPulls(Out):
 
 
 class BlindAllocation(Out):
-    """An allocation, to an operator: which arm to give, or how many pulls of each, by code."""
+    """Allocation, as an operator sees it: arms by code."""
 
-    id: str = Field(description="Random.")
-    arm: str | None = Field(description="Code of the arm of a single pull; null of several.")
-    subject: str | None = Field(description="Who or what it is for, where the ask named one.")
+    id: str = Field(description="Random identifier.")
+    arm: str | None = Field(description="Code of the arm of a single pull; null for several.")
+    subject: str | None = Field(description="Subject that the ask named, if any.")
     pending: int = Field(
-        default=0, description="Pulls without an outcome yet. Only where there are several pulls."
+        default=0, description="Pulls without an outcome yet; only for several pulls."
     )
     arms: list[BlindArmPulls] = Field(
-        default=[], description="What every arm has, in the order of codes. Only likewise."
+        default=[], description="Pulls by arm, in the order of codes; only for several pulls."
     )
 
 
 class BlindStatus(BlindTrial):
-    """A trial, to an operator."""
+    """State of a trial, as an operator sees it."""
 
-    finished: bool = Field(description="Nothing is left to do.")
+    finished: bool = Field(description="Whether nothing is left to do.")
     state: str = Field(description="running, closed or archived.")
     open: list[BlindAllocation] = Field(description="Allocations with a pending outcome.")
 
 
 class UnmaskedOut(Out):
-    """An allocation that was unmasked."""
+    """Unmasked allocation."""
 
-    id: str = Field(description="Random.")
+    id: str = Field(description="Random identifier.")
     arm: str = Field(description="Name of the arm.")
     code: str = Field(description="Code of the arm.")
 
 
 # -- full ---------------------------------------------------------------------------------------
 
-SummaryOut = model_of(Summary, "SummaryOut", base=BlindTrial)
-ArmPullsOut = model_of(ArmPulls, "ArmPullsOut")
-AllocationOut = model_of(Allocation, "AllocationOut", types={"arms": list[ArmPullsOut]})  # type: ignore[valid-type]
-ArmOut = model_of(ArmStatus, "ArmOut")
-LimitsOut = model_of(TrialLimits, "LimitsOut")
-CancellationOut = model_of(CancellationCount, "CancellationOut", types={"reasons": list[str]})
-_STALE = "Ids of pending allocations that are older than the server's limit, the oldest first."
-_PARTS = {"open": list[AllocationOut], "arms": list[ArmOut]}  # type: ignore[valid-type]
-_REPORT = {"limits": LimitsOut, "cancellations": list[CancellationOut]}  # type: ignore[valid-type]
-StatusOut = model_of(
-    Status,
-    "StatusOut",
-    doc="A trial, in full.",
-    types=_PARTS | _REPORT,
-    more={"stale": (list[str], _STALE)},
-)
-_REPORT_PARTS = {
-    "arms": list[model_of(ArmResult, "ArmResultOut")],  # type: ignore[misc]
-    "shares": list[model_of(ShareBlock, "ShareBlockOut")],  # type: ignore[misc]
-    "cancellations": list[CancellationOut],  # type: ignore[valid-type]
-    "corrections": list[model_of(Correction, "CorrectionOut")],  # type: ignore[misc]
-    "late": list[model_of(LateOutcome, "LateOutcomeOut")],  # type: ignore[misc]
-    "changes": list[model_of(Change, "ChangeOut")],  # type: ignore[misc]
-    "audit": model_of(AuditState, "AuditStateOut"),
-}
-ReportOut = model_of(
-    TrialReport,
-    "ReportOut",
-    types=_REPORT_PARTS,
-)
-WhyOut = model_of(
-    Status,
-    "WhyOut",
-    doc="The numbers that the next decision comes from.",
-    only=("next_arm", "next_pulls", "by_rules", "reason", "stage", "price", "arms", "open"),
-    types=_PARTS,
-)
-EventOut = model_of(Event, "EventOut", without=("body",))
-_NO_PROBLEM, _NO_DIFFERENCE = "No problem was found.", "No difference was found."
-_Verified = model_of(
-    Verification,
-    "VerifiedOut",
-    only=("events", "head", "problems"),
-    more={"ok": (bool, _NO_PROBLEM)},
-)
-_SAID = attribute_texts(Verification)
-ReplayOut = model_of(Replay, "ReplayOut", without=("trial",), more={"ok": (bool, _NO_DIFFERENCE)})
-PolicyPlan = model_of(PolicyForecast, "PolicyPlan")
-TokenOut = model_of(
-    Token,
-    "TokenOut",
-    doc="A token, without its secret.",
-    without=("digest",),
-    types={"trials": list[str] | None},
-)
-TokenMade = model_of(
-    Token,
-    "TokenMade",
-    base=TokenOut,
-    doc="A new token.",
-    only=(),
-    more={"token": (str, "The secret: shown this once.")},
-)
+
+@dataclass(frozen=True, kw_only=True)
+class StatusOut(Status):
+    """State of a trial, in full.
+
+    Attributes
+    ----------
+    stale : list[str]
+        Ids of pending allocations that are older than the server's limit, the oldest first.
+    """
+
+    stale: list[str] = field(default_factory=list)
 
 
-class VerifyOut(_Verified):  # type: ignore[misc, valid-type]
-    """Whether the log is as it was written; what there is nothing to say about is left out."""
+class WhyOut(Out):
+    """Numbers behind the next decision; keys as in the status of the trial."""
 
-    remarks: list[str] | None = Field(None, description=_SAID["remarks"])
-    given_head_event: int | None = Field(None, description=_SAID["given_head_event"])
-    events_since_given_head: int | None = Field(None, description=_SAID["events_since_given_head"])
-
-
-class TrialsOut(Paged):
-    """Trials."""
-
-    trials: list[SummaryOut] = Field(description="The oldest first.")  # type: ignore[valid-type]
-
-
-class AllocationsOut(Paged):
-    """Allocations."""
-
-    allocations: list[AllocationOut] = Field(  # type: ignore[valid-type]
-        description="In the order in which they were made."
-    )
+    next_arm: str | None = Field(description="Arm of the next pull; null for several pulls.")
+    next_pulls: dict[str, int] | None = Field(description="Pulls of the next stage by arm.")
+    by_rules: bool = Field(description="Whether a rule of the design decided.")
+    reason: str | None = Field(description="Explanation in words.")
+    stage: int = Field(description="Current stage, from 0.")
+    price: float | None = Field(description="Price of a pull at this stage.")
+    arms: list[ArmStatus] = Field(description="One entry per arm.")
+    open: list[Allocation] = Field(description="Allocations with a pending outcome.")
 
 
-class EventsOut(Paged):
-    """The log of a trial."""
+class VerifyOut(Out):
+    """Result of the integrity check of a log."""
 
-    events: list[EventOut] = Field(description="In order.")  # type: ignore[valid-type]
-
-
-class CheckpointOut(Out):
-    """A signed note of the heads of all trials."""
-
-    number: int = Field(description="From 1; the same again if nothing has changed.")
-    made: str = Field(description="ISO 8601, UTC.")
-    trials: int = Field(description="Trials that it names.")
-    note: str = Field(description="A C2SP signed note; keep it elsewhere, byte for byte.")
+    ok: bool = Field(description=_NO_PROBLEM)
+    events: int = Field(description="Number of events.")
+    head: str = Field(description="Hash of the last event; worth keeping elsewhere.")
+    problems: list[str] = Field(description="Problems, one sentence each.")
+    remarks: list[str] = Field(default=[], description="Remarks, if there are any.")
+    given_head_event: int = Field(default=0, description="Event that has the head in the request.")
+    events_since_given_head: int = Field(default=0, description="Number of events after it.")
 
 
-class PlanOut(Out):
-    """What policies are expected to earn, before a trial starts."""
+class ReplayOut(Out):
+    """Comparison of recorded decisions with recomputed ones."""
 
-    arms: int = Field(description="Number of arms.")
-    horizon: int = Field(description="Number of stages.")
-    upper_bound: float | None = Field(
-        description="On the expected total reward of any policy, from the prices; the trial "
-        "reports the same. Null where the dual takes long and no policy needs it."
-    )
-    bound_kind: str | None = Field(description="How the bound was computed.")
-    best_bound: float | None = Field(
-        description="The smallest bound that is known, perhaps estimated; gaps are to it."
-    )
-    best_bound_is: str | None = Field(description="How that one was computed.")
-    policies: list[PolicyPlan] = Field(  # type: ignore[valid-type]
-        description="Equal allocation is the last."
-    )
-    notes: list[str] = Field(description="What was left out, and why.")
+    ok: bool = Field(description="Whether no difference was found.")
+    decisions: int = Field(description="Decisions that were recomputed.")
+    differences: list[str] = Field(description="Differences, one sentence each.")
 
 
-_Characteristics = model_of(
-    Characteristics,
-    "CharacteristicsOut",
-    base=OpenOut,
-    doc="Operating characteristics of a policy; where simulated, `x_se` is the error of `x`.",
-    without=("errors",),
-)
+class TokenOut(Out):
+    """Token, without its secret."""
+
+    id: str = Field(description="Random identifier; not the secret.")
+    name: str = Field(description="Unique, also among revoked tokens; the log names it.")
+    role: str = Field(description="admin, operator or viewer.")
+    created_at: str = Field(description="ISO 8601, UTC.")
+    revoked_at: str | None = Field(description="Time of revocation; null while it is valid.")
+    expires_at: str = Field(description="End of validity: ISO 8601, UTC.")
+    trials: list[str] | None = Field(description="Names of its trials; null for all.")
 
 
-class ScenarioOut(Out):
-    """A scenario, and what policies do there."""
+class TokenMade(TokenOut):
+    """New token."""
 
-    name: str = Field(description="What the design calls it.")
-    truth: list[float | list[float]] = Field(
-        description="Success probability of every arm; mean, rate, chances of classes."
-    )
-    null: bool = Field(description="No arm is better than control; without one: all are equal.")
-    policies: list[_Characteristics] = Field(  # type: ignore[valid-type]
-        description="In the order of the design."
-    )
-
-
-class CalibratedOut(Out):
-    """A threshold that was calibrated."""
-
-    policy: str = Field(description="Name of the policy.")
-    alpha: float = Field(description="Largest type I error that was allowed.")
-    what: str = Field(description="test.threshold, test.alpha or stop.superiority.")
-    threshold: float = Field(description="The smallest that keeps the type I error.")
-    type_one_error: float = Field(description="In this scenario; on fresh draws where simulated.")
-    type_one_error_se: float = Field(description="Its standard error; 0 where exact.")
-    scenario: str = Field(description="Null scenario of the largest error in the fit.")
-    exact: bool = Field(description="Whether all states were followed.")
-    confidence: float | None = Field(
-        description="That the true error is at most alpha; null where exact."
-    )
-
-
-class DesignOut(OpenOut):
-    """What policies do in the scenarios of a design, as `deco design --json` prints it."""
-
-    arms: list[str] = Field(description="Their names; lists by arm have this order.")
-    horizon: int = Field(description="Number of stages.")
-    pulls_per_stage: int = Field(description="Pulls of one stage.")
-    settings: dict[str, Any] = Field(description="The design, with what was left out filled in.")
-    ties: str = Field(description="How ties are broken.")
-    draws: int = Field(description="Trials that are simulated, where it is not exact.")
-    seed: int = Field(description="Of what is simulated.")
-    version: str = Field(description="Of decobandit.")
-    interrupted: bool = Field(description="Always false here.")
-    notes: list[str] = Field(description="What was left out, and why.")
-    calibration: list[CalibratedOut] = Field(description="Thresholds, where calibrated.")
-    scenarios: list[ScenarioOut] = Field(description="In the order of the design.")
+    token: str = Field(description="The secret: shown this once.")
 
 
 class TokensOut(Out):
     """All tokens."""
 
-    tokens: list[TokenOut] = Field(description="The oldest first.")  # type: ignore[valid-type]
+    tokens: list[TokenOut] = Field(description="Oldest first.")
+
+
+class TrialsOut(Paged):
+    """Trials."""
+
+    trials: list[Summary] = Field(description="Oldest first.")
+
+
+class AllocationsOut(Paged):
+    """Allocations."""
+
+    allocations: list[Allocation] = Field(description="In order of allocation.")
+
+
+class EventsOut(Paged):
+    """Log of a trial."""
+
+    events: list[Event] = Field(description="In order.")
 
 
 class PeopleOut(Out):
-    """The log of people."""
+    """Access log."""
 
     ok: bool = Field(description=_NO_PROBLEM)
     head: str = Field(description="Hash of the last event; worth keeping elsewhere.")
-    problems: list[str] = Field(description="What was found.")
-    events: list[EventOut] = Field(description="In order.")  # type: ignore[valid-type]
+    problems: list[str] = Field(description="Problems, one sentence each.")
+    events: list[Event] = Field(description="In order.")
+
+
+class CheckpointOut(Out):
+    """Signed note of the heads of all trials."""
+
+    number: int = Field(description="From 1; the same again if nothing has changed.")
+    made: str = Field(description="ISO 8601, UTC.")
+    trials: int = Field(description="Number of trials in it.")
+    note: str = Field(description="A C2SP signed note; keep it elsewhere, byte for byte.")
+
+
+class PlanOut(Out):
+    """Expected rewards of policies before a trial starts."""
+
+    arms: int = Field(description="Number of arms.")
+    horizon: int = Field(description="Number of stages.")
+    upper_bound: float | None = Field(
+        description="Upper bound on the expected total reward of any policy, from the prices, as "
+        "the trial reports it; null if the dual is slow to solve and no policy needs it."
+    )
+    bound_kind: str | None = Field(description="Method of this bound.")
+    best_bound: float | None = Field(
+        description="Smallest available bound, perhaps an estimate; gaps refer to it."
+    )
+    best_bound_is: str | None = Field(description="Method of the smallest bound.")
+    policies: list[PolicyForecast] = Field(description="Equal allocation is the last.")
+    notes: list[str] = Field(description="Omitted parts, with the reason.")
+
+
+class ScenarioOut(Out):
+    """Operating characteristics of policies in one scenario."""
+
+    name: str = Field(description="Name in the design.")
+    truth: list[float | list[float]] = Field(
+        description="True parameter of every arm: success probability, mean, rate or class "
+        "probabilities."
+    )
+    null: bool = Field(description="Whether no arm is better than control; without one, all equal.")
+    policies: list[Characteristics] = Field(description="In the order of the design.")
+
+
+class CalibratedOut(Out):
+    """Calibrated threshold."""
+
+    policy: str = Field(description="Name of the policy.")
+    alpha: float = Field(description="Largest type I error allowed.")
+    what: str = Field(description="test.threshold, test.alpha or stop.superiority.")
+    threshold: float = Field(description="Smallest threshold that keeps the type I error.")
+    type_one_error: float = Field(description="In this scenario; on fresh draws if simulated.")
+    type_one_error_se: float = Field(description="Its standard error; 0 if exact.")
+    scenario: str = Field(description="Null scenario with the largest error in the fit.")
+    exact: bool = Field(description="Whether it was computed over all states.")
+    confidence: float | None = Field(
+        description="Confidence that the true error is at most alpha; null if exact."
+    )
+
+
+class DesignOut(BaseModel):
+    """Operating characteristics of a design, as `deco design --json` prints them."""
+
+    arms: list[str] = Field(description="Names of the arms; lists by arm have this order.")
+    horizon: int = Field(description="Number of stages.")
+    pulls_per_stage: int = Field(description="Pulls of one stage.")
+    settings: dict[str, Any] = Field(description="The design, with its defaults filled in.")
+    ties: str = Field(description="How ties are broken.")
+    draws: int = Field(description="Simulated trials, unless exact.")
+    seed: int = Field(description="Random seed of the simulation.")
+    version: str = Field(description="Version of decobandit.")
+    interrupted: bool = Field(description="Always false here.")
+    notes: list[str] = Field(description="Omitted parts, with the reason.")
+    calibration: list[CalibratedOut] = Field(description="Calibrated thresholds.")
+    scenarios: list[ScenarioOut] = Field(description="In the order of the design.")
+
+
+# -- records in the document --------------------------------------------------------------------
+
+RECORDS = (
+    *(Allocation, ArmPulls, ArmResult, ArmStatus, AuditState, CancellationCount, Change),
+    *(Characteristics, Correction, Event, LateOutcome, PolicyForecast, ShareBlock, StatusOut),
+    *(Summary, TrialLimits, TrialReport),
+)
+_HIDDEN = {"Event": "body", "Characteristics": "errors"}  # fields that `to_dict` leaves out
+
+
+def describe_records(schemas: dict[str, dict[str, Any]]) -> None:
+    """Describe records in the OpenAPI document by their docstrings; answers have all keys."""
+    for record in RECORDS:
+        schema, texts = schemas[record.__name__], attribute_texts(record)
+        properties = schema["properties"]
+        properties.pop(_HIDDEN.get(record.__name__), None)
+        for name, value in properties.items():
+            value.pop("default", None)
+            value["description"] = texts[name]
+        summary = (inspect.getdoc(record) or "").partition("\n")[0]
+        schema |= {"description": summary, "required": list(properties)}
+        schema["additionalProperties"] = record is Characteristics  # has x_se for simulated x
+
+
+def attribute_texts(record: type[Any]) -> dict[str, str]:
+    """Return the texts of the numpydoc attributes of a record and its bases."""
+    texts: dict[str, str] = {}
+    for base in reversed(record.__mro__):
+        _, _, section = inspect.cleandoc(base.__doc__ or "").partition("Attributes\n----------\n")
+        entries = re.findall(r"^(\w+(?:, \w+)*) : .*\n((?:    .*\n?)+)", section, re.MULTILINE)
+        for names, text in entries:
+            texts |= dict.fromkeys(names.split(", "), " ".join(text.split()))
+    return texts

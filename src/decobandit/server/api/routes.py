@@ -1,44 +1,122 @@
-"""The routes of the API: parse, call one function, render.
-
-Those of `allocations.py`, `designs.py`, `lifecycle.py`, `people.py` and `reports.py`
-are on the same router.
-"""
+"""Routes of the API: parse, call one function, render."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import Query, Request, Response
+from fastapi import Body, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from ..._version import __version__
-from ...designs import forecast
-from ...policies import check_policies
+from ...trials import Allocation, Summary, people_log
 from ...trials.checkpoints import make_checkpoint
 from ...trials.lists import MAX_PAGE, ledger_of, page_of_events, page_of_trials, stale_ids
+from ...trials.report import TrialReport
 from ...trials.verification import check_trial, replayed
 from ..auth import EVERYBODY, Caller, allow
 from ..errors import ApiError
-from ..long_work import refusals
 from ..middleware.probes import Probe
-from ..new_trials import start_trial
-from . import allocations, designs, lifecycle, people, reports  # noqa: F401  # routes
+from ..tokens import list_tokens, new_token, revoke_token
 from . import responses as out
 from . import schemas as sent
-from .api_router import router
-from .arguments import (
+from .parameters import (
+    After,
+    AfterEvent,
+    AllocationId,
+    ControlArm,
     GivenHead,
+    Key,
+    Limit,
     Opened,
+    PageOfMade,
     Seen,
+    TokenName,
     TrialId,
+    answer,
+    key_of,
+    made,
     masked,
+    next_key,
+    reasoned,
+    shown_to,
 )
-from .list_parameters import AfterEvent, AfterTrial, Limit, PageOfMade, next_key
-from .problems import checked_design, checked_problem, most_stages
-from .record_models import Out
+from .routing import router
 
-__all__ = ["router"]
+_TRIAL = "/trials/{trial}"
+_ALLOCATION = f"{_TRIAL}/allocations/{{allocation}}"
+_SHOWN = Allocation | out.BlindAllocation
+
+# -- allocations: the routes used most come first, for routes are tried in order -----------------
+
+
+@router.post(f"{_TRIAL}/ask", response_model=_SHOWN)
+@allow("admin", "operator")
+async def trial_ask(
+    caller: Caller, trial: Opened, body: sent.AskIn | None = None, key: Key = None
+) -> Response:
+    """Allocate the next stage; the same subject gets the same allocation."""
+    asked = body or sent.AskIn()
+    change = trial.asking(
+        subject=asked.subject, note=asked.note, key=key_of(key, asked), by=caller.name
+    )
+    return shown_to(caller, await made(change), trial)
+
+
+@router.post(f"{_ALLOCATION}/tell", response_model=_SHOWN)
+@allow("admin", "operator")
+async def trial_tell(
+    caller: Caller, trial: Opened, allocation: AllocationId, body: sent.OutcomesIn, key: Key = None
+) -> Response:
+    """Record outcomes: of a single pull, or counts or rows by arm, which add up."""
+    change = trial.telling(
+        allocation,
+        body.given(),
+        key=key_of(key, body),
+        by=caller.name,
+        by_code=caller.blinded,
+        confirm_range=body.confirm_range,
+    )
+    return shown_to(caller, await made(change), trial)
+
+
+@router.post(f"{_ALLOCATION}/cancel", response_model=_SHOWN)
+@allow("admin", "operator")
+def trial_cancel(
+    caller: Caller, trial: Opened, allocation: AllocationId, body: sent.ReasonIn, key: Key = None
+) -> Response:
+    """Cancel pending pulls, with a reason; without outcomes, the slots are free again."""
+    return shown_to(caller, trial.cancel(allocation, **reasoned(caller, body, key)), trial)
+
+
+@router.post(f"{_ALLOCATION}/correct", response_model=Allocation)
+@allow("admin")
+def trial_correct(
+    caller: Caller, trial: Opened, allocation: AllocationId, body: sent.CorrectIn, key: Key = None
+) -> Response:
+    """Replace recorded outcomes, with a reason; the old ones stay in the log."""
+    said, confirm = reasoned(caller, body, key), body.confirm_range
+    return answer(trial.correct(allocation, body.given(), **said, confirm_range=confirm).to_dict())
+
+
+@router.get(_ALLOCATION, response_model=_SHOWN)
+@allow(*EVERYBODY)
+def trial_allocation(caller: Caller, trial: Seen, allocation: AllocationId) -> Response:
+    """Show one allocation: pulls and pending outcomes of every arm."""
+    return shown_to(caller, trial.allocation(allocation), trial)
+
+
+@router.post(f"{_ALLOCATION}/unmask", response_model=out.UnmaskedOut)
+@allow("admin", "operator")
+def trial_unmask(
+    caller: Caller, trial: Opened, allocation: AllocationId, body: sent.ReasonIn, key: Key = None
+) -> Response:
+    """Show the name of the arm of one allocation; caller and reason are recorded."""
+    slot = trial.unmask(allocation, **reasoned(caller, body, key))
+    arm = str(slot.arm)
+    return answer(out.UnmaskedOut(id=slot.id, arm=arm, code=trial.codes[arm]))
+
 
 # -- trials -------------------------------------------------------------------------------------
 
@@ -46,9 +124,9 @@ __all__ = ["router"]
 @router.get("/health", response_model=out.HealthOut)
 @router.head("/health", include_in_schema=False)
 @allow()
-async def health() -> Out:  # not in a thread: it only waits for a place among requests
+async def health() -> Response:  # not in a thread: it only waits for a place among requests
     """The server is running. Needs no token."""
-    return out.HealthOut(status="ok", version=__version__)
+    return answer(out.HealthOut(status="ok", version=__version__))
 
 
 def _probe(request: Request) -> Probe:
@@ -72,38 +150,9 @@ async def ready(request: Request) -> Response:
     return await _probe(request).response()
 
 
-@router.post("/trials", status_code=201, response_model=out.StatusOut)
-@allow("admin", all_trials=True)
-async def trial_create(request: Request, _: Caller, body: sent.CreateIn) -> Out:
-    """Solve a problem and start a trial of it."""
-    with refusals():
-        check_policies([body.policy], places=False)
-        limits = request.app.state.limits
-        most = most_stages(body.policy, limits, bound=body.bound)
-        problem, design = await run_in_threadpool(
-            checked_design, body.problem, limits, most_stages=most
-        )
-        trial = await start_trial(
-            request,
-            problem,
-            policy=body.policy,
-            name=body.name,
-            seed=body.seed,
-            tol=body.tol,
-            ties=body.ties,
-            bound=body.bound,
-            rules=None if design is None else design.rules,
-            max_open=body.max_open,
-            max_cancelled=body.max_cancelled,
-        )
-        status = await run_in_threadpool(trial.status)
-        return out.StatusOut.model_validate(status.to_dict() | {"stale": []})
-
-
 @router.get(
     "/trials",
     response_model=out.TrialsOut | out.BlindTrials,
-    response_model_exclude_unset=True,
 )
 @allow(*EVERYBODY)
 def trial_list(
@@ -111,8 +160,8 @@ def trial_list(
     caller: Caller,
     archived: Annotated[bool, Query(description="Archived trials, too.")] = False,
     limit: Limit = MAX_PAGE,
-    after: AfterTrial = None,
-) -> Out:
+    after: After = None,
+) -> Response:
     """The trials that the token is for, the oldest first; an operator sees their names only."""
     state = request.app.state
     page = page_of_trials(
@@ -125,31 +174,25 @@ def trial_list(
     )
     if caller.blinded:
         names = [out.BlindTrial(id=one.id, name=one.name) for one in page.items]
-        return out.BlindTrials(trials=names, **next_key(page))
-    shown = [out.SummaryOut.model_validate(one.to_dict()) for one in page.items]
-    return out.TrialsOut(trials=shown, **next_key(page))
+        return answer(out.BlindTrials(trials=names, **next_key(page)))
+    return answer({"trials": [one.to_dict() for one in page.items], **next_key(page)})
 
 
-@router.get(
-    "/trials/{trial}",
-    response_model=out.StatusOut | out.BlindStatus,
-    response_model_exclude_unset=True,
-)
+@router.get("/trials/{trial}", response_model=out.StatusOut | out.BlindStatus)
 @allow(*EVERYBODY)
-def trial_status(request: Request, caller: Caller, trial: Seen) -> Out:
+def trial_status(request: Request, caller: Caller, trial: Seen) -> Response:
     """The state of a trial; an operator sees the pending allocations, with codes for the arms."""
     ledger = ledger_of(trial.store, trial.id)
     full = trial.status_at(ledger)
     if caller.blinded:
-        return out.BlindStatus(
-            id=trial.id,
-            name=trial.name,
-            finished=full.is_over,
-            state=full.state,
-            open=[masked(slot, trial) for slot in full.open],
+        slots = [masked(slot, trial) for slot in full.open]
+        return answer(
+            out.BlindStatus(
+                id=trial.id, name=trial.name, finished=full.is_over, state=full.state, open=slots
+            )
         )
     stale = stale_ids(ledger.since, request.app.state.limits.stale_after)
-    return out.StatusOut.model_validate(full.to_dict() | {"stale": stale})
+    return answer(full.to_dict() | {"stale": stale})
 
 
 # -- records ------------------------------------------------------------------------------------
@@ -157,67 +200,61 @@ def trial_status(request: Request, caller: Caller, trial: Seen) -> Out:
 
 @router.get("/trials/{trial}/why", response_model=out.WhyOut)
 @allow("admin", "viewer")
-def trial_why(_: Caller, trial: Seen) -> Out:
+def trial_why(_: Caller, trial: Seen) -> Response:
     """The numbers that the next decision comes from."""
     full = trial.status().to_dict()
-    return out.WhyOut.model_validate({name: full[name] for name in out.WhyOut.model_fields})
+    return answer({name: full[name] for name in out.WhyOut.model_fields})
 
 
 @router.get(
     "/trials/{trial}/allocations",
     response_model=out.AllocationsOut,
-    response_model_exclude_unset=True,
 )
 @allow("admin", "viewer")
-def trial_allocations(_: Caller, trial: Seen, asked: PageOfMade) -> Out:
+def trial_allocations(_: Caller, trial: Seen, asked: PageOfMade) -> Response:
     """Allocations in the order in which they were made."""
     page = asked.of(ledger_of(trial.store, trial.id).allocations)
-    shown = [out.AllocationOut.model_validate(slot) for slot in page.items]
-    return out.AllocationsOut(allocations=shown, **next_key(page))
+    return answer({"allocations": [slot.to_dict() for slot in page.items], **next_key(page)})
 
 
-@router.get(
-    "/trials/{trial}/events", response_model=out.EventsOut, response_model_exclude_unset=True
-)
+@router.get("/trials/{trial}/events", response_model=out.EventsOut)
 @allow("admin", "viewer")
 def trial_events(
     request: Request, caller: Caller, trial: Seen, limit: Limit = MAX_PAGE, after: AfterEvent = -1
-) -> Out:
+) -> Response:
     """The log, in order."""
     with request.app.state.record_readers.one(caller.name):
         ledger = ledger_of(trial.store, trial.id)
         page = page_of_events(trial.store, ledger, after=after, limit=limit)
-        events = [event.to_dict() for event in page.items]
-        return out.EventsOut.model_validate({"events": events, **next_key(page)})
+        return answer({"events": [event.to_dict() for event in page.items], **next_key(page)})
 
 
-@router.get(
-    "/trials/{trial}/verify", response_model=out.VerifyOut, response_model_exclude_none=True
-)
+@router.get("/trials/{trial}/verify", response_model=out.VerifyOut)
 @allow("admin", "viewer")
-def trial_verify(request: Request, caller: Caller, trial: TrialId, head: GivenHead = None) -> Out:
+def trial_verify(
+    request: Request, caller: Caller, trial: TrialId, head: GivenHead = None
+) -> Response:
     """Whether the log is as it was written."""
     with request.app.state.record_readers.one(caller.name):
-        found = check_trial(trial, db=request.app.state.store, head=head)
-    said = found.to_dict()
-    del said["trial"]
-    shown: Out = out.VerifyOut.model_validate(said | {"remarks": said["remarks"] or None})
-    return shown
+        result = check_trial(trial, db=request.app.state.store, head=head).to_dict()
+    empty = {"trial", *(key for key, value in result.items() if value is None)}
+    empty |= set() if result["remarks"] else {"remarks"}
+    return answer({key: value for key, value in result.items() if key not in empty})
 
 
 @router.get("/trials/{trial}/replay", response_model=out.ReplayOut)
 @allow("admin", "viewer")
-async def trial_replay(request: Request, _: Caller, trial: Opened) -> Out:
+async def trial_replay(request: Request, _: Caller, trial: Opened) -> Response:
     """Compute every decision again, and compare."""
     events = await run_in_threadpool(trial.events)
-    found = await request.app.state.long_work.run(request, "replay", replayed, events)
-    return out.ReplayOut.model_validate(found)
+    replay = await request.app.state.long_work.run(request, "replay", replayed, events)
+    return answer({name: replay.to_dict()[name] for name in out.ReplayOut.model_fields})
 
 
 @router.get("/trials/{trial}/export", response_model=dict[str, Any])
 @allow("admin", "viewer")
 def trial_export(request: Request, caller: Caller, trial: Opened) -> StreamingResponse:
-    """The whole trial as one JSON object; the log of people says who got it."""
+    """The whole trial as one JSON object; the access log names the caller."""
     request.state.recorder.exported(caller, trial, "json")
     text = request.app.state.record_readers.text(caller.name, trial.export_text)
     return StreamingResponse(text, media_type="application/json")
@@ -230,25 +267,104 @@ def trial_path(_: Caller, trial: Seen) -> JSONResponse:
     return JSONResponse(trial.episode().to_dict())
 
 
-@router.post("/plan", response_model=out.PlanOut)
+@router.get("/trials/{trial}/report", response_model=TrialReport)
 @allow("admin", "viewer")
-async def plan_make(request: Request, _: Caller, body: sent.PlanIn) -> Out:
-    """What several policies are expected to earn, and an upper bound for all policies."""
-    state = request.app.state
-    with refusals():
-        problem = await run_in_threadpool(checked_problem, body.problem, state.limits)
-        check_policies(body.policies, places=False)
-        found = await state.long_work.run(request, "plan", forecast, problem, body.policies)
-        return out.PlanOut.model_validate(found.to_dict())
+def trial_report(
+    request: Request, caller: Caller, trial: Seen, control: ControlArm = None
+) -> Response:
+    """Rates with intervals, chances of being best, shares over time, deviations, the log."""
+    with request.app.state.record_readers.one(caller.name):
+        report = trial.report(control=control, late_after=request.app.state.limits.stale_after)
+    return answer(report.to_dict())
 
 
 @router.post("/checkpoints", status_code=201, response_model=out.CheckpointOut)
 @allow("admin", all_trials=True)
-def checkpoint_make(request: Request, _: Caller) -> Out:
+def checkpoint_make(request: Request, _: Caller) -> Response:
     """A signed note of the heads of all trials, to be kept elsewhere."""
     state = request.app.state
     if state.signing_key is None:
         raise ApiError(409, "no_key", "the server has no key to sign with: deco serve --key FILE")
-    return out.CheckpointOut.model_validate(
-        make_checkpoint(state.store, state.signing_key).to_dict()
-    )
+    return answer(make_checkpoint(state.store, state.signing_key).to_dict(), 201)
+
+
+# -- lifecycle ----------------------------------------------------------------------------------
+
+MaybeReason = Annotated[sent.MaybeReasonIn | None, Body()]
+
+
+def _changed(
+    change: Callable[..., Summary], body: sent.MaybeReasonIn | None, key: Key, caller: Caller
+) -> Response:
+    said = body or sent.MaybeReasonIn()
+    return answer(change(reason=said.reason, key=key_of(key, said), by=caller.name).to_dict())
+
+
+@router.post(f"{_TRIAL}/limits", response_model=Summary)
+@allow("admin")
+def trial_limits(caller: Caller, trial: Opened, body: sent.LimitsIn, key: Key = None) -> Response:
+    """Change how many allocations may be pending, cancelled or unmasked, and say why."""
+    limits = body.model_dump(include={"max_open", "max_cancelled", "max_unmasked"})
+    return answer(trial.set_limits(**reasoned(caller, body, key), **limits).to_dict())
+
+
+@router.post(f"{_TRIAL}/close", response_model=Summary)
+@allow("admin")
+def trial_close(
+    caller: Caller, trial: Opened, body: MaybeReason = None, key: Key = None
+) -> Response:
+    """Make no more allocations; outcomes of pending ones can still be recorded."""
+    return _changed(trial.close, body, key, caller)
+
+
+@router.post(f"{_TRIAL}/reopen", response_model=Summary)
+@allow("admin")
+def trial_reopen(caller: Caller, trial: Opened, body: sent.ReasonIn, key: Key = None) -> Response:
+    """Make allocations again, and say why; an archived trial is listed again."""
+    return answer(trial.reopen(**reasoned(caller, body, key)).to_dict())
+
+
+@router.post(f"{_TRIAL}/archive", response_model=Summary)
+@allow("admin")
+def trial_archive(
+    caller: Caller, trial: Opened, body: MaybeReason = None, key: Key = None
+) -> Response:
+    """Close a trial and hide it from lists."""
+    return _changed(trial.archive, body, key, caller)
+
+
+# -- people -------------------------------------------------------------------------------------
+
+
+@router.get("/people", response_model=out.PeopleOut)
+@allow("admin", all_trials=True)
+def people_read(request: Request, _: Caller) -> Response:
+    """Who logged in, made tokens, exported, saw results or unmasked; checked as it is read."""
+    request.state.recorder.flush()
+    return answer(people_log(request.app.state.store).to_dict())
+
+
+@router.get("/tokens", response_model=out.TokensOut)
+@allow("admin", all_trials=True)
+def token_list(request: Request, _: Caller) -> Response:
+    """All tokens, without their secrets."""
+    tokens = list_tokens(request.app.state.store)
+    return answer({"tokens": [token.to_dict() for token in tokens]})
+
+
+@router.post("/tokens", status_code=201, response_model=out.TokenMade)
+@allow("admin", all_trials=True)
+def token_create(request: Request, caller: Caller, body: sent.TokenIn) -> Response:
+    """A new token; only this response has the secret."""
+    token, secret = new_token(request.app.state.store, **body.model_dump(), by=caller.name)
+    request.app.state.guard.tokens_changed()
+    return answer(token.to_dict() | {"token": secret}, 201)
+
+
+@router.delete("/tokens/{name}", response_model=out.TokenOut)
+@allow("admin", all_trials=True)
+def token_revoke(request: Request, caller: Caller, name: TokenName) -> Response:
+    """Revoke a token, and end its sessions; the last administrator's is refused."""
+    token = revoke_token(request.app.state.store, name, by=caller.name)
+    request.app.state.guard.tokens_changed()
+    return answer(token.to_dict())

@@ -242,10 +242,8 @@ class OutcomesIn(Keyed):
         }
 
 
-class CorrectIn(OutcomesIn):
+class CorrectIn(OutcomesIn, ReasonIn):
     """Other outcomes of an allocation, and why."""
-
-    reason: Reason = Field(description="Kept in the log.")
 
 
 class LimitsIn(ReasonIn):

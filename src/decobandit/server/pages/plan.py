@@ -24,11 +24,11 @@ from ...figures.design_report import characteristics, study_page
 from ...policies import COMPARED_POLICIES, policy_names
 from ...problem import FINAL_TESTS, Design, Problem, Rules
 from ...trials import Conflict, Store, Trial, TrialError, open_trial
+from ..api.planning import start_trial
 from ..auth import allow
 from ..errors import ApiError, trial_error
 from ..long_work import refusals
 from ..middleware.security_headers import INLINE_STYLES
-from ..new_trials import start_trial
 from .design_form import ALLOCATION, PLANNING, STOPPING
 from .plan_form import LABELS, Draft, FormError
 from .rendering import Form, PageRoute, Sent, go, page

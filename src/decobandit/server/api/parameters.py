@@ -1,0 +1,186 @@
+"""What routes take and answer in the same way: trials, allocations, keys, pages of lists."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple, TypedDict, TypeVar
+
+from fastapi import Depends, Header, Path, Query, Request
+from fastapi.responses import JSONResponse
+from starlette.concurrency import run_in_threadpool
+
+from ...support import Cache
+from ...trials import Allocation, Store, Trial, open_trial
+from ...trials.allocations import AllocationState
+from ...trials.changes import NEEDS_MORE, Change, answered
+from ...trials.lists import MAX_PAGE, Page, page_of_allocations
+from ...trials.settings import in_order
+from ..auth import Caller
+from ..errors import ApiError
+from ..principal import Principal
+from . import responses as out
+from . import schemas as sent
+
+MAX_TRIALS = 1000  # that are kept open
+ID_PATTERN = r"^[^\x00-\x1f\x7f]{1,100}$"
+_AFTER = "The list begins after this one: `next` of the page before."
+
+TrialId = Annotated[str, Path(pattern=ID_PATTERN, description="Id or name of the trial.")]
+AllocationId = Annotated[str, Path(pattern=ID_PATTERN, description="Id of the allocation.")]
+TokenName = Annotated[str, Path(pattern=ID_PATTERN, description="Name of the token.")]
+GivenHead = Annotated[
+    str | None,
+    Query(pattern="^[0-9a-fA-F]{64}$", description="A head that some event of the log must have."),
+]
+ControlArm = Annotated[
+    str | None,
+    Query(max_length=100, description="The arm that others are compared with; else the first."),
+]
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        pattern=sent.KEY_PATTERN,
+        description="Makes the request safe to repeat: the same key gives the same answer.",
+    ),
+]
+
+
+# -- trials -------------------------------------------------------------------------------------
+
+
+class TrialCache:
+    """Opened trials by the id or name that they were requested by: settings never change."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._opened = Cache[str, Trial](MAX_TRIALS)
+
+    def cached(self, trial: str) -> Trial | None:
+        """A trial that is open already: the database is not read."""
+        return self._opened.get(trial)
+
+    def open(self, trial: str) -> Trial:
+        """A trial of the database; `NotFound` if there is none."""
+        opened = open_trial(trial, db=self.store)
+        self._opened.put(trial, opened)
+        return opened
+
+
+async def _trial(request: Request, trial: TrialId) -> Trial:
+    trials: TrialCache = request.app.state.trial_cache
+    opened = trials.cached(trial)
+    return await run_in_threadpool(trials.open, trial) if opened is None else opened
+
+
+Opened = Annotated[Trial, Depends(_trial)]
+
+
+async def _seen(request: Request, caller: Caller, trial: Opened) -> Trial:
+    request.state.recorder.saw(caller, trial, request.scope["route"].name)
+    return trial
+
+
+Seen = Annotated[Trial, Depends(_seen)]  # the log of people says who saw results
+
+
+# -- changes ------------------------------------------------------------------------------------
+
+Answer = TypeVar("Answer")
+
+
+async def made(change: Change[Answer]) -> Answer:
+    """Make a change; it is on disk then.
+
+    With SQLite, requests that come while a commit is under way share the next one. One thread
+    commits for all of them; a thread for each would cost more than the change itself. A change that
+    takes long gets a thread of its own, as everything does on PostgreSQL, where transactions run
+    side by side.
+    """
+    store = change.log.store
+    if not (store.shares_commits and change.is_short()):
+        return await run_in_threadpool(change.made)
+    try:
+        return answered(await asyncio.wrap_future(store.submit(change.attempt, change.trial)))
+    except NEEDS_MORE as error:
+        return await run_in_threadpool(change.resume, error)
+
+
+def key_of(header: str | None, body: sent.Keyed | None) -> str | None:
+    """The key of a request, which may stand in its header or in its body."""
+    inside = None if body is None else body.key
+    if header is not None and inside is not None and header != inside:
+        raise ApiError(422, "invalid", "the key in the header is not the key in the body")
+    return inside if header is None else header
+
+
+class Reasoned(TypedDict):
+    """Why, under which key, by whom: as changes of a trial take them."""
+
+    reason: str
+    key: str | None
+    by: str
+
+
+def reasoned(caller: Principal, body: sent.ReasonIn, key: str | None) -> Reasoned:
+    """What a request with a reason says of itself."""
+    return {"reason": body.reason, "key": key_of(key, body), "by": caller.name}
+
+
+def masked(slot: Allocation, trial: Trial) -> out.BlindAllocation:
+    """Return an allocation for blinded callers: codes of arms in their order, no outcomes."""
+    if slot.arm is not None:
+        return out.BlindAllocation(id=slot.id, arm=trial.codes[slot.arm], subject=slot.subject)
+    arms = [
+        out.BlindArmPulls(arm=trial.codes[part.arm], pulls=part.pulls, pending=part.pending)
+        for part in slot.arms
+    ]
+    arms.sort(key=lambda part: in_order(part.arm))
+    return out.BlindAllocation(
+        id=slot.id, arm=None, subject=slot.subject, pending=slot.pending, arms=arms
+    )
+
+
+def answer(content: dict[str, Any] | out.Out, status: int = 200) -> JSONResponse:
+    """Return a response; FastAPI does not validate it again."""
+    if isinstance(content, out.Out):
+        content = content.model_dump(exclude_unset=True)
+    return JSONResponse(content, status)
+
+
+def shown_to(caller: Principal, slot: Allocation, trial: Trial) -> JSONResponse:
+    """Return an allocation as the caller may see it."""
+    return answer(masked(slot, trial) if caller.blinded else slot.to_dict())
+
+
+# -- pages of lists -----------------------------------------------------------------------------
+
+Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="Entries at most.")]
+After = Annotated[str | None, Query(pattern=ID_PATTERN, description=_AFTER)]
+AfterEvent = Annotated[int, Query(ge=-1, lt=2**31, description=_AFTER)]
+State = Annotated[AllocationState | None, Query(description="Only those in this state.")]
+
+
+class AskedPage(NamedTuple):
+    """Which allocations of a trial are asked for."""
+
+    limit: int
+    after: str | None
+    state: AllocationState | None
+
+    def of(self, made: Mapping[str, Allocation]) -> Page[Allocation]:
+        """Those of them that were made in this trial."""
+        return page_of_allocations(made, limit=self.limit, after=self.after, state=self.state)
+
+
+def _asked_page(limit: Limit = MAX_PAGE, after: After = None, state: State = None) -> AskedPage:
+    return AskedPage(limit, after, state)
+
+
+PageOfMade = Annotated[AskedPage, Depends(_asked_page)]
+
+
+def next_key(page: Page[object]) -> dict[str, str]:
+    """The key `next`, where there is a next page."""
+    return {} if page.next is None else {"next": page.next}

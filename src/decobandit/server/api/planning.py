@@ -1,0 +1,215 @@
+"""Plans, designs and new trials: problems that are sent, within the limits of the server."""
+
+from __future__ import annotations
+
+from fastapi import Request, Response
+from fastapi.responses import HTMLResponse
+from starlette.concurrency import run_in_threadpool
+
+from ...designs import forecast, operating_characteristics
+from ...designs.designing import POLICIES
+from ...designs.reporting import beside_equal, study_design
+from ...figures.design_report import study_page
+from ...policies import IndexPolicy, check_policies, policy_class
+from ...problem import (
+    DEFAULT_TIES,
+    Design,
+    DesignedTable,
+    InvalidProblem,
+    Problem,
+    ProblemTable,
+    Rules,
+)
+from ...problem.problem_files import format_problem
+from ...support import Naming, Place, dotted
+from ...trials import Trial
+from ...trials.opening import enter_trial, free_name, trial_seed
+from ...trials.settings import chosen_limits, default_limits, make_settings
+from ..auth import Caller, allow
+from ..long_work import LongWork, refusals
+from ..middleware.limits import Limits
+from ..middleware.security_headers import INLINE_STYLES
+from . import responses as out
+from . import schemas as sent
+from .parameters import answer
+from .routing import router
+
+FILE = "trial.json"  # as the report calls what was sent
+
+
+# -- problems -----------------------------------------------------------------------------------
+
+
+def in_body(place: Place) -> str:
+    """A place of the problem that is sent with a request."""
+    return dotted(("body", "problem", *place))
+
+
+def check_size(sent: ProblemTable, limits: Limits, most_stages: int | None = None) -> None:
+    """Refuse a problem that is too large, before counts are expanded.
+
+    A small request must not allocate much memory.
+    """
+    most = most_stages or limits.max_horizon
+    if sent.n_arms > limits.max_arms or sent.horizon > most:
+        raise ValueError(f"this server takes at most {limits.max_arms} arms and {most} stages")
+
+
+def most_stages(policy: str, limits: Limits, *, bound: bool | None) -> int:
+    """Stages of a trial: more where its policy needs neither prices nor tables."""
+    kind = policy_class(policy, places=False)
+    by_index = issubclass(kind, IndexPolicy) and kind.index is not IndexPolicy.index
+    tabulates = by_index or kind.cost != "light"
+    return limits.max_horizon if tabulates or bound else limits.max_light_horizon
+
+
+def checked_problem(sent: ProblemTable, limits: Limits) -> Problem:
+    """The problem that was sent; a ValueError if it is invalid or too large."""
+    check_size(sent, limits)
+    try:
+        return sent.problem()
+    except InvalidProblem as error:
+        raise ValueError(error.line(in_body)) from None
+
+
+def checked_design(
+    sent: DesignedTable, limits: Limits, *, most_stages: int | None = None
+) -> tuple[Problem, Design | None]:
+    """The same with the design that was sent, where there is one."""
+    check_size(sent, limits, most_stages)
+    try:
+        return sent.designed()
+    except InvalidProblem as error:
+        raise ValueError(error.line(in_body)) from None
+
+
+def check_work(problem: Problem, design: Design, limits: Limits, where: Naming) -> None:
+    """A ValueError for a design that simulates for too long, before it begins."""
+    pulls = problem.horizon * problem.pulls_per_stage
+    each = pulls * len(design.policies or POLICIES) * max(len(design.scenarios), 1)
+    most = limits.design_pulls // each
+    if design.draws > most:
+        raise ValueError(
+            f"{where(('design', 'draws'))}: {design.draws} is not allowed; must be at most {most} "
+            "on this server, so that it does not take too long; deco design takes more"
+        )
+
+
+# -- routes -------------------------------------------------------------------------------------
+
+
+@router.post("/trials", status_code=201, response_model=out.StatusOut)
+@allow("admin", all_trials=True)
+async def trial_create(request: Request, _: Caller, body: sent.CreateIn) -> Response:
+    """Solve a problem and start a trial of it."""
+    with refusals():
+        check_policies([body.policy], places=False)
+        limits = request.app.state.limits
+        most = most_stages(body.policy, limits, bound=body.bound)
+        problem, design = await run_in_threadpool(
+            checked_design, body.problem, limits, most_stages=most
+        )
+        trial = await start_trial(
+            request,
+            problem,
+            policy=body.policy,
+            name=body.name,
+            seed=body.seed,
+            tol=body.tol,
+            ties=body.ties,
+            bound=body.bound,
+            rules=None if design is None else design.rules,
+            max_open=body.max_open,
+            max_cancelled=body.max_cancelled,
+        )
+        status = await run_in_threadpool(trial.status)
+        return answer(status.to_dict() | {"stale": []}, 201)
+
+
+@router.post("/plan", response_model=out.PlanOut)
+@allow("admin", "viewer")
+async def plan_make(request: Request, _: Caller, body: sent.PlanIn) -> Response:
+    """What several policies are expected to earn, and an upper bound for all policies."""
+    state = request.app.state
+    with refusals():
+        problem = await run_in_threadpool(checked_problem, body.problem, state.limits)
+        check_policies(body.policies, places=False)
+        plan = await state.long_work.run(request, "plan", forecast, problem, body.policies)
+        return answer(plan.to_dict())
+
+
+def _designed(request: Request, body: sent.DesignIn) -> tuple[Problem, Design]:
+    limits = request.app.state.limits
+    problem, design = checked_design(body.problem, limits)
+    if design is None:
+        raise ValueError(f"{in_body(('design',))}: required key is missing")
+    check_policies(design.policies, places=False)
+    check_work(problem, design, limits, in_body)
+    return problem, design
+
+
+@router.post("/design", response_model=out.DesignOut)
+@allow("admin", "viewer")
+async def design_make(request: Request, _: Caller, body: sent.DesignIn) -> Response:
+    """What each policy of a design does in each scenario, as `deco design --json` prints it."""
+    with refusals():
+        problem, design = await run_in_threadpool(_designed, request, body)
+        results = await request.app.state.long_work.run(
+            request, "plan", operating_characteristics, problem, design, **body.settings()
+        )
+        return answer(results.to_dict())
+
+
+@router.post("/design/report", response_class=HTMLResponse)
+@allow("admin", "viewer")
+async def design_report(request: Request, _: Caller, body: sent.DesignIn) -> HTMLResponse:
+    """The report of a design: one page that needs no other, to save and to print."""
+    with refusals():
+        problem, design = await run_in_threadpool(_designed, request, body)
+        check_work(problem, beside_equal(design), request.app.state.limits, in_body)
+        study = await request.app.state.long_work.run(
+            request, "plan", study_design, problem, design, **body.settings()
+        )
+        text = format_problem(problem, design, format="json")
+        page = await run_in_threadpool(study_page, study, FILE, text)
+    return HTMLResponse(page, headers={"Content-Security-Policy": INLINE_STYLES})
+
+
+# -- new trials ---------------------------------------------------------------------------------
+
+
+async def start_trial(
+    request: Request,
+    problem: Problem,
+    *,
+    policy: str,
+    name: str | None,
+    seed: int | None = None,
+    tol: float = 1e-4,
+    ties: str = DEFAULT_TIES,
+    bound: bool | None = None,
+    rules: Rules | None = None,
+    max_open: int | None = None,
+    max_cancelled: int | None = None,
+) -> Trial:
+    """As `create_trial`, by the sender of a request."""
+    store, long_work = request.app.state.store, request.app.state.long_work
+    assert isinstance(long_work, LongWork)
+    limits = chosen_limits(default_limits(problem), max_open, max_cancelled)
+    title = await run_in_threadpool(free_name, name, store)  # before the long work
+    settings = await long_work.run(
+        request,
+        "trial",
+        make_settings,
+        problem,
+        policy=policy,
+        ties=ties,
+        seed=trial_seed(seed),
+        tol=tol,
+        bound=bound,
+        rules=rules,
+    )
+    by = request.state.principal.name
+    return await run_in_threadpool(
+        enter_trial, settings, name=title, store=store, by=by, limits=limits
+    )
