@@ -15,12 +15,12 @@ from typing import Any
 
 PAGE = Path(__file__).parents[1] / "reference" / "corners.md"
 HEAD = """\
-# Verbs by corners
+# Supported combinations
 
-What the program does for which problems: kinds of outcomes, each with single pulls (1), several
-different arms per stage (2) and batches in units (b). Computed by trying every verb on a small
-problem of every corner (`python docs/_ext/corners.py`); a test tries again. `+` is there, a letter
-is a refusal, quoted below.
+Which functions support which problems, by outcome model, each with single pulls (1), several
+different arms per stage (2) and batches in units (b). The table is computed by running every
+function on a small problem of every combination (`python docs/_ext/corners.py`), and a test checks
+it. `+` means supported; a letter refers to an error message below.
 
 """
 SHAPES = {
@@ -34,7 +34,7 @@ TRUTHS = {
     "normal": [0.1, 0.0, 0.4],
     "Poisson": [1.0, 2.0, 1.5],
     "exponential": [1.0, 2.0, 1.5],
-    "own states": ["-"] * 3,
+    "Markov": ["-"] * 3,
     "mixed": [0.3, [0.2, 0.3, 0.5], "-"],
 }
 
@@ -66,15 +66,15 @@ def arm_of(outcome: str) -> Callable[[int], Any]:
         ),
         "normal": lambda k: Arm(name=f"a{k}", prior=NormalNormal(0.1 * k, 1.0), noise_sd=1.0),
         "Poisson": lambda k: Arm(name=f"a{k}", prior=GammaPoisson(2 + k, 2)),
-        "own states": lambda k: Arm(name=f"a{k}", prior=MarkovArm(first="new", states=steps)),
+        "Markov": lambda k: Arm(name=f"a{k}", prior=MarkovArm(first="new", states=steps)),
     }
-    mixed = ("binary", "categorical", "own states")
+    mixed = ("binary", "categorical", "Markov")
     arms["mixed"] = lambda k: arms[mixed[k % 3]](k)
     return arms[outcome]
 
 
 FAILED = "fails:"  # in place of a refusal: the test does not accept it
-OUTCOMES = ("binary", "categorical", "normal", "Poisson", "own states", "mixed")
+OUTCOMES = ("binary", "categorical", "normal", "Poisson", "Markov", "mixed")
 
 
 def problem_of(outcome: str, shape: str) -> Any:

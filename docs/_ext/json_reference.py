@@ -1,4 +1,4 @@
-"""The JSON of every command by field, from `reference/json_fields.toml`, as one page."""
+"""Generate the page on the JSON of every command from `reference/json_fields.toml`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ FIELDS = Path(__file__).parents[1] / "reference" / "json_fields.toml"
 INTRODUCTION = """\
 # JSON of the commands
 
-Every command with `--json` prints one JSON object, with these keys. A dot is a key of an object,
-`[]` an entry of a list, `{}` a value of an object whose keys are names. Keys that a sentence limits
-("with ...", "where ...") are left out elsewhere, unless it says null. Later versions may add keys;
-those that are here keep name and meaning. A number that is whole may be written without a point.
-An outcome is a number, or the name of one where states are your own.
-A test runs all commands and compares what they print with this page.
+Every command with `--json` prints one JSON object with these keys. A dot denotes a key of an
+object, `[]` an entry of a list, `{}` a value of an object whose keys are names. Keys described with
+a condition ("with ...", "if ...") are otherwise absent, unless null is mentioned. Later versions
+may add keys; existing keys keep their name and meaning. Integers may be written without a decimal
+point. An outcome is a number, or a name for Markov arms. A test runs all commands and compares
+their output with this page.
 """
 
 
