@@ -1,4 +1,4 @@
-"""The command line, from the program itself: what `deco --help` knows, as one page."""
+"""Generate the page on the command line from the help of `deco`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 INTRODUCTION = """\
 # Command line
 
-Written from the program when this site is built; `deco COMMAND --help` says the same.
+Generated from the program; `deco COMMAND --help` shows the same.
 
-`--json` prints one JSON object on standard output and nothing else there; progress and messages go
-to standard error. Bad input ends with exit code 2 and one line that says what is wrong, Ctrl-C with
-130. [JSON of the commands](json.md) has every key.
+`--json` prints one JSON object on standard output and nothing else; progress and messages go to
+standard error. Invalid input ends with exit code 2 and a one-line message, Ctrl-C with 130.
+[JSON of the commands](json.md) lists every key.
 """
 
 

@@ -1,4 +1,4 @@
-"""The REST API, from the OpenAPI document that the server itself gives out."""
+"""Generate the page on the REST API from the OpenAPI document of the server."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Tree = dict[str, Any]
 INTRODUCTION = """\
 # REST API
 
-Written from the OpenAPI document of the server when this site is built; a running server gives it
-out at `/api/v1/openapi.json`, and shows it at `/api/docs`. [The server](/server.md) says how to
-start it, who may do what, and what the limits are. Every request but those for health, live and
-ready needs `Authorization: Bearer TOKEN`. From Python: [the client](/server.md#the-client).
+Generated from the OpenAPI document of the server, which a running server provides at
+`/api/v1/openapi.json` and displays at `/api/docs`. [The server](/server.md) describes how to start
+it, its roles and its limits. Every request except health, live and ready needs
+`Authorization: Bearer TOKEN`. For Python, see [the client](/server.md#the-client).
 """
 
 
