@@ -22,7 +22,7 @@ from .cells import kept
 from .published import batches
 
 PULLS, UNIT = 100, 10
-DRAWS = {"quick": 500, "paper": 10_000}
+DRAWS = {"quick": 100, "paper": 10_000}
 SEED = 1
 ERROR = 0.0002  # of the published figures
 IN_UNITS = ("deco", "deco-repriced")

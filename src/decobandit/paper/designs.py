@@ -32,7 +32,7 @@ from ..studies import csv_text
 from .cells import kept
 from .published import PublishedDesign, designs
 
-DRAWS = {"quick": 2000, "paper": 10_000}
+DRAWS = {"quick": 500, "paper": 10_000}
 ADAPTR_SECONDS = 33.1  # for 1,000 trials, on two cores, by its README
 ERRORS = 3.0  # that simulated numbers may be apart
 TWO_ARMS = (0.3, 0.5)

@@ -30,6 +30,7 @@ from .published import PublishedRow, table1
 TOLERANCE = 1e-6  # of the dual
 DRAWS, PER_DRAW = 1000, 10  # of the simulated values
 ROLLING_STATES = 6_000  # rolling DeCo solves a dual in every state it reaches
+QUICK_ROLLING_STATES = 1_000
 QUICK_PATH_STATES = 30_000  # of candidates for the price path; more are compared by simulation
 QUICK_STATES = 200_000_000  # of a joint optimum; more of them take minutes
 
@@ -88,7 +89,7 @@ def _row(given: PublishedRow, quick: bool) -> Row:
     policy, calibrated, gittins = make_policies(context, ["deco", "deco-calibrated", "fh-gittins"])
     deco = evaluate(problem, policy)
     rolling = None
-    if deco.states <= ROLLING_STATES:
+    if deco.states <= (QUICK_ROLLING_STATES if quick else ROLLING_STATES):
         (again,) = make_policies(context, ["deco-rolling"])
         rolling = evaluate(problem, again).value
     sampled = simulate(
