@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -24,25 +25,26 @@ from .options import Commands
 from .people import audit, keys, token
 from .recommend import index, recommend
 from .serve import serve
-from .set_up import demo, selftest, warmup
+from .set_up import demo, docs, selftest, warmup
 from .solving import bound, market, optimum, solve
 from .study import reproduce, study
 from .trial import trial
 
-_interrupted: list[int] = []  # signals seen
+_interrupted: list[int] = []  # signals received
 BAD_INPUT = 2
 
 app = Commands(
     name="deco",
-    help="Finite-horizon Bayesian bandits: certified bounds and the DeCo policy.",
+    help="Finite-horizon Bayesian bandits: certified bounds and the DeCo policy.\n\n"
+    "The manual: deco docs",
     invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"deco {__version__}")
         raise typer.Exit
 
@@ -66,7 +68,7 @@ PANELS: dict[str, tuple[Callable[..., None] | Commands, ...]] = {
     "Compare policies": (evaluate, simulate, gap, path, index),
     "Trials and server": (trial, serve, token, keys, audit),
     "Studies and reproduction": (study, reproduce),
-    "Set-up": (demo, warmup, selftest),
+    "Set-up": (docs, demo, warmup, selftest),
 }
 for panel, members in PANELS.items():
     for member in members:
@@ -76,7 +78,7 @@ for panel, members in PANELS.items():
             app.command(rich_help_panel=panel)(member)
 
 
-PLAIN_WORDS = {  # of the checks of types and ranges
+REWORDED = {  # phrases of typer and pydantic
     ": Value error, ": ": ",
     "Input should be a valid integer, unable to parse string as an integer": "must be a whole "
     "number",
@@ -86,17 +88,21 @@ PLAIN_WORDS = {  # of the checks of types and ranges
 }
 
 
-def _fail(context: str, message: str, error: BaseException | None = None) -> NoReturn:
-    said = message.removeprefix("Invalid value: ")
-    for theirs, ours in PLAIN_WORDS.items():
-        said = said.replace(theirs, ours, 1)
-    one_line = " ".join(said.split())
-    print(f"{context}: error: {one_line}", file=sys.stderr)
+def _fail(context: str, message: str, error: BaseException, code: str) -> NoReturn:
+    """Print one line on standard error, with --json also the error object, and exit."""
+    text = message.removeprefix("Invalid value: ")
+    for theirs, ours in REWORDED.items():
+        text = text.replace(theirs, ours, 1)
+    text = " ".join(text.split())
+    print(f"{context}: error: {text}", file=sys.stderr)
     if "--json" in sys.argv:
-        parameter = getattr(error, "param", None)  # of an option that the parser refused
-        field = parameter.name if parameter else getattr(error, "field", None)
-        code = getattr(error, "code", None)
-        print(json.dumps(error_dict(DecoError(one_line, code=code, field=field))))
+        param = getattr(error, "param", None)  # the option that the parser refused
+        option = re.match(r"--([\w-]+)", text)
+        field = param.name if param else getattr(error, "field", None)
+        if field is None and option:
+            field = option[1].replace("-", "_")
+        code = getattr(error, "code", code)
+        print(json.dumps(error_dict(DecoError(text, code=code, field=field))))
     raise SystemExit(BAD_INPUT)
 
 
@@ -118,15 +124,22 @@ def run() -> None:
             code = app(standalone_mode=False)
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
-        _fail(context.command_path if context else "deco", error.format_message(), error)
+        _fail(
+            context.command_path if context else "deco",
+            error.format_message(),
+            error,
+            "invalid_argument",
+        )
     except BrokenPipeError:  # the reader of our output has gone: nobody is left to tell
         sys.stderr.close()
         raise SystemExit(1) from None
     except OSError as error:
-        _fail("deco", f"{error.filename or 'file'}: {error.strerror or error}")
+        text = f"{error.filename or 'file'}: {error.strerror or error}"
+        _fail("deco", text, error, "invalid_file")
     except (ValueError, ImportError, MemoryError) as error:
         if not _interrupted:
-            _fail("deco", str(error) or type(error).__name__, error)
+            code = "too_large" if isinstance(error, MemoryError) else "invalid"
+            _fail("deco", str(error) or type(error).__name__, error, code)
         code = INTERRUPTED
     except (typer.Abort, KeyboardInterrupt):
         code = INTERRUPTED

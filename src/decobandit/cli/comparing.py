@@ -59,7 +59,7 @@ def evaluate(
     bound_draws: BoundDraws = None,
     as_json: AsJson = False,
 ) -> None:
-    """Evaluate policies exactly, over the prior or at given true success probabilities."""
+    """Evaluate policies exactly, over the prior or at a given truth."""
     from ..bounds import compare_exactly
     from ..support import show_progress
 
@@ -136,18 +136,18 @@ def simulate(
     truth_prior: TruthPrior = None,
     true_horizon: Annotated[
         int | None,
-        typer.Option(min=1, help="Stages actually played; policies plan for the horizon."),
+        typer.Option(min=1, help="Stages played, if not the horizon."),
     ] = None,
     bound: Bound = None,
     bound_draws: BoundDraws = None,
     episodes: Annotated[
         Path | None,
-        shown("FILE", "Write every pull of every episode: .csv, .parquet.", callback=check_table),
+        shown("FILE", "All pulls of all episodes (.csv, .parquet).", callback=check_table),
     ] = None,
     out: OutFigure = None,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate policies on common draws and outcomes, with small standard errors."""
+    """Simulate policies on common random numbers."""
     from ..bounds import compare_by_simulation
     from ..figures import regret_figure
     from ..support import show_progress
@@ -241,9 +241,9 @@ def gap(
     out: OutDrawing = None,
     as_json: AsJson = False,
 ) -> None:
-    """Split the gap between a policy and the bound into shortfall and congestion, by stage.
+    """Split the gap to the bound into shortfall and congestion.
 
-    Of several policies, --json has one entry each, under "results".
+    With several policies, --json has a list under "results".
     """
     from ..bounds import compare_gaps
     from ..figures import gap_figure
@@ -303,12 +303,12 @@ def path(
     seed: Seed = 1,
     truth: Truth = None,
     expected: Annotated[
-        bool, typer.Option("--expected", help="Compare with the expected loss of the policy.")
+        bool, typer.Option("--expected", help="Compare with the expected loss.")
     ] = False,
     out: OutDrawing = None,
     as_json: AsJson = False,
 ) -> None:
-    """Play one episode: indices, prices and the loss, stage by stage."""
+    """Play one episode: indices, prices and loss by stage."""
     from ..bounds import follow_by_name
     from ..figures import episode_figure, episode_page
     from ..support import show_progress

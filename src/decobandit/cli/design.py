@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from ..problem import Design, Problem
 
 File = Annotated[
-    Path, typer.Argument(metavar="FILE", help="Problem file with a design, .toml or .json.")
+    Path, typer.Argument(metavar="FILE", help="Problem file with a design (.toml, .json).")
 ]
 Calibrate = Annotated[
     float | None,
     typer.Option(
         metavar="ALPHA",
-        help="Use the smallest threshold that keeps the type I error at this.",
+        help="Calibrate thresholds to this type I error.",
     ),
 ]
 Trials = Annotated[
@@ -39,8 +39,7 @@ OutReport = Annotated[
     Path | None,
     shown(
         "FILE",
-        "Write the report as one page, .html, to read and to print: with the bound, and the same "
-        "design with other priors. Equal allocation is added, to compare with.",
+        "Report with bound and sensitivity to priors (.html).",
         callback=ending_in(".html"),
     ),
 ]
@@ -56,7 +55,7 @@ def design(
             metavar="N",
             min=0,
             show_default="the file's",
-            help="The same seed gives the same numbers.",
+            help="Random seed.",
         ),
     ] = None,
     ties: Ties = DEFAULT_TIES,
@@ -67,7 +66,7 @@ def design(
     out: OutDrawing = None,
     as_json: AsJson = False,
 ) -> None:
-    """Operating characteristics: successes, pulls, errors, power, size, by policy and scenario."""
+    """Compute the operating characteristics of a design."""
     from ..designs import check_asked, load_design
     from ..figures import characteristics_figure
 

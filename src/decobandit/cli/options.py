@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -109,39 +109,35 @@ def allow_policies(names: list[str] | None) -> list[str] | None:
 
 def allowing(callback: Callable[[list[str] | None], list[str] | None]) -> Any:
     """Declare `--allow-policy`."""
-    text = "Policy of another module that a file or database may name. Repeatable."
+    text = "External policy to allow; repeatable."
     return shown("MODULE:CLASS", text, "--allow-policy", callback=callback, show_default=False)
 
 
 # -- how something is computed --------------------------------------------------------------------
 
-Tolerance = Annotated[float, typer.Option("--tol", help="Relative gap at which to stop.")]
-Ties = Annotated[
-    TieRule, read_by(tie_rule, f"<{'|'.join(TIE_RULES)}>", "How index policies break ties.")
-]
+Tolerance = Annotated[float, typer.Option("--tol", help="Relative duality gap to reach.")]
+Ties = Annotated[TieRule, read_by(tie_rule, f"<{'|'.join(TIE_RULES)}>", "Tie-breaking rule.")]
 Truth = Annotated[
     Numbers | None,
-    read_by(_truth, "P,...", "Truth of every arm in place of draws: P, .2+.8, mean, rate."),
+    read_by(_truth, "P,...", "True parameters: P, .2+.8, mean or rate."),
 ]
 TruthPrior = Annotated[
     BetaBernoulli | None,
-    read_by(
-        _beta, "GOOD,BAD", "Draw the true probabilities from this Beta; policies keep their priors."
-    ),
+    read_by(_beta, "GOOD,BAD", "Beta distribution of the true probabilities."),
 ]
 Method = Annotated[
     str | None,
-    read_by(_method, "<exact|simulated>", "How it is computed.", show_default="exact if possible"),
+    read_by(_method, "<exact|simulated>", "Method.", show_default="exact if possible"),
 ]
-Draws = Annotated[int, typer.Option(help="Draws of the success probabilities from the prior.")]
-PerDraw = Annotated[int, typer.Option(help="Episodes played with each draw.")]
-Seed = Annotated[int, typer.Option(help="The same seed gives the same numbers.")]
+Draws = Annotated[int, typer.Option(help="Draws of the parameters.")]
+PerDraw = Annotated[int, typer.Option(help="Episodes per draw.")]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
 Bound = Annotated[
     bool | None,
     typer.Option(
         "--bound/--no-bound",
-        show_default="where that is quick",
-        help="Solve the dual for the bound alone, where no policy needs prices.",
+        show_default="if quick",
+        help="Compute the bound if no policy needs it.",
     ),
 ]
 BoundDraws = Annotated[
@@ -149,7 +145,7 @@ BoundDraws = Annotated[
     typer.Option(
         min=0,
         show_default="200 on some small problems",
-        help="Scenarios of the information bound; 0 for none.",
+        help="Scenarios of the information bound.",
     ),
 ]
 # holds for all that a command computes; the command itself need not read it
@@ -161,7 +157,7 @@ Workers = Annotated[
         min=1,
         callback=_limit_workers,
         show_default="one per processor",
-        help="Threads to compute with.",
+        help="Threads.",
     ),
 ]
 
@@ -171,52 +167,69 @@ AllowPolicy = Annotated[list[str] | None, allowing(allow_policies)]
 # -- outcomes from tables --------------------------------------------------------------------------
 
 ArmColumn = Annotated[str, shown("NAME", "Column of --data with the arm.")]
-OutcomeColumn = Annotated[
-    str, shown("NAME", "Column with the outcome of one pull: good or bad, 1 or 0.")
-]
-GoodColumn = Annotated[
-    str, shown("NAME", "Where there is no such column: good outcomes of an arm.")
-]
-PullsColumn = Annotated[str, shown("NAME", "With the good outcomes: all outcomes of the arm.")]
+OutcomeColumn = Annotated[str, shown("NAME", "Column with the outcome of one pull.")]
+GoodColumn = Annotated[str, shown("NAME", "Column with the number of good outcomes.")]
+PullsColumn = Annotated[str, shown("NAME", "Column with the number of pulls.")]
 
 # -- where results go -----------------------------------------------------------------------------
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-DRAWINGS = ".png, .svg, .pdf, or .html for an interactive page; NAME-dark.png is for dark pages."
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+DRAWINGS = ".png, .svg, .pdf, interactive .html."
 OutFigure = Annotated[
-    Path | None, shown("FILE", f"Draw the regrets: {DRAWINGS}", callback=check_drawing)
+    Path | None, shown("FILE", f"Regret figure: {DRAWINGS}", callback=check_drawing)
 ]
-OutDrawing = Annotated[Path | None, shown("FILE", f"Draw it: {DRAWINGS}", callback=check_drawing)]
-DATABASE = "Database of trials: an SQLite file, or postgresql://... without a password."
+OutDrawing = Annotated[Path | None, shown("FILE", f"Figure: {DRAWINGS}", callback=check_drawing)]
+DATABASE = "SQLite file or postgresql:// URL."
 Db = Annotated[str | None, shown("FILE|URL", DATABASE, show_default="DECO_DB, else deco-trials.db")]
 
 
-# -- How all commands of the program parse and show their options ----------------------------------
+# -- Commands whose help fits into 80 columns ------------------------------------------------------
 
 F = TypeVar("F", bound=Callable[..., Any])
 # an argument such as -0.5 is no option
 SIGNED_ARGUMENTS = {"ignore_unknown_options": True}
+NAME_COLUMNS = 25  # of a line of help
+HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
 class Command(TyperCommand):
-    """A command whose help shows no type beside flags."""
+    """A command whose help has one section per panel: its own options first."""
 
     def get_params(self, ctx: Any) -> Any:
-        return _flags_without_a_type(super().get_params(ctx))
+        return _with_metavars(super().get_params(ctx))
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        params = self.get_params(ctx)
+        write_panels(formatter, [(_panel(param), param.get_help_record(ctx)) for param in params])
+        if any(param.name == "policy" for param in params):
+            with formatter.section("Policies"):
+                formatter.write_text(f"{POLICY_NAMES}; or package.module:Class")
 
 
 class Group(TyperGroup):
-    """A command with commands, in the same way."""
+    """A group of commands, listed by panel."""
 
     def get_params(self, ctx: Any) -> Any:
-        return _flags_without_a_type(super().get_params(ctx))
+        return _with_metavars(super().get_params(ctx))
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        commands = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        visible = [(name, each) for name, each in commands if each is not None and not each.hidden]
+        rows = [
+            (
+                getattr(each, "rich_help_panel", None) or "Commands",
+                (name, each.get_short_help_str(99)),
+            )
+            for name, each in visible
+        ]
+        write_panels(formatter, rows)
 
 
 class Commands(typer.Typer):
-    """A program, or a part of one, whose commands are of this kind."""
+    """A Typer program, or a part of one, with these commands and groups."""
 
     def __init__(self, *, cls: type[TyperGroup] | None = Group, **settings: Any) -> None:
-        super().__init__(cls=cls, **settings)
+        super().__init__(cls=cls, rich_markup_mode=None, context_settings=HELP_OPTIONS, **settings)
 
     def command(
         self, name: str | None = None, *, cls: type[TyperCommand] | None = Command, **settings: Any
@@ -224,9 +237,30 @@ class Commands(typer.Typer):
         return super().command(name, cls=cls, **settings)
 
 
-def _flags_without_a_type(parameters: Any) -> Any:
-    """A flag takes no value: help is not to show a type beside it."""
-    for each in parameters:
-        if getattr(each, "is_flag", False):
-            each.metavar = ""
-    return parameters
+def write_panels(formatter: Any, rows: Iterable[tuple[str, tuple[str, str] | None]]) -> None:
+    """Write (panel, (name, help)) rows as one section per panel, in order of appearance."""
+    panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+    for panel, record in rows:
+        if record is not None:
+            panels.setdefault(panel, []).append(record)
+    for panel, records in panels.items():
+        if records:
+            with formatter.section(panel):
+                formatter.write_dl(records, col_max=NAME_COLUMNS)
+
+
+def _panel(param: Any) -> str:
+    if param.param_type_name == "argument":
+        return "Arguments"
+    return getattr(param, "rich_help_panel", None) or "Options"
+
+
+def _with_metavars(params: Any) -> Any:
+    """Name the values of numbers N or X, and none for flags."""
+    for param in params:
+        kind = getattr(getattr(param, "type_descriptor", None), "annotation", None)
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+        elif param.metavar is None and kind in (int, float):
+            param.metavar = "N" if kind is int else "X"
+    return params

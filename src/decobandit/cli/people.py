@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..trials import Event, PeopleLog, Store
     from ..trials.checkpoints import PrivateKey, PublicKey
 
-token = Commands(name="token", help="Tokens for 'deco serve': make, list and revoke them.")
+token = Commands(name="token", help="Create, list and revoke tokens for 'deco serve'.")
 
 TokenName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.")]
 Role = Literal["admin", "operator", "viewer"]
@@ -27,18 +27,18 @@ Role = Literal["admin", "operator", "viewer"]
 def new(
     store: Store,
     name: TokenName,
-    role: Annotated[Role, typer.Option(help="An operator is blinded, a viewer only reads.")],
-    days: Annotated[int, typer.Option(metavar="N", help="Until it expires.")] = 90,
+    role: Annotated[Role, typer.Option(help="Operators are blinded, viewers only read.")],
+    days: Annotated[int, typer.Option(metavar="N", help="Days until it expires.")] = 90,
     trial: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", show_default="all trials", help="A trial that it is for; repeatable."
+            metavar="NAME", show_default="all trials", help="Trial it is valid for; repeatable."
         ),
     ] = None,
     by: By = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a token. It is shown this once: the database keeps a digest."""
+    """Create a token; it is shown once."""
     from ..server.tokens import new_token
 
     made, secret = new_token(store, name, role, days=days, trials=trial or (), by=user(by))
@@ -51,7 +51,7 @@ def new(
 @token.command(name="list")
 @takes_store
 def list_(store: Store, as_json: AsJson = False) -> None:
-    """List tokens: names, roles, whether they are valid, until when, and for which trials."""
+    """List tokens with role, state, expiry and trials."""
     from ..server.tokens import list_tokens
 
     found = list_tokens(store)
@@ -76,7 +76,7 @@ def _state(token: Token) -> str:
 @token.command()
 @takes_store
 def revoke(store: Store, name: TokenName, by: By = None, as_json: AsJson = False) -> None:
-    """Revoke a token. A server that is running refuses it within a second."""
+    """Revoke a token, within a second on running servers."""
     from ..server.tokens import revoke_token
 
     print_result(revoke_token(store, name, by=user(by)), as_json, _print_revoked)
@@ -90,19 +90,19 @@ def _print_revoked(gone: Token) -> None:
 
 DEFAULT_KEY = Path("deco.key")
 KEY_VARIABLE = "DECO_KEY"
-keys = Commands(name="keys", help="Keys that sign checkpoints of trials: make them.")
+keys = Commands(name="keys", help="Create signing keys for checkpoints.")
 
 KeyName = Annotated[
-    str, typer.Argument(metavar="NAME", help="Who signs: a name without blanks or plus signs.")
+    str, typer.Argument(metavar="NAME", help="Name of the signer, without blanks or +.")
 ]
 OutKey = Annotated[
-    Path, shown("FILE", "The private key; FILE.pub is the public one.", callback=check_writable)
+    Path, shown("FILE", "Private key; FILE.pub is the public key.", callback=check_writable)
 ]
 
 
 @keys.command(name="new")
 def new_keys(name: KeyName = "deco", out: OutKey = DEFAULT_KEY, as_json: AsJson = False) -> None:
-    """Make a key pair. The private key signs; the public key, which is printed, checks."""
+    """Create a key pair and print the public key."""
     from ..support import write_whole
     from ..trials.checkpoints import PrivateKey
 
@@ -144,7 +144,7 @@ def public_key(text: str) -> PublicKey:
 
 FOUND_SOMETHING = 1
 
-audit = Commands(name="audit", help="Records of the database that are not of one trial.")
+audit = Commands(name="audit", help="Show the access log.")
 
 
 @audit.callback()
@@ -157,11 +157,11 @@ def _group() -> None:
 def people(
     store: Store,
     last: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Print the last N events only.")
+        int | None, typer.Option(min=1, metavar="N", help="Print only the last N events.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print and check the log of people: exit code 1 if an event was edited, removed or moved."""
+    """Print and verify the access log; exit code 1 if damaged."""
     from ..trials import people_log
 
     found = people_log(store)

@@ -14,7 +14,7 @@ import typer
 
 from ..policies.names import PAPER_POLICY
 from ..problem.tie_rules import DEFAULT_TIES, TieRule
-from .options import POLICY_NAMES, Ties, Tolerance, Workers
+from .options import Ties, Tolerance, Workers, shown
 from .output import note
 from .taking import option, options_of, taking, with_options
 
@@ -25,39 +25,29 @@ if TYPE_CHECKING:
     from ..support import Place
 
 ProblemFile = Annotated[
-    Path | None, typer.Argument(metavar="PROBLEM", help="Problem file, .toml or .json.")
+    Path | None, typer.Argument(metavar="PROBLEM", help="Problem file (.toml, .json).")
 ]
 SourceFile = Annotated[
     Path | None,
-    typer.Argument(metavar="PROBLEM|SOLUTION", help="Problem file, or a saved solution."),
-]
-Arms = Annotated[
-    int | None, typer.Option("--arms", metavar="K", help="Number of equal arms, with --horizon.")
-]
-Horizon = Annotated[
-    int | None, typer.Option("--horizon", metavar="T", help="Number of stages, with --arms.")
+    typer.Argument(metavar="PROBLEM|SOLUTION", help="Problem file or saved solution."),
 ]
 
 
-def _of_every_arm(default: str | None, what: str) -> Any:
-    return typer.Option(show_default=default or False, help=f"{what}, with --arms.")
+def _problem_option(metavar: str, text: str, default: str | None = None) -> Any:
+    """Option of a problem without a file; all are in one panel of the help."""
+    panel, shown_default = "Problem without a file", default or False
+    return shown(metavar, text, rich_help_panel=panel, show_default=shown_default)
 
 
-PriorGood = Annotated[float | None, _of_every_arm("1", "Prior weight of good outcomes")]
-PriorBad = Annotated[float | None, _of_every_arm("1", "Prior weight of bad outcomes")]
-Batch = Annotated[
-    int | None,
-    typer.Option("--batch", metavar="M", help="Pulls of each stage, shared freely among arms."),
-]
-Unit = Annotated[
-    int | None,
-    typer.Option("--unit", metavar="U", help="Pulls that go to one arm together, with --batch."),
-]
-Deploy = Annotated[
-    float | None, _of_every_arm(None, "Worth of the deployment at the end, in good outcomes")
-]
-RewardGood = Annotated[float | None, _of_every_arm("1", "Reward of a good outcome")]
-RewardBad = Annotated[float | None, _of_every_arm("0", "Reward of a bad outcome")]
+Arms = Annotated[int | None, _problem_option("K", "Number of equal arms.")]
+Horizon = Annotated[int | None, _problem_option("T", "Number of stages.")]
+PriorGood = Annotated[float | None, _problem_option("A", "Prior weight of good outcomes.", "1")]
+PriorBad = Annotated[float | None, _problem_option("B", "Prior weight of bad outcomes.", "1")]
+Batch = Annotated[int | None, _problem_option("M", "Pulls per stage, shared among arms.")]
+Unit = Annotated[int | None, _problem_option("U", "Batch pulls that go to one arm together.")]
+Deploy = Annotated[float | None, _problem_option("N", "Good outcomes the deployment is worth.")]
+RewardGood = Annotated[float | None, _problem_option("R", "Reward of a good outcome.", "1")]
+RewardBad = Annotated[float | None, _problem_option("R", "Reward of a bad outcome.", "0")]
 _OPTION_OF_FIELD: dict[Place, str] = {
     ("arms",): "--arms",
     ("horizon",): "--horizon",
@@ -251,7 +241,7 @@ def takes_policies(
 
     own = [
         option("source", Source),
-        option("policy", _policy_option(default, several, saved)),
+        option("policy", _policy_option(default, several)),
         option("ties", Ties, DEFAULT_TIES),
         option("tol", Tolerance, 1e-4),
     ]
@@ -260,17 +250,12 @@ def takes_policies(
     return taking(make)
 
 
-def _policy_option(default: tuple[str, ...], several: bool, saved: Saved) -> Any:
-    what = "One policy or several, separated by commas" if several else "A policy"
-    more = " A saved solution decides by DeCo." if saved == "policy" else ""
+def _policy_option(default: tuple[str, ...], several: bool) -> Any:
+    text = "Policies, separated by commas." if several else "Policy."
+    metavar = "NAME,..." if several else "NAME"
     return Annotated[
         list[str] | None,
-        typer.Option(
-            "--policy",
-            metavar="NAME,..." if several else "NAME",
-            show_default=", ".join(default),
-            help=f"{what}: {POLICY_NAMES}; or package.module:Class.{more}",
-        ),
+        shown(metavar, text, "--policy", show_default=", ".join(default)),
     ]
 
 

@@ -25,25 +25,21 @@ PARTS = ("expected_reward", "value_of_information", "index", "probability", "pul
 @takes_policies(DEFAULT_POLICY, saved="policy")
 def recommend(
     chosen: Chosen,
-    state: Annotated[
-        str | None, shown("G/N,...", 'Good/pulls of every arm: "3/5,2/2,0/0".')
-    ] = None,
+    state: Annotated[str | None, shown("G/N,...", "Good/pulls of every arm: 3/5,2/2,0/0.")] = None,
     data: Annotated[
         Path | None,
-        shown("FILE", "Outcomes, CSV or .parquet: one per row, or good outcomes and pulls."),
+        shown("FILE", "Outcomes by row or by arm (.csv, .parquet)."),
     ] = None,
     arm_column: ArmColumn = "arm",
     outcome_column: OutcomeColumn = "outcome",
     good_column: GoodColumn = "good",
     pulls_column: PullsColumn = "pulls",
-    seed: Annotated[
-        int, typer.Option(min=0, help="For a policy that draws, or breaks ties at random.")
-    ] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the policy.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Recommend the next arm from what has been observed, or at the end the arm to deploy.
+    """Recommend the next arm, or at the end the arm to deploy.
 
-    Of several policies, --json has one entry each, under "results".
+    A saved solution decides by DeCo. With several policies, --json has a list under "results".
     """
     from ..policies import recommend_each
 
@@ -136,24 +132,23 @@ def digits(value: float, most: int = 6) -> str:
 def index(
     chosen: Chosen,
     stage: Annotated[int, typer.Option(help="Stage, from 0.")] = 0,
-    good: Annotated[int, typer.Option(help="Good outcomes of the arm so far.")] = 0,
-    bad: Annotated[int, typer.Option(help="Bad outcomes of the arm so far.")] = 0,
+    good: Annotated[int, typer.Option(help="Good outcomes so far.")] = 0,
+    bad: Annotated[int, typer.Option(help="Bad outcomes so far.")] = 0,
     state: Annotated[
         str | None,
         typer.Option(
             metavar="STATE",
-            help="What is known of the arm, as its kind writes it: good/pulls, sum/pulls, counts "
-            "of classes as 2+0+1, state/pulls. In place of --good and --bad.",
+            help="State: 3/5, sum/pulls, 2+0+1 or state/pulls.",
         ),
     ] = None,
     arm: Annotated[
-        str | None, typer.Option(metavar="NAME", show_default="the first", help="Which arm.")
+        str | None, typer.Option(metavar="NAME", show_default="the first", help="Arm.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compute the index of an arm from its outcomes so far.
 
-    Of several policies, --json has one entry each, under "results".
+    With several policies, --json has a list under "results".
     """
     from ..policies import indices_of_arm
 

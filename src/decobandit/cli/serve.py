@@ -20,21 +20,17 @@ if TYPE_CHECKING:
 def serve(
     db: Db = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A name that browsers may use for this server."),
+        typer.Option(metavar="NAME", help="Host name that browsers may use."),
     ] = None,
     cors_origin: Annotated[
         list[str] | None,
-        typer.Option(metavar="ORIGIN", help="A site whose pages may use the API with a token."),
+        typer.Option(metavar="ORIGIN", help="Site whose pages may use the API."),
     ] = None,
-    no_auth: Annotated[
-        bool, typer.Option("--no-auth", help="No tokens: this machine's users are administrators.")
-    ] = False,
-    rate: Annotated[
-        int, typer.Option(min=1, help="Requests per second of one token or address.")
-    ] = 500,
+    no_auth: Annotated[bool, typer.Option("--no-auth", help="Local use without tokens.")] = False,
+    rate: Annotated[int, typer.Option(min=1, help="Requests per second and client.")] = 500,
     signing_key: Annotated[
         Path | None, shown("FILE", "Private key that signs checkpoints.", "--key")
     ] = None,
@@ -43,10 +39,10 @@ def serve(
     verbose: Annotated[bool, typer.Option("--verbose", help="Log every request.")] = False,
     log_format: Annotated[
         Literal["plain", "json"],
-        typer.Option(help="json: one object per line, for every request."),
+        typer.Option(help="Log format."),
     ] = "plain",
 ) -> None:
-    """Serve trials to browsers and programs. Ctrl-C stops it."""
+    """Serve trials over HTTP until Ctrl-C."""
     check_database(db)
     gc.disable()  # until all is loaded: nothing of it is garbage, and to look takes time
     from ..server.app import create_app

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from ..support.errors import InvalidFile
 from .options import AsJson, Workers
 from .output import check_writable, make_folder, print_json, say, written
 from .problem_options import context_of
@@ -29,13 +30,11 @@ LEFT = (
 def warmup(
     all_kernels: Annotated[
         bool,
-        typer.Option(
-            "--all", help="Every kernel: also of batches, other outcomes and rarer policies."
-        ),
+        typer.Option("--all", help="Also kernels of rarer problems and policies."),
     ] = False,
     workers: Workers = None,
 ) -> None:
-    """Compile the kernels of everyday commands, or all, and keep them on disk."""
+    """Compile kernels ahead of time and cache them on disk."""
     import time
 
     from ..support import worker_count
@@ -295,13 +294,36 @@ RARER: tuple[Part, ...] = (
 )
 
 
+# -- `deco docs`: where the manual is --------------------------------------------------------------
+
+MANUALS = (  # built site, sources in a checkout, pages in an installation
+    "../../docs/_build/html/index.html",
+    "../../docs/index.md",
+    "manual/index.md",
+)
+
+
+def docs(
+    browse: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
+) -> None:
+    """Print where the manual is, or open it."""
+    package = Path(__file__).parents[1]
+    paths = [(package / name).resolve() for name in MANUALS]
+    page = next((path for path in paths if path.exists()), None)
+    if page is None:
+        raise InvalidFile("the manual is not part of this installation")
+    if browse:
+        typer.launch(str(page))
+    print(page)
+
+
 # -- `deco demo`: the main job in one go, a solved problem, a recommendation and a figure ----------
 
 
 def demo(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the figures go.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Output directory.")] = Path("demo"),
 ) -> None:
-    """Solve a small trial, recommend its next arm, and draw prices and indices."""
+    """Solve a small problem, recommend an arm, draw a figure."""
     from ..figures import save_figure, solution_figure
     from ..policies import recommend
     from ..policies.deco import deco
@@ -332,14 +354,15 @@ def selftest(
         typer.Option(
             metavar="FILE",
             callback=check_writable,
-            help="Write what was checked, expected and found, as one page of HTML.",
+            help="Write the checks as a page (.html).",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check this installation: published numbers, slow and obvious versions, a trial's log.
+    """Check the numbers of this installation.
 
-    Takes a minute or two, most of it for compiling. Ends with code 1 where a check fails.
+    Compares with published numbers and slow reference versions, in a minute or two. Exit code 1
+    if a check fails.
     """
     from ..paper.selftest import CHECKS, run_checks
     from ..support import show_progress, write_whole

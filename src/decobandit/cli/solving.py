@@ -26,7 +26,7 @@ def solve(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", callback=ending_in(".json"), help="Write the solution there, as JSON."
+            metavar="FILE", callback=ending_in(".json"), help="Write the solution (.json)."
         ),
     ] = None,
     tol: Tolerance = 1e-4,
@@ -34,13 +34,13 @@ def solve(
         int | None,
         typer.Option(
             metavar="N",
-            help="Of batches, normal arms, counts: states per row; 0 for all, in batches. By "
-            "default a grid where all are too many.",
+            show_default="if needed",
+            help="Grid points per stage (0 = exact).",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bound what any policy can earn, and find the price of a pull at every stage."""
+    """Solve the dual: certified upper bound and prices."""
     from ..prices import save_solution
 
     solution = solve_shown(problem, tol, grid)
@@ -96,7 +96,7 @@ def print_solution(solution: DualSolution) -> None:
 
 @takes_problem
 def optimum(problem: Problem, as_json: AsJson = False) -> None:
-    """Compute the exact optimum by dynamic programming over all arms together."""
+    """Compute the exact optimum by dynamic programming."""
     from ..joint import optimum as exact_optimum
     from ..support import show_progress
 
@@ -126,7 +126,7 @@ def bound(
     tol: Tolerance = 1e-4,
     as_json: AsJson = False,
 ) -> None:
-    """Bound what any policy can earn, also where arms are few and the dual's bound is loose."""
+    """Compute all upper bounds; for few arms better than the dual."""
     from ..bounds import best_bound, bounds_at_prices
     from ..support import show_progress
 
@@ -189,7 +189,7 @@ ROWS = 20  # of a table for people, from either end
 def market(
     problem: Problem, out: OutDrawing = None, tol: Tolerance = 1e-4, as_json: AsJson = False
 ) -> None:
-    """Show the market of a problem: prices, who buys the pulls, arms worth the price."""
+    """Show prices and expected demand by stage."""
     from ..figures import batch_figure, market_figure, market_page
     from ..prices import demand
     from ..problem import refuse_batches

@@ -44,7 +44,7 @@ ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 study = Commands(
     name="study",
-    help="Simulate a grid of problems, policies and seeds, or of designs; one file per cell.",
+    help="Run grids of simulations or designs, one file per cell.",
 )
 
 
@@ -62,16 +62,16 @@ def _one_thread(names: list[str] | None) -> list[str] | None:
 def run(
     file: Annotated[Path, typer.Argument(metavar="STUDY", help="Study file, .toml or .json.")],
     out: Annotated[
-        Path | None, shown("DIR", "Where cells go.", show_default="beside the study file")
+        Path | None, shown("DIR", "Directory of cells.", show_default="beside the study file")
     ] = None,
     scheduler: Annotated[
-        str | None, shown("tcp://HOST:PORT", "Compute on the cluster of this scheduler.")
+        str | None, shown("tcp://HOST:PORT", "Dask scheduler to compute on.")
     ] = None,
     allow_policy: Annotated[list[str] | None, allowing(_one_thread)] = None,
     workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute the cells that are not there yet. Ctrl-C keeps those that are finished.
+    """Compute the missing cells; Ctrl-C keeps finished ones.
 
     Workers are per cell; on a cluster, 1 by default.
     """
@@ -129,7 +129,7 @@ def _tell(summary: RunSummary, name: str, folder: Path, as_json: bool) -> None:
 @study.command()
 def show(
     source: Annotated[
-        Path, typer.Argument(metavar="DIR|STUDY", help="Folder of cells, or study file.")
+        Path, typer.Argument(metavar="DIR|STUDY", help="Directory of cells, or study file.")
     ],
     csv: Annotated[Path | None, _file("a CSV file")] = None,
     parquet: Annotated[Path | None, _file("a Parquet file")] = None,
@@ -138,7 +138,7 @@ def show(
     allow_policy: AllowPolicy = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the cells that are there, and name those that are missing."""
+    """Show finished cells and name missing ones."""
     from ..figures import study_figure
     from ..studies import rows_of, save_csv, save_markdown, save_parquet
     from ..support import check_parquet
@@ -251,20 +251,20 @@ def reproduce(
         typer.Argument(
             metavar="PART",
             show_default="all",
-            help="What to compute, one or several.",
+            help="Parts to compute.",
         ),
     ] = None,
     scale: Annotated[
         Literal["quick", "paper"],
-        typer.Option(help="quick: minutes; paper: the paper's sample sizes, an hour or two."),
+        typer.Option(help="quick: a minute; paper: an hour or two."),
     ] = "quick",
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the files go.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Output directory.")] = Path(
         "reproduction"
     ),
     workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute published tables and figures again, beside what was printed."""
+    """Reproduce published tables and figures."""
     make_folder(out)
     chosen = [part.value for part in what or () if part != "all"]
     print_result(_reproduced(chosen or PARTS, scale, out), as_json, print_reproduction)

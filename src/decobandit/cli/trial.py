@@ -55,8 +55,7 @@ CountsText = Annotated[
     str | None,
     shown(
         "ARM=GOOD/PULLS,...",
-        "Outcomes by arm: control=30/50,new=25/50; of classes a count of each, grade=2+0+1; of "
-        "measurements and counts SUM/PULLS; of own states in their order, machine=fine+worn.",
+        "Outcomes by arm: a=30/50,b=25/50; SUM/PULLS; 2+0+1.",
     ),
 ]
 
@@ -95,8 +94,7 @@ def outcomes_from(
         Path | None,
         shown(
             "FILE",
-            "Outcomes by arm, CSV or .parquet: one per row, or good outcomes and pulls, or as "
-            "exported.",
+            "Outcomes by row or by arm (.csv, .parquet).",
         ),
     ] = None,
     arm_column: ArmColumn = "arm",
@@ -142,7 +140,7 @@ def _pairs(text: str) -> dict[str, str]:
 
 @takes_trial
 def allocations(here: Trial, as_json: AsJson = False) -> None:
-    """List the allocations of a trial, the oldest first."""
+    """List the allocations of a trial, oldest first."""
     slots = here.allocations()
     if as_json:
         print_json({"allocations": [slot.to_dict() for slot in slots]})
@@ -157,19 +155,19 @@ def allocations(here: Trial, as_json: AsJson = False) -> None:
 
 @changes_trial
 def close(here: Trial, reason: OptionalReason = None, **request: Unpack[Request]) -> Summary:
-    """Make no more allocations; pending ones can still be recorded."""
+    """Stop allocating; pending outcomes can still be recorded."""
     return here.close(reason=reason, **request)
 
 
 @changes_trial
 def reopen(here: Trial, reason: Reason, **request: Unpack[Request]) -> Summary:
-    """Make allocations again; an archived trial is listed again."""
+    """Resume a closed or archived trial."""
     return here.reopen(reason=reason, **request)
 
 
 @changes_trial
 def archive(here: Trial, reason: OptionalReason = None, **request: Unpack[Request]) -> Summary:
-    """Close a trial and hide it from lists; 'list --archived' shows it."""
+    """Close a trial and hide it from lists."""
     return here.archive(reason=reason, **request)
 
 
@@ -178,18 +176,18 @@ def limits(
     here: Trial,
     reason: Reason,
     max_open: Annotated[
-        int | None, typer.Option(metavar="N", help="Allocations that may be pending.")
+        int | None, typer.Option(metavar="N", help="Limit of pending allocations.")
     ] = None,
     max_cancelled: Annotated[
-        int | None, typer.Option(metavar="N", help="Allocations that may be cancelled in all.")
+        int | None, typer.Option(metavar="N", help="Limit of cancelled allocations.")
     ] = None,
     max_unmasked: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Allocations that one person may unmask in 24 hours."),
+        typer.Option(metavar="N", help="Limit of unmaskings per person and day."),
     ] = None,
     **request: Unpack[Request],
 ) -> Summary:
-    """Change how many allocations may be pending, cancelled or unmasked."""
+    """Set limits on pending, cancelled, unmasked allocations."""
     return here.set_limits(
         reason=reason,
         max_open=max_open,
@@ -201,7 +199,7 @@ def limits(
 
 @changes_trial
 def unmask(here: Trial, slot: Slot, reason: Reason, **request: Unpack[Request]) -> Allocation:
-    """Show the arm of an allocation to somebody blinded; who, when and why is logged."""
+    """Reveal the arm of an allocation; who and why is logged."""
     return here.unmask(slot, reason=reason, **request)
 
 
@@ -210,7 +208,7 @@ def unmask(here: Trial, slot: Slot, reason: Reason, **request: Unpack[Request]) 
 
 trial = Commands(
     name="trial",
-    help="Run a trial: ask for the next arm, record its outcome. Every event is logged.",
+    help="Run a trial: ask for an arm, record its outcome.",
 )
 
 
@@ -218,15 +216,14 @@ Outcome = Annotated[
     str | None,
     typer.Argument(
         metavar="OUTCOME",
-        help="1 or good, 0 or bad; number of a class, a number, a count, or a name, as the arm has "
-        "them.",
+        help="good, bad, a class, a number or a state.",
     ),
 ]
 
 
 ConfirmRange = Annotated[
     bool,
-    typer.Option("--confirm-range", help="Outcomes outside the plausible range are meant."),
+    typer.Option("--confirm-range", help="Accept outcomes outside the plausible range."),
 ]
 
 
@@ -239,23 +236,19 @@ def _limit(least: int, text: str) -> Any:
 @takes_policies(DEFAULT_POLICY, several=False, saved="prices")
 def new(
     chosen: Chosen,
-    name: Annotated[str | None, typer.Option(help="What the trial is called.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the trial.")] = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, show_default="drawn, and kept", help="For policies that draw."),
+        typer.Option(min=0, show_default="drawn, and kept", help="Random seed of the policy."),
     ] = None,
-    max_open: Annotated[
-        int | None, _limit(50, "Allocations that may be pending at the same time.")
-    ] = None,
-    max_cancelled: Annotated[
-        int | None, _limit(20, "Allocations that may be cancelled in all.")
-    ] = None,
+    max_open: Annotated[int | None, _limit(50, "Limit of pending allocations.")] = None,
+    max_cancelled: Annotated[int | None, _limit(20, "Limit of cancelled allocations.")] = None,
     bound: Bound = None,
     by: By = None,
     db: Db = None,
     as_json: AsJson = False,
 ) -> None:
-    """Plan a trial and enter it into the database."""
+    """Create a trial in the database."""
     with database(db) as store:
         from ..trials.opening import new_trial
         from ..trials.requests import actor_of
@@ -307,17 +300,18 @@ def _print_plan(made: Trial, db: str | None) -> None:
 @takes_store
 def list_all(
     store: Store,
-    archived: Annotated[bool, typer.Option("--archived", help="Archived trials, too.")] = False,
+    archived: Annotated[bool, typer.Option("--archived", help="Include archived trials.")] = False,
     limit: Annotated[
-        int | None, typer.Option(min=1, max=1000, show_default="all", help="Trials at most.")
+        int | None,
+        typer.Option(min=1, max=1000, show_default="all", help="Maximum number of trials."),
     ] = None,
     after: Annotated[
-        str | None, typer.Option(metavar="TRIAL", help="Begin after this trial (name or id).")
+        str | None, typer.Option(metavar="TRIAL", help="Start after this trial (name or id).")
     ] = None,
     stale_after: StaleAfter = 72.0,
     as_json: AsJson = False,
 ) -> None:
-    """List the trials of the database, the oldest first."""
+    """List trials, oldest first."""
     from ..trials.lists import all_trials, page_of_trials
 
     listed = all_trials if limit is None else partial(page_of_trials, limit=limit)
@@ -336,12 +330,12 @@ def ask(
     here: Trial,
     subject: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="Who it is for; the same subject gets the same answer."),
+        typer.Option(metavar="ID", help="Subject; asking again repeats the answer."),
     ] = None,
-    note: Annotated[str | None, typer.Option(metavar="TEXT", help="Kept in the log.")] = None,
+    note: Annotated[str | None, typer.Option(metavar="TEXT", help="Note for the log.")] = None,
     **request: Unpack[Request],
 ) -> Allocation:
-    """Allocate the next stage: which arm is next, or how many pulls of each, and why."""
+    """Allocate the next stage: arm, or pulls by arm, and why."""
     return here.ask(subject=subject, note=note, **request)
 
 
@@ -355,14 +349,14 @@ def tell(
     confirm_range: ConfirmRange = False,
     **request: Unpack[Request],
 ) -> Allocation:
-    """Record the outcome of an allocation; those of several pulls by counts, which add up."""
+    """Record outcomes of an allocation; counts add up."""
     told = _told(here, slot, outcome, given)
     return here.tell(slot, told, confirm_range=confirm_range, **request)
 
 
 @changes_trial
 def cancel(here: Trial, slot: Slot, reason: Reason, **request: Unpack[Request]) -> Allocation:
-    """Give up what is pending of an allocation and will have no outcome."""
+    """Cancel the pending pulls of an allocation."""
     return here.cancel(slot, reason=reason, **request)
 
 
@@ -376,7 +370,7 @@ def correct(
     confirm_range: ConfirmRange = False,
     **request: Unpack[Request],
 ) -> Allocation:
-    """Replace a recorded outcome, or all outcomes of some arms; the log keeps them."""
+    """Replace recorded outcomes; the log keeps the old ones."""
     told = _told(here, slot, outcome, GivenOutcomes(counts, None, {}))
     return here.correct(slot, told, reason=reason, confirm_range=confirm_range, **request)
 
@@ -398,7 +392,7 @@ def _told(
 
 @takes_trial
 def status(here: Trial, stale_after: StaleAfter = 72.0, as_json: AsJson = False) -> None:
-    """Show how a trial stands, why its next arm is next, and how far from optimal it can be."""
+    """Show counts, posterior, next arm and bound."""
     from ..trials.lists import ledger_of, stale_ids
 
     ledger = ledger_of(here.store, here.id)

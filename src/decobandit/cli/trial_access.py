@@ -228,23 +228,23 @@ def print_verdict(
 TrialName = Annotated[str, typer.Argument(metavar="TRIAL", help="Name or id of the trial.")]
 Slot = Annotated[
     str,
-    typer.Argument(metavar="ALLOCATION", help="The id that 'ask' answered; or its subject."),
+    typer.Argument(metavar="ALLOCATION", help="Allocation id from 'ask', or its subject."),
 ]
-Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why; kept in the log.")]
+Reason = Annotated[str, typer.Option(metavar="TEXT", help="Reason, for the log.")]
 OptionalReason = Annotated[
-    str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the log.")
+    str | None, typer.Option("--reason", metavar="TEXT", help="Reason, for the log.")
 ]
 Key = Annotated[
     str | None,
-    typer.Option(help="The same key again gives the same answer, and no second event."),
+    typer.Option(help="Idempotency key."),
 ]
 By = Annotated[
     str | None,
-    typer.Option(metavar="NAME", show_default="the user's name", help="Who is asking."),
+    typer.Option(metavar="NAME", show_default="the user's name", help="Name of the user."),
 ]
 StaleAfter = Annotated[
     float,
-    typer.Option(metavar="HOURS", min=0.01, help="Older pending allocations are shown as stale."),
+    typer.Option(metavar="HOURS", min=0.01, help="Age at which pending is shown as stale."),
 ]
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FOUND_SOMETHING = 1
 EXPORT = ".json: everything; .csv: one row per allocation."
-ExportFile = Annotated[Path | None, shown("FILE", "Check an exported trial instead.", "--export")]
+ExportFile = Annotated[Path | None, shown("FILE", "Exported trial to check instead.", "--export")]
 OutRecord = Annotated[Path | None, shown("FILE", EXPORT, callback=ending_in(".json", ".csv"))]
 
 
@@ -35,11 +35,11 @@ def export(
     out: OutRecord = None,
     masked: Annotated[
         bool,
-        typer.Option("--masked", help="CSV for blinded people: codes of arms, and no outcomes."),
+        typer.Option("--masked", help="CSV with arm codes and without outcomes."),
     ] = False,
     by: By = None,
 ) -> None:
-    """Write the whole trial; as JSON on standard output where no file is given."""
+    """Write the trial as JSON or CSV; default standard output."""
     from ..support import write_whole
 
     as_csv = out is not None and out.suffix.lower() == ".csv"
@@ -72,22 +72,20 @@ def on_record(here: Trial, form: str, masked: bool, by: str) -> None:
 def verify(
     trial: Annotated[
         str | None,
-        typer.Argument(metavar="TRIAL", help="Name or id; all trials where none is given."),
+        typer.Argument(metavar="TRIAL", help="Name or id; all trials by default."),
     ] = None,
     file: ExportFile = None,
-    head: Annotated[str | None, shown("HASH", "The head as it was written down elsewhere.")] = None,
-    checkpoint: Annotated[
-        Path | None, shown("FILE", "Compare with a checkpoint that was kept elsewhere.")
-    ] = None,
+    head: Annotated[str | None, shown("HASH", "Head of the log, noted earlier.")] = None,
+    checkpoint: Annotated[Path | None, shown("FILE", "Checkpoint to compare with.")] = None,
     signer: Annotated[
         str | None,
-        shown("KEY|FILE", "Public key of who signed the checkpoint.", "--public-key"),
+        shown("KEY|FILE", "Public key of the signer.", "--public-key"),
     ] = None,
     allow_policy: AllowPolicy = None,
     db: Db = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check trials, people and tokens: exit code 1 if an entry was edited, removed or moved."""
+    """Verify trials, access log and tokens; exit code 1 if damaged."""
     _check_one(trial, file)
     given = _given_checkpoint(checkpoint, signer)
     checks, compared, people = _checks(trial, file, head, db, given)
@@ -119,7 +117,7 @@ def replay(
     db: Db = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make every decision again and compare: exit code 1 if one comes out otherwise."""
+    """Recompute every decision; exit code 1 if one differs."""
     _check_one(trial, file)
     if trial is None and file is None:
         raise typer.BadParameter("give a trial, or --export and a file")
@@ -227,18 +225,16 @@ OutPage = Annotated[
     Path | None,
     shown(
         "FILE",
-        "Write the report as one page, .html, to read and to print.",
+        "Write the report (.html).",
         callback=ending_in(".html"),
     ),
 ]
 Control = Annotated[
     str | None,
-    typer.Option(
-        metavar="ARM", show_default="the first arm", help="The arm that others are compared with."
-    ),
+    typer.Option(metavar="ARM", show_default="the first arm", help="Control arm."),
 ]
 LateAfter = Annotated[
-    float, typer.Option(metavar="HOURS", min=0.01, help="Outcomes that take longer are late.")
+    float, typer.Option(metavar="HOURS", min=0.01, help="Delay after which outcomes are late.")
 ]
 
 
@@ -251,7 +247,7 @@ def report(
     by: By = None,
     as_json: AsJson = False,
 ) -> None:
-    """Report a trial: rates, intervals, P(best), shares over time, deviations, the log's state."""
+    """Report estimates, allocation, deviations and log state."""
     from ..support import write_whole
     from ..trials.report_text import trial_page
 
@@ -323,10 +319,10 @@ def _print_report(found: TrialReport) -> None:
 @takes_store
 def backup(
     store: Store,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; must not exist.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="New file for the copy.")],
     as_json: AsJson = False,
 ) -> None:
-    """Copy an SQLite database while it is in use, and check the copy: exit code 1 if damaged."""
+    """Copy a live SQLite database and verify the copy."""
     from ..trials.verification import back_up
 
     found = back_up(store, file.absolute())
@@ -342,19 +338,19 @@ def backup(
 # -- `deco trial checkpoint`: a signed note of the heads of all trials -----------------------------
 
 
-OutNote = Annotated[Path | None, shown("FILE", "Write the note there.", callback=check_writable)]
+OutNote = Annotated[Path | None, shown("FILE", "Write the signed note.", callback=check_writable)]
 
 
 @takes_store
 def checkpoint(
     store: Store,
     signing_key: Annotated[
-        Path, shown("FILE", "Private key that 'deco keys new' made.", "--key", envvar=KEY_VARIABLE)
+        Path, shown("FILE", "Private key from 'deco keys new'.", "--key", envvar=KEY_VARIABLE)
     ] = DEFAULT_KEY,
     out: OutNote = None,
     as_json: AsJson = False,
 ) -> None:
-    """Sign the heads of all trials. Keep the note elsewhere: 'verify --checkpoint' compares."""
+    """Sign the heads of all trials, for 'verify --checkpoint'."""
     from ..support import write_whole
     from ..trials.checkpoints import make_checkpoint
 

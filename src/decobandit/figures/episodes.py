@@ -17,7 +17,7 @@ from ..bounds import Episode
 from ..prices import Demand
 from ..problem import Problem
 from ..problem.models.base import rounded
-from ..support import Floats
+from ..support import Floats, InvalidArgument
 from .palette import (
     CONGESTION_COLOUR,
     DASHES,
@@ -129,14 +129,16 @@ def fresh_names(market: Demand) -> list[str]:
 def refuse_empty(episodes: Sequence[Episode]) -> None:
     """A ValueError where there is nothing to draw."""
     if not episodes or any(episode.stages == 0 for episode in episodes):
-        raise ValueError("nothing has been pulled yet: no figure")
+        raise InvalidArgument("episode: no pulls yet, nothing to draw", field="episode")
 
 
 def checked_expected(episode: Episode, expected: npt.ArrayLike) -> Floats:
     """The expected loss after each stage of an episode."""
     line = np.asarray(expected, dtype=float)
     if line.ndim != 1 or line.size < episode.stages:
-        raise ValueError(f"expected: shape {line.shape}; must be one number per stage")
+        raise InvalidArgument(
+            f"expected: shape {line.shape}; must be one number per stage", field="expected"
+        )
     return line[: episode.stages]
 
 

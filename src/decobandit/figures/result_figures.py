@@ -18,7 +18,7 @@ from ..policies import PAPER_POLICY, Policy, make_policy
 from ..prices import Demand, DualSolution
 from ..problem import Problem, States
 from ..simulation import Compared, Simulation, policy_grid
-from ..support import Floats, Rng, generator_of
+from ..support import Floats, InvalidArgument, Rng, Unsupported, generator_of
 from .charts import FIRM, LIGHT, Chart, Panel, Series
 from .episodes import fresh_names
 from .palette import (
@@ -85,7 +85,7 @@ def regret_figure(simulation: Simulation, *, interactive: bool = False) -> Figur
     """
     drawn = [(each.policy, each.curve) for each in simulation.results if each.curve is not None]
     if not drawn:
-        raise ValueError("regret is not defined where arms have tables of last rewards: no figure")
+        raise Unsupported("regret is not defined for arms with terminal reward tables: no figure")
     styles = policy_styles(name for name, _ in drawn)
     drawn.sort(key=lambda pair: -pair[1].regret[-1])
     series = tuple(
@@ -127,7 +127,7 @@ def gap_figure(gaps: Gap | Sequence[Gap], *, interactive: bool = False) -> Figur
     """
     found = [gaps] if isinstance(gaps, Gap) else list(gaps)
     if not found:
-        raise ValueError("no gaps: no figure")
+        raise InvalidArgument("gaps: empty, nothing to draw", field="gaps")
     styles = policy_styles(each.policy for each in found)
     parts = {
         "running_loss": "expected loss so far",
@@ -217,7 +217,7 @@ def study_figure(
     """
     grid = policy_grid(rows)
     if not grid.found:
-        raise ValueError("no cell of the study has a regret: no figure")
+        raise InvalidArgument("rows: no cell of the study has a regret", field="rows")
     styles = policy_styles(grid.policies)
     series = []
     for policy in grid.policies:

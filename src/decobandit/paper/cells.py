@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from .._version import __version__
 from ..problem import Problem
 from ..studies import Cell, FinishedCell, Study, collect_study, here, run_study
-from ..support import Report, write_whole
+from ..support import DecoError, Report, write_whole
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -60,7 +60,7 @@ def compute(
         raise Interrupted(f"{summary.kept} of {summary.cells} cells are kept in {folder}")
     if summary.failed:
         first, reason = next(iter(summary.failed.items()))
-        raise ValueError(f"{first}: {reason}")
+        raise DecoError(f"{first}: {reason}")
     return list(collect_study(study, folder).finished)
 
 

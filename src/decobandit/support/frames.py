@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from .errors import InvalidArgument
+
 if TYPE_CHECKING:
     from jinja2 import Template
 
@@ -154,9 +156,11 @@ class Tabular(Shown):
         known = self.tables()
         name = next(iter(known)) if table is None else table
         if name in (absent := self.absent_tables()):
-            raise ValueError(f"{name}: {absent[name]}")
+            raise InvalidArgument(f"{name}: {absent[name]}", field="table")
         if name not in known:
-            raise ValueError(f"table: no {name!r}; there are {', '.join(known)}")
+            raise InvalidArgument(
+                f"table: no {name!r}; there are {', '.join(known)}", field="table"
+            )
         return known[name]()
 
     def to_frame(self, table: str | None = None, *, kind: object = None) -> Any:
@@ -189,7 +193,9 @@ class Tabular(Shown):
 def frame_of(columns: Columns | Callable[[], Columns], *, kind: str = DEFAULT_KIND) -> Any:
     """A data frame of these columns."""
     if kind not in FRAME_KINDS:
-        raise ValueError(f"kind: {kind!r} is not allowed; must be {', '.join(FRAME_KINDS)}")
+        raise InvalidArgument(
+            f"kind: {kind!r} is not allowed; must be {', '.join(FRAME_KINDS)}", field="kind"
+        )
     import narwhals as nw
 
     package = _installed(kind)

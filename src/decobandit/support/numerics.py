@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    import numpy as np
+from .errors import InvalidArgument
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -46,7 +45,7 @@ def is_count(text: str) -> bool:
 
 def _plain(text: str) -> str:
     if not text.isascii() or "_" in text:
-        raise ValueError(f"{text!r} is not a number in ASCII digits")
+        raise InvalidArgument(f"{text!r} is not a number in ASCII digits")
     return text
 
 
@@ -153,8 +152,6 @@ def seed_of(rng: Rng) -> int:
     A whole number is the seed itself; a generator is asked for one number, which is; None stands
     for a seed that nobody chose, different each time.
     """
-    import numpy as np
-
     if rng is None or isinstance(rng, np.random.Generator):
         return int((rng or np.random.default_rng()).integers(LARGEST_SEED))
     if isinstance(rng, bool) or not isinstance(rng, int | np.integer):
@@ -162,20 +159,16 @@ def seed_of(rng: Rng) -> int:
 
         raise TypeError(f"rng: {shown(rng)} is not allowed; {_RULE}")
     if rng < 0:
-        raise ValueError(f"seed: {rng} is not allowed; must be zero or more")
+        raise InvalidArgument(f"seed: {rng} is not allowed; must be zero or more", field="seed")
     return int(rng)
 
 
 def streams_of(seed: np.random.SeedSequence, number: int) -> list[np.random.SeedSequence]:
     """Seeds of streams that follow from one: as `spawn` gives, but the same at every call."""
-    import numpy as np
-
     own = ((*seed.spawn_key, i) for i in range(number))
     return [np.random.SeedSequence(seed.entropy, spawn_key=key) for key in own]
 
 
 def generator_of(rng: Rng) -> np.random.Generator:
     """A generator: the one given, or that of a seed."""
-    import numpy as np
-
     return rng if isinstance(rng, np.random.Generator) else np.random.default_rng(seed_of(rng))

@@ -28,6 +28,7 @@ from threading import Event, Lock
 from types import FrameType
 from typing import Any, ParamSpec, TypeVar, cast
 
+from .errors import InvalidArgument
 from .machine import cpu_limit
 from .progress import Progress, tell
 
@@ -102,7 +103,9 @@ def _check(workers: int | None) -> None:
     except TypeError:
         allowed = False
     if not allowed:
-        raise ValueError(f"workers: {workers!r} is not allowed; must be a number, 1 or more")
+        raise InvalidArgument(
+            f"workers: {workers!r} is not allowed; must be a number, 1 or more", field="workers"
+        )
 
 
 class Pool:
