@@ -16,8 +16,7 @@ solution = solve(problem)
 print(solution)
 
 # %%
-# The line above is a certificate: no policy has more expected conversions than the upper end of
-# that interval.
+# The upper end of this interval is certified: no policy has more expected conversions.
 #
 # All policies on the same visitors
 # ---------------------------------
@@ -40,14 +39,14 @@ for found in results.results:
 
 # %%
 # The number after ± is one standard error. *Regret* is the difference from always showing the best
-# version. It cannot be zero: always showing the best version earns more than the upper bound on
-# every policy, which does not know it.
+# version. It cannot be zero: a policy does not know the best version, and always showing it earns
+# more than the upper bound on every policy.
 
 figure = regret_figure(results)
 
 # %%
-# In the middle of the test
-# -------------------------
+# During the test
+# ---------------
 # After some visitors, which version comes next? A state is conversions/visitors for each version.
 # The index of a version is its expected conversion rate, plus the value of information of its next
 # visitor.

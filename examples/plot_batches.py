@@ -20,7 +20,7 @@ problems = {
 }
 
 # %%
-# A policy chooses as many arms as the stage has pulls, the arm of largest index first:
+# A policy chooses as many arms as the stage has pulls, the arm with the largest index first:
 
 policy = make_policy(problems[3], "deco")
 state = State.parse("1/1,0/1,1/1,1/1,0/1,0/1")

@@ -66,10 +66,10 @@ for (name, truth), found in results.items():
 #
 # Benefit and cost of adaptive allocation
 # ---------------------------------------
-# The same for a range of true success probabilities of the new arm. Unless the arms hardly differ,
+# The figure varies the true success probability of the new arm. Unless the arms hardly differ,
 # adaptive trials put more patients on the better arm, and so have more successes. The third panel
-# shows the cost. Where the new arm is better, an adaptive trial may stop using it after a bad start
-# and never correct this: equal allocation is right more often. Where the new arm is worse, the
+# shows the cost. If the new arm is better, an adaptive trial may stop using it after a bad start
+# and never correct this: equal allocation is right more often. If the new arm is worse, the
 # adaptive trials are right more often: they stay with the control, whose prior mean equals its true
 # success probability.
 
@@ -98,7 +98,7 @@ figure.suptitle("standard arm: 0.6 (dashed)", fontsize="medium")
 # %%
 # What to try next
 # ----------------
-# - A weaker prior for the control, ``Beta(good=3, bad=2)``: which curves move?
+# - A weaker prior for the control, ``BetaBernoulli(good=3, bad=2)``: which curves move?
 # - ``terminal=Terminal(deploy=100)``: 100 later patients will get the arm chosen at the end. The
 #   trial then explores more, and chooses better at the end: see *Earn now or learn for later*.
 # - ``"thompson"``, which randomises the allocation: each arm has its posterior probability of being

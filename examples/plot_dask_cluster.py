@@ -57,8 +57,8 @@ if __name__ == "__main__":
         print(f"{again.made} of {again.cells} cells computed, {again.skipped} were there")
 
 # %%
-# Look at it
-# ----------
+# Results
+# -------
 # Cells are plain JSON files. They can be read as one table, now or later, by this program or
 # another one. The figure pools the seeds of the same problem and policy.
 

@@ -79,6 +79,6 @@ for later in (1, 1000):
 # What to try next
 # ----------------
 # - Pure exploration in the pilot: ``Reward(good=0, bad=0)`` for all arms.
-# - Terminal tables (``terminal_table``), where the last reward is not proportional to the success
+# - Terminal tables (``terminal_table``), if the terminal reward is not proportional to the success
 #   probability: a licence at 10 successes, for example.
 # - ``evaluate(problem, policy, truth=...)`` for the probability that the best dose is deployed.

@@ -1,10 +1,10 @@
 """
-Counts of events, fewer are better
-==================================
+Counts of events: fewer is better
+=================================
 
-A ward tries four schedules of night checks, one per week for half a year, and counts the falls of
-the week. Falls are to be few: a pull earns minus its count. Two of the schedules are known from
-another ward, of which every other week is counted.
+A ward tries four schedules of night checks, one per week for half a year, and counts the falls in
+each week. Fewer falls are better, so a pull earns minus its count. Two of the schedules were used
+in another ward, whose data are discounted by half.
 """
 
 import numpy as np
@@ -48,7 +48,7 @@ for name in NAMES:
 # %%
 # One half-year
 # -------------
-# The alarm is in truth the best schedule, with 1.5 falls a week. A state is sum/pulls of each arm.
+# The alarm is truly the best schedule, with 1.5 falls a week. A state is sum/pulls of each arm.
 
 truth = np.array([2.4, 3.0, 2.0, 1.5])
 policy, rng = make_policy(problem, "deco", solution=solution), np.random.default_rng(4)
@@ -85,4 +85,4 @@ lower.legend(loc="upper right")
 # What to try next
 # ----------------
 # - More is better, as for orders or clicks: leave the reward out.
-# - ``deco index`` tells the index of one schedule in one state, such as ``--state 5/3``.
+# - ``deco index`` prints the index of one schedule in one state, such as ``--state 5/3``.

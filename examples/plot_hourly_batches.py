@@ -2,10 +2,10 @@
 An A/B/n test with hourly batches
 =================================
 
-Six versions of a page, and a hundred visitors an hour for ten hours. Outcomes come in by the hour,
+A page has six versions and a hundred visitors an hour for ten hours. Outcomes arrive by the hour,
 so a policy decides once an hour how many visitors see which version, and cannot learn within the
-hour. What is earned is the conversions on the way, and then those of 2,000 visitors who see the
-version that is kept.
+hour. The reward is the conversions during the test, plus those of 2,000 later visitors who see the
+deployed version.
 """
 
 import tempfile
@@ -40,9 +40,9 @@ print(solution)
 # %%
 # The plan
 # --------
-# `repeat` lets one version take several visitors of an hour, here in units of ten. The line above
-# is a certificate: no policy has more expected conversions than the upper end of that interval.
-# All policies meet the same conversion rates and the same visitors.
+# With `repeat` one version may take several visitors of an hour, here in units of ten. The upper
+# end of the interval above is certified: no policy has more expected conversions. All policies get
+# the same conversion rates and the same visitors.
 
 NAMES = ("deco-repriced", "deco", "rho", "thompson", "equal")
 policies = [make_policy(problem, name, solution=solution) for name in NAMES]
@@ -57,15 +57,15 @@ for found in results.results:
 # %%
 # How a batch is shared
 # ---------------------
-# In the first hour all versions look alike and share the visitors; the better a version is, the
-# more of the later hours it gets. Below, what the dual charges for a visitor in each hour.
+# In the first hour all versions are alike and share the visitors; a better version gets a larger
+# share of the later hours. The lower panel shows the dual's price of a visitor in each hour.
 
 figure = batch_figure(solution, policies[0], rng=1)
 
 # %%
 # Running it
 # ----------
-# Each hour, the counts so far go in, and visitors per version come out.
+# Each hour, pass in the counts so far and get the number of visitors per version.
 
 state = State.parse("3/20,1/20,2/20,0/20,1/10,2/10")
 advice = recommend(problem, state, policies[0])
@@ -76,8 +76,8 @@ given = policies[0].allocate(state)
 print("in Python:", given)
 
 # %%
-# The same as a trial: every batch and every count is an event of a log that can be checked later.
-# Counts may come in parts, and late. `deco trial ask NAME` and `deco trial tell NAME
+# As a trial, every batch and every count is an event of a log that can be checked later.
+# Counts may be recorded in parts, and late. `deco trial ask NAME` and `deco trial tell NAME
 # ALLOCATION --counts` do it from the command line, and the REST API from a web server.
 
 rates = np.array([0.08, 0.11, 0.10, 0.14, 0.09, 0.10])  # nobody knows these
@@ -104,4 +104,4 @@ with tempfile.TemporaryDirectory() as folder, open_store(f"{folder}/page.db") as
 # ----------------
 # - `unit=5`: shares in finer steps, tables twice as large.
 # - `horizon=50, pulls_per_stage=20`: the same visitors in shorter batches.
-# - `reward=Reward(good=0.0)`: only the version that is kept counts; `rho` was made for that.
+# - `reward=Reward(good=0.0)`: only the deployed version counts; `rho` is designed for that.

@@ -32,8 +32,8 @@ trial = create_trial(problem, name="ward-7", db=database, seed=1)
 # %%
 # The first patients
 # ------------------
-# Three patients arrive before any outcome is known. The policy averages over the pending outcomes.
-# The reason is stored with the decision.
+# Three patients arrive before any outcome is recorded. The policy averages over the pending
+# outcomes. The reason is stored with the decision.
 
 first, second, third = trial.ask(), trial.ask(), trial.ask()
 for slot in (first, second, third):
@@ -42,7 +42,7 @@ for slot in (first, second, third):
 # %%
 # The third outcome is known first. The second patient did not turn up: the allocation is cancelled,
 # and its slot is free again. The first outcome is recorded by two people, which does no harm. A
-# contradicting outcome is refused; it has to be recorded as a correction.
+# contradicting outcome is rejected; it has to be recorded as a correction.
 
 trial.tell(third.id, 1)
 trial.cancel(second.id, reason="did not turn up")
@@ -84,8 +84,8 @@ print(f"earned {status.earned:g}; upper bound on every policy: {status.upper_bou
 # %%
 # The log, checked
 # ----------------
-# ``verify`` detects events that were changed, moved or removed. ``replay`` repeats every decision,
-# with the prices that the trial was created with.
+# ``verify`` detects events that were changed, moved or removed. ``replay`` recomputes every
+# decision, with the prices that the trial was created with.
 
 kinds = [event.kind for event in trial.events()]
 print({kind: kinds.count(kind) for kind in dict.fromkeys(kinds)})
@@ -96,8 +96,8 @@ print(f"{replay.decisions} decisions repeated, all the same: {replay.ok}")
 # %%
 # The trial as the paper's Figure 2
 # ---------------------------------
-# Recorded outcomes in the order of their allocations. Where the index of the pulled arm is below
-# the price, or that of another arm above it, there is a loss: ``loss so far``.
+# Recorded outcomes in the order of their allocations. There is a loss (``loss so far``) if the
+# index of the pulled arm is below the price, or that of another arm above it.
 
 path = trial.episode()
 figure = episode_figure(path)

@@ -4,9 +4,9 @@ Measurements with known noise
 
 A farm tries six mixtures of fertiliser on forty plots, one after the other. The yield of a plot is
 a number, in tonnes per hectare. Yields of one mixture differ by 0.8 from plot to plot: that is the
-noise. From other farms it is known that the means of mixtures differ by about 0.5, around 4.
+noise. On other farms the means of mixtures vary by about 0.5 around 4.
 
-Posterior means may be any numbers. They are followed on a grid, and both bounds hold all the same.
+Posterior means are continuous. They are computed on a grid, and both bounds still hold.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ print(f"the best prices give no less than {solution.lower_bound:.2f}")
 print(f"a prior like this is worth {(NOISE / 0.5) ** 2:.2f} plots")
 
 # %%
-# A finer grid brings the bounds together: by a factor of four each time the points are doubled.
+# A finer grid brings the bounds together: doubling the points divides the gap by four.
 
 coarse, fine = (solve(problem, grid=grid, tol=1e-5) for grid in (128, 256))
 for each in (coarse, fine):
@@ -41,9 +41,9 @@ for name in NAMES:
     print(f"{name:18} {values[name]:7.2f} +- {errors[name]:.2f}")
 
 # %%
-# What a plot is worth beyond its yield
-# -------------------------------------
-# The index of DeCo is the posterior mean plus a value of information. It is largest where the mean
+# The value of information
+# ------------------------
+# The index of DeCo is the posterior mean plus a value of information. It is largest if the mean
 # is near the price of a plot, and falls as a mixture becomes known.
 
 deco = make_policy(problem, "deco", solution=solution)

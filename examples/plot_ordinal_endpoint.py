@@ -2,12 +2,12 @@
 An ordinal endpoint, and a prior from an earlier trial
 ======================================================
 
-Forty-five patients are treated one after the other. After a week each has not recovered, has
-recovered in part, or fully; to the patients this is worth 0, 0.5 and 1. The standard treatment has
-been in a trial with 120 patients before. Two new ones have not.
+Forty-five patients are treated one after the other. After a week each patient has not recovered,
+has recovered in part, or has recovered fully; these outcomes are worth 0, 0.5 and 1. The standard
+treatment was tested in an earlier trial with 120 patients; the two new ones were not.
 
-An earlier trial is worth less than its size: patients and clinics differ. Here each of its
-patients counts for a quarter of one of ours.
+An earlier trial counts less than its size, because patients and clinics differ. Here each of its
+patients counts as a quarter of one of ours.
 """
 
 import numpy as np
@@ -38,9 +38,9 @@ for arm in problem.arms:
     print(f"{arm.name:9} as if seen before: {arm.prior.counts}")
 
 # %%
-# What no policy can exceed, and what some earn
-# ---------------------------------------------
-# There are finitely many states, so both bounds are those of the problem itself.
+# Bounds and policies
+# -------------------
+# There are finitely many states, so the bounds need no grid.
 
 solution = solve(problem)
 print(f"no policy earns more than {solution.upper_bound:.3f} recoveries")
@@ -62,10 +62,10 @@ for arm in found.arms:
 print("next:", *found.chosen)
 
 # %%
-# The value of what is not known
-# ------------------------------
-# Both treatments of the upper figure have the same expected worth, whatever the number of patients
-# behind it; the index of DeCo is larger where fewer are.
+# The value of information
+# ------------------------
+# Both treatments in the upper figure have the same expected reward, whatever the number of patients
+# behind it; the index of DeCo is larger if there are fewer patients.
 
 deco = make_policy(problem, "deco", solution=solution)
 patients = np.arange(0, 31, 3)
@@ -91,4 +91,4 @@ lower.legend(loc="lower right")
 # What to try next
 # ----------------
 # - Another discount: 0 forgets the earlier trial, 1 takes it at its full size.
-# - More classes: ``Categorical`` takes up to 20, and says which horizons fit.
+# - More classes: ``DirichletCategorical`` takes up to 20; an error says which horizons fit.

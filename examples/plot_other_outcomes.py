@@ -2,10 +2,9 @@
 Grades, measurements, counts
 ============================
 
-Outcomes need not be good or bad. A shop tries three ways to recommend goods. Of each it knows
-something else: of the first, how customers of a class of purchases behave; of the second, the
-margin per visit, a noisy number; of the third, how many things are bought per visit. One problem
-can have all three.
+Outcomes need not be binary. A shop tries three ways to recommend goods and measures each
+differently: the class of purchase for the first, the margin per visit (a noisy number) for the
+second, and the number of items bought per visit for the third. One problem can have all three.
 """
 
 from matplotlib import pyplot as plt
@@ -31,15 +30,15 @@ counts = Arm(name="counts", prior=GammaPoisson(shape=1.6, rate=2))
 problem = Problem(horizon=30, arms=[classes, margin, counts])
 
 # %%
-# The bound holds for every policy, although the margin may be any number: it is followed on a grid
-# whose values are never too small. A lower bound comes from values that are never too large.
+# The bound holds for every policy, although the margin is continuous: values on the grid are never
+# too small. The lower bound uses values that are never too large.
 
 solution = solve(problem)
 print(f"no policy earns more than {solution.upper_bound:.3f}")
 print(f"the best prices give no less than {solution.lower_bound:.3f}")
 
 # %%
-# A state is what has been observed of each arm: counts of the classes, sum/pulls of the numbers.
+# A state has the statistics of each arm: class counts, or sum/pulls of the numbers.
 
 found = recommend(problem, "2+1+1,1.9/2,5/3", "deco", solution=solution)
 for arm in found.arms:
@@ -47,7 +46,7 @@ for arm in found.arms:
 print("pull:", *found.chosen)
 
 # %%
-# Every policy that makes sense for such outcomes can be simulated on the same draws.
+# Every policy that supports such outcomes can be simulated on the same draws.
 
 NAMES = ["deco", "fh-gittins", "knowledge-gradient", "thompson", "greedy", "equal"]
 simulation = simulate(problem, NAMES, draws=1500, solution=solution, rng=2)
@@ -71,4 +70,4 @@ figure.legend(loc="outside upper right")
 # ----------------
 # - Rewards that are discounted: ``Payoff(factor=[0.95**t for t in range(30)])``.
 # - A finer grid: ``solve(problem, grid=2048)`` brings the two bounds together.
-# - An arm of your own, as a table of states: see the guide, *Outcomes that are not good or bad*.
+# - A Markov arm, as a table of states: see the guide, *Non-binary outcomes*.

@@ -1,12 +1,12 @@
 """
-An arm of your own: advertisements that wear out, or catch on
-=============================================================
+A Markov arm: advertisements that wear out or catch on
+======================================================
 
-Three advertisements for thirty days. The loud one wears out with use. The odd one catches on: it
-earns little at first, and more later. The plain one is always the same. What a day earns is known
-in every state; what is not known is when an advertisement goes from one state to the next. Any arm
-with few states can be written down like this: a name, the reward, and where a pull leads with what
-chance.
+Three advertisements run for thirty days. The loud one wears out with use. The odd one catches on:
+it earns little at first, and more later. The plain one never changes. The daily reward is known in
+every state; the time at which an advertisement moves to the next state is not. Any arm with few
+states can be defined like this: the name of each state, its reward, and its transition
+probabilities.
 """
 
 import numpy as np
@@ -46,8 +46,8 @@ problem = Problem(
 )
 
 # %%
-# The optimum is exact here, and DeCo can be compared with it
-# -----------------------------------------------------------
+# Comparison with the exact optimum
+# ---------------------------------
 
 solution, best = solve(problem), optimum(problem).value
 print(f"bound {solution.upper_bound:.4f}, optimum {best:.4f}")
@@ -61,8 +61,8 @@ for name in NAMES:
 # %%
 # Indices
 # -------
-# What an advertisement is worth today depends on its state and on the days left: a pull changes the
-# state for all days to come.
+# The value of an advertisement today depends on its state and on the days left: a pull changes the
+# state for all later days.
 
 deco = make_policy(problem, "deco", solution=solution)
 days = np.arange(30)
@@ -88,5 +88,6 @@ lower.legend(loc="lower right")
 # %%
 # What to try next
 # ----------------
-# - States are written in problem files, too: see the guide, *Outcomes that are not good or bad*.
-# - Mix it with arms that are learnt: ``Arm(name="new", prior=Normal(0.6, 0.2), noise_sd=1)``.
+# - Problem files can define states, too: see the guide, *Non-binary outcomes*.
+# - Mix it with arms whose mean is learnt: ``Arm(name="new", prior=NormalNormal(0.6, 0.2),
+#   noise_sd=1)``.

@@ -20,8 +20,8 @@ solution = solve(problem)
 # In expectation
 # --------------
 # For any policy, upper bound minus value is expected shortfall plus congestion. For DeCo, which
-# pulls the arm of largest index, Theorem 2 says more: at a stage there is shortfall only if no
-# arm is worth the price, and congestion only if several are.
+# pulls the arm with the largest index, Theorem 2 says more: at a stage there is shortfall only if
+# no arm is worth the price, and congestion only if several are.
 
 NAMES = ("deco", "fh-gittins", "greedy", "equal")
 results = {name: gap(problem, name, solution=solution) for name in NAMES}
@@ -61,7 +61,7 @@ print(episode)
 figure = episode_figure(episode, expected=results["deco"].running_loss)
 
 # %%
-# A check of Theorem 2: no stage should have both kinds of loss.
+# A check of Theorem 2: no stage should have both types of loss.
 
 both = sum(int(((each.shortfall > 1e-9) & (each.congestion > 1e-9)).sum()) for each in episodes)
 print(f"stages of all episodes with shortfall and congestion together: {both}")

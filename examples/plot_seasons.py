@@ -74,6 +74,6 @@ figure.legend(loc="outside lower center", ncols=3)
 # ----------------
 # - Reverse the seasons (``season[::-1]``): late information is worth less, and all policies except
 #   equal allocation come close to the optimum.
-# - Two kinds of arms with opposite seasons: ``Reward(good=1.1 - season)`` for some of them.
+# - Two groups of arms with opposite seasons: ``Reward(good=1.1 - season)`` for some of them.
 # - ``"deco-calibrated"``, which chooses its price path by exact values; it takes some seconds
 #   longer.

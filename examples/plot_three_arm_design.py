@@ -48,8 +48,8 @@ design = Design(
 # Operating characteristics
 # -------------------------
 # Every policy in every scenario, simulated on the same outcomes. With the calibration, the
-# threshold of each policy's final test is the smallest whose type I error is at most 5% where
-# nothing works. The same from the command line: ``deco design FILE --calibrate 0.05``.
+# threshold of each policy's final test is the smallest whose type I error is at most 5% under
+# the null. The same from the command line: ``deco design FILE --calibrate 0.05``.
 
 found = operating_characteristics(problem, design, calibrate_to=0.05)
 for level in found.calibration:
@@ -65,9 +65,9 @@ for scenario in found.scenarios:
         )
 
 # %%
-# What adaptive allocation gains and costs
-# ----------------------------------------
-# Cured per patient against power, where one treatment works.
+# Benefit and cost of adaptive allocation
+# ---------------------------------------
+# Cures per patient against power, if one treatment works.
 
 one_works = found.scenarios[1]
 figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
@@ -80,11 +80,10 @@ axis.legend()
 # %%
 # The report for the committee
 # ----------------------------
-# ``deco design FILE --calibrate 0.05 --report report.html`` writes one page to print: question,
-# rules, priors, all of the tables with figures, a bound that holds for every policy, the same
-# design with other priors, and how to compute it again. Its parts are functions, too; the page
-# with other priors comes from ``designs.reporting.study_design``.
-
+# ``deco design FILE --calibrate 0.05 --report report.html`` writes one printable page: question,
+# rules, priors, all tables with figures, a bound on every policy, the same design with other
+# priors, and how to reproduce it. In Python, the analysis with other priors is
+# ``designs.reporting.study_design``.
 page = design_page(found, bound=best_bound(problem), question="Does a new treatment cure more?")
 with TemporaryDirectory() as folder:
     report = Path(folder, "report.html")
@@ -93,8 +92,8 @@ with TemporaryDirectory() as folder:
 # %%
 # The trial
 # ---------
-# The trial obeys the rules of the design: burn-in, floor, looks, stopping. What a look decides is
-# kept in its log. From the command line: ``deco trial new FILE``.
+# The trial follows the rules of the design: burn-in, floor, looks, stopping. The log records the
+# result of every look. From the command line: ``deco trial new FILE``.
 
 with TemporaryDirectory() as folder:
     trial = create_trial(

@@ -25,7 +25,7 @@ NAMES = ("deco", "fh-gittins", "thompson", "kl-ucb")
 # %%
 # One truth, five priors
 # ----------------------
-# The success probabilities are drawn from ``truth_prior``. The policies are made for the problem
+# The success probabilities are drawn from ``truth_prior``. The policies are built for the problem
 # with the assumed prior. The seed is always the same, so all of them get the same success
 # probabilities and the same outcomes.
 
@@ -49,8 +49,8 @@ for belief, row in results.items():
 # vague prior costs little. A prior that is too strong, but has the right mean, has no visible
 # cost for DeCo and FH-Gittins; Thompson sampling, which explores according to posterior
 # uncertainty, takes too long to learn that the treatments differ. KL-UCB has no prior. Its first
-# row differs only because of the estimator: where the prior is right, the dual upper bound helps
-# to reduce errors.
+# row differs only because of the estimator: if the prior is right, the dual upper bound helps to
+# reduce standard errors.
 
 figure, axes = plt.subplots(figsize=(6.4, 4.8), layout="constrained")
 for number, name in enumerate(NAMES):

@@ -28,8 +28,8 @@ problem
 # The design
 # ----------
 # Every arm gets five patients first. Then the policy allocates, with at least 10% for every arm. At
-# the end an arm is declared better than control where the posterior probability is above a
-# threshold, which is calibrated below: type I error at most 5%.
+# the end an arm is declared better than control if the posterior probability is above a threshold,
+# which is calibrated below to a type I error of at most 5%.
 
 design = Design(
     policies=["equal", "thompson", "deco"],
@@ -48,16 +48,16 @@ found = operating_characteristics(problem, design, calibrate_to=0.05)
 found
 
 # %%
-# In pictures
-# -----------
-# One row per scenario, one point per policy, two standard errors to either side.
+# Figure
+# ------
+# One row per scenario, one point per policy, with two standard errors on either side.
 
 figure = characteristics_figure(found)
 
 # %%
-# As data
-# -------
-# Every table is a data frame, too: here the pulls of every arm in the second scenario.
+# Data frames
+# -----------
+# Every table is also a data frame: here the pulls of every arm in the second scenario.
 
 arms = found.to_frame("arms", kind="pandas")
 arms[arms.scenario == "high dose works"][["policy", "arm", "truth", "pulls", "pulls_sd"]]
@@ -65,7 +65,7 @@ arms[arms.scenario == "high dose works"][["policy", "arm", "truth", "pulls", "pu
 # %%
 # The report
 # ----------
-# One page for a committee, to read and to print. ``deco design FILE --report report.html`` writes
+# One printable page for a committee. ``deco design FILE --report report.html`` writes
 # the same from a file, with the bound and the design under other priors.
 
 page = design_page(found, question="Is one of the doses better than control?")

@@ -2,9 +2,9 @@
 An engineer: batches, live
 ==========================
 
-A page has three variants and 200 visitors an hour. Every hour the traffic is shared anew, by what
-is known by then. This notebook runs such a test as a trial: every allotment and every outcome is
-in a log that can be checked and replayed.
+A page has three variants and 200 visitors an hour. Every hour the traffic is reallocated, based
+on the outcomes so far. This notebook runs such a test as a trial: every allocation and every
+outcome is in a log that can be checked and replayed.
 """
 
 from pathlib import Path
@@ -48,15 +48,15 @@ for hour in range(problem.horizon):
 pd.DataFrame(hours)
 
 # %%
-# What is known now
-# -----------------
+# Results so far
+# --------------
 
 trial
 
 # %%
-# Data out, and in again
-# ----------------------
-# The trial is a table of allocations; so is its CSV export. ``read_outcomes`` counts either.
+# Export and import
+# -----------------
+# The trial and its CSV export are tables of allocations. ``read_outcomes`` reads either.
 
 frame = trial.to_frame(kind="pandas")
 state = read_outcomes(problem, frame)
@@ -66,7 +66,8 @@ frame[["allocation", "stage", "arm", "allotted", "good", "pulls"]].tail(3)
 # %%
 # The log
 # -------
-# Its hashes are a chain, and every allotment is computed again from what was known at the time.
+# Its events form a hash chain, and every allocation is recomputed from the outcomes recorded at the
+# time.
 
 checked, replayed = trial.verify(), trial.replay()
 print(f"log intact: {checked.ok}; allotments the same again: {replayed.ok}")

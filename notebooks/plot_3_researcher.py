@@ -2,9 +2,9 @@
 A researcher: bounds and policies
 =================================
 
-How far are index policies from the best that any policy can earn? On a problem where the optimum
-can still be computed, this notebook puts the dual bound, DeCo, the finite-horizon Gittins index and
-others side by side, and shows where each loses.
+How far are index policies from the optimum? On a problem small enough for the exact optimum, this
+notebook compares the dual bound, DeCo, the finite-horizon Gittins index and other policies, and
+shows where each loses reward.
 """
 
 from decobandit import Problem, best_bound, gap, optimum, simulate, solve
@@ -28,8 +28,8 @@ print(f"optimum    {best.value:.4f}, {best.states:,} states")
 # %%
 # Policies, exactly
 # -----------------
-# Theorem 1 splits what a policy loses to the dual bound into shortfall (pulled arms that were not
-# worth the price) and congestion (arms worth it that were not pulled), stage by stage.
+# Theorem 1 splits the distance between a policy and the dual bound, stage by stage, into shortfall
+# (pulled arms that were not worth the price) and congestion (arms worth it that were not pulled).
 
 NAMES = ("deco", "fh-gittins", "greedy", "kl-ucb")
 gaps = [gap(problem, name, solution=solution) for name in NAMES]
@@ -45,7 +45,7 @@ gaps[0].to_frame(kind="pandas").head(4)
 # %%
 # Policies, simulated
 # -------------------
-# All policies meet the same draws and the same outcomes: differences have small errors.
+# All policies use the same draws and outcomes, so differences have small standard errors.
 
 simulation = simulate(problem, [*NAMES, "thompson"], draws=300, rng=1, solution=solution)
 simulation
