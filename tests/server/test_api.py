@@ -450,3 +450,29 @@ def test_responses_have_the_fields_of_their_records(
     documented = site.app.openapi()["components"]["schemas"][model]["properties"]
     assert documented.keys() ^ {field.name for field in fields(record)} == beside
     assert all(field["description"] for field in documented.values())
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/trials", {"problem": {"horizon": 4, "arms": [{"nam": "a"}]}}, "body.problem.arms.0.nam"),
+        (
+            "/trials",
+            {"problem": {"horizon": 10**7, "arms": [{"name": "a"}]}},
+            "body.problem.horizon",
+        ),
+        (
+            "/plan",
+            {"problem": {"horizon": 4, "arms": [{"name": "a"}]}, "policies": 1},
+            "body.policies",
+        ),
+        ("/design", {"problem": {"horizon": 4, "arms": [{"name": "a"}]}}, "body.problem.design"),
+        ("/trials/nowhere/ask", None, None),
+    ],
+)
+def test_errors_name_the_field_at_fault(
+    site: Site, path: str, body: dict[str, object] | None, field: str | None
+) -> None:
+    refused = site.post(path, body)
+    assert refused.code == ("invalid" if field else "not_found")
+    assert refused.json["error"].get("field") == field

@@ -88,9 +88,11 @@ _BY_CODE = {kind.code: kind for kind in _KINDS}
 _REFUSALS = (401, 403, 429)
 
 
-def error_of(status: int, code: str, message: str) -> TrialError:
-    """The exception that the library raises where the server answers this."""
+def error_of(status: int, code: str, message: str, field: str | None = None) -> TrialError:
+    """Return the exception that the library raises for this answer of the server."""
     if status in _REFUSALS:
         return Refused(message)
     otherwise = StoreError if status >= 500 else TrialError
-    return _BY_CODE.get(code, otherwise)(message)
+    error = _BY_CODE.get(code, otherwise)(message)
+    error.field = field
+    return error

@@ -108,11 +108,11 @@ class Exchange:
         """The answer, or seconds until the request is sent again; raises the library's error."""
         if response.is_success:
             return self._read(request, response)
-        code, message = self._said(response)
+        code, message, field = self._said(response)
         pause = _pause_asked(response, attempt, of_proxy=not code)
         may = request.repeatable or code in BUSY
         if attempt >= self.retries or pause is None or not may:
-            raise error_of(response.status_code, code, message)
+            raise error_of(response.status_code, code, message, field)
         return pause
 
     def _read(self, request: Request, response: httpx.Response) -> Answer:
@@ -122,13 +122,13 @@ class Exchange:
         except (ValueError, TypeError):
             raise Unreachable(self._foreign(response)) from None
 
-    def _said(self, response: httpx.Response) -> tuple[str, str]:
-        """Code and message of an error; of something else than a server of trials, its status."""
+    def _said(self, response: httpx.Response) -> tuple[str, str, str | None]:
+        """Return code, message and field of an error; no code if another program answered."""
         try:
             error = response.json()["error"]
-            return str(error["code"]), str(error["message"])
+            return str(error["code"]), str(error["message"]), error.get("field")
         except (ValueError, KeyError, TypeError):
-            return "", self._foreign(response)
+            return "", self._foreign(response), None
 
     def _foreign(self, response: httpx.Response) -> str:
         said = f"answers {response.status_code}, and not as a server of trials does"

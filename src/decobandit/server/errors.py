@@ -1,4 +1,4 @@
-"""Errors as JSON: {"error": {"code", "message"}}, the same form for all of them.
+"""Errors as JSON: {"error": {"code", "field", "message"}}; `field` only where there is one.
 
 Errors must not tell an operator how a trial is going, nor anybody how the server is built:
 unexpected errors are logged under a number, and the answer has the number only.
@@ -19,6 +19,7 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..support import Place, dotted, one_line
+from ..support.errors import error_dict
 from ..trials import errors as refusals
 from ..trials.errors import Damaged, StoreError, TrialError
 from .principal import is_blinded
@@ -57,19 +58,30 @@ DATABASE_FAILED = "the database of trials cannot be used"
 
 
 class ApiError(HTTPException):
-    """An answer other than success."""
+    """Refusal with a status, a code and the field at fault."""
 
     def __init__(
-        self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None
+        self,
+        status: int,
+        code: str,
+        message: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        field: str | None = None,
     ) -> None:
         super().__init__(status, message, headers)
-        self.code = code
+        self.code, self.field = code, field
+
+    def __str__(self) -> str:
+        return str(self.detail)
 
 
 def error_response(error: HTTPException) -> JSONResponse:
-    """An error that has a status, as JSON."""
-    code = error.code if isinstance(error, ApiError) else CODES.get(error.status_code, "error")
-    return _json(error.status_code, code, str(error.detail), error.headers)
+    """Return an error that has a status as JSON."""
+    if not isinstance(error, ApiError):
+        code = CODES.get(error.status_code, "error")
+        error = ApiError(error.status_code, code, str(error.detail), error.headers)
+    return JSONResponse(error_dict(error), error.status_code, dict(error.headers or {}))
 
 
 def unauthorized() -> ApiError:
@@ -104,10 +116,11 @@ def trial_error(error: TrialError, *, blinded: bool) -> ApiError:
     again = {} if isinstance(error, Damaged) or status != 503 else {"Retry-After": "5"}
     if isinstance(error, refusals.BadOutcome) and blinded:
         said = "outcome: not one that the arm of the allocation can have"
-        return ApiError(status, error.code, said)
+        return ApiError(status, error.code, said, field="outcome")
     if not isinstance(error, StoreError):
         said = error.for_blinded if blinded and error.for_blinded else str(error)
-        return ApiError(status, error.code, said, again)
+        field = None if blinded else error.field
+        return ApiError(status, error.code, said, again, field=field)
     log.error("database: %s", error)
     of_record = isinstance(error, Damaged) and str(error).startswith("trial ")
     said = str(error) if of_record and not blinded else DATABASE_FAILED
@@ -120,9 +133,16 @@ def trial_response(error: TrialError, *, blinded: bool) -> JSONResponse:
 
 
 def validation_response(error: RequestValidationError) -> JSONResponse:
-    """The first error and its place; the refused value is not repeated."""
-    message = one_line(error.errors(), where=_short_place, show_value=False)
-    return _json(422, "invalid", _printable(message))
+    """Return the first error and its place; the refused value is not repeated."""
+    places: list[str] = []  # one_line names the place of one error, the one it picks
+
+    def where(keys: Place) -> str:
+        places.append(_short_place(keys))
+        return places[-1]
+
+    message = one_line(error.errors(), where=where, show_value=False)
+    field = _printable(places[0])
+    return error_response(ApiError(422, "invalid", _printable(message), field=field))
 
 
 def _short_place(keys: Place) -> str:
@@ -132,13 +152,6 @@ def _short_place(keys: Place) -> str:
 
 def _printable(text: str) -> str:
     return "".join(sign if sign.isprintable() else "?" for sign in text)
-
-
-def _json(
-    status: int, code: str, message: str, headers: Mapping[str, str] | None = None
-) -> JSONResponse:
-    body = {"error": {"code": code, "message": message}}
-    return JSONResponse(body, status_code=status, headers=dict(headers or {}))
 
 
 def _method_refused(scope: Scope) -> ApiError:

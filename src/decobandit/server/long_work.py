@@ -15,6 +15,7 @@ from typing import Literal, ParamSpec, TypeVar
 import anyio
 from fastapi import Request
 
+from ..support.errors import TooLarge
 from ..trials import TrialError
 from . import worker_process
 from .errors import ApiError, busy
@@ -174,12 +175,13 @@ async def _hung_up(request: Request) -> None:
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Of a problem that was sent: what refuses it is an error of the request (422)."""
+    """Answer refusals of a problem in the request by 422."""
     try:
         yield
     except TrialError:
         raise
-    except MemoryError as error:
+    except (MemoryError, TooLarge) as error:
         raise ApiError(422, "too_large", str(error) or "the problem is too large") from None
     except (ValueError, OverflowError) as error:
-        raise ApiError(422, "invalid", " ".join(str(error).split())) from None
+        message, field = " ".join(str(error).split()), getattr(error, "field", None)
+        raise ApiError(422, "invalid", message, field=field) from None

@@ -111,7 +111,8 @@ def key_of(header: str | None, body: sent.Keyed | None) -> str | None:
     """The key of a request, which may stand in its header or in its body."""
     inside = None if body is None else body.key
     if header is not None and inside is not None and header != inside:
-        raise ApiError(422, "invalid", "the key in the header is not the key in the body")
+        message = "the key in the header is not the key in the body"
+        raise ApiError(422, "invalid", message, field="key")
     return inside if header is None else header
 
 

@@ -17,11 +17,13 @@ from ...problem import (
     DesignedTable,
     InvalidProblem,
     Problem,
+    ProblemError,
     ProblemTable,
     Rules,
 )
 from ...problem.problem_files import format_problem
 from ...support import Naming, Place, dotted
+from ...support.errors import InvalidArgument
 from ...trials import Trial
 from ...trials.opening import enter_trial, free_name, trial_seed
 from ...trials.settings import chosen_limits, default_limits, make_settings
@@ -52,7 +54,9 @@ def check_size(sent: ProblemTable, limits: Limits, most_stages: int | None = Non
     """
     most = most_stages or limits.max_horizon
     if sent.n_arms > limits.max_arms or sent.horizon > most:
-        raise ValueError(f"this server takes at most {limits.max_arms} arms and {most} stages")
+        field = in_body(("arms" if sent.n_arms > limits.max_arms else "horizon",))
+        message = f"this server takes at most {limits.max_arms} arms and {most} stages"
+        raise InvalidArgument(message, field=field)
 
 
 def most_stages(policy: str, limits: Limits, *, bound: bool | None) -> int:
@@ -63,13 +67,17 @@ def most_stages(policy: str, limits: Limits, *, bound: bool | None) -> int:
     return limits.max_horizon if tabulates or bound else limits.max_light_horizon
 
 
+def _sent_problem(error: InvalidProblem) -> ProblemError:
+    return ProblemError(error.line(in_body), field=f"body.problem.{error.field}")
+
+
 def checked_problem(sent: ProblemTable, limits: Limits) -> Problem:
     """The problem that was sent; a ValueError if it is invalid or too large."""
     check_size(sent, limits)
     try:
         return sent.problem()
     except InvalidProblem as error:
-        raise ValueError(error.line(in_body)) from None
+        raise _sent_problem(error) from None
 
 
 def checked_design(
@@ -80,7 +88,7 @@ def checked_design(
     try:
         return sent.designed()
     except InvalidProblem as error:
-        raise ValueError(error.line(in_body)) from None
+        raise _sent_problem(error) from None
 
 
 def check_work(problem: Problem, design: Design, limits: Limits, where: Naming) -> None:
@@ -89,9 +97,10 @@ def check_work(problem: Problem, design: Design, limits: Limits, where: Naming) 
     each = pulls * len(design.policies or POLICIES) * max(len(design.scenarios), 1)
     most = limits.design_pulls // each
     if design.draws > most:
-        raise ValueError(
+        raise InvalidArgument(
             f"{where(('design', 'draws'))}: {design.draws} is not allowed; must be at most {most} "
-            "on this server, so that it does not take too long; deco design takes more"
+            "on this server, so that it does not take too long; deco design takes more",
+            field=where(("design", "draws")),
         )
 
 
@@ -142,7 +151,8 @@ def _designed(request: Request, body: sent.DesignIn) -> tuple[Problem, Design]:
     limits = request.app.state.limits
     problem, design = checked_design(body.problem, limits)
     if design is None:
-        raise ValueError(f"{in_body(('design',))}: required key is missing")
+        place = in_body(("design",))
+        raise InvalidArgument(f"{place}: required key is missing", field=place)
     check_policies(design.policies, places=False)
     check_work(problem, design, limits, in_body)
     return problem, design

@@ -230,7 +230,10 @@ class OutcomesIn(Keyed):
         forms = (self.outcome, self.counts, self.rows)
         if sum(form is not None for form in forms) != 1:
             raise ApiError(
-                422, "invalid", "body: outcome is missing, or there are two forms of outcomes"
+                422,
+                "invalid",
+                "body: outcome is missing, or there are two forms of outcomes",
+                field="body.outcome",
             )
         if self.rows is not None:
             return [(row.arm, row.outcome) for row in self.rows]
