@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from decobandit import Arm, BetaBernoulli, DirichletCategorical, Payoff, Problem, Reward, Terminal
+from decobandit import Arm, BetaBernoulli, DirichletCategorical, Problem, Reward, Terminal
 from decobandit.evaluation import evaluate
 
 from .rows import Row, at_most
@@ -69,7 +69,7 @@ def deployed_classes(rng: Draw) -> Problem:
             Arm(
                 name=f"a{k}",
                 prior=DirichletCategorical(rng.uniform(0.3, 3.0, 3).tolist()),
-                reward=Payoff(values=sorted(rng.uniform(0.0, 1.0, 3).tolist())),
+                reward=Reward(values=sorted(rng.uniform(0.0, 1.0, 3).tolist())),
             )
             for k in range(arms)
         ],

@@ -12,8 +12,8 @@ from decobandit import (
     DirichletCategorical,
     GammaPoisson,
     NormalNormal,
-    Payoff,
     Problem,
+    Reward,
     make_policy,
     simulate,
     solve,
@@ -57,7 +57,7 @@ def classes(arms: int, horizon: int) -> Problem:
             Arm(
                 name=f"classes-{k}",
                 prior=DirichletCategorical([1, 1, 1 + 0.2 * k]),
-                reward=Payoff(values=[0, 1, 3]),
+                reward=Reward(values=[0, 1, 3]),
             )
             for k in range(arms)
         ],
@@ -67,7 +67,7 @@ def classes(arms: int, horizon: int) -> Problem:
 PLAYED = {
     "normal arms": Problem.uniform(arms=10, horizon=100, prior=NormalNormal(0, 1), noise_sd=1),
     "classes": Problem.uniform(
-        arms=5, horizon=60, prior=DirichletCategorical([1, 1, 1]), reward=Payoff(values=[0, 1, 3])
+        arms=5, horizon=60, prior=DirichletCategorical([1, 1, 1]), reward=Reward(values=[0, 1, 3])
     ),
     "counts": Problem.uniform(arms=5, horizon=60, prior=GammaPoisson(2, 1)),
 }

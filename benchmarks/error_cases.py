@@ -25,7 +25,6 @@ from decobandit import (
     MarkovArm,
     MarkovState,
     NormalNormal,
-    Payoff,
     Policy,
     Problem,
     Reward,
@@ -137,7 +136,7 @@ def classes(rng: Rng) -> Problem:
         if rng.random() < 0.2:
             values[-1] = 50.0
         arms.append(
-            Arm(name=f"arm-{i}", prior=DirichletCategorical(counts), reward=Payoff(values=values))
+            Arm(name=f"arm-{i}", prior=DirichletCategorical(counts), reward=Reward(values=values))
         )
     return Problem(arms=arms, horizon=int(rng.integers(2, 5)), terminal=_deploy(rng))
 

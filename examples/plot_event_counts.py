@@ -13,8 +13,8 @@ from matplotlib import pyplot as plt
 from decobandit import (
     Arm,
     GammaPoisson,
-    Payoff,
     Problem,
+    Reward,
     State,
     make_policy,
     simulate,
@@ -26,7 +26,7 @@ from decobandit.figures import arm_style, policy_style
 WEEKS = 26
 vague = GammaPoisson(shape=3, rate=1)  # about three falls a week, as if one week had been seen
 arms = [
-    Arm(name=name, prior=vague, reward=Payoff(factor=-1))
+    Arm(name=name, prior=vague, reward=Reward(factor=-1))
     for name in ("hourly", "two-hourly", "by need", "by alarm")
 ]
 blank = Problem(horizon=WEEKS, arms=arms)

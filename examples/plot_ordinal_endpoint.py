@@ -16,8 +16,8 @@ from matplotlib import pyplot as plt
 from decobandit import (
     Arm,
     DirichletCategorical,
-    Payoff,
     Problem,
+    Reward,
     State,
     make_policy,
     recommend,
@@ -28,7 +28,7 @@ from decobandit import (
 from decobandit.figures import policy_style
 
 CLASSES = ["not recovered", "in part", "fully"]
-worth = Payoff(values=[0, 0.5, 1])
+worth = Reward(values=[0, 0.5, 1])
 vague = DirichletCategorical([1, 1, 1])
 arms = [Arm(name=name, prior=vague, reward=worth) for name in ("standard", "new-A", "new-B")]
 blank = Problem(horizon=45, arms=arms)

@@ -14,8 +14,8 @@ from decobandit import (
     DirichletCategorical,
     GammaPoisson,
     NormalNormal,
-    Payoff,
     Problem,
+    Reward,
     recommend,
     simulate,
     solve,
@@ -23,7 +23,7 @@ from decobandit import (
 from decobandit.figures import policy_style
 
 classes = Arm(
-    name="classes", prior=DirichletCategorical([4, 2, 1]), reward=Payoff(values=[0, 1, 3])
+    name="classes", prior=DirichletCategorical([4, 2, 1]), reward=Reward(values=[0, 1, 3])
 )
 margin = Arm(name="margin", prior=NormalNormal(mean=0.8, sd=0.5), noise_sd=1)
 counts = Arm(name="counts", prior=GammaPoisson(shape=1.6, rate=2))
@@ -68,6 +68,6 @@ figure.legend(loc="outside upper right")
 # %%
 # What to try next
 # ----------------
-# - Rewards that are discounted: ``Payoff(factor=[0.95**t for t in range(30)])``.
+# - Rewards that are discounted: ``Reward(factor=[0.95**t for t in range(30)])``.
 # - A finer grid: ``solve(problem, grid=2048)`` brings the two bounds together.
 # - A Markov arm, as a table of states: see the guide, *Non-binary outcomes*.

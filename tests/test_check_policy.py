@@ -7,12 +7,12 @@ import pytest
 
 from decobandit import IndexPolicy, Policy, Problem, make_policy
 from decobandit.policies import POLICIES, serving
-from decobandit.problem import DirichletCategorical, GammaPoisson, NormalNormal, Payoff
+from decobandit.problem import DirichletCategorical, GammaPoisson, NormalNormal, Reward
 from decobandit.testing import check_policy
 
 GRADES: dict[str, Any] = {
     "prior": DirichletCategorical((1, 2, 1)),
-    "reward": Payoff(values=(0, 1, 3)),
+    "reward": Reward(values=(0, 1, 3)),
 }
 NORMAL: dict[str, Any] = {"prior": NormalNormal(0, 1), "noise_sd": 1.0}
 BATCH: dict[str, Any] = {"pulls_per_stage": 4, "unit": 2, "repeat": True}

@@ -27,8 +27,8 @@ THEMES = {
     "model": Theme(
         "Problems and states",
         "What is to be decided, and what has been observed: [Model a problem](/guide/problem.md).",
-        "Problem Arm BetaBernoulli DirichletCategorical NormalNormal GammaPoisson "
-        "MarkovArm MarkovState Reward Payoff Terminal "
+        "Problem Arm BetaBernoulli DirichletCategorical NormalNormal GammaPoisson GammaExponential "
+        "MarkovArm MarkovState Reward Terminal "
         "terminal_table with_history State",
     ),
     "dual": Theme(

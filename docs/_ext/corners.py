@@ -46,11 +46,12 @@ def arm_of(outcome: str) -> Callable[[int], Any]:
         Arm,
         BetaBernoulli,
         DirichletCategorical,
+        GammaExponential,
         GammaPoisson,
         MarkovArm,
         MarkovState,
         NormalNormal,
-        Payoff,
+        Reward,
     )
 
     steps = {
@@ -62,10 +63,11 @@ def arm_of(outcome: str) -> Callable[[int], Any]:
         "categorical": lambda k: Arm(
             name=f"a{k}",
             prior=DirichletCategorical([1 + k, 1, 1]),
-            reward=Payoff(values=[0, 0.5, 1]),
+            reward=Reward(values=[0, 0.5, 1]),
         ),
         "normal": lambda k: Arm(name=f"a{k}", prior=NormalNormal(0.1 * k, 1.0), noise_sd=1.0),
         "Poisson": lambda k: Arm(name=f"a{k}", prior=GammaPoisson(2 + k, 2)),
+        "exponential": lambda k: Arm(name=f"a{k}", prior=GammaExponential(3 + k, 2)),
         "Markov": lambda k: Arm(name=f"a{k}", prior=MarkovArm(first="new", states=steps)),
     }
     mixed = ("binary", "categorical", "Markov")
@@ -74,7 +76,7 @@ def arm_of(outcome: str) -> Callable[[int], Any]:
 
 
 FAILED = "fails:"  # in place of a refusal: the test does not accept it
-OUTCOMES = ("binary", "categorical", "normal", "Poisson", "Markov", "mixed")
+OUTCOMES = ("binary", "categorical", "normal", "Poisson", "exponential", "Markov", "mixed")
 
 
 def problem_of(outcome: str, shape: str) -> Any:

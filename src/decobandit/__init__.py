@@ -63,12 +63,12 @@ if TYPE_CHECKING:
     from .problem import BetaBernoulli as BetaBernoulli
     from .problem import Design as Design
     from .problem import DirichletCategorical as DirichletCategorical
+    from .problem import GammaExponential as GammaExponential
     from .problem import GammaPoisson as GammaPoisson
     from .problem import InvalidProblem as InvalidProblem
     from .problem import MarkovArm as MarkovArm
     from .problem import MarkovState as MarkovState
     from .problem import NormalNormal as NormalNormal
-    from .problem import Payoff as Payoff
     from .problem import Problem as Problem
     from .problem import ProblemError as ProblemError
     from .problem import Reward as Reward

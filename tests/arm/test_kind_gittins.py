@@ -16,7 +16,6 @@ from decobandit import (
     GammaPoisson,
     MarkovArm,
     NormalNormal,
-    Payoff,
     Problem,
     Reward,
     State,
@@ -99,7 +98,7 @@ def test_tables_of_classes_hold_the_index_with_and_without_a_deployment(deploy: 
         arms=2,
         horizon=8,
         prior=DirichletCategorical(counts),
-        reward=Payoff(values=values),
+        reward=Reward(values=values),
         terminal=Terminal(deploy=deploy) if deploy else None,
     )
     table = RowGittins(problem, 0)
@@ -157,7 +156,7 @@ def own_arm(
         for i, (mean, row) in enumerate(zip(means, chances, strict=True))
     }
     prior = MarkovArm(first="s0", states=states)
-    return Arm(name=name, prior=prior, reward=Payoff(factor=factor))
+    return Arm(name=name, prior=prior, reward=Reward(factor=factor))
 
 
 HOT = own_arm(np.array([1.0, 0.0]), np.array([[0.5, 0.5], [0.0, 1.0]]), name="hot")
@@ -212,7 +211,7 @@ def test_indices_of_classes_and_of_binary_arms_beside_them_are_the_exact_ones(se
     classes = Arm(
         name="classes",
         prior=DirichletCategorical(tuple(counts)),
-        reward=Payoff(values=tuple(values), factor=factor),
+        reward=Reward(values=tuple(values), factor=factor),
     )
     prior = BetaBernoulli(good=counts[0], bad=counts[1])
     binary = Arm(name="binary", prior=prior, reward=Reward(good=factor, bad=0.0))
@@ -339,7 +338,7 @@ def test_the_index_of_a_constant_reward_is_that_reward(
         (NormalNormal(middle, 1.0), {"noise_sd": 1.0}),
         (GammaPoisson(2.0, 1.0), {}),
     ):
-        arm = Arm(name="a", prior=prior, reward=Payoff(factor=0.0), **more)  # type: ignore[arg-type]
+        arm = Arm(name="a", prior=prior, reward=Reward(factor=0.0), **more)  # type: ignore[arg-type]
         table = RowGittins(Problem(arms=(arm,), horizon=4), 0)
         fresh = np.array(table.problem.groups[0].model.initial(), dtype=float)
         assert table.root(1, fresh) == table.index(1, fresh[None])[0] == 0.0

@@ -13,10 +13,10 @@ from decobandit.bounds import joint_bounds as module
 from decobandit.bounds.joint_bounds import joint_bound, price_paths
 from decobandit.joint import exact_stages, optimum
 from decobandit.prices import DualSolution, dual_value, solve
-from decobandit.problem import DirichletCategorical, Payoff, Problem
+from decobandit.problem import DirichletCategorical, Problem, Reward
 from helpers.examples import KINDS, at_stake, random_prices
 
-CLASSES: dict[str, Any] = {"prior": DirichletCategorical([1, 1]), "reward": Payoff(values=[0, 1])}
+CLASSES: dict[str, Any] = {"prior": DirichletCategorical([1, 1]), "reward": Reward(values=[0, 1])}
 
 
 def at_prices(problem: Problem, prices: list[float]) -> DualSolution:

@@ -11,8 +11,8 @@ from decobandit import (
     MarkovArm,
     MarkovState,
     NormalNormal,
-    Payoff,
     Problem,
+    Reward,
     State,
     Terminal,
     follow,
@@ -34,7 +34,7 @@ WORN = MarkovArm(
 MIXED = Problem(
     horizon=7,
     arms=[
-        Arm(name="grade", prior=DirichletCategorical([1, 2, 1]), reward=Payoff(values=[0, 1, 2])),
+        Arm(name="grade", prior=DirichletCategorical([1, 2, 1]), reward=Reward(values=[0, 1, 2])),
         Arm(name="lab", prior=NormalNormal(1, 1), noise_sd=1),
         Arm(name="visits", prior=GammaPoisson(2, 2)),
         Arm(name="cure", prior=BetaBernoulli(1, 1)),
@@ -50,7 +50,7 @@ def test_two_classes_are_good_and_bad() -> None:
         arms=3,
         horizon=6,
         prior=DirichletCategorical([2, 1]),
-        reward=Payoff(values=[0, 1]),
+        reward=Reward(values=[0, 1]),
         terminal=Terminal(deploy=3.0),
     )
     history = [(0, 1), (1, 0), (0, 1), (0, 0), (2, 1), (2, 1), (2, None)]
@@ -85,7 +85,7 @@ def test_losses_of_all_paths_average_to_the_exact_gap() -> None:
         horizon=2,
         arms=[
             Arm(name="machine", prior=WORN),
-            Arm(name="grade", prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0.2, 1.0])),
+            Arm(name="grade", prior=DirichletCategorical([1, 1]), reward=Reward(values=[0.2, 1.0])),
         ],
     )
     solution = solve(problem, tol=1e-9)

@@ -11,7 +11,7 @@ import pytest
 
 from decobandit.client import AsyncClient, Client, Refused, RemoteTrial, Unreachable
 from decobandit.client.exchange import AsyncSender, Exchange, Request, Sender
-from decobandit.problem import Arm, Design, DirichletCategorical, NormalNormal, Payoff, Problem
+from decobandit.problem import Arm, Design, DirichletCategorical, NormalNormal, Problem, Reward
 from decobandit.trials import (
     Closed,
     Conflict,
@@ -79,7 +79,7 @@ def test_a_trial_runs_over_http_as_in_the_library(client: Client, site: tuple[Si
 def test_batches_of_other_outcomes_are_told_as_in_the_library(client: Client) -> None:
     arms = [
         Arm(name="lab", prior=NormalNormal(0, 1), noise_sd=1),
-        Arm(name="grades", prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0, 2])),
+        Arm(name="grades", prior=DirichletCategorical([1, 1]), reward=Reward(values=[0, 2])),
     ]
     problem = Problem(arms=arms, horizon=2, pulls_per_stage=4, repeat=True)
     trial = client.create_trial(problem, name="kinds", policy="equal", bound=False)

@@ -15,8 +15,8 @@ from decobandit import (
     DirichletCategorical,
     GammaPoisson,
     NormalNormal,
-    Payoff,
     Problem,
+    Reward,
     operating_characteristics,
 )
 from decobandit.designs import Characteristics
@@ -178,7 +178,7 @@ def test_pulls_that_wait_for_their_outcomes_count(
     extra = {"noise_sd": 1.0} if kind == "measurements" else {}
     more = {"prior": prior[kind]} if kind in prior else {}
     if kind == "classes":
-        extra = {"reward": Payoff(values=[0, 1, 2])}
+        extra = {"reward": Reward(values=[0, 1, 2])}
     problem = Problem.uniform(**stage, **more, **extra)  # type: ignore[arg-type]
     arms = problem.n_arms
     found = run(

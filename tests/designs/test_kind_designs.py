@@ -16,9 +16,9 @@ from decobandit.problem import (
     GammaPoisson,
     MarkovArm,
     NormalNormal,
-    Payoff,
     Problem,
     ProblemError,
+    Reward,
     Rules,
 )
 
@@ -170,7 +170,7 @@ def test_calibration_keeps_the_type_one_error() -> None:
         (LAB, {"test": {"kind": "z"}}, [0, 0], "must be posterior where there is no control"),
         (LAB, {}, [0, [1, 2]], "must be a finite number, the mean"),
         (
-            [Arm(name="a", prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0, 2]))],
+            [Arm(name="a", prior=DirichletCategorical([1, 1]), reward=Reward(values=[0, 2]))],
             {},
             [0.5],
             "must be 2 chances that sum to 1",

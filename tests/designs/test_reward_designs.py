@@ -15,7 +15,6 @@ from decobandit.problem import (
     GammaPoisson,
     InvalidProblem,
     NormalNormal,
-    Payoff,
     Terminal,
 )
 
@@ -144,7 +143,7 @@ def test_an_arm_that_earns_less_is_not_declared_by_its_success_probability(polic
 def test_fewer_events_are_better_where_their_factor_is_negative() -> None:
     """Ends of equal allocation are pairs of Poisson sums; P(better) is a beta integral."""
     n, level, factor = 8, 0.95, -1.0
-    problem = two_arms([Payoff(factor=factor)] * 2, prior=GammaPoisson(2, 1), horizon=2 * n)
+    problem = two_arms([Reward(factor=factor)] * 2, prior=GammaPoisson(2, 1), horizon=2 * n)
 
     def fewer(truth: tuple[float, float]) -> float:
         sums = np.arange(100)
@@ -168,7 +167,7 @@ def test_power_of_measurements_is_that_of_their_rewards(
 ) -> None:
     n, prior_weight = 10, 1.0 if kind == "posterior" else 0.0
     problem = two_arms(
-        [Payoff(factor=factor)] * 2, prior=NormalNormal(0, 1), horizon=2 * n, noise_sd=1
+        [Reward(factor=factor)] * 2, prior=NormalNormal(0, 1), horizon=2 * n, noise_sd=1
     )
     level = {"threshold": 0.975} if kind == "posterior" else {"alpha": 0.025}
     truth = [0.0, 0.7 * np.sign(factor)]
@@ -185,7 +184,7 @@ def test_power_of_measurements_is_that_of_their_rewards(
 def test_a_z_test_of_unequal_factors_is_of_mean_rewards() -> None:
     n, truth = 12, (1.0, -0.6)
     problem = two_arms(
-        [Payoff(factor=1), Payoff(factor=-2)], prior=NormalNormal(0, 1), horizon=2 * n, noise_sd=1
+        [Reward(factor=1), Reward(factor=-2)], prior=NormalNormal(0, 1), horizon=2 * n, noise_sd=1
     )
     _, found = run(problem, list(truth), test={"kind": "z", "alpha": 0.05})
     sd = np.sqrt((1 + 4) / n)
@@ -198,7 +197,7 @@ def test_classes_are_compared_by_value_times_factor() -> None:
     """Six outcomes of three classes, all ends; P(better) from draws of both Dirichlet laws."""
     values, n = np.array([0.0, 1.0, 3.0]), 3
     problem = two_arms(
-        [Payoff(values=list(values), factor=-1)] * 2,
+        [Reward(values=list(values), factor=-1)] * 2,
         prior=DirichletCategorical([1, 1, 1]),
         horizon=2 * n,
     )
@@ -227,7 +226,7 @@ def test_mixed_outcomes_are_compared_in_units_of_reward() -> None:
     n, level, truth = 6, 0.9, (0.5, -2.9)
     arms = [
         Arm(name="control", reward=Reward(good=10)),
-        Arm(name="new", prior=NormalNormal(-2, 1), noise_sd=1, reward=Payoff(factor=-2)),
+        Arm(name="new", prior=NormalNormal(-2, 1), noise_sd=1, reward=Reward(factor=-2)),
     ]
     nodes, weights = np.polynomial.legendre.leggauss(60)
     p, weights = (nodes + 1) / 2, weights / 2
@@ -315,7 +314,7 @@ def test_a_simulated_calibration_keeps_the_true_type_one_error() -> None:
     At equal shares the z-test has a type I error of its alpha: what is fitted is what is true.
     """
     rate, seeds, draws = 0.05, 200, 400
-    problem = two_arms([Payoff(factor=-1)] * 2, prior=NormalNormal(0, 1), horizon=4, noise_sd=1)
+    problem = two_arms([Reward(factor=-1)] * 2, prior=NormalNormal(0, 1), horizon=4, noise_sd=1)
     true, reported = list[float](), list[float]()
     for seed in range(seeds):
         design = Design(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decobandit import DirichletCategorical, Payoff, Reward, TooLarge, gap, make_policy
+from decobandit import DirichletCategorical, Reward, TooLarge, gap, make_policy
 from decobandit.evaluation import evaluate
 from decobandit.policies import DecoPolicy, IndexPolicy, KnowledgeGradientPolicy, Policy
 from decobandit.prices import solve
@@ -306,7 +306,7 @@ def test_variance_does_not_depend_on_where_rewards_begin(way: str) -> None:
             Arm(
                 name=name,
                 prior=DirichletCategorical(counts=(1, 2)),
-                reward=Payoff(values=(base, base + 1)),
+                reward=Reward(values=(base, base + 1)),
             )
             if way == "classes"
             else Arm(name=name, reward=Reward(good=base + 1, bad=base))

@@ -16,7 +16,6 @@ from decobandit.problem import (
     DirichletCategorical,
     GammaPoisson,
     NormalNormal,
-    Payoff,
     Problem,
     Reward,
     State,
@@ -238,7 +237,7 @@ def tabled(horizon: int) -> Problem:
         horizon, lambda good, bad: {(1, 0): 6.0, (0, 0): 0.25}.get((good, bad), 0.0)
     )
     cure = Arm(name="cure", prior=BetaBernoulli(1, 1), reward=Reward(good=0, bad=0), terminal=table)
-    classes = Arm(name="classes", prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0, 1]))
+    classes = Arm(name="classes", prior=DirichletCategorical([1, 1]), reward=Reward(values=[0, 1]))
     return Problem(arms=[cure, classes], horizon=horizon)
 
 

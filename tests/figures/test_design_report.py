@@ -17,8 +17,8 @@ from decobandit.problem import (
     DirichletCategorical,
     GammaPoisson,
     NormalNormal,
-    Payoff,
     Problem,
+    Reward,
 )
 
 EVIL = "<script>alert(1)</script>"
@@ -182,7 +182,7 @@ def test_many_arms_have_a_row_each_and_fit_on_paper() -> None:
 KINDS = Problem(
     horizon=4,
     arms=[
-        Arm(name="score", prior=DirichletCategorical([8, 4, 2]), reward=Payoff(values=[0, 1, 3])),
+        Arm(name="score", prior=DirichletCategorical([8, 4, 2]), reward=Reward(values=[0, 1, 3])),
         Arm(name="dose", prior=NormalNormal(0.5, 0.5), noise_sd=2.0),
         Arm(name="events", prior=GammaPoisson(3, 2)),
     ],

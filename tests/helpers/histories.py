@@ -15,7 +15,6 @@ from decobandit.problem import (
     BetaBernoulli,
     DirichletCategorical,
     MarkovArm,
-    Payoff,
     Problem,
     Reward,
     State,
@@ -31,8 +30,8 @@ MACHINE = MarkovArm(
         "old": {"mean": 0.25, "next": {"fine": (0.5, "old"), "mended": (0.5, "new")}},
     },
 )
-GRADES = Arm(name="grades", prior=DirichletCategorical([1, 2, 1]), reward=Payoff(values=[0, 1, 3]))
-OTHER = Arm(name="other", prior=DirichletCategorical([2, 1]), reward=Payoff(values=[0.5, 2]))
+GRADES = Arm(name="grades", prior=DirichletCategorical([1, 2, 1]), reward=Reward(values=[0, 1, 3]))
+OTHER = Arm(name="other", prior=DirichletCategorical([2, 1]), reward=Reward(values=[0.5, 2]))
 CURE = Arm(name="cure", prior=BetaBernoulli(1.5, 1), reward=Reward(good=2, bad=-0.5))
 OWN = Arm(name="machine", prior=MACHINE)
 MIXED = Problem(arms=[GRADES, CURE, OWN], horizon=4)
@@ -42,10 +41,10 @@ EQUAL = Problem(arms=[GRADES, GRADES.model_copy(update={"name": "b"}), CURE], ho
 # groups alternate, and all arms have a mean of 1 at first
 APART = Problem(
     arms=[
-        Arm(name="a", prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0, 2])),
-        Arm(name="b", prior=DirichletCategorical([2, 2]), reward=Payoff(values=[0, 2])),
-        Arm(name="c", prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0, 2])),
-        Arm(name="d", prior=DirichletCategorical([2, 2]), reward=Payoff(values=[0, 2])),
+        Arm(name="a", prior=DirichletCategorical([1, 1]), reward=Reward(values=[0, 2])),
+        Arm(name="b", prior=DirichletCategorical([2, 2]), reward=Reward(values=[0, 2])),
+        Arm(name="c", prior=DirichletCategorical([1, 1]), reward=Reward(values=[0, 2])),
+        Arm(name="d", prior=DirichletCategorical([2, 2]), reward=Reward(values=[0, 2])),
     ],
     horizon=4,
 )
@@ -92,7 +91,7 @@ def chances_of(problem: Problem, arm: int, seen: tuple[Any, ...], truth: Any) ->
         assert isinstance(own.reward, Reward)
         return [(1 - p, 0, own.reward.bad), (p, 1, own.reward.good)]
     assert isinstance(own.prior, DirichletCategorical)
-    assert isinstance(own.reward, Payoff)
+    assert isinstance(own.reward, Reward)
     assert own.reward.values is not None
     weights = [a + seen.count(j) for j, a in enumerate(own.prior.counts)]
     shares = truth if truth is not None else [w / sum(weights) for w in weights]

@@ -18,7 +18,6 @@ from decobandit import (
     DirichletCategorical,
     MarkovArm,
     MarkovState,
-    Payoff,
     Problem,
     Reward,
     Terminal,
@@ -39,7 +38,7 @@ def _weights(arm: Arm) -> tuple[tuple[float, ...], tuple[float, ...]]:
     if isinstance(arm.prior, BetaBernoulli):
         return (arm.prior.bad, arm.prior.good), (0.0, 1.0)
     assert isinstance(arm.prior, DirichletCategorical)
-    assert isinstance(arm.reward, Payoff)
+    assert isinstance(arm.reward, Reward)
     assert arm.reward.values is not None
     return arm.prior.counts, arm.reward.values
 
@@ -178,7 +177,7 @@ def random_arm(rng: np.random.Generator, number: int, horizon: int) -> Arm:
         return Arm(
             name=name,
             prior=DirichletCategorical(counts),
-            reward=Payoff(values=values, factor=factor),
+            reward=Reward(values=values, factor=factor),
         )
     if kind == 1:
         names = ["a", "b", "c", "d"]
@@ -190,7 +189,7 @@ def random_arm(rng: np.random.Generator, number: int, horizon: int) -> Arm:
             links = {f"o{i}": (float(p), str(to[i])) for i, p in enumerate(chances)}
             states[state] = MarkovState(mean=float(rng.normal()), next=links)
         return Arm(
-            name=name, prior=MarkovArm(first="a", states=states), reward=Payoff(factor=factor)
+            name=name, prior=MarkovArm(first="a", states=states), reward=Reward(factor=factor)
         )
     prior = BetaBernoulli(float(rng.choice([0.3, 1, 2])), float(rng.choice([0.3, 1, 3])))
     return Arm(name=name, prior=prior, reward=Reward(good=rng.random(), bad=-rng.random()))

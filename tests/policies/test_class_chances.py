@@ -13,7 +13,6 @@ from decobandit.problem import (
     DirichletCategorical,
     GammaPoisson,
     NormalNormal,
-    Payoff,
     Problem,
     Reward,
     Rules,
@@ -26,7 +25,7 @@ POINTS = np.concatenate([np.linspace(0.0, 1.0, 201), np.geomspace(1e-5, 0.1, 50)
 
 
 def three_classes() -> Problem:
-    worth = Payoff(values=VALUES)
+    worth = Reward(values=VALUES)
     arms = [Arm(name=name, prior=DirichletCategorical([1, 1, 1]), reward=worth) for name in "abc"]
     return Problem(arms=arms, horizon=60)
 
@@ -74,7 +73,7 @@ def test_three_classes_have_the_law_of_a_stick_broken_twice(a: tuple[float, ...]
 
 @pytest.mark.parametrize("margin", [0.0, 0.1, -0.05])
 def test_two_classes_compare_like_good_and_bad_outcomes(margin: float) -> None:
-    worth = Payoff(values=[0, 1])
+    worth = Reward(values=[0, 1])
     arms = [Arm(name=name, prior=DirichletCategorical([1, 1]), reward=worth) for name in "ab"]
     classes = Problem(arms=[*arms, Arm(name="c", prior=BetaBernoulli(1, 1))], horizon=60)
     binary = Problem.uniform(arms=3, horizon=60)
@@ -105,7 +104,7 @@ def test_three_classes_compare_as_draws_do_and_a_dropped_arm_is_left_out() -> No
 
 
 def test_rewards_that_turn_outcomes_round_turn_the_order_round() -> None:
-    worth = Payoff(values=VALUES, factor=-2.0)
+    worth = Reward(values=VALUES, factor=-2.0)
     arms = [Arm(name=name, prior=DirichletCategorical([1, 1, 1]), reward=worth) for name in "ab"]
     problem = Problem(arms=arms, horizon=20)
     known = States(problem, np.array([[[5.0, 2.0, 1.0], [1.0, 2.0, 4.0]]]))
@@ -118,7 +117,7 @@ def drawn_means(arm: Arm, rng: np.random.Generator, draws: int) -> np.ndarray:
     """Mean rewards drawn from the prior, from its words alone."""
     prior, reward = arm.prior, arm.reward
     if isinstance(prior, DirichletCategorical):
-        assert isinstance(reward, Payoff)
+        assert isinstance(reward, Reward)
         g = rng.standard_gamma(prior.counts, (draws, len(prior.counts)))
         return np.asarray(g @ np.array(reward.values) / g.sum(axis=1))
     if isinstance(prior, BetaBernoulli):
@@ -132,7 +131,7 @@ def drawn_means(arm: Arm, rng: np.random.Generator, draws: int) -> np.ndarray:
 
 
 def classes(name: str, counts: list[float], values: list[float]) -> Arm:
-    return Arm(name=name, prior=DirichletCategorical(counts), reward=Payoff(values=values))
+    return Arm(name=name, prior=DirichletCategorical(counts), reward=Reward(values=values))
 
 
 SKEW = {

@@ -13,7 +13,6 @@ from decobandit import (
     BetaBernoulli,
     GammaPoisson,
     NormalNormal,
-    Payoff,
     Problem,
     Reward,
     make_policy,
@@ -197,7 +196,7 @@ def test_of_other_kinds_only_measurements_that_pay_the_same_are_served() -> None
     with pytest.raises(ValueError, match="policy 'flgi' has indices of arms that are all good or"):
         make_policy(counted, "flgi")
     arms = [
-        Arm(name=name, prior=NormalNormal(0, 1), noise_sd=1, reward=Payoff(factor=(1.0, 2.0)))
+        Arm(name=name, prior=NormalNormal(0, 1), noise_sd=1, reward=Reward(factor=(1.0, 2.0)))
         for name in "ab"
     ]
     changing = Problem(arms=arms, horizon=2, pulls_per_stage=3, repeat=True)

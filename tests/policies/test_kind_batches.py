@@ -10,8 +10,8 @@ from decobandit import (
     MarkovArm,
     MarkovState,
     NormalNormal,
-    Payoff,
     Problem,
+    Reward,
     State,
     Terminal,
     evaluate,
@@ -24,7 +24,7 @@ from decobandit import (
 SHARED = {"arms": 2, "horizon": 3, "pulls_per_stage": 4, "repeat": True, "unit": 2}
 BINARY = Problem.uniform(**SHARED)
 CLASSES = Problem.uniform(
-    **SHARED, prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0, 1])
+    **SHARED, prior=DirichletCategorical([1, 1]), reward=Reward(values=[0, 1])
 )
 NORMAL = Problem.uniform(**SHARED, prior=NormalNormal(0, 1), noise_sd=2, terminal={"deploy": 10})
 STATES = [("0/0,0/0", "0+0,0+0"), ("2/2,1/2", "0+2,1+1"), ("1/6,0/2", "5+1,2+0")]

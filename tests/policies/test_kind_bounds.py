@@ -14,8 +14,8 @@ from decobandit import (
     MarkovArm,
     MarkovState,
     NormalNormal,
-    Payoff,
     Problem,
+    Reward,
     State,
     make_policy,
     simulate,
@@ -27,7 +27,7 @@ MIXED = Problem(
         Arm(
             name="classes",
             prior=DirichletCategorical([1, 1, 1]),
-            reward=Payoff(values=[-1, 0, 3], factor=0.5),
+            reward=Reward(values=[-1, 0, 3], factor=0.5),
         ),
         Arm(name="normal", prior=NormalNormal(5, 1), noise_sd=0.7),
         Arm(name="good", prior=BetaBernoulli(1, 9)),
@@ -82,7 +82,7 @@ def test_kl_ucb_of_counts_uses_poissons_divergence() -> None:
 
 def test_ucb_tuned_knows_the_variance_of_the_outcomes() -> None:
     problem = Problem.uniform(
-        arms=2, horizon=60, prior=DirichletCategorical([1, 1, 1]), reward=Payoff(values=[-1, 0, 3])
+        arms=2, horizon=60, prior=DirichletCategorical([1, 1, 1]), reward=Reward(values=[-1, 0, 3])
     )
     found = index(problem, "ucb-tuned", "3+40+1,1+0+0")
     log_t, x = math.log(45), np.array([-1.0] * 3 + [0.0] * 40 + [3.0])
@@ -118,7 +118,7 @@ def test_arms_never_pulled_come_first(policy: str) -> None:
         ),
         (
             Problem.uniform(
-                arms=2, horizon=3, prior=NormalNormal(0, 1), noise_sd=1, reward=Payoff(factor=-1)
+                arms=2, horizon=3, prior=NormalNormal(0, 1), noise_sd=1, reward=Reward(factor=-1)
             ),
             "ucb1",
             "earns less where its outcomes are larger",

@@ -14,7 +14,6 @@ from decobandit import (
     DirichletCategorical,
     GammaPoisson,
     NormalNormal,
-    Payoff,
     Problem,
     Reward,
     State,
@@ -25,7 +24,7 @@ from decobandit import (
 from decobandit.policies import IdsPolicy, VarianceIdsPolicy
 from decobandit.policies.mean_laws import law_of
 
-GRADES = Payoff(values=[0, 1, 3])
+GRADES = Reward(values=[0, 1, 3])
 
 
 def found(problem: Problem, state: str, policy: type[IdsPolicy] = IdsPolicy) -> tuple:
@@ -102,7 +101,7 @@ def test_classes_are_those_of_many_draws() -> None:
     arms = [
         Arm(name="a", prior=DirichletCategorical([8, 4, 2]), reward=GRADES),
         Arm(name="b", prior=DirichletCategorical([1, 1, 1]), reward=GRADES),
-        Arm(name="c", prior=DirichletCategorical([0.5, 1, 2]), reward=Payoff(values=[0, 1, 2])),
+        Arm(name="c", prior=DirichletCategorical([0.5, 1, 2]), reward=Reward(values=[0, 1, 2])),
     ]
     chance, joint, gain, regret = found(Problem(horizon=9, arms=arms), "1+0+0,0+0+0,0+1+0")
     rng = np.random.default_rng(3)
@@ -204,8 +203,8 @@ def test_workers_do_not_change_what_is_drawn() -> None:
 
 
 def test_rewards_that_fall_with_the_outcome_turn_the_best_arm_around() -> None:
-    more = Problem.uniform(arms=2, horizon=9, prior=GammaPoisson(2, 1), reward=Payoff(factor=1.0))
-    less = Problem.uniform(arms=2, horizon=9, prior=GammaPoisson(2, 1), reward=Payoff(factor=-1.0))
+    more = Problem.uniform(arms=2, horizon=9, prior=GammaPoisson(2, 1), reward=Reward(factor=1.0))
+    less = Problem.uniform(arms=2, horizon=9, prior=GammaPoisson(2, 1), reward=Reward(factor=-1.0))
     up, down = found(more, "5/2,1/1"), found(less, "5/2,1/1")
     np.testing.assert_allclose(up[0], down[0][::-1], atol=1e-6)
     np.testing.assert_allclose(up[2], down[2], rtol=1e-6)  # two arms: the same question
@@ -214,7 +213,7 @@ def test_rewards_that_fall_with_the_outcome_turn_the_best_arm_around() -> None:
 def test_kinds_are_mixed_and_chances_sum_to_one() -> None:
     arms = [
         Arm(name="b"),
-        Arm(name="c", prior=DirichletCategorical([1, 1, 1]), reward=Payoff(values=[0, 0.5, 1])),
+        Arm(name="c", prior=DirichletCategorical([1, 1, 1]), reward=Reward(values=[0, 0.5, 1])),
         Arm(name="n", prior=NormalNormal(0.5, 0.3), noise_sd=0.5),
         Arm(name="p", prior=GammaPoisson(2, 4)),
     ]
@@ -235,14 +234,14 @@ def test_what_has_no_best_arm_is_refused() -> None:
     changing = Problem(
         horizon=3,
         arms=[
-            Arm(name="a", prior=GammaPoisson(1, 1), reward=Payoff(factor=[1, 1, 2])),
+            Arm(name="a", prior=GammaPoisson(1, 1), reward=Reward(factor=[1, 1, 2])),
             Arm(name="b", prior=GammaPoisson(1, 1)),
         ],
     )
     with pytest.raises(ValueError, match="at stage 2 rewards of the arms are not those of stage 0"):
         make_policy(changing, "ids")
     discounted = Problem.uniform(
-        arms=2, horizon=3, prior=GammaPoisson(1, 1), reward=Payoff(factor=[1, 0.9, 0.81])
+        arms=2, horizon=3, prior=GammaPoisson(1, 1), reward=Reward(factor=[1, 0.9, 0.81])
     )
     assert make_policy(discounted, "ids").name == "ids"
     several = Problem.uniform(arms=3, horizon=3, pulls_per_stage=2, prior=GammaPoisson(1, 1))
@@ -263,7 +262,7 @@ def test_ids_pulls_one_of_two_arms() -> None:
 def test_an_arm_that_is_known_is_pulled_where_it_is_best(name: str, known: float, arm: int) -> None:
     """Its law is a step, far from that of the other arm: there is nothing to learn of the best."""
     arms = [
-        Arm(name="known", prior=DirichletCategorical([1, 1]), reward=Payoff(values=[known, known])),
+        Arm(name="known", prior=DirichletCategorical([1, 1]), reward=Reward(values=[known, known])),
         Arm(name="other", prior=NormalNormal(0, 1), noise_sd=1),
     ]
     policy = make_policy(Problem(horizon=2, arms=arms), name)
@@ -277,7 +276,7 @@ def test_an_arm_that_is_known_and_counts_down_is_the_best_at_the_end() -> None:
         Arm(
             name="known",
             prior=DirichletCategorical([2, 1]),
-            reward=Payoff(values=[-1, -1], factor=-1),
+            reward=Reward(values=[-1, -1], factor=-1),
         ),
         Arm(name="other", prior=BetaBernoulli(2, 3), reward=Reward(good=0, bad=-1)),
     ]

@@ -13,8 +13,8 @@ from decobandit import (
     MarkovArm,
     NormalNormal,
     OptimalPolicy,
-    Payoff,
     Problem,
+    Reward,
     State,
     Terminal,
     evaluate,
@@ -23,7 +23,7 @@ from decobandit import (
 )
 from decobandit.problem import States
 
-GRADES = Payoff(values=[0, 1, 3])
+GRADES = Reward(values=[0, 1, 3])
 MACHINE = MarkovArm(
     first="new",
     states={
@@ -50,7 +50,7 @@ PROBLEMS = {
     "deployed": Problem(
         horizon=3,
         arms=[
-            Arm(name=name, prior=DirichletCategorical([1, 2]), reward=Payoff(values=[0, 2]))
+            Arm(name=name, prior=DirichletCategorical([1, 2]), reward=Reward(values=[0, 2]))
             for name in "ab"
         ],
         terminal=Terminal(deploy=5),
@@ -96,8 +96,8 @@ def test_two_classes_are_chosen_as_good_and_bad_outcomes_are() -> None:
         Problem(horizon=7, arms=[Arm(name="a"), Arm(name="b", prior=BetaBernoulli(1, 2))])
     )
     arms = [
-        Arm(name="a", prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0, 1])),
-        Arm(name="b", prior=DirichletCategorical([2, 1]), reward=Payoff(values=[0, 1])),
+        Arm(name="a", prior=DirichletCategorical([1, 1]), reward=Reward(values=[0, 1])),
+        Arm(name="b", prior=DirichletCategorical([2, 1]), reward=Reward(values=[0, 1])),
     ]
     classes = make_policy(Problem(horizon=7, arms=arms), "optimal")
     for good, other in (("0/0,0/0", "0+0,0+0"), ("0/1,1/1", "1+0,0+1"), ("1/3,1/2", "2+1,1+1")):

@@ -12,8 +12,8 @@ from decobandit import (
     DirichletCategorical,
     GammaPoisson,
     NormalNormal,
-    Payoff,
     Problem,
+    Reward,
     State,
     fh_gittins,
     make_policy,
@@ -32,7 +32,7 @@ NORMAL = Problem(
 )
 BINARY = Problem.uniform(arms=2, horizon=8)
 CLASSES = Problem.uniform(
-    arms=2, horizon=8, prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0, 1])
+    arms=2, horizon=8, prior=DirichletCategorical([1, 1]), reward=Reward(values=[0, 1])
 )
 
 
@@ -60,10 +60,10 @@ def test_gittins_indices_of_two_classes_are_those_of_good_and_bad() -> None:
 @pytest.mark.parametrize(
     ("prior", "settings", "discount", "published", "tolerance"),
     [
-        (DirichletCategorical([2, 3]), {"reward": Payoff(values=[0, 1])}, 0.8, 0.67143994, 1e-4),
-        (DirichletCategorical([1, 2]), {"reward": Payoff(values=[0, 1])}, 0.5, 0.70600586, 5e-4),
-        (DirichletCategorical([2, 2]), {"reward": Payoff(values=[0, 1])}, 0.5, 0.53586272, 5e-4),
-        (DirichletCategorical([1, 3]), {"reward": Payoff(values=[0, 1])}, 0.5, 0.77735112, 5e-4),
+        (DirichletCategorical([2, 3]), {"reward": Reward(values=[0, 1])}, 0.8, 0.67143994, 1e-4),
+        (DirichletCategorical([1, 2]), {"reward": Reward(values=[0, 1])}, 0.5, 0.70600586, 5e-4),
+        (DirichletCategorical([2, 2]), {"reward": Reward(values=[0, 1])}, 0.5, 0.53586272, 5e-4),
+        (DirichletCategorical([1, 3]), {"reward": Reward(values=[0, 1])}, 0.5, 0.77735112, 5e-4),
         (NormalNormal(0, 1), {"noise_sd": 1.0}, 0.8, 0.50552724, 1e-3),
     ],
 )
@@ -73,12 +73,12 @@ def test_discounted_indices_are_the_published_ones(
     """Rewards and price discounted alike: the R package `gittins` has the limit of many stages."""
     T = 60 if discount == 0.8 else 20
     factor = discount ** np.arange(T)
-    reward = settings.get("reward", Payoff())
+    reward = settings.get("reward", Reward())
     values = reward.values  # type: ignore[attr-defined]
     arm = Arm(
         name="a",
         prior=prior,
-        reward=Payoff(values=values, factor=factor),  # type: ignore[arg-type]
+        reward=Reward(values=values, factor=factor),  # type: ignore[arg-type]
         noise_sd=settings.get("noise_sd"),  # type: ignore[arg-type]
     )
     problem = Problem(horizon=T, arms=[arm])
@@ -100,7 +100,7 @@ def index_of_first(problem: Problem, policy: str, stage: int, state: str) -> flo
 
 def test_the_exact_index_of_a_state_is_the_price_of_indifference() -> None:
     problem = Problem.uniform(
-        arms=2, horizon=6, prior=DirichletCategorical([1, 2, 1]), reward=Payoff(values=[0, 1, 3])
+        arms=2, horizon=6, prior=DirichletCategorical([1, 2, 1]), reward=Reward(values=[0, 1, 3])
     )
     found = index_of_first(problem, "fh-gittins", 2, "0+1+1")
     stats = np.array([0.0, 1.0, 1.0])
@@ -154,7 +154,7 @@ def test_the_knowledge_gradient_of_classes_is_a_sum_over_outcomes() -> None:
     problem = Problem(
         horizon=6,
         arms=[
-            Arm(name="a", prior=DirichletCategorical([1, 1, 1]), reward=Payoff(values=[0, 1, 3])),
+            Arm(name="a", prior=DirichletCategorical([1, 1, 1]), reward=Reward(values=[0, 1, 3])),
             Arm(name="b", prior=GammaPoisson(3, 2)),
         ],
     )
@@ -203,7 +203,7 @@ def test_a_recommendation_says_what_is_known_of_every_kind() -> None:
         horizon=9,
         arms=[
             Arm(name="n", prior=NormalNormal(0, 1), noise_sd=1),
-            Arm(name="c", prior=DirichletCategorical([1, 1, 1]), reward=Payoff(values=[0, 1, 3])),
+            Arm(name="c", prior=DirichletCategorical([1, 1, 1]), reward=Reward(values=[0, 1, 3])),
             Arm(name="b", prior=BetaBernoulli(1, 2)),
         ],
     )

@@ -13,8 +13,8 @@ from decobandit.problem import (
     BetaBernoulli,
     DirichletCategorical,
     MarkovArm,
-    Payoff,
     Problem,
+    Reward,
     State,
 )
 from decobandit.simulation import simulate
@@ -184,7 +184,7 @@ def _own(**settings: Any) -> Problem:
 
 GRADES: dict[str, Any] = {
     "prior": DirichletCategorical([1, 1, 1]),
-    "reward": Payoff(values=[0, 1, 3]),
+    "reward": Reward(values=[0, 1, 3]),
 }
 
 

@@ -16,7 +16,6 @@ from decobandit.problem import (
     GammaPoisson,
     MarkovArm,
     NormalNormal,
-    Payoff,
     Problem,
     Reward,
     States,
@@ -32,7 +31,7 @@ MACHINE = MarkovArm(
 )
 BINARY = [Arm(name="a"), Arm(name="b"), Arm(name="c", prior=BetaBernoulli(2, 1.5))]
 GRADES = [
-    Arm(name=name, prior=DirichletCategorical(counts), reward=Payoff(values=[0, 0.4, 1]))
+    Arm(name=name, prior=DirichletCategorical(counts), reward=Reward(values=[0, 0.4, 1]))
     for name, counts in (("a", [1, 1, 1]), ("b", [1, 1, 1]), ("c", [2, 0.5, 0.7]))
 ]
 NORMAL = [
@@ -138,7 +137,7 @@ def test_answers_do_not_depend_on_other_states(corner: str, name: str, pending: 
 PRIORS = [(1.0, 1.0), (1.0, 1.0), (2.0, 1.5)]
 TWO = Problem(
     arms=[
-        Arm(name=str(k), prior=DirichletCategorical([b, a]), reward=Payoff(values=[0, 1]))
+        Arm(name=str(k), prior=DirichletCategorical([b, a]), reward=Reward(values=[0, 1]))
         for k, (a, b) in enumerate(PRIORS)
     ],
     horizon=6,

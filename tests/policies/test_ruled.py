@@ -24,7 +24,6 @@ from decobandit.problem import (
     GammaPoisson,
     Looks,
     NormalNormal,
-    Payoff,
     Rules,
     States,
     Stop,
@@ -256,7 +255,7 @@ MODELS = {
         horizon=30,
     ),
     "events": Problem(
-        arms=[Arm(name=n, prior=GammaPoisson(2, 1), reward=Payoff(factor=-1)) for n in "abc"],
+        arms=[Arm(name=n, prior=GammaPoisson(2, 1), reward=Reward(factor=-1)) for n in "abc"],
         horizon=30,
     ),
     "classes": Problem(
@@ -264,7 +263,7 @@ MODELS = {
             Arm(
                 name=n,
                 prior=DirichletCategorical([1, 1, 1]),
-                reward=Payoff(values=[0, 1, 9], factor=-1),
+                reward=Reward(values=[0, 1, 9], factor=-1),
             )
             for n in "abc"
         ],
@@ -272,7 +271,7 @@ MODELS = {
     ),
     "kinds": Problem(  # classes beside unbounded outcomes
         arms=[
-            Arm(name="a", prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0, 2])),
+            Arm(name="a", prior=DirichletCategorical([1, 1]), reward=Reward(values=[0, 2])),
             Arm(name="b", prior=NormalNormal(1, 1), noise_sd=1),
             Arm(name="c", prior=GammaPoisson(1, 1)),
         ],

@@ -8,8 +8,8 @@ import pytest
 from decobandit import (
     Design,
     DirichletCategorical,
-    Payoff,
     Problem,
+    Reward,
     make_policy,
     operating_characteristics,
 )
@@ -78,7 +78,7 @@ def test_a_cap_that_cannot_be_kept_is_refused(rules: dict[str, float], least: st
 PROBLEMS = {
     "binary": Problem.uniform(arms=2, horizon=4),
     "classes": Problem.uniform(
-        arms=2, horizon=4, prior=DirichletCategorical([1, 1, 1]), reward=Payoff(values=[0, 0.5, 1])
+        arms=2, horizon=4, prior=DirichletCategorical([1, 1, 1]), reward=Reward(values=[0, 0.5, 1])
     ),
 }
 TRUTHS = {"binary": (0.1, 0.8), "classes": ((0.6, 0.3, 0.1), (0.1, 0.2, 0.7))}

@@ -12,8 +12,8 @@ from decobandit import (
     DirichletCategorical,
     GammaPoisson,
     NormalNormal,
-    Payoff,
     Problem,
+    Reward,
     Terminal,
     solve,
 )
@@ -34,7 +34,7 @@ def test_two_classes_buy_what_good_and_bad_outcomes_buy(deploy: float | None) ->
     classes = Problem(
         horizon=9,
         arms=[
-            Arm(name=name, prior=DirichletCategorical(own[::-1]), reward=Payoff(values=[0, 1]))
+            Arm(name=name, prior=DirichletCategorical(own[::-1]), reward=Reward(values=[0, 1]))
             for name, own in priors.items()
         ],
         terminal=terminal,
@@ -51,7 +51,7 @@ def test_two_classes_buy_what_good_and_bad_outcomes_buy(deploy: float | None) ->
 @pytest.mark.parametrize(
     "prior",
     [
-        {"prior": DirichletCategorical([1, 1, 1]), "reward": Payoff(values=[0, 1, 3])},
+        {"prior": DirichletCategorical([1, 1, 1]), "reward": Reward(values=[0, 1, 3])},
         {"prior": NormalNormal(0, 1), "noise_sd": 1.0},
         {"prior": GammaPoisson(2, 1)},
     ],

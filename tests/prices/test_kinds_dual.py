@@ -11,8 +11,8 @@ from decobandit import (
     DirichletCategorical,
     GammaPoisson,
     NormalNormal,
-    Payoff,
     Problem,
+    Reward,
     Terminal,
     dual_value,
     solve,
@@ -36,7 +36,7 @@ def test_lower_bounds_of_measurements_close_as_the_grid_is_refined() -> None:
             name=str(i),
             prior=NormalNormal(mean=m, sd=sd),
             noise_sd=1.0,
-            reward=Payoff(factor=factor),
+            reward=Reward(factor=factor),
         )
         for i, ((m, sd), factor) in enumerate(zip(priors, factors, strict=True))
     ]
@@ -73,8 +73,8 @@ def test_no_policy_earns_more_than_the_bound(seed: int) -> None:
 def test_two_classes_are_good_and_bad(deploy: float) -> None:
     shared = {"horizon": 12, "terminal": Terminal(deploy=deploy)}
     classes = [
-        Arm(name="a", prior=DirichletCategorical([3, 2]), reward=Payoff(values=[0, 1])),
-        Arm(name="b", prior=DirichletCategorical([1, 0.5]), reward=Payoff(values=[0, 1])),
+        Arm(name="a", prior=DirichletCategorical([3, 2]), reward=Reward(values=[0, 1])),
+        Arm(name="b", prior=DirichletCategorical([1, 0.5]), reward=Reward(values=[0, 1])),
     ]
     binary = [Arm(name="a", prior=BetaBernoulli(2, 3)), Arm(name="b", prior=BetaBernoulli(0.5, 1))]
     prices = np.random.default_rng(3).random(12 + (deploy > 0))
@@ -113,7 +113,7 @@ GRIDS = [
                 name="n",
                 prior=NormalNormal(2, 1),
                 noise_sd=1,
-                reward=Payoff(factor=[1, -1, 1, 2, 1, 1]),
+                reward=Reward(factor=[1, -1, 1, 2, 1, 1]),
             ),
             Arm(name="p", prior=GammaPoisson(2000, 1000)),
             Arm(name="b", prior=BetaBernoulli(4, 1)),

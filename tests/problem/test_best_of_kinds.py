@@ -13,14 +13,14 @@ from decobandit import (
     GammaPoisson,
     MarkovArm,
     NormalNormal,
-    Payoff,
     Problem,
+    Reward,
     evaluate,
     simulate,
 )
 from decobandit.problem import best_mean_bound, best_mean_reward, best_true_rewards
 
-GRADES = Payoff(values=[0, 1, 3])
+GRADES = Reward(values=[0, 1, 3])
 
 
 def test_the_largest_of_normal_means() -> None:
@@ -44,7 +44,7 @@ def test_the_larger_of_two_gammas_and_the_sum_of_both() -> None:
     assert best_mean_reward(two) == pytest.approx(2 * 2 * (1 - betainc(3, 2, 0.5)), abs=1e-9)
     both = Problem.uniform(arms=2, horizon=3, pulls_per_stage=2, prior=GammaPoisson(2, 1))
     assert best_mean_reward(both) == pytest.approx(3 * (2 + 2), abs=1e-9)
-    fewer = Problem.uniform(arms=2, horizon=1, prior=GammaPoisson(2, 1), reward=Payoff(factor=-1.0))
+    fewer = Problem.uniform(arms=2, horizon=1, prior=GammaPoisson(2, 1), reward=Reward(factor=-1.0))
     least = 4 - 2 * 2 * (1 - betainc(3, 2, 0.5))
     assert best_mean_reward(fewer) == pytest.approx(-least, abs=1e-9)
 
@@ -62,8 +62,8 @@ def test_one_arm_has_its_own_mean_and_two_the_same_reward_of_both(weight: float)
 def test_an_arm_of_one_value_is_known() -> None:
     """E max(c, X) of a uniform X on [0, 1]."""
     arms = [
-        Arm(name="known", prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0.6, 0.6])),
-        Arm(name="other", prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0, 1])),
+        Arm(name="known", prior=DirichletCategorical([1, 1]), reward=Reward(values=[0.6, 0.6])),
+        Arm(name="other", prior=DirichletCategorical([1, 1]), reward=Reward(values=[0, 1])),
     ]
     assert best_mean_reward(Problem(horizon=1, arms=arms)) == pytest.approx((1 + 0.36) / 2)
 
@@ -76,7 +76,7 @@ def test_two_classes_are_good_and_bad_outcomes() -> None:
     classes = Problem(
         horizon=5,
         arms=[
-            Arm(name=name, prior=DirichletCategorical(own), reward=Payoff(values=[0, 1]))
+            Arm(name=name, prior=DirichletCategorical(own), reward=Reward(values=[0, 1]))
             for name, own in zip("abc", counts, strict=True)
         ],
     )
@@ -145,8 +145,8 @@ def test_the_bound_is_not_below_what_the_best_arm_earns_for_certain(
 ) -> None:
     """Laws of classes are integrals: their errors made bounds that a policy exceeds."""
     arms = [
-        Arm(name="best", prior=DirichletCategorical(weights), reward=Payoff(values=[1, 1.83, 1.2])),
-        Arm(name="worse", prior=DirichletCategorical([3, 1]), reward=Payoff(values=[0.2, 0.9])),
+        Arm(name="best", prior=DirichletCategorical(weights), reward=Reward(values=[1, 1.83, 1.2])),
+        Arm(name="worse", prior=DirichletCategorical([3, 1]), reward=Reward(values=[0.2, 0.9])),
     ]
     mean = (weights[0] + 1.83 * weights[1] + 1.2 * weights[2]) / sum(weights)
     problem = Problem(horizon=3, pulls_per_stage=2, repeat=True, unit=2, arms=arms)

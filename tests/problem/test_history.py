@@ -11,8 +11,8 @@ from decobandit import (
     MarkovArm,
     MarkovState,
     NormalNormal,
-    Payoff,
     Problem,
+    Reward,
     State,
     with_history,
 )
@@ -22,7 +22,7 @@ PROBLEM = Problem(
     horizon=4,
     arms=[
         Arm(name="b", prior=BetaBernoulli(1, 2)),
-        Arm(name="c", prior=DirichletCategorical([1, 1, 2]), reward=Payoff(values=[0, 1, 3])),
+        Arm(name="c", prior=DirichletCategorical([1, 1, 2]), reward=Reward(values=[0, 1, 3])),
         Arm(name="n", prior=NormalNormal(1, 2), noise_sd=4),
         Arm(name="g", prior=GammaPoisson(3, 1)),
     ],

@@ -15,9 +15,9 @@ from decobandit import (
     InvalidProblem,
     MarkovArm,
     NormalNormal,
-    Payoff,
     Problem,
     ProblemError,
+    Reward,
     read_outcomes,
 )
 from decobandit.problem import (
@@ -273,7 +273,7 @@ def test_outcomes_of_own_states_are_none_but_theirs() -> None:
 def test_equal_arms_of_any_kind() -> None:
     problem = Problem.uniform(arms=2, horizon=4, prior=NormalNormal(1, 2), noise_sd=3)
     assert problem.arms[1] == Arm(name="arm-2", prior=NormalNormal(1, 2), noise_sd=3)
-    assert problem.arms[0].reward == Payoff()
+    assert problem.arms[0].reward == Reward()
 
 
 def test_outcomes_in_a_file_are_read_by_kind(tmp_path: Path) -> None:

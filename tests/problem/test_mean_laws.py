@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy.special import betainc, betaincinv
 
-from decobandit import Arm, BetaBernoulli, DirichletCategorical, GammaPoisson, Payoff, Problem
+from decobandit import Arm, BetaBernoulli, DirichletCategorical, GammaPoisson, Problem, Reward
 from decobandit.problem import ArmModel
 
 
 def of_classes(counts: list[float], values: list[float]) -> ArmModel:
-    arm = Arm(name="a", prior=DirichletCategorical(counts), reward=Payoff(values=values))
+    arm = Arm(name="a", prior=DirichletCategorical(counts), reward=Reward(values=values))
     return Problem(horizon=1, arms=[arm]).groups[0].model
 
 
@@ -62,7 +62,7 @@ def test_what_is_not_known_of_a_mean_does_not_depend_on_where_it_is() -> None:
 )
 def test_laws_after_an_outcome_average_to_the_law_before(prior: Any, near: float) -> None:
     values: dict[str, Any] = (
-        {"reward": Payoff(values=[0, 1, 3])} if isinstance(prior, DirichletCategorical) else {}
+        {"reward": Reward(values=[0, 1, 3])} if isinstance(prior, DirichletCategorical) else {}
     )
     kind = Problem(horizon=1, arms=[Arm(name="a", prior=prior, **values)]).groups[0].model
     stats = np.array([kind.initial()], dtype=float)

@@ -9,9 +9,9 @@ from decobandit.problem import (
     DirichletCategorical,
     GammaPoisson,
     NormalNormal,
-    Payoff,
     Problem,
     ProblemError,
+    Reward,
     State,
     read_outcomes,
 )
@@ -92,7 +92,7 @@ def test_many_arms_are_not_all_listed(tmp_path: Path) -> None:
 
 OTHERS = Problem(
     arms=(
-        Arm(name="bought", prior=DirichletCategorical([1, 1, 1]), reward=Payoff(values=[0, 1, 5])),
+        Arm(name="bought", prior=DirichletCategorical([1, 1, 1]), reward=Reward(values=[0, 1, 5])),
         Arm(name="minutes", prior=NormalNormal(3, 1), noise_sd=2),
         Arm(name="clicks", prior=GammaPoisson(2, 1)),
     ),

@@ -263,7 +263,7 @@ NOT_WHOLE = "must be a whole number from 1 to"
         ),
         (
             with_arm(reward={"god": 1}),
-            "arms[1].reward.god: unknown key; allowed: good, bad",
+            "arms[1].reward.god: unknown key; allowed: good, bad, values, factor, cap",
         ),
         (
             with_arm() | {"terminal": {"deply": 1}},

@@ -13,8 +13,8 @@ from decobandit.problem import (
     MarkovArm,
     MarkovState,
     NormalNormal,
-    Payoff,
     Problem,
+    Reward,
     State,
     States,
 )
@@ -25,7 +25,7 @@ MIXED = Problem(
     horizon=9,
     arms=[
         Arm(name="beta-1", prior=BetaBernoulli(2, 3)),
-        Arm(name="classes", prior=DirichletCategorical([1, 1, 2]), reward=Payoff(values=[0, 1, 3])),
+        Arm(name="classes", prior=DirichletCategorical([1, 1, 2]), reward=Reward(values=[0, 1, 3])),
         Arm(name="beta-2", prior=BetaBernoulli(2, 3)),
         Arm(name="normal", prior=NormalNormal(0, 1), noise_sd=2),
         Arm(name="counts", prior=GammaPoisson(2, 1)),

@@ -5,7 +5,6 @@ from decobandit import (
     BetaBernoulli,
     DirichletCategorical,
     NormalNormal,
-    Payoff,
     Problem,
     Reward,
     Terminal,
@@ -24,11 +23,11 @@ def test_rewards_of_the_kept_stages_are_kept_and_values_of_classes_stay() -> Non
         horizon=4,
         arms=[
             Arm(name="a", prior=BetaBernoulli(2, 3), reward=Reward(good=[1, 2, 3, 4], bad=-1)),
-            Arm(name="b", prior=NormalNormal(0, 1), noise_sd=2, reward=Payoff(factor=[5, 6, 7, 8])),
+            Arm(name="b", prior=NormalNormal(0, 1), noise_sd=2, reward=Reward(factor=[5, 6, 7, 8])),
             Arm(
                 name="c",
                 prior=DirichletCategorical([1, 1, 1, 1]),
-                reward=Payoff(values=[0, 1, 2, 3]),
+                reward=Reward(values=[0, 1, 2, 3]),
             ),
         ],
         terminal=Terminal(deploy=9),
@@ -38,11 +37,11 @@ def test_rewards_of_the_kept_stages_are_kept_and_values_of_classes_stay() -> Non
         horizon=2,
         arms=[
             Arm(name="a", prior=BetaBernoulli(2, 3), reward=Reward(good=[2, 4], bad=-1)),
-            Arm(name="b", prior=NormalNormal(0, 1), noise_sd=2, reward=Payoff(factor=[6, 8])),
+            Arm(name="b", prior=NormalNormal(0, 1), noise_sd=2, reward=Reward(factor=[6, 8])),
             Arm(
                 name="c",
                 prior=DirichletCategorical([1, 1, 1, 1]),
-                reward=Payoff(values=[0, 1, 2, 3]),
+                reward=Reward(values=[0, 1, 2, 3]),
             ),
         ],
         terminal=Terminal(deploy=9),

@@ -11,8 +11,8 @@ from decobandit.problem import (
     DirichletCategorical,
     GammaPoisson,
     NormalNormal,
-    Payoff,
     Problem,
+    Reward,
     format_problem,
 )
 from decobandit.trials import Trial, create_trial, open_trial
@@ -20,7 +20,7 @@ from helpers.page_browser import Browser
 from helpers.web_client import Site
 
 ARMS = [
-    Arm(name="grades", prior=DirichletCategorical([1, 1, 1]), reward=Payoff(values=[0, 1, 3])),
+    Arm(name="grades", prior=DirichletCategorical([1, 1, 1]), reward=Reward(values=[0, 1, 3])),
     Arm(name="lab", prior=NormalNormal(0, 1), noise_sd=1),
     Arm(name="events", prior=GammaPoisson(1, 1)),
 ]

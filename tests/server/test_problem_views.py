@@ -13,8 +13,8 @@ from decobandit.problem import (
     BetaBernoulli,
     DirichletCategorical,
     EqualArms,
+    GammaExponential,
     NormalNormal,
-    Payoff,
     Problem,
     ProblemError,
     ProblemTable,
@@ -131,14 +131,15 @@ def test_every_field_is_written() -> None:
         Terminal,
         NormalNormal,
         DirichletCategorical,
-        Payoff,
+        GammaExponential,
     )
     everything = {name for table in tables for name in table.model_fields}
     batched = DEPLOYED.model_copy(update={"repeat": True})
     level = Arm(name="level", prior=NormalNormal(mean=0.5, sd=1.0), noise_sd=2.0, range=(-5.0, 6.0))
     classes = DirichletCategorical(counts=(1.0, 2.0))
-    score = Arm(name="score", prior=classes, reward=Payoff(values=(0.0, 3.0), factor=2.0))
-    measured = Problem(arms=(level, score), horizon=2)
+    score = Arm(name="score", prior=classes, reward=Reward(values=(0.0, 3.0), factor=2.0))
+    time = Arm(name="time", prior=GammaExponential(3, 2), reward=Reward(cap=5.0))
+    measured = Problem(arms=(level, score, time), horizon=2)
     written = [problem_to_dict(problem) for problem in (FULL, DEPLOYED, batched, measured)]
     assert set().union(*map(keys, written)) == everything
 

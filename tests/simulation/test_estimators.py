@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from decobandit import Arm, NormalNormal, Payoff, Reward, Terminal
+from decobandit import Arm, NormalNormal, Reward, Terminal
 from decobandit.evaluation import evaluate
 from decobandit.problem import BetaBernoulli, Problem, best_mean_moments
 from decobandit.simulation import (
@@ -166,7 +166,7 @@ def test_deployments_are_estimated_by_what_is_known_of_the_arm(batch: bool) -> N
     """Arms seen n times each, the larger mean deployed: E max of two normal posterior means."""
     n, worth = 8, 1000.0
     arms = [
-        Arm(name=name, prior=NormalNormal(0, 1), noise_sd=2, reward=Payoff(factor=0.0))
+        Arm(name=name, prior=NormalNormal(0, 1), noise_sd=2, reward=Reward(factor=0.0))
         for name in "ab"
     ]
     shape = {"horizon": 1, "pulls_per_stage": 2 * n, "repeat": True} if batch else {"horizon": 16}

@@ -12,8 +12,8 @@ from decobandit import (
     DirichletCategorical,
     GammaPoisson,
     NormalNormal,
-    Payoff,
     Problem,
+    Reward,
     Simulation,
     optimum,
     simulate,
@@ -72,7 +72,7 @@ def test_no_simulated_policy_beats_the_bound() -> None:
         horizon=15,
         arms=[
             Arm(name="n", prior=NormalNormal(0.5, 0.5), noise_sd=1),
-            Arm(name="c", prior=DirichletCategorical([1, 1, 1]), reward=Payoff(values=[0, 0.5, 1])),
+            Arm(name="c", prior=DirichletCategorical([1, 1, 1]), reward=Reward(values=[0, 0.5, 1])),
             Arm(name="g", prior=GammaPoisson(1, 2)),
             Arm(name="b", prior=BetaBernoulli(1, 1)),
         ],
@@ -110,7 +110,7 @@ OWN = MarkovArm.model_validate(
 )
 MODELS: dict[str, dict[str, Any]] = {
     "binary": {"prior": BetaBernoulli(1, 1)},
-    "classes": {"prior": DirichletCategorical([1, 1, 1]), "reward": Payoff(values=[0, 0.5, 1])},
+    "classes": {"prior": DirichletCategorical([1, 1, 1]), "reward": Reward(values=[0, 0.5, 1])},
     "normal": {"prior": NormalNormal(0.5, 0.5), "noise_sd": 1},
     "counts": {"prior": GammaPoisson(1, 2)},
     "own": {"prior": OWN},

@@ -19,8 +19,8 @@ from decobandit.problem import (
     MarkovArm,
     NormalNormal,
     OutcomeColumns,
-    Payoff,
     Problem,
+    Reward,
     State,
     model_of,
     read_outcomes,
@@ -47,8 +47,8 @@ MACHINE = MarkovArm(
         "old": {"mean": 0.25, "next": {"fine": (1.0, "old")}},
     },
 )
-GRADES = Arm(name="grades", prior=DirichletCategorical([1, 2, 1]), reward=Payoff(values=[0, 1, 3]))
-LAB = Arm(name="lab", prior=NormalNormal(1.0, 0.5), noise_sd=2.0, reward=Payoff(factor=0.5))
+GRADES = Arm(name="grades", prior=DirichletCategorical([1, 2, 1]), reward=Reward(values=[0, 1, 3]))
+LAB = Arm(name="lab", prior=NormalNormal(1.0, 0.5), noise_sd=2.0, reward=Reward(factor=0.5))
 EVENTS = Arm(name="events", prior=GammaPoisson(3, 2))
 CURE = Arm(name="cure", prior=BetaBernoulli(1.5, 1))
 OWN = Arm(name="machine", prior=MACHINE)

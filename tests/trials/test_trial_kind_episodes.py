@@ -11,8 +11,8 @@ from decobandit.problem import (
     GammaPoisson,
     MarkovArm,
     NormalNormal,
-    Payoff,
     Problem,
+    Reward,
     model_of,
 )
 from decobandit.trials import Trial, create_trial, open_store
@@ -25,7 +25,7 @@ MACHINE = MarkovArm(
     },
 )
 KINDS = [
-    Arm(name="grades", prior=DirichletCategorical([1, 2, 1]), reward=Payoff(values=[0, 1, 3])),
+    Arm(name="grades", prior=DirichletCategorical([1, 2, 1]), reward=Reward(values=[0, 1, 3])),
     Arm(name="lab", prior=NormalNormal(1.0, 0.5), noise_sd=2.0),
     Arm(name="events", prior=GammaPoisson(3, 2)),
     Arm(name="machine", prior=MACHINE),
@@ -36,7 +36,7 @@ TOLD = {"grades": 2, "lab": -0.75, "events": 4, "machine": "fine", "cure": 1}
 
 def two_classes(arms: int, horizon: int, pulls: int) -> Problem:
     """Uniform arms whose good and bad outcomes are classes worth 1 and 0."""
-    prior, reward = DirichletCategorical([1, 1]), Payoff(values=[0, 1])
+    prior, reward = DirichletCategorical([1, 1]), Reward(values=[0, 1])
     made = [Arm(name=f"arm-{k + 1}", prior=prior, reward=reward) for k in range(arms)]
     return Problem(arms=made, horizon=horizon, pulls_per_stage=pulls)
 

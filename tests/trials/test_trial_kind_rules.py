@@ -21,8 +21,8 @@ from decobandit.problem import (
     Looks,
     MarkovArm,
     NormalNormal,
-    Payoff,
     Problem,
+    Reward,
     Rules,
     Stop,
 )
@@ -38,7 +38,7 @@ NORMAL = Problem(
 )
 MIXED = Problem(
     arms=[
-        Arm(name="grades", prior=DirichletCategorical([1, 1, 1]), reward=Payoff(values=[0, 1, 3])),
+        Arm(name="grades", prior=DirichletCategorical([1, 1, 1]), reward=Reward(values=[0, 1, 3])),
         Arm(name="lab", prior=NormalNormal(1.0, 0.5), noise_sd=1.0),
         Arm(name="events", prior=GammaPoisson(2, 2)),
         Arm(name="cure", prior=BetaBernoulli(1, 1)),

@@ -19,10 +19,11 @@ from decobandit.problem import (
     GammaPoisson,
     MarkovArm,
     NormalNormal,
-    Payoff,
     Problem,
+    Reward,
     State,
     Terminal,
+    ahead_of,
     load_problem,
     model_of,
     problem_from_dict,
@@ -54,8 +55,8 @@ MACHINE = MarkovArm(
         "old": {"mean": 0.25, "next": {"fine": (1.0, "old")}},
     },
 )
-GRADES = Arm(name="grades", prior=DirichletCategorical([1, 2, 1]), reward=Payoff(values=[0, 1, 3]))
-LAB = Arm(name="lab", prior=NormalNormal(1.0, 0.5), noise_sd=2.0, reward=Payoff(factor=0.5))
+GRADES = Arm(name="grades", prior=DirichletCategorical([1, 2, 1]), reward=Reward(values=[0, 1, 3]))
+LAB = Arm(name="lab", prior=NormalNormal(1.0, 0.5), noise_sd=2.0, reward=Reward(factor=0.5))
 EVENTS = Arm(name="events", prior=GammaPoisson(3, 2))
 CURE = Arm(name="cure", prior=BetaBernoulli(1.5, 1))
 OWN = Arm(name="machine", prior=MACHINE)
@@ -196,17 +197,17 @@ def test_a_log_with_an_outcome_of_another_kind_is_damaged(store: Any) -> None:
 
 def test_states_ahead_of_classes_have_the_dirichlet_multinomial_law() -> None:
     kind = model_of(GRADES)
-    ahead = kind.ahead((1.0, 0.0, 2.0), 3, 100)
+    ahead = ahead_of(kind, (1.0, 0.0, 2.0), 3, 100)
     assert ahead is not None
     law = stats.dirichlet_multinomial([2, 2, 3], 3)
     assert len(ahead[0]) == comb(5, 2)
     for chance, state in zip(*ahead, strict=True):
         assert chance == pytest.approx(law.pmf(state - np.array([1, 0, 2])), rel=1e-12)
-    assert kind.ahead((0.0, 0.0, 0.0), 30, 100) is None
+    assert ahead_of(kind, (0.0, 0.0, 0.0), 30, 100) is None
 
 
 def test_states_ahead_of_counts_are_mixed_poisson() -> None:
-    ahead = model_of(EVENTS).ahead((1, 4.0), 2, 1000)
+    ahead = ahead_of(model_of(EVENTS), (1, 4.0), 2, 1000)
     assert ahead is not None
     posterior = stats.gamma(3 + 4, scale=1 / (2 + 1))
     for k in (0, 3, 9):
@@ -220,7 +221,7 @@ def test_states_ahead_of_counts_are_mixed_poisson() -> None:
 
 def test_states_ahead_of_measurements_integrate_moments_exactly() -> None:
     kind = model_of(LAB)
-    ahead = kind.ahead((2, 3.0), 3, 1000)
+    ahead = ahead_of(kind, (2, 3.0), 3, 1000)
     assert ahead is not None
     chances, states = ahead
     mean = (16 * 1.0 + 3.0) / 18  # the prior is worth 16 pulls
@@ -232,7 +233,7 @@ def test_states_ahead_of_measurements_integrate_moments_exactly() -> None:
 
 
 def test_own_states_ahead_are_those_of_all_paths() -> None:
-    ahead = model_of(OWN).ahead((0, 0), 3, 100)
+    ahead = ahead_of(model_of(OWN), (0, 0), 3, 100)
     assert ahead is not None
     found = dict(zip(ahead[1][:, 1].tolist(), ahead[0], strict=True))
     assert found == pytest.approx({0.0: 0.75**3, 1.0: 1 - 0.75**3})
@@ -241,7 +242,7 @@ def test_own_states_ahead_are_those_of_all_paths() -> None:
 @pytest.mark.parametrize("kind", [model_of(arm) for arm in MIXED.arms], ids=lambda kind: kind.word)
 def test_drawn_pending_outcomes_follow_the_law_of_those_listed(kind: ArmModel) -> None:
     rng = np.random.default_rng(3)
-    ahead = kind.ahead(kind.initial(), 2, 1000)
+    ahead = ahead_of(kind, kind.initial(), 2, 1000)
     assert ahead is not None
     known = np.tile(np.array(kind.initial(), dtype=float), (4000, 1))
     drawn = kind.sample_total(kind.sample(known, rng), known, 2, rng)
@@ -345,7 +346,7 @@ def test_chances_of_counts_against_an_integral(store: Any) -> None:
 def test_classes_worth_0_and_1_are_reported_as_a_beta_posterior(store: Any) -> None:
     """Worth 0, 1, 1: the chance of the last two together is Beta(3 + 4, 2 + 1)."""
     arms = [
-        Arm(name="a", prior=DirichletCategorical([2, 1, 2]), reward=Payoff(values=[0, 1, 1])),
+        Arm(name="a", prior=DirichletCategorical([2, 1, 2]), reward=Reward(values=[0, 1, 1])),
         Arm(name="b", prior=BetaBernoulli(4, 4)),
     ]
     trial = create_trial(Problem(arms=arms, horizon=9), policy="equal", db=store)
@@ -412,7 +413,7 @@ def test_outcomes_of_a_batch_outside_the_plausible_range_have_to_be_confirmed(
 @pytest.mark.parametrize(
     ("more", "rule"),
     [
-        ({"range": (0, 1)}, "measurements or counts"),
+        ({"range": (0, 1)}, "outcomes are numbers"),
         (WEIGHT | {"range": (5, 5)}, "in this order"),
         (WEIGHT | {"range": (5,)}, "range"),
         (WEIGHT | {"range": (0, float("nan"))}, "finite"),

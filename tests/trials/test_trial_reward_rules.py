@@ -13,7 +13,6 @@ from decobandit.problem import (
     GammaPoisson,
     Looks,
     NormalNormal,
-    Payoff,
     Rules,
     Stop,
 )
@@ -35,16 +34,16 @@ HARM: dict[str, tuple[list[Arm], list[Any]]] = {
         [[0], [1]],
     ),
     "events": (
-        [Arm(name=n, prior=GammaPoisson(2, 1), reward=Payoff(factor=-1)) for n in ("old", "new")],
+        [Arm(name=n, prior=GammaPoisson(2, 1), reward=Reward(factor=-1)) for n in ("old", "new")],
         [[1, 1, 0], [4, 3, 5]],
     ),
     "measurements": (
-        [Arm(name=n, reward=Payoff(factor=-3), **LAB) for n in ("old", "new")],
+        [Arm(name=n, reward=Reward(factor=-3), **LAB) for n in ("old", "new")],
         [[0.2, -0.4], [2.1, 1.7]],
     ),
     "classes": (
         [
-            Arm(name=n, prior=GRADES, reward=Payoff(values=[0, 1, 3], factor=-1))
+            Arm(name=n, prior=GRADES, reward=Reward(values=[0, 1, 3], factor=-1))
             for n in ("old", "new")
         ],
         [[0, 0, 1], [2, 1, 2]],
@@ -52,7 +51,7 @@ HARM: dict[str, tuple[list[Arm], list[Any]]] = {
     "mixed": (
         [
             Arm(name="old", prior=BetaBernoulli(2, 1), reward=Reward(good=5)),
-            Arm(name="new", prior=GammaPoisson(2, 1), reward=Payoff(factor=-1)),
+            Arm(name="new", prior=GammaPoisson(2, 1), reward=Reward(factor=-1)),
         ],
         [[1, 1, 0], [4, 3, 5]],
     ),

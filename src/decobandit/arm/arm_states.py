@@ -25,7 +25,15 @@ from ..problem import (
 )
 from ..support import Cache, refuse_over
 from .graph import ArmGraph, class_graph, good_graph, own_graph
-from .grids import COARSEST, FINEST, POINTS, count_graph, good_grid, normal_graph
+from .grids import (
+    COARSEST,
+    FINEST,
+    POINTS,
+    count_graph,
+    good_grid,
+    mean_graph,
+    normal_graph,
+)
 
 EXACT_BYTES, EXACT_WORK = 2 << 30, 2e9  # beyond either, good outcomes are on a grid
 GRID_BYTES, GRID_WORK = 1 << 30, 2e9  # what the number of points is chosen by
@@ -48,8 +56,8 @@ EXACT = Grid()
 
 @singledispatch
 def make_graph(model: ArmModel, unit: int, rows: int, grid: Grid) -> ArmGraph:
-    """The graph of an arm that may take `rows` units."""
-    raise TypeError(f"{model.word} arms have no graph of states")
+    """Make the graph of an arm that may take `rows` units: by default a grid of means."""
+    return mean_graph(model, unit, rows * unit, grid.refine)
 
 
 @make_graph.register

@@ -28,14 +28,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
-from ..problem import BernoulliModel, NormalModel, PoissonModel
+from ..problem import ArmModel, BernoulliModel, NormalModel, PoissonModel
 from ..support import Cache, Floats, Ints, refuse_over
 from .graph import NONE, NOWHERE, ArmGraph, starts
 from .kernels.graph import LAW, RUNS, Graph
 from .kernels.transitions import count_reach, count_weights, grid_weights
+
+Flags = npt.NDArray[np.bool_]
 
 POINTS = 512  # of the longest rows of lattices and counts, about, where nothing else is asked for
 COARSEST, FINEST = -3, 6  # how often they may be halved; points of a grid are points of finer ones
@@ -208,6 +212,143 @@ def _contracted(arrays: Graph, missing: Floats) -> Graph:
             part[:, j + 1] += moved
             left = left - moved
     return arrays._replace(weights=weights, up=NOWHERE, down=NOWHERE)
+
+
+# Any model whose posterior mean and pulls decide all else, and whose V is convex in the mean: knots
+# are posterior means, the same in all rows. With G(c) = E(X - c)^+ of the next mean X, by the
+# model's `excess`, the chord law has at the point y_j the chance
+#
+#     w_j = (G(y_{j-1}) - G(y_j)) / (y_j - y_{j-1}) - (G(y_j) - G(y_{j+1})) / (y_{j+1} - y_j).
+#
+# Rows above have their least mean as their first point, and what leads beyond the last point goes
+# there. The contraction: X is cut to [y_L, y_J] and goes to chords, which raise G between two
+# points by at most (y_{j+1} - y_j) w_j w_{j+1} / (w_j + w_{j+1}). Cutting lowers G above the mean
+# by G(y_J), and E(c - X)^+ below the mean by its value at y_L: L and J are the outermost points
+# where that is at least as much as chords add. Chances of one side then move to the mean, which is
+# a knot, until the mean is kept.
+
+WIDEN = 3.0**0.5  # knots as dense as the cube root of a normal density: its sd times this
+SAME_MEAN = 1e-12  # rounding of a mean
+RARE = 1e-15  # part of a mean that a law of the next one leaves out
+
+
+def mean_graph(
+    model: ArmModel, unit: int, rows: int, refine: int, *, below: bool = False
+) -> ArmGraph:
+    """Make a grid with about 512 * 2^refine knots; a unit is so many steps of one pull."""
+    knots = _mean_knots(model, round(POINTS * 2.0**refine))
+    of_rows = [knots[[np.searchsorted(knots, model.mean(_first(model)))]]]
+    for n in range(1, rows + 1):
+        least = float(model.mean(model.stats_at(n, np.array(-np.inf))))
+        inside = knots[knots > least]
+        of_rows.append(inside if below else np.concatenate([[least], inside]))
+    start = starts(np.array([row.size for row in of_rows]))
+    to, up = np.zeros(start[-1], np.int64), np.zeros(start[-1])
+    width, weights = np.zeros(rows + 1, np.int64), []
+    for n, (now, later) in enumerate(pairwise(of_rows)):
+        stats = model.stats_at(n, now)
+        excess = model.excess(stats[:, None, :], later)
+        spread = _contracted_means if below else _chords
+        law, missing = spread(model.mean(stats), later, excess)
+        first = (law > 0.0).argmax(axis=1)
+        last = later.size - 1 - (law > 0.0)[:, ::-1].argmax(axis=1)
+        width[n] = wide = int((last - first).max()) + 1
+        what = f"a grid for {rows} pulls of {model.word} arms"
+        refuse_over(8.0 * wide * now.size * (rows - n), what, "use fewer stages")
+        first = np.minimum(first, later.size - wide)
+        weights.append(np.take_along_axis(law, first[:, None] + np.arange(wide), axis=1).ravel())
+        row = slice(start[n], start[n + 1])
+        to[row], up[row] = first, missing
+
+    def place(row: Ints, stats: Floats) -> Floats:
+        number, mean = np.empty(row.shape), model.mean(stats)
+        for i in np.unique(row):
+            here = row == i
+            number[here] = np.interp(mean[here], of_rows[i], np.arange(of_rows[i].size))
+            end, over = of_rows[i][-2:], here & (mean > of_rows[i][-1])
+            if end.size > 1:  # V continues as a line
+                beyond = (mean[over] - end[1]) / (end[1] - end[0])
+                number[over] = of_rows[i].size - 1 + beyond
+        return number
+
+    return ArmGraph(
+        arrays=Graph(
+            layout=RUNS,
+            start=start,
+            mean=np.concatenate(of_rows),
+            at=starts(np.repeat(width, np.diff(start))),
+            weights=np.concatenate([*weights, NOWHERE]),
+            to=to,
+            up=NOWHERE if below else up,
+            down=NOWHERE if below else np.zeros(up.size),
+            even=False,
+        ),
+        model=model,
+        pulls=1,
+        steps=unit,
+        exact=False,
+        place=place,
+        contract=None if below else lambda: mean_graph(model, unit, rows, refine, below=True),
+    )
+
+
+def _first(model: ArmModel) -> Floats:
+    return np.array(model.initial(), dtype=float)
+
+
+def _mean_knots(model: ArmModel, points: int) -> Floats:
+    """Posterior means that are states wherever they are possible, the prior's among them."""
+    from scipy.special import ndtr, ndtri  # late: scipy takes half a second to load
+
+    levels = ndtr(WIDEN * ndtri((np.arange(points) + 0.5) / points))
+    knots = model.quantile(_first(model)[None, :], levels)
+    mean = float(model.mean(_first(model)))
+    knots[np.argmin(np.abs(knots - mean))] = mean
+    return np.unique(knots)
+
+
+def _chords(mean: Floats, later: Floats, G: Floats) -> tuple[Floats, Floats]:
+    """Chances (N, M) of the points of the next row, and how far a step leads beyond a law's end."""
+    j, D = np.arange(later.size), np.maximum(G - (mean[:, None] - later), 0.0)
+    last = np.minimum((RARE * mean[:, None] < G).sum(axis=1), later.size - 1)
+    missing = np.take_along_axis(G, last[:, None], axis=1)
+    cut = np.where(j < last[:, None], G - missing, 0.0)
+    return _law(later, cut, D, later < mean[:, None]), missing[:, 0]
+
+
+def _law(later: Floats, G: Floats, D: Floats, left: Flags) -> Floats:
+    """Chord weights by E(X - c)^+ at points above the mean, E(c - X)^+ at those below it."""
+    cells = np.diff(later)
+    rise = np.where(left[:, 1:], np.diff(D, axis=1), cells + np.diff(G, axis=1)) / cells
+    ends = np.zeros((len(G), 1)), np.ones((len(G), 1))
+    return np.maximum(np.diff(np.concatenate([ends[0], rise, ends[1]], axis=1), axis=1), 0.0)
+
+
+def _contracted_means(mean: Floats, later: Floats, G: Floats) -> tuple[Floats, Floats]:
+    """As `_chords`, of the contraction: nothing lies beyond."""
+    N, M = G.shape
+    j, left = np.arange(M), later < mean[:, None] * (1.0 - SAME_MEAN)
+    middle = left.sum(axis=1)[:, None]  # the mean is this knot
+    D = np.maximum(G - (mean[:, None] - later), 0.0)
+    w = _law(later, G, D, left)
+    raised = np.diff(later) * w[:, :-1] * w[:, 1:] / np.maximum(w[:, :-1] + w[:, 1:], 1e-300)
+    above = np.maximum.accumulate(np.where(left[:, :-1], 0.0, raised), axis=1)
+    below = np.maximum.accumulate(np.where(left[:, :-1], raised, 0.0)[:, ::-1], axis=1)[:, ::-1]
+    none = np.zeros((N, 1))
+    high = (np.concatenate([none, above], axis=1) <= G) & (j >= middle) | (j == middle)
+    low = (np.concatenate([below, none], axis=1) <= D) & left | (j == middle)
+    J, L = M - 1 - high[:, ::-1].argmax(axis=1)[:, None], low.argmax(axis=1)[:, None]
+    cut = np.where(j < J, G - np.take_along_axis(G, J, 1), 0.0)
+    law = _law(later, cut, np.where(j > L, D - np.take_along_axis(D, L, 1), 0.0), left)
+    far = later - np.take_along_axis(np.broadcast_to(later, G.shape), middle, 1)
+    off = (law * far).sum(axis=1, keepdims=True)
+    side = far * off > 0.0
+    room = (law * np.abs(np.where(side, far, 0.0))).sum(axis=1, keepdims=True)
+    part = np.where(side, np.minimum(np.abs(off) / np.maximum(room, 1e-300), 1.0), 0.0)
+    np.put_along_axis(
+        law, middle, np.take_along_axis(law, middle, 1) + (law * part).sum(axis=1)[:, None], 1
+    )
+    return law * (1.0 - part), np.zeros(N)
 
 
 # Normal arms: posterior means on one lattice, with spacing h, for all numbers of steps.

@@ -251,14 +251,14 @@ def other_outcomes() -> None:
         MarkovArm,
         MarkovState,
         NormalNormal,
-        Payoff,
         Problem,
+        Reward,
         States,
     )
     from ..simulation import simulate
 
     classes = Arm(
-        name="in classes", prior=DirichletCategorical((1, 2, 1)), reward=Payoff(values=(0, 1, 3))
+        name="in classes", prior=DirichletCategorical((1, 2, 1)), reward=Reward(values=(0, 1, 3))
     )
     measured = Arm(name="measured", prior=NormalNormal(1, 1), noise_sd=1)
     arms = (classes, measured, Arm(name="counted", prior=GammaPoisson(2, 2)))

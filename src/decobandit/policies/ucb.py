@@ -37,7 +37,6 @@ from ..problem import (
     BernoulliModel,
     CategoricalModel,
     NormalModel,
-    PoissonModel,
     Problem,
     TieRule,
 )
@@ -48,8 +47,6 @@ from .kernels.bound_play import play_bounds
 from .kernels.episodes import Episodes
 from .kernels.kl_bound import kl_upper_bounds
 from .refusals import falling_rewards_refusal, own_state_refusal
-
-POISSON_STEPS = 60  # of bisection
 
 
 class UpperBoundPolicy(IndexPolicy):
@@ -208,10 +205,8 @@ class KlUcbPolicy(UpperBoundPolicy):
         self, model: ArmModel, stage: int, n: Floats, mean: Floats, variance: Floats
     ) -> Floats:
         level = float(self._levels[stage])
-        if isinstance(model, NormalModel):
-            return np.asarray(mean + model.noise_sd * np.sqrt(2.0 * level / n))
-        if isinstance(model, PoissonModel):
-            return _poisson_bound(n, mean, level)
+        if (bound := model.kl_bound(n, mean, level)) is not None:
+            return bound
         # of bounded outcomes the divergence of good and bad ones, scaled to the ends: that of
         # other outcomes with these means is larger
         low, high = model.mean_range
@@ -248,16 +243,3 @@ def hoeffding_range(model: ArmModel, *, bounded: bool = False) -> float | None:
         return 2.0 * model.noise_sd
     low, high = model.mean_range
     return high - low if math.isfinite(high - low) else None
-
-
-def _poisson_bound(n: Floats, mean: Floats, level: float) -> Floats:
-    """KL(p, q) = q - p + p log(p / q) of Poisson counts, by bisection."""
-    budget = level / n
-    # above p it grows faster than (q - p)^2 / 2q, so that this q is too large
-    low, high = mean, mean + budget + np.sqrt(budget * budget + 2.0 * budget * mean) + 1e-300
-    for _ in range(POISSON_STEPS):
-        q = 0.5 * (low + high)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            spent = q - mean + np.where(mean > 0.0, mean * np.log(mean / q), 0.0)
-        low, high = np.where(spent <= budget, q, low), np.where(spent <= budget, high, q)
-    return np.asarray(low)

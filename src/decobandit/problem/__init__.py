@@ -15,7 +15,6 @@ from ..support.lazy import lazy_names
 if TYPE_CHECKING:
     from .arm_arrays import arms_of as arms_of
     from .arms import Arm as Arm
-    from .arms import Payoff as Payoff
     from .arms import Prior as Prior
     from .arms import Reward as Reward
     from .arms import model_of as model_of
@@ -60,12 +59,15 @@ if TYPE_CHECKING:
     from .models.base import OutcomeFormat as OutcomeFormat
     from .models.base import PriorTable as PriorTable
     from .models.base import Stats as Stats
+    from .models.base import ahead_of as ahead_of
     from .models.base import rounded as rounded
     from .models.bernoulli import BernoulliModel as BernoulliModel
     from .models.bernoulli import BetaBernoulli as BetaBernoulli
     from .models.bernoulli import beta_binomial as beta_binomial
     from .models.categorical import CategoricalModel as CategoricalModel
     from .models.categorical import DirichletCategorical as DirichletCategorical
+    from .models.exponential import ExponentialModel as ExponentialModel
+    from .models.exponential import GammaExponential as GammaExponential
     from .models.markov import MarkovArm as MarkovArm
     from .models.markov import MarkovModel as MarkovModel
     from .models.markov import MarkovState as MarkovState

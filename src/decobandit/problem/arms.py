@@ -4,11 +4,19 @@ Descriptions of fields are read in the documents of the API, too. Other descript
 (files, requests, studies) reuse these tables: nothing is written twice.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self, Union, get_args
+from typing import Annotated, Any, Self, Union, get_args
 
-from pydantic import BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 from pydantic_core import CoreSchema, core_schema
 
 from ..support import refuse
@@ -17,61 +25,88 @@ from .model_base import Frozen
 from .models.base import ArmModel
 from .models.bernoulli import BetaBernoulli
 from .models.categorical import DirichletCategorical
+from .models.exponential import GammaExponential
 from .models.markov import MarkovArm
 from .models.normal import NormalNormal
 from .models.poisson import GammaPoisson
 
 # an outcome model is registered here: `kind` in files is that of its prior
-AnyPrior = BetaBernoulli | DirichletCategorical | NormalNormal | GammaPoisson | MarkovArm
+AnyPrior = (
+    BetaBernoulli
+    | DirichletCategorical
+    | NormalNormal
+    | GammaPoisson
+    | GammaExponential
+    | MarkovArm
+)
 
 FLAT_PRIOR = BetaBernoulli(1, 1)
+OUTCOME_KEYS = ("good", "bad")  # of rewards of good and bad outcomes
+VALUE_KEYS = ("values", "factor", "cap")  # of rewards of any other outcomes
 NOT_YET = "not yet for {} arms: only for good and bad outcomes"
 
 
 class Reward(Frozen):
-    """What an outcome earns: one number, or a sequence with one number per stage.
+    """Reward of an outcome: `good` and `bad`, or the value of any other outcome times a factor.
 
     Parameters
     ----------
     good, bad : float or sequence of float
         Reward of a good outcome (default 1) and of a bad one (default 0).
+    values : sequence of float, optional
+        Value of each class. Other outcomes are numbers: their own value.
+    factor : float or sequence of float
+        Multiplies the value of an outcome: one number, or one per stage.
+    cap : float, optional
+        Largest value of a survival time: later times count as this one.
 
     Examples
     --------
     >>> from decobandit import Reward
     >>> Reward(good=[1.0, 0.9, 0.81])
     Reward(good=(1.0, 0.9, 0.81), bad=0.0)
+    >>> Reward(values=[0, 1, 3])
+    Reward(values=(0.0, 1.0, 3.0), factor=1.0)
     """
-
-    per_stage: ClassVar[tuple[str, ...]] = ("good", "bad")  # fields with a number per stage
 
     good: PerStage = Field(default=1.0, description="Of a good outcome.")
     bad: PerStage = Field(default=0.0, description="Of a bad outcome.")
-
-
-class Payoff(Frozen):
-    """What outcomes other than good or bad earn: their value times a factor, which is 1.
-
-    Parameters
-    ----------
-    values : sequence of float, optional
-        Of classes: the value of each. Other outcomes are numbers, their own value.
-    factor : float or sequence of float
-        What the value of an outcome is multiplied by: one number, or one per stage.
-
-    Examples
-    --------
-    >>> from decobandit import Payoff
-    >>> Payoff(values=[0, 1, 3]).factor
-    1.0
-    """
-
-    per_stage: ClassVar[tuple[str, ...]] = ("factor",)
-
     values: Annotated[tuple[Number, ...], FirstError()] | None = Field(
         default=None, description="Of classes, one each."
     )
     factor: PerStage = Field(default=1.0, description="Of the value of an outcome.")
+    cap: PositiveNumber | None = Field(
+        default=None, description="Of a survival time: the largest that counts."
+    )
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Fields of the form in use: good and bad, or those of other outcomes."""
+        return VALUE_KEYS if self.model_fields_set & set(VALUE_KEYS) else OUTCOME_KEYS
+
+    @property
+    def per_stage(self) -> tuple[str, ...]:
+        """Fields of the form in use that may have a number per stage."""
+        return ("factor",) if self.keys is VALUE_KEYS else OUTCOME_KEYS
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_form(cls, tree: Any) -> Any:
+        if isinstance(tree, Mapping) and any(key in tree for key in VALUE_KEYS):
+            for key in OUTCOME_KEYS:
+                if key in tree:
+                    rule = f"must be left out: the keys are {', '.join(VALUE_KEYS)}"
+                    refuse(rule, found=tree[key], at=(key,))
+        return tree
+
+    @model_serializer(mode="wrap")
+    def _form_only(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in handler(self).items() if key in self.keys}
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        for key, value in super().__repr_args__():
+            if key in self.keys and value is not None:
+                yield key, value
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,18 +163,14 @@ def _prior_class(table: Mapping[str, Any]) -> tuple[type[BaseModel], Mapping[str
     return _PRIORS[kind], table
 
 
-def _reward_class(table: Mapping[str, Any]) -> tuple[type[BaseModel], Mapping[str, Any]]:
-    return (Payoff if Payoff.model_fields.keys() & table.keys() else Reward), table
-
-
 Prior = Annotated[AnyPrior, OneOf(get_args(AnyPrior), _prior_class, BetaBernoulli)]
-ArmReward = Annotated[Reward | Payoff, OneOf((Reward, Payoff), _reward_class, Reward)]
 
 # optional fields of arms and rewards: where they belong
 _LEFT_OUT = {
     "values": "must be left out: values are for classes, the prior is {}",
+    "cap": "must be left out unless outcomes are survival times, the prior is {}",
     "noise_sd": "must be left out unless the prior is normal",
-    "range": "must be left out unless outcomes are measurements or counts",
+    "range": "must be left out unless outcomes are numbers",
     "terminal": "must be left out: tables of last rewards are for good and bad outcomes",
 }
 
@@ -151,11 +182,10 @@ class Arm(Frozen):
     ----------
     name : str
         Printable, no blank at either end; unique in a problem.
-    prior : BetaBernoulli, DirichletCategorical, NormalNormal, GammaPoisson or MarkovArm
-        Of the success probability, uniform by default; or of other outcomes than good or bad.
-    reward : Reward or Payoff
-        Of an outcome; 1 for a good one and 0 for a bad one by default. A `Payoff` where outcomes
-        are not good or bad.
+    prior : BetaBernoulli, DirichletCategorical, NormalNormal, GammaPoisson, GammaExponential, ...
+        The prior of an outcome model; uniform on the success probability by default.
+    reward : Reward
+        Of an outcome; by default 1 for a good one and 0 for a bad one, its value for any other.
     noise_sd : float, optional
         Of normal outcomes, and needed there: their standard deviation around the arm's mean.
     range : tuple of two float, optional
@@ -173,7 +203,7 @@ class Arm(Frozen):
 
     name: Name = Field(description="Printable, no blank at either end; unique.")
     prior: Prior = Field(default=FLAT_PRIOR, description="Uniform where it is left out.")
-    reward: ArmReward = Field(default=Reward(), description="1 and 0 where it is left out.")
+    reward: Reward = Field(default=Reward(), description="1 and 0 where it is left out.")
     noise_sd: PositiveNumber | None = Field(default=None, description="Of normal outcomes.")
     range: tuple[Number, Number] | None = Field(
         default=None, description="Lowest and highest plausible measurement or count."
@@ -183,7 +213,7 @@ class Arm(Frozen):
     @model_validator(mode="after")
     def _check_fit(self) -> Self:
         usual = self.noise_sd is None and self.range is None
-        if type(self.prior) is BetaBernoulli and type(self.reward) is Reward and usual:
+        if type(self.prior) is BetaBernoulli and self.reward.keys is OUTCOME_KEYS and usual:
             return self
         _check_reward(self)
         for name, rule in _LEFT_OUT.items():
@@ -208,23 +238,22 @@ class Arm(Frozen):
     def outcome_reward(self) -> Reward:
         """The rewards of good and bad outcomes; a ValueError where there are others."""
         assert self.beta
-        assert isinstance(self.reward, Reward)
         return self.reward
 
 
 def _check_reward(arm: Arm) -> None:
-    """Rewards of the form that the prior asks for; the usual one where none is given."""
+    """Refuse rewards of another form than the prior needs; fill in the default."""
     prior, reward = arm.prior, arm.reward
+    counted = reward.keys is OUTCOME_KEYS
     if isinstance(prior, BetaBernoulli):
-        if isinstance(reward, Payoff):
+        if not counted:
             rule = "must have good and bad: values and factor are for other outcomes"
             refuse(rule, found=reward.model_dump(), at=("reward",))
-        return
-    if isinstance(reward, Reward):
+    elif counted:
         if "reward" in arm.model_fields_set and reward != Reward():
             rule = f"must have a factor, not good and bad: the prior is {prior.kind}"
             refuse(rule, found=reward.model_dump(), at=("reward",))
-        object.__setattr__(arm, "reward", Payoff())
+        object.__setattr__(arm, "reward", Reward(factor=1.0))
 
 
 def model_of(arm: Arm) -> ArmModel:

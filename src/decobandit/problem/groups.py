@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .arms import NOT_YET, Arm, Payoff, model_of
+from .arms import NOT_YET, OUTCOME_KEYS, Arm, model_of
 from .models.base import ArmModel
-from .models.bernoulli import BernoulliModel, BetaBernoulli
+from .models.bernoulli import BernoulliModel
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -154,12 +154,11 @@ def groups_of(arms: Sequence[Arm], T: int, deploy: float | None) -> tuple[Group,
     contents: dict[object, tuple[Arm, tuple[FloatArray, FloatArray], FloatArray | None]] = {}
     for position, arm in enumerate(arms):
         prior, reward = arm.prior, arm.reward
-        if isinstance(reward, Payoff):
-            rewards = good(reward.factor), bad(0.0)
-            own: tuple[object, ...] = (prior, arm.noise_sd, reward.values)
-        else:
+        if reward.keys is OUTCOME_KEYS:
             rewards = good(reward.good), bad(reward.bad)
-            own = (prior.good, prior.bad) if isinstance(prior, BetaBernoulli) else (prior,)
+        else:
+            rewards = good(reward.factor), bad(0.0)
+        own = (prior, arm.noise_sd, reward.values, reward.cap)
         terminal = None if arm.terminal is None else flat(arm.terminal)
         # the arrays outlive this loop, so that their ids stay theirs
         key = (*own, *map(id, rewards), id(terminal))

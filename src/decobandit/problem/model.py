@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, model_validator
 
 from ..support import Card, Shown, look_alike_keys, refuse
-from .arms import FLAT_PRIOR, Arm, ArmReward, Prior, Reward, numbered
+from .arms import FLAT_PRIOR, Arm, Prior, Reward, numbered
 from .fields import MAX_ARMS, MAX_PULLS, ArmCount, Flag, NotNegative, PositiveNumber, StageCount
 from .groups import Group, group_of_arm, groups_of
 from .model_base import Frozen
@@ -97,7 +97,7 @@ class EqualArms(Frozen):
     pulls_per_stage: PullsPerStage = 1
     repeat: Repeat = False
     unit: Unit = 1
-    reward: Annotated[ArmReward, Field(description="Of every arm.")] = Reward()
+    reward: Annotated[Reward, Field(description="Of every arm.")] = Reward()
     noise_sd: Annotated[PositiveNumber | None, Field(description="Of every arm.")] = None
     terminal: DeploymentAtEnd = None
 
@@ -148,7 +148,7 @@ class Problem(Shown, ProblemFields):
 
     @staticmethod
     def uniform(
-        *, arms: int = 5, horizon: int = 20, prior: Prior = FLAT_PRIOR, **settings: Any
+        arms: int = 5, horizon: int = 20, *, prior: Prior = FLAT_PRIOR, **settings: Any
     ) -> "Problem":
         """Equal arms named arm-1, arm-2, ...
 
@@ -158,7 +158,7 @@ class Problem(Shown, ProblemFields):
             Number of arms.
         horizon : int
             Number of stages.
-        prior : BetaBernoulli, DirichletCategorical, NormalNormal, GammaPoisson or MarkovArm
+        prior : prior of any outcome model
             Of every arm.
         **settings
             `pulls_per_stage`, `repeat`, `unit` and `terminal`, as of a problem, and `reward` and
@@ -171,7 +171,7 @@ class Problem(Shown, ProblemFields):
         Examples
         --------
         >>> from decobandit import Problem
-        >>> [arm.name for arm in Problem.uniform(arms=3, horizon=20).arms]
+        >>> [arm.name for arm in Problem.uniform(3, 20).arms]
         ['arm-1', 'arm-2', 'arm-3']
         """
         return EqualArms(arms=arms, horizon=horizon, prior=prior, **settings).problem()

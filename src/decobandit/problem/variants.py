@@ -8,7 +8,7 @@ from numbers import Real
 import numpy as np
 
 from ..support import Floats, Ints, shown
-from .arms import Arm, model_of
+from .arms import Arm, Reward, model_of
 from .model import Problem
 from .models.normal import NormalNormal
 from .models.poisson import GammaPoisson
@@ -86,11 +86,11 @@ def remaining_problem(problem: Problem, stage: int, state: State) -> Problem:
 def _with_rewards(arm: Arm, stages: slice | Ints) -> Arm:
     """The arm with the rewards of some stages."""
     reward = arm.reward
-    fields = {name: getattr(reward, name) for name in type(reward).model_fields}
+    fields = {name: getattr(reward, name) for name in reward.keys}
     for name in reward.per_stage:
         if isinstance(fields[name], tuple):
             fields[name] = tuple(np.array(fields[name])[stages].tolist())
-    return arm.model_copy(update={"reward": type(reward)(**fields)})
+    return arm.model_copy(update={"reward": Reward(**fields)})
 
 
 def stages_kept(horizon: int, number: int) -> Ints:

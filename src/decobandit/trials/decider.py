@@ -12,6 +12,7 @@ import numpy as np
 
 from ..arm import Cones, OneArmValues
 from ..policies import Cost
+from ..problem import ahead_of
 from ..problem.kernels.layout import slab_size
 from ..support import Cache, Once, TooLarge
 from .allocations import kinds_of
@@ -129,7 +130,7 @@ class Decider:
             return None
         total = 0.0
         for arm, kind in enumerate(kinds_of(problem)):
-            ahead = kind.ahead(stats[arm], pending.open[arm], MOST_AHEAD)
+            ahead = ahead_of(kind, stats[arm], pending.open[arm], MOST_AHEAD)
             if ahead is None:
                 return None
             group = int(problem.group_of_arm[arm])

@@ -35,6 +35,7 @@ from ..problem import (
     States,
     Stats,
     TieRule,
+    ahead_of,
     break_tie,
     tie_tolerance,
     tied_arms,
@@ -193,7 +194,7 @@ def _averages(policy: Policy, inputs: _Inputs) -> tuple[Floats, int]:
         if state not in found:
             group, stats, waiting = state
             kind = problem.groups[group].model
-            ahead = kind.ahead(stats, waiting, MOST_AHEAD)
+            ahead = ahead_of(kind, stats, waiting, MOST_AHEAD)
             if ahead is None:
                 draws = policy.most_ways
                 ahead = drawn_ahead(kind, stats, waiting, inputs.rng, draws)

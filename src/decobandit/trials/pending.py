@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..problem import ArmModel, Problem, Seen, State, Stats
+from ..problem import ArmModel, Problem, Seen, State, Stats, ahead_of
 from ..support import Floats
 from .allocations import kinds_of
 
@@ -89,7 +89,7 @@ def posterior_means(problem: Problem, pending: PendingState) -> Floats:
         own = list(group.members)
         found[own] = group.model.mean(np.array([stats[arm] for arm in own], dtype=float))
         for arm in own if group.model.ordered else ():
-            ahead = group.model.ahead(stats[arm], pending.open[arm], MOST_AHEAD)
+            ahead = ahead_of(group.model, stats[arm], pending.open[arm], MOST_AHEAD)
             if ahead is not None:
                 found[arm] = ahead[0] @ group.model.mean(ahead[1])
     return found
@@ -154,7 +154,7 @@ def _each_ahead(
     """Of every arm what its pending outcomes may lead to; None where that is too many together."""
     found, number = list[tuple[list[float], list[Stats]]](), 1
     for kind, stats, count in zip(kinds_of(problem), pending.stats, pending.open, strict=True):
-        own = kind.ahead(stats, count, most) if count else (np.ones(1), np.array([stats]))
+        own = ahead_of(kind, stats, count, most)
         number *= most + 1 if own is None else len(own[0])
         if own is None or number > most:
             return None

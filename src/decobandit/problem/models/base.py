@@ -26,6 +26,7 @@ Outcome = int | float | str  # as logs and files have one
 LONG_NUMBER = re.compile(r"-?\d+\.\d{5,}(e-?\d+)?")
 LARGEST_SUM = 1e100  # in size: what is computed from it, squares among it, is a number
 OF_SIZE = f", at most {LARGEST_SUM:g} in size: sums of squares would overflow"
+MAX_NODES = 1000  # of a quadrature over one outcome
 _PULLS = re.compile(r"\s*[0-9]{1,9}\s*")
 
 
@@ -130,14 +131,6 @@ class ArmModel(ABC):
         """
         raise ValueError(f"{self.word} arms: their outcomes tell nothing of an unknown mean")
 
-    def following(self, stats: Stats, truth: Stats | None = None) -> list[tuple[float, Stats]]:
-        """List the `transitions` from one state, where outcomes are finitely many."""
-        if not self.finite:
-            raise ValueError(f"{self.word} arms have infinitely many states")
-        probabilities, after = self.transitions(np.array(stats, dtype=float), truth)
-        pairs = zip(probabilities.tolist(), map(tuple, after.tolist()), strict=True)
-        return list(pairs)
-
     def cdf_ahead(self, after: Floats, x: Floats) -> Floats:
         """`cdf` after `transitions` (..., J, width) at points (..., 1, M): (..., J, M)."""
         return self.cdf(after[..., None, :], x)
@@ -159,22 +152,40 @@ class ArmModel(ABC):
         """Statistics (E, width) after so many pulls (E,) whose outcomes come as expected."""
         raise ValueError(f"{self.word} arms: what is pending there depends on its order")
 
-    def ahead(self, stats: Stats, count: int, most: int) -> tuple[Floats, Floats] | None:
-        """Probabilities (J,) of the statistics after so many more outcomes, (J, width).
+    def ahead(self, stats: Floats, count: int, most: int) -> tuple[Floats, Floats] | None:
+        """Return chances (E, J) of the statistics after so many more outcomes, (E, J, width).
 
         A quadrature where these are infinitely many; None where they are more than `most`.
         """
-        law = {stats: 1.0}
+        chances: Floats = np.ones((len(stats), 1))
+        later: Floats = stats[:, None, :]
         for _ in range(count):
-            later: dict[Stats, float] = {}
-            for state, probability in law.items():
-                for p, after in self.following(state):
-                    if p > 0.0:
-                        later[after] = later.get(after, 0.0) + probability * p
-            if len(later) > most:
+            p, after = self.transitions(later)
+            chances = (chances[..., None] * p).reshape(len(stats), -1)
+            later = after.reshape(*chances.shape, self.width)
+            if len(stats) == 1:
+                rows, place = np.unique(later[0], axis=0, return_inverse=True)
+                merged = np.bincount(place.reshape(-1), chances[0], len(rows))
+                chances = merged.astype(float)[None]
+                possible = chances[0] > 0.0
+                chances, later = chances[:, possible], rows[None, possible]
+            if chances.shape[1] > most:
                 return None
-            law = later
-        return np.array(list(law.values())), np.array(list(law), dtype=float)
+        return chances, later
+
+    def stats_at(self, pulls: float, mean: Floats) -> Floats:
+        """Return the statistics after these pulls with a posterior mean, (...) -> (..., width).
+
+        For models on a grid of posterior means, which with the pulls must decide all else.
+        """
+        raise TypeError(f"{self.word} arms have no grid of posterior means")
+
+    def kl_bound(self, n: Floats, mean: Floats, level: float) -> Floats | None:
+        """Return the largest mean within `level` / n of the observed one by Kullback and Leibler.
+
+        None for bounded outcomes, which are compared with good and bad ones.
+        """
+        return None
 
     def sample_total(
         self, parameters: Floats, stats: Floats, number: int, rng: np.random.Generator
@@ -189,6 +200,15 @@ class ArmModel(ABC):
     def posterior(self, stats: Floats) -> PriorTable:
         """The prior that has learnt from these statistics, (width,); fractions are welcome."""
         raise ValueError(f"an arm of {self.word} states has no prior that outcomes could change")
+
+
+def ahead_of(model: ArmModel, stats: Stats, count: int, most: int) -> tuple[Floats, Floats] | None:
+    """Return `ArmModel.ahead` of one state: possible chances (J,) and statistics (J, width)."""
+    law = model.ahead(np.array([stats], dtype=float), count, most)
+    if law is None:
+        return None
+    possible = law[0][0] > 0.0
+    return law[0][0][possible], law[1][0][possible]
 
 
 Model = TypeVar("Model", bound=ArmModel)
@@ -382,6 +402,11 @@ class SumModel(ArmModel):
     def total(self, stats: Floats) -> Floats:
         return stats[..., 1]
 
+    def transitions(self, stats: Floats, truth: Stats | None = None) -> tuple[Floats, Floats]:
+        law = self.ahead(stats.reshape(-1, 2), 1, MAX_NODES)
+        assert law is not None
+        return law[0].reshape(*stats.shape[:-1], -1), law[1].reshape(*stats.shape[:-1], -1, 2)
+
     def expected(self, stats: Floats, number: Ints) -> Floats:
         return np.asarray(stats + np.stack([number, number * self.mean(stats)], axis=-1))
 
@@ -437,6 +462,9 @@ class SumFormat(OutcomeFormat[Model]):
 
     def typed(self, text: str) -> Outcome:
         return self.read_outcome(text, ())
+
+    def sole(self, tally: Stats) -> Outcome:
+        return self.recorded(tally[1], ())
 
     def traced(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
         numbers = np.array([self.read_outcome(each, ()) for each in outcomes]).reshape(-1)

@@ -145,14 +145,12 @@ class BernoulliModel(ArmModel):
     def expected(self, stats: Floats, number: Ints) -> Floats:
         return np.asarray(stats + shared_out(np.array([self.good, self.bad]) + stats, number))
 
-    def ahead(self, stats: Stats, count: int, most: int) -> tuple[Floats, Floats] | None:
-        if count == 0:
-            return np.ones(1), np.array([stats], dtype=float)
+    def ahead(self, stats: Floats, count: int, most: int) -> tuple[Floats, Floats] | None:
         if count >= most:
             return None
-        good, bad = stats
         j = np.arange(count + 1.0)
-        states = np.stack([good + j, bad + count - j], axis=1)
+        good, bad = stats[:, :1], stats[:, 1:]
+        states = np.stack([good + j, bad + count - j], axis=-1)
         return beta_binomial(self.good + good, self.bad + bad, count), states
 
     def sample_total(
@@ -221,13 +219,19 @@ class BernoulliFormat(OutcomeFormat[BernoulliModel]):
         return numbers, np.concatenate([np.zeros((1, 2)), counts])
 
 
-def beta_binomial(a: float, b: float, count: int) -> Floats:
-    """Probabilities of j = 0..count good ones among `count` outcomes, given Beta(a, b)."""
-    if count == 0:
-        return np.ones(1)
+def beta_binomial(a: Floats | float, b: Floats | float, count: int) -> Floats:
+    """Return the chances of 0..count good ones among `count` outcomes, given Beta(a, b).
+
+    a and b are numbers, or arrays (..., 1) for chances (..., count + 1).
+    """
     j = np.arange(count)
-    # each from the one before: sums of logarithms neither underflow nor cancel
-    ratios = (count - j) * (a + j) / ((j + 1.0) * (b + count - 1.0 - j))
-    logs = np.concatenate([[0.0], np.cumsum(np.log(ratios))])
-    chances = np.exp(logs - logs.max())
-    return np.asarray(chances / chances.sum(), dtype=np.float64)
+    # from one number to the next: sums of logarithms neither underflow nor cancel
+    ratios = np.log((count - j) * (a + j) / ((j + 1.0) * (b + count - 1.0 - j)))
+    logs = (
+        np.concatenate([np.zeros_like(ratios[..., :1]), ratios], axis=-1)
+        if count
+        else (np.zeros((*np.shape(a)[:-1], 1)))
+    )
+    logs = np.cumsum(logs, axis=-1)
+    chances = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    return np.asarray(chances / chances.sum(axis=-1, keepdims=True), dtype=np.float64)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import combinations
 from math import comb
 from typing import Annotated, Any, Literal, Self
 
@@ -42,8 +43,8 @@ class DirichletCategorical(PriorTable):
 
     Examples
     --------
-    >>> from decobandit import Arm, DirichletCategorical, Payoff
-    >>> arm = Arm(name="a", prior=DirichletCategorical([1, 1, 1]), reward=Payoff(values=[0, 1, 3]))
+    >>> from decobandit import Arm, DirichletCategorical, Reward
+    >>> arm = Arm(name="a", prior=DirichletCategorical([1, 1, 1]), reward=Reward(values=[0, 1, 3]))
     >>> arm.prior.counts
     (1.0, 1.0, 1.0)
     """
@@ -202,6 +203,17 @@ class CategoricalModel(ArmModel):
     def expected(self, stats: Floats, number: Ints) -> Floats:
         return np.asarray(stats + shared_out(np.array(self.counts) + stats, number))
 
+    def ahead(self, stats: Floats, count: int, most: int) -> tuple[Floats, Floats] | None:
+        """Counts of classes are Dirichlet-multinomial."""
+        from scipy.special import gammaln
+
+        if comb(count + self.width - 1, count) > most:
+            return None
+        more, known = compositions(count, self.width), (np.array(self.counts) + stats)[:, None, :]
+        logs = (gammaln(known + more) - gammaln(known) - gammaln(more + 1.0)).sum(axis=-1)
+        chances = np.exp(logs - logs.max(axis=1, keepdims=True))
+        return chances / chances.sum(axis=1, keepdims=True), stats[:, None, :] + more
+
     def sample_total(
         self, parameters: Floats, stats: Floats, number: int, rng: np.random.Generator
     ) -> Floats:
@@ -284,3 +296,14 @@ class CategoricalFormat(OutcomeFormat[CategoricalModel]):
     @property
     def tally_form(self) -> tuple[str, str]:
         return f"{self.model.width} counts, one of each class, such as {self._example}", "+"
+
+
+@lru_cache(maxsize=64)
+def compositions(count: int, classes: int) -> Floats:
+    """Return all ways to divide `count` outcomes among classes, (J, classes)."""
+    bars = np.array(list(combinations(range(count + classes - 1), classes - 1)), dtype=float)
+    bars = bars.reshape(-1, classes - 1)
+    ends = np.full((len(bars), 1), float(count + classes - 1))
+    ways = np.diff(np.hstack([-np.ones((len(bars), 1)), bars, ends]), axis=1) - 1.0
+    ways.flags.writeable = False
+    return ways

@@ -115,17 +115,20 @@ class NormalModel(SumModel):
         probabilities = np.broadcast_to(weights / weights.sum(), outcomes.shape)
         return probabilities, self.after_sums(stats, 1, outcomes)
 
-    def ahead(self, stats: Stats, count: int, most: int) -> tuple[Floats, Floats] | None:
-        """By Gauss and Hermite: the sum of the outcomes is normal."""
-        now = np.array(stats, dtype=float)
+    def ahead(self, stats: Floats, count: int, most: int) -> tuple[Floats, Floats] | None:
+        """Quadrature of Gauss and Hermite: the sum of the outcomes is normal."""
         if count == 0:
-            return np.ones(1), now[None]
+            return np.ones((len(stats), 1)), stats[:, None, :]
         if most < NODES:
             return None
         nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
-        spread = math.sqrt(count * self.noise_sd**2 + (count * float(self.sd(now))) ** 2)
-        sums = count * float(self.mean(now)) + spread * nodes
-        return np.asarray(weights / weights.sum()), self.after_sums(now, count, sums)
+        spread = np.sqrt(count * self.noise_sd**2 + (count * self.sd(stats)) ** 2)
+        sums = count * self.mean(stats)[:, None] + spread[:, None] * nodes
+        chances = np.broadcast_to(weights / weights.sum(), sums.shape)
+        return chances, self.after_sums(stats, count, sums)
+
+    def kl_bound(self, n: Floats, mean: Floats, level: float) -> Floats | None:
+        return np.asarray(mean + self.noise_sd * np.sqrt(2.0 * level / n))
 
     def sample_total(
         self, parameters: Floats, stats: Floats, number: int, rng: np.random.Generator

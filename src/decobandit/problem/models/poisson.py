@@ -18,6 +18,7 @@ from .base import Outcome, PriorTable, Stats, SumFormat, SumModel, is_whole, no_
 MOST_COUNTS = 64  # that transitions tell apart
 TAIL = 1e-9  # chance of counts beyond them
 NEGLIGIBLE_PROBABILITY = 1e-12  # of all counts that are left out
+HALVINGS = 60  # of a bracket of a Kullback-Leibler bound
 LARGEST_COUNT = 2**53  # the next one is no number of its own any more
 
 
@@ -146,21 +147,34 @@ class PoissonModel(SumModel):
     def expected(self, stats: Floats, number: Ints) -> Floats:
         return np.rint(super().expected(stats, number))
 
-    def ahead(self, stats: Stats, count: int, most: int) -> tuple[Floats, Floats] | None:
+    def ahead(self, stats: Floats, count: int, most: int) -> tuple[Floats, Floats] | None:
         """The sum of the counts is negative binomial; negligible tails are left out."""
         from scipy.stats import nbinom
 
-        now = np.array(stats, dtype=float)
         if count == 0:
-            return np.ones(1), now[None]
-        r, weight = self.shape + stats[1], self.rate + stats[0]
-        law, tail = nbinom(r, weight / (weight + count)), NEGLIGIBLE_PROBABILITY / 2.0
-        first, last = law.ppf([tail, 1.0 - tail])
-        if not last - first < most:
+            return np.ones((len(stats), 1)), stats[:, None, :]
+        r, weight = self.shape + stats[:, 1:], self.rate + stats[:, :1]
+        chance, tail = weight / (weight + count), NEGLIGIBLE_PROBABILITY / 2.0
+        first, last = nbinom.ppf(tail, r, chance), nbinom.ppf(1.0 - tail, r, chance)
+        if not last.max() - first.min() < most:
             return None
-        sums = np.arange(first, last + 1.0)
-        chances = law.pmf(sums)
-        return np.asarray(chances / chances.sum()), self.after_sums(now, count, sums)
+        sums = np.arange(first.min(), last.max() + 1.0)
+        chances = nbinom.pmf(sums, r, chance)
+        chances[(sums < first) | (sums > last)] = 0.0  # needed by other states only
+        chances /= chances.sum(axis=1, keepdims=True)
+        return chances, self.after_sums(stats, count, np.broadcast_to(sums, chances.shape))
+
+    def kl_bound(self, n: Floats, mean: Floats, level: float) -> Floats | None:
+        """KL(p, q) = q - p + p log(p / q), by bisection."""
+        budget = level / n
+        # above p it grows faster than (q - p)^2 / 2q, so that this q is too large
+        low, high = mean, mean + budget + np.sqrt(budget * budget + 2.0 * budget * mean) + 1e-300
+        for _ in range(HALVINGS):
+            q = 0.5 * (low + high)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                spent = q - mean + np.where(mean > 0.0, mean * np.log(mean / q), 0.0)
+            low, high = np.where(spent <= budget, q, low), np.where(spent <= budget, high, q)
+        return np.asarray(low)
 
     def sample_total(
         self, parameters: Floats, stats: Floats, number: int, rng: np.random.Generator

@@ -1,0 +1,287 @@
+"""Exponential survival times, gamma prior on their rate.
+
+With rate ~ Gamma(a, b), a = shape + pulls and b = rate + sum of the times, the next posterior has
+b' = b + x with P(b' > B) = (b / B)^a for B >= b. The expected value of a time, up to the cap c, is
+
+    m_a(b) = integral of (b / (b + x))^a over [0, c] = b / (a - 1) (1 - (b / (b + c))^(a - 1)),
+
+and E[m_{a+1}(b'); b' > B] = (b / B)^a m_a(B): values are convex in the mean (d b^a / d m_a grows).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from ...support import Floats, refuse, shown
+from ..fields import PriorWeight
+from ..model_base import plain_init
+from .base import LARGEST_SUM, PriorTable, Stats, SumFormat, SumModel, no_outcome, number_of
+
+NODES = 48  # of a quadrature over sums of times
+HALVINGS = 80  # of a bracket of logarithms
+CENTRAL = 0.15865525393145707, 0.8413447460685429  # a normal law: one deviation from the mean
+
+
+class GammaExponential(PriorTable):
+    """Gamma prior on the rate of exponential times: like `shape` events in a total time of `rate`.
+
+    Parameters
+    ----------
+    shape, rate : float
+        The expected time is rate / (shape - 1); both 1e-12 or more. Without a cap on the reward
+        the shape must be above 1: the expected time is infinite otherwise.
+
+    Examples
+    --------
+    >>> from decobandit import Arm, GammaExponential, Reward
+    >>> Arm(name="a", prior=GammaExponential(shape=3, rate=20), reward=Reward(cap=24)).reward.cap
+    24.0
+    """
+
+    arm_fields = frozenset({"range", "cap"})
+
+    kind: Literal["exponential"] = "exponential"
+    shape: PriorWeight = Field(description="Events observed before, as if.")
+    rate: PriorWeight = Field(description="Total time in which they were observed, as if.")
+
+    @plain_init
+    def __init__(self, shape: float, rate: float, *, kind: Any = "exponential") -> None:
+        super().__init__(kind=kind, shape=shape, rate=rate)
+
+    def check_arm(self, arm: Any) -> None:
+        if arm.reward.cap is None and self.shape <= 1.0:
+            rule = "must be above 1 without a cap of the reward: the expected time is infinite"
+            refuse(rule, found=self.shape, at=("prior", "shape"))
+
+    def arm_model(self, arm: Any) -> ExponentialModel:
+        cap = math.inf if arm.reward.cap is None else arm.reward.cap
+        return ExponentialModel(self.shape, self.rate, cap)
+
+    def weighted(self, by: float) -> GammaExponential:
+        """Keep the expected time without a cap, or the ratio of both where that is infinite."""
+        shape = 1.0 + (self.shape - 1.0) * by if self.shape > 1.0 else self.shape * by
+        return GammaExponential(shape=shape, rate=self.rate * by)
+
+
+@dataclass(frozen=True)
+class ExponentialModel(SumModel):
+    """Exponential times; a parameter is the true mean time, without the cap."""
+
+    shape: float
+    rate: float
+    cap: float = math.inf
+
+    word = "exponential"
+
+    @cached_property
+    def format(self) -> ExponentialFormat:
+        return ExponentialFormat(self)
+
+    @property
+    def mean_range(self) -> tuple[float, float]:
+        return 0.0, self.cap
+
+    @property
+    def usual(self) -> tuple[float, float]:
+        low, high = self.quantile(np.zeros((1, 2)), np.array([1e-3, 1.0 - 1e-3]))
+        return float(low), float(high)
+
+    @property
+    def prior_pulls(self) -> float:
+        return self.shape
+
+    def _gamma(self, stats: Floats) -> tuple[Floats, Floats]:
+        return self.shape + stats[..., 0], self.rate + stats[..., 1]
+
+    def _mean(self, a: Floats, b: Floats) -> Floats:
+        """m_a(b)."""
+        if self.cap == math.inf:
+            return np.asarray(b / (a - 1.0))
+        return np.asarray(b * _decay(a - 1.0, np.log1p(self.cap / b)))
+
+    def _scale(self, a: Floats, mean: Floats) -> Floats:
+        """b with m_a(b) = mean; 0 and inf at and beyond the ends of the means."""
+        if self.cap == math.inf:
+            return np.asarray(np.maximum(mean, 0.0) * (a - 1.0))
+        if np.size(a) and np.all(a == np.ravel(a)[0]):
+            a = np.ravel(a)[0]  # one row of a grid: one search per mean
+        low = np.full(np.broadcast_shapes(np.shape(a), np.shape(mean)), -600.0)
+        high = -low
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            under = self._mean(a, self.cap * np.exp(middle)) < mean
+            low, high = np.where(under, middle, low), np.where(under, high, middle)
+        scale = self.cap * np.exp(0.5 * (low + high))
+        return np.where(mean <= 0.0, 0.0, np.where(mean >= self.cap, np.inf, scale))
+
+    def stats_at(self, pulls: float, mean: Floats) -> Floats:
+        b = np.maximum(self._scale(np.asarray(self.shape + pulls), mean), self.rate)
+        return np.stack([np.full(b.shape, float(pulls)), b - self.rate], axis=-1)
+
+    def mean(self, stats: Floats) -> Floats:
+        return self._mean(*self._gamma(stats))
+
+    def sd(self, stats: Floats) -> Floats:
+        """Half the central 68% of the posterior where the variance is infinite."""
+        a, b = self._gamma(stats)
+        if self.cap < math.inf:
+            # E of the product of two times: integral of min(s, 2c - s) (b / (b + s))^a
+            once, twice = np.log1p(self.cap / b), np.log1p(2.0 * self.cap / b)
+            one = [_decay(a - 1.0, end) for end in (once, twice)]
+            two = [_decay(a - 2.0, end) for end in (once, twice)]
+            square = b * b * (two[0] - one[0]) + (2.0 * self.cap + b) * b * (one[1] - one[0])
+            square -= b * b * (two[1] - two[0])
+            return np.sqrt(np.maximum(square - (b * one[0]) ** 2, 0.0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            finite = b / (a - 1.0) / np.sqrt(a - 2.0)
+        low, high = (self.quantile(stats, level) for level in CENTRAL)
+        return np.where(a > 2.0, finite, 0.5 * (high - low))
+
+    def excess(self, stats: Floats, c: Floats) -> Floats:
+        a, b = self._gamma(stats)
+        c = np.asarray(c, dtype=float)
+        scale = self._scale(a + 1.0, c)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            beyond = (b / scale) ** a * (self._mean(a, np.minimum(scale, 1e300)) - c)
+        inside = np.where(np.isfinite(scale), np.maximum(beyond, 0.0), 0.0)
+        return np.where(b < scale, inside, self._mean(a, b) - c)
+
+    def quantile(self, stats: Floats, level: float | Floats) -> Floats:
+        from scipy.special import gammainccinv  # late: scipy takes half a second to load
+
+        a, b = self._gamma(stats)
+        with np.errstate(divide="ignore"):
+            return self._capped(b / gammainccinv(a, level))
+
+    def cdf(self, stats: Floats, x: Floats) -> Floats:
+        from scipy.special import gammaincc
+
+        a, b = self._gamma(stats)
+        with np.errstate(divide="ignore"):
+            below = gammaincc(a, b / self._time(np.maximum(x, 0.0)))
+        return np.where(np.asarray(x) >= self.cap, 1.0, np.where(np.asarray(x) > 0.0, below, 0.0))
+
+    def _capped(self, time: Floats) -> Floats:
+        """Expected value of an outcome where the mean time is `time`."""
+        if self.cap == math.inf:
+            return np.asarray(time, dtype=float)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            capped = -time * np.expm1(-self.cap / time)
+        return np.where(time > 0.0, np.where(np.isfinite(time), capped, self.cap), 0.0)
+
+    def _time(self, mean: Floats) -> Floats:
+        """Inverse of `_capped`: y = c / time has (1 - exp(-y)) / y = mean / c."""
+        if self.cap == math.inf:
+            return np.asarray(mean, dtype=float)
+        from scipy.special import lambertw
+
+        ratio = np.clip(np.asarray(mean, dtype=float) / self.cap, 1e-300, 1.0 - 1e-16)
+        y = np.where(
+            ratio > 0.99,
+            2.0 * (1.0 - ratio),
+            1.0 / ratio + lambertw(-np.exp(-1.0 / ratio) / ratio).real,
+        )
+        for _ in range(4):  # Newton's steps: the formula loses digits near ratio 1
+            off = -np.expm1(-y) - ratio * y
+            y = np.maximum(y - off / np.minimum(np.exp(-y) - ratio, -1e-300), 1e-300)
+        return np.asarray(self.cap / y)
+
+    def sample(self, stats: Floats, rng: np.random.Generator) -> Floats:
+        a, b = self._gamma(stats)
+        drawn = np.maximum(rng.standard_gamma(a), 1e-300)
+        return np.minimum(np.asarray(b / drawn), LARGEST_SUM)[..., None]
+
+    def mean_at(self, parameters: Floats) -> Floats:
+        return self._capped(parameters[..., 0])
+
+    def sample_outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
+        drawn = rng.standard_exponential(parameters.shape[:-1]) * parameters[..., 0]
+        return np.minimum(drawn, LARGEST_SUM)
+
+    def value(self, stats: Floats, outcome: Floats) -> Floats:
+        return np.minimum(outcome, self.cap)
+
+    def total(self, stats: Floats) -> Floats:
+        """Expected capped total given pulls n and sum S: S (1 - (1 - c / S)_+^n)."""
+        n, total = stats[..., 0], stats[..., 1]
+        if self.cap == math.inf:
+            return total
+        share = np.clip(1.0 - self.cap / np.maximum(total, 1e-300), 0.0, 1.0)
+        return np.asarray(np.where(n > 0.0, total * (1.0 - share**n), 0.0))
+
+    def expected(self, stats: Floats, number: Any) -> Floats:
+        a, b = self._gamma(stats)
+        time = b / np.where(a > 1.0, a - 1.0, a)
+        return np.asarray(stats + np.stack([number, number * time], axis=-1))
+
+    def ahead(self, stats: Floats, count: int, most: int) -> tuple[Floats, Floats] | None:
+        """Quadrature of Gauss and Legendre: b / b' is Beta(a, count)."""
+        from scipy.special import betaincinv
+
+        if count == 0:
+            return np.ones((len(stats), 1)), stats[:, None, :]
+        if most < NODES:
+            return None
+        nodes, weights = np.polynomial.legendre.leggauss(NODES)
+        a, b = self._gamma(stats)
+        parts = betaincinv(a[..., None], float(count), 0.5 * (1.0 - nodes))
+        sums = b[..., None] / np.maximum(parts, 1e-300) - b[..., None]
+        chances = np.broadcast_to(0.5 * weights, sums.shape)
+        return chances, self.after_sums(stats, count, np.minimum(sums, LARGEST_SUM))
+
+    def kl_bound(self, n: Floats, mean: Floats, level: float) -> Floats | None:
+        """Largest q with n (p / q - 1 - log(p / q)) <= level; None with a cap."""
+        if self.cap < math.inf:
+            return None
+        from scipy.special import lambertw  # p / q = -W(-exp(-1 - level / n))
+
+        return np.asarray(mean / -lambertw(-np.exp(-1.0 - level / n)).real)
+
+    def posterior(self, stats: Floats) -> GammaExponential:
+        return GammaExponential(self.shape + float(stats[0]), self.rate + float(stats[1]))
+
+
+class ExponentialFormat(SumFormat[ExponentialModel]):
+    """Outcomes are positive numbers."""
+
+    example = "12.5/2"
+    rule = "a positive number"
+
+    @property
+    def outcomes(self) -> str:
+        cap = self.model.cap
+        return "survival times" if cap == math.inf else f"survival times, counted up to {cap:g}"
+
+    def describe(self, stats: Stats) -> str:
+        shape, rate = self.model.shape + stats[0], self.model.rate + stats[1]
+        return f"Exponential(Gamma({shape:g}, {rate:g}))"
+
+    def check(self, stats: Stats) -> None:
+        super().check(stats)
+        if stats[0] > 0 and not stats[1] > 0:
+            raise ValueError(f"{self.write(stats)}; the sum of times must be positive")
+
+    def read_truth(self, given: object) -> Stats:
+        mean = number_of(given)
+        if not 0.0 < mean <= LARGEST_SUM:
+            raise ValueError(f"{shown(given)} is not allowed; must be a positive number, the mean")
+        return (mean,)
+
+    def read_outcome(self, text: object, stats: Stats) -> float:
+        outcome = super().read_outcome(text, stats)
+        if outcome <= 0.0:
+            raise no_outcome(text, self.rule)
+        return outcome
+
+
+def _decay(k: Floats, end: Floats) -> Floats:
+    """Integral of exp(-k t) over [0, end]."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        usual = -np.expm1(-k * end) / k
+    return np.where(np.abs(k) * end < 1e-12, end, usual)
