@@ -77,7 +77,7 @@ def table(rows: list[Row]) -> Table:
     """The rows for people."""
     machine = facts()
     shown = Table(title=f"{machine['processor']}, {machine['cores']} cores")
-    for column in ("what", "ours", "beside it", "", "ratio", "target", "met"):
+    for column in ("benchmark", "ours", "compared with", "", "ratio", "target", "met"):
         shown.add_column(column, justify="right" if column in {"ours", "", "ratio"} else "left")
     for row in rows:
         shown.add_row(
