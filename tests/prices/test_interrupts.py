@@ -16,7 +16,7 @@ from decobandit.policies import Context
 from decobandit.prices import band_market as market_module
 from decobandit.prices import solve
 from decobandit.prices.band_market import BandMarket
-from decobandit.prices.rough_bounds import expected_gain, knowing_prices, rough_lower, rough_upper
+from decobandit.prices.market import expected_gain, knowing_prices, rough_lower, rough_upper
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, arms_of
 from decobandit.support import workers
 from helpers.examples import KINDS, at_stake, random_prices

@@ -9,9 +9,8 @@ import pytest
 
 from decobandit.prices import solve
 from decobandit.prices.band_market import BandMarket, SmoothBands
-from decobandit.prices.descent import Descent
+from decobandit.prices.descent import Descent, Smoothing
 from decobandit.prices.kernels.smooth import clearing_shift
-from decobandit.prices.smoothing import Smoothing
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, arms_of
 from decobandit.support import Floats
 from helpers.certificates import assert_certified

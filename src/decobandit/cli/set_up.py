@@ -85,7 +85,7 @@ def smoothed_dual() -> None:
     import numpy as np
 
     from ..prices.band_market import band_market
-    from ..prices.smoothing import Smoothing
+    from ..prices.descent import Smoothing
     from ..problem import Problem
 
     problem = Problem.uniform(arms=2, horizon=4)

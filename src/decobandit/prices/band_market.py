@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
+from threading import Barrier
 
 import numpy as np
 
 from ..problem import Arms, Problem, arms_of, stages_kept
-from ..problem.kernels.layout import slab_size
-from ..support import Floats, Ints, legs, pool, refuse_over
-from .in_step import band_slice, clear_in_step, group_slice, price_in_step
-from .kernels.bands import Bands
-from .kernels.flow import fill, finish, relaxed_leg
-from .kernels.pricing import band_leg, begin, value_leg
-from .kernels.reach import reach_leg
-from .kernels.rounds import clearing_leg, price_leg
+from ..problem.kernels.layout import row_start, slab_size
+from ..support import Floats, Ints, heed_interrupt, legs, pool, refuse_over
+from .kernels.flow import fill, finish, move, offer, relaxed_leg
+from .kernels.pricing import Bands, band_leg, begin, bid, reach_leg, step, value_leg
+from .kernels.rounds import clearing_leg, price_leg, stage_price, stage_sale
 from .kernels.smooth import AROUND, soft_clearing, soft_flow, soft_pass, states_before
-from .market import Flow, Level, Market
-from .rough_bounds import RoughBounds, knowing_prices, rough_lower, rough_upper
+from .market import Flow, Level, Market, RoughBounds, knowing_prices, rough_lower, rough_upper
 
 STATES_IN_STEP = 640_000  # of a stage; from here on, threads that meet at every stage are faster
 FULL_BAND_STATES = 1_000_000  # below this, storing every state is fastest
@@ -281,7 +279,7 @@ class BandMarket(Market):
         self.calls += 1
         now = (self.arms, self.bands, self.pulls, self._lowest, self._highest, self.mu, self._V)
         if self._in_step:
-            price_in_step(*now, self.workers)
+            self._price_in_step()
             return self.dual()
         back = begin(self.arms, self.bands, self._V)
         for start, stop in self._back(self.groups):
@@ -306,7 +304,7 @@ class BandMarket(Market):
         reward, spent = np.zeros(self.groups), np.zeros((self.groups, self.stages))
         now = (self.arms, self.bands, self.pulls, blend, self._mass, reward, spent)
         if self._in_step:
-            return Flow(reward, spent, True, clear_in_step(*now, self.workers))
+            return Flow(reward, spent, True, self._clear_in_step(blend, reward, spent))
         forth = fill(self.arms, self.bands, self._mass, reward)
         narrow = sum(clearing_leg(*now, forth, *leg) for leg in self._forth(self.groups))
         finish(self.arms, self._mass, reward)
@@ -335,6 +333,92 @@ class BandMarket(Market):
 
         with pool(self.workers) as threads:
             threads.map(one, range(self.groups))
+
+    # Passes over several threads: groups in parallel, in step at every stage. A stage's price
+    # depends on all groups, so the threads meet twice a stage: when all have collected their
+    # states, and when one of them has set the price. Worth it if one stage takes long.
+
+    def _run_in_step(
+        self, work: Callable[[int, slice, Arms, Bands], None], barrier: Barrier
+    ) -> None:
+        """Run work(i, groups, arms, bands) on runs of groups; an error breaks the barrier."""
+        edges = np.linspace(0, self.groups, self.workers + 1).round().astype(int)
+        parts = list(itertools.starmap(slice, itertools.pairwise(edges)))
+
+        def guarded(i: int) -> None:
+            try:
+                part = parts[i]
+                work(i, part, group_slice(self.arms, part), band_slice(self.bands, part))
+            except BaseException:
+                barrier.abort()
+                raise
+
+        with pool(self.workers) as threads:
+            threads.map(guarded, range(self.workers))
+
+    def _price_in_step(self) -> None:
+        """Run `price_leg` over all stages, on several threads."""
+        barrier, mu = Barrier(self.workers), self.mu
+        states = [(np.empty(0), np.empty(0))] * self.workers
+
+        def work(i: int, part: slice, arms: Arms, bands: Bands) -> None:
+            V = self._V[part]
+            back = begin(arms, bands, V)
+            for t in range(self.stages - 1, -1, -1):
+                heed_interrupt()
+                count = bid(arms, bands, t, V, back)
+                states[i] = back.key[:count], back.weight[:count]
+                if barrier.wait() == 0:
+                    settled, limits = self.bands.settled[:, t], (self._lowest[t], self._highest[t])
+                    mu[t] = stage_price(*_joined(states), settled, self.pulls[t], *limits, mu[t])
+                barrier.wait()
+                step(arms, t, mu[t], V, back)
+
+        self._run_in_step(work, barrier)
+
+    def _clear_in_step(self, blend: float, reward: Floats, spent: Floats) -> int:
+        """Run `clearing_leg` over all stages, on several threads."""
+        barrier, total = Barrier(self.workers), float(self.arms.counts.sum())
+        states = [(np.empty(0), np.empty(0))] * self.workers
+        sides, sale, narrow = np.empty(self.groups), (0.0, 0.0, 0.0, 0.0, False), 0
+
+        def work(i: int, part: slice, arms: Arms, bands: Bands) -> None:
+            nonlocal sale, narrow
+            mass = self._mass[part]
+            forth = fill(arms, bands, mass, reward[part])
+            for t in range(self.stages):
+                heed_interrupt()
+                count = offer(bands, t, blend, mass, forth)
+                states[i] = forth.key[:count], forth.weight[:count]
+                sides[part] = forth.sides
+                if barrier.wait() == 0:
+                    sale = stage_sale(*_joined(states), sides, total, self.pulls[t])
+                    narrow += sale[4]
+                barrier.wait()
+                price, *parts, _ = sale
+                flow = (mass, forth, reward[part], spent[part])
+                move(arms, bands, row_start(t), t, price, 0.0, *parts, *flow)
+            finish(arms, mass, reward[part])
+
+        self._run_in_step(work, barrier)
+        return narrow
+
+
+def _joined(states: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    """Join the keys and weights of all threads."""
+    keys, weights = zip(*states, strict=True)
+    return np.concatenate(keys), np.concatenate(weights)
+
+
+def group_slice(arms: Arms, part: slice) -> Arms:
+    """Return views of the arrays of some groups."""
+    return Arms(*(array[part] for array in arms))
+
+
+def band_slice(bands: Bands, part: slice) -> Bands:
+    """Return the bands of some groups; index and share are not split by group."""
+    shared = {"index": bands.index, "share": bands.share}
+    return Bands(**{name: array[part] for name, array in bands._asdict().items()} | shared)
 
 
 class SmoothBands:

@@ -6,7 +6,7 @@ minimiser of a strictly convex function that differs little from the dual,
 
     phi_d(mu) + WEIGHT / 2 d0 sum_t m_t (mu_t - x_t)^2
 
-where phi_d is the smoothed dual of width d = WIDTH d0 (`smoothing.py`), d0 the largest standard
+where phi_d is the smoothed dual of width d = WIDTH d0 (`descent.py`), d0 the largest standard
 deviation of an arm's mean reward (for arms with states of their own, half the range of their
 rewards), and x_t the largest prior mean reward of a stage. It is minimised
 from prices that depend on the problem alone, at narrower and narrower widths.

@@ -24,7 +24,7 @@ from ..arm import OneArmValues, Rewards, arm_graph, grid_of
 from ..arm.kernels.units import advance
 from ..problem import Group, Problem, refuse_batches, tie_tolerance
 from ..support import Floats, Tables, Tabular
-from .kernels.selection import margin
+from .kernels.rounds import margin
 from .solution import DualSolution
 
 AT_PRICE = 1e-4  # an index is at the price within this part of the largest price, in size

@@ -15,15 +15,17 @@ master problem mixes the flows found so far and proposes the next prices. Measur
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arm import grid_of, price_array
+from ..arm import POINTS, grid_of, price_array
 from ..problem import Problem, check_problem
 from ..support import (
     Floats,
+    InvalidArgument,
     Progress,
     Report,
     Stopwatch,
@@ -36,11 +38,14 @@ from .market import Market
 from .search import HistoryLine, Search, minimise, start_prices
 from .solution import DualSolution
 
-CALLS_BELOW = 100  # passes for the lower bound of a grid, at most
+LOWER_CALLS = 100  # passes for the lower bound of a grid, at most
+QUICK_STATES = 5e7  # of a pass over all stages, up to which a dual takes a few seconds
+QUICK_ROW_STATES = 2e7  # the same for non-binary outcomes
+BATCH_STATE_COST = 10.0  # in states of single pulls
 
 
 def market_of(problem: Problem, grid: int | None = None, workers: int | None = None) -> Market:
-    """The market of a problem; `grid`, `workers` as of `solve`."""
+    """Return the market of a problem; `grid`, `workers` as in `solve`."""
     used, threads = grid_of(problem, grid), worker_count(workers)
     if problem.is_binary and not problem.repeat:
         return band_market(problem, threads)
@@ -79,7 +84,7 @@ def dual_value(
     grid: int | None = None,
     workers: int | None = None,
 ) -> DualValue:
-    """The dual function at given prices, and its gradient.
+    """Evaluate the dual function and its gradient at given prices.
 
     The gradient is exact: expected pulls are pushed forward, not simulated. At a kink it is one of
     the subgradients, that of the policy which pulls where the index is strictly above the price.
@@ -87,7 +92,7 @@ def dual_value(
     Parameters
     ----------
     problem : Problem
-        What is relaxed.
+        Bandit problem to relax.
     prices : array_like
         One per stage, and one for the deployment where there is one, (stages,).
     grid : int, optional
@@ -134,14 +139,14 @@ def solve(
 
     A keyboard interrupt ends the search: the best solution so far is returned, with its own gap and
     `interrupted` set. Long problems that have no bounds yet get rough ones: the upper one is then
-    that of arms which know their success probabilities, above the dual function at the prices; the
-    lower one is what a policy earns that learns nothing. In batches and with other outcomes than
-    good or bad there are none, and the interrupt is raised.
+    that of arms with known success probabilities, above the dual function at the prices; the lower
+    one is the reward of a policy that learns nothing. Batches and non-binary outcomes have none,
+    and the interrupt is raised.
 
     Parameters
     ----------
     problem : Problem
-        What is relaxed.
+        Bandit problem to relax.
     tol : float
         Relative gap between the bounds at which the search ends.
     max_calls : int
@@ -149,15 +154,14 @@ def solve(
     start : array_like, optional
         Prices to begin with, one per stage.
     grid : int, optional
-        Of problems with `repeat`: states of an arm after each number of pulls; 0 for all. By
-        default all where they can be followed, else a grid. Normal arms and counts have a grid
-        always, of about 512 points, 1,024 beyond 200 pulls, unless more or fewer are asked for.
-        Both bounds hold with a grid, too, but their gap does not close however long the search: it
-        ends when the prices are the best for the grid, to `tol`.
+        Grid points per stage for batch problems (0: every state; default: every state if feasible)
+        and for normal and Poisson arms (default: about 512, 1,024 beyond 200 pulls). Both bounds
+        hold on a grid, but their gap need not close: the search ends when the prices are the best
+        for the grid, to `tol`.
     workers : int, optional
         Threads that share the work; all processors by default.
     progress : callable, optional
-        Told after every round how many passes are done, and the bounds.
+        Called after every round with the number of passes and the bounds.
 
     Returns
     -------
@@ -179,20 +183,20 @@ def solve(
     """
     check_problem(problem)
     _check_search(tol, max_calls)
-    given = None if start is None else price_array(start, problem, name="start")
+    first_prices = None if start is None else price_array(start, problem, name="start")
     clock = Stopwatch()
     history: list[HistoryLine] = []
 
     def note(line: HistoryLine) -> None:
         history.append(line)
         if progress is not None:
-            progress(Progress("solve", line.calls, note=_said(line, search.market)))
+            progress(Progress("solve", line.calls, note=_progress_note(line, search.market)))
 
     market = market_of(problem, grid, workers)
     search = Search(market, note)
     interrupted = False
     try:
-        first = start_prices(search, max_calls) if given is None else given
+        first = start_prices(search, max_calls) if first_prices is None else first_prices
         minimise(search, first, tol, max_calls)
     except KeyboardInterrupt:
         interrupted = True
@@ -229,31 +233,51 @@ def whole_solution(
     workers: int | None = None,
     progress: Report | None = None,
 ) -> DualSolution:
-    """`solve` for whoever goes on with the prices: a keyboard interrupt is raised.
-
-    One Ctrl-C then ends all of the work, not the search for prices alone.
-    """
+    """Solve the dual, raising KeyboardInterrupt instead of returning an interrupted solution."""
     solution = solve(problem, tol=tol, start=start, workers=workers, progress=progress)
     if solution.interrupted:
         raise KeyboardInterrupt
     return solution
 
 
-def _bound_below(search: Search, tol: float, interrupted: bool) -> tuple[float | None, bool]:
-    """A lower bound on the minimum of the dual of every state; and whether it was interrupted.
+def is_quick(problem: Problem) -> bool:
+    """Whether the dual is solved within seconds: with one kind of arms, up to 669 stages.
 
-    Flows of the search are those of a market whose values are above: they bound its own minimum.
-    Here a market whose values are below is cleared, from the prices that were found.
+    A search is a few dozen passes; bounds that nobody asked for are computed only if one is short.
+    """
+    if not problem.is_binary:
+        pulls = range(problem.most_pulls if problem.repeat else problem.stages)
+        sizes = np.array(
+            [
+                [
+                    min(group.model.states(n), POINTS if not group.model.finite else inf)
+                    for n in pulls
+                ]
+                for group in problem.groups
+            ]
+        )
+        step, units = (problem.pulls_per_stage, problem.units) if problem.repeat else (1, 1)
+        return bool(units * np.cumsum(sizes, axis=1)[:, ::step].sum() <= QUICK_ROW_STATES)
+    units = BATCH_STATE_COST * problem.units if problem.repeat else 1.0
+    states = len(problem.groups) * problem.stages * problem.most_pulls**2 * units / 6
+    return states <= QUICK_STATES
+
+
+def _bound_below(search: Search, tol: float, interrupted: bool) -> tuple[float | None, bool]:
+    """Return a lower bound on the dual minimum over every state, and whether it was interrupted.
+
+    Flows of the search bound the minimum on its grid, whose values are too large; here a market
+    with values below is cleared, from the best prices.
     """
     if interrupted and not search.market.short:
         return None, interrupted
-    search.market.release()  # the other needs as much memory
+    search.market.release()  # the lower one needs as much memory
     market = search.market.lower()
     if market is None:
         return None, interrupted
     below = Search(market, lambda line: None)
     try:
-        minimise(below, search.prices, tol, 1 if interrupted else CALLS_BELOW)
+        minimise(below, search.prices, tol, 1 if interrupted else LOWER_CALLS)
     except KeyboardInterrupt:
         interrupted = True
         below.prices = search.prices
@@ -266,13 +290,17 @@ def _bound_below(search: Search, tol: float, interrupted: bool) -> tuple[float |
 
 def _check_search(tol: float, max_calls: int) -> None:
     if not isinstance(tol, Real) or not 0.0 <= tol < np.inf:
-        raise ValueError(f"tol: {tol} is not allowed; must be zero or positive, and finite")
+        raise InvalidArgument(
+            f"tol: {tol} is not allowed; must be zero or positive, and finite", field="tol"
+        )
     if not isinstance(max_calls, Real):
-        raise ValueError(f"max_calls: {max_calls!r} is not allowed; must be a whole number")
+        raise InvalidArgument(
+            f"max_calls: {max_calls!r} is not allowed; must be a whole number", field="max_calls"
+        )
 
 
-def _said(line: HistoryLine, market: Market) -> str:
-    """A line of the history for people."""
+def _progress_note(line: HistoryLine, market: Market) -> str:
+    """Format a line of the history as a progress note."""
     coarse = "coarse start, " if line.stages < market.stages else ""
     gap = "gap to the best on this grid" if market.points else "gap"
     return (
@@ -282,9 +310,9 @@ def _said(line: HistoryLine, market: Market) -> str:
 
 
 def _certify(search: Search) -> None:
-    """Bounds for a search that was interrupted before it had any.
+    """Compute bounds for a search that was interrupted before it had any.
 
-    By passes where they are short, else rough ones; where there are none, nothing is known yet.
+    By passes if they are short, else rough ones; without those the interrupt is raised.
     """
     market = search.market
     if np.isfinite(search.lower):

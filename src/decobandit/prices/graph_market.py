@@ -26,7 +26,7 @@ from ..arm.kernels.units import (
 )
 from ..problem import Group, Problem, thinned
 from ..support import Floats, Pool, pool, refuse_over
-from .kernels.selection import margin
+from .kernels.rounds import margin
 from .kernels.smooth import AROUND
 from .market import Flow, Level, Market
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..support import Floats
+from .descent import Smoothing
 from .market import Flow, Market
 from .master import Master
-from .smoothing import Smoothing
 
 STALLED_ROUNDS = 20  # rounds in which the gap must halve, else they are stuck
 FEW_STALLED_ROUNDS = 8  # the same where the smoothed dual can go on

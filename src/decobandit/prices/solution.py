@@ -1,19 +1,47 @@
-"""A solution of the dual, and its form as plain values: the one that files and logs keep."""
+"""Solutions of the dual, their records as plain values, and solution files.
+
+A file holds a problem, its multipliers, what was certified about them, and a policy's tie rule, as
+JSON. Tables are recomputed on load: the file is small and readable, and decides exactly as the
+policy it was written for.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..problem import Problem, ProblemError, problem_from_dict, problem_to_dict
-from ..support import Card, Floats, Tables, Tabular, columns_of, shown
+from .._version import __version__
+from ..problem import (
+    DEFAULT_TIES,
+    Problem,
+    ProblemError,
+    TieRule,
+    problem_from_dict,
+    problem_to_dict,
+    read_tree,
+)
+from ..support import (
+    Card,
+    Floats,
+    InvalidArgument,
+    Tables,
+    Tabular,
+    columns_of,
+    dotted,
+    one_line,
+    shown,
+    write_whole,
+)
 from .search import HistoryLine, relative_gap
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+FORMAT = "decobandit-solution-1"
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no single truth value
@@ -100,19 +128,18 @@ class DualSolution(Tabular):
         return np.append(self.multipliers, self.deployment_price)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as `deco solve --json` prints them."""
-        kept = SolutionRecord.of(self).to_dict()
-        said = {
+        """Return plain values, as `deco solve --json` prints them."""
+        values = {
             "arms": self.problem.n_arms,
             "horizon": self.problem.horizon,
             "pulls_per_stage": self.problem.pulls_per_stage,
             "relative_gap": self.relative_gap,
             "converged": self.converged,
             "stopped": self.stopped,
-            **kept,
+            **SolutionRecord.of(self).to_dict(),
         }
         absent = {"deployment_price"} if self.deployment_price is None else set()
-        return {name: said[name] for name in _PRINTED if name in said and name not in absent}
+        return {name: values[name] for name in _PRINTED if name in values and name not in absent}
 
     def _card(self) -> Card:
         return Card(
@@ -128,7 +155,7 @@ class DualSolution(Tabular):
         )
 
     def tables(self) -> Tables:
-        """Columns by the name of the table."""
+        """Return columns by table name."""
         return {
             "stages": lambda: {
                 "stage": range(len(self.prices)),
@@ -137,7 +164,7 @@ class DualSolution(Tabular):
             },
             "history": lambda: columns_of(
                 (vars(line) | {"relative_gap": line.relative_gap} for line in self.history),
-                [each.name for each in fields(HistoryLine)],
+                [field.name for field in fields(HistoryLine)],
             ),
         }
 
@@ -145,8 +172,8 @@ class DualSolution(Tabular):
     def _bounds(self) -> str:
         if self.lower_bound is None:
             return f"minimum <= {self.upper_bound:.6f}"
-        said = f"{self.lower_bound:.6f} <= minimum <= {self.upper_bound:.6f}"
-        return f"{said}, relative gap {self.relative_gap:.1e}"
+        bounds = f"{self.lower_bound:.6f} <= minimum <= {self.upper_bound:.6f}"
+        return f"{bounds}, relative gap {self.relative_gap:.1e}"
 
     def __repr__(self) -> str:
         return (
@@ -157,21 +184,23 @@ class DualSolution(Tabular):
 
 
 def check_solution(solution: object, problem: Problem) -> DualSolution:
-    """The solution; an error where it is something else, or of another problem."""
+    """Return the solution; raise if it is something else, or belongs to another problem."""
     if not isinstance(solution, DualSolution):
         raise TypeError(
             f"solution: {shown(solution)} is not a decobandit.DualSolution; solve(problem) makes "
             "one"
         )
     if solution.problem != problem:
-        raise ValueError("solution: not one of the problem that is given with it")
+        raise InvalidArgument(
+            "solution: belongs to another problem; solve this one", field="solution"
+        )
     return solution
 
 
 class SolutionRecord(BaseModel):
-    """All of a solution but its history, as plain values.
+    """A solution as plain values, without its history.
 
-    What the search took is left out where only what was found matters, as in the log of a trial.
+    The cost of the search is left out where only the result matters, as in the log of a trial.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -190,7 +219,7 @@ class SolutionRecord(BaseModel):
 
     @classmethod
     def of(cls, solution: DualSolution) -> SolutionRecord:
-        """The record of a solution."""
+        """Make the record of a solution."""
         return cls.model_construct(
             problem=problem_to_dict(solution.problem),
             multipliers=solution.multipliers.tolist(),
@@ -207,22 +236,19 @@ class SolutionRecord(BaseModel):
 
     @classmethod
     def from_dict(cls, tree: Mapping[str, Any]) -> SolutionRecord:
-        """Read what `to_dict` wrote, beside which others may have put keys of their own.
-
-        A ValueError where a key is missing or a value is wrong.
-        """
+        """Read what `to_dict` wrote; unrelated keys are ignored."""
         return cls.model_validate({name: tree[name] for name in cls.model_fields if name in tree})
 
     def to_dict(self, *, search: bool = True) -> dict[str, Any]:
-        """Plain values by name; `search`: with what the search took."""
+        """Return plain values by name; `search`: with the cost of the search."""
         return {
             name: getattr(self, name)
             for name in SolutionRecord.model_fields
-            if (search or name not in _OF_THE_SEARCH) and (name not in _OF_A_GRID or self.grid)
+            if (search or name not in _SEARCH_COST) and (name not in _GRID_KEYS or self.grid)
         }
 
     def solution(self, source: str) -> DualSolution:
-        """The solution; `source`, where the record comes from, stands in front of refusals."""
+        """Return the solution; `source` names the record in error messages."""
         problem = problem_from_dict(self.problem, source=f"{source}: problem")
         if len(self.multipliers) != problem.horizon:
             raise ProblemError(
@@ -247,8 +273,8 @@ class SolutionRecord(BaseModel):
         )
 
 
-_OF_THE_SEARCH = {"oracle_calls", "seconds", "interrupted"}
-_OF_A_GRID = {"grid", "search_gap"}
+_SEARCH_COST = {"oracle_calls", "seconds", "interrupted"}
+_GRID_KEYS = {"grid", "search_gap"}
 _PRINTED = (
     "arms",
     "horizon",
@@ -267,3 +293,103 @@ _PRINTED = (
     "seconds",
     "deployment_price",
 )
+
+
+class _Head(BaseModel):
+    format: Literal["decobandit-solution-1"]
+    version: str
+
+
+# the last base is checked first: a wrong format is reported before missing keys
+class _SolutionFile(SolutionRecord, _Head):
+    """A record with a head, the tie rule and the cost of the search."""
+
+    oracle_calls: Annotated[int, Field(ge=0)]
+    seconds: Annotated[Finite, Field(ge=0)]
+    interrupted: bool
+    ties: TieRule = DEFAULT_TIES
+
+
+def save_solution(
+    solution: DualSolution, path: str | Path, *, ties: TieRule = DEFAULT_TIES
+) -> None:
+    """Write a solution to a JSON file, atomically.
+
+    Parameters
+    ----------
+    solution : DualSolution
+        Problem, prices and bounds to write.
+    path : str or Path
+        File name ending in .json.
+    ties : TieRule
+        Tie rule of policies made from the file.
+
+    Raises
+    ------
+    ProblemError
+        If the name does not end in .json.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, load_solution, save_solution, solve
+    >>> solution = solve(Problem.uniform(arms=3, horizon=10))
+    >>> save_solution(solution, "solution.json")
+    >>> load_solution("solution.json").upper_bound == solution.upper_bound
+    True
+    """
+    if not isinstance(solution, DualSolution):
+        raise TypeError(f"solution: {shown(solution)} is not a decobandit.DualSolution")
+    target = Path(path)
+    if target.suffix.lower() != ".json":
+        raise ProblemError(f"{path}: solutions are JSON; the name must be .json at its end")
+    head = {"format": FORMAT, "version": __version__}
+    tree = {**head, **SolutionRecord.of(solution).to_dict(), "ties": ties}
+    write_whole(target, json.dumps(tree, indent=1, allow_nan=False) + "\n")
+
+
+def load_solution(path: str | Path) -> DualSolution:
+    """Read a solution written by `save_solution`.
+
+    Parameters
+    ----------
+    path : str or Path
+        The JSON file.
+
+    Returns
+    -------
+    DualSolution
+        Without its history.
+
+    Raises
+    ------
+    ProblemError
+        If the file cannot be read or is not a solution; names the file and the key.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, load_solution, save_solution, solve
+    >>> save_solution(solve(Problem.uniform(arms=3, horizon=10)), "a.json")
+    >>> load_solution("a.json").problem.horizon
+    10
+    """
+    return read_solution(path)[0]
+
+
+def is_solution(tree: object) -> bool:
+    """Whether parsed JSON claims to be a solution file (as against a problem file)."""
+    return isinstance(tree, dict) and "multipliers" in tree
+
+
+def read_solution(path: str | Path) -> tuple[DualSolution, TieRule]:
+    """Read a solution and the tie rule in its file."""
+    source = str(path)
+    try:
+        file = _SolutionFile.model_validate(read_tree(path))
+    except ValidationError as error:
+        # a wrong format is reported before missing keys
+        errors = sorted(error.errors(include_url=False), key=lambda one: one["loc"] != ("format",))
+        raise ProblemError(f"{source}: {one_line(errors, _SolutionFile, where=dotted)}") from None
+    solution = file.solution(source)
+    if file.lower_bound is not None and file.lower_bound > file.upper_bound:
+        raise ProblemError(f"{source}: lower_bound: must not exceed upper_bound")
+    return solution, file.ties

@@ -12,8 +12,7 @@ import numpy as np
 
 from ...problem.kernels.layout import row_start
 from ...support.kernels.compiled import compiled
-from .bands import Forth
-from .pricing import room_for_states
+from .pricing import Forth, room_for_states
 
 
 @compiled
@@ -92,86 +91,51 @@ def _pull(p, inverse, part, own, after_bad, after_good):
 
 
 @compiled(inline="always")
-def _pull_band(p, inverse, price, slack, at_price, index, own, after_bad, after_good):
-    """The same where each state is pulled by its index: all above the price, a part at it."""
+def _pull_band(p, inverse, deal, index, own, after_bad, after_good):
+    """Pull states by their index: all above the price, a part of those within slack of it.
+
+    deal: price, slack and that part.
+    """
+    price, slack, at_price = deal
     pulled, good = 0.0, 0.0
     for g in range(own.shape[0]):
         distance = index[g] - price
         if own[g] > 0.0 and distance >= -slack:
             part = 1.0 if distance > slack else at_price
-            x, y = _pull(
-                p + g * inverse,
-                inverse,
-                part,
-                own[g : g + 1],
-                after_bad[g : g + 1],
-                after_good[g : g + 1],
-            )
+            here = slice(g, g + 1)
+            after = (own[here], after_bad[here], after_good[here])
+            x, y = _pull(p + g * inverse, inverse, part, *after)
             pulled += x
             good += y
     return pulled, good
 
 
 @compiled(inline="always")
-def _move_row(
-    alpha,
-    inverse,
-    low,
-    high,
-    left,
-    right,
-    price,
-    slack,
-    at_price,
-    index,
-    own,
-    following,
-    first,
-    last,
-):
-    """Pull one row: parts `left` and `right` of the sides of its band [low, high].
+def _move_row(alpha, inverse, low, high, sides, deal, index, own, following, first, last):
+    """Pull one row: parts `sides` left and right of its band [low, high]; deal: `_pull_band`.
 
-    Returns (mass moved, good outcomes among it, first and last state that was pulled).
+    Returns (mass pulled, good outcomes among it, first and last state that was pulled).
     """
     pulled, good = 0.0, 0.0
+    left, right = sides
     a, b = last + 1, first - 1
     low, high = max(low, first), min(high, last)
     if left > 0.0 and first < low:
         end = min(low, last + 1)
-        pulled, good = _pull(
-            (alpha + first) * inverse,
-            inverse,
-            left,
-            own[first:end],
-            following[first:end],
-            following[first + 1 : end + 1],
-        )
+        after = (own[first:end], following[first:end], following[first + 1 : end + 1])
+        pulled, good = _pull((alpha + first) * inverse, inverse, left, *after)
         a, b = first, end - 1
     if low <= high:
-        x, y = _pull_band(
-            (alpha + low) * inverse,
-            inverse,
-            price,
-            slack,
-            at_price,
-            index,
-            own[low : high + 1],
-            following[low : high + 1],
-            following[low + 1 : high + 2],
-        )
+        p, band = (alpha + low) * inverse, own[low : high + 1]
+        after_bad, after_good = following[low : high + 1], following[low + 1 : high + 2]
+        x, y = _pull_band(p, inverse, deal, index, band, after_bad, after_good)
         if x > 0.0:
             pulled, good = pulled + x, good + y
             a, b = min(a, low), high
-    start = max(high + 1, first)
-    if right > 0.0 and start <= last:
-        x, y = _pull(
-            (alpha + start) * inverse,
-            inverse,
-            right,
-            own[start : last + 1],
-            following[start : last + 1],
-            following[start + 1 : last + 2],
-        )
+    start, end = max(high + 1, first), last + 1
+    if right > 0.0 and start < end:
+        after = (own[start:end], following[start:end], following[start + 1 : end + 1])
+        x, y = _pull((alpha + start) * inverse, inverse, right, *after)
         pulled, good = pulled + x, good + y
         a, b = min(a, start), last
     return pulled, good, a, b
@@ -195,21 +159,16 @@ def move(arms, bands, base, t, price, slack, at_price, sure, rest, mass, forth, 
                 continue
             row = base + n
             start = bands.start[k, row] + max(0, first[k, n] - bands.low[k, row])
-            pulled, good, a, b = _move_row(
-                arms.alpha[k],
-                1.0 / (arms.alpha[k] + arms.beta[k] + n),
-                bands.low[k, row],
-                bands.high[k, row],
+            sides = (
                 sure if bands.left[k, row] else rest,
                 sure if bands.right[k, row] else rest,
-                price,
-                slack,
-                at_price,
-                bands.index[start:],
-                mass[k, row_start(n) :],
-                mass[k, row_start(n + 1) :],
-                first[k, n],
-                last[k, n],
+            )
+            inverse = 1.0 / (arms.alpha[k] + arms.beta[k] + n)
+            low, high, deal = bands.low[k, row], bands.high[k, row], (price, slack, at_price)
+            own, following = mass[k, row_start(n) :], mass[k, row_start(n + 1) :]
+            index, begin, end = bands.index[start:], first[k, n], last[k, n]
+            pulled, good, a, b = _move_row(
+                arms.alpha[k], inverse, low, high, sides, deal, index, own, following, begin, end
             )
             if pulled > 0.0:
                 reward[k] += pulled * bad + good * spread
@@ -228,20 +187,7 @@ def finish(arms, mass, reward):
 
 @compiled
 def relaxed_leg(arms, bands, mu, slack, at_price, mass, reward, spent, forth, start, stop):
-    """Forward from stage `start` to `stop` under the relaxed policy at prices mu."""
+    """Go forward from stage `start` to `stop` under the relaxed policy at prices mu."""
     for t in range(start, stop):
-        move(
-            arms,
-            bands,
-            row_start(t),
-            t,
-            mu[t],
-            slack,
-            at_price,
-            1.0,
-            0.0,
-            mass,
-            forth,
-            reward,
-            spent,
-        )
+        deal = (mu[t], slack, at_price, 1.0, 0.0)
+        move(arms, bands, row_start(t), t, *deal, mass, forth, reward, spent)

@@ -1,4 +1,14 @@
-"""Backward through the market: values at given prices, or at prices that clear it.
+"""Bands of states, and passes backward through the market.
+
+All groups are in one market. A mass counts arms: a group of 5 starts with mass 5 in state (0, 0),
+and a pull splits the mass of a state over its two successors.
+
+Per stage and row, a *band* [low, high] of states is stored: those whose index may fall on either
+side of the price. Outside it the sign of index - price is settled, the same on the whole side:
+`left` for g < low, `right` for g > high (1: pulled, 0: not). A band of full rows is always correct;
+a narrow one saves time and memory on long horizons, and a wrong one gives valid but weaker bounds.
+A state is left only by a pull, and pulled only in a band or on a pulled side: bands are cut to the
+states that can be reached so (`reach_leg`).
 
 Going backward, the price of stage t is set when all later prices are known. It is the index at
 which the remembered masses (`bands.share`) spend exactly the pulls of that stage: the market
@@ -7,14 +17,50 @@ clears, given where the arms were found in the forward passes before.
 A pass is made in legs of some stages (`support.legs`): `begin`, then one leg after the other.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ...arm.kernels.backward import alive_rows, rewarding, step_row
 from ...problem.kernels.layout import row_start
 from ...problem.kernels.worth import worth
+from ...support import Flags, Floats, Ints
 from ...support.kernels.arrays import copy
 from ...support.kernels.compiled import compiled
-from .bands import Back
+
+
+class Bands(NamedTuple):
+    """Bands of all rows; row n of stage t stands at t(t+1)/2 + n."""
+
+    low: Ints  # (G, rows) first state of the band
+    high: Ints  # (G, rows) last one; empty where high < low
+    left: Flags  # (G, rows) states below the band are pulled
+    right: Flags  # (G, rows) states above the band are pulled
+    start: Ints  # (G, rows) position of the band's first state in index and share
+    index: Floats  # type: ignore[assignment]  # (states,) index of each state, written going back
+    share: Floats  # (states,) mass of each state, averaged over the forward passes so far
+    room: Ints  # (G,) states of a group at one stage, at most
+    settled: Floats  # (G, T) mass on pulled sides, averaged likewise
+
+
+class Back(NamedTuple):
+    """What a backward pass carries from one stage to the next, and its work space."""
+
+    low: Ints  # (G, T+1) first state of a row with V != 0
+    high: Ints  # (G, T+1) last one
+    ramp: Floats  # (T+1,) 0, 1, 2, ...
+    key: Floats  # (room,) index of each state that is collected
+    weight: Floats  # (room,) its mass
+
+
+class Forth(NamedTuple):
+    """The same of a forward pass."""
+
+    first: Ints  # (G, T+2) first state of a row with mass
+    last: Ints  # (G, T+2) last one
+    sides: Floats  # (G,) mass on pulled sides at this stage
+    key: Floats
+    weight: Floats
 
 
 @compiled(inline="always")
@@ -64,18 +110,8 @@ def step(arms, t, price, V, back):
     for k in range(arms.alpha.shape[0]):
         spread = arms.reward_good[k, t] - arms.reward_bad[k, t]
         for n in range(t + 1):
-            touched += step_row(
-                arms.alpha[k],
-                arms.beta[k],
-                arms.reward_bad[k, t],
-                spread,
-                price,
-                n,
-                V[k],
-                back.low[k],
-                back.high[k],
-                back.ramp,
-            )
+            arm = (arms.alpha[k], arms.beta[k], arms.reward_bad[k, t], spread)
+            touched += step_row(*arm, price, n, V[k], back.low[k], back.high[k], back.ramp)
     return touched
 
 
@@ -149,21 +185,36 @@ def band_leg(arms, mu, width, bands, V, back, start, stop):
     for t in range(start - 1, stop - 1, -1):
         base = row_start(t)
         for k in range(arms.alpha.shape[0]):
-            bad = arms.reward_bad[k, t]
+            alpha, beta, bad = arms.alpha[k], arms.beta[k], arms.reward_bad[k, t]
             spread = arms.reward_good[k, t] - bad
             for n in range(t + 1):
                 a, b, lower, upper = _row_band(
-                    arms.alpha[k],
-                    arms.beta[k],
-                    bad,
-                    spread,
-                    mu[t],
-                    width,
-                    n,
-                    V[k],
-                    back.low[k],
-                    back.high[k],
+                    alpha, beta, bad, spread, mu[t], width, n, V[k], back.low[k], back.high[k]
                 )
                 bands.low[k, base + n], bands.high[k, base + n] = a, b
                 bands.left[k, base + n], bands.right[k, base + n] = lower, upper
         step(arms, t, mu[t], V, back)
+
+
+@compiled
+def reach_leg(bands, first, last, start, stop):
+    """Cut the bands of the stages from `start` to `stop`.
+
+    first, last (G, T+2): per row the interval of reached states, taken on by one stage at a time.
+    """
+    for t in range(start, stop):
+        base = row_start(t)
+        for k in range(first.shape[0]):
+            for n in range(t, -1, -1):  # descending: what enters row n+1 now is not pulled twice
+                low, high = bands.low[k, base + n], bands.high[k, base + n]
+                a, b = first[k, n], last[k, n]
+                if b < a:
+                    bands.low[k, base + n], bands.high[k, base + n] = 0, -1
+                    continue
+                lowest = a if bands.left[k, base + n] else max(a, low)
+                highest = b if bands.right[k, base + n] else min(b, high)
+                if lowest <= highest:
+                    first[k, n + 1] = min(first[k, n + 1], lowest)
+                    last[k, n + 1] = max(last[k, n + 1], highest + 1)
+                bands.low[k, base + n] = min(max(low, a), b + 1)
+                bands.high[k, base + n] = max(min(high, b), bands.low[k, base + n] - 1)

@@ -2,7 +2,7 @@
 
 Both passes are a loop over steps of one stage: collect states (`bid`, `offer`), look at all of them
 together (`stage_price`, `stage_sale`), go on (`step`, `move`); some stages at a time, in legs.
-`prices.in_step` drives the same steps from several threads.
+`band_market` drives the same steps from several threads. A stage clears by weighted selection.
 """
 
 import numpy as np
@@ -11,7 +11,79 @@ from ...problem.kernels.layout import row_start
 from ...support.kernels.compiled import compiled
 from .flow import move, offer
 from .pricing import bid, step
-from .selection import clear, in_order, margin
+
+ROUNDING = 1e-9  # masses below this, in arms, are rounding
+
+
+@compiled(inline="always")
+def in_order(parts):
+    """Sum of the groups' parts, first to last: the same digits however threads share the groups."""
+    total = 0.0
+    for part in parts:
+        total += part
+    return total
+
+
+@compiled
+def margin(key, weight, target):
+    """The key c with weight{key > c} < target <= weight{key >= c}, by quickselect.
+
+    Returns c and the part of weight{key == c} that is needed to reach the target, in [0, 1].
+    Keys and weights are permuted. Target <= 0: (inf, 0). Too little weight: (-inf, 1), where what
+    is missing is more than rounding.
+    """
+    if target <= 0.0:
+        return np.inf, 0.0
+    first, last = 0, key.shape[0] - 1
+    while first <= last:
+        pivot = key[(first + last) // 2]
+        above, equal = first, first
+        heavy, tied = 0.0, 0.0
+        # three-way partition: [first, above) > pivot, [above, equal) == pivot, the rest below
+        for i in range(first, last + 1):
+            k, w = key[i], weight[i]
+            if k > pivot:
+                heavy += w
+                key[i], weight[i] = key[equal], weight[equal]
+                key[equal], weight[equal] = key[above], weight[above]
+                key[above], weight[above] = k, w
+                above += 1
+                equal += 1
+            elif k == pivot:
+                tied += w
+                key[i], weight[i] = key[equal], weight[equal]
+                key[equal], weight[equal] = k, w
+                equal += 1
+        if heavy >= target:
+            last = above - 1
+        elif heavy + tied >= target:
+            return pivot, (target - heavy) / tied
+        else:
+            target -= heavy + tied
+            first = equal
+            if first > last and target < ROUNDING:
+                return pivot, 1.0
+    return -np.inf, 1.0
+
+
+@compiled(inline="always")
+def clear(key, weight, sure, total, target):
+    """How to spend exactly `target` pulls: (price, part at it, part of sure, part of the rest).
+
+    `sure` is the mass that is pulled whatever the price, `total` all mass there is. Where the keys
+    cannot make up the target, the answer is still feasible: pull the sure mass in part only, or
+    every key and a part of everything else.
+    """
+    if sure > target:
+        return np.inf, 0.0, target / sure, 0.0
+    price, part = margin(key, weight, target - sure)
+    if price > -np.inf:
+        return price, part, 1.0, 0.0
+    missing = target - sure - weight.sum()
+    rest = total - sure - weight.sum()
+    if missing <= 0.0 or rest <= 0.0:  # the target is all there is, up to rounding
+        return price, 1.0, 1.0, 0.0
+    return price, 1.0, 1.0, min(1.0, missing / rest)
 
 
 @compiled
@@ -44,15 +116,8 @@ def price_leg(arms, bands, pulls, lowest, highest, mu, V, back, start, stop):
     """
     for t in range(start - 1, stop - 1, -1):
         count = bid(arms, bands, t, V, back)
-        mu[t] = stage_price(
-            back.key[:count],
-            back.weight[:count],
-            bands.settled[:, t],
-            pulls[t],
-            lowest[t],
-            highest[t],
-            mu[t],
-        )
+        key, weight, settled = back.key[:count], back.weight[:count], bands.settled[:, t]
+        mu[t] = stage_price(key, weight, settled, pulls[t], lowest[t], highest[t], mu[t])
         step(arms, t, mu[t], V, back)
 
 

@@ -52,19 +52,9 @@ def soft_pass(arms, mu, width, V, Z):
                 r = row_start(n)
                 inverse = 1.0 / (arms.alpha[k] + arms.beta[k] + n)
                 following = V[k, r + n + 1 : r + 2 * n + 3]
-                _soft_row(
-                    arms.alpha[k] * inverse,
-                    inverse,
-                    bad - mu[t],
-                    spread,
-                    width,
-                    over,
-                    V[k, r : r + n + 1],
-                    following[: n + 1],
-                    following[1:],
-                    ramp,
-                    here[r:],
-                )
+                after = (following[: n + 1], following[1:])
+                arm = (arms.alpha[k] * inverse, inverse, bad - mu[t], spread, width, over)
+                _soft_row(*arm, V[k, r : r + n + 1], *after, ramp, here[r:])
 
 
 @compiled(inline="always")
@@ -115,15 +105,10 @@ def _move(arms, t, shift, width, factor, Z, mass, first, last, reward, spent, lo
             first[k, n], last[k, n] = a, b
             if b < a:
                 continue
+            p, distance = (arms.alpha[k] + a) * inverse, here[r + a : r + b + 1]
+            own, following = mass[k, r + a : r + b + 1], mass[k, r + n + 1 + a : r + n + b + 3]
             pulled, good, more, some = _move_row(
-                (arms.alpha[k] + a) * inverse,
-                inverse,
-                shift,
-                width,
-                factor,
-                here[r + a : r + b + 1],
-                mass[k, r + a : r + b + 1],
-                mass[k, r + n + 1 + a : r + n + b + 3],
+                p, inverse, shift, width, factor, distance, own, following
             )
             loose[k, t] += some
             if pulled > 0.0:
