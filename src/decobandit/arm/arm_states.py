@@ -23,7 +23,7 @@ from ..problem import (
     PoissonModel,
     Problem,
 )
-from ..support import Cache, refuse_over
+from ..support import Cache, InvalidArgument, TooLarge, refuse_over
 from .graph import ArmGraph, class_graph, good_graph, own_graph
 from .grids import (
     COARSEST,
@@ -116,9 +116,10 @@ def _lattices_of(problem: Problem, setting: object) -> Grid:
     else:
         low, high = (round(POINTS * 2.0**level) for level in (COARSEST, FINEST))
         if isinstance(setting, bool) or not isinstance(setting, int) or not 1 <= setting <= high:
-            raise ValueError(
+            raise InvalidArgument(
                 f"grid: {setting!r} is not allowed; must be {low} to {high} points per row, where "
-                "arms are normal or counts"
+                "arms are normal or counts",
+                field="grid",
             )
         refine = max(COARSEST, ceil(log2(setting / POINTS)))
     return Grid(0 if finite else round(POINTS * 2.0**refine), refine)
@@ -129,15 +130,18 @@ def check_points(grid: object, problem: Problem) -> int | None:
     if grid is None:
         return None
     if not problem.repeat:
-        raise ValueError("grid: only problems with repeat = true have grids; leave it out")
+        raise InvalidArgument(
+            "grid: only problems with repeat = true have grids; leave it out", field="grid"
+        )
     if (
         isinstance(grid, bool)
         or not isinstance(grid, int)
         or not (grid == 0 or 3 <= grid <= LARGEST_GRID)
     ):
-        raise ValueError(
+        raise InvalidArgument(
             f"grid: {grid!r} is not allowed; must be 0 (every state), or 3 to {LARGEST_GRID} "
-            "points per row"
+            "points per row",
+            field="grid",
         )
     return grid
 
@@ -212,9 +216,10 @@ def _good_grid_of(problem: Problem, points: int | None) -> Grid:
     if points is None and _has_chords(problem):
         points = batches.points()
         if points < FEWEST_POINTS:
-            raise ValueError(
+            raise TooLarge(
                 f"unit: {problem.unit} is too small; {batches} are too many to follow; "
-                f"{advice(problem)}"
+                f"{advice(problem)}",
+                field="unit",
             )
     if not points:
         instead = advice(problem) if points is None else f"without grid = 0, {advice(problem)}"
@@ -244,7 +249,8 @@ def check_convex(problem: Problem) -> None:
             row = group.terminal[n * (n + 1) // 2 : (n + 1) * (n + 2) // 2]
             if row.size > 2 and np.diff(row, 2).min() < -1e-12 * max(1.0, float(np.abs(row).max())):
                 arm = problem.arms[group.members[0]]
-                raise ValueError(
+                raise InvalidArgument(
                     f"grid: the terminal table of {arm.name} is not convex in good outcomes after "
-                    f"{n} pulls, and a grid gives no bound then; use grid 0 and a larger unit"
+                    f"{n} pulls, and a grid gives no bound then; use grid 0 and a larger unit",
+                    field="grid",
                 )

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from ..problem import Group, Problem
 from ..problem.kernels.layout import slab_size
-from ..support import Cache, Floats, pool, worker_count
+from ..support import Cache, Floats, InvalidArgument, pool, worker_count
 from .kernels.backward import index_terms
 from .one_arm_values import Terms, check_prices, sweep_back
 
@@ -131,7 +131,10 @@ class Cones:
         """Expected reward and value of information of a pull of one arm of a group."""
         good, bad = (int(x) for x in stats)
         if not 0 <= stage < self.problem.stages:
-            raise ValueError(f"stage: {stage} is not allowed; must be 0..{self.problem.stages - 1}")
+            raise InvalidArgument(
+                f"stage: {stage} is not allowed; must be 0..{self.problem.stages - 1}",
+                field="stage",
+            )
         arm = self._groups[group]
         cone, V, n, g = self._found(stage, group, good, bad, after=1)
         ell, delta = index_terms(
@@ -150,7 +153,9 @@ class Cones:
         still earn.
         """
         if not 0 <= stage <= self.problem.stages:
-            raise ValueError(f"stage: {stage} is not allowed; must be 0..{self.problem.stages}")
+            raise InvalidArgument(
+                f"stage: {stage} is not allowed; must be 0..{self.problem.stages}", field="stage"
+            )
         good, bad = (int(x) for x in stats)
         _, V, n, g = self._found(stage, group, good, bad, after=0)
         return float(V[slab_size(n - 1) + g])
@@ -160,7 +165,9 @@ class Cones:
     ) -> tuple[_Setting, Floats, int, int]:
         """V at the stage `after` this one, the position of the state in it, and its cone."""
         if min(good, bad) < 0 or good + bad > stage:
-            raise ValueError(f"{good} good, {bad} bad: not possible at stage {stage}")
+            raise InvalidArgument(
+                f"{good} good, {bad} bad: not possible at stage {stage}", field="stats"
+            )
         pulls = good + bad
         with self._lock:
             cone = self._wholes(stage)[group]

@@ -17,7 +17,7 @@ from math import comb
 import numpy as np
 
 from ..problem import ArmModel, BernoulliModel, CategoricalModel, MarkovModel
-from ..support import Floats, Ints, limit_bytes, refuse_over
+from ..support import Floats, Ints, InvalidArgument, limit_bytes, refuse_over
 from .kernels.graph import BAND, LINKS, Graph, look_up
 from .kernels.transitions import band_weights
 
@@ -93,10 +93,11 @@ class ArmGraph:
         taken = np.asarray(self.model.pulls(stats))
         rows = np.rint(taken / self.pulls).astype(np.int64)
         if np.any(rows * self.pulls != taken):
-            raise ValueError(f"pulls of an arm: must be units of {self.pulls}")
+            raise InvalidArgument(f"pulls of an arm: must be units of {self.pulls}", field="stats")
         if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) <= self.rows:
-            raise ValueError(
-                f"{taken.max():g} pulls of an arm: must be 0 to {self.rows * self.pulls}"
+            raise InvalidArgument(
+                f"{taken.max():g} pulls of an arm: must be 0 to {self.rows * self.pulls}",
+                field="stats",
             )
         return rows, self.place(rows, stats)
 
@@ -107,13 +108,16 @@ class ArmGraph:
         """
         rows, place = self.locate(stats)
         if rows.size and self.start[int(rows.max()) + 1] > len(table):
-            raise ValueError(
-                f"{int(rows.max()) * self.pulls} pulls of an arm: too many before this stage"
+            raise InvalidArgument(
+                f"{int(rows.max()) * self.pulls} pulls of an arm: too many before this stage",
+                field="stats",
             )
         out = np.empty((place.size, table.shape[1]))
         beyond = look_up(table, self.start, rows.ravel(), place.ravel(), out)
         if beyond and self.exact:
-            raise ValueError("statistics of an arm: not possible after so many pulls")
+            raise InvalidArgument(
+                "statistics of an arm: not possible after so many pulls", field="stats"
+            )
         return out.reshape(*place.shape, table.shape[1]), bool(beyond)
 
 

@@ -20,7 +20,17 @@ import numpy.typing as npt
 
 from ..problem import Problem, check_problem
 from ..problem.kernels.layout import slab_size
-from ..support import Cache, Floats, legs, obeys_workers, pool, refuse_over, shown, worker_count
+from ..support import (
+    Cache,
+    Floats,
+    InvalidArgument,
+    legs,
+    obeys_workers,
+    pool,
+    refuse_over,
+    shown,
+    worker_count,
+)
 from .arm_states import arm_graph, grid_of
 from .kernels.backward import index_terms, stage_index, sweep
 from .kernels.units import raise_values, stage_worths
@@ -35,9 +45,10 @@ def price_array(prices: npt.ArrayLike, problem: Problem, *, name: str = "prices"
     try:
         array = np.array(prices, dtype=float)
     except (TypeError, ValueError):
-        raise ValueError(
+        raise InvalidArgument(
             f"{name}: {shown(prices)} is not allowed; must be {problem.stages} numbers, "
-            "one per stage"
+            "one per stage",
+            field=name,
         ) from None
     check_prices(array, problem, name=name)
     return array
@@ -46,9 +57,11 @@ def price_array(prices: npt.ArrayLike, problem: Problem, *, name: str = "prices"
 def check_prices(prices: Floats, problem: Problem, *, name: str = "prices") -> None:
     """Refuse what is not one finite number per stage."""
     if prices.shape != (problem.stages,):
-        raise ValueError(f"{name}: {prices.size} given, the problem has {problem.stages} stages")
+        raise InvalidArgument(
+            f"{name}: {prices.size} given, the problem has {problem.stages} stages", field=name
+        )
     if not np.all(np.isfinite(prices)):
-        raise ValueError(f"{name}: all must be finite")
+        raise InvalidArgument(f"{name}: all must be finite", field=name)
 
 
 @dataclass(frozen=True)
@@ -148,7 +161,9 @@ class OneArmValues:
         n(n+1)/2 + g.
         """
         if not 0 <= stage <= self.problem.stages:
-            raise ValueError(f"stage: {stage} is not allowed; must be 0..{self.problem.stages}")
+            raise InvalidArgument(
+                f"stage: {stage} is not allowed; must be 0..{self.problem.stages}", field="stage"
+            )
         return self._tables.values(stage, group)
 
     def table(self, stage: int, group: int) -> Floats:
@@ -244,7 +259,9 @@ class _Slabs:
         pulls = good + np.asarray(stats[..., 1], dtype=np.int64)
         place = pulls * (pulls + 1) // 2 + good
         if np.any((good < 0) | (good > pulls) | (place >= len(table))):
-            raise ValueError("good and bad outcomes of an arm: not possible at this stage")
+            raise InvalidArgument(
+                "good and bad outcomes of an arm: not possible at this stage", field="stats"
+            )
         return np.asarray(table[place]), False
 
     def beyond(self, stage: int, group: int, stats: Floats) -> Floats:
@@ -253,7 +270,9 @@ class _Slabs:
     def terms(self, stage: int, group: int, stats: Floats) -> Terms:
         good, bad = int(stats[0]), int(stats[1])
         if min(good, bad) < 0 or good + bad > stage:
-            raise ValueError(f"{good} good, {bad} bad: not possible at stage {stage}")
+            raise InvalidArgument(
+                f"{good} good, {bad} bad: not possible at stage {stage}", field="stats"
+            )
         arm, V = self.problem.groups[group], self.values(stage + 1, group)
         rewards = arm.reward_good[stage], arm.reward_bad[stage]
         ell, delta = index_terms(arm.alpha, arm.beta, *rewards, good + bad, good, V)

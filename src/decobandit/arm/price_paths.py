@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..problem import Problem, best_mean_per_pull
-from ..support import Floats
+from ..support import Floats, InvalidArgument
 from .one_arm_values import check_prices
 
 
@@ -68,7 +68,9 @@ class PricePath:
         base = np.zeros(problem.stages)
         if self.theta:
             if solved is None:
-                raise ValueError("theta: a path around DeCo's prices needs a solved dual")
+                raise InvalidArgument(
+                    "theta: a path around DeCo's prices needs a solved dual", field="theta"
+                )
             check_prices(solved, problem)
             base += self.theta * solved
         if self.best:

@@ -256,8 +256,8 @@ def is_quick(problem: Problem) -> bool:
                 for group in problem.groups
             ]
         )
-        step, units = (problem.pulls_per_stage, problem.units) if problem.repeat else (1, 1)
-        return bool(units * np.cumsum(sizes, axis=1)[:, ::step].sum() <= QUICK_ROW_STATES)
+        step, number = (problem.pulls_per_stage, problem.units) if problem.repeat else (1, 1)
+        return bool(number * np.cumsum(sizes, axis=1)[:, ::step].sum() <= QUICK_ROW_STATES)
     units = BATCH_STATE_COST * problem.units if problem.repeat else 1.0
     states = len(problem.groups) * problem.stages * problem.most_pulls**2 * units / 6
     return states <= QUICK_STATES
