@@ -53,7 +53,7 @@ THEMES = {
         "Values, exact and simulated",
         "What policies earn, the best that any can, and what to expect of a design: "
         "[Designs for statisticians](/guide/designs.md).",
-        "optimum Optimum count_states TooLarge evaluate Evaluation simulate "
+        "optimum Optimum count_states evaluate Evaluation simulate "
         "Simulation PolicyResult load_design Design operating_characteristics DesignResult",
     ),
     "gaps": Theme(

@@ -145,22 +145,22 @@ def to_csv(rows: Sequence[Row]) -> str:
 def to_markdown(rows: Sequence[Row], *, command: str) -> str:
     """The page: a table per cell, published figures beside ours."""
     lines = [
-        "# Batches: simple regret beside published figures",
+        "# Batches: simple regret compared with published results",
         "",
         f"Written by `{command}` (decobandit {__version__}). {PULLS} pulls per stage, "
-        "shared freely; only the arm that is deployed at the end earns, its success probability. "
-        "Simple regret: the best arm's success probability minus that. ±: one standard error.",
+        "shared in any proportion. The only reward is the success probability of the deployed arm; "
+        "simple regret is the largest success probability minus that. ±: one standard error.",
         "",
         "Published: Che and Namkoong, *Adaptive experimentation at scale* "
-        "([arXiv 2303.11582](https://arxiv.org/abs/2303.11582)), errors about .0002. `deco` and "
-        f"`deco-repriced` share a batch in units of {UNIT} pulls, the others in single pulls. *No "
-        "policy has less*: from the certified bound of the dual, in the same units. Priors: flat, "
-        "all Beta(100, 100); descending, Beta(100 - 10 k / K, 100) for k = 0 .. K-1; top half, "
-        "Beta(110, 100) for one half of the arms and Beta(100, 100) for the other.",
+        "([arXiv 2303.11582](https://arxiv.org/abs/2303.11582)), standard errors about .0002. "
+        f"`deco` and `deco-repriced` share a batch in units of {UNIT} pulls, the others in single "
+        "pulls. *No policy has less*: from the certified bound of the dual, in the same units. "
+        "Priors: flat, all Beta(100, 100); descending, Beta(100 - 10 k / K, 100) for k = 0 .. K-1; "
+        "top half, Beta(110, 100) for one half of the arms and Beta(100, 100) for the other.",
         "",
-        "Where ours are not the published policies: `rho` and `knowledge-gradient` search for "
-        "shares by exact derivatives, the published ones by stochastic gradients; "
-        "`knowledge-gradient` and `equal` round their shares, the published ones draw pulls.",
+        "Differences from the published policies: our `rho` and `knowledge-gradient` optimise "
+        "shares with exact derivatives, the published ones with stochastic gradients; our "
+        "`knowledge-gradient` and `equal` round shares, the published ones draw pulls.",
     ]
     for cell in dict.fromkeys((row.prior, row.arms, row.horizon) for row in rows):
         own = [row for row in rows if (row.prior, row.arms, row.horizon) == cell]
@@ -169,7 +169,7 @@ def to_markdown(rows: Sequence[Row], *, command: str) -> str:
             "",
             f"## {cell[1]} arms, {cell[2]} batches, prior {cell[0]}",
             "",
-            "| policy | published | here | difference, in errors | to published RHO | seconds |",
+            "| policy | published | here | z-score | vs. published RHO | seconds |",
             "|:--|--:|--:|--:|--:|--:|",
             *(_line(row, rho) for row in sorted(own, key=lambda row: row.regret)),
             "",

@@ -317,7 +317,7 @@ def to_csv(found: Reproduced) -> str:
 def to_markdown(found: Reproduced, *, command: str) -> str:
     """The page."""
     lines = [
-        "# Designs beside published numbers",
+        "# Designs compared with published numbers",
         "",
         f"Written by `{command}` (decobandit {__version__}).",
         "",

@@ -125,7 +125,7 @@ def to_csv(rows: Sequence[Row]) -> str:
 def to_markdown(rows: Sequence[Row], *, command: str = "deco reproduce table1") -> str:
     """Two tables for people: values beside the paper's, and what each policy loses."""
     lines = [
-        "# Table 1 of the paper, exactly",
+        "# Table 1 of the paper, exact values",
         "",
         f"Written by `{command}` (decobandit {__version__}); uniform priors, reward 1 "
         "for good and 0 for bad.",

@@ -117,16 +117,16 @@ def _rows(cell: PublishedValues, settings: Settings) -> list[Row]:
 
 SOURCE = (
     "Published by Duan et al. 2016 (RL2, and the classical rules) and Mishra et al. 2018 (SNAIL), "
-    "over simulated problems with uniform priors; errors as printed there or derived from the "
-    "number of problems. RL2 and SNAIL are recurrent networks, trained for each cell."
+    "over simulated problems with uniform priors; standard errors as published or derived from "
+    "the number of problems. RL2 and SNAIL are recurrent networks, trained for each cell."
 )
 NOTES = (
     "The published Gittins rule is an approximation for a discounted problem; ours is the index "
-    "of the finite horizon. The published UCB1 earns far more than the rule of the textbook, which "
-    "is ours and has no parameter: another width is in it, so the two are not compared.",
+    "of the finite horizon. The published UCB1 earns far more than the parameter-free textbook "
+    "rule, which is ours: it has another width, so the two are not compared.",
     f"±: one standard error, {PER_DRAW} episodes per draw, seed {SEED}.",
 )
-HEADER = ("pulls", "arms", "policy", "ours", "published", "apart, in errors", "best published")
+HEADER = ("pulls", "arms", "policy", "ours", "published", "z-score", "best published")
 
 
 def texts(row: Row) -> tuple[str, ...]:
@@ -146,7 +146,7 @@ def to_csv(rows: Sequence[Row]) -> str:
 def to_markdown(rows: Sequence[Row], *, command: str) -> str:
     """The page."""
     lines = [
-        "# Values of policies beside published ones",
+        "# Values of policies compared with published ones",
         "",
         f"Written by `{command}` (decobandit {__version__}). {SOURCE}",
         "",
