@@ -3,6 +3,7 @@
 from fractions import Fraction
 from itertools import product
 from math import comb, factorial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from decobandit import (
     NormalNormal,
     Problem,
     Reward,
+    load_design,
     operating_characteristics,
 )
 from decobandit.designs import Characteristics
@@ -191,3 +193,12 @@ def test_pulls_that_wait_for_their_outcomes_count(
     each = problem.horizon * problem.pulls_per_stage / arms
     assert found.pulls == pytest.approx([each] * arms)
     assert found.pulls_sd == pytest.approx([0.0] * arms)
+
+
+def test_a_loaded_design_is_computed_as_it_is(tmp_path: Path) -> None:
+    lines = ["horizon = 6", "[[arms]]", 'name = "a"', "count = 2", "[design]"]
+    lines += ['policies = ["equal"]', "[[design.scenarios]]", 'name = "one"', "truth = [0.2, 0.6]"]
+    (tmp_path / "two.toml").write_text("\n".join(lines))
+    loaded = load_design(tmp_path / "two.toml")
+    found, same = operating_characteristics(loaded), operating_characteristics(*loaded)
+    assert found.scenarios[0].policies[0].reject == same.scenarios[0].policies[0].reject

@@ -22,7 +22,7 @@ from ..problem import (
     designed_from_dict,
     read_tree,
 )
-from ..support import Report, Stopwatch, obeys_workers
+from ..support import Report, Stopwatch, Unsupported, obeys_workers, shown
 from .calibrating import CONFIDENCE, Fit, calibrate
 from .characteristics import ROUNDING, best_arms, characterise
 from .endings import Endings, compared_values, truth_values
@@ -80,8 +80,8 @@ def check_asked(design: Design, source: str | Path | None = None) -> None:
 
 @obeys_workers
 def operating_characteristics(
-    problem: Problem,
-    design: Design,
+    problem: Problem | tuple[Problem, Design],
+    design: Design | None = None,
     *,
     calibrate_to: float | None = None,
     ties: TieRule = DEFAULT_TIES,
@@ -90,12 +90,13 @@ def operating_characteristics(
     workers: int | None = None,
     progress: Report | None = None,
 ) -> DesignResult:
-    """What each policy of a design does in each scenario.
+    """Return what each policy of a design does in each scenario.
 
     Parameters
     ----------
     problem : Problem
-        What is played; its priors are what policies and posterior probabilities start from.
+        What is played; its priors are what policies and posterior probabilities start from. Or
+        the pair that `load_design` returns, without `design`.
     design : Design
         Rules, policies, test and scenarios.
     calibrate_to : float, optional
@@ -132,9 +133,17 @@ def operating_characteristics(
     >>> round(equal.good, 6), equal.exact, round(equal.select_best, 4)
     (8.0, True, 0.9708)
     """
-    design.check(check_problem(problem))
+    if isinstance(problem, tuple) and design is None:
+        problem, design = problem
+    if not isinstance(design, Design):
+        raise TypeError(f"design: {shown(design)} is not a decobandit.Design")
+    problem = check_problem(problem)
+    design.check(problem)
     if exact and not all(group.model.finite for group in problem.groups):
-        raise ValueError("exact: measurements and counts have infinitely many states; simulate")
+        raise Unsupported(
+            "exact: measurements, counts and times have infinitely many states; simulate",
+            field="exact",
+        )
     check_asked(design)
     names = design.policies or POLICIES
     context = Context(problem, tol=tol, ties=ties, under_rules=True)

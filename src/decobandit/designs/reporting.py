@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from math import sqrt
 from shlex import quote
 from typing import Any
 
@@ -14,13 +12,8 @@ from ..policies import BASELINE_POLICY
 from ..prices import is_quick
 from ..problem import (
     DEFAULT_TIES,
-    Arm,
-    BetaBernoulli,
     Design,
-    DirichletCategorical,
-    GammaPoisson,
-    NormalNormal,
-    Prior,
+    PriorTable,
     Problem,
     TieRule,
 )
@@ -179,11 +172,10 @@ class _Rest:
 
 
 def prior_variants(problem: Problem) -> dict[str, Problem]:
-    """The same problem with uniform priors, and with weaker and stronger ones of the same means.
+    """Return the problem with uniform, with weaker and with stronger priors of the same means.
 
-    Of measurements and counts there are only the latter two.
-
-    Variants that are equal to the problem are left out.
+    Only success probabilities and classes have uniform priors. Variants equal to the problem are
+    left out.
 
     Parameters
     ----------
@@ -203,36 +195,12 @@ def prior_variants(problem: Problem) -> dict[str, Problem]:
     ['half the effective sample sizes', 'twice the effective sample sizes']
     """
 
-    def made(prior: Callable[[Arm], Prior]) -> Problem:
-        fields = {name: getattr(problem, name) for name in Problem.model_fields}
-        arms = tuple(arm.model_copy(update={"prior": prior(arm)}) for arm in problem.arms)
-        return Problem(**fields | {"arms": arms})
+    def with_priors(priors: list[PriorTable]) -> Problem:
+        pairs = zip(problem.arms, priors, strict=True)
+        arms = [arm.model_copy(update={"prior": prior}) for arm, prior in pairs]
+        return problem.model_copy(update={"arms": arms})
 
-    found = {"uniform priors": made(lambda arm: _uniform(arm.prior))}
-    for said, by in SCALES.items():
-        found[said] = made(partial(_scaled, by=by))
-    return {said: each for said, each in found.items() if each != problem}
-
-
-def _uniform(prior: Prior) -> Prior:
-    """Of chances; means and rates have no uniform prior, and keep theirs."""
-    match prior:
-        case BetaBernoulli():
-            return BetaBernoulli(1, 1)
-        case DirichletCategorical():
-            return DirichletCategorical([1.0] * len(prior.counts))
-    return prior
-
-
-def _scaled(arm: Arm, by: float) -> Prior:
-    """The same mean, worth so many times the pulls."""
-    match arm.prior:
-        case BetaBernoulli(good=good, bad=bad):
-            return BetaBernoulli(good * by, bad * by)
-        case DirichletCategorical(counts=counts):
-            return DirichletCategorical([by * each for each in counts])
-        case GammaPoisson(shape=shape, rate=rate):
-            return GammaPoisson(shape=shape * by, rate=rate * by)
-        case NormalNormal(mean=mean, sd=sd):
-            return NormalNormal(mean=mean, sd=sd / sqrt(by))
-    return arm.prior
+    variants = {"uniform priors": with_priors([arm.prior.uniform() for arm in problem.arms])}
+    for name, scale in SCALES.items():
+        variants[name] = with_priors([arm.prior.weighted(scale) for arm in problem.arms])
+    return {name: variant for name, variant in variants.items() if variant != problem}
