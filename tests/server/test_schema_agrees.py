@@ -20,8 +20,8 @@ from fastapi.exceptions import RequestValidationError
 from decobandit.server.api import routing, schemas
 from decobandit.server.errors import ApiError
 from decobandit.trials.errors import TrialError
-from decobandit.trials.opening import trial_name
 from decobandit.trials.requests import note_of, reason_of, subject_of
+from decobandit.trials.trial import trial_name
 from helpers.web_client import Site
 
 VALUES: list[Any] = [

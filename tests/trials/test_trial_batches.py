@@ -24,7 +24,7 @@ from decobandit.trials import (
     replay_export,
     verify_export,
 )
-from decobandit.trials.decisions import allot, whole_units
+from decobandit.trials.decisions import PendingState, allot, batch_clause, whole_units
 from decobandit.trials.errors import (
     BadOutcome,
     Closed,
@@ -36,9 +36,7 @@ from decobandit.trials.errors import (
     TrialError,
 )
 from decobandit.trials.events import Event, new_event
-from decobandit.trials.explanation import shared
 from decobandit.trials.ledger import Ledger
-from decobandit.trials.pending import PendingState
 from helpers.nursery import Nursery
 
 pytest_plugins = ["helpers.databases"]
@@ -207,7 +205,7 @@ def test_shares_are_rounded_by_the_largest_remainder(
     ],
 )
 def test_the_reason_names_the_arms_that_get_most(pulls: tuple[int, ...], said: str) -> None:
-    assert shared(dict(zip("abcdefgh", pulls, strict=False)), "p") == said
+    assert batch_clause(dict(zip("abcdefgh", pulls, strict=False)), "p") == said
 
 
 def test_many_pending_outcomes_are_drawn_and_come_out_the_same_again(tmp_path: Path) -> None:

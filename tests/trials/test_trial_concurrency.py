@@ -21,7 +21,7 @@ from decobandit.policies.tuning import path_search
 from decobandit.policies.tuning.tuned import TunedPolicy
 from decobandit.prices import solve
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
-from decobandit.trials import Store, changes, create_trial, open_store, open_trial
+from decobandit.trials import Store, create_trial, open_store, open_trial, recording
 from decobandit.trials import decider as deciders
 from decobandit.trials.database import MAX_SHARED
 from decobandit.trials.decider import Decider, decider_of
@@ -290,7 +290,7 @@ def test_a_transaction_does_not_wait_for_a_thread_that_decides(tmp_path: Path) -
 
 
 def test_turns_come_in_the_order_of_those_who_wait() -> None:
-    lock, order = changes.FairLock(), list[int]()
+    lock, order = recording.FairLock(), list[int]()
     assert lock.acquire(0.0)
     assert not lock.acquire(0.01)  # one that gave up leaves no gap
     threads = []
@@ -369,11 +369,14 @@ def test_asks_and_tells_at_once_of_a_policy_that_solves_are_all_answered(
 def test_a_change_waits_for_an_ask_that_was_outrun_and_not_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "TURN_SECONDS", 0.05)
+    monkeypatch.setattr(recording, "TURN_SECONDS", 0.05)
     with open_store(tmp_path / "t.db") as store:
         trial = create_trial(Problem(arms=ARMS, horizon=5), policy="ids", db=store, seed=4)
         slot = trial.ask()
-        with changes.turns_of(store, trial.id).change(), pytest.raises(StoreError, match="wait"):
+        with (
+            recording.turns_of(store, trial.id).changes.held(),
+            pytest.raises(StoreError, match="wait"),
+        ):
             trial.tell(slot.id, 1)
         assert trial.tell(slot.id, 1).outcome == 1
 

@@ -39,12 +39,11 @@ from decobandit.trials import (
     replay_export,
     verify_export,
 )
-from decobandit.trials.arm_results import arm_results
-from decobandit.trials.decisions import decide
+from decobandit.trials.decisions import PendingState, decide
 from decobandit.trials.errors import Conflict, Damaged, OutOfRange, TrialError
 from decobandit.trials.events import new_event
 from decobandit.trials.ledger import Ledger
-from decobandit.trials.pending import PendingState
+from decobandit.trials.report import arm_results
 from decobandit.trials.report_text import trial_page
 from helpers.program import deco
 

@@ -16,8 +16,7 @@ from scipy.stats import binom
 from decobandit.policies.comparison import best_probabilities
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
 from decobandit.trials import Trial, TrialError, create_trial, people_log
-from decobandit.trials.arm_results import exact_interval, wilson_interval
-from decobandit.trials.report import Deviations, share_blocks
+from decobandit.trials.report import Deviations, exact_interval, share_blocks, wilson_interval
 from decobandit.trials.report_text import trial_page
 from helpers.program import deco
 

@@ -250,9 +250,9 @@ def new(
 ) -> None:
     """Create a trial in the database."""
     with database(db) as store:
-        from ..trials.opening import new_trial
         from ..trials.requests import actor_of
         from ..trials.settings import chosen_limits, default_limits, settings_from
+        from ..trials.trial import new_trial
 
         context = chosen.context
         made = new_trial(

@@ -16,7 +16,7 @@ from .taking import option, options_of, taking_open, with_options
 
 if TYPE_CHECKING:
     from ..trials import Allocation, ArmStatus, Status, Store, Summary, Trial
-    from ..trials.rules import LookMade
+    from ..trials.decider import LookResult
 
 MAX_NAMED = 8  # arms that are named in a line
 
@@ -207,7 +207,7 @@ def _print_outlook(status: Status) -> None:
 
 
 def print_verdict(
-    status: Status, looks: Sequence[LookMade], declared: tuple[str, ...] | None
+    status: Status, looks: Sequence[LookResult], declared: tuple[str, ...] | None
 ) -> None:
     """What the looks of the rules came to, the last one and the next; arms declared at the end."""
     if status.rules is None:

@@ -4,13 +4,13 @@
     allocation = trial.ask()
     trial.tell(allocation.id, 1)
 
-Reading order: `opening.py` and `trial.py` (what can be asked of a trial), `recording.py` and
-`changes.py` (requests, and how they become events), `allocations.py`, `events.py` and `ledger.py`
-(the log, and the state that follows from it), `decider.py`, `decisions.py` and `rules.py` (what is
-allocated next), `event_log.py`, `database.py`, `backends.py` and `schema.py` (how it is stored),
-`verification.py` and `checkpoints.py` (how it is checked), `settings.py` (settings, limits, codes),
-`people.py` (the log of people), `status.py`, `lists.py`, `report.py`, `export.py` (what is shown).
-In the examples of this room, `trial` is one that was just created, with 2 arms and 5 stages.
+Reading order: `trial.py` (the handle), `recording.py` (requests, and how they become events),
+`requests.py`, `allocations.py`, `events.py` and `ledger.py` (the log, and the state that follows
+from it), `decider.py` and `decisions.py` (the next allocation), `event_log.py`, `database.py`,
+`backends.py` and `schema.py` (storage), `verification.py` and `checkpoints.py` (integrity),
+`settings.py` (settings, limits, codes), `people.py` (the access log), `status.py`, `lists.py`,
+`report.py`, `export.py` (output).
+In the examples, `trial` is a new trial with 2 arms and 5 stages.
 """
 
 from ..support.lazy import explain_missing_extras
@@ -32,13 +32,12 @@ from .errors import (
 )
 from .events import Event
 from .export import outcomes_csv
-from .opening import create_trial, list_trials, open_trial
 from .people import PeopleLog, people_log
 from .report import TrialReport
 from .requests import CancellationCount
 from .settings import TrialLimits
 from .status import ArmStatus, Status, Summary
-from .trial import Trial
+from .trial import Trial, create_trial, list_trials, open_trial
 from .verification import Replay, Verification, replay_export, verify_export
 
 __all__ = [

@@ -157,10 +157,15 @@ class Allocation:
         """What an arm has of it; None where it has no pulls."""
         return next((part for part in self.arms if part.arm == arm), None)
 
+    def needs_counts(self) -> BadOutcome:
+        """Return the refusal of a single outcome for several pulls."""
+        message = f"the allocation has {self.size} pulls: give their outcomes by arm"
+        return BadOutcome(message, field="outcome")
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        plain = asdict(self)
-        return plain | {"arms": list(plain["arms"])}
+        """Return the allocation as JSON values."""
+        tree = asdict(self)
+        return tree | {"arms": list(tree["arms"])}
 
 
 # -- how an allocation changes: a ValueError where it cannot --------------------------------------
@@ -207,7 +212,7 @@ def told_counts(slot: Allocation, kinds: Kinds, data: Mapping[str, Any]) -> Coun
     if data.get("outcome") is None:
         return counts_from(data["counts"])
     if slot.arm is None:
-        raise BadOutcome(f"the allocation has {slot.size} pulls: give their outcomes by arm")
+        raise slot.needs_counts()
     kind, outcome = kinds[slot.arm], data["outcome"]
     if kind.format.plain(outcome) != outcome or isinstance(outcome, bool):
         raise ValueError("not an outcome as logs have it")

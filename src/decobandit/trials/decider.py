@@ -1,57 +1,83 @@
-"""Makes the decisions of trials: their policy and its tables, kept between requests."""
+"""The decisions of trials: the policy, its tables and the rules of the design.
+
+Interim looks are made when the number of recorded outcomes reaches them; the ledger keeps the state
+at that moment, so that later outcomes and corrections do not change the result of a look. Rules
+decide by the counts of a ledger and its looks alone, as replays need it. The sentences name no
+outcome. In batches, where the rules restrict the choice, the shares of the arms are averaged over
+the pending outcomes as in `decisions`, and rounded to whole units.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from threading import RLock
 from typing import Any
 
 import numpy as np
 
 from ..arm import Cones, OneArmValues
-from ..policies import Cost
-from ..problem import ahead_of
+from ..designs.endings import Endings
+from ..designs.final_tests import final_test
+from ..policies import REASONS, Cost, Policy, RuledPolicy
+from ..policies.allocation import Allowed, drawn_arms
+from ..problem import Rules, State, States, ahead_of
 from ..problem.kernels.layout import slab_size
-from ..support import Cache, Once, TooLarge
+from ..support import Cache, Floats, Once, TooLarge
 from .allocations import kinds_of
-from .decisions import Decision, allot, deployment
-from .errors import OutOfMemory
+from .decisions import (
+    MAX_STATES_AHEAD,
+    Decision,
+    PendingState,
+    allot,
+    average_clause,
+    batch_clause,
+    batch_decision,
+    decide,
+    deployment,
+    one_by_one,
+    one_pull,
+    posterior_means,
+    sentence,
+    weighted_states,
+)
+from .errors import Conflict, OutOfMemory, Stopped
 from .ledger import Ledger
-from .pending import MOST_AHEAD, PendingState, posterior_means
-from .rules import LiveRules, decide_by_rules
 from .settings import TrialSettings
 
-MAX_DECIDED = 1000  # decisions that are remembered by the state that they are for
+MAX_DECISIONS = 1000  # remembered by the state that they are for
 LOCK_SECONDS = 0.005  # that a transaction waits for another thread that asks the same policy
-MAX_DECIDERS = 8  # the tables of one take up to hundreds of megabytes
-# of a policy whose tables are there, a decision takes no longer than the write of an event
+MAX_DECIDERS = 8  # the tables of one need up to hundreds of megabytes
+MAX_LOOK_RESULTS = 100  # remembered by the states at the looks
+# once tables exist, a decision of such a policy is as quick as writing an event
 SHORT_DECISIONS: tuple[Cost, ...] = ("light", "tables")
+Draws = Callable[[], np.random.Generator]
 
 
 class Decider:
-    """Decides for all trials with the same settings; seeds may differ."""
+    """Decisions of all trials with the same settings; seeds may differ."""
 
     def __init__(self, settings: TrialSettings, *, use_cones: bool = True) -> None:
-        """`use_cones`: DeCo's terms come from `Cones`; otherwise from the policy's own tables."""
+        """`use_cones`: take DeCo's terms from `Cones`, not from the policy's own tables."""
         self.settings = settings
         prices, policy = settings.prices, settings.make_policy()
         problem = settings.problem
         served = prices is not None and not problem.repeat and problem.is_binary
         cones = Cones(problem, prices) if served else None  # type: ignore[arg-type]
-        self.cones = cones  # None: no prices, those of units, or other outcomes than good or bad
+        self.cones = cones  # None: no prices, prices of units, or non-binary outcomes
         self.tables = Once(lambda: cones or _tables(settings))
         self.policy = policy if cones is None or not use_cones else policy.live(cones)
         rules = settings.rules
         self.ruled = None if rules is None else LiveRules(self.policy, rules)
         self._prepared_from = math.inf  # tables are made backwards, from the last stage
         self._lock = RLock()  # policies fill their tables as they are asked
-        self._decided = Cache[Hashable, Decision](MAX_DECIDED)  # by seed, state and looks
+        self._decisions = Cache[Hashable, Decision](MAX_DECISIONS)  # by seed, state and looks
 
     @property
     def cost(self) -> Cost:
-        """What the policy says of the time that its decisions take."""
+        """Cost class of the policy's decisions."""
         return self.policy.cost
 
     @property
@@ -60,13 +86,13 @@ class Decider:
         return self.cost in SHORT_DECISIONS and self._prepared_from < math.inf
 
     def is_short(self, stage: int) -> bool:
-        """Whether other writers may wait for a decision: no search, and no table left to make."""
+        """Tell whether writers may wait for a decision: no search, and no table left to make."""
         prepared = self.cost in SHORT_DECISIONS and stage >= self._prepared_from
         return prepared and self.policy.has_tables(stage)
 
     @contextmanager
     def at_once(self, stage: int) -> Iterator[bool]:
-        """Whether a decision is short and no other thread holds the policy; it is held then."""
+        """Hold the policy if no other thread does; yield whether a decision is short."""
         if not self._lock.acquire(timeout=LOCK_SECONDS):
             yield False
             return
@@ -76,61 +102,62 @@ class Decider:
             self._lock.release()
 
     def decide(self, ledger: Ledger) -> Decision:
-        """The next stage; depends on the ledger's counts alone, and on the seed.
+        """Decide the next stage, by the ledger's counts and the seed alone.
 
-        Draws are those of the stage: whoever cancels an allocation and asks again gets the same.
+        The random numbers belong to the stage: cancelling an allocation and asking again repeats
+        the decision.
         """
         seed, pending = ledger.settings.seed, pending_state(ledger)
         key = (seed, pending, ledger.looks)
-        decision = self._decided.get(key)
+        decision = self._decisions.get(key)
         if decision is None:
             with self._lock, _memory():
                 decision = self._decide(ledger, pending)
-                self._decided.put(key, decision)
+                self._decisions.put(key, decision)
                 self._prepared_from = min(self._prepared_from, ledger.stage)
         return decision
 
     def _decide(self, ledger: Ledger, pending: PendingState) -> Decision:
-        prices = self.settings.prices
+        prices, seed = self.settings.prices, [ledger.settings.seed, ledger.stage]
 
         def draws() -> np.random.Generator:
-            return np.random.default_rng([ledger.settings.seed, ledger.stage])
+            return np.random.default_rng(seed)
 
         if self.ruled is None:
             return allot(self.policy, pending, prices, draws=draws)
-        return decide_by_rules(self.ruled, ledger, pending, prices, draws)
+        return _decide_by_rules(self.ruled, ledger, pending, prices, draws)
 
     def deployment(self, ledger: Ledger) -> int:
-        """The arm to deploy, when all slots have outcomes."""
+        """Choose the arm to deploy, when all slots have outcomes."""
         rng = np.random.default_rng([ledger.settings.seed, ledger.stage])
         with self._lock:
             return deployment(self.policy, pending_state(ledger), rng=rng)
 
     def value_of_deployment(self, pending: PendingState) -> float:
-        """Value of deploying the best arm after all outcomes; 0 without a deployment."""
+        """Return the value of deploying the best arm after all outcomes; 0 without a deployment."""
         problem = self.settings.problem
         if problem.terminal is None:  # tables of last rewards, if any
             groups = [problem.groups[k].terminal for k in problem.group_of_arm]
-            own = zip(groups, pending.good, pending.bad, strict=True)
+            arms = zip(groups, pending.good, pending.bad, strict=True)
             return sum(
                 float(table[slab_size(good + bad - 1) + good])
-                for table, good, bad in own
+                for table, good, bad in arms
                 if table is not None and good + bad <= problem.most_pulls
             )
         return problem.terminal.deploy * float(posterior_means(problem, pending).max())
 
     def value_of_arms(self, pending: PendingState) -> float | None:
-        """Sum over the arms of V from the stage under way on, averaged over pending outcomes.
+        """Sum V over the arms from the stage under way on, averaged over pending outcomes.
 
-        None where there are no prices, or tables of batches would take too much memory.
+        None without prices, or where tables of batches would need too much memory.
         """
         problem = self.settings.problem
         tables, stats = self.tables(), pending.stats
         if tables is None:
             return None
         total = 0.0
-        for arm, kind in enumerate(kinds_of(problem)):
-            ahead = ahead_of(kind, stats[arm], pending.open[arm], MOST_AHEAD)
+        for arm, model in enumerate(kinds_of(problem)):
+            ahead = ahead_of(model, stats[arm], pending.open[arm], MAX_STATES_AHEAD)
             if ahead is None:
                 return None
             group = int(problem.group_of_arm[arm])
@@ -140,22 +167,22 @@ class Decider:
 
 @contextmanager
 def _memory() -> Iterator[None]:
-    """Tables that were small enough when the trial was made may not be any more."""
+    """Refuse a decision whose tables no longer fit; the message hides the length of the trial."""
     try:
         yield
-    except TooLarge as error:  # its text tells blinded people how long the trial is
+    except TooLarge as error:
         raise OutOfMemory(
             "no decision can be made now: the tables of the policy need more memory than there is"
         ) from error
 
 
 def _tables(settings: TrialSettings) -> OneArmValues | None:
-    """At the prices of the solution; None where there are none, or more memory than there is."""
+    """Return the values at the trial's prices; None without prices or memory for batches."""
     solution, problem = settings.solution, settings.problem
     if solution is None:
         return None
-    grid = solution.grid if problem.repeat else None
     try:
+        grid = solution.grid if problem.repeat else None
         return OneArmValues(problem, solution.prices, grid=grid)
     except ValueError:
         if not problem.repeat:
@@ -164,19 +191,17 @@ def _tables(settings: TrialSettings) -> OneArmValues | None:
 
 
 def pending_state(ledger: Ledger) -> PendingState:
-    """What is known for the next ask.
-
-    Lost pulls are pending for ever: they have used their stage.
-    """
+    """Return the state for the next ask; lost pulls count as pending: they have used a stage."""
     waiting = tuple(map(sum, zip(ledger.open, ledger.lost, strict=True)))
-    known = (tuple(ledger.good), tuple(ledger.bad), waiting, ledger.stage)
-    return PendingState(*known, others=ledger.others())
+    counts = (tuple(ledger.good), tuple(ledger.bad), waiting, ledger.stage)
+    return PendingState(*counts, others=ledger.others())
 
 
 def decision_record(
     decision: Decision, pending: PendingState, settings: TrialSettings
 ) -> dict[str, Any]:
-    """What the event of an ask keeps of a decision: all it was made from, and all that came out."""
+    """Return the inputs and the numbers of a decision, as the event of an ask keeps them."""
+    information, index = decision.value_of_information, decision.index
     return {
         "stage": decision.stage,
         "state": {
@@ -190,18 +215,235 @@ def decision_record(
         "seed": settings.seed,
         "price": decision.price,
         "expected_reward": list(decision.expected_reward),
-        "value_of_information": _listed(decision.value_of_information),
-        "index": _listed(decision.index),
+        "value_of_information": None if information is None else list(information),
+        "index": None if index is None else list(index),
     }
-
-
-def _listed(values: tuple[float, ...] | None) -> list[float] | None:
-    return None if values is None else list(values)
 
 
 _DECIDERS = Cache[str, Decider](MAX_DECIDERS)  # by the hash of their tables
 
 
 def decider_of(settings: TrialSettings) -> Decider:
-    """The decider of these settings, made when it is first needed."""
+    """Return the decider of these settings, made when it is first needed."""
     return _DECIDERS.get_or_make(settings.tables_hash, lambda: Decider(settings))
+
+
+# -- rules ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LookState:
+    """Result of all interim looks so far."""
+
+    allowed: Allowed  # (1, arms) not dropped
+    declared: Allowed  # (1, arms) better than control, or best
+    reason: int = 0  # to stop: code of REASONS; 0: the trial continues
+    outcomes: int = 0  # recorded at the look that stopped the trial
+
+    @property
+    def stopped(self) -> str:
+        """Reason to stop; empty if the trial continues."""
+        return REASONS[self.reason]
+
+
+class LiveRules(RuledPolicy):
+    """Rules of trials with the same settings; remembers the results of looks."""
+
+    def __init__(self, policy: Policy, rules: Rules) -> None:
+        super().__init__(policy, rules)
+        self._results = Cache[tuple[State, ...], LookState](MAX_LOOK_RESULTS)
+
+    def before_looks(self) -> LookState:
+        """Return the state of a new trial: no arm is dropped or declared."""
+        every = np.ones((1, self.problem.n_arms), np.bool_)
+        return LookState(every, np.zeros_like(every))
+
+    def result(self, ledger: Ledger) -> LookState:
+        """Return the result of all looks of a ledger."""
+        looks = ledger.looks
+        begin = next((n for n in (len(looks), len(looks) - 1) if looks[:n] in self._results), 0)
+        result = self._results.get(looks[:begin]) or self.before_looks()
+        for state in looks[begin:]:
+            result = self.after(result, state)
+        self._results.put(looks, result)
+        return result
+
+    def after(self, before: LookState, state: State) -> LookState:
+        """Add one look; a stopped trial stays as it is."""
+        if before.reason:
+            return before
+        states = States.of(self.problem, [state])
+        verdict = self.look(replace(states, allowed=before.allowed))
+        reason = int(verdict.reason[0])
+        return LookState(verdict.allowed, verdict.declared, reason, state.total if reason else 0)
+
+    def dropped(self, result: LookState) -> tuple[str, ...]:
+        """Return the names of the dropped arms."""
+        arms = zip(self.problem.arms, result.allowed[0], strict=True)
+        return tuple(arm.name for arm, left in arms if not left)
+
+    def states(self, result: LookState, pending: PendingState) -> States:
+        """Return the recorded outcomes with pending pulls and the arms not dropped."""
+        states = States.of(self.problem, [pending.known])
+        return replace(states, pending=np.array([pending.open]), allowed=result.allowed)
+
+
+def _decide_by_rules(
+    ruled: LiveRules, ledger: Ledger, pending: PendingState, prices: Floats | None, draws: Draws
+) -> Decision:
+    """Decide the next stage under rules; `Stopped` after a look that stopped the trial."""
+    result, problem = ruled.result(ledger), ruled.problem
+    if result.stopped:
+        raise Stopped(
+            f"the trial was stopped by its rules ({result.stopped}) at the look after "
+            f"{result.outcomes} outcomes: no more arms are allocated"
+        )
+    pending.check(problem)
+    if not problem.repeat:
+        return one_by_one(
+            lambda state: _one_by_rules(ruled, result, state, prices, draws()), problem, pending
+        )
+    if ruled.unruled(ruled.states(result, pending))[0]:
+        return allot(ruled.inner, pending, prices, draws=draws)
+    rng = draws()
+    states, weights, drawn = weighted_states(ruled.inner, pending, rng)
+    allowed = np.repeat(result.allowed, len(weights), axis=0)
+    by_state = ruled.probabilities(pending.stage, replace(states, allowed=allowed), rng)
+    probabilities = (weights @ by_state)[None]
+    counts = tuple(ruled.in_units(probabilities, rng)[0].tolist())
+    names = [arm.name for arm in problem.arms]
+    reason = sentence(
+        batch_clause(dict(zip(names, counts, strict=True)), ruled.name),
+        _rules_clause(ruled, result, pending, probabilities[0]),
+        average_clause(pending, drawn),
+    )
+    return batch_decision(problem, pending, prices, counts, reason)
+
+
+def _one_by_rules(
+    ruled: LiveRules,
+    result: LookState,
+    pending: PendingState,
+    prices: Floats | None,
+    rng: np.random.Generator,
+) -> Decision:
+    states = ruled.states(result, pending)
+    decision = decide(ruled.inner, pending, prices, rng=rng)
+    if ruled.unruled(states)[0]:
+        return decision
+    try:
+        probabilities = ruled.probabilities(pending.stage, states, rng)
+    except ValueError:  # its message has the number of pending outcomes
+        raise Conflict(
+            "no arm can be allocated now: too many outcomes of one are pending; record some first"
+        ) from None
+    probabilities[:, list(pending.taken)] = 0.0
+    arm = int(drawn_arms(probabilities, 1, rng).argmax())
+    clause = _rules_clause(ruled, result, pending, probabilities[0])
+    reason = f"{ruled.problem.arms[arm].name}: {clause}"
+    return replace(decision, pulls=one_pull(ruled.problem, arm), reason=reason, by_rules=True)
+
+
+def _rules_clause(
+    ruled: LiveRules, result: LookState, pending: PendingState, probabilities: Floats
+) -> str:
+    """Name the rule that applied: the burn-in, or shares changed by the rules."""
+    if ruled.settled(ruled.states(result, pending)).any():
+        return f"burn-in, {ruled.rules.burn_in} pulls of every arm first"
+    arms = zip(ruled.problem.arms, probabilities, strict=True)
+    shares = ", ".join(f"{arm.name} {p:.3f}" for arm, p in arms)
+    dropped = ruled.dropped(result)
+    more = f"; dropped: {', '.join(dropped)}" if dropped else ""
+    return f"drawn by {ruled.name} and the rules ({shares}){more}"
+
+
+# -- results of looks -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LookResult:
+    """Result of an interim look.
+
+    Attributes
+    ----------
+    outcomes : int
+        Recorded outcomes at the look.
+    probabilities : dict[str, float]
+        P(better than control by the margin) of every arm but control and those that were dropped
+        before; without a control arm P(best).
+    dropped : tuple[str, ...]
+        Arms that this look dropped.
+    stopped : str | None
+        Why this look stopped the trial.
+
+    Examples
+    --------
+    >>> from decobandit.trials.decider import LookResult
+    >>> LookResult(50, {"new": 0.93}, (), None).outcomes
+    50
+    """
+
+    outcomes: int
+    probabilities: dict[str, float]
+    dropped: tuple[str, ...]
+    stopped: str | None
+
+
+def stopped_and_dropped(
+    ledger: Ledger, ruled: LiveRules | None
+) -> tuple[str | None, tuple[str, ...]]:
+    """Return why looks stopped the trial, and the arms they dropped."""
+    if ruled is None:
+        return None, ()
+    result = ruled.result(ledger)
+    return result.stopped or None, ruled.dropped(result)
+
+
+def look_results(ledger: Ledger, ruled: LiveRules | None) -> tuple[LookResult, ...]:
+    """Return all looks in order, up to the one that stopped the trial; none without stopping."""
+    if ruled is None or not ruled.rules.stop.any:
+        return ()
+    results, before = [], ruled.before_looks()
+    names = [arm.name for arm in ledger.problem.arms]
+    for state in ledger.looks:
+        states = States.of(ledger.problem, [state])
+        (statistic,) = ruled.statistic(replace(states, allowed=before.allowed))
+        compared = before.allowed[0].copy()
+        if ruled.control is not None:
+            compared[ruled.control] = False
+        after, gone = ruled.after(before, state), ruled.dropped(before)
+        results.append(
+            LookResult(
+                state.total,
+                {names[k]: float(statistic[k]) for k in np.flatnonzero(compared)},
+                tuple(name for name in ruled.dropped(after) if name not in gone),
+                after.stopped or None,
+            )
+        )
+        if after.reason:
+            break
+        before = after
+    return tuple(results)
+
+
+def declared_arms(ledger: Ledger, live: LiveRules | None) -> tuple[str, ...] | None:
+    """Return the arms that the final test declares, as in `designs`; None before the end."""
+    if live is None:
+        return None
+    ruled: RuledPolicy = live
+    result = live.result(ledger)
+    if sum(ledger.open) or not (ledger.finished or result.reason):
+        return None
+    if ruled.rules.final_test.kind == "conditional":  # follows all states: by tables of its own
+        ruled = RuledPolicy(ledger.settings.make_policy(), ruled.rules)
+    states = States.of(ledger.problem, [ledger.known])
+    ending = Endings(
+        pulls=states.pulls,
+        stats=states.stats,
+        allowed=result.allowed,
+        declared=result.declared,
+        reason=np.array([result.reason], np.int8),
+        weight=np.ones(1),
+    )
+    declared = final_test(ruled, ruled.rules.final_test, ending).declared[0]
+    return tuple(ledger.problem.arms[k].name for k in np.flatnonzero(declared))

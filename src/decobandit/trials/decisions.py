@@ -1,15 +1,15 @@
-"""Which arm is next while the outcomes of some allocations are pending.
+"""Which arm is next while the outcomes of some allocations are pending, and why.
 
 The pulls of pending allocations count as made: they have used their slots, and count in the stage
 and in ties by pulls. Their outcomes are averaged over, given the recorded ones:
 
-    an arm's own index   policies with an index of single arms: each index is averaged over the
-                         arm's pending outcomes, sum_j P(j of o good) I_t(good + j, bad + o - j)
-    all arms together    policies that weigh all arms at once (`Policy.weigh`): the same average
+    index policies       each index is averaged over the arm's pending outcomes,
+                         sum_j P(j of o good) I_t(good + j, bad + o - j)
+    joint policies       policies that weigh all arms at once (`Policy.weigh`): the same average
                          over the pending outcomes of all arms, exact up to 256 combinations, else
                          over as many draws (16 where each combination takes a dual)
-    drawn arms           policies that draw: the pending outcomes are drawn, then the arm, so that
-                         its probability is the average of its probabilities
+    randomised policies  the pending outcomes are drawn, then the arm, so that its probability is
+                         the average of its probabilities
 
 and the largest average is taken. With nothing pending this is what the policy chooses.
 
@@ -18,12 +18,17 @@ began: each is the best arm that is not taken yet; the optimal policy weighs who
 arms taken.
 
 A decision depends on the pending state and the random generator alone: on counts, not on the order
-in which outcomes were recorded.
+in which outcomes were recorded. Its sentence is stored with it, and `replay` compares it: sentences
+must not change for decisions that are on record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import math
+import operator
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,7 +36,10 @@ import numpy as np
 from ..policies import Policy
 from ..problem import (
     DEFAULT_TIES,
+    ArmModel,
     Problem,
+    Seen,
+    State,
     States,
     Stats,
     TieRule,
@@ -41,27 +49,142 @@ from ..problem import (
     tied_arms,
 )
 from ..support import Floats
-from . import explanation
-from .pending import (
-    MOST_AHEAD,
-    PendingState,
-    drawn_ahead,
-    drawn_state,
-    expected_rewards,
-    ways,
-)
+from .allocations import kinds_of
 
-__all__ = ["Decision", "PendingState", "decide", "deployment"]
+MAX_STATES_AHEAD = 100_000  # states of one arm after its pending outcomes
+
+
+@dataclass(frozen=True)
+class PendingState:
+    """Recorded outcomes and pending pulls of every arm, (arms,) each."""
+
+    good: tuple[int, ...]
+    bad: tuple[int, ...]
+    open: tuple[int, ...]
+    stage: int  # from 0: slots in use // pulls per stage
+    taken: tuple[int, ...] = ()  # arms already allocated in the stage that is being decided
+    others: tuple[Seen | None, ...] = ()  # arms with non-binary outcomes
+
+    def __post_init__(self) -> None:
+        for counts in ("good", "bad", "open", "taken"):
+            object.__setattr__(self, counts, tuple(map(operator.index, getattr(self, counts))))
+        if not len(self.good) == len(self.bad) == len(self.open):
+            raise ValueError("pending state: needs one count of good, bad and open for each arm")
+        if min((*self.good, *self.bad, *self.open), default=0) < 0:
+            raise ValueError("pending state: counts cannot be negative")
+
+    @property
+    def pulls(self) -> tuple[int, ...]:
+        """Pulls of each arm, pending ones included."""
+        return tuple(map(operator.add, self.known.pulls, self.open))
+
+    @property
+    def stats(self) -> list[Stats]:
+        """Sufficient statistics of each arm, in the form of its model."""
+        others = self.others or (None,) * len(self.good)
+        arms = zip(self.good, self.bad, others, strict=True)
+        return [(good, bad) if other is None else other.stats for good, bad, other in arms]
+
+    @property
+    def known(self) -> State:
+        """State of the recorded outcomes."""
+        return State(self.good, self.bad, self.others)
+
+    def check(self, problem: Problem) -> None:
+        """Raise a ValueError if the problem has no such state."""
+        arms, m = problem.n_arms, problem.pulls_per_stage
+        if len(self.good) != arms:
+            raise ValueError(f"pending state: {len(self.good)} arms; the problem has {arms}")
+        if not 0 <= self.stage <= problem.horizon:
+            raise ValueError(f"pending state: stage must be 0..{problem.horizon}")
+        if not all(0 <= arm < arms for arm in self.taken):
+            raise ValueError(f"pending state: taken arms must be at positions 0..{arms - 1}")
+        if len(self.taken) >= m or (self.taken and self.stage == problem.horizon):
+            raise ValueError("pending state: more arms are taken than the stage under way can have")
+        if sum(self.pulls) != self.stage * m:
+            raise ValueError(f"pending state: must have {m} pulls for each stage that is complete")
+
+
+def posterior_means(problem: Problem, pending: PendingState) -> Floats:
+    """Return the expected value of the next outcome of every arm, (arms,).
+
+    Pending outcomes change it only for Markov arms; otherwise the mean is a martingale.
+    """
+    stats, means = pending.stats, np.empty(problem.n_arms)
+    for group in problem.groups:
+        members = list(group.members)
+        means[members] = group.model.mean(np.array([stats[arm] for arm in members], dtype=float))
+        for arm in members if group.model.ordered else ():
+            ahead = ahead_of(group.model, stats[arm], pending.open[arm], MAX_STATES_AHEAD)
+            if ahead is not None:
+                means[arm] = ahead[0] @ group.model.mean(ahead[1])
+    return means
+
+
+def expected_rewards(problem: Problem, pending: PendingState) -> Floats:
+    """Return the expected reward of a pull of every arm now, (arms,)."""
+    stage, groups = pending.stage, [problem.groups[k] for k in problem.group_of_arm]
+    base = np.array([group.reward_base[stage] for group in groups])
+    factor = np.array([group.reward_factor[stage] for group in groups])
+    return np.asarray(base + factor * posterior_means(problem, pending))
+
+
+def drawn_state(problem: Problem, pending: PendingState, rng: np.random.Generator | None) -> State:
+    """Return the state with the pending outcomes drawn; without any, nothing is drawn."""
+    stats = pending.stats
+    for arm, model in enumerate(kinds_of(problem)):
+        if pending.open[arm]:
+            _, later = drawn_ahead(model, stats[arm], pending.open[arm], rng, 1)
+            stats[arm] = tuple(later[0].tolist())
+    return State.of_stats(problem, stats)
+
+
+def drawn_ahead(
+    model: ArmModel, stats: Stats, count: int, rng: np.random.Generator | None, draws: int
+) -> tuple[Floats, Floats]:
+    """Draw the statistics of an arm after `count` more outcomes, with equal weights."""
+    if rng is None:
+        raise ValueError("pending outcomes are drawn: pass a random generator as rng")
+    before = np.array(stats, dtype=float)
+    before = before if draws == 1 else np.tile(before, (draws, 1))
+    later = model.sample_total(model.sample(before, rng), before, count, rng)
+    return np.full(draws, 1.0 / draws), np.atleast_2d(later)
+
+
+def states_after_pending(
+    problem: Problem, pending: PendingState, rng: np.random.Generator | None, limit: int
+) -> tuple[list[tuple[State, float]], bool]:
+    """Return states after the pending outcomes with probabilities, and whether they were drawn.
+
+    All states up to `limit`; beyond, as many draws.
+    """
+    arms, number = list[list[tuple[float, Stats]]](), 1
+    for model, stats, count in zip(kinds_of(problem), pending.stats, pending.open, strict=True):
+        ahead = ahead_of(model, stats, count, limit)
+        number *= limit + 1 if ahead is None else len(ahead[0])
+        if ahead is None or number > limit:
+            drawn = Counter(drawn_state(problem, pending, rng) for _ in range(limit))
+            return [(state, n / limit) for state, n in drawn.items()], True
+        arms.append(list(zip(ahead[0].tolist(), map(tuple, ahead[1].tolist()), strict=True)))
+    return [
+        (State.of_stats(problem, [stats for _, stats in joint]), math.prod(p for p, _ in joint))
+        for joint in itertools.product(*arms)
+    ], False
+
+
+# -- one arm ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Pulls of every arm at the next stage, and the numbers of each arm, averaged over pending
-    outcomes."""
+    """Pulls of every arm at the next stage, with the numbers of each arm.
+
+    Numbers are averages over pending outcomes.
+    """
 
     pulls: tuple[int, ...]
     stage: int
-    price: float | None  # of a pull at this stage, as first solved; None: no dual was
+    price: float | None  # of a pull at this stage, as first solved; None: the dual was not solved
     expected_reward: tuple[float, ...]
     index: tuple[float, ...] | None  # or the value of the best choice with the arm
     value_of_information: tuple[float, ...] | None  # only DeCo's index has this part
@@ -77,26 +200,29 @@ class Decision:
 @dataclass(frozen=True)
 class _Choice:
     arm: int
-    values: Floats | None = None  # of every arm; this one has the largest. None: it was drawn
-    what: str = "index"  # the values are
-    tied: tuple[int, ...] = ()  # arms of as large a value, this one included
+    values: Floats | None = None  # by arm; this arm has the largest. None: the arm was drawn
+    quantity: str = "index"  # name of the values
+    tied: tuple[int, ...] = ()  # arms with an equal value, this one included
     ties: TieRule = DEFAULT_TIES
     draws: int = 0  # of pending outcomes, where there were too many combinations
 
 
 @dataclass(frozen=True)
 class _Inputs:
-    """A pending state, and what every policy needs of it."""
+    """A pending state with what every policy needs to decide."""
 
     problem: Problem
     pending: PendingState
+    rng: np.random.Generator | None
     rewards: Floats  # expected reward of every arm
     allowed: tuple[int, ...]
-    rng: np.random.Generator | None
 
-    @property
-    def stage(self) -> int:
-        return self.pending.stage
+    @classmethod
+    def of(
+        cls, problem: Problem, pending: PendingState, rng: np.random.Generator | None
+    ) -> _Inputs:
+        allowed = tuple(arm for arm in range(problem.n_arms) if arm not in pending.taken)
+        return cls(problem, pending, rng, expected_rewards(problem, pending), allowed)
 
 
 def decide(
@@ -106,153 +232,97 @@ def decide(
     *,
     rng: np.random.Generator | None = None,
 ) -> Decision:
-    """The arm to pull next.
-
-    rng: for draws, and for ties at random.
-    """
+    """Choose the arm to pull next; `rng` is for draws and for random ties."""
     pending.check(policy.problem)
     if pending.stage >= policy.problem.horizon:
         raise ValueError(f"pending state: stage must be 0..{policy.problem.horizon - 1} for a pull")
-    inputs = _inputs(policy.problem, pending, rng)
+    inputs = _Inputs.of(policy.problem, pending, rng)
     choice = _choice(policy, inputs)
     price = None if prices is None else float(prices[pending.stage])
+    information = None
+    if policy.splits_index and choice.values is not None:
+        information = choice.values - inputs.rewards
     return Decision(
         pulls=one_pull(policy.problem, choice.arm),
         stage=pending.stage,
         price=price,
         expected_reward=tuple(inputs.rewards.tolist()),
-        index=_listed(choice.values),
-        value_of_information=_listed(_information(policy, inputs, choice)),
-        reason=_reason(policy, inputs, choice, price),
+        index=None if choice.values is None else tuple(choice.values.tolist()),
+        value_of_information=None if information is None else tuple(information.tolist()),
+        reason=_reason(policy, inputs, choice, information, price),
     )
 
 
 def one_pull(problem: Problem, arm: int) -> tuple[int, ...]:
-    """One pull of an arm, and none of the others."""
+    """Return the pulls by arm of a single pull."""
     return tuple(int(k == arm) for k in range(problem.n_arms))
 
 
 def deployment(
-    policy: Policy,
-    pending: PendingState,
-    *,
-    rng: np.random.Generator | None = None,
+    policy: Policy, pending: PendingState, *, rng: np.random.Generator | None = None
 ) -> int:
-    """The arm to deploy after all stages, for a problem that deploys one."""
+    """Choose the arm to deploy after all stages, for a problem that deploys one."""
     problem = policy.problem
     pending.check(problem)
     if problem.terminal is None:
         raise ValueError("the problem deploys no arm at the end: terminal.deploy is 0")
     if pending.stage != problem.horizon:
         raise ValueError(f"pending state: stage must be {problem.horizon} for the deployment")
-    return _choice(policy, _inputs(problem, pending, rng)).arm
-
-
-def _inputs(problem: Problem, pending: PendingState, rng: np.random.Generator | None) -> _Inputs:
-    allowed = tuple(arm for arm in range(problem.n_arms) if arm not in pending.taken)
-    return _Inputs(problem, pending, expected_rewards(problem, pending), allowed, rng)
+    return _choice(policy, _Inputs.of(problem, pending, rng)).arm
 
 
 def _choice(policy: Policy, inputs: _Inputs) -> _Choice:
+    problem, pending = inputs.problem, inputs.pending
     if policy.has_own_index:
-        values, draws = _averages(policy, inputs)
+        values, draws = _average_indices(policy, inputs)
         return _largest(policy, inputs, values, draws=draws)
-    at_deployment = inputs.stage >= inputs.problem.horizon
-    if inputs.problem.repeat and at_deployment:
+    at_deployment = pending.stage >= problem.horizon
+    if problem.repeat and at_deployment:
         return _largest(policy, inputs, inputs.rewards)
     if policy.randomised and at_deployment:
-        return _most_rewarding(inputs)
-    if policy.randomised:
-        return _drawn(policy, inputs)
-    states, drawn = ways(inputs.problem, inputs.pending, inputs.rng, policy.most_ways)
-    weighed = policy.weigh(inputs.stage, states, inputs.pending.taken)
-    if weighed is None:
-        return _drawn(policy, inputs)
-    draws = policy.most_ways * drawn
-    if weighed.arm is None:
-        return _largest(policy, inputs, weighed.values, draws=draws)
-    return _Choice(weighed.arm, weighed.values, weighed.what, tied=weighed.tied, draws=draws)
+        tied = tied_arms(inputs.rewards, inputs.allowed, tie_tolerance(problem))
+        arm = break_tie(tied, pending.pulls, DEFAULT_TIES)
+        return _Choice(arm, inputs.rewards, "expected reward", tied=tuple(tied.tolist()))
+    if not policy.randomised:
+        states, drawn = states_after_pending(problem, pending, inputs.rng, policy.most_ways)
+        weighed = policy.weigh(pending.stage, states, pending.taken)
+        draws = policy.most_ways * drawn
+        if weighed is not None and weighed.arm is None:
+            return _largest(policy, inputs, weighed.values, draws=draws)
+        if weighed is not None and weighed.arm is not None:
+            about = (weighed.values, weighed.what, weighed.tied)
+            return _Choice(weighed.arm, *about, draws=draws)
+    arms = policy.select(pending.stage, drawn_state(problem, pending, inputs.rng), inputs.rng)
+    return _Choice(next(arm for arm in arms if arm not in pending.taken))
 
 
-def _drawn(policy: Policy, inputs: _Inputs) -> _Choice:
-    """Draw the pending outcomes, then ask the policy."""
-    state = drawn_state(inputs.problem, inputs.pending, inputs.rng)
-    arms = policy.select(inputs.stage, state, inputs.rng)
-    return _Choice(next(arm for arm in arms if arm not in inputs.pending.taken))
-
-
-# -- an arm's own index -------------------------------------------------------------------------
-
-
-def _averages(policy: Policy, inputs: _Inputs) -> tuple[Floats, int]:
-    """Each arm's index averaged over its own pending outcomes, (arms,), or over so many draws."""
-    problem, known = inputs.problem, inputs.pending
-    states = zip(problem.group_of_arm.tolist(), known.stats, known.open, strict=True)
+def _average_indices(policy: Policy, inputs: _Inputs) -> tuple[Floats, int]:
+    """Average each arm's index over its pending outcomes; return the number of draws, too."""
+    problem, pending = inputs.problem, inputs.pending
+    states = zip(problem.group_of_arm.tolist(), pending.stats, pending.open, strict=True)
     index, draws = np.empty(problem.n_arms), 0
-    found: dict[tuple[int, Stats, int], float] = {}  # equal arms in equal states: once
+    computed: dict[tuple[int, Stats, int], float] = {}  # once for equal arms in equal states
     for arm, state in enumerate(states):
-        if state not in found:
+        if state not in computed:
             group, stats, waiting = state
-            kind = problem.groups[group].model
-            ahead = ahead_of(kind, stats, waiting, MOST_AHEAD)
+            model = problem.groups[group].model
+            ahead = ahead_of(model, stats, waiting, MAX_STATES_AHEAD)
             if ahead is None:
                 draws = policy.most_ways
-                ahead = drawn_ahead(kind, stats, waiting, inputs.rng, draws)
-            each = policy.indices_of(inputs.stage, arm, ahead[1])
-            found[state] = float(ahead[0] @ each)
-        index[arm] = found[state]
+                ahead = drawn_ahead(model, stats, waiting, inputs.rng, draws)
+            computed[state] = float(ahead[0] @ policy.indices_of(pending.stage, arm, ahead[1]))
+        index[arm] = computed[state]
     return index, draws
 
 
-# -- the largest value --------------------------------------------------------------------------
-
-
 def _largest(policy: Policy, inputs: _Inputs, values: Floats, *, draws: int = 0) -> _Choice:
-    """Of the arms allowed; ties by the policy's rule."""
+    """Choose the allowed arm with the largest value; the policy's rule breaks ties."""
     tied = tied_arms(values, inputs.allowed, tie_tolerance(inputs.problem))
     arm = break_tie(tied, inputs.pending.pulls, policy.ties, inputs.rng)
     return _Choice(arm, values, tied=tuple(tied.tolist()), ties=policy.ties, draws=draws)
 
 
-def _most_rewarding(inputs: _Inputs) -> _Choice:
-    """By expected reward; ties as in policies that draw their arms."""
-    tied = tied_arms(inputs.rewards, inputs.allowed, tie_tolerance(inputs.problem))
-    arm = break_tie(tied, inputs.pending.pulls, DEFAULT_TIES)
-    near = tuple(tied.tolist())
-    return _Choice(arm, inputs.rewards, "expected reward", tied=near)
-
-
-# -- the explanation ----------------------------------------------------------------------------
-
-
-def _listed(values: Floats | None) -> tuple[float, ...] | None:
-    return None if values is None else tuple(values.tolist())
-
-
-def _information(policy: Policy, inputs: _Inputs, choice: _Choice) -> Floats | None:
-    """What indices have beyond the expected reward, where that is the value of information."""
-    if not policy.splits_index or choice.values is None:
-        return None
-    return choice.values - inputs.rewards
-
-
-def _reason(policy: Policy, inputs: _Inputs, choice: _Choice, price: float | None) -> str:
-    names = [arm.name for arm in inputs.problem.arms]
-    name, waiting = names[choice.arm], sum(inputs.pending.open)
-    if choice.values is None:
-        return explanation.drawn(name, policy.name, waiting)
-    information = _information(policy, inputs, choice)
-    own = None if information is None else (inputs.rewards[choice.arm], information[choice.arm])
-    left = len(inputs.allowed) < len(names)
-    return explanation.sentence(
-        explanation.largest(name, choice.what, choice.values[choice.arm], own, left=left),
-        explanation.tie([names[arm] for arm in choice.tied if arm != choice.arm], choice.ties),
-        explanation.averaged(waiting, choice.draws),
-        explanation.compared(price) if own and price is not None else "",
-    )
-
-
-# -- how the pulls of a stage are shared among arms, while outcomes may be pending -----------------
+# -- the pulls of a stage -------------------------------------------------------------------------
 
 
 def allot(
@@ -262,50 +332,54 @@ def allot(
     *,
     draws: Callable[[], np.random.Generator],
 ) -> Decision:
-    """The next stage. `draws` gives the random numbers of the stage, anew each time."""
+    """Decide the next stage; `draws` returns the stage's random generator, fresh each time."""
     problem = policy.problem
     pending.check(problem)
     if not problem.repeat:
         return one_by_one(
             lambda state: decide(policy, state, prices, rng=draws()), problem, pending
         )
-    counts, drawn = _shared(policy, pending, draws())
-    price = _price(problem, pending, prices)
+    rng = draws()
+    states, weights, drawn = weighted_states(policy, pending, rng)
+    if policy.randomised:
+        counts = policy.allocation(pending.stage, states.state(0), rng)
+    else:
+        mean = weights @ policy.allocate_many(pending.stage, states, rng)
+        units = whole_units(mean / problem.unit, problem.units)
+        counts = tuple(problem.unit * n for n in units)
+    at_price = prices is not None and policy.at_fixed_prices
+    price = float(prices[pending.stage]) / problem.unit if prices is not None else 0.0
     names = [arm.name for arm in problem.arms]
-    said = explanation.sentence(
-        explanation.shared(dict(zip(names, counts, strict=True)), policy.name),
-        explanation.drawn_first(sum(pending.open))
+    reason = sentence(
+        batch_clause(dict(zip(names, counts, strict=True)), policy.name),
+        f"drawn at random{_after_draws(pending)}"
         if policy.randomised
-        else explanation.averaged(sum(pending.open), drawn),
-        explanation.compared(price) if price is not None and policy.at_fixed_prices else "",
+        else average_clause(pending, drawn),
+        f"the price is {_number(price)}" if at_price else "",
     )
-    return shared_decision(problem, pending, prices, counts, said)
+    return batch_decision(problem, pending, prices, counts, reason)
 
 
-def shared_decision(
+def batch_decision(
     problem: Problem,
     pending: PendingState,
     prices: Floats | None,
     counts: tuple[int, ...],
     reason: str,
 ) -> Decision:
-    """These pulls of a shared batch, with the numbers of the stage; arms have no index there."""
+    """Return the decision to make these pulls of a shared batch; its arms have no index."""
     rewards = tuple(expected_rewards(problem, pending).tolist())
-    price = _price(problem, pending, prices)
+    price = None if prices is None else float(prices[pending.stage]) / problem.unit
     return Decision(counts, pending.stage, price, rewards, None, None, reason)
 
 
-def _price(problem: Problem, pending: PendingState, prices: Floats | None) -> float | None:
-    return None if prices is None else float(prices[pending.stage]) / problem.unit
-
-
 def one_by_one(
-    decided: Callable[[PendingState], Decision], problem: Problem, pending: PendingState
+    next_arm: Callable[[PendingState], Decision], problem: Problem, pending: PendingState
 ) -> Decision:
-    """Different arms, each decided after those before."""
+    """Decide different arms of a stage, each after those before."""
     decisions = list[Decision]()
     for _ in range(problem.pulls_per_stage):
-        decisions.append(decided(pending))
+        decisions.append(next_arm(pending))
         pending = replace(pending, taken=(*pending.taken, decisions[-1].arm))
     return replace(
         decisions[0],
@@ -315,40 +389,108 @@ def one_by_one(
     )
 
 
-def _shared(
-    policy: Policy, pending: PendingState, rng: np.random.Generator
-) -> tuple[tuple[int, ...], int]:
-    """Pulls of every arm, and how many draws of pending outcomes they are the mean of."""
-    problem, stage = policy.problem, pending.stage
-    if policy.randomised:
-        state = drawn_state(problem, pending, rng)
-        return policy.allocation(stage, state, rng), 0
-    asked, chances, drawn = states_to_ask(policy, pending, rng)
-    own = policy.allocate_many(stage, asked, rng)
-    units = whole_units(chances @ own / problem.unit, problem.units)
-    return tuple(problem.unit * n for n in units), drawn
-
-
-def states_to_ask(
+def weighted_states(
     policy: Policy, pending: PendingState, rng: np.random.Generator
 ) -> tuple[States, Floats, int]:
-    """The states that pending outcomes lead to; their probabilities; and how many draws they come
-    from, 0 where they are all.
+    """Return states after pending outcomes, their probabilities, and the draws they come from.
 
-    Of a policy that draws, one state.
+    0 draws where they are all states; one drawn state for a randomised policy.
     """
     problem = policy.problem
     if policy.randomised:
         states, drawn = [(drawn_state(problem, pending, rng), 1.0)], False
     else:
-        states, drawn = ways(problem, pending, rng, policy.most_ways)
-    asked = States.of(problem, [state for state, _ in states])
-    return asked, np.array([chance for _, chance in states]), policy.most_ways * drawn
+        states, drawn = states_after_pending(problem, pending, rng, policy.most_ways)
+    weights = np.array([weight for _, weight in states])
+    return States.of(problem, [state for state, _ in states]), weights, policy.most_ways * drawn
 
 
 def whole_units(mean: Floats, total: int) -> list[int]:
-    """Whole numbers that sum to `total`, next to these: the largest remainders are rounded up."""
+    """Round to integers that sum to `total`: the largest remainders are rounded up."""
     floor = np.floor(mean + 1e-9).astype(int)
     order = np.argsort(-np.round(mean - floor, 9), kind="stable")  # of equal ones the first
     floor[order[: total - int(floor.sum())]] += 1
     return [int(n) for n in floor]
+
+
+# -- the sentence of a decision -------------------------------------------------------------------
+
+MAX_NAMED_TIES = 3
+MAX_NAMED_IN_BATCH = 5
+TIE_CLAUSES: dict[TieRule, str] = {
+    "least-pulled": "the least pulled is taken, then the first",
+    "most-pulled": "the most pulled is taken, then the first",
+    "first": "the first is taken",
+    "last": "the last is taken",
+    "random": "one of them is drawn at random",
+}
+
+
+def _reason(
+    policy: Policy,
+    inputs: _Inputs,
+    choice: _Choice,
+    information: Floats | None,
+    price: float | None,
+) -> str:
+    names = [arm.name for arm in inputs.problem.arms]
+    name = names[choice.arm]
+    if choice.values is None:
+        return f"{name}: drawn at random by {policy.name}{_after_draws(inputs.pending)}"
+    terms = ""
+    if information is not None:
+        reward, value = _number(inputs.rewards[choice.arm]), _number(information[choice.arm])
+        terms = f"expected reward {reward} + value of information {value} = "
+    left = " of the arms left in this stage" * (len(inputs.allowed) < len(names))
+    value = _number(choice.values[choice.arm])
+    return sentence(
+        f"{name}: {terms}{choice.quantity} {value}, the largest{left}",
+        _tie_clause([names[arm] for arm in choice.tied if arm != choice.arm], choice.ties),
+        average_clause(inputs.pending, choice.draws),
+        f"the price is {_number(price)}" if terms and price is not None else "",
+    )
+
+
+def sentence(*clauses: str) -> str:
+    """Join the clauses that are not empty."""
+    return "; ".join(filter(None, clauses))
+
+
+def _number(value: float) -> str:
+    """Format four digits; what rounding leaves of a zero is 0."""
+    return f"{round(value, 12) + 0.0:.4g}"
+
+
+def _tie_clause(others: Sequence[str], rule: TieRule) -> str:
+    if not others:
+        return ""
+    if len(others) > MAX_NAMED_TIES:
+        names = f"{len(others)} other arms"
+    else:
+        names = " and ".join(filter(None, [", ".join(others[:-1]), others[-1]]))
+    return f"tied with {names}: {TIE_CLAUSES[rule]}"
+
+
+def batch_clause(counts: Mapping[str, int], policy: str) -> str:
+    """Name the arms with the most pulls, the largest first."""
+    pulled = sorted(((n, name) for name, n in counts.items() if n), key=lambda one: -one[0])
+    names = ", ".join(f"{name} {n}" for n, name in pulled[:MAX_NAMED_IN_BATCH])
+    others = pulled[MAX_NAMED_IN_BATCH:]
+    arms = "1 other arm" if len(others) == 1 else f"{len(others)} other arms"
+    rest = f", {arms} {sum(n for n, _ in others)}" if others else ""
+    return f"{policy}: {names}{rest} of {sum(counts.values())} pulls"
+
+
+def average_clause(pending: PendingState, draws: int) -> str:
+    """Describe the average over open outcomes; `draws` is 0 where it is exact."""
+    draws_of = f"{draws} draws of " if draws else ""
+    return f"averaged over {draws_of}{_open_outcomes(pending)}" if sum(pending.open) else ""
+
+
+def _after_draws(pending: PendingState) -> str:
+    return f", after {_open_outcomes(pending)} had been drawn" if sum(pending.open) else ""
+
+
+def _open_outcomes(pending: PendingState) -> str:
+    count = sum(pending.open)
+    return f"{count} open outcome{'s' * (count > 1)}"

@@ -1,8 +1,7 @@
-"""Errors of requests to a trial, and of its database.
+"""Errors of requests to a trial and of its database.
 
-`code` is what the API calls an error; the client finds the exception by it.
-
-Blinded users read the messages: they never contain counts, stages, outcomes, indices or posteriors.
+`code` identifies an error in the API; the client finds the exception by it. Blinded users read the
+messages: they never contain counts, stages, outcomes, indices or posteriors.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from ..support import DecoError
 
 
 class TrialError(DecoError, code="bad_request"):
-    """A request to a trial that is refused."""
+    """A refused request to a trial."""
 
     for_blinded = ""  # message for blinded users, where the full one would reveal too much
 
@@ -27,24 +26,24 @@ class Conflict(TrialError, code="conflict"):
 
 
 class Contradiction(Conflict):
-    """A request that contradicts the record, which is logged. `arms`: those that it is about."""
+    """A request that contradicts the record; the log has it. `arms`: the arms concerned."""
 
     def __init__(self, text: str, *arms: str) -> None:
         super().__init__(f"{', '.join(arms)}: {text}" if arms else text)
         self.text, self.arms = text, arms
 
-    def said(self, called: Mapping[str, str]) -> str:
-        """The message, with arms as its reader calls them, in an order that does not tell names."""
-        names = sorted((called[arm] for arm in self.arms), key=lambda name: (len(name), name))
+    def message(self, labels: Mapping[str, str]) -> str:
+        """Return the message with the reader's labels of arms, in an order that hides names."""
+        names = sorted((labels[arm] for arm in self.arms), key=lambda name: (len(name), name))
         return f"{', '.join(names)}: {self.text}" if names else self.text
 
 
 class BadOutcome(TrialError, code="invalid"):
-    """What was told is no outcome of the arm."""
+    """A value that is not an outcome of the arm."""
 
 
 class OutOfRange(TrialError, code="out_of_range"):
-    """An outcome outside the plausible range of its arm, which was not confirmed."""
+    """An unconfirmed outcome outside the plausible range of its arm."""
 
     for_blinded = (
         "outcome: not plausible; check it, and if it is right, send it again with confirm_range"
@@ -52,15 +51,15 @@ class OutOfRange(TrialError, code="out_of_range"):
 
 
 class NoFreeSlot(Conflict, code="no_free_slot"):
-    """The horizon is a hard limit: every slot is pending or has an outcome."""
+    """Every slot of the trial is pending or has an outcome."""
 
 
 class Closed(Conflict, code="closed"):
-    """The trial is closed: no more allocations are made."""
+    """The trial is closed for allocations."""
 
 
 class Stopped(Closed):
-    """A look has stopped the trial, as its rules say."""
+    """An interim look has stopped the trial."""
 
     for_blinded = "the trial is over: no more allocations are made"
 
@@ -76,12 +75,12 @@ class OutOfMemory(TrialError, code="unavailable"):
 class StoreError(TrialError, code="unavailable"):
     """The database cannot be used."""
 
-    counted = False  # whether the counters of its store have it
+    counted = False  # in the counters of its store
 
 
 class Damaged(StoreError, code="damaged"):
-    """What the database holds is not what was written."""
+    """Integrity check failed: the database does not hold what was written."""
 
 
 class Unreadable(Damaged):
-    """The database cannot be read, for a moment or for good: that says nothing of one trial."""
+    """The database cannot be read; this is not damage of one trial."""

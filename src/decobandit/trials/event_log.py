@@ -29,7 +29,7 @@ from .events import GENESIS, Event, StoredEvent, chained, new_event
 from .ledger import Ledger
 from .requests import Refusal
 from .settings import TrialLimits, TrialSettings, drawn_codes
-from .status import kept_summary
+from .status import stored_summary
 
 MAX_PROBLEM = 500  # characters of a problem that are kept
 
@@ -314,7 +314,7 @@ class EventLog:
             "created_at": at,
             "head_seq": 0,
             "head_hash": event.hash,
-            "summary": kept_summary(ledger),
+            "summary": stored_summary(ledger),
         }
         try:
             connection.execute(_NEW_TRIAL, row)
@@ -353,7 +353,7 @@ class EventLog:
             "before": ledger.head,
             "seq": event.seq,
             "hash": event.hash,
-            "summary": kept_summary(later),
+            "summary": stored_summary(later),
         }
         moved = connection.execute(_MOVE_HEAD, head)
         if moved.rowcount != 1:

@@ -21,7 +21,7 @@ from .errors import Damaged, NotFound, StoreError, TrialError
 from .event_log import EventLog, Head, event_log_of, stored_events, trial_id
 from .events import GENESIS, Event, chained
 from .ledger import Ledger
-from .status import Summary, kept_summary, summary_from, summary_of
+from .status import Summary, stored_summary, summary_from, summary_of
 
 T = TypeVar("T")
 Item_co = TypeVar("Item_co", covariant=True)
@@ -303,6 +303,6 @@ def _is_later(row: Row[Any], seen: Head | None) -> bool:
 def _keep(store: Store, read: list[Ledger]) -> None:
     """Keep what had to be made, for the next list; if it cannot be written, nothing is lost."""
 
-    rows = [{"trial": each.trial, "head": each.head, "kept": kept_summary(each)} for each in read]
+    rows = [{"trial": each.trial, "head": each.head, "kept": stored_summary(each)} for each in read]
     with suppress(StoreError):
         store.write(lambda connection: connection.execute(_KEEP, rows))

@@ -1,23 +1,37 @@
 """Requests to a trial: ask, tell, cancel, correct; close, reopen, limit, unmask.
 
-A request becomes an event; whether it may follow what is on record, the ledger says (`ledger.py`).
-A closed trial makes no more allocations; outcomes of those that are pending can still be recorded,
-corrected and cancelled. An archived one is closed, and hidden from lists. Both can be reopened.
+A request becomes an event; the ledger decides whether it may follow the record (`ledger.py`). Every
+change reads the trial, writes one event, and returns when that event is on disk. A repeated
+request, recognised by its key or because it agrees with the record, gets the answer of the first
+one and writes nothing.
+
+Most changes are short, and many of them can be tried in one transaction (`Change.attempt`, as the
+work of `Store.submit`). A change that turns out to be slow, because it needs a new table, has to
+read many events first, or must wait for its turn, raises `NotAtOnce` there and runs by itself
+(`Change.resume`). A slow decision is made before the transaction that records it, for the state of
+the trial at that moment; if the state has changed by then, it is made again. Asks of a trial are
+processed in order, and an ask that was overtaken holds back the other changes of its trial until it
+is recorded (`Turns`), within one process.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import partial
+from threading import Lock
+from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 from sqlalchemy import Connection
 
 from ..problem import Arm, ArmModel, Outcome, Stats
-from ..support import is_count
+from ..support import Once, is_count
 from .allocations import (
     Allocation,
     Told,
@@ -28,26 +42,303 @@ from .allocations import (
     told_counts,
     told_of,
 )
-from .changes import Asking, Change, Decided
-from .decider import decision_record, pending_state
-from .errors import BadOutcome, Conflict, Contradiction, LimitReached, OutOfRange, TrialError
+from .database import Store
+from .decider import Decider, decision_record, pending_state
+from .decisions import Decision, PendingState
+from .errors import (
+    BadOutcome,
+    Conflict,
+    Contradiction,
+    Damaged,
+    LimitReached,
+    OutOfRange,
+    StoreError,
+    TrialError,
+)
+from .event_log import EventLog, NotAtOnce
 from .ledger import TURNS, Ledger
 from .people import record
-from .requests import Request, note_of, outcome_of, reason_of, subject_of
-from .settings import chosen_limits, in_order
+from .requests import (
+    Refusal,
+    Request,
+    actor_of,
+    check_key,
+    note_of,
+    outcome_of,
+    reason_of,
+    subject_of,
+)
+from .settings import TrialSettings, chosen_limits, in_order
 from .status import Summary, summary_of
 
-LEAST_REASON = 10  # characters of a reason to unmask
+Answer = TypeVar("Answer")
+Work = Callable[[Connection, Ledger], Answer | Conflict]
+Writer = Callable[[Connection, Ledger, Request], Answer | Conflict]
+
+NEEDS_MORE = (NotAtOnce, Damaged)  # after which an attempt is resumed
+TURN_SECONDS = 60.0  # that a change waits for the asks before it
+MAX_ATTEMPTS = 20  # to record a decision that was made ahead, while others write
+MIN_UNMASK_REASON = 10  # characters
+MAX_COUNT = 10**9
 
 
-class Lifecycle(Asking):
-    """The part of `Trial` that opens, closes, limits and unmasks."""
+@dataclass(frozen=True)
+class Change(Generic[Answer]):
+    """A request to a trial, checked and ready."""
+
+    log: EventLog
+    trial: str
+    work: Work[Answer]  # in a transaction
+    is_short: Callable[[], bool]  # whether others may wait for it
+    alone: Callable[[], Answer]  # the slow way
+
+    def made(self) -> Answer:
+        """Make the change, and wait until it is on disk."""
+        if self.is_short():
+            try:
+                return answered(self.log.change(self.trial, self.work))
+            except NotAtOnce:
+                pass
+        return self.alone()
+
+    def attempt(self, connection: Connection) -> Answer | Conflict:
+        """Make the change in this transaction; `NotAtOnce` where others would have to wait."""
+        if not self.is_short():
+            raise NotAtOnce
+        return self.work(connection, self.log.locked(connection, self.trial))
+
+    def resume(self, error: NotAtOnce | Damaged) -> Answer:
+        """Continue after a failed attempt, by itself; record and raise damage."""
+        with self.log.damage.remembering(self.trial):
+            if isinstance(error, Damaged):
+                raise error
+        return self.alone()
+
+
+def answered(answer: Answer | Conflict) -> Answer:
+    """Raise a refusal, which was returned so that its log entry is committed."""
+    if isinstance(answer, Conflict):
+        raise answer
+    return answer
+
+
+# -- slow decisions of one trial are serialised ---------------------------------------------------
+
+
+class FairLock:
+    """A lock that threads get in the order in which they asked for it."""
+
+    def __init__(self) -> None:
+        self._guard = Lock()
+        self._held = False
+        self._waiting: deque[Lock] = deque()  # each is released when its thread has its turn
+
+    def locked(self) -> bool:
+        return self._held
+
+    def acquire(self, timeout: float) -> bool:
+        """Wait for the lock; return False after `timeout` seconds."""
+        with self._guard:
+            if not self._held:
+                self._held = True
+                return True
+            turn = Lock()
+            turn.acquire()
+            self._waiting.append(turn)
+        if turn.acquire(timeout=timeout):
+            return True
+        with self._guard:
+            if turn in self._waiting:
+                self._waiting.remove(turn)
+                return False
+        return True  # the turn came in the last moment
+
+    def release(self) -> None:
+        """Hand the lock to the thread that has waited longest."""
+        with self._guard:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._held = False
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        if not self.acquire(timeout=TURN_SECONDS):
+            raise StoreError("too many requests wait for the decisions of this trial; try again")
+        try:
+            yield
+        finally:
+            self.release()
+
+
+class Turns:
+    """Order of asks (one at a time) and of changes held back by an overtaken ask."""
+
+    def __init__(self) -> None:
+        self.asks, self.changes = FairLock(), FairLock()
+
+
+_turns: WeakKeyDictionary[Store, WeakValueDictionary[str, Turns]] = WeakKeyDictionary()
+_turns_lock = Lock()
+
+
+def turns_of(store: Store, trial: str) -> Turns:
+    """Return the turns of a trial, shared by all handles on it."""
+    with _turns_lock:
+        return _turns.setdefault(store, WeakValueDictionary()).setdefault(trial, Turns())
+
+
+class Outdated(NotAtOnce):
+    """The trial changed between a decision and the transaction that was to record it."""
+
+
+@dataclass(frozen=True)
+class Decided:
+    """Source of the decision for a ledger, inside the transaction that will record it.
+
+    A decision made `ahead` holds while the trial is in the state that it was made for.
+    """
+
+    decider: Once[Decider]
+    ahead: tuple[PendingState, Decision] | None = None
+
+    def at(self, ledger: Ledger, pending: PendingState) -> Decision:
+        """Return the decision; `Outdated` if there is none yet and it is slow."""
+        if self.ahead is not None and self.ahead[0] == pending:
+            return self.ahead[1]
+        decider = self.decider()
+        with decider.at_once(ledger.stage) as short:
+            if not short:
+                raise Outdated
+            return decider.decide(ledger)
+
+    def made_ahead(self, ledger: Ledger) -> Decided:
+        """Decide for a state, outside the transaction that will record the decision.
+
+        Not needed where the decision is short or the ask will be refused.
+        """
+        decider = self.decider()
+        refused = ledger.used >= ledger.slots or ledger.state != "running"
+        if refused or decider.is_short(ledger.stage):
+            return self
+        return replace(self, ahead=(pending_state(ledger), decider.decide(ledger)))
+
+
+class Changes:
+    """The part of `Trial` that makes changes, and asks with their decisions."""
+
+    id: str
+    settings: TrialSettings
+    _event_log: EventLog
+    _decider: Once[Decider]
+    _turns: Turns
+
+    def _ledger(self) -> Ledger:
+        return self._event_log.read(self.id)
+
+    def _asking(self, request: Request, write: Callable[..., Answer | Conflict]) -> Change[Answer]:
+        """Prepare an ask: `write(decided, connection, ...)` records the decision."""
+        decided = Decided(self._decider)
+
+        def ahead() -> Answer:
+            """Decide ahead until no other change overtakes the ask."""
+            with self._turns.asks.held():
+                for attempt in range(MAX_ATTEMPTS):
+                    # the first attempt delays no one; later ones hold other changes back
+                    with nullcontext() if attempt == 0 else self._turns.changes.held():
+                        try:
+                            ready = decided.made_ahead(self._ledger())
+                            return self._change(request, partial(write, ready))
+                        except Outdated:
+                            continue
+                raise StoreError("other processes change the trial faster than its policy decides")
+
+        return Change(
+            self._event_log,
+            self.id,
+            self._work(request, partial(write, decided)),
+            is_short=lambda: self._decider.made and self._decider().prepared,
+            alone=ahead,
+        )
+
+    def _moving(self, request: Request, write: Writer[Answer]) -> Change[Answer]:
+        """Prepare a change that an overtaken ask may hold back."""
+        changes = self._turns.changes
+
+        def in_turn() -> Answer:
+            with changes.held() if changes.locked() else nullcontext():
+                return self._change(request, write)
+
+        return Change(
+            self._event_log,
+            self.id,
+            self._work(request, write),
+            is_short=lambda: not changes.locked(),
+            alone=in_turn,
+        )
+
+    def _change(self, request: Request, write: Writer[Answer]) -> Answer:
+        return answered(self._event_log.change(self.id, self._work(request, write)))
+
+    def _work(self, request: Request, write: Writer[Answer]) -> Work[Answer]:
+        """Return `write` for a transaction; a request answered before gets the same answer."""
+        check_key(request.key)
+        actor_of(request.by)
+
+        def work(connection: Connection, ledger: Ledger) -> Any:
+            before = ledger.answered.get((request.by, request.key or ""))
+            if before is None:
+                return write(connection, ledger, request)
+            if before.request != request:
+                why = "the key was used for another request"
+                self._refuse(connection, ledger, replace(request, key=None), why)
+                return Conflict(why, field="key")
+            if before.refusal:
+                return Conflict(before.refusal, field=request.disputed)
+            return summary_of(ledger) if before.allocation is None else before.allocation
+
+        return work
+
+    def _append(
+        self, connection: Connection, ledger: Ledger, request: Request, data: dict[str, Any]
+    ) -> Ledger:
+        data |= request.details()
+        return self._event_log.append(
+            connection, ledger, request.kind, data, by=request.by, key=request.key
+        )
+
+    def _refuse(
+        self, connection: Connection, ledger: Ledger, request: Request, why: str
+    ) -> Conflict:
+        """Log the refusal, or count a repeated one.
+
+        The refusal is returned, not raised: an exception would roll back the log.
+        """
+        times = self._event_log.count_refusal(ledger, Refusal(request, request.by, why))
+        if times is not None:
+            data = {"request": request.refused(), "why": why, "times": times}
+            self._event_log.append(
+                connection, ledger, "refused", data, by=request.by, key=request.key
+            )
+        return Conflict(why, field=request.disputed)
+
+
+# -- close, reopen, archive, limit, unmask --------------------------------------------------------
+
+
+class Lifecycle(Changes):
+    """The part of `Trial` that opens, closes, limits and unmasks.
+
+    A closed trial makes no more allocations; outcomes of those that are pending can still be
+    recorded, corrected and cancelled. An archived one is closed, and hidden from lists. Both can be
+    reopened.
+    """
 
     def close(
         self, *, reason: str | None = None, key: str | None = None, by: str = "library"
     ) -> Summary:
         """Make no more allocations; those that are pending can still be recorded."""
-        return self._turn("closed", None if reason is None else reason_of(reason), key, by)
+        return self._turn("closed", reason, key, by)
 
     def reopen(self, *, reason: str, key: str | None = None, by: str = "library") -> Summary:
         """Make allocations again, and say why; an archived trial is listed again."""
@@ -57,23 +348,20 @@ class Lifecycle(Asking):
         self, *, reason: str | None = None, key: str | None = None, by: str = "library"
     ) -> Summary:
         """Close the trial, and hide it from lists."""
-        return self._turn("archived", None if reason is None else reason_of(reason), key, by)
+        return self._turn("archived", reason, key, by)
 
     def _turn(self, kind: str, reason: str | None, key: str | None, by: str) -> Summary:
-        found: Summary = self._change(Request(kind, reason=reason), self._write_turn, key, by)
-        return found
+        why = None if reason is None else reason_of(reason)
+        return self._change(Request(kind, reason=why, key=key, by=by), self._write_turn)
 
     def _write_turn(
-        self, connection: Connection, ledger: Ledger, request: Request, key: str | None, by: str
+        self, connection: Connection, ledger: Ledger, request: Request
     ) -> Summary | Conflict:
         if ledger.state == TURNS[request.kind]:
             return summary_of(ledger)
         if request.kind == "closed" and ledger.state == "archived":
             return Conflict("the trial is archived, and so closed; reopen it first")
-        later = self._event_log.append(
-            connection, ledger, request.kind, request.said(), by=by, key=key
-        )
-        return summary_of(later)
+        return summary_of(self._append(connection, ledger, request, {}))
 
     def set_limits(
         self,
@@ -86,49 +374,44 @@ class Lifecycle(Asking):
         by: str = "library",
     ) -> Summary:
         """Change how many allocations may be pending, cancelled or unmasked, and say why."""
-        request = Request(
-            "limited",
-            reason=reason_of(reason),
-            max_open=max_open,
-            max_cancelled=max_cancelled,
-            max_unmasked=max_unmasked,
-        )
-        found: Summary = self._change(request, self._write_limits, key, by)
-        return found
+        limits = {
+            "max_open": max_open,
+            "max_cancelled": max_cancelled,
+            "max_unmasked": max_unmasked,
+        }
+        request = Request("limited", reason=reason_of(reason), key=key, by=by, **limits)  # type: ignore[arg-type]
 
-    def _write_limits(
-        self, connection: Connection, ledger: Ledger, request: Request, key: str | None, by: str
-    ) -> Summary:
-        limits = chosen_limits(
-            ledger.limits, request.max_open, request.max_cancelled, request.max_unmasked
-        )
-        if limits == ledger.limits:
-            return summary_of(ledger)
-        data = {"limits": limits.to_dict(), **request.said()}
-        return summary_of(
-            self._event_log.append(connection, ledger, request.kind, data, by=by, key=key)
-        )
+        def write(connection: Connection, ledger: Ledger, request: Request) -> Summary:
+            after = chosen_limits(ledger.limits, **limits)
+            if after == ledger.limits:
+                return summary_of(ledger)
+            data = {"limits": after.to_dict()}
+            return summary_of(self._append(connection, ledger, request, data))
+
+        return self._change(request, write)
 
     def unmask(
         self, allocation_id: str, *, reason: str, key: str | None = None, by: str = "library"
     ) -> Allocation:
-        """The allocation with the name of its arm, for somebody blinded; the log says who and why.
+        """Return an allocation with the name of its arm, for a blinded user.
 
-        It is on record in the log of the trial and in the log of people. Who was told already is
-        told again, and nothing is written. `LimitReached` beyond so many within 24 hours
-        (`set_limits`); the reason has at least ten characters.
+        The log of the trial and the access log say who and why. Repeated for the same user, nothing
+        is written. `LimitReached` beyond the limit for 24 hours (`set_limits`); the reason has at
+        least ten characters.
         """
         why = reason_of(reason)
-        if len(why) < LEAST_REASON:
-            raise TrialError(f"reason: must have at least {LEAST_REASON} characters to unmask")
-        request = Request("unmasked", allocation_id, reason=why)
-        found: Allocation = self._change(request, self._write_unmasked, key, by)
-        return found
+        if len(why) < MIN_UNMASK_REASON:
+            raise TrialError(
+                f"reason: must have at least {MIN_UNMASK_REASON} characters to unmask",
+                field="reason",
+            )
+        request = Request("unmasked", allocation_id, reason=why, key=key, by=by)
+        return self._change(request, self._write_unmasked)
 
     def _write_unmasked(
-        self, connection: Connection, ledger: Ledger, request: Request, key: str | None, by: str
+        self, connection: Connection, ledger: Ledger, request: Request
     ) -> Allocation:
-        slot = ledger.allocation(request.allocation)
+        slot, by = ledger.allocation(request.allocation), request.by
         if slot.arm is None:
             raise Conflict("an allocation of several arms is not unmasked: it would tell all codes")
         if (slot.id, by) not in ledger.unmasked:
@@ -138,11 +421,10 @@ class Lifecycle(Asking):
                     "as many allocations as the trial permits were unmasked by you within 24 "
                     "hours; an administrator can permit more"
                 )
-            data = {"allocation": slot.id, "number_in_24_hours": number, **request.said()}
-            self._event_log.append(connection, ledger, request.kind, data, by=by, key=key)
-            record(
-                connection, "unmasked", {"trial": ledger.trial, "name": ledger.name} | data, by=by
-            )
+            data = {"allocation": slot.id, "number_in_24_hours": number}
+            self._append(connection, ledger, request, data)
+            about = {"trial": ledger.trial, "name": ledger.name}
+            record(connection, "unmasked", about | data, by=by)
         return slot
 
 
@@ -150,13 +432,11 @@ def _day_ago() -> str:
     return (datetime.now(UTC) - timedelta(days=1)).isoformat(timespec="milliseconds")
 
 
-# -- ask, tell, cancel, correct: the requests that allocate pulls and record their outcome----------
+# -- ask, tell, cancel, correct -------------------------------------------------------------------
 
-
-# of a single pull its outcome; by arm (good, pulls), "good/pulls", or as the arm has tallies; or
+# outcome of a single pull; by arm (good, pulls), "good/pulls" or a tally of the arm's model; or
 # arm and outcome of every pull
 GivenOutcomes = Outcome | Mapping[str, "str | Sequence[Outcome]"] | Iterable[tuple[str, Outcome]]
-MAX_COUNT = 10**9
 
 
 class Recording(Lifecycle):
@@ -174,17 +454,17 @@ class Recording(Lifecycle):
     ) -> Allocation:
         """Allocate the next stage: one arm, or pulls by arm. `NoFreeSlot` when none is left.
 
-        A subject has one allocation, until it is cancelled as a whole: to ask again for the same
-        subject gives the same allocation, and writes nothing.
+        A subject has one allocation until that is cancelled as a whole: asking again for the same
+        subject returns the same allocation, and writes nothing.
         """
         return self.asking(subject=subject, note=note, key=key, by=by).made()
 
     def asking(
         self, *, subject: str | None, note: str | None, key: str | None, by: str
     ) -> Change[Allocation]:
-        """An ask that is not made yet."""
-        request = Request("asked", subject=subject_of(subject), note=note_of(note))
-        return self._asking(request, self._write_ask, key, by)
+        """Prepare an ask."""
+        request = Request("asked", subject=subject_of(subject), note=note_of(note), key=key, by=by)
+        return self._asking(request, self._write_ask)
 
     def tell(
         self,
@@ -201,19 +481,19 @@ class Recording(Lifecycle):
         Parameters
         ----------
         allocation_id : str
-            Of the allocation.
+            Id of the allocation.
         outcome : outcome, mapping or iterable of (str, outcome)
             Of a single pull: 1 is good, 0 is bad; others as the arm has them. Of several, by arm:
             (good, pulls) or "good/pulls"; of classes the count of each, "2+0+1"; of measurements
-            and counts "sum/pulls"; of own states the outcomes in the order of the pulls,
+            and counts "sum/pulls"; of Markov arms the outcomes in the order of the pulls,
             "fine+worn". Or rows of arm and outcome, one for every pull.
         key, by : str, optional
-            Idempotency key; who sends the request. Without a key, counts that are sent twice are
+            Idempotency key; sender of the request. Without a key, counts that are sent twice are
             recorded twice.
         by_code : bool
-            Whether arms are called by their codes, as blinded people see them.
+            Whether arms are named by their codes, as blinded users see them.
         confirm_range : bool
-            Whether outcomes outside the plausible range of their arm are meant; `OutOfRange`
+            Whether outcomes outside the plausible range of their arm are intended; `OutOfRange`
             otherwise. Of counts, the mean is compared.
         """
         return self.telling(
@@ -230,9 +510,9 @@ class Recording(Lifecycle):
         by_code: bool = False,
         confirm_range: bool = False,
     ) -> Change[Allocation]:
-        """Outcomes that are not recorded yet."""
-        request = Request("told", allocation_id, confirm_range=confirm_range)
-        return self._change_of(self._with_outcomes(request, outcome, by_code), key, by, by_code)
+        """Prepare the record of outcomes."""
+        request = Request("told", allocation_id, confirm_range=confirm_range, key=key, by=by)
+        return self._change_of(self._with_outcomes(request, outcome, by_code), by_code)
 
     def cancel(
         self, allocation_id: str, *, reason: str, key: str | None = None, by: str = "library"
@@ -240,10 +520,10 @@ class Recording(Lifecycle):
         """Cancel what is pending of an allocation, and say why.
 
         If none of its outcomes was recorded, its slots are free again; otherwise they stay used,
-        and the pulls that are cancelled are lost.
+        and the cancelled pulls are lost.
         """
-        request = Request("cancelled", allocation_id, reason=reason_of(reason))
-        return self._change_of(request, key, by).made()
+        request = Request("cancelled", allocation_id, reason=reason_of(reason), key=key, by=by)
+        return self._change_of(request).made()
 
     def correct(
         self,
@@ -259,197 +539,161 @@ class Recording(Lifecycle):
 
         Where an arm has fewer outcomes than before, the others are pending again.
         """
-        request = Request(
-            "corrected", allocation_id, reason=reason_of(reason), confirm_range=confirm_range
-        )
-        return self._change_of(self._with_outcomes(request, outcome), key, by).made()
+        about = {"reason": reason_of(reason), "confirm_range": confirm_range, "key": key, "by": by}
+        request = Request("corrected", allocation_id, **about)  # type: ignore[arg-type]
+        return self._change_of(self._with_outcomes(request, outcome)).made()
 
     def typed(self, allocation_id: str, text: str) -> Outcome:
-        """The outcome of a single pull from what people type."""
-        kind = self._single(allocation_id)[0]
+        """Parse the outcome of a single pull as typed by a user."""
+        model = self._single(allocation_id)[0]
         try:
-            return kind.format.typed(text)
+            return model.format.typed(text)
         except ValueError as error:
-            raise BadOutcome(str(error)) from None
+            raise BadOutcome(str(error), field="outcome") from None
 
     def _single(self, allocation_id: str) -> tuple[ArmModel, Arm | None]:
-        """The outcome model of a single pull, and its arm, where that matters."""
+        """Return the outcome model of a single pull, and its arm, where that matters."""
         problem = self.settings.problem
         if problem.is_binary:  # as all arms are: the trial need not be read
             return problem.groups[0].model, None
         ledger = self._ledger()
         slot = ledger.allocation(allocation_id)
         if slot.arm is None:
-            raise BadOutcome(f"the allocation has {slot.size} pulls: give their outcomes by arm")
+            raise slot.needs_counts()
         return ledger.kinds[slot.arm], problem.arms[ledger.position(slot.arm)]
 
-    # -- changes ------------------------------------------------------------------------------
-
     def _write_ask(
-        self,
-        decided: Decided,
-        connection: Connection,
-        ledger: Ledger,
-        request: Request,
-        key: str | None,
-        by: str,
+        self, decided: Decided, connection: Connection, ledger: Ledger, request: Request
     ) -> Allocation | Conflict:
         if request.subject in ledger.subjects:
             return ledger.allocations[ledger.subjects[request.subject]]
         try:
-            ledger.check_ask(request.subject)
+            ledger.check_ask(request.subject)  # a decision needs a free slot
         except Contradiction as error:
-            return self._refuse(connection, ledger, request, key, by, str(error))
+            return self._refuse(connection, ledger, request, str(error))
         pending = pending_state(ledger)
         decision = decided.at(ledger, pending)
-        made, arms = secrets.token_hex(8), ledger.problem.arms
+        slot_id, arms = secrets.token_hex(8), ledger.problem.arms
         pulls = {arm.name: n for arm, n in zip(arms, decision.pulls, strict=True) if n}
         data = {
-            "allocation": made,
+            "allocation": slot_id,
             "arm": sole_arm(pulls),
             "pulls": pulls,
             "number": ledger.asks,
             "reason": decision.reason,
             "decision": decision_record(decision, pending, self.settings),
-            **request.said(),
         }
-        later = self._event_log.append(connection, ledger, request.kind, data, by=by, key=key)
-        return later.allocations[made]
+        return self._append(connection, ledger, request, data).allocations[slot_id]
 
-    def _change_of(
-        self, request: Request, key: str | None, by: str, by_code: bool = False
-    ) -> Change[Allocation]:
+    def _change_of(self, request: Request, by_code: bool = False) -> Change[Allocation]:
         def write(
-            connection: Connection, ledger: Ledger, request: Request, key: str | None, by: str
+            connection: Connection, ledger: Ledger, request: Request
         ) -> Allocation | Conflict:
             slot, outcomes = ledger.allocation(request.allocation), request.outcomes()
             counts = told_counts(slot, ledger.kinds, outcomes) if outcomes else ()
             if is_on_record(slot, request.kind, counts, ledger.kinds):
                 return slot
-            data: dict[str, Any] = {"allocation": slot.id, **outcomes, **request.said()}
+            data: dict[str, Any] = {"allocation": slot.id, **outcomes}
             if request.implausible:
                 if not request.confirm_range:
-                    raise OutOfRange(request.implausible)
+                    raise OutOfRange(request.implausible, field="outcome")
                 data["out_of_range"] = True
             try:
-                later = self._event_log.append(
-                    connection, ledger, request.kind, data, by=by, key=key
-                )
+                return self._append(connection, ledger, request, data).allocations[slot.id]
             except Contradiction as error:
-                why = error.said(self._called(by_code))
-                return self._refuse(connection, ledger, request, key, by, why)
-            return later.allocations[slot.id]
+                why = error.message(self._labels(by_code))
+                return self._refuse(connection, ledger, request, why)
 
-        return self._moving(request, write, key, by)
-
-    # -- outcomes as they are given -----------------------------------------------------------
+        return self._moving(request, write)
 
     def _with_outcomes(
-        self, request: Request, given: GivenOutcomes, by_code: bool = False
+        self, request: Request, outcomes: GivenOutcomes, by_code: bool = False
     ) -> Request:
-        """The request with its outcomes; `TrialError` where something is wrong with them."""
-        if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-            kind, arm = self._single(request.allocation or "")
-            outcome = outcome_of(given, kind)
+        """Return the request with its outcomes; `TrialError` if they are not valid."""
+        if isinstance(outcomes, str | bytes) or not isinstance(outcomes, Iterable):
+            model, arm = self._single(request.allocation or "")
+            outcome = outcome_of(outcomes, model)
             return replace(request, outcome=outcome, implausible=_implausible(arm, [outcome]))
-        by_arm, from_rows = given, not isinstance(given, Mapping)
-        if not isinstance(by_arm, Mapping):
-            by_arm = _rows_by_arm(by_arm)
-        kinds, names = kinds_by_name(self.settings.problem), self._names(by_code)
+        by_arm: dict[str, Any] = {}
+        from_rows = not isinstance(outcomes, Mapping)
+        if isinstance(outcomes, Mapping):
+            by_arm |= outcomes
+        else:
+            for label, outcome in outcomes:
+                by_arm.setdefault(label, []).append(outcome)
+        names = {label: name for name, label in self._labels(by_code).items()}
+        if by_code:  # in the order of the arms, or of their names, codes would tell which is which
+            names = dict(sorted(names.items(), key=lambda one: in_order(one[0])))
+        models = kinds_by_name(self.settings.problem)
         arms = {arm.name: arm for arm in self.settings.problem.arms}
         counts, implausible = [], ""
-        for called, told in by_arm.items():
-            if called not in names:
-                raise TrialError(f"no arm is called {called!r}; arms: {_listed(names)}")
-            kind, arm = kinds[names[called]], arms[names[called]]
-            outcomes = [outcome_of(outcome, kind) for outcome in told] if from_rows else []
-            tally = kind.format.tally(outcomes) if from_rows else _tally(kind, called, told)
-            pulls = kind.format.tally_pulls(tally)
-            if pulls:
-                counts.append((arm.name, _told(kind, called, tally)))
-            if pulls and arm.range is not None:
-                values = outcomes if from_rows else [tally[1] / pulls]
-                implausible = implausible or _implausible(arm, values, f" of {called}")
+        for label, entry in by_arm.items():
+            if label not in names:
+                shown = ", ".join([*names][:8]) + ", ..." * (len(names) > 8)
+                raise TrialError(f"no arm is called {label!r}; arms: {shown}", field="arm")
+            model, arm = models[names[label]], arms[names[label]]
+            values = [outcome_of(outcome, model) for outcome in entry] if from_rows else []
+            try:
+                tally = model.format.tally(values) if from_rows else _tally(model, label, entry)
+                pulls = model.format.tally_pulls(tally)
+                told: Told | None = told_of(model, tally) if pulls else None
+            except TrialError as error:
+                raise (
+                    error
+                    if error.field
+                    else BadOutcome(f"counts: {label}: {error}", field="counts")
+                ) from None
+            except ValueError as error:
+                raise BadOutcome(f"counts: {label}: {error}", field="counts") from None
+            if told is not None:
+                counts.append((arm.name, told))
+                means = values if from_rows else [tally[1] / pulls] if arm.range else []
+                implausible = implausible or _implausible(arm, means, f" of {label}")
         if not counts:
-            raise TrialError("counts: there are no outcomes in them")
+            raise TrialError("counts: there are no outcomes in them", field="counts")
         return replace(request, counts=tuple(sorted(counts)), implausible=implausible)
 
-    def _called(self, by_code: bool) -> dict[str, str]:
-        """What the sender calls the arms, by their names."""
+    def _labels(self, by_code: bool) -> dict[str, str]:
+        """Return what the sender calls the arms, by their names."""
         return self._codes if by_code else {name: name for name in self._codes}
 
-    def _names(self, by_code: bool) -> dict[str, str]:
-        """Names of the arms, by what the sender calls them; codes in their own order.
 
-        Whoever sees codes in the order of the arms, or of their names, knows which is which.
-        """
-        names = {called: name for name, called in self._called(by_code).items()}
-        return dict(sorted(names.items(), key=lambda one: in_order(one[0]))) if by_code else names
-
-
-def _implausible(arm: Arm | None, values: Iterable[Outcome], called: str = "") -> str:
-    """The sentence about outcomes, or a mean, outside the plausible range of an arm; else empty."""
+def _implausible(arm: Arm | None, values: Iterable[Outcome], of_arm: str = "") -> str:
+    """Return the message about values outside the plausible range of an arm; else empty."""
     if arm is None or arm.range is None:
         return ""
     low, high = arm.range
     for value in map(float, values):
         if not low <= value <= high:
             return (
-                f"outcome{called}: {value:g} is outside the plausible range, {low:g} to "
+                f"outcome{of_arm}: {value:g} is outside the plausible range, {low:g} to "
                 f"{high:g}; check it, and if it is right, confirm it (--confirm-range, "
                 "confirm_range)"
             )
     return ""
 
 
-def _rows_by_arm(rows: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
-    by_arm: dict[str, list[Any]] = {}
-    for arm, outcome in rows:
-        by_arm.setdefault(arm, []).append(outcome)
-    return by_arm
-
-
-def _tally(kind: ArmModel, arm: str, given: object) -> Stats:
-    """The tally of an arm, from what was given of it."""
-    if kind.counts_good:
-        good, pulls = _pair(arm, given)
-        return (good, pulls - good)
+def _tally(model: ArmModel, label: str, entry: object) -> Stats:
+    """Parse the tally of an arm; good/pulls as 30/50 or (30, 50) for binary arms."""
+    if not model.counts_good:
+        return given_tally(model, entry)
+    parts: Any = entry.split("/") if isinstance(entry, str) else entry
     try:
-        return given_tally(kind, given)
-    except ValueError as error:
-        raise BadOutcome(f"counts: {arm}: {error}") from None
-
-
-def _told(kind: ArmModel, arm: str, tally: Stats) -> Told:
-    try:
-        return told_of(kind, tally)
-    except ValueError as error:
-        raise BadOutcome(f"counts: {arm}: {error}") from None
-
-
-def _pair(arm: str, given: object) -> tuple[int, int]:
-    """Good outcomes and outcomes, from 30/50 or (30, 50)."""
-    parts: Any = given.split("/") if isinstance(given, str) else given
-    try:
-        good, pulls = (_whole(part) for part in parts)
+        good, pulls = map(_integer, parts)
     except (TypeError, ValueError):
         good, pulls = 1, 0
     if not 0 <= good <= pulls <= MAX_COUNT:
-        shown = given if isinstance(given, str) else repr(given)
+        shown = entry if isinstance(entry, str) else repr(entry)
         raise TrialError(
-            f"counts: {arm}={shown}; must be good/pulls, whole numbers, good at most pulls"
+            f"counts: {label}={shown}; must be good/pulls, whole numbers, good at most pulls",
+            field="counts",
         )
-    return good, pulls
+    return (good, pulls - good)
 
 
-def _whole(part: object) -> int:
+def _integer(part: object) -> int:
     if isinstance(part, str) and is_count(part.strip()):
         return int(part)
     if isinstance(part, int | np.integer) and not isinstance(part, bool):
         return int(part)
-    raise ValueError("no whole number")
-
-
-def _listed(names: Iterable[str], most: int = 8) -> str:
-    known = list(names)
-    return ", ".join(known[:most]) + ", ..." * (len(known) > most)
+    raise ValueError("not a whole number")

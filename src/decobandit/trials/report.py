@@ -1,4 +1,10 @@
-"""The report of a trial: results, shares over time, deviations, the state of its log, settings."""
+"""The report of a trial: results, shares over time, deviations, the state of its log, settings.
+
+Intervals have 95%. The credible interval has equal tails of the posterior. The two confidence
+intervals are those of the observed rate for a number of pulls fixed beforehand: Clopper-Pearson
+(exact) and Wilson. For non-binary outcomes, the rate is the mean reward value of the outcomes, and
+the posterior that of the arm's mean.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +12,252 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from ..problem import Outcome
-from .allocations import Allocation, told_counts
-from .arm_results import LEVEL, ArmResult, arm_results, control_of
-from .decider import Decider
+from ..policies import MeanComparison
+from ..policies.comparison import best_probabilities
+from ..problem import Arm, ArmModel, Outcome, Problem, Rules, State, States
+from ..support import Floats
+from .allocations import Allocation, ArmPulls, kinds_of, parts_by_arm, tallies, told_counts
+from .decider import Decider, LookResult, declared_arms, look_results
+from .errors import TrialError
 from .events import Event
 from .ledger import TURNS, Ledger
 from .lists import STALE_AFTER, stale_limit
-from .rules import LookMade, declared_arms, looks_made
 from .status import Standing, status_of
 from .verification import Verification
 
-MOST_BLOCKS, LEAST_LENGTH = 12, 5
+LEVEL = 0.95
+MAX_COMPARED = 300  # arms up to which P(best) is computed: about 2 s
+Ends = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class ArmResult:
+    """Results of an arm.
+
+    Attributes
+    ----------
+    name : str
+        Name of the arm.
+    allocated : int
+        Allocations that hold a slot.
+    pulls : int
+        Recorded outcomes.
+    good : int | None
+        Good ones among them; null where outcomes are not good or bad.
+    pending : int
+        Allocations whose outcome is not recorded.
+    rate : float | None
+        Good outcomes per recorded one, or their mean; null before the first.
+    exact_interval : tuple[float, float] | None
+        95% confidence interval of the rate by Clopper and Pearson, for a fixed number of pulls.
+    wilson_interval : tuple[float, float] | None
+        The same by Wilson's score method.
+    prior_good : float | None
+        Pseudo-count of good outcomes of the prior.
+    prior_bad : float | None
+        Pseudo-count of bad outcomes of the prior.
+    effective_sample_size : float | None
+        Outcomes that the prior is worth: the sum of its pseudo-counts, or what answers to it.
+    posterior_mean : float
+        Of the success probability, or of the mean of outcomes.
+    credible_interval : tuple[float, float] | None
+        95% of the posterior, with equal tails; null of own states.
+    best : float | None
+        Posterior probability that its expected reward of a pull is the largest, or its mean outcome
+        where the rules compare outcomes; null with very many arms.
+    better_than_control : float | None
+        Posterior probability that it exceeds the control's; null for the control.
+    seen : str
+        What is on record, as states are written.
+    prior : str
+        What was known before.
+    prior_mean : float
+        Of the success probability, or of the mean of outcomes.
+
+    Examples
+    --------
+    >>> trial.report().arms[0].best
+    0.5
+    """
+
+    name: str
+    allocated: int
+    pulls: int
+    good: int | None
+    pending: int
+    rate: float | None
+    exact_interval: Ends | None
+    wilson_interval: Ends | None
+    prior_good: float | None
+    prior_bad: float | None
+    effective_sample_size: float | None
+    posterior_mean: float
+    credible_interval: Ends | None
+    best: float | None
+    better_than_control: float | None
+    seen: str
+    prior: str
+    prior_mean: float
+
+
+def control_of(problem: Problem, control: str | None) -> int:
+    """Return the position of the control arm: the first by default."""
+    names = [arm.name for arm in problem.arms]
+    if control is None:
+        return 0
+    if control not in names:
+        shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+        raise TrialError(
+            f"control: no arm is called {control!r}; the arms are {shown}", field="control"
+        )
+    return names.index(control)
+
+
+def arm_results(ledger: Ledger, control: int) -> tuple[ArmResult, ...]:
+    """Return the results of every arm, in the order of the problem."""
+    problem, state = ledger.problem, ledger.known
+    compare = _compared_binary if problem.is_binary else _compared
+    best, better = compare(problem, state, control, ledger.settings.rules or Rules())
+    written, stats = str(state).split(","), state.stats(problem)
+    parts, results = parts_by_arm(ledger.allocations.values()), []
+    for k, (arm, model) in enumerate(zip(problem.arms, kinds_of(problem), strict=True)):
+        pulls, fresh = state.pulls[k], np.array(model.initial(), dtype=float)
+        results.append(
+            ArmResult(
+                name=arm.name,
+                allocated=pulls + ledger.open[k],
+                pulls=pulls,
+                pending=ledger.open[k],
+                **(_binary_fields(arm, state.good[k], pulls) if model.counts_good else _NOT_BINARY),
+                rate=_observed_mean(model, parts.get(arm.name, [])),
+                effective_sample_size=model.prior_pulls,
+                posterior_mean=float(model.mean(stats[k])),
+                credible_interval=credible_interval(model, stats[k]),
+                best=best[k],
+                better_than_control=better[k],
+                seen=written[k],
+                prior=model.format.describe(model.initial()),
+                prior_mean=float(model.mean(fresh)),
+            )
+        )
+    return tuple(results)
+
+
+_NOT_BINARY = dict.fromkeys(
+    ("good", "exact_interval", "wilson_interval", "prior_good", "prior_bad")
+)
+
+
+def _binary_fields(arm: Arm, good: int, pulls: int) -> dict[str, Any]:
+    both = np.array([float(good)]), np.array([float(pulls)])
+    return {
+        "good": good,
+        "exact_interval": tuple(exact_interval(*both)[:, 0].tolist()) if pulls else None,
+        "wilson_interval": tuple(wilson_interval(*both)[:, 0].tolist()) if pulls else None,
+        "prior_good": arm.beta.good,
+        "prior_bad": arm.beta.bad,
+    }
+
+
+def _observed_mean(model: ArmModel, parts: list[tuple[Allocation, ArmPulls]]) -> float | None:
+    number = sum(part.told for _, part in parts)
+    rows = tallies(model, parts)
+    total = sum(model.format.tally_value(before, tally) for _, _, before, tally in rows)
+    return total / number if number else None
+
+
+def credible_interval(model: ArmModel, stats: Floats) -> Ends | None:
+    """Return the credible interval of an arm's mean, equal tails; None for Markov arms."""
+    if not model.has_law:
+        return None
+    low, high = model.quantile(stats, np.array([(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0])).tolist()
+    return low, high
+
+
+def posteriors_of(ledger: Ledger) -> list[tuple[float, Ends | None]]:
+    """Return posterior mean and credible interval of every arm."""
+    pairs = zip(kinds_of(ledger.problem), ledger.known.stats(ledger.problem), strict=True)
+    return [(float(model.mean(stats)), credible_interval(model, stats)) for model, stats in pairs]
+
+
+Chances = tuple[list[float | None], list[float | None]]
+
+
+def _compared(problem: Problem, state: State, control: int, rules: Rules) -> Chances:
+    """Return P(best) and P(better than control) for any outcome model; None for Markov arms."""
+    arms: list[float | None] = [None] * problem.n_arms
+    models = kinds_of(problem)
+    if len(models) > MAX_COMPARED or any(model.ordered for model in models):
+        return arms, arms
+    chances = MeanComparison(problem, rewards=rules.compare == "reward")
+    states = States.of(problem, [state])
+    better: list[float | None] = chances.better(states, control)[0].tolist()
+    better[control] = None
+    return chances.best(states)[0].tolist(), better
+
+
+def _compared_binary(problem: Problem, state: State, control: int, rules: Rules) -> Chances:
+    a = np.array([arm.beta.good for arm in problem.arms]) + np.array(state.good, float)
+    b = np.array([arm.beta.bad for arm in problem.arms]) + np.array(state.bad, float)
+    rewards = _rewards(*rules.pull_values(problem), a, b)
+    many = len(problem.arms) > MAX_COMPARED
+    best = [None] * len(problem.arms) if many else best_probabilities(*rewards).tolist()
+    return best, _better(rewards, control)
+
+
+def exact_interval(good: Floats, pulls: Floats) -> Floats:
+    """Return the Clopper-Pearson interval, (2, arms): ends at which either tail has 2.5%."""
+    from scipy.special import betaincinv
+
+    tail, bad = (1.0 - LEVEL) / 2.0, pulls - good
+    low = np.where(good > 0, betaincinv(np.maximum(good, 1.0), bad + 1.0, tail), 0.0)
+    high = np.where(bad > 0, betaincinv(good + 1.0, np.maximum(bad, 1.0), 1.0 - tail), 1.0)
+    return np.stack([low, high])
+
+
+def wilson_interval(good: Floats, pulls: Floats) -> Floats:
+    """Return Wilson's score interval, (2, arms)."""
+    from scipy.special import ndtri
+
+    z, n = float(ndtri((1.0 + LEVEL) / 2.0)), np.maximum(pulls, 1.0)
+    rate = good / n
+    middle = (rate + z * z / (2.0 * n)) / (1.0 + z * z / n)
+    half = z / (1.0 + z * z / n) * np.sqrt(rate * (1.0 - rate) / n + z * z / (4.0 * n * n))
+    # the ends of all good and all bad, without what rounding leaves of them
+    return np.stack(
+        [np.where(good > 0, middle - half, 0.0), np.where(good < pulls, middle + half, 1.0)]
+    )
+
+
+def _rewards(
+    base: Floats, factor: Floats, a: Floats, b: Floats
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the arguments of `best_probabilities`: beta of the better outcome, least reward, span."""
+    up = factor >= 0.0
+    low, span = np.minimum(base, base + factor), np.abs(factor)
+    return np.where(up, a, b), np.where(up, b, a), low, span
+
+
+def _better(rewards: Sequence[Floats], control: int) -> list[float | None]:
+    """Return P(better than control) of every arm; equal constant rewards are not better."""
+    low, span = rewards[2:]
+    return [
+        None
+        if k == control
+        else float(low[k] > low[control])
+        if span[k] == span[control] == 0.0
+        else float(best_probabilities(*(term[[k, control]] for term in rewards))[0])
+        for k in range(rewards[0].size)
+    ]
+
+
+# -- shares over time ----------------------------------------------------------------------------
+
+MAX_BLOCKS, MIN_BLOCK_LENGTH = 12, 5
 
 
 @dataclass(frozen=True)
@@ -48,14 +285,14 @@ class ShareBlock:
     shares: tuple[float, ...]
 
 
-def share_blocks(arms: Sequence[int], n_arms: int, *, whole: int = 1) -> tuple[ShareBlock, ...]:
-    """At most twelve blocks of about equal length; `arms`: the arm of every allocation.
+def share_blocks(arms: Sequence[int], n_arms: int, *, stage: int = 1) -> tuple[ShareBlock, ...]:
+    """Split the arms of all pulls into at most twelve blocks of about equal length.
 
-    whole: pulls that a block has all or none of, those of a stage.
+    `stage`: pulls of a stage, which are not split.
     """
-    n = len(arms) // whole
-    number = min(MOST_BLOCKS, -(-n // (LEAST_LENGTH if whole == 1 else 1)))
-    ends = (whole * np.linspace(0, n, number + 1).round().astype(int)).tolist()
+    n = len(arms) // stage
+    number = min(MAX_BLOCKS, -(-n // (MIN_BLOCK_LENGTH if stage == 1 else 1)))
+    ends = (stage * np.linspace(0, n, number + 1).round().astype(int)).tolist()
     blocks = []
     for start, end in pairwise(ends):
         counts = np.bincount(np.asarray(arms[start:end], dtype=np.int64), minlength=n_arms)
@@ -64,7 +301,7 @@ def share_blocks(arms: Sequence[int], n_arms: int, *, whole: int = 1) -> tuple[S
     return tuple(blocks)
 
 
-# -- where a trial departed from its plan, as its log has it: for the report -----------------------
+# -- deviations from the plan ---------------------------------------------------------------------
 
 
 SEVERAL = "(several)"  # in place of an arm
@@ -79,7 +316,7 @@ class Correction:
     allocation : str
         Id of the allocation.
     number : int
-        Of the allocation, from 1.
+        Number of the allocation, from 1.
     arm : str
         Name of the arm.
     before : int | float | str
@@ -88,7 +325,7 @@ class Correction:
     after : int | float | str
         What replaced it.
     by : str
-        Who did so.
+        Sender of the request.
     at : str
         ISO 8601, UTC.
     reason : str
@@ -114,14 +351,14 @@ class Correction:
 
 @dataclass(frozen=True)
 class LateOutcome:
-    """An outcome that was recorded, or is pending, longer than the limit.
+    """An outcome recorded late, or pending for longer than the limit.
 
     Attributes
     ----------
     allocation : str
         Its id.
     number : int
-        Of the allocation, from 1.
+        Number of the allocation, from 1.
     arm : str
         Name of the arm; `(several)` where the allocation has several pulls.
     asked_at : str
@@ -154,7 +391,7 @@ class Change:
     kind : str
         closed, reopened, archived, limited or unmasked.
     by : str
-        Who did so.
+        Sender of the request.
     at : str
         ISO 8601, UTC.
     reason : str
@@ -175,7 +412,7 @@ class Change:
 
 @dataclass
 class _Course:
-    """What is remembered of an allocation while events are read."""
+    """Times of an allocation, collected while events are read."""
 
     number: int
     asked_at: str
@@ -184,7 +421,7 @@ class _Course:
 
 @dataclass
 class Deviations:
-    """Collects what is read from the events of a trial, one after the other."""
+    """Deviations from the plan, collected from the events of a trial."""
 
     ledger: Ledger
     courses: dict[str, _Course] = field(default_factory=dict)
@@ -196,11 +433,11 @@ class Deviations:
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Deviations:
-        """Of all events of a trial."""
-        found = cls(Ledger(""))
+        """Read all events of a trial."""
+        deviations = cls(Ledger(""))
         for event in events:
-            found._read(event)
-        return found
+            deviations._read(event)
+        return deviations
 
     def _read(self, event: Event) -> None:
         data, kind = event.data, event.kind
@@ -241,32 +478,32 @@ class Deviations:
             )
 
     def late(self, limit: timedelta, now: datetime) -> tuple[LateOutcome, ...]:
-        """Outcomes that took longer, or are pending for longer, in the order of allocations."""
+        """Return outcomes recorded after, or pending for, more than `limit`, by allocation."""
         late = []
-        for made, course in self.courses.items():
-            slot = self.ledger.allocations[made]
+        for slot_id, course in self.courses.items():
+            slot = self.ledger.allocations[slot_id]
             end = now if course.told_at is None else datetime.fromisoformat(course.told_at)
             passed = end - datetime.fromisoformat(course.asked_at)
             if slot.holds_slots and passed > limit:
-                about = (made, course.number, slot.arm or SEVERAL, course.asked_at, course.told_at)
-                late.append(LateOutcome(*about, round(passed.total_seconds() / 3600.0, 2)))
+                times = (course.asked_at, course.told_at, round(passed.total_seconds() / 3600.0, 2))
+                late.append(LateOutcome(slot_id, course.number, slot.arm or SEVERAL, *times))
         return tuple(late)
 
 
 def _recorded(slot: Allocation, arm: str, ledger: Ledger) -> Outcome:
-    """What is on record of an arm: the outcome of a single pull, or a tally."""
+    """Return the outcome of a single pull, or the tally of an arm."""
     if slot.outcome is not None:
         return slot.outcome
     kind = ledger.kinds[arm]
     return kind.format.write_tally(next(part for part in slot.arms if part.arm == arm).tally(kind))
 
 
-# -- the report of a trial: results, shares over time, deviations, the state of its log, s----------
+# -- the report ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class AuditState:
-    """Whether the log is as it was written.
+    """Result of the integrity check of the log.
 
     Attributes
     ----------
@@ -277,9 +514,9 @@ class AuditState:
     head : str
         Hash of the last event.
     problems : tuple[str, ...]
-        What was found.
+        Problems, one sentence each.
     remarks : tuple[str, ...]
-        What is worth a look, and no proof of a change.
+        Observations that are no proof of a change.
 
     Examples
     --------
@@ -307,13 +544,13 @@ class TrialReport(Standing):
     control : str
         Name of the control arm.
     level : float
-        Of the intervals.
+        Credible level.
     parameters : dict[str, float] | None
-        That the policy was tuned to; null where there are none.
+        Tuned parameters of the policy; null if it has none.
     ties : str
         How ties between arms are broken.
     versions : tuple[str, ...]
-        Of decobandit, which wrote the log.
+        Versions of decobandit that wrote the log.
     pending : int
         Slots with a pending outcome.
     deploy : float
@@ -333,7 +570,7 @@ class TrialReport(Standing):
     declared : tuple[str, ...] | None
         At the end, arms that the test of the rules declares better than control; without a control
         arm, best. Null before the end, and without rules.
-    looks : tuple[LookMade, ...]
+    looks : tuple[LookResult, ...]
         Looks that were made, where the rules stop trials or drop arms.
     changes : tuple[Change, ...]
         Closing, reopening, archiving, changed limits, unmasking.
@@ -363,7 +600,7 @@ class TrialReport(Standing):
     late: tuple[LateOutcome, ...]
     refused: int
     declared: tuple[str, ...] | None
-    looks: tuple[LookMade, ...]
+    looks: tuple[LookResult, ...]
     changes: tuple[Change, ...]
     audit: AuditState
 
@@ -378,7 +615,7 @@ def report_of(
     late_after: float = STALE_AFTER,
     now: datetime | None = None,
 ) -> TrialReport:
-    """The report of a trial at one state, from its events and the check of its log."""
+    """Report on a trial at one state, from its events and the check of its log."""
     now, deviations = now or datetime.now(UTC), Deviations.of(events)
     stale_limit(late_after, now)  # refuses hours that are not allowed
     problem, settings = ledger.problem, ledger.settings
@@ -392,7 +629,7 @@ def report_of(
         for _ in range(part.pulls)
     ]
     parameters = settings.parameters
-    standing = {each.name: getattr(status, each.name) for each in fields(Standing)}
+    standing = {one.name: getattr(status, one.name) for one in fields(Standing)}
     return TrialReport(
         **standing,
         created_by=deviations.created_by,
@@ -405,13 +642,13 @@ def report_of(
         pending=sum(ledger.open),
         deploy=0.0 if problem.terminal is None else problem.terminal.deploy,
         arms=arm_results(ledger, at),
-        shares=share_blocks(used, problem.n_arms, whole=problem.pulls_per_stage),
+        shares=share_blocks(used, problem.n_arms, stage=problem.pulls_per_stage),
         corrections=tuple(deviations.corrections),
         late_after=late_after,
         late=deviations.late(timedelta(hours=late_after), now),
         refused=deviations.refused,
         declared=declared_arms(ledger, decider.ruled),
-        looks=looks_made(ledger, decider.ruled),
+        looks=look_results(ledger, decider.ruled),
         changes=tuple(deviations.changes),
         audit=AuditState(
             verified.ok, verified.events, verified.head, verified.problems, verified.remarks

@@ -1,9 +1,9 @@
-"""The report of a trial as sections of a page, in a statistician's words."""
+"""The report of a trial as sections of an HTML page."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from markupsafe import Markup
 
@@ -11,57 +11,19 @@ from ..bounds import MEANINGS
 from ..figures import report_page as html
 from ..figures.design_report import VALUES, rule_facts, stopping
 from ..figures.palette import SAFE_COLOURS
-from ..figures.svg_figures import (
-    Interval,
-    interval_figure,
-    share_figure,
-    solid,
-)
+from ..figures.svg_figures import Interval, interval_figure, share_figure, solid
 from ..problem import Rules
 from ..problem.models.base import rounded
-from .arm_results import ArmResult
-from .report import Correction, TrialReport
+from .report import ArmResult, Correction, TrialReport
 
-
-def digits(value: float | None, places: int) -> str:
-    """A number for a table, where there is one; zero has no sign."""
-    return "–" if value is None else f"{round(value, places) + 0.0:.{places}f}"
-
-
-def interval(ends: tuple[float, float] | None) -> str:
-    """An interval for a table, where there is one."""
-    return "–" if ends is None else f"{digits(ends[0], 3)} – {digits(ends[1], 3)}"
-
-
-def probability(value: float | None) -> str:
-    """A probability for a table; none is shown as certain that is not."""
-    if value is None:
-        return "–"
-    if value < 0.0005:
-        return "< 0.001"
-    return "> 0.999" if value > 0.9995 else f"{value:.3f}"
-
-
-def percent(value: float) -> str:
-    """A probability in a sentence."""
-    if value > 0.9995:
-        return "more than 99.9%"
-    return f"{100.0 * value:.1f}%"
-
-
-def number_of(count: int, what: str) -> str:
-    """So many of something, in a sentence."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
-
-
-def were(count: int, what: str) -> str:
-    """The same with its verb."""
-    return f"{number_of(count, what)} {'was' if count == 1 else 'were'}"
-
-
-# -- what the report of a trial says about its tables of results, and the axis of their fi----------
-
-
+MAX_LOOKS = 100  # in the table: the latest
+MAX_INTERVALS = 40  # arms in a figure of intervals: those with the most pulls
+MAX_COLOURS = len(SAFE_COLOURS)  # arms in a figure of shares; the others are one
+MAX_LINES = 100  # of a list of deviations
+OBSERVED = ["Arm", "Good / recorded", "Pending", "Rate", "95% exact", "95% Wilson"]
+SEEN = ["Arm", "On record", "Pending", "Mean"]  # and the intervals where some arm has them
+POSTERIOR = ["Arm", "Posterior mean", "95% credible", "P(best)", "P(better than control)"]
+# notes on what was observed, and how probabilities are computed
 RATES = (
     "Rate: good outcomes per recorded one, with 95% "
     "confidence intervals by Clopper and Pearson (exact) and by Wilson, both as if "
@@ -81,75 +43,37 @@ MEANS = (
 )
 
 
-def how_to_read(control: str, words: tuple[str, str], *, by_outcome: bool = False) -> str:
-    """Explain the tables; words: of what was observed, and how chances are computed."""
-    observed, method = words
-    value = "mean outcome of the arm" if by_outcome else "expected reward of a pull of the arm"
-    return (
-        f"Control: {control}. {observed} "
-        "Posterior mean and credible interval (equal tails) do not depend on how arms "
-        f"were chosen. P(best): posterior probability that the {value} "
-        "is the largest; P(better than control): that it exceeds the control's. Both by "
-        f"{method}. Pending outcomes are not counted."
-    )
+def digits(value: float | None, places: int) -> str:
+    """Format a number for a table; zero has no sign."""
+    return "–" if value is None else f"{round(value, places) + 0.0:.{places}f}"
 
 
-def scale(rows: Sequence[Interval], binary: bool) -> tuple[float, float]:
-    """Ends of the axis: 0 and 1 of success probabilities, else what is drawn and some room."""
-    if binary:
-        return 0.0, 1.0
-    points = [x for row in rows for x in (row.low, row.high, row.other) if x is not None]
-    low, high = min(points), max(points)
-    room = 0.05 * (high - low) or 0.5
-    return low - room, high + room
+def interval(ends: tuple[float, float] | None) -> str:
+    """Format an interval for a table."""
+    return "–" if ends is None else f"{digits(ends[0], 3)} – {digits(ends[1], 3)}"
 
 
-# -- the looks of a trial in its report: probabilities, and what each look came to -----------------
+def probability(value: float | None) -> str:
+    """Format a probability for a table; none looks certain that is not."""
+    if value is None:
+        return "–"
+    if value < 0.0005:
+        return "< 0.001"
+    return "> 0.999" if value > 0.9995 else f"{value:.3f}"
 
 
-MOST_LOOKS = 100  # that are shown: the latest
+def count_of(count: int, noun: str) -> str:
+    """Return "3 outcomes"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def look_columns(report: TrialReport) -> tuple[list[str], list[list[str]]]:
-    """Names of the arms that looks compare, and what each of the latest looks came to."""
-    arms, rows = list(report.looks[0].probabilities), []
-    for each in report.looks[-MOST_LOOKS:]:
-        came_to = [f"dropped {', '.join(each.dropped)}"] if each.dropped else []
-        came_to += [f"stopped: {each.stopped}"] if each.stopped else []
-        found = [probability(each.probabilities.get(arm)) for arm in arms]
-        rows.append([str(each.outcomes), *found, "; ".join(came_to) or "went on"])
-    return arms, rows
-
-
-def looks(report: TrialReport) -> list[Markup]:
-    """The section: a table, and how to read it."""
-    arms, rows = look_columns(report)
-    of_control = (report.rules or {}).get("control") is not None
-    what = "better than control by the margin" if of_control else "best"
-    by = (report.rules or {}).get("compare", "reward")
-    return [
-        html.table(["Outcomes", *arms, "Came to"], rows, words=["Came to"]),
-        html.paragraph(
-            f"Posterior probability that the arm is {what} ({VALUES[by]}), by what was recorded at "
-            "each look; later corrections do not change it.",
-            soft=True,
-        ),
-    ]
-
-
-# -- the report of a trial as sections of a page, in a statistician's words ------------------------
-
-
-MAX_DRAWN = 40  # arms in a figure of intervals: those with the most pulls
-MAX_COLOURS = len(SAFE_COLOURS)  # arms in a figure of shares; the others are one
-MAX_LINES = 100  # of a list of deviations
-OBSERVED = ["Arm", "Good / recorded", "Pending", "Rate", "95% exact", "95% Wilson"]
-SEEN = ["Arm", "On record", "Pending", "Mean"]  # and the intervals where some arm has them
-POSTERIOR = ["Arm", "Posterior mean", "95% credible", "P(best)", "P(better than control)"]
+def count_with_verb(count: int, noun: str) -> str:
+    """Return "3 outcomes were"."""
+    return f"{count_of(count, noun)} {'was' if count == 1 else 'were'}"
 
 
 def trial_page(report: TrialReport) -> str:
-    """The whole report as one HTML page that needs no other file.
+    """Return the report as one HTML page that needs no other file.
 
     Examples
     --------
@@ -162,14 +86,14 @@ def trial_page(report: TrialReport) -> str:
         [
             html.section("Summary", *_summary(report)),
             html.section("Results by arm", *results(report)),
-            *([html.section("Looks", *looks(report))] if report.looks else []),
+            *([html.section("Looks", *_looks(report))] if report.looks else []),
             html.section("Allocation over time", *shares(report), whole=True),
             html.section("Deviations", *_deviations(report)),
             html.section("Design and settings", *_settings(report)),
             html.section("State of the log", *_audit(report)),
         ],
         about=f"{report.policy}, {len(report.arms)} arms, {report.slots} allocations planned. "
-        f"Made {_time(report.reported_at)}.",
+        f"Made {_minute(report.reported_at)} UTC.",
         footer=f"decobandit {report.version}. Trial {report.id}, head {report.audit.head}.",
     )
 
@@ -178,82 +102,75 @@ def trial_page(report: TrialReport) -> str:
 
 
 def state_of(report: TrialReport) -> str:
-    """How far the trial is, in one sentence."""
+    """Return the state of the trial in one sentence."""
     told = f"{report.told} of {report.slots} outcomes are recorded"
     if report.finished:
         return f"The trial is complete: {told}."
-    waiting = f"{report.pending} {'is' if report.pending == 1 else 'are'} pending"
-    pending = f", {waiting}" if report.pending else ""
+    verb = "is" if report.pending == 1 else "are"
+    pending = f", {report.pending} {verb} pending" if report.pending else ""
     if report.stopped is not None:
         return f"The trial was stopped by its rules ({report.stopped}): {told}{pending}."
     return f"The trial is {report.state}: {told}{pending}."
 
 
 def declared(report: TrialReport) -> str:
-    """What the test at the end says; nothing before."""
+    """Return the result of the final test; empty before the end."""
     if report.declared is None:
         return ""
-    what = "best" if (report.rules or {}).get("control") is None else "better than control"
-    return f"Declared {what}: {', '.join(report.declared) or 'no arm'}."
+    claim = "best" if _rule(report, "control") is None else "better than control"
+    return f"Declared {claim}: {', '.join(report.declared) or 'no arm'}."
+
+
+def _rule(report: TrialReport, name: str) -> object:
+    return (report.rules or {}).get(name)
 
 
 def _summary(report: TrialReport) -> list[Markup]:
-    parts = [html.paragraph(state_of(report) + _leading(report))]
-    if report.declared is not None:
-        parts.append(html.paragraph(declared(report)))
-    if report.dropped:
-        parts.append(html.paragraph(f"Dropped at looks: {', '.join(report.dropped)}."))
-    if report.deployment is not None:
-        parts.append(html.paragraph(f"Arm to deploy after the trial: {report.deployment}."))
-    parts.append(
-        html.facts(
-            [
-                ("Outcomes recorded", f"{report.told} of {report.slots}"),
-                ("Pending", report.pending),
-                ("Total reward", f"{report.earned:.7g}"),
-                ("Upper bound at the start", digits(report.upper_bound, 3)),
-                ("Best bound at the start", _best_bound(report)),
-                ("Upper bound from here", digits(report.bound_from_here, 3)),
-                ("Cancelled, corrected, late", _counts(report)),
-                ("Log", "intact" if report.audit.ok else "NOT INTACT"),
-            ]
-        )
-    )
+    leading = ""
+    chances = [(arm.best, arm.name) for arm in report.arms if arm.best is not None]
+    if chances and report.told:
+        chance, name = max(chances)
+        percent = "more than 99.9%" if chance > 0.9995 else f"{100.0 * chance:.1f}%"
+        leading = f" The arm most probably best is {name}: posterior probability {percent}."
+    sentences = [
+        state_of(report) + leading,
+        declared(report),
+        f"Dropped at looks: {', '.join(report.dropped)}." if report.dropped else "",
+        f"Arm to deploy after the trial: {report.deployment}." if report.deployment else "",
+    ]
+    kind = report.best_bound_is
+    best = digits(report.best_bound, 3) + ("" if kind is None else f" ({MEANINGS[kind]})")
+    deviations = f"{report.cancelled}, {len(report.corrections)}, {len(report.late)}"
     about = (
         "The bound is on the expected total reward of any policy under the priors. From here: "
         "on the expected reward of the pulls that are left, given the recorded outcomes."
     )
     if report.upper_bound is None:
         about = "No bound: the dual was not solved for this trial, whose policy needs no prices."
-    parts.append(html.paragraph(about, soft=True))
-    return parts
-
-
-def _best_bound(report: TrialReport) -> str:
-    """The smallest bound, and which it is."""
-    kind = report.best_bound_is
-    said = "" if kind is None else f" ({MEANINGS[kind]})"
-    return f"{digits(report.best_bound, 3)}{said}"
-
-
-def _leading(report: TrialReport) -> str:
-    known = [(arm.best, arm.name) for arm in report.arms if arm.best is not None]
-    if not known or report.told == 0:
-        return ""
-    chance, name = max(known)
-    return f" The arm most probably best is {name}: posterior probability {percent(chance)}."
-
-
-def _counts(report: TrialReport) -> str:
-    return f"{report.cancelled}, {len(report.corrections)}, {len(report.late)}"
+    return [
+        *(html.paragraph(text) for text in sentences if text),
+        html.facts(
+            [
+                ("Outcomes recorded", f"{report.told} of {report.slots}"),
+                ("Pending", report.pending),
+                ("Total reward", f"{report.earned:.7g}"),
+                ("Upper bound at the start", digits(report.upper_bound, 3)),
+                ("Best bound at the start", best),
+                ("Upper bound from here", digits(report.bound_from_here, 3)),
+                ("Cancelled, corrected, late", deviations),
+                ("Log", "intact" if report.audit.ok else "NOT INTACT"),
+            ]
+        ),
+        html.paragraph(about, soft=True),
+    ]
 
 
 # -- results ------------------------------------------------------------------------------------
 
 
 def results(report: TrialReport) -> list[Markup]:
-    """Table and figure of the arms, and how to read them."""
-    drawn = _drawn(report.arms)
+    """Return tables and figure of the arms, and how to read them."""
+    numbered = sorted(enumerate(report.arms), key=lambda one: -one[1].pulls)[:MAX_INTERVALS]
     rows = [
         Interval(
             arm.name,
@@ -262,48 +179,56 @@ def results(report: TrialReport) -> list[Markup]:
             other=arm.rate,
             colour=solid(position),
         )
-        for position, arm in drawn
+        for position, arm in sorted(numbered, key=lambda one: one[0])
     ]
     binary = all(arm.good is not None for arm in report.arms)
-    what = "success probability" if binary else "mean outcome"
-    label = f"Posterior mean and 95% credible interval of the {what} of each arm"
-    left_out = len(report.arms) - len(drawn)
+    quantity = "success probability" if binary else "mean outcome"
+    label = f"Posterior mean and 95% credible interval of the {quantity} of each arm"
     intervals = any(arm.exact_interval is not None for arm in report.arms)
     titles = OBSERVED if binary else SEEN + (OBSERVED[len(SEEN) :] if intervals else [])
+    left_out = len(rows) < len(report.arms)
     caption = (
         "Filled points: posterior mean, with the 95% credible interval. Open points: observed "
         + ("rate." if binary else "mean.")
-        + (f" The {len(drawn)} arms with the most outcomes." if left_out else "")
+        + (f" The {len(rows)} arms with the most outcomes." if left_out else "")
     )
+    observed_rows = (_observed(arm)[: len(titles)] for arm in report.arms)
+    posterior_rows = (_posterior(arm, report.control) for arm in report.arms)
+    figure = interval_figure(rows, label=label, axis=quantity, x=_axis(rows, binary))
     return [
-        html.table(
-            titles,
-            (_observed(arm)[: len(titles)] for arm in report.arms),
-            words=["Arm"],
-            caption="Observed",
-        ),
-        html.table(
-            POSTERIOR,
-            (_posterior(arm, report.control) for arm in report.arms),
-            words=["Arm"],
-            caption="Posterior",
-        ),
-        html.drawing(interval_figure(rows, label=label, axis=what, x=scale(rows, binary)), caption),
-        html.paragraph(
-            how_to_read(report.control, RATES if binary else MEANS, by_outcome=_by_outcome(report)),
-            soft=True,
-        ),
+        html.table(titles, observed_rows, words=["Arm"], caption="Observed"),
+        html.table(POSTERIOR, posterior_rows, words=["Arm"], caption="Posterior"),
+        html.drawing(figure, caption),
+        html.paragraph(_how_to_read(report, RATES if binary else MEANS), soft=True),
     ]
 
 
-def _by_outcome(report: TrialReport) -> bool:
-    return (report.rules or {}).get("compare") == "outcome"
+def _axis(rows: Sequence[Interval], binary: bool) -> tuple[float, float]:
+    """Return the ends of the axis: 0 and 1 for success probabilities, else the data and 5%."""
+    if binary:
+        return 0.0, 1.0
+    points = [x for row in rows for x in (row.low, row.high, row.other) if x is not None]
+    low, high = min(points), max(points)
+    room = 0.05 * (high - low) or 0.5
+    return low - room, high + room
+
+
+def _how_to_read(report: TrialReport, notes: tuple[str, str]) -> str:
+    by_outcome = _rule(report, "compare") == "outcome"
+    value = "mean outcome of the arm" if by_outcome else "expected reward of a pull of the arm"
+    return (
+        f"Control: {report.control}. {notes[0]} "
+        "Posterior mean and credible interval (equal tails) do not depend on how arms "
+        f"were chosen. P(best): posterior probability that the {value} "
+        "is the largest; P(better than control): that it exceeds the control's. Both by "
+        f"{notes[1]}. Pending outcomes are not counted."
+    )
 
 
 def _observed(arm: ArmResult) -> list[str]:
     return [
         arm.name,
-        observed(arm),
+        rounded(arm.seen) if arm.good is None else f"{arm.good} / {arm.pulls}",
         str(arm.pending or ""),
         digits(arm.rate, 3),
         interval(arm.exact_interval),
@@ -311,46 +236,57 @@ def _observed(arm: ArmResult) -> list[str]:
     ]
 
 
-def observed(arm: ArmResult) -> str:
-    """What is on record of an arm."""
-    return rounded(arm.seen) if arm.good is None else f"{arm.good} / {arm.pulls}"
-
-
 def _posterior(arm: ArmResult, control: str) -> list[str]:
-    known = (arm.best, arm.better_than_control)
     return [
         arm.name + (" (control)" if arm.name == control else ""),
         digits(arm.posterior_mean, 3),
         interval(arm.credible_interval),
-        *map(probability, known),
+        probability(arm.best),
+        probability(arm.better_than_control),
     ]
 
 
-def _drawn(arms: Sequence[ArmResult]) -> list[tuple[int, ArmResult]]:
-    """Arms for a figure with their positions: all, or those with the most outcomes."""
-    numbered = list(enumerate(arms))
-    most = sorted(numbered, key=lambda each: -each[1].pulls)[:MAX_DRAWN]
-    return sorted(most, key=lambda each: each[0])
+def look_columns(report: TrialReport) -> tuple[list[str], list[list[str]]]:
+    """Return the arms that looks compare, and a row for each of the latest looks."""
+    arms, rows = list(report.looks[0].probabilities), []
+    for look in report.looks[-MAX_LOOKS:]:
+        effects = [f"dropped {', '.join(look.dropped)}"] if look.dropped else []
+        effects += [f"stopped: {look.stopped}"] if look.stopped else []
+        cells = [probability(look.probabilities.get(arm)) for arm in arms]
+        rows.append([str(look.outcomes), *cells, "; ".join(effects) or "went on"])
+    return arms, rows
 
 
-# -- allocation ---------------------------------------------------------------------------------
+def _looks(report: TrialReport) -> list[Markup]:
+    arms, rows = look_columns(report)
+    against_control = _rule(report, "control") is not None
+    claim = "better than control by the margin" if against_control else "best"
+    value = VALUES[str(_rule(report, "compare") or "reward")]
+    return [
+        html.table(["Outcomes", *arms, "Came to"], rows, words=["Came to"]),
+        html.paragraph(
+            f"Posterior probability that the arm is {claim} ({value}), by what was recorded at "
+            "each look; later corrections do not change it.",
+            soft=True,
+        ),
+    ]
 
 
 def shares(report: TrialReport) -> list[Markup]:
-    """Figure of the shares of arms over time."""
+    """Return the figure of the shares of arms over time."""
     if not report.shares:
         return [html.paragraph("No allocation has been made yet.")]
     arms = report.arms
     order = sorted(range(len(arms)), key=lambda k: -arms[k].allocated)
-    kept = sorted(order[:MAX_COLOURS]) if len(arms) > MAX_COLOURS else list(range(len(arms)))
-    names = [arms[k].name for k in kept]
-    blocks = [(each.first, each.last, [each.shares[k] for k in kept]) for each in report.shares]
-    rest = len(kept) < len(arms)
-    counts = [f"{arms[k].name} {arms[k].allocated}" for k in kept]
+    shown = sorted(order[:MAX_COLOURS])
+    names = [arms[k].name for k in shown]
+    blocks = [(one.first, one.last, [one.shares[k] for k in shown]) for one in report.shares]
+    rest = len(shown) < len(arms)
+    counts = [f"{arms[k].name} {arms[k].allocated}" for k in shown]
     if rest:
-        names.append(number_of(len(arms) - len(kept), "other arm"))
+        names.append(count_of(len(arms) - len(shown), "other arm"))
         blocks = [(first, last, [*some, 1.0 - sum(some)]) for first, last, some in blocks]
-        counts.append(f"{names[-1]} {sum(arms[k].allocated for k in set(order) - set(kept))}")
+        counts.append(f"{names[-1]} {sum(arms[k].allocated for k in order[MAX_COLOURS:])}")
     label = "Share of each arm in consecutive allocations"
     return [
         html.drawing(
@@ -365,85 +301,98 @@ def shares(report: TrialReport) -> list[Markup]:
 
 
 def _deviations(report: TrialReport) -> list[Markup]:
+    binary = {arm.name for arm in report.arms if arm.good is not None}
+    tables: list[tuple[str, list[str], Iterable[list[str]]]] = [
+        (
+            "Cancelled allocations",
+            ["Arm", "By", "Cancelled", "Reasons"],
+            [
+                [one.arm, one.by, str(one.count), "; ".join(one.reasons)]
+                for one in report.cancellations
+            ],
+        ),
+        (
+            "Corrected outcomes",
+            ["Allocation", "Arm", "Outcome", "By", "At (UTC)", "Reason"],
+            [
+                [
+                    str(one.number),
+                    one.arm,
+                    _correction(one, binary),
+                    one.by,
+                    _minute(one.at),
+                    one.reason,
+                ]
+                for one in report.corrections[-MAX_LINES:]
+            ],
+        ),
+        (
+            "Late outcomes",
+            ["Allocation", "Arm", "Allocated (UTC)", "Recorded (UTC)", "Hours"],
+            [
+                [
+                    str(one.number),
+                    one.arm,
+                    _minute(one.asked_at),
+                    "pending" if one.told_at is None else _minute(one.told_at),
+                    f"{one.hours:.1f}",
+                ]
+                for one in report.late[-MAX_LINES:]
+            ],
+        ),
+        (
+            "Changes of the trial",
+            ["Change", "By", "At (UTC)", "Reason"],
+            [
+                [one.kind, one.by, _minute(one.at), one.reason]
+                for one in report.changes[-MAX_LINES:]
+            ],
+        ),
+    ]
+    numbers = {"Cancelled", "Allocation", "Hours"}
     parts = [html.paragraph(_deviation_line(report))]
-    if report.cancellations:
-        rows = [
-            [each.arm, each.by, str(each.count), "; ".join(each.reasons)]
-            for each in report.cancellations
-        ]
-        parts.append(
-            html.table(
-                ["Arm", "By", "Cancelled", "Reasons"],
-                rows,
-                words=["Arm", "By", "Reasons"],
-                caption="Cancelled allocations",
-            )
-        )
-    if report.corrections:
-        counted = {arm.name for arm in report.arms if arm.good is not None}
-        rows = [
-            [
-                str(each.number),
-                each.arm,
-                _change(each, counted),
-                each.by,
-                _at(each.at),
-                each.reason,
-            ]
-            for each in report.corrections[-MAX_LINES:]
-        ]
-        titles = ["Allocation", "Arm", "Outcome", "By", "At (UTC)", "Reason"]
-        parts.append(html.table(titles, rows, words=titles[1:], caption="Corrected outcomes"))
-    if report.late:
-        rows = [
-            [
-                str(each.number),
-                each.arm,
-                _at(each.asked_at),
-                "pending" if each.told_at is None else _at(each.told_at),
-                f"{each.hours:.1f}",
-            ]
-            for each in report.late[-MAX_LINES:]
-        ]
-        titles = ["Allocation", "Arm", "Allocated (UTC)", "Recorded (UTC)", "Hours"]
-        parts.append(html.table(titles, rows, words=titles[1:4], caption="Late outcomes"))
-    if report.changes:
-        rows = [
-            [each.kind, each.by, _at(each.at), each.reason] for each in report.changes[-MAX_LINES:]
-        ]
-        titles = ["Change", "By", "At (UTC)", "Reason"]
-        parts.append(html.table(titles, rows, words=titles, caption="Changes of the trial"))
-    longest = max(len(report.corrections), len(report.late), len(report.changes))
-    if longest > MAX_LINES:
+    for caption, titles, rows in tables:
+        if rows:
+            words = [title for title in titles if title not in numbers]
+            parts.append(html.table(titles, rows, words=words, caption=caption))
+    if max(len(report.corrections), len(report.late), len(report.changes)) > MAX_LINES:
         parts.append(html.paragraph(f"Lists show the latest {MAX_LINES} entries.", soft=True))
     return parts
 
 
 def _deviation_line(report: TrialReport) -> str:
-    pending = sum(each.told_at is None for each in report.late)
-    unmasked = sum(each.kind == "unmasked" for each in report.changes)
-    late = f"{number_of(len(report.late), 'outcome')} took more than {report.late_after:g} hours"
+    pending = sum(one.told_at is None for one in report.late)
+    unmasked = sum(one.kind == "unmasked" for one in report.changes)
+    late = f"{count_of(len(report.late), 'outcome')} took more than {report.late_after:g} hours"
     if pending:
         late += f" ({pending} of them still pending)"
     return (
-        f"{were(report.cancelled, 'allocation')} cancelled, "
-        f"{were(len(report.corrections), 'outcome')} corrected, {late}, "
-        f"{were(report.refused, 'contradictory request')} refused, "
-        f"{were(unmasked, 'allocation')} unmasked."
+        f"{count_with_verb(report.cancelled, 'allocation')} cancelled, "
+        f"{count_with_verb(len(report.corrections), 'outcome')} corrected, {late}, "
+        f"{count_with_verb(report.refused, 'contradictory request')} refused, "
+        f"{count_with_verb(unmasked, 'allocation')} unmasked."
     )
+
+
+def _correction(correction: Correction, binary: Collection[str]) -> str:
+    """Return "bad to good"; `binary`: names of the arms with binary outcomes."""
+    before, after = correction.before, correction.after
+    if correction.arm in binary and not isinstance(before, str):
+        before, after = ("good" if outcome else "bad" for outcome in (before, after))
+    return f"{before} to {after}"
 
 
 # -- settings and log ---------------------------------------------------------------------------
 
 
 def _settings(report: TrialReport) -> list[Markup]:
-    each = "" if report.pulls_per_stage == 1 else f" of {report.pulls_per_stage} pulls"
+    batch = "" if report.pulls_per_stage == 1 else f" of {report.pulls_per_stage} pulls"
     pairs = [
         ("Policy", report.policy),
-        ("Stages", f"{report.horizon}{each}"),
+        ("Stages", f"{report.horizon}{batch}"),
         ("Ties", report.ties),
         ("Seed", report.seed),
-        ("Created", f"{_time(report.created_at)} by {report.created_by}"),
+        ("Created", f"{_minute(report.created_at)} UTC by {report.created_by}"),
         ("Versions that wrote the log", ", ".join(report.versions)),
     ]
     if report.parameters:
@@ -451,6 +400,11 @@ def _settings(report: TrialReport) -> list[Markup]:
         pairs.append(("Parameters of the policy", tuned))
     if report.deploy:
         pairs.append(("Deployment at the end", f"worth {report.deploy:g} pulls"))
+    rules = []
+    if report.rules is not None:
+        design = Rules(**report.rules)
+        text = "Rules of the design, which the trial obeys. Outcomes take as long as they take."
+        rules = [html.paragraph(text), html.facts(rule_facts(design)), stopping(design)]
     rows = [
         [
             arm.name,
@@ -460,78 +414,45 @@ def _settings(report: TrialReport) -> list[Markup]:
         ]
         for arm in report.arms
     ]
+    titles = ["Arm", "Prior", "Prior mean", "Effective sample size"]
+    about = (
+        "Effective sample size: the outcomes that the prior is worth, the sum of its pseudo-counts."
+    )
+    if report.upper_bound is not None:
+        bound = digits(report.upper_bound, 3)
+        about += f" Upper bound on the expected total reward of any policy at the start: {bound}."
+        if report.loss_so_far is not None:
+            loss = digits(report.loss_so_far, 4)
+            about += f" Loss so far, shortfall and congestion against the prices: {loss}."
     return [
         html.facts(pairs),
-        *_rules(report),
-        html.table(
-            ["Arm", "Prior", "Prior mean", "Effective sample size"],
-            rows,
-            words=["Arm", "Prior"],
-            caption="Priors",
-        ),
-        html.paragraph(
-            "Effective sample size: the outcomes that the prior is worth, the sum of its "
-            f"pseudo-counts.{_bound_and_loss(report)}",
-            soft=True,
-        ),
+        *rules,
+        html.table(titles, rows, words=["Arm", "Prior"], caption="Priors"),
+        html.paragraph(about, soft=True),
     ]
-
-
-def _bound_and_loss(report: TrialReport) -> str:
-    if report.upper_bound is None:
-        return ""
-    bound = digits(report.upper_bound, 3)
-    said = f" Upper bound on the expected total reward of any policy at the start: {bound}."
-    if report.loss_so_far is None:
-        return said
-    loss = digits(report.loss_so_far, 4)
-    return f"{said} Loss so far, shortfall and congestion against the prices: {loss}."
-
-
-def _rules(report: TrialReport) -> list[Markup]:
-    if report.rules is None:
-        return []
-    rules = Rules(**report.rules)
-    said = "Rules of the design, which the trial obeys. Outcomes take as long as they take."
-    return [html.paragraph(said), html.facts(rule_facts(rules)), stopping(rules)]
 
 
 def _audit(report: TrialReport) -> list[Markup]:
     audit, name = report.audit, shlex.quote(report.name)
     state = "is as it was written" if audit.ok else "is NOT as it was written"
+    control = shlex.quote(report.control)
     return [
         html.paragraph(
             f"The log of {audit.events} events {state}: every hash and link, and the head, were "
             "checked when this report was made."
         ),
-        html.bullets([*audit.problems, *(f"remark: {each}" for each in audit.remarks)]),
+        html.bullets([*audit.problems, *(f"remark: {text}" for text in audit.remarks)]),
         html.paragraph(f"Head: {audit.head}"),
         html.paragraph("To check it again, and to make this report again:", soft=True),
         html.commands(
             [
                 f"deco trial verify {name} --head {audit.head}",
                 f"deco trial replay {name}",
-                f"deco trial report {name} --control {shlex.quote(report.control)} "
-                "--out report.html",
+                f"deco trial report {name} --control {control} --out report.html",
             ]
         ),
     ]
 
 
-# -- words ------------------------------------------------------------------------------------
-
-
-def _change(correction: Correction, counted: Collection[str]) -> str:
-    """What an outcome was and is; counted: arms with good and bad outcomes."""
-    before, after = correction.before, correction.after
-    if correction.arm in counted and not isinstance(before, str):
-        before, after = ("good" if outcome else "bad" for outcome in (before, after))
-    return f"{before} to {after}"
-
-
-def _at(at: str) -> str:
+def _minute(at: str) -> str:
     return at[:16].replace("T", " ")
-
-
-def _time(at: str) -> str:
-    return f"{_at(at)} UTC"

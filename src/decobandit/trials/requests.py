@@ -1,4 +1,4 @@
-"""Requests to a trial: what they say, by which a repeated one is recognised, and their fields."""
+"""Requests to a trial: their content, which identifies a repeated one, and their fields."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .errors import BadOutcome, TrialError
 MAX_KEY = 100  # characters
 MAX_SUBJECT = 100
 MAX_TEXT = 500  # of a note or a reason
-_SAID = ("subject", "note", "reason", "max_open", "max_cancelled", "max_unmasked")
+_DETAILS = ("subject", "note", "reason", "max_open", "max_cancelled", "max_unmasked")
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a key was used for: a repeated request agrees in all of this."""
+    """Content of a request; a repeated one agrees in all that is compared."""
 
     kind: str
     allocation: str | None = None
@@ -30,34 +30,39 @@ class Request:
     max_open: int | None = None
     max_cancelled: int | None = None
     max_unmasked: int | None = None
-    # whether outcomes outside the plausible range are meant; a repeated request need not say so
-    confirm_range: bool = field(default=False, compare=False)
-    # the sentence that asks for it; empty where all are within the range
-    implausible: str = field(default="", compare=False)
+    confirm_range: bool = field(default=False, compare=False)  # implausible outcomes are intended
+    implausible: str = field(default="", compare=False)  # message; empty if all are in range
+    key: str | None = field(default=None, compare=False)  # idempotency key
+    by: str = field(default="library", compare=False)  # sender
 
-    def said(self) -> dict[str, Any]:
-        """What the request says beside its allocation and outcomes, for the event."""
-        return {name: getattr(self, name) for name in _SAID if getattr(self, name) is not None}
+    @property
+    def disputed(self) -> str | None:
+        """Field at fault where the request contradicts the record."""
+        return {"asked": "subject", "told": "outcome", "corrected": "outcome"}.get(self.kind)
+
+    def details(self) -> dict[str, Any]:
+        """Return the fields for the event beside allocation and outcomes."""
+        return {name: getattr(self, name) for name in _DETAILS if getattr(self, name) is not None}
 
     def outcomes(self) -> dict[str, Any]:
-        """Its outcomes, for the event: that of a single pull, or counts by arm."""
+        """Return the outcomes for the event: that of a single pull, or counts by arm."""
         if self.outcome is not None:
             return {"outcome": self.outcome}
         return {} if self.counts is None else {"counts": counts_tree(self.counts)}
 
     @classmethod
     def of(cls, kind: str, data: Mapping[str, Any]) -> Request:
-        """The request that made an event."""
-        said: dict[str, Any] = {name: data.get(name) for name in _SAID}
+        """Return the request that made an event."""
+        details: dict[str, Any] = {name: data.get(name) for name in _DETAILS}
         if kind == "asked":  # there, the reason is the policy's, and the id a new one
-            return cls(kind, **said | {"reason": None})
+            return cls(kind, **details | {"reason": None})
         counts = counts_from(data["counts"]) if "counts" in data else None
-        return cls(kind, data.get("allocation"), data.get("outcome"), counts, **said)
+        return cls(kind, data.get("allocation"), data.get("outcome"), counts, **details)
 
     def refused(self) -> dict[str, Any]:
-        """As a refusal has it."""
+        """Return the form used in the event of a refusal."""
         about = {"kind": self.kind, "allocation": self.allocation}
-        return {**about, **self.outcomes(), **self.said()}
+        return {**about, **self.outcomes(), **self.details()}
 
     @classmethod
     def of_refusal(cls, tree: Mapping[str, Any]) -> Request:
@@ -68,7 +73,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A request that was refused: identical ones are counted."""
+    """A refused request; identical ones are counted."""
 
     request: Request
     by: str
@@ -77,7 +82,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Answered:
-    """A request that had a key, and its answer: an allocation as it was then, or a refusal."""
+    """A request with a key, and its answer: an allocation as it was then, or a refusal."""
 
     request: Request
     allocation: Allocation | None = None
@@ -86,7 +91,7 @@ class Answered:
 
 @dataclass(frozen=True)
 class Cancellation:
-    """Pulls of an arm that were cancelled: by whom, and why."""
+    """Cancelled pulls of an arm."""
 
     by: str
     arm: str
@@ -96,7 +101,7 @@ class Cancellation:
 
 @dataclass(frozen=True)
 class CancellationCount:
-    """Cancelled pulls of one arm by one person: whether somebody steers a trial.
+    """Cancelled pulls of one arm by one person; many may mean that a trial is steered.
 
     Attributes
     ----------
@@ -123,7 +128,7 @@ class CancellationCount:
 
 
 def counted(cancellations: Iterable[Cancellation]) -> tuple[CancellationCount, ...]:
-    """Cancellations by person and arm, in the order of the first ones."""
+    """Count cancellations by person and arm, in order of first occurrence."""
     groups: dict[tuple[str, str], list[Cancellation]] = {}
     for one in cancellations:
         groups.setdefault((one.by, one.arm), []).append(one)
@@ -142,33 +147,32 @@ def counted(cancellations: Iterable[Cancellation]) -> tuple[CancellationCount, .
 
 
 def outcome_of(value: object, kind: ArmModel) -> Outcome:
-    """An outcome of an arm of this model, as the log has it; other values are refused."""
+    """Return an outcome in the form of the log; `BadOutcome` for other values."""
     try:
         return kind.format.plain(value)
     except ValueError as error:
-        raise BadOutcome(str(error)) from None
+        raise BadOutcome(str(error), field="outcome") from None
 
 
 def check_key(key: str | None) -> None:
     """Refuse a key that cannot be stored."""
-    if key is None:
-        return
-    if not (isinstance(key, str) and 1 <= len(key) <= MAX_KEY and key.isprintable()):
-        raise TrialError(f"key: must be 1 to {MAX_KEY} printable characters")
+    valid = isinstance(key, str) and 1 <= len(key) <= MAX_KEY and key.isprintable()
+    if key is not None and not valid:
+        raise TrialError(f"key: must be 1 to {MAX_KEY} printable characters", field="key")
 
 
 def reason_of(value: object) -> str:
-    """Why something is done, as the log has it."""
+    """Check the reason of a change."""
     return _line(value, "reason", MAX_TEXT)
 
 
 def note_of(value: object) -> str | None:
-    """What is noted with an ask, where anything is."""
+    """Check the note of an ask."""
     return None if value is None else _line(value, "note", MAX_TEXT)
 
 
 def subject_of(value: object) -> str | None:
-    """Who or what an arm is for, where that is said."""
+    """Check the subject of an ask."""
     return None if value is None else _line(value, "subject", MAX_SUBJECT)
 
 
@@ -180,15 +184,17 @@ def _line(value: object, what: str, most: int) -> str:
         or value != value.strip()
     ):
         raise TrialError(
-            f"{what}: must be one line of 1 to {most} printable characters, without blanks around"
+            f"{what}: must be one line of 1 to {most} printable characters, without blanks around",
+            field=what,
         )
     return value
 
 
 def actor_of(by: str) -> str:
-    """Who sends the request, as the log names them."""
+    """Check the name of the sender."""
     if not is_name(by):
         raise TrialError(
-            "by: must be a name of 1 to 100 printable characters, no blank at either end"
+            "by: must be a name of 1 to 100 printable characters, no blank at either end",
+            field="by",
         )
     return by

@@ -24,7 +24,7 @@ NAME = "selftest"
 def check_log() -> Iterator[Check]:
     """A trial is played to its end; its chain is hashed again, one event is changed."""
     from .database import open_store
-    from .opening import create_trial
+    from .trial import create_trial
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "selftest.db"
@@ -49,7 +49,7 @@ def check_log() -> Iterator[Check]:
 
 
 def _called_intact(store: Store) -> bool:
-    from .opening import open_trial
+    from .trial import open_trial
 
     try:
         return open_trial(NAME, db=store).verify().ok

@@ -13,26 +13,25 @@ from ..bounds import BoundKind, Episode, retrace
 from ..policies import known_of_arm
 from ..problem import Outcome
 from .allocations import Allocation, parts_by_arm, sole_arm, tallies
-from .decider import Decider, decider_of, pending_state
+from .decider import Decider, decider_of, pending_state, stopped_and_dropped
 from .decisions import Decision
 from .errors import Conflict, TrialError
 from .events import canonical, digest
 from .ledger import Ledger
 from .requests import CancellationCount, counted
-from .rules import verdict_of
 from .settings import NO_BOUND, TrialLimits, TrialSettings
 
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a trial has come. Slots are pulls; a stage has `pulls_per_stage` of them.
+    """Trial counts shared by status and report. Slots are pulls.
 
     Attributes
     ----------
     id : str
-        Random.
+        Random id.
     name : str
-        Its name.
+        Name of the trial.
     state : str
         running, closed (no more allocations are made) or archived (closed, and hidden from lists).
     finished : bool
@@ -42,15 +41,15 @@ class Standing:
     policy : str
         Name of the policy.
     seed : int
-        Of the draws.
+        Random seed.
     version : str
-        Of decobandit.
+        Version of decobandit.
     horizon : int
         Number of stages.
     pulls_per_stage : int
         Pulls of one stage.
     slots : int
-        Pulls in all.
+        Total number of pulls.
     allocated : int
         Slots in use.
     told : int
@@ -58,25 +57,23 @@ class Standing:
     cancelled : int
         Allocations that were cancelled.
     cancellations : tuple[CancellationCount, ...]
-        How many of them by each person and of each arm, and why.
+        Cancelled pulls by person and arm, with reasons.
     deployment : str | None
         The arm to deploy, at the end of a problem that deploys one.
     earned : float
         Total reward of the recorded outcomes.
     upper_bound : float | None
-        On the expected total reward of any policy, at the start; null: the dual was not solved.
+        Bound on the expected total reward of any policy at the start; null without a dual.
     best_bound : float | None
-        The smallest upper bound that was known when the trial was made; null where none was
-        computed.
+        Smallest upper bound computed when the trial was created; null if none was.
     best_bound_is : str | None
-        How that one was computed: optimum, joint, lagrangian, trivial or information.
+        Method of the best bound: optimum, joint, lagrangian, trivial or information.
     bound_from_here : float | None
-        On the expected reward of any policy from the stages that are left; null likewise.
+        Bound on the expected reward of the remaining stages; null without a dual.
     loss_so_far : float | None
-        Shortfall and congestion of the recorded outcomes; null where they cannot be
-        compared with prices.
+        Shortfall and congestion of the recorded outcomes; null without prices of pulls.
     rules : dict[str, Any] | None
-        Rules of the design that the trial obeys, as the table `design` of a file has them.
+        Rules of the design that the trial obeys, in the form of the table `design` of a file.
     stopped : str | None
         Why a look has stopped the trial: superiority, inferiority, futility or equivalence.
     dropped : tuple[str, ...]
@@ -110,66 +107,63 @@ class Standing:
     dropped: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return the record as JSON values."""
         return asdict(self)
 
 
-# -- what a trial has earned and lost so far, and the bound on what is left ------------------------
+# -- reward, loss and bound -----------------------------------------------------------------------
 
 
 History = list[tuple[int | str, Outcome | None]]  # arm, outcome
 
 
 def earned(ledger: Ledger) -> float:
-    """Total reward of the recorded outcomes."""
+    """Return the total reward of the recorded outcomes."""
     problem, total = ledger.problem, 0.0
     for arm, parts in parts_by_arm(ledger.allocations.values()).items():
         group = problem.groups[problem.group_of_arm[ledger.position(arm)]]
-        for slot, part, known, tally in tallies(group.model, parts):
+        for slot, part, before, tally in tallies(group.model, parts):
             if part.good is not None:
                 good, bad = group.reward_good[slot.stage], group.reward_bad[slot.stage]
                 total += part.good * float(good) + (part.told - part.good) * float(bad)
             else:
-                value = group.model.format.tally_value(known, tally)
+                value = group.model.format.tally_value(before, tally)
                 base, factor = group.reward_base[slot.stage], group.reward_factor[slot.stage]
                 total += float(base) * part.told + float(factor) * value
     return total
 
 
 def bound_from_here(ledger: Ledger, decider: Decider) -> float | None:
-    """The dual function from the stage under way on, at the trial's prices; at the end, exact.
+    """Return the dual function from the stage under way on, at the trial's prices.
 
-    Averaged over pending outcomes: knowing them at once could only raise what can be earned. None
-    where the trial has no prices.
+    Averaged over pending outcomes, which is an upper bound: earlier information cannot hurt. Exact
+    at the end; None without prices.
     """
     pending, problem = pending_state(ledger), ledger.problem
     if pending.stage == problem.horizon and not sum(pending.open):
         return decider.value_of_deployment(pending)
     prices, later = decider.settings.prices, slice(pending.stage, None)
     arms = decider.value_of_arms(pending)
-    return (
-        None
-        if prices is None or arms is None
-        else arms + float(problem.pulls[later] @ prices[later])
-    )
+    if prices is None or arms is None:
+        return None
+    return arms + float(problem.pulls[later] @ prices[later])
 
 
 def episode_of(ledger: Ledger, decider: Decider) -> Episode:
-    """The recorded outcomes in the order of their allocations; `TrialError` without prices.
+    """Retrace the recorded outcomes in the order of allocations; `TrialError` without prices.
 
-    With one pull per stage, pending ones are left out and later ones move up. With several, the
-    episode ends before the first stage that is not complete.
+    With one pull per stage, pending outcomes are skipped. With several, the episode ends before the
+    first incomplete stage.
     """
     settings = ledger.settings
-    if ledger.problem.repeat:
+    if settings.problem.repeat:
         raise TrialError("outcomes of shared batches are not compared with the price of a pull")
     tables = decider.tables()
-    if settings.solution is None or tables is None or settings.problem.repeat:
+    if settings.solution is None or tables is None:
         raise TrialError(f"{NO_BOUND}, so that there are no prices to compare its outcomes with")
-    history = _history(ledger)
     return retrace(
         settings.problem,
-        history,
+        _history(ledger),
         solution=settings.solution,
         policy=settings.policy,
         relaxation=tables,
@@ -177,7 +171,7 @@ def episode_of(ledger: Ledger, decider: Decider) -> Episode:
 
 
 def has_episode(settings: TrialSettings) -> bool:
-    """Whether outcomes can be compared with prices."""
+    """Tell whether outcomes can be compared with prices."""
     return settings.solution is not None and not settings.problem.repeat
 
 
@@ -194,14 +188,14 @@ def _history(ledger: Ledger) -> History:
 
 
 def loss_so_far(ledger: Ledger, decider: Decider) -> float | None:
-    """Shortfall and congestion of the recorded outcomes; None where there is no episode."""
+    """Return shortfall plus congestion of the recorded outcomes; None without an episode."""
     if not has_episode(ledger.settings):
         return None
     episode = episode_of(ledger, decider)
     return float(episode.running_loss[-1]) if episode.stages else 0.0
 
 
-# -- the state of a trial: counts, posterior, the next decision, and the bound ---------------------
+# -- status ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -211,9 +205,9 @@ class Summary:
     Attributes
     ----------
     id : str
-        Random.
+        Random id.
     name : str
-        Unique.
+        Name of the trial.
     policy : str
         Name of the policy.
     arms : int
@@ -244,8 +238,8 @@ class Summary:
     Examples
     --------
     >>> from decobandit.trials import list_trials
-    >>> found = list_trials(db=trial.store)[0]
-    >>> found.intact, found.badge
+    >>> summary = list_trials(db=trial.store)[0]
+    >>> summary.intact, summary.badge
     (True, 'running')
     """
 
@@ -267,8 +261,7 @@ class Summary:
 
     @property
     def badge(self) -> str:
-        """What lists mark it with: running, finished, stopped (by its rules), closed or archived
-        (by people), damaged."""
+        """Mark in lists: running, finished, stopped, closed, archived or damaged."""
         if not self.intact:
             return "damaged"
         if self.state == "archived":
@@ -276,18 +269,18 @@ class Summary:
         return "finished" if self.finished else "stopped" if self.stopped else self.state
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return the record as JSON values."""
         return dict(self.__dict__)
 
 
 @dataclass(frozen=True)
 class ArmStatus:
-    """What is known of an arm.
+    """Counts and posterior of an arm.
 
     Attributes
     ----------
     name : str
-        Its name.
+        Name of the arm.
     good : int | None
         Good outcomes recorded; null where outcomes are not good or bad.
     bad : int | None
@@ -299,17 +292,17 @@ class ArmStatus:
     posterior_bad : float | None
         Posterior pseudo-count of bad outcomes.
     expected_reward : float | None
-        Of the next pull; null where there is none.
+        Expected reward of the next pull; null if there is none.
     value_of_information : float | None
         Expected gain of later decisions from one more outcome.
     index : float | None
-        By which the policy compares arms; for DeCo, the sum of the two.
+        Index of the policy; for DeCo, the sum of the two.
     code : str
-        What blinded people see instead of its name.
+        Shown to blinded users instead of the name.
     seen : str | None
-        What is on record of other outcomes than good or bad, as states are written.
+        Statistics of non-binary outcomes, in the notation of states.
     posterior : str | None
-        What is known of such an arm.
+        Posterior of an arm with non-binary outcomes.
 
     Examples
     --------
@@ -333,7 +326,7 @@ class ArmStatus:
 
 @dataclass(frozen=True)
 class Status(Standing):
-    """A trial now. Slots are pulls; a stage has `pulls_per_stage` of them.
+    """State of a trial. Slots are pulls; a stage has `pulls_per_stage` of them.
 
     Attributes
     ----------
@@ -352,11 +345,11 @@ class Status(Standing):
     price : float | None
         Of a pull at this stage.
     arms : tuple[ArmStatus, ...]
-        What is known of every arm.
+        Counts and posterior of every arm.
     head : str
         Hash of the last event.
     limits : TrialLimits
-        On pending and on cancelled allocations.
+        Limits on pending and cancelled allocations.
     by_rules : bool
         Whether the rules of the design chose or drew the next arm, not its index.
 
@@ -381,8 +374,7 @@ class Status(Standing):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left to do: every slot has its outcome, or a look stopped the trial
-        and nothing is pending."""
+        """Whether the trial is finished, or stopped with nothing pending."""
         return self.finished or (self.stopped is not None and not self.pending)
 
     @property
@@ -392,7 +384,7 @@ class Status(Standing):
 
 
 def summary_of(ledger: Ledger) -> Summary:
-    waiting = sum(ledger.open)
+    """Summarise a trial for lists."""
     return Summary(
         ledger.trial,
         ledger.name,
@@ -401,7 +393,7 @@ def summary_of(ledger: Ledger) -> Summary:
         ledger.problem.horizon,
         ledger.used,
         ledger.told,
-        waiting,
+        sum(ledger.open),
         ledger.created_at,
         state=ledger.state,
         open_since=next(iter(ledger.since.values()), None),
@@ -411,62 +403,60 @@ def summary_of(ledger: Ledger) -> Summary:
 
 
 def _stopped(ledger: Ledger) -> str | None:
-    """Why a look has stopped the trial; None, too, where its policy cannot be made here."""
+    """Return why a look stopped the trial; None also if its policy cannot be made here."""
     rules = ledger.settings.rules
     if rules is None or not rules.stop.any or not ledger.looks:
         return None
     try:
-        return verdict_of(ledger, decider_of(ledger.settings).ruled).stopped
+        return stopped_and_dropped(ledger, decider_of(ledger.settings).ruled)[0]
     except (TrialError, ValueError, ImportError):
         return None
 
 
 def status_of(ledger: Ledger, decider: Decider) -> Status:
+    """Return the status of a trial, with its next decision and its bounds."""
     problem, settings = ledger.problem, ledger.settings
-    finished, verdict = ledger.finished, verdict_of(ledger, decider.ruled)
+    stopped, dropped = stopped_and_dropped(ledger, decider.ruled)
     decision = _next_decision(ledger, decider)
     names = [arm.name for arm in problem.arms]
     pulls = None
     if decision is not None:
         pulls = {name: n for name, n in zip(names, decision.pulls, strict=True) if n}
-    keep = finished and problem.terminal is not None
+    deploys = ledger.finished and problem.terminal is not None
     return Status(
+        **{name: getattr(ledger, name) for name in _FROM_LEDGER},
         id=ledger.trial,
-        name=ledger.name,
         policy=settings.policy,
+        seed=settings.seed,
+        version=__version__,
         horizon=problem.horizon,
         pulls_per_stage=problem.pulls_per_stage,
-        slots=ledger.slots,
         allocated=ledger.used,
-        told=ledger.told,
-        open=tuple(slot for slot in ledger.allocations.values() if slot.state == "open"),
         remaining=ledger.slots - ledger.used,
-        stage=ledger.stage,
-        finished=finished,
+        open=tuple(slot for slot in ledger.allocations.values() if slot.state == "open"),
+        cancellations=counted(ledger.cancellations),
         next_arm=None if pulls is None else sole_arm(pulls),
         next_pulls=pulls,
         reason=None if decision is None else decision.reason,
         price=None if decision is None else decision.price,
+        by_rules=decision is not None and decision.by_rules,
         arms=_arms(ledger, decision),
-        deployment=names[decider.deployment(ledger)] if keep else None,
+        deployment=names[decider.deployment(ledger)] if deploys else None,
         earned=earned(ledger),
         upper_bound=settings.upper_bound,
         **settings.best_bound_fields,
         bound_from_here=bound_from_here(ledger, decider),
         loss_so_far=loss_so_far(ledger, decider),
         rules=settings.plain_rules,
-        stopped=verdict.stopped,
-        dropped=verdict.dropped,
-        created_at=ledger.created_at,
-        version=__version__,
-        seed=settings.seed,
-        head=ledger.head,
-        state=ledger.state,
-        limits=ledger.limits,
-        cancelled=ledger.cancelled,
-        cancellations=counted(ledger.cancellations),
-        by_rules=decision is not None and decision.by_rules,
+        stopped=stopped,
+        dropped=dropped,
     )
+
+
+_FROM_LEDGER = (
+    *("name", "state", "finished", "created_at", "slots", "told", "cancelled"),
+    *("stage", "head", "limits"),
+)
 
 
 def _next_decision(ledger: Ledger, decider: Decider) -> Decision | None:
@@ -483,47 +473,45 @@ def _arms(ledger: Ledger, decision: Decision | None) -> tuple[ArmStatus, ...]:
         values: tuple[float, ...] | None = getattr(decision, name, None)
         return None if values is None else values[k]
 
-    state = ledger.known
+    terms, state = ("expected_reward", "value_of_information", "index"), ledger.known
     return tuple(
         ArmStatus(
             name=arm.name,
             **known_of_arm(ledger.problem, state, k),
             open=ledger.open[k],
-            expected_reward=term("expected_reward", k),
-            value_of_information=term("value_of_information", k),
-            index=term("index", k),
+            **{name: term(name, k) for name in terms},
             code=ledger.codes[k],
         )
         for k, arm in enumerate(ledger.problem.arms)
     )
 
 
-# -- what lists show of a trial, kept beside its head: a list need not read the events -------------
+# -- summaries stored beside the heads, so that lists need not read events -------------------------
 
 
 _COMPUTED = frozenset({"intact", "stale"})  # when a list is made
 _KEYS = frozenset(field.name for field in fields(Summary)) - _COMPUTED | {"head"}
 
 
-def kept_summary(ledger: Ledger) -> str:
-    """The summary of a trial as it is kept: its checksum and one line of JSON."""
+def stored_summary(ledger: Ledger) -> str:
+    """Return the stored form of a summary: its checksum and one line of JSON."""
     tree = {key: value for key, value in summary_of(ledger).to_dict().items() if key in _KEYS}
     line = canonical(tree | {"head": ledger.head})
     return f"{digest(line)} {line}"
 
 
-def is_forged(kept: str | None, ledger: Ledger) -> bool:
-    """Whether what is kept is not the summary of a ledger; an outdated form is not used."""
-    if kept is None or kept == kept_summary(ledger):
+def is_forged(stored: str | None, ledger: Ledger) -> bool:
+    """Tell whether a stored summary contradicts the ledger; an outdated form does not."""
+    if stored is None or stored == stored_summary(ledger):
         return False
     try:
-        return set(json.loads(str(kept).partition(" ")[2])) == _KEYS
+        return set(json.loads(str(stored).partition(" ")[2])) == _KEYS
     except (ValueError, TypeError, RecursionError):
         return True
 
 
 def summary_from(row: Row[Any]) -> Summary | None:
-    """The summary of a row of trials with its last event; None where it does not fit the head."""
+    """Return the summary of a row of trials with its last event; None if it does not fit."""
     if not all(isinstance(text, str) for text in (row.summary, row.last_body, row.last_hash)):
         return None
     checksum, _, line = row.summary.partition(" ")
@@ -533,7 +521,7 @@ def summary_from(row: Row[Any]) -> Summary | None:
         tree = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(tree, dict) or set(tree) != _KEYS:  # kept by another version
+    if not isinstance(tree, dict) or set(tree) != _KEYS:  # written by another version
         return None
     head = tree.pop("head")
     summary = Summary(**tree)

@@ -1,4 +1,4 @@
-"""One trial: ask for the next arm, record outcomes, look at the state.
+"""Trials of a database: create, open and list them; one trial: its state, log and report.
 
 The horizon is a hard limit. Outcomes may be recorded late and in any order; while some are pending,
 the policy averages over them (`decisions.py`). Asks and outcomes: `recording.py`.
@@ -6,46 +6,50 @@ the policy averages over them (`decisions.py`). Asks and outcomes: `recording.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
 from typing import Any
 
 from ..bounds import Episode
+from ..policies import DEFAULT_POLICY
 from ..prices import DualSolution
-from ..problem import ArmModel, Problem
-from ..support import Card, Once, Tables, Tabular
+from ..problem import DEFAULT_TIES, ArmModel, Problem, Rules, check_problem, is_name
+from ..support import BLANK_LETTERS, Card, Once, Tables, Tabular
 from .allocations import Allocation, kinds_by_name
-from .changes import turns_of
-from .database import Store
-from .decider import decider_of
-from .event_log import event_log_of
+from .database import Store, StoreLike, closed_on_error
+from .decider import LookResult, decider_of, declared_arms, look_results
+from .errors import TrialError
+from .event_log import event_log_of, refuse_taken, trial_id
 from .events import Event
 from .export import export_parts, export_text, exported_event, outcomes_text, trial_tables
 from .ledger import Ledger
-from .lists import STALE_AFTER
-from .recording import Recording
+from .lists import STALE_AFTER, all_trials, page_of_trials
+from .recording import Recording, turns_of
 from .report import TrialReport, report_of
-from .requests import CancellationCount, counted
-from .rules import LookMade, declared_arms, looks_made
-from .status import Status, episode_of, status_of
+from .requests import CancellationCount, actor_of, counted
+from .settings import TrialLimits, TrialSettings, chosen_limits, default_limits, make_settings
+from .status import Status, Summary, episode_of, status_of
 from .verification import Replay, Verification, check_trial, replayed
 
 
 class Trial(Recording, Tabular):
-    """A handle on one trial: cheap, safe to share between threads, always up to date.
+    """A handle on one trial: light, safe to share between threads, always up to date.
 
     Tables of `to_frame`: `allocations`, as the exported CSV file has them; `arms`; `events`.
 
     Attributes
     ----------
     id, name : str
-        By which it is opened.
+        Either opens the trial.
     settings, store : TrialSettings, Store
-        Problem, policy, prices, tie rule and seed; where it is kept.
+        Problem, policy, prices, tie rule and seed; the database.
 
     Examples
     --------
-    >>> told = trial.tell(trial.ask().id, 1)
+    >>> slot = trial.tell(trial.ask().id, 1)
     >>> trial.status().told, trial.verify().ok, trial.replay().ok
     (1, True, True)
     """
@@ -68,16 +72,16 @@ class Trial(Recording, Tabular):
 
     @property
     def codes(self) -> dict[str, str]:
-        """The code of every arm by its name: what blinded people see."""
+        """Codes of the arms by name; blinded users see these."""
         return dict(self._codes)
 
     @property
     def kinds(self) -> dict[str, ArmModel]:
-        """What outcomes every arm has, by its name."""
+        """Outcome models of the arms by name."""
         return kinds_by_name(self.problem)
 
     def named(self, slot: Allocation) -> str:
-        """The outcome of a single pull, for people; nothing where there is none."""
+        """Return the name of the outcome of a single pull; empty if there is none."""
         if slot.outcome is None or slot.arm is None:
             return ""
         return self.kinds[slot.arm].format.named(slot.outcome)
@@ -88,70 +92,70 @@ class Trial(Recording, Tabular):
 
     @property
     def solution(self) -> DualSolution | None:
-        """The prices, and the bound that they certify; None where the dual was not solved."""
+        """Prices with the bound that they certify; None if the dual was not solved."""
         return self.settings.solution
 
     # -- reading -----------------------------------------------------------------------------
 
     def status(self) -> Status:
-        """Counts, posterior, the next decision, and the bounds."""
-        return status_of(self._ledger(), self._decider())
+        """Return counts, posterior, the next decision, and the bounds."""
+        return self.status_at(self._ledger())
 
     def status_at(self, ledger: Ledger) -> Status:
-        """The same, at a state that was read before."""
+        """Return the status at a ledger that was read before."""
         return status_of(ledger, self._decider())
 
     def allocations(self) -> list[Allocation]:
-        """All of them, in the order in which they were made."""
+        """Return all allocations in order."""
         return list(self._ledger().allocations.values())
 
     def allocation(self, allocation_id: str) -> Allocation:
-        """One of them; `NotFound` if the trial has none of that id."""
+        """Return an allocation by its id; `NotFound` if there is none."""
         return self._ledger().allocation(allocation_id)
 
-    def slot_of(self, given: str) -> str:
-        """The id of an allocation from itself, or from the subject that it is for.
+    def slot_of(self, name: str) -> str:
+        """Return the id of an allocation from its id or its subject.
 
-        Of a subject whose allocation was cancelled and made anew, the last one. What is none of
-        them stays as it is, to be refused by whoever needs it.
+        The latest one of a subject. A name that is neither is returned as it is, to be refused by
+        the request that uses it.
         """
         allocations = self._ledger().allocations
-        if given in allocations:
-            return given
+        if name in allocations:
+            return name
         slots = reversed(allocations.values())
-        return next((slot.id for slot in slots if slot.subject == given), given)
+        return next((slot.id for slot in slots if slot.subject == name), name)
 
     def cancellations(self) -> tuple[CancellationCount, ...]:
-        """Cancelled allocations by person and arm, and why."""
+        """Count cancelled allocations by person and arm, with reasons."""
         return counted(self._ledger().cancellations)
 
     def episode(self) -> Episode:
-        """The recorded outcomes in the order of their allocations, compared with the prices."""
+        """Compare the recorded outcomes, in the order of their allocations, with the prices."""
         return episode_of(self._ledger(), self._decider())
 
     def events(self) -> list[Event]:
-        """The log, checked."""
+        """Return the log, checked."""
         return list(self.each_event(self._ledger()))
 
     def each_event(self, ledger: Ledger) -> Iterator[Event]:
-        """The log up to a state that was read before, checked, not all of it in memory."""
+        """Iterate over the checked log up to a ledger that was read before."""
         return chain.from_iterable(self._event_log.pages(ledger))
 
     def export(self) -> dict[str, Any]:
-        """The whole trial as plain values; `verify_export` checks it without the database."""
+        """Export the trial as JSON values; `verify_export` checks them without the database."""
         ledger = self._ledger()
         events = [exported_event(event) for event in self.each_event(ledger)]
         return export_parts(ledger, self._decider()) | {"events": events}
 
     def export_text(self) -> Iterator[str]:
-        """The same as JSON, in pieces: all events are checked first, then read again."""
+        """Export the trial as JSON text, in pieces: events are checked first, then read again."""
         ledger = self._ledger()
         for _ in self._event_log.pages(ledger):
             pass
         return export_text(export_parts(ledger, self._decider()), self._event_log.pages(ledger))
 
     def outcomes_text(self, *, masked: bool = False) -> Iterator[str]:
-        """One row of CSV per allocation, in pieces, as `outcomes_csv` writes them."""
+        """Return the text of `outcomes_csv` in pieces."""
         return outcomes_text(self.each_event(self._ledger()), masked=masked)
 
     def _card(self) -> Card:
@@ -172,19 +176,19 @@ class Trial(Recording, Tabular):
         )
 
     def tables(self) -> Tables:
-        """Columns by the name of the table."""
+        """Return columns by the name of the table."""
         return trial_tables(
             lambda: self.each_event(self._ledger()), lambda: map(vars, self.status().arms)
         )
 
     def verify(self, *, head: str | None = None) -> Verification:
-        """Check the chain, from the rows as they are. `head`: one that some event must have."""
+        """Check the hash chain in the database. `head`: a hash that some event must have."""
         return check_trial(self.id, db=self.store, head=head)
 
     def report(self, *, control: str | None = None, late_after: float = STALE_AFTER) -> TrialReport:
-        """Results, shares over time, deviations, the check of the log, settings.
+        """Report results, shares over time, deviations, the check of the log, settings.
 
-        `control`: the arm that others are compared with, the first by default. `late_after`: hours.
+        `control`: the first arm by default. `late_after`: hours.
         """
         ledger = self._ledger()
         return report_of(
@@ -196,14 +200,231 @@ class Trial(Recording, Tabular):
             late_after=late_after,
         )
 
-    def looks(self) -> tuple[LookMade, ...]:
-        """Looks that were made, and what each came to; none without rules that stop trials."""
-        return looks_made(self._ledger(), self._decider().ruled)
+    def looks(self) -> tuple[LookResult, ...]:
+        """Return the results of interim looks; none without rules that stop trials."""
+        return look_results(self._ledger(), self._decider().ruled)
 
     def declared(self) -> tuple[str, ...] | None:
-        """At the end, arms that the test of the rules declares; None before, and without rules."""
+        """Return the arms that the final test declares; None before the end and without rules."""
         return declared_arms(self._ledger(), self._decider().ruled)
 
     def replay(self) -> Replay:
-        """Compute every decision again and compare."""
+        """Compute every decision again, and compare it with the record."""
         return replayed(self.events())
+
+
+# -- create, open, list ---------------------------------------------------------------------------
+
+MAX_SHOWN = 60  # characters of a refused name
+
+
+def trial_name(name: str) -> str:
+    """Check the name of a trial: not like an id, an option or a path."""
+    like_an_id = re.fullmatch("[0-9a-f]{16}", name) if isinstance(name, str) else None
+    if (
+        not is_name(name)
+        or name.startswith("-")
+        or name in (".", "..")
+        or any(sign in name for sign in "/" + BLANK_LETTERS)
+        or like_an_id
+    ):
+        shown = repr(name) if len(str(name)) <= MAX_SHOWN else "too long"
+        raise TrialError(
+            f"name: {shown}; must be 1 to 100 printable characters without a slash, "
+            "must not begin with a dash, must not be '.' or '..', and must not look like an id",
+            field="name",
+        )
+    return name
+
+
+def create_trial(
+    problem: Problem,
+    *,
+    policy: str = DEFAULT_POLICY,
+    name: str | None = None,
+    db: StoreLike = None,
+    seed: int | None = None,
+    tol: float = 1e-4,
+    ties: str = DEFAULT_TIES,
+    by: str = "library",
+    solution: DualSolution | None = None,
+    bound: bool | None = None,
+    design: Rules | None = None,
+    max_open: int | None = None,
+    max_cancelled: int | None = None,
+) -> Trial:
+    """Create a trial in the database.
+
+    Parameters
+    ----------
+    problem, policy, tol, ties, solution
+        As in `make_policy`, the policy by its name.
+    name : str, optional
+        Unique in the database; generated by default.
+    db : str, Path or Store, optional
+        As in `open_store`.
+    seed : int, optional
+        For policies that draw; part of the record. Drawn by default.
+    by : str
+        Author of the trial, for the log.
+    bound : bool, optional
+        Whether to solve the dual for the bound alone, if the policy needs no prices. By default
+        if that needs a few seconds at most.
+    design : Design or Rules, optional
+        Its rules (burn-in, floor, share of control, looks and stopping) bind the trial.
+    max_open, max_cancelled : int, optional
+        How many allocations may be pending at the same time, and how many may be cancelled in all.
+        By default half the slots, but at least 50 and 20.
+
+    Returns
+    -------
+    Trial
+        Ready to be asked.
+
+    Raises
+    ------
+    TrialError
+        If a setting is not allowed; `Conflict` if the name is taken.
+
+    Examples
+    --------
+    >>> from decobandit import Problem
+    >>> from decobandit.trials import create_trial, open_store
+    >>> with open_store("new.db") as store:
+    ...     trial = create_trial(Problem.uniform(arms=2, horizon=5), name="pilot", db=store)
+    ...     trial.ask().stage
+    0
+    """
+    make = partial(
+        make_settings,
+        check_problem(problem),
+        policy=policy,
+        ties=ties,
+        tol=tol,
+        solution=solution,
+        bound=bound,
+        rules=None if design is None else design.rules,
+    )
+    actor, limits = actor_of(by), chosen_limits(default_limits(problem), max_open, max_cancelled)
+    with closed_on_error(db) as store:
+        return new_trial(make, name=name, store=store, seed=seed, by=actor, limits=limits)
+
+
+def new_trial(
+    make: Callable[..., TrialSettings],
+    *,
+    name: str | None,
+    store: Store,
+    seed: int | None,
+    by: str,
+    limits: TrialLimits,
+) -> Trial:
+    """Create a trial with the settings of `make(seed=...)`, which may be slow."""
+    seed, title = trial_seed(seed), free_name(name, store)  # before the slow work
+    return enter_trial(make(seed=seed), name=title, store=store, by=by, limits=limits)
+
+
+def trial_seed(seed: int | None) -> int:
+    """Check the seed of a new trial; draw one by default."""
+    if seed is not None and seed < 0:
+        raise TrialError(f"seed: {seed} is not allowed; must be zero or more", field="seed")
+    return secrets.randbits(32) if seed is None else seed
+
+
+def free_name(name: str | None, store: Store) -> str:
+    """Check the name of a new trial, or generate one; `Conflict` if it is taken."""
+    if name is None:
+        return f"trial-{secrets.token_hex(3)}"
+    title = trial_name(name)
+    with store.read() as connection:
+        refuse_taken(connection, title)
+    return title
+
+
+def enter_trial(
+    settings: TrialSettings, *, name: str, store: Store, by: str, limits: TrialLimits
+) -> Trial:
+    """Write the first event of a trial."""
+    event_log, actor = event_log_of(store), actor_of(by)
+    ledger = store.write(
+        lambda link: event_log.create(link, name, settings, by=actor, limits=limits)
+    )
+    return Trial(store, ledger)
+
+
+def open_trial(trial: str, *, db: StoreLike = None) -> Trial:
+    """Open a trial.
+
+    Parameters
+    ----------
+    trial : str
+        Its id or its name.
+    db : str, Path or Store, optional
+        As in `open_store`.
+
+    Returns
+    -------
+    Trial
+
+    Raises
+    ------
+    NotFound
+        If there is no such trial; `Damaged` if its record was changed.
+
+    Examples
+    --------
+    >>> from decobandit.trials import open_trial
+    >>> open_trial("pilot", db=trial.store).id == trial.id
+    True
+    """
+    with closed_on_error(db) as store:
+        with store.read() as connection:
+            id_ = trial_id(connection, trial)
+        return Trial(store, event_log_of(store).read(id_))
+
+
+def list_trials(
+    *,
+    db: StoreLike = None,
+    archived: bool = False,
+    limit: int | None = None,
+    after: str | None = None,
+    stale_after: float = STALE_AFTER,
+) -> list[Summary]:
+    """List the trials of a database, the oldest first.
+
+    Parameters
+    ----------
+    db : str, Path or Store, optional
+        As in `open_store`.
+    archived : bool
+        Whether to list archived trials, too.
+    limit : int, optional
+        Maximum number, up to 1000; all by default.
+    after : str, optional
+        Id or name of a trial: the list begins with the next one.
+    stale_after : float
+        Hours after which a pending allocation is stale.
+
+    Returns
+    -------
+    list of Summary
+        Damaged trials are marked. Only the last event is read: `Trial.verify` checks all.
+
+    Raises
+    ------
+    StoreError
+        If the database cannot be used; `TrialError` for a limit or an `after` that is not allowed.
+
+    Examples
+    --------
+    >>> from decobandit.trials import list_trials
+    >>> [(one.name, one.told) for one in list_trials(db=trial.store)]
+    [('pilot', 0)]
+    """
+    with closed_on_error(db) as store:
+        listed = all_trials if limit is None else partial(page_of_trials, limit=limit)
+        page = listed(store, after=after, archived=archived, stale_after=stale_after)
+        if store is not db:
+            store.close()
+        return list(page.items)

@@ -18,9 +18,9 @@ from ...figures.episodes import points_text
 from ...problem import ArmModel, Outcome
 from ...trials import Allocation, Damaged, Event, Replay, Status, Trial, TrialError, open_trial
 from ...trials.allocations import counts_from, told_text
-from ...trials.arm_results import posteriors_of
 from ...trials.ledger import Ledger
 from ...trials.lists import ledger_of, matching, numbers_of, stale_ids
+from ...trials.report import posteriors_of
 from ...trials.report_text import ON_RECORD
 from ...trials.requests import MAX_KEY
 from ...trials.settings import in_order
