@@ -302,7 +302,7 @@ def test_of_64_who_ask_at_once_for_the_last_slot_one_gets_it(site: Site) -> None
 
 def test_a_checkpoint_is_signed_by_the_servers_key(site: Site) -> None:
     trial = site.trial(name="signed")
-    site.get("/trials")  # checkpoints cover the log of people, which has the first use of a token
+    site.get("/trials")  # checkpoints cover the access log, which has the first use of a token
     made = site.ask("POST", "/checkpoints", "admin")
     assert made.status == 201
     text = site.app.state.signing_key.public.check(made.json["note"])

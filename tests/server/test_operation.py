@@ -96,7 +96,7 @@ def test_backup_and_restore_of_sqlite_as_the_page_says(tmp_path: Path) -> None:
         open_trial("first", db=store).ask()  # and in use
     (tmp_path / "trials.db-journal").write_bytes(b"left behind")
     shown = follow(restore, tmp_path)
-    assert shown.count(" intact") == 3  # two trials and the log of people
+    assert shown.count(" intact") == 3  # two trials and the access log
     assert "NOT INTACT" not in shown
     with open_store(tmp_path / "trials.db") as store:
         assert logs(store) == before

@@ -330,7 +330,7 @@ def other_first_checkpoint(folder: Path, _trial: str) -> None:
 
 
 def wipe_people(folder: Path) -> None:
-    """No log of people, and no tokens: as in a new database."""
+    """No access log, and no tokens: as in a new database."""
     db = connected(folder)
     db.execute("DELETE FROM people")
     db.execute("DELETE FROM tokens")
@@ -348,7 +348,7 @@ def shorten_people(folder: Path) -> None:
 
 
 def new_people(folder: Path) -> None:
-    """Another log of people with as many events, and their tokens."""
+    """Another access log with as many events, and their tokens."""
     wipe_people(folder)
     with open_store(folder / "t.db") as store:
         for name in ("ann", "bob", "eve"):
@@ -378,7 +378,7 @@ def forge_summary(folder: Path) -> None:
         (wipe_people, "has 0 events, and had 2 in checkpoint", 0),
         (shorten_people, "has 1 events, and had 2 in checkpoint", 0),
         (new_people, "event 1 is not the one that checkpoint", 0),
-        (lambda folder: change_tokens(folder, "DELETE FROM tokens"), "'ann': the log of people", 1),
+        (lambda folder: change_tokens(folder, "DELETE FROM tokens"), "'ann': the access log", 1),
         (
             lambda folder: change_tokens(folder, "UPDATE tokens SET role = 'admin'"),
             "'bob': was changed",
@@ -395,7 +395,7 @@ def forge_summary(folder: Path) -> None:
                 "INSERT INTO tokens SELECT 'ab', 'eve', role, 'd', "
                 "created_at, revoked_at, expires_at, trials FROM tokens WHERE name = 'ann'",
             ),
-            "'eve': the log of people does not say",
+            "'eve': the access log does not say",
             1,
         ),
         (forge_summary, "is not what its events say", 1),
@@ -441,7 +441,7 @@ def test_people_are_compared_with_the_trial_and_before_the_next_checkpoint(
     damage(kept)
     run = verified(kept, "first")
     assert run.code == 1
-    assert "log of people" in run.out
+    assert "access log" in run.out
     with open_store(kept / "t.db") as store, pytest.raises(Damaged, match="does not continue"):
         make_checkpoint(store, KEY)
 

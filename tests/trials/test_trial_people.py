@@ -1,4 +1,4 @@
-"""The log of people: chained, checked, written with what it is about; on every kind of database."""
+"""The access log: chained, checked, written with what it is about; on every kind of database."""
 
 import json
 from collections.abc import Iterator
@@ -71,7 +71,7 @@ def test_every_change_of_the_log_is_found(store: Store, sql: Any, damage: str) -
     sql(damage)
     found = people_log(store)
     assert not found.ok
-    assert "the log of people" in found.problems[0]
+    assert "the access log" in found.problems[0]
 
 
 def test_writers_at_once_make_one_chain(store: Store) -> None:

@@ -58,7 +58,7 @@ def export(
 
 
 def on_record(here: Trial, form: str, masked: bool, by: str) -> None:
-    """The log of people says who exported; a database that cannot be written is no obstacle."""
+    """The access log says who exported; a database that cannot be written is no obstacle."""
     from ..trials import StoreError
     from ..trials.people import record_all
 
@@ -66,7 +66,7 @@ def on_record(here: Trial, form: str, masked: bool, by: str) -> None:
     try:
         record_all(here.store, [("exported", by, data)])
     except (StoreError, OSError) as error:
-        say(f"the export is not in the log of people: {error}")
+        say(f"the export is not in the access log: {error}")
 
 
 def verify(
@@ -103,7 +103,9 @@ def verify(
         if people is not None:
             print_people(people)
         if compared is not None:
-            told = {problem for one in (*found, people) if one is not None for problem in one.found}
+            told = {
+                problem for one in (*found, people) if one is not None for problem in one.findings
+            }
             _print_checkpoint(compared, ok, told)
     end_with(ok)
 
@@ -141,7 +143,7 @@ def _given_checkpoint(file: Path | None, signer: str | None) -> Given | None:
 def _checks(
     trial: str | None, file: Path | None, head: str | None, db: str | None, given: Given | None
 ) -> tuple[list[LogCheck], CheckpointCheck | None, PeopleLog | None]:
-    """What there is to check, how it compares with a checkpoint, and the log of people."""
+    """What there is to check, how it compares with a checkpoint, and the access log."""
     from ..trials import people_log
     from ..trials.checkpoints import check_checkpoint, check_database_by
     from ..trials.verification import check_database, check_named, checked_export

@@ -1,4 +1,4 @@
-"""Allocations: the pulls of a stage, given out together, and how they change.
+"""Allocations: the pulls of a stage, allocated together, and how they change.
 
 A single pull is an allocation of one arm with one pull; a stage that has several is one allocation
 with a number of pulls for every arm that gets some. Outcomes are recorded as tallies, in one or
@@ -7,12 +7,12 @@ several requests, which add up. Of every arm
     pulls = recorded + pending + cancelled
 
 What is pending can be cancelled: if no outcome was recorded, the slots are free again; otherwise
-those pulls are lost, and their slots stay used, because the stage has gone by.
+those pulls are lost, and their slots stay used, because the stage is over.
 
 Tallies, as requests and events have them
     good or bad    good outcomes and outcomes, [30, 50]
-    others         text, as the model of the arm writes a tally: counts of classes "2+0+1", sum and
-                   number "12.5/4", own outcomes in the order of the pulls "fine+worn"
+    non-binary     text in the notation of the arm's model: counts of classes "2+0+1", sum and
+                   number "12.5/4", outcomes of a Markov arm in the order of the pulls "fine+worn"
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Counts = tuple[tuple[str, Told], ...]  # arm, and its tally; each arm once
 
 @dataclass(frozen=True)
 class ArmPulls:
-    """What one arm has of an allocation.
+    """Pulls of one arm in an allocation.
 
     Attributes
     ----------
@@ -49,9 +49,9 @@ class ArmPulls:
     pending : int
         Pulls without an outcome yet.
     cancelled : int
-        Pulls that will have none.
+        Cancelled pulls.
     seen : str | None
-        Other outcomes than good or bad that were recorded, as `tell` takes them.
+        Tally of recorded non-binary outcomes, in the form of `tell`.
 
     Examples
     --------
@@ -69,17 +69,17 @@ class ArmPulls:
 
     @property
     def told(self) -> int:
-        """Outcomes recorded."""
+        """Number of recorded outcomes."""
         return self.pulls - self.pending - self.cancelled
 
     def tally(self, kind: ArmModel) -> Stats:
-        """What was recorded, as the model of the arm has it."""
+        """Return the recorded outcomes in the form of the arm's model."""
         if self.seen is None:
             return (self.good or 0, self.bad or 0)
         return kind.format.read_tally(self.seen)
 
     def recorded(self, kind: ArmModel, tally: Stats) -> ArmPulls:
-        """The same with these outcomes on record; those that are left are pending."""
+        """Return the part with these outcomes recorded; the rest is pending."""
         pending = self.pulls - self.cancelled - kind.format.tally_pulls(tally)
         if kind.counts_good:
             good, bad = map(int, tally)
@@ -89,12 +89,12 @@ class ArmPulls:
 
 @dataclass(frozen=True)
 class Allocation:
-    """Pulls of one stage, given out together.
+    """Pulls of one stage, allocated together.
 
     Attributes
     ----------
     id : str
-        Random.
+        Random id.
     arm : str | None
         Name of the arm of a single pull; null where there are several pulls.
     stage : int
@@ -108,9 +108,9 @@ class Allocation:
         Of a single pull: 1 is good, 0 is bad; the number of a class, a number, a count, the name of
         an outcome, as the arm has them; null while it is pending.
     subject : str | None
-        Who or what the arm is for, where the ask named one.
+        Who or what the arm is for, if the ask named one.
     note : str | None
-        What was noted with the ask.
+        Note of the ask.
     change_reason : str | None
         Why it was cancelled, or corrected last.
     pulls : dict[str, int]
@@ -120,7 +120,7 @@ class Allocation:
     pending : int
         Pulls without an outcome yet.
     arms : tuple[ArmPulls, ...]
-        What every arm that has pulls has of it, in the order of the problem.
+        Pulls of every arm with some, in the order of the problem.
 
     Examples
     --------
@@ -154,7 +154,7 @@ class Allocation:
         return self.state != "cancelled"
 
     def part(self, arm: str) -> ArmPulls | None:
-        """What an arm has of it; None where it has no pulls."""
+        """Return the part of an arm; None if it has no pulls."""
         return next((part for part in self.arms if part.arm == arm), None)
 
     def needs_counts(self) -> BadOutcome:
@@ -168,19 +168,19 @@ class Allocation:
         return tree | {"arms": list(tree["arms"])}
 
 
-# -- how an allocation changes: a ValueError where it cannot --------------------------------------
+# -- changes: a ValueError where one is not possible ----------------------------------------------
 
 
 def new_allocation(
-    made: str, problem: Problem, kinds: Kinds, stage: int, data: Mapping[str, Any]
+    slot_id: str, problem: Problem, kinds: Kinds, stage: int, data: Mapping[str, Any]
 ) -> Allocation:
-    """The allocation of an event that asked for it."""
+    """Return the allocation of the event of an ask."""
     pulls = {name: data["pulls"][name] for name in kinds if name in data["pulls"]}
     most, unit = (problem.pulls_per_stage, problem.unit) if problem.repeat else (1, 1)
     if len(pulls) != len(data["pulls"]):
         raise ValueError("there are pulls of an unknown arm")
     if any(type(n) is not int or not 0 < n <= most or n % unit for n in pulls.values()):
-        raise ValueError("an arm cannot have so many pulls of a stage")
+        raise ValueError("an arm has more pulls than a stage allows")
     if sum(pulls.values()) != problem.pulls_per_stage:
         raise ValueError("an allocation has all pulls of a stage")
     if data["arm"] != sole_arm(pulls):
@@ -190,7 +190,7 @@ def new_allocation(
         for name, n in pulls.items()
     )
     return Allocation(
-        made,
+        slot_id,
         data["arm"],
         stage,
         data["reason"],
@@ -203,12 +203,12 @@ def new_allocation(
 
 
 def sole_arm(pulls: Mapping[str, int]) -> str | None:
-    """The arm of a single pull; None where there are several."""
+    """Return the arm of a single pull; None if there are several."""
     return next(iter(pulls)) if sum(pulls.values()) == 1 else None
 
 
 def told_counts(slot: Allocation, kinds: Kinds, data: Mapping[str, Any]) -> Counts:
-    """The tallies that an event, or a request, has: its counts, or the outcome of a single pull."""
+    """Return the tallies of an event or request: its counts, or the outcome of a single pull."""
     if data.get("outcome") is None:
         return counts_from(data["counts"])
     if slot.arm is None:
@@ -219,35 +219,35 @@ def told_counts(slot: Allocation, kinds: Kinds, data: Mapping[str, Any]) -> Coun
     return ((slot.arm, told_of(kind, kind.format.tally([outcome]))),)
 
 
-def moved(
+def changed(
     slot: Allocation, event: str, counts: Counts, kinds: Kinds, why: str | None
 ) -> Allocation:
-    """The allocation after an event; `Contradiction` where that is not allowed."""
+    """Return the allocation after an event; `Contradiction` if it is not allowed."""
     if slot.state == "cancelled":
         raise Contradiction("the allocation was cancelled")
     if event == "cancelled":
         return _rest_cancelled(slot, why)
-    changed = {}
-    for arm, told in counts:
+    parts = {}
+    for arm, tally_text in counts:
         part, kind = slot.part(arm), kinds[arm]
         before = ArmPulls(arm, 0, 0, 0, 0) if part is None else part
-        tally = tally_of(kind, told)
+        tally = tally_of(kind, tally_text)
         if event == "told":
             tally = kind.format.joined(before.tally(kind), tally)
             told_of(kind, tally)  # refuses a sum that is too large
-        changed[arm] = before.recorded(kind, tally)
-    _check_counts(slot, event, changed)
-    later = _with(slot, changed, kinds)
+        parts[arm] = before.recorded(kind, tally)
+    _check_counts(slot, event, parts)
+    later = _with(slot, parts, kinds)
     return replace(later, change_reason=why) if event == "corrected" else later
 
 
-def _check_counts(slot: Allocation, event: str, changed: Mapping[str, ArmPulls]) -> None:
-    """`Contradiction` where arms would have more outcomes than pulls, or have none to correct."""
+def _check_counts(slot: Allocation, event: str, parts: Mapping[str, ArmPulls]) -> None:
+    """Refuse more outcomes than pulls, and corrections without an outcome."""
     if event == "corrected":
-        untold = [arm for arm in changed if not any(p.arm == arm and p.told for p in slot.arms)]
+        untold = [arm for arm in parts if not any(p.arm == arm and p.told for p in slot.arms)]
         if untold:
             raise Contradiction("no outcome to correct in this allocation; tell it", *untold)
-    full = [arm for arm, part in changed.items() if part.pending < 0]
+    full = [arm for arm, part in parts.items() if part.pending < 0]
     if full and slot.arm in full:
         raise Contradiction("another outcome is on record; an administrator can correct it")
     if full:
@@ -265,9 +265,9 @@ def _rest_cancelled(slot: Allocation, why: str | None) -> Allocation:
 
 
 def _with(
-    slot: Allocation, changed: Mapping[str, ArmPulls], kinds: Kinds | None = None
+    slot: Allocation, parts: Mapping[str, ArmPulls], kinds: Kinds | None = None
 ) -> Allocation:
-    arms = tuple(changed.get(part.arm, part) for part in slot.arms)
+    arms = tuple(parts.get(part.arm, part) for part in slot.arms)
     told, pending = sum(part.told for part in arms), sum(part.pending for part in arms)
     state: AllocationState = "open" if pending else "told" if told else "cancelled"
     outcome = slot.outcome
@@ -278,7 +278,7 @@ def _with(
 
 
 def is_on_record(slot: Allocation, event: str, counts: Counts, kinds: Kinds) -> bool:
-    """Whether an event would change nothing: a single pull has this outcome already."""
+    """Tell whether an event would change nothing: a single pull has this outcome already."""
     if event == "cancelled":
         return slot.state == "cancelled"
     if event == "told" and slot.arm is None:
@@ -294,7 +294,7 @@ def is_on_record(slot: Allocation, event: str, counts: Counts, kinds: Kinds) -> 
 
 
 def tally_of(kind: ArmModel, told: Told) -> Stats:
-    """The tally of what an event has; a ValueError where it cannot be one of the arm."""
+    """Parse the tally of an event; a ValueError if it is not one of the arm."""
     if kind.counts_good != (not isinstance(told, str)):
         raise ValueError("outcomes of another kind than the arm has")
     if not isinstance(told, str):
@@ -307,33 +307,33 @@ def tally_of(kind: ArmModel, told: Told) -> Stats:
 
 
 def told_of(kind: ArmModel, tally: Stats) -> Told:
-    """What events have of a tally; `BadOutcome` where it is not one."""
+    """Return the form of a tally in events; `BadOutcome` if it is too large."""
     if not all(abs(number) <= LARGEST_SUM for number in tally):
-        raise BadOutcome("the sum of the outcomes is too large")
+        raise BadOutcome("the sum of the outcomes is too large", field="outcome")
     if kind.counts_good:
         good, bad = map(int, tally)
         return (good, good + bad)
     return kind.format.write_tally(tally)
 
 
-def told_text(told: Told) -> str:
-    """For people."""
-    return told if isinstance(told, str) else f"{told[0]}/{told[1]}"
+def told_text(tally: Told) -> str:
+    """Return a tally as text, "30/50" for good and pulls."""
+    return tally if isinstance(tally, str) else f"{tally[0]}/{tally[1]}"
 
 
-def given_tally(kind: ArmModel, given: object) -> Stats:
-    """The tally of what people give: text, or its parts; a ValueError where it is none."""
-    words, mark = kind.format.tally_form
-    if not isinstance(given, str):
+def given_tally(kind: ArmModel, entry: object) -> Stats:
+    """Parse a tally from text or its parts; a ValueError if it is none."""
+    form, mark = kind.format.tally_form
+    if not isinstance(entry, str):
         try:
-            given = mark.join(map(_part_text, given))  # type: ignore[call-overload]
+            entry = mark.join(map(_part_text, entry))  # type: ignore[call-overload]
         except TypeError:
-            raise ValueError(f"{given!r}; must be {words}") from None
-    return kind.format.read_tally(given.strip())
+            raise ValueError(f"{entry!r}; must be {form}") from None
+    return kind.format.read_tally(entry.strip())
 
 
 def _part_text(value: object) -> str:
-    """A number or a name as text."""
+    """Return a number or a name as text."""
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if not number and not isinstance(value, str):
         raise TypeError
@@ -341,24 +341,24 @@ def _part_text(value: object) -> str:
 
 
 def counts_tree(counts: Counts) -> dict[str, Any]:
-    """As events have them, by the arms that are named."""
-    return {arm: told if isinstance(told, str) else list(told) for arm, told in counts}
+    """Return counts in the form of events."""
+    return {arm: tally if isinstance(tally, str) else list(tally) for arm, tally in counts}
 
 
 def counts_from(tree: Mapping[str, Any]) -> Counts:
-    """Read what `counts_tree` wrote; a ValueError where it cannot be that."""
-    counts = tuple((str(arm), _told(told)) for arm, told in sorted(tree.items()))
+    """Parse the result of `counts_tree`."""
+    counts = tuple((str(arm), _tally_from(entry)) for arm, entry in sorted(tree.items()))
     if not counts:
         raise ValueError("counts name an arm at least")
     return counts
 
 
-def _told(tree: Any) -> Told:
+def _tally_from(tree: Any) -> Told:
     if isinstance(tree, str) and tree:
         return tree
     good, pulls = tree
-    whole = type(good) is int and type(pulls) is int
-    if not whole or not 0 <= good <= pulls or not pulls:
+    integers = type(good) is int and type(pulls) is int
+    if not integers or not 0 <= good <= pulls or not pulls:
         raise ValueError("counts are good outcomes and outcomes, one at least")
     return (good, pulls)
 
@@ -367,16 +367,16 @@ def _told(tree: Any) -> Told:
 
 
 class EarlierPending(BadOutcome):
-    """Outcomes of an arm whose order matters are recorded in that of its allocations."""
+    """An outcome of a Markov arm with an earlier one pending: order matters there."""
 
 
 def kinds_of(problem: Problem) -> list[ArmModel]:
-    """The outcome model of every arm."""
+    """Return the outcome model of every arm."""
     return [problem.groups[k].model for k in problem.group_of_arm]
 
 
 def kinds_by_name(problem: Problem) -> dict[str, ArmModel]:
-    """The outcome models by the names of the arms."""
+    """Return the outcome models by the names of the arms."""
     return dict(zip((arm.name for arm in problem.arms), kinds_of(problem), strict=True))
 
 
@@ -384,7 +384,7 @@ Parts = dict[str, list[tuple[Allocation, ArmPulls]]]
 
 
 def parts_by_arm(allocations: Iterable[Allocation]) -> Parts:
-    """What every arm has of all allocations, in their order."""
+    """Return the parts of all allocations by arm, in order."""
     parts: Parts = {}
     for slot in allocations:
         for part in slot.arms:
@@ -395,25 +395,25 @@ def parts_by_arm(allocations: Iterable[Allocation]) -> Parts:
 def tallies(
     kind: ArmModel, parts: Iterable[tuple[Allocation, ArmPulls]]
 ) -> Iterator[tuple[Allocation, ArmPulls, Stats, Stats]]:
-    """Parts of an arm that have outcomes, what was known of it before each, and the tally."""
-    known = kind.initial()
+    """Yield the parts of an arm with outcomes, its statistics before each, and the tally."""
+    stats = kind.initial()
     for slot, part in parts:
         if part.told:
             tally = part.tally(kind)
-            yield slot, part, known, tally
-            known = kind.format.after_tally(known, tally)
+            yield slot, part, stats, tally
+            stats = kind.format.after_tally(stats, tally)
 
 
 def known_of(kind: ArmModel, parts: Iterable[tuple[Allocation, ArmPulls]]) -> Stats:
-    """Statistics of an arm after all recorded outcomes."""
-    known = kind.initial()
+    """Return the statistics of an arm after all recorded outcomes."""
+    stats = kind.initial()
     for _, _, before, tally in tallies(kind, parts):
-        known = kind.format.after_tally(before, tally)
-    return known
+        stats = kind.format.after_tally(before, tally)
+    return stats
 
 
 def seen_of(kinds: Kinds, allocations: Iterable[Allocation]) -> tuple[Seen | None, ...]:
-    """What follows from the outcomes of arms that are not good or bad; () where all are."""
+    """Return the statistics of arms with non-binary outcomes; () if there are none."""
     if all(kind.counts_good for kind in kinds.values()):
         return ()
     parts = parts_by_arm(allocations)
@@ -424,23 +424,21 @@ def seen_of(kinds: Kinds, allocations: Iterable[Allocation]) -> tuple[Seen | Non
 
 
 def check_order(kinds: Kinds, allocations: Iterable[Allocation]) -> None:
-    """`BadOutcome` where outcomes of an arm whose order matters are not those of its pulls."""
+    """Refuse outcomes of Markov arms out of the order of their pulls."""
     if not any(kind.ordered for kind in kinds.values()):
         return
     for arm, parts in parts_by_arm(allocations).items():
-        if kinds[arm].ordered:
-            _check_order(kinds[arm], parts)
-
-
-def _check_order(kind: ArmModel, parts: list[tuple[Allocation, ArmPulls]]) -> None:
-    waits = False
-    for _, part in parts:
-        if waits and part.told:
+        if not kinds[arm].ordered:
+            continue
+        first_pending = next((k for k, (_, part) in enumerate(parts) if part.pending), len(parts))
+        if any(part.told for _, part in parts[first_pending + 1 :]):
             raise EarlierPending(
-                "an earlier allocation of this arm is pending; record that one first"
+                "an earlier allocation of this arm is pending; record that one first",
+                field="outcome",
             )
-        waits = waits or part.pending > 0
-    try:
-        known_of(kind, parts)
-    except ValueError:  # its text names the state, which blinded people are not to read
-        raise BadOutcome("the outcomes cannot follow those on record of this arm") from None
+        try:
+            known_of(kinds[arm], parts)
+        except ValueError:  # its text names the state, which blinded users must not read
+            raise BadOutcome(
+                "the outcomes cannot follow those on record of this arm", field="outcome"
+            ) from None

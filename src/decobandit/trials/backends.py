@@ -7,9 +7,8 @@ elsewhere the write-ahead log. With `synchronous=FULL` both reach the disk at ev
 is the rollback journal whose end is synced as well.
 
 PostgreSQL. Everything that may wait has a deadline. The server ends statements and waits for locks
-that take too long, and transactions whose client stands still while it holds locks. A server that
-does not answer at all, stopped or cut off, cannot do that: so the driver does not wait for ever
-either (`_Patient`).
+that take too long, and transactions whose client is idle while it holds locks. A server that
+does not answer at all cannot do that: so the driver has a deadline, too (`_patient`).
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _FILE = "decobandit_file"  # which file a connection has open
 
 
 def wal_is_safe(version: tuple[int, ...]) -> bool:
-    """Whether several processes may write through a write-ahead log with this SQLite."""
+    """Tell whether several processes may write through a write-ahead log with this SQLite."""
     if version < (3, 7, 0) or version >= (3, 51, 3):
         return version >= (3, 7, 0)  # before 3.7.0 there is no such log
     fixed_in_series = {(3, 44): 6, (3, 50): 7}
@@ -53,7 +52,7 @@ def wal_is_safe(version: tuple[int, ...]) -> bool:
 
 
 def sqlite_engine(url: URL) -> Engine:
-    """An engine on a file, which may not exist yet."""
+    """Return an engine on a file, which is created if needed."""
     path = Path(url.database or "")
     if not url.database or url.database == ":memory:":
         raise StoreError("database: a trial needs a file; memory is lost with the process")
@@ -72,25 +71,25 @@ def sqlite_engine(url: URL) -> Engine:
 
 
 def check_contents(connection: Connection, path: Path) -> None:
-    """`Damaged` unless the file is a whole database."""
+    """Raise `Damaged` unless SQLite finds the database intact."""
     pragma = "integrity_check" if path.stat().st_size <= CHECK_ALL_BYTES else "quick_check"
-    found = [str(row[0]) for row in connection.exec_driver_sql(f"PRAGMA {pragma}(1)")]
-    if found != ["ok"]:
-        said = " ".join(found[0].split())
-        raise Damaged(f"{path}: the database is damaged: {said}; restore a copy of it")
+    result = [str(row[0]) for row in connection.exec_driver_sql(f"PRAGMA {pragma}(1)")]
+    if result != ["ok"]:
+        reason = " ".join(result[0].split())
+        raise Damaged(f"{path}: the database is damaged: {reason}; restore a copy of it")
 
 
 @contextmanager
 def write_lock(path: Path) -> Iterator[None]:
-    """Hold the lock that processes which write to this file take one after the other.
+    """Hold the lock file (suffix `-turn`) of the writers of a database.
 
-    SQLite itself retries after growing pauses, so that with many writers some wait too long. Where
-    files cannot be locked, only SQLite's own waiting is left. The file has the suffix `-turn`.
+    SQLite itself retries after growing pauses, so that with many writers some wait too long. On
+    file systems without locks, only SQLite's own waiting is left.
     """
     try:
         import fcntl
 
-        # permissions as those of the database; what is no file is not waited for
+        # permissions of the database; no waiting for a pipe
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK
         mode = stat.S_IMODE(path.stat().st_mode)
         descriptor = os.open(path.with_name(path.name + "-turn"), flags, mode)
@@ -118,8 +117,8 @@ def _check_file(path: Path) -> None:
         raise StoreError(f"{path}: is a directory; give a file")
     if not path.absolute().parent.is_dir():
         raise StoreError(f"{path}: there is no directory {path.absolute().parent}")
-    # not by opening it: when a process closes a file, it loses all its locks on that file, those
-    # of a transaction under way in another thread too; what the file holds is for SQLite to say
+    # without opening it: a process that closes a file loses all its locks on it, also those of a
+    # transaction in another thread
     if not path.exists():
         _make(path)
         return
@@ -132,7 +131,7 @@ def _check_file(path: Path) -> None:
 
 
 def _make(path: Path) -> None:
-    """Make an empty file that only its owner may read, without opening it."""
+    """Create an empty file that only its owner may read, without opening it."""
     try:
         os.mknod(path, stat.S_IFREG | 0o600)
     except FileExistsError:
@@ -149,16 +148,16 @@ def _check_same_file(path: Path, _connection: Any, record: Any, _proxy: Any) -> 
     What is written to it would be lost; a new connection goes to the file that took its place.
     """
     try:
-        found = _identity(path)
+        identity = _identity(path)
     except OSError as error:
         raise StoreError(f"{path}: the database is gone: {error.strerror}") from None
-    if found != record.info[_FILE]:
+    if identity != record.info[_FILE]:
         raise DisconnectionError("another file was put in the place of the database")
 
 
 def _identity(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_dev, found.st_ino
+    status = path.stat()
+    return status.st_dev, status.st_ino
 
 
 def _prepare(path: Path, connection: Any, record: Any) -> None:
@@ -171,9 +170,9 @@ def _prepare(path: Path, connection: Any, record: Any) -> None:
     try:
         cursor.execute("PRAGMA synchronous=FULL")
         cursor.execute("PRAGMA foreign_keys=ON")
-        found = cursor.execute(f"PRAGMA journal_mode={wanted}").fetchone()[0]
-        if found != wanted:
-            raise StoreError(f"the database keeps its journal as {found!r}; {wanted!r} is needed")
+        mode = cursor.execute(f"PRAGMA journal_mode={wanted}").fetchone()[0]
+        if mode != wanted:
+            raise StoreError(f"the database keeps its journal as {mode!r}; {wanted!r} is needed")
     finally:
         cursor.close()
 
@@ -184,8 +183,7 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-# -- postgreSQL as a trial database, with a deadline for everything that may wait ------------------
-
+# -- PostgreSQL -----------------------------------------------------------------------------------
 
 CONNECT_SECONDS = 5
 LOCK_SECONDS = 8.0  # for a row that another transaction has locked
@@ -203,7 +201,7 @@ _KEEPALIVES = {
 
 
 def postgres_engine(url: URL) -> Engine:
-    """An engine on a database of a PostgreSQL server."""
+    """Return an engine on a database of a PostgreSQL server."""
     try:
         engine = create_engine(
             url,
@@ -220,28 +218,28 @@ def postgres_engine(url: URL) -> Engine:
     return engine
 
 
-def _connect(_dialect: Any, _record: Any, args: list[Any], given: dict[str, Any]) -> Any:
+def _connect(_dialect: Any, _record: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
     limits = {
         "lock_timeout": LOCK_SECONDS,
         "statement_timeout": STATEMENT_SECONDS,
         "idle_in_transaction_session_timeout": IDLE_SECONDS,
     }
     ours = " ".join(f"-c {name}={round(1000 * value)}" for name, value in limits.items())
-    # what the URL says comes last, and counts
-    options = f"{ours} {given.get('options', '')}".strip()
-    wanted = {"connect_timeout": CONNECT_SECONDS, **_KEEPALIVES, **given, "options": options}
-    return _patient().connect(*args, **wanted)
+    # options of the URL come last, and win
+    options = f"{ours} {keywords.get('options', '')}".strip()
+    defaults = {"connect_timeout": CONNECT_SECONDS, **_KEEPALIVES}
+    return _patient().connect(*args, **{**defaults, **keywords, "options": options})
 
 
 def _patient() -> type[psycopg.Connection[Any]]:
-    """A connection of psycopg that gives a silent server up."""
+    """Return a connection class of psycopg that gives up on a silent server."""
     import psycopg  # late: the driver is an extra
 
     class Patient(psycopg.Connection[Any]):
         def wait(
             self, gen: Generator[Any, Any, Any], interval: float = 0.1, timeout: float | None = None
         ) -> Any:
-            """Run an exchange with the server; the connection is closed where it takes too long."""
+            """Run an exchange with the server; close the connection after the deadline."""
             seconds = ANSWER_SECONDS if timeout is None else min(timeout, ANSWER_SECONDS)
             deadline = time.monotonic() + seconds
             try:
@@ -264,11 +262,11 @@ def _patient() -> type[psycopg.Connection[Any]]:
 
 
 def _ready(socket: int, wanted: int, seconds: float) -> int:
-    """What of reading and writing is possible now; 0 after that time."""
+    """Wait until the socket can be read or written; return 0 after the timeout."""
     with _Selector() as selector:
         selector.register(socket, wanted)
-        found = selector.select(max(0.0, seconds))
-    return found[0][1] if found else 0
+        ready = selector.select(max(0.0, seconds))
+    return ready[0][1] if ready else 0
 
 
 # the cheapest to make where there is one

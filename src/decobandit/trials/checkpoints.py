@@ -1,4 +1,4 @@
-"""Checkpoints: signed notes of all heads, to be kept by somebody else.
+"""Checkpoints: signed notes of all heads, to be kept by another party.
 
     decobandit-checkpoint-1
     number 2
@@ -8,9 +8,9 @@
     trial ID EVENTS HEAD
     ...
 
-One line for the log of people, which has the digest of every token, and one per trial, in the order
-of their ids: how many events it had, and the hash of the last. All checkpoints are kept in the
-database, too; each names the one before, so that one note stands for all that were made before it.
+One line for the access log, which has the digest of every token, and one per trial, in the order of
+their ids: number of events, and the hash of the last. The database has all checkpoints; each names
+the one before, so that one note stands for all before it.
 A log that was rewritten, shortened or removed no longer has the events that its lines name.
 """
 
@@ -22,7 +22,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection, insert, select, text
 
@@ -31,18 +31,21 @@ from .database import Store
 from .errors import Damaged, TrialError
 from .event_log import event_log_of, now
 from .events import GENESIS, digest
-from .people import CALLED, PeopleLog, lock, people_log
+from .people import NAME, PeopleLog, lock, people_log
 from .verification import CheckResult, LogCheck
 
-ED25519 = b"\x01"  # the kind of key and signature
+ED25519 = b"\x01"  # algorithm of key and signature
 MAX_KEY_NAME = 100
 _PRIVATE = "PRIVATE+KEY+"
 _DASH = "— "
 _HASH_BYTES, _KEY_BYTES = 4, 32
 
 
+Key = TypeVar("Key", "PublicKey", "PrivateKey")
+
+
 class BadSignature(TrialError):
-    """A note that has the key's signature of another text."""
+    """A note with the key's signature of another text."""
 
 
 class NotSigned(TrialError):
@@ -51,7 +54,7 @@ class NotSigned(TrialError):
 
 @dataclass(frozen=True)
 class PublicKey:
-    """A key that checks signatures."""
+    """A key that verifies signatures."""
 
     name: str
     data: bytes
@@ -59,25 +62,22 @@ class PublicKey:
     @property
     def hash(self) -> bytes:
         """The four bytes by which signatures name the key."""
-        whole = hashlib.sha256(self.name.encode() + b"\n" + ED25519 + self.data).digest()
-        return whole[:_HASH_BYTES]
+        data = self.name.encode() + b"\n" + ED25519 + self.data
+        return hashlib.sha256(data).digest()[:_HASH_BYTES]
 
     @property
     def text(self) -> str:
-        """The key as it is written: NAME+HASH+BASE64."""
+        """Text of the key: NAME+HASH+BASE64."""
         return f"{self.name}+{self.hash.hex()}+{_encoded(ED25519 + self.data)}"
 
     @classmethod
     def read(cls, text: str) -> PublicKey:
-        """The key of a text; `TrialError` if it is none."""
+        """Parse a public key."""
         name, hash_, data = _parts(text.strip(), "public key")
-        key = cls(name, data)
-        if key.hash.hex() != hash_:
-            raise TrialError("public key: its hash is not that of its name and its data")
-        return key
+        return _with_hash(cls(name, data), hash_, "public key")
 
     def check(self, note: str) -> str:
-        """The text of a note that this key has signed."""
+        """Return the text of a note that this key has signed."""
         text, signatures = _split(note)
         mine = [
             data[_HASH_BYTES:]
@@ -108,14 +108,14 @@ class PrivateKey:
 
     @classmethod
     def new(cls, name: str) -> PrivateKey:
-        """A random key."""
+        """Generate a random key."""
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
         return cls(_key_name(name), Ed25519PrivateKey.generate().private_bytes_raw())
 
     @property
     def public(self) -> PublicKey:
-        """The key that checks what this one signs."""
+        """Key that verifies the signatures of this one."""
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
         private = Ed25519PrivateKey.from_private_bytes(self.seed)
@@ -123,22 +123,19 @@ class PrivateKey:
 
     @property
     def text(self) -> str:
-        """The key as it is written into a file."""
+        """Text of the key in its file."""
         return f"{_PRIVATE}{self.name}+{self.public.hash.hex()}+{_encoded(ED25519 + self.seed)}"
 
     @classmethod
     def read(cls, text: str) -> PrivateKey:
-        """The key of a text; `TrialError` if it is none. The text is not repeated."""
+        """Parse a private key; messages do not repeat it."""
         if not text.startswith(_PRIVATE):
-            raise TrialError("private key: not a key that 'deco keys new' made")
+            raise TrialError("private key: not a key that 'deco keys new' made", field="key")
         name, hash_, seed = _parts(text.strip().removeprefix(_PRIVATE), "private key")
-        key = cls(name, seed)
-        if key.public.hash.hex() != hash_:
-            raise TrialError("private key: its hash is not that of its name and its data")
-        return key
+        return _with_hash(cls(name, seed), hash_, "private key")
 
     def sign(self, text: str) -> str:
-        """The note of a text whose lines all end."""
+        """Sign `text`, which must end with a newline."""
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
         signature = Ed25519PrivateKey.from_private_bytes(self.seed).sign(text.encode())
@@ -146,48 +143,57 @@ class PrivateKey:
 
 
 def text_of(note: str) -> str:
-    """The text of a note; its signatures are not checked."""
+    """Return the text of a note; its signatures are not checked."""
     return _split(note)[0]
 
 
 def _split(note: str) -> tuple[str, list[tuple[str, bytes]]]:
-    """The text, and name and data of every signature."""
+    """Return the text, and name and data of every signature."""
     text, gap, lines = note.rpartition("\n\n")
     if not gap or not lines.endswith("\n") or any(ord(sign) < 32 and sign != "\n" for sign in note):
         raise TrialError("note: not a signed note: a text, an empty line, and signatures")
     signatures = []
     for line in lines.removesuffix("\n").split("\n"):
         name, _, data = line.removeprefix(_DASH).partition(" ")
-        decoded = _decoded(data)
-        # signatures of other kinds, which are not checked here, have other lengths
-        whole = len(decoded) > _HASH_BYTES
-        if not line.startswith(_DASH) or not _is_key_name(name) or not whole:
+        decoded = _decoded(data)  # signatures of other kinds have other lengths
+        complete = len(decoded) > _HASH_BYTES
+        if not line.startswith(_DASH) or not _is_key_name(name) or not complete:
             raise TrialError("note: a line of its signatures is malformed")
         signatures.append((name, decoded))
     return text + "\n", signatures
 
 
 def _parts(text: str, what: str) -> tuple[str, str, bytes]:
-    """Name, hash and data of a key."""
+    """Split a key into name, hash and data."""
     parts = text.split("+", 2)  # base64 may have a plus, too
     if len(parts) != 3 or not _is_key_name(parts[0]):
-        raise TrialError(f"{what}: must be NAME+HASH+BASE64, as 'deco keys new' prints it")
+        raise TrialError(
+            f"{what}: must be NAME+HASH+BASE64, as 'deco keys new' prints it", field="key"
+        )
     data = _decoded(parts[2])
     if data[:1] != ED25519 or len(data) != 1 + _KEY_BYTES:
-        raise TrialError(f"{what}: is not an Ed25519 key")
+        raise TrialError(f"{what}: is not an Ed25519 key", field="key")
     return parts[0], parts[1], data[1:]
 
 
+def _with_hash(key: Key, hash_: str, what: str) -> Key:
+    public = key.public if isinstance(key, PrivateKey) else key
+    if public.hash.hex() != hash_:
+        raise TrialError(f"{what}: its hash is not that of its name and its data", field="key")
+    return key
+
+
 def _is_key_name(name: str) -> bool:
-    plain = bool(name) and name.isprintable() and "+" not in name
-    return plain and not any(sign.isspace() for sign in name)
+    printable = bool(name) and name.isprintable() and "+" not in name
+    return printable and not any(sign.isspace() for sign in name)
 
 
 def _key_name(name: str) -> str:
     if not _is_key_name(name) or len(name) > MAX_KEY_NAME:
         raise TrialError(
             f"name of a key: {name[:MAX_KEY_NAME]!r}; must be 1 to {MAX_KEY_NAME} printable "
-            "characters without blanks or plus signs"
+            "characters without blanks or plus signs",
+            field="name",
         )
     return name
 
@@ -203,11 +209,10 @@ def _decoded(text: str) -> bytes:
         return b""
 
 
-# -- checkpoints: signed notes of all heads, to be kept by somebody else ---------------------------
-
+# -- checkpoints ----------------------------------------------------------------------------------
 
 FORMAT = "decobandit-checkpoint-1"
-NOTES_AT_ONCE = 20  # read from the database in one transaction
+NOTES_PER_READ = 20
 _HEAD_LINE = re.compile(r"trial ([0-9a-f]{16}) ([1-9][0-9]{0,9}) ([0-9a-f]{64})")
 _FIRST_LINES = re.compile(
     rf"{FORMAT}\nnumber ([1-9][0-9]{{0,9}})\nmade (\S+)\nprevious ([0-9a-f]{{64}})\n"
@@ -217,7 +222,7 @@ _notes = schema.checkpoints.c
 
 
 class TrialHead(NamedTuple):
-    """How far a log had come: its number of events, and the hash of the last."""
+    """Number of events of a log, and the hash of the last."""
 
     events: int
     hash: str
@@ -225,7 +230,7 @@ class TrialHead(NamedTuple):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint says."""
+    """Content of a checkpoint."""
 
     number: int
     made: str
@@ -236,7 +241,7 @@ class Checkpoint:
 
     @property
     def text(self) -> str:
-        """The text that is signed."""
+        """Text to sign."""
         lines = [FORMAT, f"number {self.number}", f"made {self.made}", f"previous {self.previous}"]
         lines.append(f"people {self.people.events} {self.people.hash}")
         lines += [
@@ -245,7 +250,7 @@ class Checkpoint:
         return "\n".join(lines) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return the checkpoint as JSON values."""
         return {
             "number": self.number,
             "made": self.made,
@@ -255,38 +260,38 @@ class Checkpoint:
 
     @property
     def hash(self) -> str:
-        """By which the next checkpoint names this one."""
+        """Hash by which the next checkpoint names this one."""
         return digest(self.text)
 
     @classmethod
     def read(cls, note: str) -> Checkpoint:
-        """The checkpoint of a note; its signatures are not checked."""
+        """Parse a note; its signatures are not checked."""
         text_ = text_of(note)
         first = _FIRST_LINES.match(text_)
         if first is None:
             raise TrialError(f"checkpoint: the note is no {FORMAT}")
         heads = {}
         for line in text_[first.end() :].splitlines():
-            found = _HEAD_LINE.fullmatch(line)
-            if found is None:
+            match = _HEAD_LINE.fullmatch(line)
+            if match is None:
                 raise TrialError("checkpoint: one of its lines is not the head of a trial")
-            heads[found[1]] = TrialHead(int(found[2]), found[3])
+            heads[match[1]] = TrialHead(int(match[2]), match[3])
         people = TrialHead(int(first[4]), first[5])
-        made = cls(int(first[1]), first[2], first[3], people, heads, note)
-        if made.text != text_:
+        checkpoint = cls(int(first[1]), first[2], first[3], people, heads, note)
+        if checkpoint.text != text_:
             raise TrialError("checkpoint: its lines are not in order, or stand there twice")
-        return made
+        return checkpoint
 
 
 def make_checkpoint(store: Store, key: PrivateKey) -> Checkpoint:
-    """Sign the heads of all logs; the last checkpoint again if nothing has changed since.
+    """Sign the heads of all logs; return the last checkpoint if nothing has changed since.
 
     `Damaged` if a log does not continue what the last checkpoint says of it.
     """
-    return store.write(lambda connection: _made(store, connection, key))
+    return store.write(lambda connection: _new_checkpoint(store, connection, key))
 
 
-def _made(store: Store, connection: Connection, key: PrivateKey) -> Checkpoint:
+def _new_checkpoint(store: Store, connection: Connection, key: PrivateKey) -> Checkpoint:
     if store.locks_rows:
         connection.execute(text("LOCK TABLE checkpoints IN EXCLUSIVE MODE"))
     newest = select(_notes.note).order_by(_notes.number.desc()).limit(1)
@@ -296,15 +301,15 @@ def _made(store: Store, connection: Connection, key: PrivateKey) -> Checkpoint:
         str(row.id): TrialHead(row.head_seq + 1, row.head_hash)
         for row in connection.execute(select(schema.trials))
     }
-    newest_person = lock(connection)
-    people = TrialHead(newest_person.seq + 1, newest_person.hash)
+    access_head = lock(connection)
+    people = TrialHead(access_head.seq + 1, access_head.hash)
     if last is not None:
         _check_continued(connection, last, people, heads)
         if (people, heads) == (last.people, last.heads) and _signed_by(last, key.public):
             return last
     number, previous = (1, GENESIS) if last is None else (last.number + 1, last.hash)
-    made = Checkpoint(number, now(), previous, people, heads)
-    signed = Checkpoint.read(key.sign(made.text))
+    unsigned = Checkpoint(number, now(), previous, people, heads)
+    signed = Checkpoint.read(key.sign(unsigned.text))
     connection.execute(insert(schema.checkpoints), {"number": number, "note": signed.note})
     return signed
 
@@ -315,20 +320,18 @@ def _check_continued(
     events, persons = schema.events.c, schema.people.c
     at = select(persons.hash).where(persons.seq == last.people.events - 1)
     then = connection.execute(at).scalar_one_or_none() or GENESIS
-    if people.events < last.people.events or then != last.people.hash:
-        raise Damaged(
-            f"{CALLED}: does not continue what checkpoint {last.number} says of it; run "
-            "'deco trial verify'"
-        )
+    broken = [NAME] if people.events < last.people.events or then != last.people.hash else []
     for trial, head in last.heads.items():
         if heads.get(trial) == head:
             continue
         at = select(events.hash).where((events.trial_id == trial) & (events.seq == head.events - 1))
         if trial not in heads or connection.execute(at).scalar_one_or_none() != head.hash:
-            raise Damaged(
-                f"trial {trial}: does not continue what checkpoint {last.number} says of it; run "
-                "'deco trial verify'"
-            )
+            broken.append(f"trial {trial}")
+    if broken:
+        raise Damaged(
+            f"{broken[0]}: does not continue what checkpoint {last.number} says of it; run "
+            "'deco trial verify'"
+        )
 
 
 def _signed_by(checkpoint: Checkpoint, key: PublicKey) -> bool:
@@ -351,22 +354,22 @@ def _stored(note: str) -> Checkpoint:
 
 @dataclass(frozen=True)
 class CheckpointCheck(CheckResult):
-    """Whether a database, or an exported trial, is intact and continues what a checkpoint says.
+    """Result of comparing a database, or an exported trial, with a checkpoint.
 
     Attributes
     ----------
     trial : str
-        Empty: it is about all trials.
+        Empty: the check covers all trials.
     number : int
-        Of the checkpoint.
+        Number of the checkpoint.
     made : str
-        When: ISO 8601, UTC.
+        Time of the checkpoint: ISO 8601, UTC.
     key : str
         Name of the key that signed it.
     trials : int
-        Trials that it names.
+        Number of trials in the checkpoint.
     problems : tuple[str, ...]
-        What was found, in the logs that were compared too.
+        Problems, one sentence each, with those of the compared logs.
 
     Examples
     --------
@@ -381,7 +384,7 @@ class CheckpointCheck(CheckResult):
     problems: tuple[str, ...]
 
     @property
-    def found(self) -> tuple[str, ...]:
+    def findings(self) -> tuple[str, ...]:
         return self.problems
 
     def to_dict(self) -> dict[str, Any]:
@@ -393,43 +396,44 @@ class CheckpointCheck(CheckResult):
 def check_checkpoint(
     note: str, key: PublicKey, checks: Iterable[LogCheck], *, store: Store | None = None
 ) -> CheckpointCheck:
-    """Compare some logs that were checked with a checkpoint; without a store, of exported trials.
+    """Compare checked logs with a checkpoint; without a store, logs of exported trials.
 
-    One that does not continue what the checkpoint says gets one more problem, and is stopped. With
-    a store, the log of people and the tokens are checked, too.
+    A log that does not continue the checkpoint gets one more problem, and its trial is locked. With
+    a store, the access log and the tokens are checked, too.
     """
-    given = Checkpoint.read(note)
+    checkpoint = Checkpoint.read(note)
     try:
         key.check(note)
     except BadSignature as error:
-        return _result(given, key, [str(error)])
-    problems = [] if store is None else _compare_people(people_log(store), [given])
+        return _result(checkpoint, key, [str(error)])
+    problems = [] if store is None else _compare_people(people_log(store), [checkpoint])
     for check in checks:
-        if check.trial in given.heads:
-            _compare(check, given.heads[check.trial], given.number, store)
+        if check.trial in checkpoint.heads:
+            _compare(check, checkpoint.heads[check.trial], checkpoint.number, store)
         else:
-            check.problems.append(f"trial {check.trial}: is not in checkpoint {given.number}")
+            check.add_problem(f"is not in checkpoint {checkpoint.number}")
         problems += check.problems
-    return _result(given, key, problems)
+    return _result(checkpoint, key, problems)
 
 
 def check_database_by(
     note: str, key: PublicKey, checks: Iterable[LogCheck], *, store: Store
 ) -> CheckpointCheck:
-    """Compare all logs of a database, and its own checkpoints, with one that was kept elsewhere.
+    """Compare all logs of a database, and its checkpoints, with a checkpoint kept elsewhere.
 
-    The log of people and the tokens are among them. A trial that does not continue what they say
-    gets one more problem, and is stopped.
+    This includes the access log and the tokens. A trial that does not continue a checkpoint gets
+    one more problem, and is locked.
     """
-    given, by_trial = Checkpoint.read(note), {check.trial: check for check in checks}
+    kept_elsewhere, by_trial = Checkpoint.read(note), {check.trial: check for check in checks}
     try:
         key.check(note)
     except BadSignature as error:
-        return _result(given, key, [str(error)])
+        return _result(kept_elsewhere, key, [str(error)])
     problems: list[str] = []
-    people, known = people_log(store), (given, *_chain(given, key, store, problems))
-    problems += _compare_people(people, known)
-    for checkpoint in known:
+    people = people_log(store)
+    checkpoints = (kept_elsewhere, *_chain(kept_elsewhere, key, store, problems))
+    problems += _compare_people(people, checkpoints)
+    for checkpoint in checkpoints:
         for trial, head in checkpoint.heads.items():
             if trial in by_trial and by_trial[trial].hashes:
                 _compare(by_trial[trial], head, checkpoint.number, store)
@@ -437,16 +441,16 @@ def check_database_by(
                 problems.append(f"trial {trial}: is in checkpoint {checkpoint.number}, and is gone")
     for check in by_trial.values():
         problems += check.problems
-    return _result(given, key, problems)
+    return _result(kept_elsewhere, key, problems)
 
 
-def _result(given: Checkpoint, key: PublicKey, problems: list[str]) -> CheckpointCheck:
-    found = tuple(dict.fromkeys(problems))
-    return CheckpointCheck("", given.number, given.made, key.name, len(given.heads), found)
+def _result(checkpoint: Checkpoint, key: PublicKey, problems: list[str]) -> CheckpointCheck:
+    about = (checkpoint.number, checkpoint.made, key.name, len(checkpoint.heads))
+    return CheckpointCheck("", *about, tuple(dict.fromkeys(problems)))
 
 
 def _compare_people(people: PeopleLog, checkpoints: Iterable[Checkpoint]) -> list[str]:
-    """What is wrong with the log of people and the tokens, by themselves and by checkpoints."""
+    """Return problems of the access log and the tokens, by themselves and by checkpoints."""
     problems = list(people.problems)
     hashes = [GENESIS, *(event.hash for event in people.events)]
     for checkpoint in checkpoints:
@@ -454,11 +458,11 @@ def _compare_people(people: PeopleLog, checkpoints: Iterable[Checkpoint]) -> lis
         if len(hashes) <= events:
             there = len(hashes) - 1
             problems.append(
-                f"{CALLED}: has {there} events, and had {events} in checkpoint {checkpoint.number}"
+                f"{NAME}: has {there} events, and had {events} in checkpoint {checkpoint.number}"
             )
         elif hashes[events] != hash_:
             problems.append(
-                f"{CALLED}: event {events - 1} is not the one that checkpoint {checkpoint.number} "
+                f"{NAME}: event {events - 1} is not the one that checkpoint {checkpoint.number} "
                 "names"
             )
     return problems
@@ -469,10 +473,10 @@ def _compare(check: LogCheck, head: TrialHead, number: int, store: Store | None)
     if check.hashes[place : place + 1] == [head.hash]:
         return
     if len(check.hashes) < head.events:
-        found = f"has {len(check.hashes)} events, and had {head.events} in checkpoint {number}"
+        text_ = f"has {len(check.hashes)} events, and had {head.events} in checkpoint {number}"
     else:
-        found = f"event {place} is not the one that checkpoint {number} names"
-    problem = f"trial {check.trial}: {found}"
+        text_ = f"event {place} is not the one that checkpoint {number} names"
+    problem = f"trial {check.trial}: {text_}"
     if problem not in check.problems:
         check.problems.append(problem)
     if store is not None:
@@ -480,11 +484,11 @@ def _compare(check: LogCheck, head: TrialHead, number: int, store: Store | None)
 
 
 def _chain(
-    given: Checkpoint, key: PublicKey, store: Store, problems: list[str]
+    checkpoint: Checkpoint, key: PublicKey, store: Store, problems: list[str]
 ) -> Iterator[Checkpoint]:
-    """The checkpoints of a database; what is wrong with them is added to `problems`.
+    """Yield the checkpoints of a database; append what is wrong with them to `problems`.
 
-    Those before the given one are as good as signed, for it names them by hash.
+    The hash in the signed one vouches for those before it.
     """
     before: Checkpoint | None = None
     there = False
@@ -500,13 +504,13 @@ def _chain(
         expected = (1, GENESIS) if before is None else (before.number + 1, before.hash)
         if (stored.number, stored.previous) != expected or stored.number != number:
             problems.append(f"checkpoint {number} in the database does not follow the one before")
-        there = there or stored.text == given.text
+        there = there or stored.text == checkpoint.text
         before = stored
         yield stored
     if not there:
         problems.append(
-            f"checkpoint {given.number} is not in the database: an older or another database was "
-            "put in its place, or its checkpoints were changed"
+            f"checkpoint {checkpoint.number} is not in the database: an older or another database "
+            "was put in its place, or its checkpoints were changed"
         )
 
 
@@ -515,8 +519,8 @@ def _stored_notes(store: Store) -> Iterator[tuple[int, str]]:
     while True:
         query = select(_notes.number, _notes.note).where(_notes.number > after)
         with store.read() as connection:
-            page = connection.execute(query.order_by(_notes.number).limit(NOTES_AT_ONCE)).all()
+            page = connection.execute(query.order_by(_notes.number).limit(NOTES_PER_READ)).all()
         yield from ((int(number), str(note)) for number, note in page)
-        if len(page) < NOTES_AT_ONCE:
+        if len(page) < NOTES_PER_READ:
             return
         after = page[-1][0]

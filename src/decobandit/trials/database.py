@@ -1,4 +1,4 @@
-"""The database of trials: connections and transactions; knows nothing of trials.
+"""The database of trials: connections and transactions, independent of their content.
 
     store.read()       a consistent view, for as long as the block lasts
     store.write(work)  work(connection) in one transaction; returns when it is on disk
@@ -22,7 +22,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import URL, make_url
@@ -33,38 +33,9 @@ from .backends import check_contents, postgres_engine, sqlite_engine, write_lock
 from .errors import Damaged, NotFound, StoreError, Unreadable
 from .schema import upgrade
 
-Job = TypeVar("Job")
-
-
-class Committer(Generic[Job]):
-    """Calls `commit` for one job after the other; a call may do the jobs after it as well.
-
-    A daemon: a process that has to end does not wait for a database that stalls.
-    """
-
-    def __init__(self, commit: Callable[[Job], None]) -> None:
-        self._commit = commit
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        Thread(target=self._run, name="committer", daemon=True).start()
-
-    def put(self, job: Job) -> None:
-        """One more job."""
-        self._jobs.put(job)
-
-    def end(self) -> None:
-        """End the thread when the jobs before are done."""
-        self._jobs.put(None)
-
-    def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            self._commit(job)
-
-
-# -- what a process has done with a database: events written by kind, errors by kind ---------------
-
 
 class Counts:
-    """Counters of one store, since it was opened; safe to share between threads."""
+    """Counters of events and errors since a store was opened; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -72,13 +43,13 @@ class Counts:
         self._errors: Counter[str] = Counter()
 
     def event(self, kind: str) -> None:
-        """One more event was written."""
+        """Count an event."""
         with self._lock:
             self._events[kind] += 1
 
     @contextmanager
     def failures(self) -> Iterator[None]:
-        """Count the errors of the database that leave the block."""
+        """Count database errors that leave the block."""
         try:
             yield
         except StoreError as error:
@@ -86,25 +57,24 @@ class Counts:
             raise
 
     def error(self, error: StoreError) -> None:
-        """Count an error, once however many blocks it leaves."""
+        """Count an error once, also if it leaves several blocks."""
         with self._lock:
             if not error.counted:
                 self._errors["damaged" if isinstance(error, Damaged) else "unavailable"] += 1
             error.counted = True
 
     def events(self) -> dict[str, int]:
-        """Events written, by kind."""
+        """Return the number of events by kind."""
         with self._lock:
             return dict(self._events)
 
     def errors(self) -> dict[str, int]:
-        """Errors: damaged, or unavailable."""
+        """Return the number of errors: damaged, unavailable."""
         with self._lock:
             return dict(self._errors)
 
 
-# -- the database of trials: connections and transactions; knows nothing of trials -----------------
-
+# -- the store ------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 ENVIRONMENT = "DECO_DB"
@@ -115,22 +85,22 @@ _NOTES = "decobandit_notes"
 
 
 class _Job:
-    """A queued work; when it is done, its result or its error."""
+    """A queued work with its result or error."""
 
     def __init__(self, work: Callable[[Connection], Any], trial: str = "") -> None:
         self.work, self.trial = work, trial
         self.done = False
         self.result: Any = None
         self.error: BaseException | None = None
-        self.future: Future[Any] | None = None  # of who waits without a thread
+        self.future: Future[Any] | None = None  # for callers without a waiting thread
 
     def run(self, connection: Connection) -> None:
         self.result = self.work(connection)
 
     def end(self) -> None:
-        """Tell whoever waits, once."""
-        told, self.done = self.done, True
-        if self.future is None or told:
+        """Resolve the future, once."""
+        was_done, self.done = self.done, True
+        if self.future is None or was_done:
             return
         if self.error is None:
             self.future.set_result(self.result)
@@ -139,12 +109,12 @@ class _Job:
 
 
 class Store:
-    """One database. Share it between threads; processes open their own.
+    """A database, shared between threads; every process opens it for itself.
 
     Parameters
     ----------
     engine : sqlalchemy.Engine
-        As `open_store` makes it.
+        The engine of `open_store`.
 
     Examples
     --------
@@ -160,26 +130,26 @@ class Store:
         self._queue: list[_Job] = []
         self._queue_lock = Lock()
         self._commit_lock = Lock()
-        self._committer: Committer[_Job] | None = None
+        self._submitted: SimpleQueue[_Job | None] | None = None  # for the committer thread
 
     @property
     def url(self) -> URL:
-        """Where it is; printed without a password."""
+        """URL of the database; printed without a password."""
         return self._engine.url
 
     @property
     def shares_commits(self) -> bool:
-        """Whether works that wait at the same time share a commit."""
+        """Whether concurrent works share a commit."""
         return self._alone
 
     @property
     def locks_rows(self) -> bool:
-        """Whether a transaction has to lock the rows that it is going to change."""
+        """Whether a transaction must lock the rows that it will change."""
         return not self._alone
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A connection in a transaction of its own, in which nothing changes."""
+        """Yield a connection in a read transaction of its own."""
         with (
             self.counts.failures(),
             _database_errors(self.url),
@@ -191,7 +161,7 @@ class Store:
                 yield connection
 
     def write(self, work: Callable[[Connection], T]) -> T:
-        """Run work(connection) in a transaction; what it raises undoes what it did."""
+        """Run work(connection) in a transaction; an exception rolls it back."""
         job = _Job(work)
         if self._alone:
             with self._queue_lock:
@@ -205,20 +175,27 @@ class Store:
         return result
 
     def submit(self, work: Callable[[Connection], T], trial: str = "") -> Future[T]:
-        """The same without a thread that waits: the result comes when it is on disk.
+        """Queue work(connection); the future has its result when it is on disk.
 
-        Only where works share commits (`shares_commits`). Nobody may wait within `work`. Trials
-        take turns, so that the queue of a busy one does not delay the others.
+        Only where works share commits (`shares_commits`); `work` must not wait. Trials take turns,
+        so that a busy one does not delay the others. The committer is a daemon thread: a process
+        can end although its database stalls.
         """
         job = _Job(work, trial)
         job.future = Future()
         job.future.set_running_or_notify_cancel()  # begun: it will not be cancelled
         with self._queue_lock:
-            if self._committer is None:
-                self._committer = Committer(self._commit_with_others)
+            if self._submitted is None:
+                self._submitted = SimpleQueue()
+                Thread(target=self._commit_submitted, name="committer", daemon=True).start()
             self._queue.append(job)
-        self._committer.put(job)
+        self._submitted.put(job)
         return job.future
+
+    def _commit_submitted(self) -> None:
+        assert self._submitted is not None
+        while (job := self._submitted.get()) is not None:
+            self._commit_with_others(job)
 
     def _commit_with_others(self, job: _Job) -> None:
         with self._commit_lock:
@@ -226,7 +203,7 @@ class Store:
                 self._commit(self._next_jobs())
 
     def _next_jobs(self) -> list[_Job]:
-        """Take the jobs of one commit from the queue: of every trial the first, the second, ..."""
+        """Take the jobs of one commit from the queue, round robin over trials."""
         with self._queue_lock:
             before = Counter[str]()
             turns = list[int]()
@@ -271,7 +248,7 @@ class Store:
             hook()
 
     def _check_alive(self, connection: Connection) -> None:
-        """SQLite may have ended the transaction; a commit after that succeeds and does nothing."""
+        """Raise an error if SQLite has ended the transaction: a commit would then do nothing."""
         if self._alone and not connection.connection.driver_connection.in_transaction:  # type: ignore[union-attr]
             raise StoreError(f"{self.url.database}: the database ended the transaction; try again")
 
@@ -296,18 +273,18 @@ class Store:
                 self._check_alive(connection)
 
     def after_commit(self, connection: Connection, hook: Callable[[], None]) -> None:
-        """Call `hook` after the commit of this transaction; never, if it is rolled back."""
+        """Call `hook` after the commit of this transaction; not after a rollback."""
         connection.info[_HOOKS].append(hook)
 
     def notes(self, connection: Connection) -> dict[Any, Any]:
-        """What works of this transaction leave for later ones; check that it still holds."""
+        """Return notes that works of this transaction leave for later ones; check them."""
         notes: dict[Any, Any] = connection.info[_NOTES]
         return notes
 
     def close(self) -> None:
         """Close all connections."""
-        if self._committer is not None:
-            self._committer.end()
+        if self._submitted is not None:
+            self._submitted.put(None)
         self._engine.dispose()
 
     def __enter__(self) -> Self:
@@ -321,15 +298,15 @@ StoreLike = str | Path | Store | None
 
 
 def open_store(db: StoreLike = None, *, existing: bool = False) -> Store:
-    """The database of a path or URL, made and brought up to date where needed.
+    """Open the database of a path or URL; create or upgrade it if needed.
 
     Parameters
     ----------
     db : str, Path or Store, optional
-        A file of SQLite, or the URL of a database; what DECO_DB says by default, else
-        deco-trials.db in the current folder. A `Store` is handed back.
+        A file of SQLite, or the URL of a database; by default the value of DECO_DB, else
+        deco-trials.db in the current folder. A `Store` is returned as it is.
     existing : bool
-        A file that is not there is an error, not a new database.
+        Whether a missing file is an error, not a new database.
 
     Returns
     -------
@@ -368,7 +345,7 @@ def open_store(db: StoreLike = None, *, existing: bool = False) -> Store:
 
 @contextmanager
 def closed_on_error(db: StoreLike) -> Iterator[Store]:
-    """The database; after an error, one that was opened here is closed."""
+    """Yield the database; after an error, close it if it was opened here."""
     store = open_store(db)
     try:
         yield store
@@ -398,7 +375,7 @@ def _url(db: str | Path | None) -> URL:
 
 @contextmanager
 def _savepoint(connection: Connection) -> Iterator[None]:
-    """What the block does is undone if it fails. SQLAlchemy's own costs as much as the block."""
+    """Undo the block if it fails. SQLAlchemy's own savepoint costs as much as the block."""
     connection.exec_driver_sql("SAVEPOINT work")
     try:
         yield
@@ -411,16 +388,16 @@ def _savepoint(connection: Connection) -> Iterator[None]:
 
 @contextmanager
 def _database_errors(url: URL) -> Iterator[None]:
-    """The database's own errors as ours: one line, no SQL, no password."""
+    """Convert database errors to `StoreError`: one line, no SQL, no password."""
     place = str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string()
     try:
         yield
     except PoolTimeout:
         raise StoreError(f"{place}: too many requests at once; try again") from None
     except DBAPIError as error:
-        said = " ".join(str(error.orig).split())[:200] or type(error.orig).__name__
-        if "malformed" in said or "not a database" in said or "disk image" in said:
-            raise Unreadable(f"{place}: the database is damaged: {said}") from None
-        raise StoreError(f"{place}: {said}") from error
+        reason = " ".join(str(error.orig).split())[:200] or type(error.orig).__name__
+        if any(words in reason for words in ("malformed", "not a database", "disk image")):
+            raise Unreadable(f"{place}: the database is damaged: {reason}") from None
+        raise StoreError(f"{place}: {reason}") from error
     except (SQLAlchemyError, UnicodeDecodeError) as error:
         raise StoreError(f"{place}: {type(error).__name__}: {error}") from error

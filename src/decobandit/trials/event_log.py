@@ -1,9 +1,9 @@
-"""Reads and writes the events of trials; ledgers are kept in memory and extended event by event.
+"""Reads and writes events of trials; ledgers are cached and extended event by event.
 
 Nothing read from the database is used before its hash, its position in the chain and the head of
-the chain have been checked. Readers fetch some events, end their transaction, and check them then;
-the last page and the head come from one transaction. What a process has read once must be in every
-later state of the database: an older copy that is put back is refused.
+the chain have been checked. Readers fetch a page of events, end their transaction, and check them
+then; the last page and the head are read in one transaction. Events that a process has read must be
+in every later state of the database: an older copy that is put back is refused.
 """
 
 from __future__ import annotations
@@ -31,45 +31,45 @@ from .requests import Refusal
 from .settings import TrialLimits, TrialSettings, drawn_codes
 from .status import stored_summary
 
-MAX_PROBLEM = 500  # characters of a problem that are kept
+MAX_DAMAGE_TEXT = 500  # characters
 
 _trials = schema.trials.c
 _MARK = (
     update(schema.trials)
     .where((_trials.id == bindparam("trial")) & _trials.damage.is_(None))
-    .values(damage=bindparam("found"))
+    .values(damage=bindparam("mark"))
 )
 _CLEAR = (
     update(schema.trials)
-    .where((_trials.id == bindparam("trial")) & (_trials.damage == bindparam("found")))
+    .where((_trials.id == bindparam("trial")) & (_trials.damage == bindparam("mark")))
     .values(damage=None)
 )
 
 
 class Remembered(Damaged):
-    """Damage that is on record already."""
+    """Damage that was recorded before."""
 
 
 class DamageRecord:
-    """What was found in the trials of a store."""
+    """Damage of the trials of a store."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        # by trial: what could not be written, because the disk is full or the file is protected
+        # by trial: not written, because the disk is full or the file is protected
         self._unwritten: dict[str, str] = {}
 
     def refuse(self, row: Row[Any]) -> None:
-        """`Damaged` if something is on record against the trial of this row."""
-        found = row.damage or self._unwritten.get(row.id)
-        if found:
+        """Raise `Damaged` if the trial of this row is locked."""
+        damage = row.damage or self._unwritten.get(row.id)
+        if damage:
             raise Remembered(
-                f"trial {row.id}: is not used since damage was found ({found}); restore the "
+                f"trial {row.id}: is locked: integrity check failed ({damage}); restore the "
                 "database and run 'deco trial verify'"
             )
 
     @contextmanager
     def remembering(self, trial: str) -> Iterator[None]:
-        """Put on record what a look at a trial finds. Not within a transaction."""
+        """Record damage that is raised inside the block. Not within a transaction."""
         try:
             with self.store.counts.failures():
                 yield
@@ -80,39 +80,35 @@ class DamageRecord:
             raise
 
     def mark(self, trial: str, problem: str) -> None:
-        """Stop a trial."""
+        """Lock a trial."""
         at = datetime.now(UTC).isoformat(timespec="microseconds")  # tells two marks apart
-        found = f"{at}: {problem[:MAX_PROBLEM]}"
-        self._unwritten[trial] = found
+        damage = f"{at}: {problem[:MAX_DAMAGE_TEXT]}"
+        self._unwritten[trial] = damage
         try:
             self.store.write(
-                lambda connection: connection.execute(_MARK, {"trial": trial, "found": found})
+                lambda connection: connection.execute(_MARK, {"trial": trial, "mark": damage})
             )
         except StoreError:
             return  # this process remembers it at least
         self._unwritten.pop(trial, None)
 
-    def clear(self, trial: str, found: str | None) -> None:
-        """Let a trial go on: all its events were read after `found` was on record, and fit.
-
-        What was found meanwhile stays on record.
-        """
+    def clear(self, trial: str, damage: str | None) -> None:
+        """Unlock a trial that was checked after `damage` was recorded; keep later damage."""
         self._unwritten.pop(trial, None)
-        if found is not None:
+        if damage is not None:
             self.store.write(
-                lambda connection: connection.execute(_CLEAR, {"trial": trial, "found": found})
+                lambda connection: connection.execute(_CLEAR, {"trial": trial, "mark": damage})
             )
 
 
-# -- reads and writes the events of trials; ledgers are kept in memory and extended event ----------
-
+# -- the event log --------------------------------------------------------------------------------
 
 MAX_LEDGERS = 2048
-MAX_SEEN = 100_000  # trials whose last head is remembered
+MAX_HEADS = 100_000  # trials whose last head is remembered
 MAX_LOCKED = 200  # events that are checked while others wait for the lock
-EACH_REFUSAL = 16  # identical refusals that are logged one by one
-MAX_REFUSALS = 1000  # different ones of one person that a trial logs
-MAX_REPEATS = 10_000  # refusals whose repetitions are counted at a time
+MAX_SINGLE_REFUSALS = 16  # identical refusals that are logged one by one
+MAX_REFUSALS = 1000  # different refusals of one person that a trial logs
+MAX_COUNTED_REFUSALS = 10_000
 PAGE = 500  # events read in one transaction
 T = TypeVar("T")
 
@@ -140,7 +136,7 @@ _MOVE_HEAD = (
 
 @dataclass(frozen=True)
 class Head:
-    """The last event of a trial."""
+    """Position and hash of the last event of a trial."""
 
     trial: str
     seq: int
@@ -148,7 +144,7 @@ class Head:
 
 
 class NotAtOnce(Exception):
-    """A change for which others would have to wait; it is made by itself."""
+    """A change that others would have to wait for; it runs by itself."""
 
 
 class _FarBehind(NotAtOnce):
@@ -156,40 +152,40 @@ class _FarBehind(NotAtOnce):
 
 
 class EventLog:
-    """The log of every trial of a store. One per store; safe to share between threads."""
+    """The logs of all trials of a store; safe to share between threads."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.damage = DamageRecord(store)
-        self._kept = Cache[str, Ledger](MAX_LEDGERS)
-        self._seen = Cache[str, Head](MAX_SEEN)  # the last head of every trial, known to be true
-        self._repeats = Cache[tuple[str, Refusal], int](MAX_REPEATS)
+        self._ledgers = Cache[str, Ledger](MAX_LEDGERS)
+        self._heads = Cache[str, Head](MAX_HEADS)  # the last checked head of every trial
+        self._repeats = Cache[tuple[str, Refusal], int](MAX_COUNTED_REFUSALS)
 
     # -- reading: fetch a page, end the transaction, then check it --------------------------------
 
     def read(self, trial: str) -> Ledger:
-        """The trial as it is now. No transaction is open while its events are checked."""
+        """Read a trial; no transaction is open while its events are checked."""
         with self.damage.remembering(trial):
             return self._read(trial)
 
     def _read(self, trial: str) -> Ledger:
-        # known first: what was committed before the transaction began is in the database
-        known, seen = self._kept.get(trial) or Ledger(trial), self._seen.get(trial)
+        # cached state first: what was committed before the transaction is in the database
+        ledger, head = self._ledgers.get(trial) or Ledger(trial), self._heads.get(trial)
         while True:
             with self.store.read() as connection:
                 row = self._row(connection, trial, _TRIAL)
-                if _head_of(row) == (known.seq, known.head):
+                if _head_of(row) == (ledger.seq, ledger.head):
                     break
-                page = stored_events(connection, trial, after=known.seq, most=PAGE)
-            known = _continued(known, page, row, seen)
+                page = stored_events(connection, trial, after=ledger.seq, most=PAGE)
+            ledger = _continued(ledger, page, row, head)
             if len(page) < PAGE:
                 break
-        _check_end(known, row, seen)
-        self._keep(known)
-        return _fitting(known, row)
+        _check_end(ledger, row, head)
+        self._keep(ledger)
+        return _fitting(ledger, row)
 
     def pages(self, ledger: Ledger) -> Iterator[list[Event]]:
-        """The events of a ledger, checked, some at a time."""
+        """Yield the checked events of a ledger in pages."""
         with self.damage.remembering(ledger.trial):
             after, previous = -1, GENESIS
             while after < ledger.seq:
@@ -204,17 +200,17 @@ class EventLog:
             if previous != ledger.head:
                 raise Damaged(f"trial {ledger.trial}: its events changed while they were read")
 
-    def seen(self, trial: str) -> Head | None:
-        """Position and hash of the last event that this process has read or written."""
-        return self._seen.get(trial)
+    def head(self, trial: str) -> Head | None:
+        """Return the head of the trial that this process has read or written last."""
+        return self._heads.get(trial)
 
-    def all_seen(self) -> dict[str, Head]:
-        """The same for all trials."""
-        return {head.trial: head for head in self._seen.values()}
+    def heads(self) -> dict[str, Head]:
+        """Return the last heads of all trials."""
+        return {head.trial: head for head in self._heads.values()}
 
     def _row(self, connection: Connection, trial: str, query: Select[Any]) -> Row[Any]:
         row = connection.execute(query, {"trial": trial}).one_or_none()
-        if row is None and self._seen.get(trial) is not None:
+        if row is None and self._heads.get(trial) is not None:
             raise Damaged(f"trial {trial}: was in the database, and is gone")
         if row is None:
             raise NotFound(f"no trial is called {trial!r}")
@@ -237,22 +233,22 @@ class EventLog:
                     self._read(trial)
 
     def locked(self, connection: Connection, trial: str) -> Ledger:
-        """The trial as it is in this transaction, in which no other one writes to it."""
+        """Return the trial in this transaction, in which no other one writes to it."""
         query = _TRIAL_LOCKED if self.store.locks_rows else _TRIAL
         row = self._row(connection, trial, query)
         # a work before this one in the same transaction may have left the trial further on
-        noted, known = self.store.notes(connection).get(trial), self._kept.get(trial)
-        for ledger in (noted, known):
+        cached = self._ledgers.get(trial)
+        for ledger in (self.store.notes(connection).get(trial), cached):
             if ledger is not None and _head_of(row) == (ledger.seq, ledger.head):
                 return _fitting(ledger, row)
-        known, seen = known or Ledger(trial), self._seen.get(trial)
-        page = stored_events(connection, trial, after=known.seq, most=MAX_LOCKED + 1)
+        ledger, head = cached or Ledger(trial), self._heads.get(trial)
+        page = stored_events(connection, trial, after=ledger.seq, most=MAX_LOCKED + 1)
         if len(page) > MAX_LOCKED:
             raise _FarBehind
-        known = _continued(known, page, row, seen)
-        _check_end(known, row, seen)
-        self.keep(connection, known)
-        return _fitting(known, row)
+        ledger = _continued(ledger, page, row, head)
+        _check_end(ledger, row, head)
+        self.keep(connection, ledger)
+        return _fitting(ledger, row)
 
     def keep(self, connection: Connection, ledger: Ledger) -> None:
         """Remember a ledger: for later works of the transaction, and when it is committed."""
@@ -260,29 +256,22 @@ class EventLog:
         self.store.after_commit(connection, lambda: self._keep(ledger))
 
     def _keep(self, ledger: Ledger) -> None:
-        def later(known: Ledger | None) -> Ledger:
-            return ledger if known is None or known.seq <= ledger.seq else known
-
         head = Head(ledger.trial, ledger.seq, ledger.head)
-
-        def further(known: Head | None) -> Head:
-            return head if known is None or known.seq <= head.seq else known
-
-        self._kept.update(ledger.trial, later)
-        self._seen.update(ledger.trial, further)
+        self._ledgers.update(ledger.trial, partial(_later, ledger))
+        self._heads.update(ledger.trial, partial(_later, head))
 
     def count_refusal(self, ledger: Ledger, refusal: Refusal) -> int | None:
-        """How often this was refused, where the log is to say so; None where it is only counted.
+        """Count a refusal; return its number if it is to be logged, else None.
 
-        Of identical refusals the first ones are logged, later ones when their number has doubled.
-        One person's different ones are logged up to a limit.
+        Of identical refusals the first 16 are logged, later ones when their number has doubled;
+        different refusals of one person up to a limit.
         """
         logged = ledger.refusals.get(refusal, 0)
         times = self._repeats.update(
             (ledger.trial, refusal), lambda before: max(before or 0, logged) + 1
         )
         if logged:
-            return times if times <= EACH_REFUSAL or times >= 2 * logged else None
+            return times if times <= MAX_SINGLE_REFUSALS or times >= 2 * logged else None
         by_the_same = sum(other.by == refusal.by for other in ledger.refusals)
         return times if by_the_same < MAX_REFUSALS else None
 
@@ -295,7 +284,7 @@ class EventLog:
         by: str,
         limits: TrialLimits,
     ) -> Ledger:
-        """The first event of a new trial."""
+        """Write the first event of a new trial."""
         trial, at = secrets.token_hex(8), now()
         refuse_taken(connection, name)
         prices = settings.multipliers_hash
@@ -319,7 +308,7 @@ class EventLog:
         try:
             connection.execute(_NEW_TRIAL, row)
         except IntegrityError:  # another process was first
-            raise Conflict(f"a trial called {name!r} exists; choose another name") from None
+            raise _taken(name) from None
         _insert(connection, event)
         self.keep(connection, ledger)
         self.store.after_commit(connection, partial(self.store.counts.event, event.kind))
@@ -335,7 +324,7 @@ class EventLog:
         by: str,
         key: str | None = None,
     ) -> Ledger:
-        """One more event after those of the ledger; `TrialError` where it is not allowed."""
+        """Append an event to the log of a ledger; `TrialError` if it is not allowed."""
         event = new_event(
             ledger.trial,
             ledger.seq + 1,
@@ -355,8 +344,7 @@ class EventLog:
             "hash": event.hash,
             "summary": stored_summary(later),
         }
-        moved = connection.execute(_MOVE_HEAD, head)
-        if moved.rowcount != 1:
+        if connection.execute(_MOVE_HEAD, head).rowcount != 1:
             raise Damaged(f"trial {ledger.trial}: the head moved while an event was written")
         self.keep(connection, later)
         self.store.after_commit(connection, partial(self.store.counts.event, kind))
@@ -364,23 +352,28 @@ class EventLog:
 
 
 def trial_id(connection: Connection, trial: str) -> str:
-    """The id of a trial given by id or by name; ids come first."""
+    """Return the id of a trial from its id or its name; ids come first."""
     ids = list(connection.execute(_ID_OF, {"trial": trial}).scalars())
     if not ids:
         raise NotFound(f"no trial is called {trial!r}")
     return trial if trial in ids else str(ids[0])
 
 
+def _taken(name: str) -> Conflict:
+    return Conflict(f"a trial called {name!r} exists; choose another name", field="name")
+
+
 def refuse_taken(connection: Connection, name: str) -> None:
-    """`Conflict` if a trial has the name, or one that looks the same."""
+    """Raise `Conflict` if a trial has the name, or one that looks the same."""
     looks = appearance(name)
     for other in connection.execute(_NAMES).scalars():
         if other == name:
-            raise Conflict(f"a trial called {name!r} exists; choose another name")
+            raise _taken(name)
         if appearance(str(other)) == looks:
             raise Conflict(
                 f"{name!r} looks like the trial {other!r} and is spelt with other letters; choose "
-                "another name"
+                "another name",
+                field="name",
             )
 
 
@@ -400,24 +393,31 @@ def _head_of(row: Row[Any]) -> tuple[int, str]:
     return row.head_seq, row.head_hash
 
 
+Later = TypeVar("Later", Ledger, Head)
+
+
+def _later(new: Later, cached: Later | None) -> Later:
+    return new if cached is None or cached.seq <= new.seq else cached
+
+
 def _continued(
-    known: Ledger, page: Sequence[StoredEvent], row: Row[Any], seen: Head | None
+    ledger: Ledger, page: Sequence[StoredEvent], row: Row[Any], head: Head | None
 ) -> Ledger:
-    """The ledger after more events; `Damaged` if they do not continue what was read before."""
-    if row.head_seq <= known.seq:
+    """Extend a ledger by a page; `Damaged` if it does not continue what was read before."""
+    if row.head_seq <= ledger.seq:
         raise _older(row)
-    events = list(chained(page, known.trial, after=known.seq, previous=known.head))
-    if seen is not None and any(
-        event.seq == seen.seq and event.hash != seen.hash for event in events
+    events = list(chained(page, ledger.trial, after=ledger.seq, previous=ledger.head))
+    if head is not None and any(
+        event.seq == head.seq and event.hash != head.hash for event in events
     ):
-        raise Damaged(f"trial {row.id}, event {seen.seq}: is not the one that was read before")
-    return known.extended(events)
+        raise Damaged(f"trial {row.id}, event {head.seq}: is not the one that was read before")
+    return ledger.extended(events)
 
 
-def _check_end(known: Ledger, row: Row[Any], seen: Head | None) -> None:
-    if (known.seq, known.head) != _head_of(row):
+def _check_end(ledger: Ledger, row: Row[Any], head: Head | None) -> None:
+    if (ledger.seq, ledger.head) != _head_of(row):
         raise Damaged(f"trial {row.id}: events are missing at the end, or the head was changed")
-    if seen is not None and known.seq < seen.seq:
+    if head is not None and ledger.seq < head.seq:
         raise _older(row)
 
 
@@ -438,17 +438,17 @@ def _fitting(ledger: Ledger, row: Row[Any]) -> Ledger:
 def stored_events(
     connection: Connection, trial: str, *, after: int = -1, most: int = -1
 ) -> Sequence[StoredEvent]:
-    """The rows of a trial's events, in order, unchecked; at most so many, if `most` is given."""
+    """Return the rows of a trial's events, in order, unchecked; `most`: maximum number."""
     query = _EVENTS if most < 0 else _SOME_EVENTS
-    found = connection.execute(query, {"trial": trial, "after": after, "most": most})
-    return [StoredEvent(*row) for row in found]
+    rows = connection.execute(query, {"trial": trial, "after": after, "most": most})
+    return [StoredEvent(*row) for row in rows]
 
 
 def stored_pages(
     store: Store, trial: str
 ) -> Iterator[tuple[Row[Any] | None, Sequence[StoredEvent]]]:
-    """All rows of a trial's events, unchecked, page by page, each with the trial's own row."""
-    after = -(2**31)  # before anything that may have been put there
+    """Yield pages of a trial's events, unchecked, each with the row of the trial."""
+    after = -(2**31)  # before any forged row
     while True:
         with store.read() as connection:
             row = connection.execute(_TRIAL, {"trial": trial}).one_or_none()
@@ -460,12 +460,12 @@ def stored_pages(
 
 
 def now() -> str:
-    """The time of an event: UTC, to the millisecond."""
+    """Return the time in UTC, to the millisecond."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def event_log_of(store: Store) -> EventLog:
-    """The event log of a store: always the same object."""
+    """Return the event log of a store, always the same object."""
     with _EVENT_LOGS_LOCK:
         return _EVENT_LOGS.setdefault(store, EventLog(store))
 

@@ -1,8 +1,8 @@
-"""Events of a trial, each chained to the one before by SHA-256.
+"""Events of a trial, each linked to the one before by SHA-256.
 
 An event is written once, as one line of canonical JSON, its `body`. The body holds the hash of the
-event before (`previous`), and the hash of an event is the SHA-256 of its body: whoever changes,
-removes or reorders one has to change every hash after it, up to the head, which may be on record
+event before (`previous`), and the hash of an event is the SHA-256 of its body: to change, remove or
+reorder an event, one has to change every hash after it, up to the head, which may be on record
 elsewhere.
 
 Kinds
@@ -16,9 +16,9 @@ Kinds
     reopened   allocations are made again, and why
     archived   closed, and hidden from lists
     limited    the limits on pending and cancelled allocations were changed, and why
-    unmasked   somebody was told which arm an allocation is, and why
+    unmasked   a user was told which arm an allocation is, and why
 
-The log of people (`people.py`) is a chain of the same form, with kinds of its own.
+The access log (`people.py`) is a chain of the same form, with other kinds.
 """
 
 from __future__ import annotations
@@ -33,17 +33,8 @@ from .._version import __version__
 from .errors import Damaged
 
 KINDS = (
-    "created",
-    "asked",
-    "told",
-    "cancelled",
-    "corrected",
-    "refused",
-    "closed",
-    "reopened",
-    "archived",
-    "limited",
-    "unmasked",
+    *("created", "asked", "told", "cancelled", "corrected", "refused"),
+    *("closed", "reopened", "archived", "limited", "unmasked"),
 )
 GENESIS = "0" * 64  # the `previous` of the first event
 _FIELDS = {"trial", "seq", "kind", "at", "by", "key", "previous", "data", "version"}
@@ -51,31 +42,31 @@ _FIELDS = {"trial", "seq", "kind", "at", "by", "key", "previous", "data", "versi
 
 @dataclass(frozen=True)
 class Event:
-    """One entry of the log. Make new ones by `new_event`, old ones by `read_event`.
+    """One entry of the log, from `new_event` or `read_event`.
 
     Attributes
     ----------
     trial : str
         Id of the trial.
     seq : int
-        From 0.
+        Number of the event, from 0.
     kind : str
         created, asked, told, cancelled, corrected, refused, closed, reopened, archived, limited
         or unmasked.
     at : str
         ISO 8601, UTC.
     by : str
-        Who sent the request: on a server, the name of the token.
+        Sender of the request: on a server, the name of the token.
     key : str | None
-        The idempotency key of the request.
+        Idempotency key of the request.
     previous : str
         Hash of the event before.
     data : dict[str, Any]
-        What was recorded, and for an allocation what it was decided from.
+        Content, and for an allocation the inputs of its decision.
     version : str
-        Of decobandit.
+        Version of decobandit.
     body : str
-        The event as one line of canonical JSON, as it is stored.
+        The event as one line of canonical JSON.
     hash : str
         SHA-256 of the body.
 
@@ -98,17 +89,17 @@ class Event:
     hash: str
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it; the body is left out, for it says the same."""
+        """Return all fields except the body, which repeats them."""
         return {name: value for name, value in self.__dict__.items() if name != "body"}
 
 
 def canonical(tree: dict[str, Any]) -> str:
-    """Canonical JSON: sorted keys, no blanks, ASCII, no NaN."""
+    """Return canonical JSON: sorted keys, no blanks, ASCII, no NaN."""
     return json.dumps(tree, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def digest(text: str) -> str:
-    """SHA-256, in hexadecimal."""
+    """Return the SHA-256 in hexadecimal."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -123,7 +114,7 @@ def new_event(
     by: str,
     key: str | None = None,
 ) -> Event:
-    """The next event of a chain."""
+    """Return the next event of a chain."""
     tree = {
         "trial": trial,
         "seq": seq,
@@ -140,14 +131,14 @@ def new_event(
 
 
 def event_from(tree: Mapping[str, Any]) -> Event:
-    """An event from what `to_dict` gave; `Damaged` unless its hash fits."""
+    """Read the result of `to_dict`; `Damaged` unless its hash fits."""
     fields = {name: tree.get(name) for name in _FIELDS}
     where = f"trial {tree.get('trial')}, event {tree.get('seq')}"
     return read_event(canonical(fields), str(tree.get("hash")), where)
 
 
 def read_event(body: str, stored_hash: str, where: str, kinds: Collection[str] = KINDS) -> Event:
-    """An event from its stored body; `Damaged` unless body and hash belong together."""
+    """Read an event from its stored body; `Damaged` unless its hash fits."""
     if digest(body) != stored_hash:
         raise Damaged(f"{where}: the event was changed: its hash does not fit")
     try:
@@ -161,7 +152,7 @@ def read_event(body: str, stored_hash: str, where: str, kinds: Collection[str] =
 
 @dataclass(frozen=True)
 class StoredEvent:
-    """A row as the database has it, not checked yet."""
+    """A row of the database, not checked yet."""
 
     seq: int
     kind: str
@@ -177,14 +168,14 @@ def chained(
     after: int = -1,
     previous: str = GENESIS,
     kinds: Collection[str] = KINDS,
-    called: str = "",
+    name: str = "",
 ) -> Iterator[Event]:
-    """The events of rows that continue a chain; `Damaged` at the first that does not.
+    """Yield the events of rows that continue a chain; `Damaged` at the first that does not.
 
-    `called`: what messages call the chain, where it is not that of a trial.
+    `name`: name of the chain in messages, if it is not that of a trial.
     """
     for expected, row in enumerate(rows, start=after + 1):
-        where = f"{called or f'trial {trial}'}, event {expected}"
+        where = f"{name or f'trial {trial}'}, event {expected}"
         texts = (row.kind, row.body, row.hash, row.key or "")
         if not isinstance(row.seq, int) or not all(isinstance(text, str) for text in texts):
             raise Damaged(f"{where}: its columns have other types than they were written with")
@@ -193,8 +184,7 @@ def chained(
         event = read_event(row.body, row.hash, where, kinds)
         if event.previous != previous:
             raise Damaged(f"{where}: does not follow the event before it")
-        found = (event.trial, event.seq, event.kind, event.key)
-        if found != (trial, expected, row.kind, row.key):
+        if (event.trial, event.seq, event.kind, event.key) != (trial, expected, row.kind, row.key):
             raise Damaged(f"{where}: its columns differ from its body")
         yield event
         previous = event.hash

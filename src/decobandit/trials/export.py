@@ -1,4 +1,4 @@
-"""A trial for other programs: all of it as JSON, or its allocations as CSV."""
+"""Exports of a trial: all of it as JSON, its allocations as CSV, tables as columns."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from .status import status_of
 
 EXPORT_FORMAT = "decobandit-trial-1"
 UTC_ZONE = "+00:00"
-LINES = 500  # of CSV in one piece
+LINES = 500  # of CSV per piece
 
 
 def export_parts(
     ledger: Ledger, decider: Decider, *, version: str = __version__, exported_at: str | None = None
 ) -> dict[str, Any]:
-    """A trial without its events: everything that follows from them, and a checksum."""
+    """Return everything that follows from the events of a trial, with a checksum."""
     status = replace(status_of(ledger, decider), version=version).to_dict()
     parts = {
         "format": EXPORT_FORMAT,
@@ -43,45 +43,42 @@ def export_parts(
 
 
 def checksum(tree: dict[str, Any]) -> str:
-    """Of everything in an export but the events, which the head stands for, and the time.
-
-    So two exports of the same state have the same one.
-    """
-    others = ("events", "checksum", "exported_at")
-    rest = {key: value for key, value in tree.items() if key not in others}
-    return digest(canonical(plain(rest)))
+    """Return the checksum of an export without events and time: equal for equal states."""
+    excluded = ("events", "checksum", "exported_at")
+    rest = {key: value for key, value in tree.items() if key not in excluded}
+    return digest(canonical(json_values(rest)))
 
 
 def with_check_digits(at: str, head: str) -> str:
-    """A time to the millisecond, with three more digits that depend on it and on the head."""
+    """Add three digits that depend on the time and the head to a time in milliseconds."""
     time, zone = at[: -len(UTC_ZONE)], at[-len(UTC_ZONE) :]
     return f"{time}{int(digest(time + head), 16) % 1000:03}{zone}"
 
 
 def has_check_digits(at: str, head: str) -> bool:
-    """Whether a time is one that `with_check_digits` made."""
+    """Tell whether a time has the digits of `with_check_digits`."""
     before = at[: -len(UTC_ZONE) - 3] + UTC_ZONE
     return at.endswith(UTC_ZONE) and at == with_check_digits(before, head)
 
 
-def plain(value: Any) -> Any:
-    """Values as JSON has them: no tuples, and one number however it is written, 1 or 1.0."""
+def json_values(value: Any) -> Any:
+    """Normalise values as JSON does: lists for tuples, and 1 for 1.0."""
     if isinstance(value, dict):
-        return {str(key): plain(inside) for key, inside in value.items()}
+        return {str(key): json_values(inside) for key, inside in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(inside) for inside in value]
+        return [json_values(inside) for inside in value]
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
     return value
 
 
 def exported_event(event: Event) -> dict[str, Any]:
-    """An event with its body, byte for byte, so that its hash can be checked."""
+    """Return an event with its body, so that its hash can be checked."""
     return event.to_dict() | {"body": event.body}
 
 
 def export_text(parts: dict[str, Any], pages: Iterable[Sequence[Event]]) -> Iterator[str]:
-    """The whole trial as JSON, some events at a time."""
+    """Return an export as JSON text, a page of events at a time."""
     yield json.dumps(parts, allow_nan=False, indent=1).removesuffix("\n}") + ',\n "events": ['
     comma = "\n  "
     for page in pages:
@@ -93,51 +90,30 @@ def export_text(parts: dict[str, Any], pages: Iterable[Sequence[Event]]) -> Iter
 
 _ASKED = ("number", "allocation", "stage", "arm")
 _ABOUT = ("code", "subject", "note", "asked_by", "changed_by", "changed_at", "change_reason")
-COLUMNS = (*_ASKED, "state", "outcome", "asked_at", "told_at", *_ABOUT)
-# where a stage has several pulls; good and pulls are the outcomes on record, so that the file can
-# be read as counts, and `seen` is what is on record as `tell` takes it
-SEVERAL_COLUMNS = (
-    *_ASKED,
-    "allotted",
-    "seen",
-    "good",
-    "pulls",
-    "pending",
-    "cancelled",
-    "state",
-    "asked_at",
-    "told_at",
-    *_ABOUT,
-)
-MASKED_COLUMNS = ("number", "allocation", "code", "state", "subject", "note", "asked_at")
-SEVERAL_MASKED_COLUMNS = (
-    "number",
-    "allocation",
-    "code",
-    "allotted",
-    "pulls",
-    "pending",
-    "cancelled",
-    "subject",
-    "note",
-    "asked_at",
-)
+_COUNTS = ("pulls", "pending", "cancelled")
+_TIMES = ("asked_at", "told_at")
+COLUMNS = (*_ASKED, "state", "outcome", *_TIMES, *_ABOUT)
+# where a stage has several pulls; good and pulls are the recorded outcomes, so that the file can be
+# read as counts, and `seen` is the tally in the form of `tell`
+BATCH_COLUMNS = (*_ASKED, "allotted", "seen", "good", *_COUNTS, "state", *_TIMES, *_ABOUT)
+_MASKED = ("number", "allocation", "code")
+MASKED_COLUMNS = (*_MASKED, "state", "subject", "note", "asked_at")
+MASKED_BATCH_COLUMNS = (*_MASKED, "allotted", *_COUNTS, "subject", "note", "asked_at")
 
 
 def outcomes_csv(events: Sequence[Event], *, masked: bool = False) -> str:
-    """One row per allocation: arm, state, outcome, subject, and who did what when and why.
+    """Write allocations as CSV: arm, state, outcome, subject, authors, times and reasons.
 
-    Where a stage has several pulls, one row for every arm that has some, with its counts.
-
-    A cell that a spreadsheet would compute, because it begins with =, +, - or @, has an apostrophe
-    in front; `read_outcomes` takes it away again.
+    One row per allocation; where a stage has several pulls, one per arm with its counts. A cell
+    that a spreadsheet would compute, because it begins with =, +, - or @, has an apostrophe in
+    front; `read_outcomes` removes it.
 
     Parameters
     ----------
     events : sequence of Event
-        As `Trial.events` gives them.
+        The result of `Trial.events`.
     masked : bool
-        For people who are blinded: codes instead of arms, and no outcomes.
+        For blinded users: codes instead of arms, and no outcomes.
 
     Returns
     -------
@@ -154,7 +130,7 @@ def outcomes_csv(events: Sequence[Event], *, masked: bool = False) -> str:
 
 
 def outcomes_text(events: Iterable[Event], *, masked: bool = False) -> Iterator[str]:
-    """The same in pieces, from events that need not all be in memory: read before the first."""
+    """Return the CSV in pieces; all events are read before the first piece."""
     rows, columns = outcome_rows(events, masked=masked)
     return _csv(rows, columns)
 
@@ -162,32 +138,36 @@ def outcomes_text(events: Iterable[Event], *, masked: bool = False) -> Iterator[
 def outcome_rows(
     events: Iterable[Event], *, masked: bool = False
 ) -> tuple[Iterable[dict[str, Any]], tuple[str, ...]]:
-    """The rows of that file, and its columns, which need not be all that the rows have."""
+    """Return the rows of the CSV file, and its columns, a subset of those of the rows."""
     ledger, courses = Ledger(""), dict[str, dict[str, Any]]()
     for event in events:
         ledger.advance(event)
-        made = str(event.data.get("allocation"))
+        slot_id = str(event.data.get("allocation"))
         if event.kind == "asked":
-            courses[made] = dict.fromkeys(_ABOUT, "") | {
+            courses[slot_id] = dict.fromkeys(_ABOUT, "") | {
                 "number": event.data["number"] + 1,
                 "asked_at": event.at,
                 "told_at": "",
                 "asked_by": event.by,
             }
         elif event.kind in ("told", "corrected", "cancelled"):
-            told = {} if event.kind == "cancelled" else {"told_at": event.at}
-            changed = {"changed_by": event.by, "changed_at": event.at}
-            courses[made] |= told | changed | {"change_reason": event.data.get("reason", "")}
+            courses[slot_id] |= {
+                "changed_by": event.by,
+                "changed_at": event.at,
+                "change_reason": event.data.get("reason", ""),
+            }
+            if event.kind != "cancelled":
+                courses[slot_id]["told_at"] = event.at
     rows = _rows(ledger, courses, masked=masked)
     if ledger.problem.pulls_per_stage == 1 and not ledger.problem.repeat:
         return rows, MASKED_COLUMNS if masked else COLUMNS
-    return rows, SEVERAL_MASKED_COLUMNS if masked else SEVERAL_COLUMNS
+    return rows, MASKED_BATCH_COLUMNS if masked else BATCH_COLUMNS
 
 
 def _rows(
     ledger: Ledger, courses: Mapping[str, dict[str, Any]], *, masked: bool
 ) -> Iterator[dict[str, Any]]:
-    """One for every arm of every allocation; masked: by code, for the order of arms tells them."""
+    """Yield a row per arm and allocation; masked rows are in the order of codes."""
     for slot in ledger.allocations.values():
         shared = {
             "allocation": slot.id,
@@ -221,40 +201,28 @@ def _csv(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> Iterator[str
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")
     writer.writeheader()
-    left = iter(rows)
+    remaining = iter(rows)
     while True:
         yield text.getvalue()
         text.seek(0)
         text.truncate()
-        some = list(islice(left, LINES))
-        if not some:
+        piece = list(islice(remaining, LINES))
+        if not piece:
             return
-        writer.writerows({key: harmless(cell) for key, cell in row.items()} for row in some)
+        writer.writerows({key: harmless(cell) for key, cell in row.items()} for row in piece)
 
 
-# -- tables of a trial, as columns: what its CSV file has, its arms, its log -----------------------
+# -- tables ---------------------------------------------------------------------------------------
 
-
-WORDS = frozenset(
-    (
-        "told_at",
-        "subject",
-        "note",
-        "changed_by",
-        "changed_at",
-        "change_reason",
-        "seen",
-        "posterior",
-        "key",
-    )
-)  # columns that may have nothing in them, and are text
+# text columns that may be empty
+TEXT_COLUMNS = frozenset({"told_at", *_ABOUT[1:3], *_ABOUT[4:], "seen", "posterior", "key"})
 
 
 def trial_tables(
     events: Callable[[], Iterable[Event]],
     arms: Callable[[], Iterable[Mapping[str, Any]]],
 ) -> Tables:
-    """The tables of a trial by their names, from its log and from the arms of its status."""
+    """Return the tables of a trial by name, from its log and the arms of its status."""
     return {
         "allocations": lambda: outcome_columns(events()),
         "arms": lambda: arm_columns(arms()),
@@ -263,34 +231,34 @@ def trial_tables(
 
 
 class TrialTables(Tabular):
-    """The tables of a trial that was read whole: its log, and the arms of its status."""
+    """Tables of a trial whose log and status are in memory."""
 
     def __init__(self, events: Sequence[Event], arms: Sequence[Mapping[str, Any]]) -> None:
         self._events, self._arms = events, arms
 
     def tables(self) -> Tables:
-        """Columns by the name of the table."""
+        """Return columns by the name of the table."""
         return trial_tables(lambda: self._events, lambda: self._arms)
 
 
 def outcome_columns(events: Iterable[Event]) -> Columns:
-    """One row per arm of every allocation; None where the file has nothing."""
+    """Return a row per arm of every allocation; None for empty cells."""
     rows, names = outcome_rows(events)
     return columns_of(
         ({name: None if row[name] == "" else row[name] for name in names} for row in rows),
         names,
-        words=WORDS,
+        words=TEXT_COLUMNS,
     )
 
 
 def arm_columns(arms: Iterable[Mapping[str, Any]]) -> Columns:
-    """One row per arm."""
-    columns = columns_of(arms, words=WORDS)
+    """Return a row per arm."""
+    columns = columns_of(arms, words=TEXT_COLUMNS)
     return {"arm": columns.pop("name"), **columns}
 
 
 def event_columns(events: Iterable[Event]) -> Columns:
-    """One row per event; what was recorded is JSON text."""
+    """Return a row per event; its data is JSON text."""
     return columns_of(
-        (event.to_dict() | {"data": canonical(event.data)} for event in events), words=WORDS
+        (event.to_dict() | {"data": canonical(event.data)} for event in events), words=TEXT_COLUMNS
     )

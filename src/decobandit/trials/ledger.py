@@ -3,9 +3,9 @@
 A ledger is never changed; `extended` makes a new one. It does not depend on the order in which
 outcomes were recorded: they are counted, and the stage follows from the number of slots in use.
 
-What may follow is decided here and nowhere else: `following` applies the event of a request and
-raises the error that its sender reads; `extended` applies events on record and calls one that may
-not follow damage.
+Only this module decides which event may follow: `following` applies the event of a request and
+raises the error for its sender; `extended` applies events on record, where an illegal one means
+damage.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ..problem import ArmModel, Problem, Seen, State
 from ..support import look_alike_keys
 from .allocations import (
     Allocation,
+    changed,
     check_order,
     kinds_by_name,
-    moved,
     new_allocation,
     seen_of,
     told_counts,
@@ -31,7 +31,7 @@ from .requests import Answered, Cancellation, Refusal, Request
 from .settings import TrialLimits, TrialSettings, codes_of, limits_of
 
 TrialState = Literal["running", "closed", "archived"]
-# kinds of events that change the state of the trial, and the state after them
+# state of the trial after an event of these kinds
 TURNS: dict[str, TrialState] = {
     "closed": "closed",
     "reopened": "running",
@@ -50,27 +50,26 @@ class Ledger:
         self.created_at = ""
         self.settings: TrialSettings = None  # type: ignore[assignment]  # the first event brings it
         self.allocations: dict[str, Allocation] = {}  # by id, in the order of the asks
-        self.answered: dict[tuple[str, str], Answered] = {}  # by person and key
-        self.refusals: dict[Refusal, int] = {}  # how often, as far as the log says
-        self.since: dict[str, str] = {}  # when each pending allocation was made, the oldest first
+        self.answered: dict[tuple[str, str], Answered] = {}  # by sender and key
+        self.refusals: dict[Refusal, int] = {}  # number in the log
+        self.since: dict[str, str] = {}  # times of pending allocations, the oldest first
         self.used = 0  # slots, pending or with an outcome
         self._positions: dict[str, int] = {}
         self.kinds: dict[str, ArmModel] = {}  # of every arm by its name
         self.good: list[int] = []  # recorded outcomes of every arm
         self.bad: list[int] = []
-        self.other: list[int] = []  # those of arms with other outcomes than good or bad
+        self.other: list[int] = []  # recorded outcomes of non-binary arms
         self.open: list[int] = []  # pending allocations of every arm
         self.lost: list[int] = []  # cancelled pulls whose stage is used
-        # what was known at each look of the rules, when its outcomes had been recorded
-        self.looks: tuple[State, ...] = ()
-        self._most_known = 0  # outcomes ever on record
+        self.looks: tuple[State, ...] = ()  # state at each interim look
+        self._max_told = 0  # largest number of recorded outcomes
         self.state: TrialState = "running"
         self.limits = TrialLimits()
         self.codes: list[str] = []  # of every arm
-        self.subjects: dict[str, str] = {}  # the allocation of each; a cancelled one is forgotten
+        self.subjects: dict[str, str] = {}  # allocation by subject, cancelled ones left out
         self._look_alikes: dict[str, str] = {}  # subjects by `look_alike_keys`
         self.cancellations: list[Cancellation] = []
-        self.unmasked: dict[tuple[str, str], str] = {}  # when, by allocation and who was told
+        self.unmasked: dict[tuple[str, str], str] = {}  # time by allocation and reader
 
     @property
     def problem(self) -> Problem:
@@ -78,7 +77,7 @@ class Ledger:
 
     @property
     def slots(self) -> int:
-        """Pulls in all."""
+        """Total number of pulls of the trial."""
         return self.problem.horizon * self.problem.pulls_per_stage
 
     @property
@@ -88,7 +87,7 @@ class Ledger:
 
     @property
     def asks(self) -> int:
-        """Allocations ever made, cancelled ones too."""
+        """Number of allocations, cancelled ones included."""
         return len(self.allocations)
 
     @property
@@ -98,33 +97,33 @@ class Ledger:
 
     @property
     def finished(self) -> bool:
-        """Whether every slot has its outcome, or never will."""
+        """Whether every slot has its outcome or is lost."""
         return self.told + sum(self.lost) == self.slots
 
     @property
     def cancelled(self) -> int:
-        """Pulls that were cancelled."""
+        """Number of cancelled pulls."""
         return sum(one.count for one in self.cancellations)
 
     @property
     def known(self) -> State:
-        """All outcomes on record."""
+        """State of all recorded outcomes."""
         return State(tuple(self.good), tuple(self.bad), self.others())
 
     def others(self) -> tuple[Seen | None, ...]:
-        """What is on record of arms with other outcomes than good or bad."""
+        """Return the statistics of arms with non-binary outcomes."""
         return seen_of(self.kinds, self.allocations.values())
 
     def unmasked_since(self, time: str, person: str) -> int:
-        """Allocations that a person has unmasked after a time."""
+        """Count the allocations that a person has unmasked after a time."""
         return sum(who == person and at > time for (_, who), at in self.unmasked.items())
 
     def position(self, arm: str) -> int:
-        """Where an arm stands in the problem."""
+        """Return the position of an arm in the problem."""
         return self._positions[arm]
 
     def look_alike(self, subject: str | None) -> str | None:
-        """The spelling on record of a subject that a reader would take for this one."""
+        """Return the recorded subject that looks like this one, if there is one."""
         keys = () if subject is None else look_alike_keys(subject)
         return next((self._look_alikes[key] for key in keys if key in self._look_alikes), None)
 
@@ -134,17 +133,17 @@ class Ledger:
             for key in look_alike_keys(subject):
                 self._look_alikes.pop(key, None)
 
-    def allocation(self, made: str | None) -> Allocation:
-        """An allocation by its id; `NotFound` if the trial has none of it."""
-        slot = self.allocations.get(made or "")
+    def allocation(self, slot_id: str | None) -> Allocation:
+        """Return an allocation by its id; `NotFound` if there is none."""
+        slot = self.allocations.get(slot_id or "")
         if slot is None:
-            raise NotFound("no such allocation in this trial")
+            raise NotFound("no such allocation in this trial", field="allocation")
         return slot
 
-    # -- what may follow ----------------------------------------------------------------------
+    # -- legality -----------------------------------------------------------------------------
 
     def check_ask(self, subject: str | None = None) -> None:
-        """Refuse an allocation that the trial has no room for, or whose subject has one."""
+        """Refuse an ask without a free slot, or for a subject that has an allocation."""
         taken, pulls = self.look_alike(subject), self.problem.pulls_per_stage
         if taken is not None:
             raise Contradiction(
@@ -161,13 +160,13 @@ class Ledger:
             )
 
     def following(self, event: Event) -> Ledger:
-        """The ledger after the event of a request; `TrialError` where it is not allowed."""
+        """Return the ledger after the event of a request; `TrialError` if it is not allowed."""
         later = self._copy()
         later._apply(event)
         return later
 
     def extended(self, events: Iterable[Event]) -> Ledger:
-        """The ledger after more events; `Damaged` if one of them cannot have happened."""
+        """Return the ledger after more events; `Damaged` if one of them is not legal."""
         later = self._copy()
         for event in events:
             later.advance(event)
@@ -181,7 +180,7 @@ class Ledger:
         return later
 
     def advance(self, event: Event) -> None:
-        """Apply one more event in place: only for a ledger that is not shared."""
+        """Apply an event in place: only for a ledger that is not shared."""
         try:
             self._apply(event)
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
@@ -203,12 +202,12 @@ class Ledger:
         self.seq, self.head = event.seq, event.hash
 
     def _look(self) -> None:
-        """Keep what is known where a look of the rules falls due."""
-        rules, known = self.settings.rules, self.told
-        if known > self._most_known:
-            if rules is not None and rules.looks_between(self._most_known, known):
+        """Keep the state at an interim look that is due."""
+        rules, told = self.settings.rules, self.told
+        if told > self._max_told:
+            if rules is not None and rules.looks_between(self._max_told, told):
                 self.looks += (self.known,)
-            self._most_known = known
+            self._max_told = told
 
     def _create(self, event: Event) -> None:
         self.name, self.created_at = event.data["name"], event.at
@@ -221,7 +220,7 @@ class Ledger:
         self.codes = codes_of(event.data["codes"], len(self._positions))
 
     def _step(self, event: Event) -> Answered:
-        """Apply an event after the first; what its sender was answered."""
+        """Apply an event after the first; return the answer to its sender."""
         data = event.data
         if event.kind == "refused":
             refusal = Refusal(Request.of_refusal(data["request"]), event.by, data["why"])
@@ -238,33 +237,33 @@ class Ledger:
             slot = self.allocation(request.allocation)
             self.unmasked[slot.id, event.by] = event.at
             return Answered(request, slot)
-        slot = self._asked(event) if event.kind == "asked" else self._moved(event)
+        slot = self._allocate(event) if event.kind == "asked" else self._change(event)
         return Answered(request, slot)
 
-    def _asked(self, event: Event) -> Allocation:
-        data, made = event.data, str(event.data["allocation"])
-        if made in self.allocations:
+    def _allocate(self, event: Event) -> Allocation:
+        data, slot_id = event.data, str(event.data["allocation"])
+        if slot_id in self.allocations:
             raise ValueError("the id is in use")
         if data["decision"]["stage"] != self.stage:
             raise ValueError("not the stage under way")
         subject = data.get("subject")
         self.check_ask(subject)
-        slot = new_allocation(made, self.problem, self.kinds, self.stage, data)
+        slot = new_allocation(slot_id, self.problem, self.kinds, self.stage, data)
         if subject is not None:
-            self.subjects[subject] = made
+            self.subjects[subject] = slot_id
             self._look_alikes.update(dict.fromkeys(look_alike_keys(subject), subject))
-        self.since[made] = event.at
+        self.since[slot_id] = event.at
         self._count(slot, +1)
-        self.allocations[made] = slot
+        self.allocations[slot_id] = slot
         return slot
 
-    def _moved(self, event: Event) -> Allocation:
+    def _change(self, event: Event) -> Allocation:
         data, before = event.data, self.allocation(event.data["allocation"])
         cancels, reason = event.kind == "cancelled", data.get("reason")
         counts = () if cancels else told_counts(before, self.kinds, data)
-        slot = moved(before, event.kind, counts, self.kinds, reason)
+        slot = changed(before, event.kind, counts, self.kinds, reason)
         if cancels:
-            self._give_up(before, slot, event)
+            self._cancel(before, slot, event)
         else:
             check_order(self.kinds, (self.allocations | {slot.id: slot}).values())
         if slot.state != "open":
@@ -274,8 +273,7 @@ class Ledger:
         self.allocations[slot.id] = slot
         return slot
 
-    def _give_up(self, before: Allocation, after: Allocation, event: Event) -> None:
-        """What was pending of an allocation is cancelled."""
+    def _cancel(self, before: Allocation, after: Allocation, event: Event) -> None:
         most = self.limits.cancelled
         if most is not None and self.cancelled + before.pending > most:
             raise LimitReached(

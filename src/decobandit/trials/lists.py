@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Connection, Row, bindparam, select, tuple_, update
@@ -25,34 +26,33 @@ from .status import Summary, stored_summary, summary_from, summary_of
 
 T = TypeVar("T")
 Item_co = TypeVar("Item_co", covariant=True)
-MAX_PAGE = 1000  # entries of a page, and of a list that is asked for without a limit
+MAX_PAGE = 1000  # entries of a page, and the default
 
 
 @dataclass(frozen=True)
 class Page(Generic[Item_co]):
-    """Some entries of a list, and the key of the last one where more follow."""
+    """Entries of a list, and the key of the last one if more follow."""
 
     items: tuple[Item_co, ...]
     next: str | None
 
 
 def page_size(limit: int | None) -> int:
-    """How many entries are wanted; `TrialError` for a number that is not allowed."""
+    """Check the number of entries of a page."""
     if limit is None:
         return MAX_PAGE
     if not 1 <= limit <= MAX_PAGE:
-        raise TrialError(f"limit: {limit} is not allowed; must be 1 to {MAX_PAGE}")
+        raise TrialError(f"limit: {limit} is not allowed; must be 1 to {MAX_PAGE}", field="limit")
     return limit
 
 
-def cut(found: Sequence[T], size: int, key: Callable[[T], str]) -> Page[T]:
-    """A page from what was found when one entry more than its size was looked for."""
-    items = tuple(found[:size])
-    return Page(items, key(items[-1]) if len(found) > size else None)
+def cut(entries: Sequence[T], size: int, key: Callable[[T], str]) -> Page[T]:
+    """Return a page of `size` entries; `entries` may have one more."""
+    items = tuple(entries[:size])
+    return Page(items, key(items[-1]) if len(entries) > size else None)
 
 
-# -- pending allocations that are overdue: older than some hours, by the time of their eve----------
-
+# -- stale allocations ----------------------------------------------------------------------------
 
 STALE_AFTER = 72.0  # hours
 MAX_HOURS = 1e6
@@ -61,23 +61,24 @@ MAX_HOURS = 1e6
 def stale_ids(
     since: Mapping[str, str], hours: float = STALE_AFTER, *, now: datetime | None = None
 ) -> list[str]:
-    """Of pending allocations and their times, those made more than `hours` ago; oldest first."""
+    """Return pending allocations made more than `hours` ago, the oldest first."""
     limit = stale_limit(hours, now)
-    return [made for made, at in since.items() if _is_before(at, limit)]
+    return [slot_id for slot_id, at in since.items() if _is_before(at, limit)]
 
 
 def with_staleness(summary: Summary, limit: datetime) -> Summary:
-    """A summary that says whether its oldest pending allocation was made before `limit`."""
+    """Mark a summary whose oldest pending allocation was made before `limit`."""
     if summary.open_since is None or not _is_before(summary.open_since, limit):
         return summary
     return replace(summary, stale=True)
 
 
 def stale_limit(hours: float, now: datetime | None = None) -> datetime:
-    """Pending allocations that were made before are stale; `TrialError` for hours below zero."""
+    """Return the time before which pending allocations are stale."""
     if not 0.0 < hours <= MAX_HOURS:
         raise TrialError(
-            f"stale_after: {hours:g} hours; must be more than 0, at most {MAX_HOURS:g}"
+            f"stale_after: {hours:g} hours; must be more than 0, at most {MAX_HOURS:g}",
+            field="stale_after",
         )
     return (now or datetime.now(UTC)) - timedelta(hours=hours)
 
@@ -89,18 +90,18 @@ def _is_before(at: str, limit: datetime) -> bool:
         return False
 
 
-# -- pages of the log and of the allocations of one trial ------------------------------------------
+# -- events and allocations of one trial ----------------------------------------------------------
 
 
 def ledger_of(store: Store, trial: str) -> Ledger:
-    """The state of a trial, by its id, as it is now."""
+    """Read the current state of a trial by its id."""
     return event_log_of(store).read(trial)
 
 
 def page_of_events(
     store: Store, ledger: Ledger, *, after: int = -1, limit: int | None = None
 ) -> Page[Event]:
-    """Events after a number; their hashes and links are checked, the first one's included."""
+    """Return the checked events after a number."""
     size, left = page_size(limit), ledger.seq - after
     if left <= 0:
         return Page((), None)
@@ -122,16 +123,16 @@ def page_of_events(
 
 
 def numbers_of(ledger: Ledger) -> dict[str, int | str]:
-    """The number of every allocation, in the order in which they were made, from 1."""
-    return {made: number for number, made in enumerate(ledger.allocations, start=1)}
+    """Return the number of every allocation, from 1."""
+    return {slot_id: number for number, slot_id in enumerate(ledger.allocations, start=1)}
 
 
 def matching(
     allocations: Iterable[Allocation], numbers: Mapping[str, int | str], find: str
 ) -> list[Allocation]:
-    """Allocations with this number or subject, or whose id begins so; all where nothing is said.
+    """Return allocations with this number or subject, or id prefix; all for an empty text.
 
-    Where none has the subject, those whose subject contains it.
+    If none matches, those whose subject contains the text.
     """
     wanted, every = find.strip().casefold(), list(allocations)
     if not wanted:
@@ -152,25 +153,17 @@ def page_of_allocations(
     limit: int | None = None,
     state: AllocationState | None = None,
 ) -> Page[Allocation]:
-    """Allocations in the order in which they were made, after one of them.
-
-    `state`: only those in it.
-    """
+    """Return a page of allocations in order; `state`: only those in it."""
     size = page_size(limit)
     if after is not None and after not in allocations:
-        raise NotFound("after: no such allocation in this trial")
-    reached, found = after is None, list[Allocation]()
-    for slot in allocations.values():
-        if reached and state in (None, slot.state):
-            found.append(slot)
-            if len(found) > size:
-                break
-        reached = reached or slot.id == after
-    return cut(found, size, lambda slot: slot.id)
+        raise NotFound("after: no such allocation in this trial", field="after")
+    start = 0 if after is None else list(allocations).index(after) + 1
+    slots = islice(allocations.values(), start, None)
+    wanted = (slot for slot in slots if state in (None, slot.state))
+    return cut(list(islice(wanted, size + 1)), size, lambda slot: slot.id)
 
 
-# -- the trials of a database, page by page: from their summaries, where these fit the hea----------
-
+# -- trials of a database -------------------------------------------------------------------------
 
 _trials, _events = schema.trials.c, schema.events.c
 _ROWS = (
@@ -186,13 +179,13 @@ _ROWS = (
 _KEEP = (
     update(schema.trials)
     .where((_trials.id == bindparam("trial")) & (_trials.head_hash == bindparam("head")))
-    .values(summary=bindparam("kept"))
+    .values(summary=bindparam("line"))
 )
 
 
 @dataclass(frozen=True)
 class TrialPage(Page[Summary]):
-    """Some trials, and how many archived ones were left out before the last of them."""
+    """Trials, and the number of archived ones left out before the last of them."""
 
     hidden: int
 
@@ -207,10 +200,10 @@ def page_of_trials(
     running: bool | None = None,
     stale_after: float = STALE_AFTER,
 ) -> TrialPage:
-    """Some trials, the oldest first.
+    """Return a page of trials, the oldest first.
 
-    `after`: id or name; `only`: names that may be listed; `archived`: archived ones too; `running`:
-    only those that run, or only the others.
+    `after`: id or name; `only`: names that may be listed; `archived`: include archived trials;
+    `running`: True for running trials only, False for the others only.
     """
     size, stale = page_size(limit), stale_limit(stale_after)
     shown, hidden, passed = list[Summary](), 0, 0
@@ -234,7 +227,7 @@ def all_trials(
     archived: bool = False,
     stale_after: float = STALE_AFTER,
 ) -> TrialPage:
-    """All trials after one of them, read page by page."""
+    """Return all trials, read page by page."""
     shown, hidden = list[Summary](), 0
     while True:
         page = page_of_trials(store, after=after, archived=archived, stale_after=stale_after)
@@ -248,16 +241,16 @@ def all_trials(
 def _summaries(
     store: Store, most: int, after: str | None, only: Collection[str] | None
 ) -> Iterator[Summary]:
-    """Summaries of trials, so many in one transaction, the archived ones among them."""
+    """Yield summaries of trials, archived ones included, `most` per transaction."""
     log = event_log_of(store)
     while True:
         with store.read() as connection:
             rows = connection.execute(_wanted(connection, most, after, only)).all()
         read = list[Ledger]()
-        found = [_summary(log, row, read) for row in rows]
+        summaries = [_summary(log, row, read) for row in rows]
         if read:
-            _keep(store, read)
-        yield from found
+            _store_summaries(store, read)
+        yield from summaries
         if len(rows) < most:
             return
         after = str(rows[-1].id)
@@ -278,12 +271,12 @@ def _wanted(
 
 
 def _summary(log: EventLog, row: Row[Any], read: list[Ledger]) -> Summary:
-    """From what is kept, or from the events; ledgers of the latter join `read`."""
+    """Return the stored summary, or one from the events, whose ledger joins `read`."""
     try:
         log.damage.refuse(row)
-        kept = summary_from(row) if _is_later(row, log.seen(row.id)) else None
-        if kept is not None:
-            return kept
+        stored = summary_from(row) if _is_later(row, log.head(row.id)) else None
+        if stored is not None:
+            return stored
         ledger = log.read(row.id)
     except Damaged:
         return Summary(
@@ -293,16 +286,15 @@ def _summary(log: EventLog, row: Row[Any], read: list[Ledger]) -> Summary:
     return summary_of(ledger)
 
 
-def _is_later(row: Row[Any], seen: Head | None) -> bool:
-    """Whether a row can follow what this process has read of its trial; `read` looks closer."""
-    if seen is None or not isinstance(row.head_seq, int):
-        return seen is None
-    return row.head_seq > seen.seq or (row.head_seq, row.head_hash) == (seen.seq, seen.hash)
+def _is_later(row: Row[Any], head: Head | None) -> bool:
+    """Tell whether a row may follow the last head that this process has read."""
+    if head is None or not isinstance(row.head_seq, int):
+        return head is None
+    return row.head_seq > head.seq or (row.head_seq, row.head_hash) == (head.seq, head.hash)
 
 
-def _keep(store: Store, read: list[Ledger]) -> None:
-    """Keep what had to be made, for the next list; if it cannot be written, nothing is lost."""
-
-    rows = [{"trial": each.trial, "head": each.head, "kept": stored_summary(each)} for each in read]
+def _store_summaries(store: Store, read: list[Ledger]) -> None:
+    """Store summaries for the next list, if the database can be written."""
+    rows = [{"trial": one.trial, "head": one.head, "line": stored_summary(one)} for one in read]
     with suppress(StoreError):
         store.write(lambda connection: connection.execute(_KEEP, rows))

@@ -1,17 +1,17 @@
-"""The log of people: who logged in, who got which token, who exported or saw results, who unmasked.
+"""The access log: logins, tokens, exports, views of results, unmasking.
 
 One chain per database, of the same form as the log of a trial: each event has the hash of the one
-before, and the head stands beside it. `by` is the name of a token, on the command line the user of
-the machine.
+before, and the head is stored separately. `by` is the name of a token, on the command line the user
+of the machine.
 
 Kinds
-    login          somebody began to use a token: `via` a browser's session or requests of a program
-    refused        a wrong, revoked or expired token came from an address
+    login          first use of a token: `via` a browser's session or requests of a program
+    refused        a wrong, revoked or expired token was sent from an address
     token_made     a token, with its role, the trials that it is for, and when it expires
     token_revoked  it is no longer valid
     exported       the record of a trial was handed out
-    looked         somebody saw results of a trial that blinded people do not see
-    unmasked       a blinded person was told the arm of an allocation, and why
+    looked         a user saw results of a trial that blinded users do not see
+    unmasked       a blinded user was told the arm of an allocation, and why
 
 Events that repeat within an hour are counted, not written again (`server/recorder.py`): `repeated`
 is how many were not written since the one before.
@@ -33,23 +33,15 @@ from .event_log import now
 from .events import GENESIS, Event, StoredEvent, chained, digest, new_event
 from .verification import CheckResult
 
-PEOPLE = "people"  # what the events of this chain have as their trial
-CALLED = "the log of people"
-KINDS = (
-    "login",
-    "refused",
-    "token_made",
-    "token_revoked",
-    "exported",
-    "looked",
-    "unmasked",
-)
+PEOPLE = "people"  # the `trial` of the events of this chain
+NAME = "the access log"
+KINDS = ("login", "refused", "token_made", "token_revoked", "exported", "looked", "unmasked")
 _events, _head = schema.people, schema.people_head
 
 
 @dataclass(frozen=True)
 class PeopleLog(CheckResult):
-    """The log of people, and whether it and the tokens are as they were written.
+    """The access log, with the integrity check of the log and of the tokens.
 
     Attributes
     ----------
@@ -60,7 +52,7 @@ class PeopleLog(CheckResult):
     head : str
         Hash of the last event; worth keeping elsewhere.
     problems : tuple[str, ...]
-        What was found.
+        Problems, one sentence each.
 
     Examples
     --------
@@ -74,11 +66,11 @@ class PeopleLog(CheckResult):
     problems: tuple[str, ...]
 
     @property
-    def found(self) -> tuple[str, ...]:
+    def findings(self) -> tuple[str, ...]:
         return self.problems
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return the log as JSON values."""
         return {
             "ok": self.ok,
             "head": self.head,
@@ -88,18 +80,18 @@ class PeopleLog(CheckResult):
 
 
 def lock(connection: Connection) -> Row[Any]:
-    """The head; nobody else writes to this log until the transaction ends."""
+    """Lock and return the head: no one else writes to this log until the transaction ends."""
     query = select(_head)
     if connection.dialect.name != "sqlite":  # which has one writer at a time
         query = query.with_for_update()
     head = connection.execute(query).one_or_none()
     if head is None:
-        raise Damaged(f"{CALLED}: its head is missing")
+        raise Damaged(f"{NAME}: its head is missing")
     return head
 
 
 def record(connection: Connection, kind: str, data: dict[str, Any], *, by: str) -> None:
-    """One more event, in the transaction of what it is about."""
+    """Add an event, in the transaction of the change that it records."""
     head = lock(connection)
     event = new_event(PEOPLE, head.seq + 1, kind, data, previous=head.hash, at=now(), by=by)
     row = {"seq": event.seq, "kind": kind, "body": event.body, "hash": event.hash}
@@ -108,7 +100,7 @@ def record(connection: Connection, kind: str, data: dict[str, Any], *, by: str) 
 
 
 def record_all(store: Store, entries: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
-    """Events that belong to no other change, in one transaction: kind, by and data of each."""
+    """Add events in one transaction: (kind, by, data) of each."""
 
     def work(connection: Connection) -> None:
         for kind, by, data in entries:
@@ -118,7 +110,7 @@ def record_all(store: Store, entries: Iterable[tuple[str, str, dict[str, Any]]])
 
 
 def people_log(store: Store) -> PeopleLog:
-    """Read the log of people; check every hash, every link, the head, and the tokens against it.
+    """Read the access log; check every hash, every link, the head, and the tokens against it.
 
     Parameters
     ----------
@@ -153,24 +145,24 @@ def people_log(store: Store) -> PeopleLog:
 
 
 def token_digest(row: Mapping[str, Any]) -> str:
-    """Digest of the columns of a token, by which the log of people names its state."""
+    """Return the digest of the columns of a token, its state in the access log."""
     return digest(json.dumps([row[column.name] for column in schema.tokens.c], default=str))
 
 
 def _token_problems(events: Iterable[Event], tokens: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Where the tokens are not those that the log says were made and revoked."""
+    """Yield the differences between the tokens and the log."""
     logged = {
         event.data.get("token"): event.data.get("row")
         for event in events
         if event.kind in ("token_made", "token_revoked")
     }
     for name in sorted(logged.keys() - {row["name"] for row in tokens}, key=str):
-        yield f"token {name!r}: {CALLED} says that it was made, and it is gone"
+        yield f"token {name!r}: {NAME} says that it was made, and it is gone"
     for row in tokens:
         if row["name"] not in logged:
-            yield f"token {row['name']!r}: {CALLED} does not say that it was made"
+            yield f"token {row['name']!r}: {NAME} does not say that it was made"
         elif token_digest(row) != logged[row["name"]]:
-            yield f"token {row['name']!r}: was changed; {CALLED} does not say so"
+            yield f"token {row['name']!r}: was changed; {NAME} does not say so"
 
 
 def _checked(
@@ -178,16 +170,16 @@ def _checked(
     head: tuple[int, str] | None,
     tokens: Sequence[Mapping[str, Any]],
 ) -> PeopleLog:
-    found: list[Event] = []
+    events: list[Event] = []
     problems: list[str] = []
     try:
-        for event in chained(rows, PEOPLE, kinds=KINDS, called=CALLED):
-            found.append(event)
+        for event in chained(rows, PEOPLE, kinds=KINDS, name=NAME):
+            events.append(event)
     except Damaged as error:
         problems.append(str(error))
-    last = (found[-1].seq, found[-1].hash) if found else (-1, GENESIS)
+    last = (events[-1].seq, events[-1].hash) if events else (-1, GENESIS)
     if not problems and last != head:
-        problems.append(f"{CALLED}: the last event is not the one that the head names")
+        problems.append(f"{NAME}: the last event is not the one that the head names")
     if not problems:
-        problems += _token_problems(found, tokens)
-    return PeopleLog(PEOPLE, tuple(found), last[1], tuple(problems))
+        problems += _token_problems(events, tokens)
+    return PeopleLog(PEOPLE, tuple(events), last[1], tuple(problems))

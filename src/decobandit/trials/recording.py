@@ -637,13 +637,9 @@ class Recording(Lifecycle):
                 tally = model.format.tally(values) if from_rows else _tally(model, label, entry)
                 pulls = model.format.tally_pulls(tally)
                 told: Told | None = told_of(model, tally) if pulls else None
-            except TrialError as error:
-                raise (
-                    error
-                    if error.field
-                    else BadOutcome(f"counts: {label}: {error}", field="counts")
-                ) from None
             except ValueError as error:
+                if type(error) is TrialError:
+                    raise
                 raise BadOutcome(f"counts: {label}: {error}", field="counts") from None
             if told is not None:
                 counts.append((arm.name, told))

@@ -1,8 +1,8 @@
-"""The tables of a trial database, and how a database is brought to their newest revision.
+"""The tables of a trial database, and the upgrade of a database to the newest revision.
 
-`migrations/` makes the tables; a test holds the two together. A database that is up to date costs
-one query. Alembic is imported only where there is something to do, and two processes that find the
-same empty database do it one after the other.
+`migrations/` creates the tables; a test compares the two. Checking an up-to-date database is one
+query. Alembic is imported only for an upgrade; two processes with the same empty database upgrade
+it one after the other.
 """
 
 from __future__ import annotations
@@ -45,9 +45,8 @@ def _id() -> Column[str]:
     return Column("id", Text, primary_key=True)
 
 
-# the head of each chain: without it the loss of the last events would not be noticed; `damage` is
-# what a check found, and when: the trial is not used as long as it stands there; `summary` is what
-# a list shows of the trial at that head, and can be made again from the events
+# the head of each chain reveals the loss of the last events; `damage`: result and time of a failed
+# check, which locks the trial; `summary`: line for lists at that head, derived from the events
 trials = Table(
     "trials",
     metadata,
@@ -96,7 +95,7 @@ tokens = Table(
     _text("trials", nullable=True),
 )
 
-# who did what with tokens and results: one chain of events, and its head, which is one row
+# the access log: one chain of events, and its head, which is one row
 people = Table(
     "people",
     metadata,
@@ -114,10 +113,9 @@ people_head = Table(
 )
 
 
-# -- bring a database to the newest revision of its tables -----------------------------------------
+# -- upgrade --------------------------------------------------------------------------------------
 
-
-# all there are, the newest last; a test compares them with the scripts
+# the newest last; a test compares them with the scripts
 REVISIONS = ("0001",)
 SCRIPTS = Path(__file__).parent / "migrations"
 _LOCK = 0x6465636F  # any number that all versions agree on: "deco"
@@ -125,13 +123,13 @@ _READ = text("SELECT version_num FROM alembic_version")
 
 
 def upgrade(engine: Engine) -> None:
-    """Make the tables, or change older ones; `StoreError` for what this version does not know."""
+    """Create the tables, or upgrade older ones; `StoreError` for an unknown revision."""
     try:
         with engine.connect() as connection:
-            found = [str(row[0]) for row in connection.execute(_READ)]
+            revisions = [str(row[0]) for row in connection.execute(_READ)]
     except (OperationalError, ProgrammingError):
-        found = []  # no such table, most likely: what else it may be comes up again below
-    if found != [REVISIONS[-1]]:
+        revisions = []  # most likely no such table; other errors occur again below
+    if revisions != [REVISIONS[-1]]:
         # writes: the lock is taken at once, so that a process that waited sees the other's tables
         with engine.execution_options(writes=True).begin() as connection:
             _upgrade(connection)
@@ -140,13 +138,13 @@ def upgrade(engine: Engine) -> None:
 def _upgrade(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-    found = _revision(connection)
-    if found == REVISIONS[-1]:
+    revision = _revision(connection)
+    if revision == REVISIONS[-1]:
         return  # another process was first
-    if found is not None and found not in REVISIONS:
+    if revision is not None and revision not in REVISIONS:
         raise StoreError(
-            f"{_place(connection)}: its tables are of revision {found!r}, which this version does "
-            "not know; update decobandit"
+            f"{_place(connection)}: its tables are of revision {revision!r}, which this version "
+            "does not know; update decobandit"
         )
     from alembic import command
     from alembic.config import Config
@@ -158,13 +156,13 @@ def _upgrade(connection: Connection) -> None:
 
 
 def _revision(connection: Connection) -> str | None:
-    """What the database says it is; None only for one that is empty beyond doubt."""
+    """Return the revision of the database; None if it is certainly empty."""
     tables = inspect(connection).get_table_names()
     if "alembic_version" in tables:
-        found = [str(row[0]) for row in connection.execute(_READ)]
-        if len(found) != 1:
+        revisions = [str(row[0]) for row in connection.execute(_READ)]
+        if len(revisions) != 1:
             raise Damaged(f"{_place(connection)}: the database does not say its revision once")
-        return found[0]
+        return revisions[0]
     if tables:
         raise StoreError(
             f"{_place(connection)}: has tables, but is no trial database; give another one"

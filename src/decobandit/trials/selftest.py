@@ -1,4 +1,4 @@
-"""Checks of a trial's log on this machine, by hashes and signatures that are not computed by us."""
+"""Self-test of the trial log on this machine, against hashlib and sqlite3."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAME = "selftest"
 
 
 def check_log() -> Iterator[Check]:
-    """A trial is played to its end; its chain is hashed again, one event is changed."""
+    """Run a trial to its end, hash its chain independently, and edit one event."""
     from .database import open_store
     from .trial import create_trial
 
@@ -34,9 +34,9 @@ def check_log() -> Iterator[Check]:
             for number in range(PULLS):
                 trial.tell(trial.ask().id, number % 2)
             bodies = _bodies(file)
-            told = sum(json.loads(body)["kind"] == "told" for body in bodies)
+            recorded = sum(json.loads(body)["kind"] == "told" for body in bodies)
             area = "trial log"
-            yield Check(area, "outcomes on disk", "read by sqlite3", PULLS, told, 0.0)
+            yield Check(area, "outcomes on disk", "read by sqlite3", PULLS, recorded, 0.0)
             broken = _broken_links(bodies)
             yield Check(area, "broken links of the chain", "SHA-256 of hashlib", 0, broken, 0.0)
             again = trial.replay()
@@ -59,9 +59,9 @@ def _called_intact(store: Store) -> bool:
 
 def _bodies(file: Path) -> list[str]:
     with sqlite3.connect(file) as connection:
-        found = connection.execute("select body from events order by seq").fetchall()
+        rows = connection.execute("select body from events order by seq").fetchall()
     connection.close()
-    return [body for (body,) in found]
+    return [body for (body,) in rows]
 
 
 def _broken_links(bodies: list[str]) -> int:

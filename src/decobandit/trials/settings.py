@@ -1,10 +1,10 @@
-"""The settings of a trial: problem, policy by name, and the prices where the dual was solved.
+"""The settings of a trial: problem, policy by name, and the prices if the dual was solved.
 
 The prices are part of the record. Decisions are recomputed from them, so that a later version of
 the solver, which may find other prices that are as good, does not change a trial under way.
 
-A policy that is made without prices starts at once: the dual is solved for the sake of the bound
-only where that is quick, or asked for.
+A policy without prices starts at once: the dual is solved for the bound only if that is quick or
+requested.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ NO_BOUND = "no bound: the dual was not solved for this trial"
 
 @dataclass(frozen=True, eq=False)
 class TrialSettings:
-    """Everything that decisions depend on, but for the outcomes."""
+    """Everything that decisions depend on, except the outcomes."""
 
-    solution: DualSolution | None  # None: the policy needs no prices, and no bound was wanted
+    solution: DualSolution | None  # None: the policy needs no prices, and no bound was requested
     policy: str
     ties: TieRule
     seed: int
-    parameters: Mapping[str, float] | None = None  # that a tuned policy was tuned to
+    parameters: Mapping[str, float] | None = None  # of a tuned policy
     problem: Problem = None  # type: ignore[assignment]  # that of the solution, where there is one
     rules: Rules | None = None  # obeyed by the trial
-    best_bound: BestBound | None = None  # the smallest that was known when the trial was made
+    best_bound: BestBound | None = None  # the smallest at the creation of the trial
     _multipliers_hash: Once[str] = field(init=False, repr=False)
     _tables_hash: Once[str] = field(init=False, repr=False)
 
@@ -64,10 +64,10 @@ class TrialSettings:
         if solution is not None:
             object.__setattr__(self, "problem", solution.problem)
             prices = solution.prices
-            made = Once(lambda: digest(canonical({"prices": prices.tolist()})))
-            object.__setattr__(self, "_multipliers_hash", made)
-        made = Once(lambda: digest(canonical(everything() | {"seed": None})))
-        object.__setattr__(self, "_tables_hash", made)
+            price_hash = Once(lambda: digest(canonical({"prices": prices.tolist()})))
+            object.__setattr__(self, "_multipliers_hash", price_hash)
+        tables_hash = Once(lambda: digest(canonical(everything() | {"seed": None})))
+        object.__setattr__(self, "_tables_hash", tables_hash)
 
     def __reduce__(self) -> tuple[type[TrialSettings], tuple[object, ...]]:
         parameters = None if self.parameters is None else dict(self.parameters)
@@ -76,34 +76,34 @@ class TrialSettings:
 
     @property
     def prices(self) -> Floats | None:
-        """Of every stage, (stages,); None where the dual was not solved."""
+        """Prices of the stages, (stages,); None if the dual was not solved."""
         return None if self.solution is None else self.solution.prices
 
     @property
     def upper_bound(self) -> float | None:
-        """On the expected total reward of any policy; None where the dual was not solved."""
+        """Bound on the expected total reward of any policy; None if the dual was not solved."""
         return None if self.solution is None else self.solution.upper_bound
 
     @property
     def best_bound_fields(self) -> dict[str, Any]:
-        """As status and JSON have it: `best_bound`, `best_bound_is`."""
+        """Fields `best_bound` and `best_bound_is` of status and JSON."""
         none = {"best_bound": None, "best_bound_is": None}
         return none if self.best_bound is None else self.best_bound.to_dict()
 
     @property
     def plain_rules(self) -> dict[str, Any] | None:
-        """The rules as a table of a file; None where there are none."""
+        """Rules in the form of a file; None without rules."""
         rules = self.rules
         return None if rules is None else rules.model_dump(mode="json", exclude_none=True)
 
     @property
     def multipliers_hash(self) -> str | None:
-        """Of the price of every stage, the deployment's included; None without prices."""
+        """Hash of the prices, that of the deployment included; None without prices."""
         return None if self.solution is None else self._multipliers_hash()
 
     @property
     def tables_hash(self) -> str:
-        """Of everything but the seed: settings with the same one share their tables."""
+        """Hash of everything but the seed: equal settings share their tables."""
         return self._tables_hash()
 
     def to_dict(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class TrialSettings:
 
     @classmethod
     def from_dict(cls, tree: dict[str, Any]) -> TrialSettings:
-        """Read what `to_dict` wrote."""
+        """Read the result of `to_dict`."""
         # the log calls the settings "plan"
         ties, seed = tie_rule(tree["ties"]), int(tree["seed"])
         fixed = (tree["policy"], ties, seed, tree["path"])
@@ -136,9 +136,9 @@ class TrialSettings:
         return cls(solution, *fixed, rules=rules, best_bound=_best_bound_from(tree, solution))
 
     def make_policy(self) -> Policy:
-        """The policy, at the prices of the settings; `TrialError` if it needs some, without any.
+        """Make the policy at the prices of the settings; `TrialError` if it lacks prices.
 
-        The name may come from a file: code of another module is not imported unless it is allowed.
+        The name may be that of a file: code of other modules is imported only if that is allowed.
         """
         try:
             check_policies([self.policy], places=False)
@@ -156,7 +156,7 @@ class TrialSettings:
 
 
 def _best_bound_from(tree: dict[str, Any], solution: DualSolution) -> BestBound | None:
-    """The best bound of a log; `TrialError` where it cannot be one."""
+    """Read the best bound of a log."""
     value, kind = tree["best_bound"], tree["best_bound_is"]
     if value is None:
         return None
@@ -182,12 +182,12 @@ def make_settings(
     bound: bool | None = None,
     rules: Rules | None = None,
 ) -> TrialSettings:
-    """Make the policy, and solve the dual where it has to be solved.
+    """Make the settings of a trial; solve the dual if it is needed.
 
-    bound: whether to solve it for the bound alone; None: where that is quick.
+    `bound`: whether to solve it for the bound alone; None: if that is quick.
     """
     if solution is not None and solution.problem != problem:
-        raise TrialError("the solution is of another problem")
+        raise TrialError("the solution is of another problem", field="solution")
     context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
     return settings_from(context, policy=policy, seed=seed, bound=bound, rules=rules)
 
@@ -200,12 +200,13 @@ def settings_from(
     bound: bool | None = None,
     rules: Rules | None = None,
 ) -> TrialSettings:
-    """The same, from a context that solves the dual in its own way."""
+    """Make the settings of a trial from a context with its own solver."""
     problem = context.problem
     if problem.n_arms > MAX_ARMS:
         raise TrialError(
             f"{problem.n_arms} arms; a trial has at most {MAX_ARMS}, "
-            "because every decision is stored with the numbers of every arm"
+            "because every decision is stored with the numbers of every arm",
+            field="arms",
         )
     check_policies([policy])
     if context.given is not None:
@@ -213,30 +214,29 @@ def settings_from(
     context = replace(
         context, solver=partial(_to_the_end, context.solver), under_rules=rules is not None
     )
-    # a policy that does not serve this problem says so now, and one that is made from prices has
-    # them solved
-    (made,) = make_policies(context, [policy])
-    made.refuse_large()
+    # refuses a policy that does not serve this problem; solves the prices of one that needs them
+    (instance,) = make_policies(context, [policy])
+    instance.refuse_large()
     if rules is not None:
-        _check_rules(rules, made)
+        _check_rules(rules, instance)
     solution = context.solution_for(bound)
     best = None if solution is None else best_bound(problem, solution=solution)
-    if made.at_fixed_prices:
+    if instance.at_fixed_prices:
         solution = context.played
-    name = made.name if policy == DEFAULT_POLICY else policy  # the log names what was picked
-    fixed = (solution, name, context.ties, seed, made.record(), problem, rules)
+    name = instance.name if policy == DEFAULT_POLICY else policy  # the log has the real name
+    fixed = (solution, name, context.ties, seed, instance.record(), problem, rules)
     return TrialSettings(*fixed, best_bound=best)
 
 
 def _check_rules(rules: Rules, policy: Policy) -> None:
-    """`TrialError` where a trial could not obey them."""
+    """Refuse rules that a trial cannot obey."""
     try:
         rules.check(policy.problem)
         ruled = RuledPolicy(policy, rules)
         if rules.stop.any:
             ruled.posteriors  # noqa: B018  # refuses priors that it cannot compare
     except ValueError as error:
-        raise TrialError(" ".join(str(error).split())) from None
+        raise TrialError(" ".join(str(error).split()), field="design") from None
 
 
 def _to_the_end(
@@ -249,7 +249,7 @@ def _to_the_end(
 
 
 def check_bound(solution: DualSolution) -> None:
-    """`TrialError` unless the prices of a solution prove the bound that it claims."""
+    """Refuse a solution whose prices do not prove the bound that it claims."""
     problem, prices = solution.problem, solution.prices
     if problem.repeat and problem.is_binary:  # on the states that it was solved with
         bound = OneArmValues(problem, prices, grid=solution.grid).value()
@@ -257,30 +257,30 @@ def check_bound(solution: DualSolution) -> None:
         bound = dual_value(problem, prices, grid=solution.grid or None).value
     if abs(bound - solution.upper_bound) > BOUND_TOLERANCE * max(1.0, abs(bound)):
         raise TrialError(
-            f"the solution claims the bound {solution.upper_bound}, its prices prove {bound}"
+            f"the solution claims the bound {solution.upper_bound}, its prices prove {bound}",
+            field="solution",
         )
 
 
-# -- limits of a trial: how many allocations may be pending, cancelled, and unmasked by on----------
+# -- limits ---------------------------------------------------------------------------------------
 
-
-LEAST_OPEN, LEAST_CANCELLED = 50, 20  # defaults of a short trial
-UNMASKED_A_DAY = 5  # allocations that one person may unmask within 24 hours
+MIN_OPEN, MIN_CANCELLED = 50, 20  # defaults of a short trial
+UNMASKED_PER_DAY = 5  # allocations that one person may unmask within 24 hours
 MAX_LIMIT = 10**9
 
 
 @dataclass(frozen=True)
 class TrialLimits:
-    """How many allocations of a trial may be pending, cancelled, and unmasked by one person.
+    """Limits on pending, cancelled and unmasked allocations of a trial.
 
     Attributes
     ----------
     open : int | None
-        Pending at the same time; null: no limit.
+        Maximum pending at the same time; null: no limit.
     cancelled : int | None
-        Cancelled in all; null: no limit.
+        Maximum cancelled in total; null: no limit.
     unmasked : int
-        Unmasked by one person within 24 hours.
+        Maximum unmasked by one person within 24 hours.
 
     Examples
     --------
@@ -290,10 +290,10 @@ class TrialLimits:
 
     open: int | None = None
     cancelled: int | None = None
-    unmasked: int = UNMASKED_A_DAY
+    unmasked: int = UNMASKED_PER_DAY
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return the limits as JSON values."""
         return dict(self.__dict__)
 
 
@@ -312,10 +312,10 @@ def _count(value: object) -> int | None:
 
 
 def default_limits(problem: Problem) -> TrialLimits:
-    """Half the slots each; more in a short trial: two batches pending, and one cancelled."""
+    """Return half the slots each; more in a short trial: two batches pending, one cancelled."""
     pulls = problem.pulls_per_stage
     half = problem.horizon * pulls // 2
-    return TrialLimits(max(LEAST_OPEN, half, 2 * pulls), max(LEAST_CANCELLED, half, pulls))
+    return TrialLimits(max(MIN_OPEN, half, 2 * pulls), max(MIN_CANCELLED, half, pulls))
 
 
 def chosen_limits(
@@ -324,14 +324,16 @@ def chosen_limits(
     max_cancelled: int | None,
     max_unmasked: int | None = None,
 ) -> TrialLimits:
-    """The limits that are given, and those before where none is."""
+    """Return the limits before, with those that are not None replaced."""
     for name, value, least in (
         ("max_open", max_open, 1),
         ("max_cancelled", max_cancelled, 0),
         ("max_unmasked", max_unmasked, 0),
     ):
         if value is not None and not least <= value <= MAX_LIMIT:
-            raise TrialError(f"{name}: {value} is not allowed; must be {least} to {MAX_LIMIT}")
+            raise TrialError(
+                f"{name}: {value} is not allowed; must be {least} to {MAX_LIMIT}", field=name
+            )
     return TrialLimits(
         before.open if max_open is None else max_open,
         before.cancelled if max_cancelled is None else max_cancelled,
@@ -339,11 +341,11 @@ def chosen_limits(
     )
 
 
-# -- codes of arms: what blinded people see instead of names ---------------------------------------
+# -- codes of arms, for blinded users -------------------------------------------------------------
 
 
 def letters(number: int) -> str:
-    """0 is A, 25 is Z, 26 is AA, as in spreadsheets."""
+    """Return the column name of a spreadsheet: A for 0, Z for 25, AA for 26."""
     text = ""
     number += 1
     while number:
@@ -353,19 +355,19 @@ def letters(number: int) -> str:
 
 
 def drawn_codes(arms: int) -> list[str]:
-    """A code for every arm, in an order that nobody can predict."""
+    """Draw a code for every arm, in an unpredictable order."""
     codes = [letters(k) for k in range(arms)]
     secrets.SystemRandom().shuffle(codes)
     return codes
 
 
 def codes_of(recorded: Sequence[str], arms: int) -> list[str]:
-    """Check the codes on record; a ValueError unless every arm has its own."""
+    """Check the codes on record: one for every arm."""
     if sorted(recorded) != sorted(letters(k) for k in range(arms)):
         raise ValueError("the codes are not those of its arms")
     return list(recorded)
 
 
 def in_order(code: str) -> tuple[int, str]:
-    """By which codes are sorted: Z comes before AA."""
+    """Return the sort key of a code: Z is before AA."""
     return len(code), code

@@ -473,13 +473,15 @@ def _arms(ledger: Ledger, decision: Decision | None) -> tuple[ArmStatus, ...]:
         values: tuple[float, ...] | None = getattr(decision, name, None)
         return None if values is None else values[k]
 
-    terms, state = ("expected_reward", "value_of_information", "index"), ledger.known
+    state = ledger.known
     return tuple(
         ArmStatus(
             name=arm.name,
             **known_of_arm(ledger.problem, state, k),
             open=ledger.open[k],
-            **{name: term(name, k) for name in terms},
+            expected_reward=term("expected_reward", k),
+            value_of_information=term("value_of_information", k),
+            index=term("index", k),
             code=ledger.codes[k],
         )
         for k, arm in enumerate(ledger.problem.arms)

@@ -1,4 +1,4 @@
-"""Trials and their events, checkpoints, tokens of the server, the log of people."""
+"""Trials and their events, checkpoints, tokens of the server, the access log."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ def _texts(*names: str, nullable: bool = False) -> list[sa.Column[str]]:
     return [sa.Column(name, sa.Text(), nullable=nullable) for name in names]
 
 
-def _whole(name: str) -> sa.Column[int]:
+def _integer(name: str) -> sa.Column[int]:
     return sa.Column(name, sa.Integer(), autoincrement=False, nullable=False)
 
 
 def upgrade() -> None:
-    """Make the tables. They are written out: a revision stays as it was when the tables change."""
+    """Create the tables, written out: a revision does not change with the tables."""
     op.create_table(
         "trials",
         *_texts("id", "name", "created_at"),
-        _whole("head_seq"),
+        _integer("head_seq"),
         *_texts("head_hash"),
         *_texts("damage", "summary", nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_trials"),
@@ -32,7 +32,7 @@ def upgrade() -> None:
     op.create_table(
         "events",
         *_texts("trial_id"),
-        _whole("seq"),
+        _integer("seq"),
         *_texts("kind"),
         *_texts("key", nullable=True),
         *_texts("body", "hash"),
@@ -41,7 +41,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "checkpoints",
-        _whole("number"),
+        _integer("number"),
         *_texts("note"),
         sa.PrimaryKeyConstraint("number", name="pk_checkpoints"),
     )
@@ -57,14 +57,14 @@ def upgrade() -> None:
     )
     op.create_table(
         "people",
-        _whole("seq"),
+        _integer("seq"),
         *_texts("kind", "body", "hash"),
         sa.PrimaryKeyConstraint("seq", name="pk_people"),
     )
     head = op.create_table(
         "people_head",
-        _whole("id"),
-        _whole("seq"),
+        _integer("id"),
+        _integer("seq"),
         *_texts("hash"),
         sa.PrimaryKeyConstraint("id", name="pk_people_head"),
     )
