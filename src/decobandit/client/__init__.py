@@ -1,13 +1,12 @@
-"""Trials of a server from another machine: the verbs of the library, over HTTP.
+"""Trials of a server from another machine: the methods of the library, over HTTP.
 
     with Client("https://trials.example.org", token) as client:
         trial = client.open_trial("pilot")
         allocation = trial.ask(subject="S-017")
         trial.tell(allocation.id, "good")
 
-Imports `trials` and what is below it; not `server`. Needs the extra `client`. The verbs are written
-once (`verbs.py`), for `Client` and for `AsyncClient`, whose verbs are awaited (`clients.py`).
-Requests, retries and pages of lists: `exchange.py`.
+Needs the extra `client`. The methods are written once (`verbs.py`), for `Client` and `AsyncClient`
+(`clients.py`). Requests, retries and pages of lists: `exchange.py`.
 """
 
 from typing import TYPE_CHECKING

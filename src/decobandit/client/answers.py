@@ -1,4 +1,4 @@
-"""Answers of a server: JSON objects whose keys are attributes, too; errors are the library's."""
+"""Answers of a server as objects with attributes; its errors as the library's exceptions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..trials.errors import StoreError, TrialError
 
 
 class Answer(Mapping[str, Any]):
-    """What a server answered. Blinded operators are sent fewer keys than others.
+    """An answer of a server. Blinded operators receive fewer keys.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ class Answer(Mapping[str, Any]):
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in self._tree:
-            known = "" if name.startswith("_") else f"; it has {', '.join(self._tree)}"
-            raise AttributeError(f"the answer has no {name!r}{known}")
+            keys = "" if name.startswith("_") else f"; it has {', '.join(self._tree)}"
+            raise AttributeError(f"the answer has no {name!r}{keys}")
         return self[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -56,18 +56,18 @@ class Answer(Mapping[str, Any]):
         return f"Answer({self._tree!r})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return the answer as JSON values."""
         return deepcopy(self._tree)
 
 
 def _shown(value: Any) -> Any:
     if isinstance(value, dict):
         return Answer(value)
-    return [_shown(each) for each in value] if isinstance(value, list) else value
+    return [_shown(entry) for entry in value] if isinstance(value, list) else value
 
 
 class Refused(TrialError):
-    """The server does not serve this client: no valid token, not its role, too many requests."""
+    """The server refuses this client: no valid token, wrong role, too many requests."""
 
 
 class Unreachable(StoreError):
@@ -89,10 +89,8 @@ _REFUSALS = (401, 403, 429)
 
 
 def error_of(status: int, code: str, message: str, field: str | None = None) -> TrialError:
-    """Return the exception that the library raises for this answer of the server."""
+    """Return the exception of the library for an error of the server."""
     if status in _REFUSALS:
-        return Refused(message)
+        return Refused(message, field=field)
     otherwise = StoreError if status >= 500 else TrialError
-    error = _BY_CODE.get(code, otherwise)(message)
-    error.field = field
-    return error
+    return _BY_CODE.get(code, otherwise)(message, field=field)

@@ -1,9 +1,9 @@
-"""The two clients: `Client` waits for answers, the verbs of `AsyncClient` are awaited."""
+"""Synchronous and asynchronous clients."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Self
+from typing import Self, TypeVar
 
 import httpx
 
@@ -15,41 +15,43 @@ from .verbs import RemoteTrial, ServerVerbs
 
 Trial = RemoteTrial[Answer, list[Answer]]
 AsyncTrial = RemoteTrial[Awaitable[Answer], Awaitable[list[Answer]]]
+Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
 
 
-def _address(http: httpx.Client | httpx.AsyncClient, url: str, token: str | None) -> None:
-    """Set the address of a server, and who asks."""
+def _addressed(http: Http, url: str, token: str | None) -> Http:
+    """Set the address of a server and the headers of its requests."""
     if not url.startswith(("http://", "https://")):
-        raise TrialError(f"url: {url!r}; must begin with http:// or https://")
+        raise TrialError(f"url: {url!r}; must begin with http:// or https://", field="url")
     http.base_url = httpx.URL(url)
     http.headers["User-Agent"] = f"decobandit/{__version__}"
     if token is not None:
         http.headers["Authorization"] = f"Bearer {for_header('token', token)}"
+    return http
 
 
 class Client(ServerVerbs[Answer, list[Answer], Trial]):
-    """A server of trials.
+    """A client of a trial server.
 
     Parameters
     ----------
     url : str
-        Of the server, as `deco serve` prints it.
+        Address of the server, as `deco serve` prints it.
     token : str, optional
-        What `deco token new` printed; none for a server without tokens.
+        Output of `deco token new`; none for a server without tokens.
     retries : int
-        Attempts after the first, where a request failed on its way or the server is busy or
-        restarts behind a proxy. Changes carry a key: one whose answer was lost is not made twice.
+        Attempts after the first, if the connection failed or the server is busy or restarts behind
+        a proxy. Changes carry an idempotency key, so that a repeated one is not made twice.
     timeout : float
-        Seconds that the server may be silent; what is computed or exported has 900.
+        Seconds without an answer; 900 for computations and exports.
     http : httpx.Client, optional
-        For certificates and proxies of your own; its headers and address are set here.
+        For custom certificates and proxies; its headers and address are set here.
 
     Raises
     ------
     TrialError
-        What the server refuses, as the library would: `NotFound`, `NoFreeSlot`, `Conflict`, ...;
-        `Refused` for a token that is not valid or has another role, `Unreachable` where no server
-        answers. With the server's message.
+        The refusals of the library, with the server's message: `NotFound`, `NoFreeSlot`,
+        `Conflict`, ...; `Refused` for a token that is not valid or has another role,
+        `Unreachable` if no server answers.
 
     Examples
     --------
@@ -58,7 +60,7 @@ class Client(ServerVerbs[Answer, list[Answer], Trial]):
     >>> with Client(url, token) as client:
     ...     trial = client.create_trial(Problem.uniform(arms=2, horizon=5), name="visits")
     ...     allocation = trial.ask(subject="S-001")
-    ...     told = trial.tell(allocation.id, "good")
+    ...     slot = trial.tell(allocation.id, "good")
     ...     trial.status().told
     1
     """
@@ -72,12 +74,11 @@ class Client(ServerVerbs[Answer, list[Answer], Trial]):
         timeout: float = TIMEOUT,
         http: httpx.Client | None = None,
     ) -> None:
-        self._http = httpx.Client() if http is None else http
-        _address(self._http, url, token)
+        self._http = _addressed(http or httpx.Client(), url, token)
         super().__init__(Sender(self._http, Exchange(url, retries, timeout)))
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the connections to the server."""
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -88,7 +89,7 @@ class Client(ServerVerbs[Answer, list[Answer], Trial]):
 
 
 class AsyncClient(ServerVerbs[Awaitable[Answer], Awaitable[list[Answer]], Awaitable[AsyncTrial]]):
-    """A server of trials, for programs that await: all verbs but `open_trial` are awaited.
+    """An asynchronous client of a trial server: all methods but `open_trial` are awaited.
 
     Parameters
     ----------
@@ -109,8 +110,8 @@ class AsyncClient(ServerVerbs[Awaitable[Answer], Awaitable[list[Answer]], Awaita
     >>> async def visits(number):
     ...     async with AsyncClient(url, token) as client:
     ...         trial = client.open_trial("pilot")
-    ...         asked = [trial.ask(subject=f"V-{i}") for i in range(number)]
-    ...         return [allocation.state for allocation in await asyncio.gather(*asked)]
+    ...         asks = [trial.ask(subject=f"V-{i}") for i in range(number)]
+    ...         return [allocation.state for allocation in await asyncio.gather(*asks)]
     >>> asyncio.run(visits(2))
     ['open', 'open']
     """
@@ -124,12 +125,11 @@ class AsyncClient(ServerVerbs[Awaitable[Answer], Awaitable[list[Answer]], Awaita
         timeout: float = TIMEOUT,
         http: httpx.AsyncClient | None = None,
     ) -> None:
-        self._http = httpx.AsyncClient() if http is None else http
-        _address(self._http, url, token)
+        self._http = _addressed(http or httpx.AsyncClient(), url, token)
         super().__init__(AsyncSender(self._http, Exchange(url, retries, timeout)))
 
     async def close(self) -> None:
-        """Close its connections."""
+        """Close the connections to the server."""
         await self._http.aclose()
 
     async def __aenter__(self) -> Self:

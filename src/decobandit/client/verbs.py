@@ -1,9 +1,8 @@
-"""The verbs of a trial, and of a server as a whole, over HTTP.
+"""Methods of a remote trial and of a server, over HTTP.
 
 Names and arguments are those of `decobandit.trials`, `decobandit.designs` and `decobandit.server`.
-
-`One` is what a verb gives, `Many` a list of such: for `Client` an answer and a list of answers, for
-`AsyncClient` both to be awaited.
+`One` is the result of a method, `Many` a list: for `Client` an answer and a list of answers, for
+`AsyncClient` awaitables of these.
 """
 
 from __future__ import annotations
@@ -30,18 +29,16 @@ Asked = Problem | Mapping[str, Any]
 
 
 class Verbs(Generic[One, Many]):
-    """What requests are made from: reading, changes, lists."""
+    """Requests that read, change and list."""
 
     def __init__(self, sender: Fetches, *place: str) -> None:
         self._sender, self._place = sender, place
 
     def _get(self, *path: str, slow: bool = False, **query: Any) -> One:
-        given = {name: value for name, value in query.items() if value is not None}
-        return self._sent(Request("GET", (*self._place, *path), given, slow=slow))
+        return self._sent(Request("GET", (*self._place, *path), _set(query), slow=slow))
 
     def _all(self, key: str, *path: str, **query: Any) -> Many:
-        given = {name: value for name, value in query.items() if value is not None}
-        request = Request("GET", (*self._place, *path), given, entries=key)
+        request = Request("GET", (*self._place, *path), _set(query), entries=key)
         entries: Many = self._sender.fetch(request)
         return entries
 
@@ -50,23 +47,21 @@ class Verbs(Generic[One, Many]):
         return answer
 
     def _change(self, *path: str, key: str | None, **body: Any) -> One:
-        """A change has a key, so that it can be sent again: one of its own where none is given."""
-        given = {name: value for name, value in body.items() if value is not None}
+        """Send a change with a key, random by default, so that it can be sent again."""
         key = secrets.token_urlsafe(12) if key is None else for_header("key", key)
-        return self._sent(Request("POST", (*self._place, *path), body=given, key=key))
+        return self._sent(Request("POST", (*self._place, *path), body=_set(body), key=key))
 
 
 class RemoteTrial(Verbs[One, Many]):
     """A trial of a server, by `open_trial` or `create_trial` of a client.
 
-    Its methods are those of `decobandit.trials.Trial`, and give the same keys as `Answer`; a
-    refusal is the same exception. `key` is made here where none is given. Who does it, `by` in the
-    log, is the name of the token.
+    Its methods are those of `decobandit.trials.Trial`, with the same keys in `Answer` and the same
+    exceptions. `key` is random by default. The sender, `by` in the log, is the name of the token.
 
     Attributes
     ----------
     name : str
-        Its name or id, as it was asked for.
+        Name or id of the trial, as passed to `open_trial`.
 
     Examples
     --------
@@ -101,11 +96,11 @@ class RemoteTrial(Verbs[One, Many]):
         key: str | None = None,
         confirm_range: bool = False,
     ) -> One:
-        """Record outcomes, as `Trial.tell` takes them; those of several requests add up.
+        """Record outcomes, as `Trial.tell`; those of several requests add up.
 
-        Of a single pull 1, True or "good"; 0, False or "bad"; others as the arm has them. Of
-        several, counts by arm, or rows of arm and outcome; operators call arms by their codes.
-        `confirm_range`: those outside the plausible range of the arm are meant.
+        A single pull: 1, True or "good"; 0, False or "bad"; non-binary outcomes as the arm has
+        them. Several pulls: counts by arm, or rows of arm and outcome; operators use codes of arms.
+        `confirm_range`: outcomes outside the plausible range of the arm are intended.
         """
         path, confirm = ("allocations", allocation_id, "tell"), confirm_range or None
         return self._change(*path, **_outcomes(outcome), key=key, confirm_range=confirm)
@@ -135,36 +130,35 @@ class RemoteTrial(Verbs[One, Many]):
         )
 
     def unmask(self, allocation_id: str, *, reason: str, key: str | None = None) -> One:
-        """The name of the arm of one allocation; who asked and why is on record."""
+        """Return the arm of an allocation; the log has the reader and the reason."""
         return self._change("allocations", allocation_id, "unmask", reason=reason, key=key)
 
     def allocation(self, allocation_id: str) -> One:
-        """One allocation: what every arm has of it, and what is pending."""
+        """Return an allocation with its pulls by arm."""
         return self._get("allocations", allocation_id)
 
     def allocations(self, *, state: str | None = None) -> Many:
-        """Allocations in the order in which they were made; `state`: open, told or cancelled."""
+        """Return allocations in order; `state`: open, told or cancelled."""
         return self._all("allocations", "allocations", state=state)
 
     # -- the trial ----------------------------------------------------------------------------
 
     def status(self) -> One:
-        """The state of the trial; to an operator, the pending allocations."""
+        """Return the state of the trial; for an operator, the pending allocations."""
         return self._get()
 
     def why(self) -> One:
-        """The numbers that the next decision comes from."""
+        """Return the numbers behind the next decision."""
         return self._get("why")
 
     def events(self) -> Many:
-        """The log, in order."""
+        """Return the log."""
         return self._all("events", "events")
 
     def to_frame(self, table: str | None = None, *, kind: object = None) -> Any:
-        """A table of the trial as a data frame: `Trial.to_frame`, from the log of the server.
+        """Return a table of the trial as a data frame, as `Trial.to_frame`.
 
-        `table`: allocations, the usual one; arms; events. `kind`: pyarrow, pandas or
-        polars.
+        `table`: allocations (default), arms or events. `kind`: pyarrow, pandas or polars.
         """
         requests = [Request("GET", (*self._place, "events"), entries="events")]
         if table == "arms":
@@ -178,23 +172,23 @@ class RemoteTrial(Verbs[One, Many]):
         return self._sender.fetch(*requests, read=frame)
 
     def report(self, *, control: str | None = None) -> One:
-        """Rates with intervals, chances of being best, shares over time, deviations, the log."""
+        """Return rates with intervals, P(best), shares over time, deviations, the log check."""
         return self._get("report", control=control)
 
     def episode(self) -> One:
-        """The recorded outcomes, compared with the prices."""
+        """Compare the recorded outcomes with the prices."""
         return self._get("path")
 
     def export(self) -> One:
-        """The whole trial; `verify_export` and `replay_export` check its `to_dict()`."""
+        """Export the trial; `verify_export` and `replay_export` check its `to_dict()`."""
         return self._get("export", slow=True)
 
     def verify(self, *, head: str | None = None) -> One:
-        """Whether the log is as it was written."""
+        """Check the integrity of the log."""
         return self._get("verify", head=head, slow=True)
 
     def replay(self) -> One:
-        """Every decision computed again, and compared."""
+        """Compute every decision again, and compare it with the record."""
         return self._get("replay", slow=True)
 
     def close(self, *, reason: str | None = None, key: str | None = None) -> One:
@@ -230,20 +224,20 @@ class RemoteTrial(Verbs[One, Many]):
 
 
 class ServerVerbs(Verbs[One, Many], Generic[One, Many, Handle]):
-    """What is asked of a server; `Handle`: what `create_trial` gives."""
+    """Methods of a server; `Handle`: result of `create_trial`."""
 
     def health(self) -> One:
-        """The server is running: `status` and `version`. Needs no token."""
+        """Return `status` and `version` of the server. Needs no token."""
         return self._get("health")
 
     # -- trials -------------------------------------------------------------------------------
 
     def list_trials(self, *, archived: bool = False) -> Many:
-        """The trials that the token is for, the oldest first."""
+        """List the trials of the token, the oldest first."""
         return self._all("trials", "trials", archived=archived)
 
     def open_trial(self, trial: str) -> RemoteTrial[One, Many]:
-        """A trial by its name or id; nothing is asked of the server yet."""
+        """Return a handle on a trial by name or id, without a request."""
         return RemoteTrial(self._sender, trial)
 
     def create_trial(
@@ -275,21 +269,20 @@ class ServerVerbs(Verbs[One, Many], Generic[One, Many, Handle]):
             "max_open": max_open,
             "max_cancelled": max_cancelled,
         }
-        given = {key: value for key, value in body.items() if value is not None}
-        request = Request("POST", ("trials",), body=given, slow=True)
+        request = Request("POST", ("trials",), body=_set(body), slow=True)
         trial: Handle = self._sender.fetch(
             request, read=lambda answer: self.open_trial(answer["name"])
         )
         return trial
 
     def make_checkpoint(self) -> One:
-        """A signed note of the heads of all trials: `note`; the same if nothing has changed."""
+        """Return a signed note of the heads of all trials; the same if nothing has changed."""
         return self._sent(Request("POST", ("checkpoints",), alike=True))
 
     # -- before a trial -----------------------------------------------------------------------
 
     def forecast(self, problem: Asked, policies: Sequence[str] = COMPARED_POLICIES) -> One:
-        """What policies are expected to earn, and bounds for all: the plan of the server."""
+        """Return the expected reward of policies, and bounds: the plan of the server."""
         return self._computed("plan", problem=_table(problem), policies=list(policies))
 
     def operating_characteristics(
@@ -301,7 +294,7 @@ class ServerVerbs(Verbs[One, Many], Generic[One, Many, Handle]):
         ties: str = DEFAULT_TIES,
         tol: float = 1e-4,
     ) -> One:
-        """What each policy of a design does in each scenario, as `deco design --json`."""
+        """Return the operating characteristics of a design, as `deco design --json`."""
         return self._computed("design", **_designed(problem, design, calibrate_to, ties, tol))
 
     def design_report(
@@ -313,56 +306,59 @@ class ServerVerbs(Verbs[One, Many], Generic[One, Many, Handle]):
         ties: str = DEFAULT_TIES,
         tol: float = 1e-4,
     ) -> One:
-        """The report of a design: `html`, one page that needs no other, to save and to print."""
+        """Return the report of a design: `html`, one self-contained page."""
         body = _designed(problem, design, calibrate_to, ties, tol)
         return self._computed("design", "report", page=True, **body)
 
     def _computed(self, *path: str, page: bool = False, **body: Any) -> One:
-        given = {name: value for name, value in body.items() if value is not None}
-        return self._sent(Request("POST", path, body=given, slow=True, alike=True, page=page))
+        body = _set(body)
+        return self._sent(Request("POST", path, body=body, slow=True, alike=True, page=page))
 
     # -- people -------------------------------------------------------------------------------
 
     def list_tokens(self) -> Many:
-        """All tokens, without their secrets."""
+        """List all tokens, without their secrets."""
         return self._all("tokens", "tokens")
 
     def new_token(
         self, name: str, role: str, *, days: int | None = None, trials: Sequence[str] = ()
     ) -> One:
-        """A token for somebody; its secret is the key `token`, and is shown this once.
+        """Create a token; its secret is the key `token`, and is shown only once.
 
         `role`: admin, operator or viewer; `days`: until it expires, 90 by default; `trials`: names
-        of those that it is for, none: all.
+        of its trials, all by default.
         """
-        body = {"name": name, "role": role, "trials": list(trials)}
-        given = body if days is None else body | {"days": days}
-        return self._sent(Request("POST", ("tokens",), body=given))
+        body = _set({"name": name, "role": role, "trials": list(trials), "days": days})
+        return self._sent(Request("POST", ("tokens",), body=body))
 
     def revoke_token(self, name: str) -> One:
         """End a token and its sessions; the last administrator's is refused."""
         return self._sent(Request("DELETE", ("tokens", name), alike=True))
 
     def people_log(self) -> One:
-        """Who logged in, made tokens, exported, saw results or unmasked; checked by the server."""
+        """Return the access log, checked by the server."""
         return self._get("people", slow=True)
 
 
-def _plain(outcome: Any) -> Any:
-    """As JSON has it: numbers of NumPy are numbers."""
+def _set(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _json_number(outcome: Any) -> Any:
     return outcome.item() if isinstance(outcome, np.generic) else outcome
 
 
-def _outcomes(given: GivenOutcomes) -> dict[str, Any]:
-    """The key of the request that these outcomes have, and its value as JSON has it."""
-    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        return {"outcome": _plain(given)}
-    if not isinstance(given, Mapping):
-        return {"rows": [{"arm": arm, "outcome": _plain(outcome)} for arm, outcome in given]}
+def _outcomes(outcomes: GivenOutcomes) -> dict[str, Any]:
+    """Return the outcomes as a field of the request."""
+    if isinstance(outcomes, str | bytes) or not isinstance(outcomes, Iterable):
+        return {"outcome": _json_number(outcomes)}
+    if not isinstance(outcomes, Mapping):
+        rows = [{"arm": arm, "outcome": _json_number(outcome)} for arm, outcome in outcomes]
+        return {"rows": rows}
     return {
         "counts": {
-            arm: tally if isinstance(tally, str) else [_plain(part) for part in tally]
-            for arm, tally in given.items()
+            arm: tally if isinstance(tally, str) else [_json_number(part) for part in tally]
+            for arm, tally in outcomes.items()
         }
     }
 
