@@ -236,7 +236,7 @@ def wilson_interval(good: Floats, pulls: Floats) -> Floats:
 def _rewards(
     base: Floats, factor: Floats, a: Floats, b: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the arguments of `best_probabilities`: beta of the better outcome, least reward, span."""
+    """Return beta of the better outcome, least reward and span, for `best_probabilities`."""
     up = factor >= 0.0
     low, span = np.minimum(base, base + factor), np.abs(factor)
     return np.where(up, a, b), np.where(up, b, a), low, span
