@@ -13,8 +13,8 @@ from starlette.concurrency import run_in_threadpool
 from ...support import Cache
 from ...trials import Allocation, Store, Trial, open_trial
 from ...trials.allocations import AllocationState
-from ...trials.changes import NEEDS_MORE, Change, answered
 from ...trials.lists import MAX_PAGE, Page, page_of_allocations
+from ...trials.recording import NEEDS_MORE, Change, answered
 from ...trials.settings import in_order
 from ..auth import Caller
 from ..errors import ApiError

@@ -25,8 +25,8 @@ from ...problem.problem_files import format_problem
 from ...support import Naming, Place, dotted
 from ...support.errors import InvalidArgument
 from ...trials import Trial
-from ...trials.opening import enter_trial, free_name, trial_seed
 from ...trials.settings import chosen_limits, default_limits, make_settings
+from ...trials.trial import enter_trial, free_name, trial_seed
 from ..auth import Caller, allow
 from ..long_work import LongWork, refusals
 from ..middleware.limits import Limits

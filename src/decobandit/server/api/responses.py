@@ -25,8 +25,15 @@ from ...trials import (
     Summary,
     TrialLimits,
 )
-from ...trials.arm_results import ArmResult
-from ...trials.report import AuditState, Change, Correction, LateOutcome, ShareBlock, TrialReport
+from ...trials.report import (
+    ArmResult,
+    AuditState,
+    Change,
+    Correction,
+    LateOutcome,
+    ShareBlock,
+    TrialReport,
+)
 
 _NO_PROBLEM = "Whether no problem was found."
 

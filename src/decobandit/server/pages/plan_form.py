@@ -18,7 +18,7 @@ from ...problem import Design, DesignedTable, InvalidProblem, Problem, Rules
 from ...problem.problem_files import Format, format_problem, parse_tree
 from ...support import Place, dotted, one_line
 from ...trials import TrialError
-from ...trials.opening import trial_name
+from ...trials.trial import trial_name
 from ..api.planning import check_size, check_work
 from ..api.schemas import DesignedIn
 from ..errors import ApiError
