@@ -188,7 +188,8 @@ class Sender:
             step = next(steps)
             while True:
                 if isinstance(step, float):
-                    step = steps.send(self.sleep(step))
+                    self.sleep(step)
+                    step = next(steps)
                     continue
                 try:
                     response = self.http.request(**step)
@@ -214,7 +215,8 @@ class AsyncSender:
             step = next(steps)
             while True:
                 if isinstance(step, float):
-                    step = steps.send(await self.sleep(step))
+                    await self.sleep(step)
+                    step = next(steps)
                     continue
                 try:
                     response = await self.http.request(**step)
