@@ -183,8 +183,8 @@ def _line(event: Event) -> str:
 
 
 def print_people(found: PeopleLog) -> None:
-    """State of the log of people and of the tokens."""
+    """State of the access log and of the tokens."""
     state = "intact" if found.ok else "NOT INTACT"
-    print(f"log of people: {len(found.events)} events, {state}, head {found.head}")
+    print(f"access log: {len(found.events)} events, {state}, head {found.head}")
     for problem in found.problems:
         print(f"  {problem}")
