@@ -102,7 +102,7 @@ def test_contradicting_tells_from_many_threads_leave_one_outcome(db: str) -> Non
         events = trial.events()
         assert [event.kind for event in events].count("told") == 1
         refused = [event.data["times"] for event in events if event.kind == "refused"]
-        assert refused == list(range(1, 17))  # one by one up to EACH_REFUSAL, then counted
+        assert refused == list(range(1, 17))  # one by one up to MAX_SINGLE_REFUSALS, then counted
         assert trial.verify().ok
 
 

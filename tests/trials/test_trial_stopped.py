@@ -204,7 +204,7 @@ def test_an_older_database_put_back_is_refused(sqlite: str, how: str, evicted: b
         for _ in range(5):
             trial.tell(trial.ask().id, 1)
         if evicted:
-            trial._event_log._kept.clear()
+            trial._event_log._ledgers.clear()
         put_back(how, copy, path)
         for request in (trial.ask, trial.status, trial.export):
             with pytest.raises(Damaged, match="older"):
