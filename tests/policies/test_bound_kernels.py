@@ -9,12 +9,17 @@ from scipy.integrate import quad
 from scipy.special import bdtr, betaincc, betainccinv, betaln, rel_entr
 
 from decobandit.policies import BayesUcbPolicy, IndexPolicy, KlUcbPolicy, OgiPolicy
-from decobandit.policies.curve import LARGEST_ERROR, Solve, middle_error
 from decobandit.policies.index_policy import pulls_and_good
-from decobandit.policies.kernels.beta import log_beta, normal_quantile, upper_quantiles, upper_tail
-from decobandit.policies.kernels.hermite import interpolate
-from decobandit.policies.kernels.kl_bound import kl_upper_bounds
-from decobandit.policies.kernels.optimistic import optimistic_indices
+from decobandit.policies.kernels.index_roots import (
+    interpolate,
+    kl_upper_bounds,
+    log_beta,
+    normal_quantile,
+    optimistic_indices,
+    upper_quantiles,
+    upper_tail,
+)
+from decobandit.policies.posterior_bounds import LARGEST_ERROR, Solve, middle_error
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
 
 Floats = np.ndarray

@@ -24,8 +24,7 @@ from decobandit.policies import (
     Ucb1Policy,
     UcbTunedPolicy,
 )
-from decobandit.policies.kernels.kl_bound import kl_upper_bound
-from decobandit.policies.kernels.optimistic import optimistic_indices
+from decobandit.policies.kernels.index_roots import kl_upper_bound, optimistic_indices
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, State
 from decobandit.problem.kernels.layout import slab_size
 from decobandit.problem.model import Terminal

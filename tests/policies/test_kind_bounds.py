@@ -20,6 +20,7 @@ from decobandit import (
     make_policy,
     simulate,
 )
+from helpers.refusals import refused
 
 MIXED = Problem(
     horizon=30,
@@ -100,11 +101,11 @@ def test_arms_never_pulled_come_first(policy: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("problem", "policy", "why"),
+    ("problem", "policy"),
     [
-        (COUNTS, "ucb1", "count arms: outcomes are not bounded"),
-        (COUNTS, "moss", "count arms: outcomes are not bounded"),
-        (MIXED, "ucb-tuned", "normal arms: outcomes are not bounded"),
+        (COUNTS, "ucb1"),
+        (COUNTS, "moss"),
+        (MIXED, "ucb-tuned"),
         (
             Problem.uniform(
                 arms=2,
@@ -114,20 +115,16 @@ def test_arms_never_pulled_come_first(policy: str) -> None:
                 ),
             ),
             "kl-ucb",
-            "own arms have states and no unknown mean",
         ),
         (
             Problem.uniform(
                 arms=2, horizon=3, prior=NormalNormal(0, 1), noise_sd=1, reward=Reward(factor=-1)
             ),
             "ucb1",
-            "earns less where its outcomes are larger",
         ),
-        (COUNTS, "ogi", "has a formula for good and bad outcomes"),
+        (COUNTS, "ogi"),
     ],
 )
-def test_what_has_no_bound_is_refused_with_the_reason(
-    problem: Problem, policy: str, why: str
-) -> None:
-    with pytest.raises(ValueError, match=f"policy '{policy}'.*{why}"):
+def test_what_has_no_bound_is_refused_with_the_reason(problem: Problem, policy: str) -> None:
+    with refused("unsupported", "policy"):
         make_policy(problem, policy)

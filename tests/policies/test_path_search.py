@@ -16,10 +16,10 @@ from decobandit.policies import (
     fh_gittins,
     make_policies,
     make_policy,
+    path_search,
 )
 from decobandit.policies.calibrated import TABLE_STAGES
-from decobandit.policies.tuning import path_search
-from decobandit.policies.tuning.path_search import (
+from decobandit.policies.path_search import (
     DEFAULT,
     choose_path,
     default_path,

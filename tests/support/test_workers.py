@@ -17,7 +17,13 @@ from decobandit.arm.calibration import SINGLE_THREAD_STAGES, flat_table
 from decobandit.bounds import gap, information_bound
 from decobandit.evaluation import evaluate
 from decobandit.joint import joint_sweep, optimum
-from decobandit.policies import CalibratedPolicy, KlUcbPolicy, OptimalPolicy, curve, fh_gittins
+from decobandit.policies import (
+    CalibratedPolicy,
+    KlUcbPolicy,
+    OptimalPolicy,
+    fh_gittins,
+    posterior_bounds,
+)
 from decobandit.prices import band_market as market_module
 from decobandit.prices import dual_value, solve
 from decobandit.problem import Arm, BetaBernoulli, NormalNormal, Problem
@@ -61,7 +67,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     monkeypatch.setattr(joint_sweep, "SMALL_LEVEL", 0)
     monkeypatch.setattr(joint_sweep, "SHORT_HORIZON", 0)
     monkeypatch.setattr(market_module, "STATES_IN_STEP", 1)
-    monkeypatch.setattr(curve, "STATES_PER_THREAD", 16)
+    monkeypatch.setattr(posterior_bounds, "STATES_PER_THREAD", 16)
     return sizes
 
 
@@ -89,7 +95,7 @@ def a_curve(number: int | None) -> object:
     def root(a: Any, b: Any, v: float, out: Any) -> None:
         out[:] = v
 
-    same = curve.Curve(np.arange(1.0, 41.0), root, lambda n, g: (n, g), workers=number)
+    same = posterior_bounds.Curve(np.arange(1.0, 41.0), root, lambda n, g: (n, g), workers=number)
     return same.at(30)
 
 

@@ -16,9 +16,8 @@ import pytest
 from sqlalchemy import Connection
 
 from decobandit.arm import Calibration, KnotCalibration, calibration
-from decobandit.policies import calibrated
-from decobandit.policies.tuning import path_search
-from decobandit.policies.tuning.tuned import TunedPolicy
+from decobandit.policies import calibrated, path_search
+from decobandit.policies.path_search import TunedPolicy
 from decobandit.prices import solve
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
 from decobandit.trials import Store, create_trial, open_store, open_trial, recording

@@ -19,7 +19,7 @@ from ..arm import PricePath
 from ..evaluation import evaluate
 from ..joint import count_states, optimum
 from ..policies import Context, make_policies
-from ..policies.tuning.path_search import MOST_STATES
+from ..policies.path_search import MOST_STATES
 from ..problem import Problem
 from ..simulation import simulate
 from ..studies import csv_text

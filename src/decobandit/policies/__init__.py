@@ -1,8 +1,8 @@
 """Policies, which choose the next arm: the protocol, one file per policy, the catalogue of names.
 
 One class per policy, for every outcome model and batch size: the protocol is `base.py`, index
-policies `index_policy.py`, batches by shares `shares.py`. In `tuning/` the price path of
-`deco-calibrated` is chosen. Names are looked up in `catalogue.py`.
+policies `index_policy.py`, batches by shares `shares.py`. In `path_search.py` the price path
+of `deco-calibrated` is chosen. Names are looked up in `catalogue.py`.
 
 Imports `prices`, `joint` and what is below them.
 """
@@ -17,10 +17,7 @@ if TYPE_CHECKING:
     from .allocation import Distribution as Distribution
     from .allocation import Weighed as Weighed
     from .allocation import next_stage as next_stage
-    from .arm_indices import NamedIndex as NamedIndex
-    from .arm_indices import indices_of_arm as indices_of_arm
     from .base import Policy as Policy
-    from .bayes_ucb import BayesUcbPolicy as BayesUcbPolicy
     from .calibrated import CalibratedPolicy as CalibratedPolicy
     from .calibrated import FhGittinsPolicy as FhGittinsPolicy
     from .calibrated import fh_gittins as fh_gittins
@@ -40,9 +37,6 @@ if TYPE_CHECKING:
     from .context import Context as Context
     from .deco import DecoPolicy as DecoPolicy
     from .deco import ReplannedDecoPolicy as ReplannedDecoPolicy
-    from .equal import EqualPolicy as EqualPolicy
-    from .explore_then_commit import ExploreThenCommitPolicy as ExploreThenCommitPolicy
-    from .greedy import GreedyPolicy as GreedyPolicy
     from .ids import IdsPolicy as IdsPolicy
     from .ids import VarianceIdsPolicy as VarianceIdsPolicy
     from .index_policy import IndexPolicy as IndexPolicy
@@ -52,14 +46,19 @@ if TYPE_CHECKING:
     from .names import DEFAULT_POLICY as DEFAULT_POLICY
     from .names import PAPER_POLICY as PAPER_POLICY
     from .names import POLICIES as POLICIES
-    from .ogi import OgiPolicy as OgiPolicy
     from .optimal import OptimalPolicy as OptimalPolicy
+    from .path_search import ChosenPath as ChosenPath
+    from .path_search import choose_path as choose_path
+    from .posterior_bounds import BayesUcbPolicy as BayesUcbPolicy
+    from .posterior_bounds import OgiPolicy as OgiPolicy
     from .randomised import RandomisedPolicy as RandomisedPolicy
+    from .recommendation import NamedIndex as NamedIndex
     from .recommendation import Recommendation as Recommendation
+    from .recommendation import indices_of_arm as indices_of_arm
     from .recommendation import known_of_arm as known_of_arm
     from .recommendation import recommend as recommend
     from .recommendation import recommend_each as recommend_each
-    from .rolling import RollingDecoPolicy as RollingDecoPolicy
+    from .repriced import RollingDecoPolicy as RollingDecoPolicy
     from .ruled import RuledPolicy as RuledPolicy
     from .rules import REASONS as REASONS
     from .rules import RULES as RULES
@@ -69,9 +68,10 @@ if TYPE_CHECKING:
     from .rules import at_least as at_least
     from .rules import at_most as at_most
     from .rules import rules_of as rules_of
+    from .simple import EqualPolicy as EqualPolicy
+    from .simple import ExploreThenCommitPolicy as ExploreThenCommitPolicy
+    from .simple import GreedyPolicy as GreedyPolicy
     from .thompson import ThompsonPolicy as ThompsonPolicy
-    from .tuning.path_search import ChosenPath as ChosenPath
-    from .tuning.path_search import choose_path as choose_path
     from .ucb import KlUcbPolicy as KlUcbPolicy
     from .ucb import MossPolicy as MossPolicy
     from .ucb import Ucb1Policy as Ucb1Policy

@@ -26,7 +26,7 @@ from .base import Policy
 from .catalogue import make_policies
 from .context import Context
 from .names import DEFAULT_POLICY
-from .tuning.path_search import exact_value, on_common_draws
+from .path_search import exact_value, on_common_draws
 
 # joint states of all stages up to which the exact optimum is used
 OPTIMUM_STATES = 1_000_000

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ..problem import DEFAULT_TIES, Problem, Rules, State, States, Stats, TieRule, tie_tolerance
-from ..support import Card, Floats, Ints, Shown
+from ..support import Card, Floats, Ints, Shown, Unsupported
 from .allocation import (
     Allotments,
     ArmIndex,
@@ -49,6 +49,7 @@ from .allocation import (
 from .comparison import Comparison, compare_arms
 from .context import Context
 from .names import POLICIES
+from .requirements import Requirement
 
 if TYPE_CHECKING:
     from ..arm import Cones, OneArmValues
@@ -76,6 +77,8 @@ class Policy(Shown, ABC):
         evaluation then merges such arms. Not inherited: every class declares it for itself.
     cost : Cost
         What it costs beside prices.
+    requires : tuple of callables
+        Requirements on the problem, each a sentence or None; see `requirements.py`.
     most_ways : int
         Combinations of pending outcomes of all arms that `weigh` is asked about; beyond, draws.
     splits_index : bool
@@ -111,6 +114,7 @@ class Policy(Shown, ABC):
     splits_index: bool = False
     at_fixed_prices: bool = False
     may_stop: bool = False
+    requires: ClassVar[tuple[Requirement, ...]] = ()  # of the problem
     asked: ClassVar[bool] = False  # whether it answers by its own `select` alone
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -260,7 +264,15 @@ class Policy(Shown, ABC):
     @classmethod
     def refusal(cls, problem: Problem) -> str | None:
         """Why the policy does not serve a problem, in one sentence; None where it does."""
-        return None
+        sentences = (requirement(problem) for requirement in cls.requires)
+        reason = next((sentence for sentence in sentences if sentence is not None), None)
+        return None if reason is None else f"policy {cls.name!r} {reason}"
+
+    @classmethod
+    def check_serves(cls, problem: Problem) -> None:
+        """Raise Unsupported unless the policy serves the problem."""
+        if (reason := cls.refusal(problem)) is not None:
+            raise Unsupported(reason, field="policy")
 
     @classmethod
     def successor(cls, context: Context, planned: int) -> Policy:

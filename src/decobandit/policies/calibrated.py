@@ -2,8 +2,8 @@
 
 `FhGittinsPolicy` calibrates against a flat price: the finite-horizon Gittins index (Kaufmann 2018;
 Nino-Mora 2011). `CalibratedPolicy` calibrates against any price path of the family in
-`arm.PricePath`, which contains the flat one; `tuning/` chooses one. Single pulls of every outcome
-model; other than binary outcomes against the flat path.
+`arm.PricePath`, which contains the flat one; `path_search.py` chooses one. Single pulls of every
+outcome model; non-binary outcomes only against the flat path.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..support import Floats
 from .allocation import ArmIndex, Cost
 from .context import Context
 from .index_policy import IndexPolicy
-from .refusals import batch_refusal
+from .requirements import single_pulls
 
 TABLE_STAGES = 200  # up to here tables of all stages take a second or less
 
@@ -62,6 +62,7 @@ class CalibratedPolicy(IndexPolicy):
     name = "calibrated"
     symmetric = True
     cost: Cost = "tables"
+    requires = (single_pulls,)
     knots_beyond = FLAT_STAGES  # as in `calibrated`
 
     def __init__(
@@ -94,10 +95,6 @@ class CalibratedPolicy(IndexPolicy):
         self._one_by_one = isinstance(self.calibration, TickCalibration) and (
             problem.stages > TABLE_STAGES
         )
-
-    @classmethod
-    def refusal(cls, problem: Problem) -> str | None:
-        return batch_refusal(problem, cls.name)
 
     @classmethod
     def make(cls, context: Context) -> Self:

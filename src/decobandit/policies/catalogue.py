@@ -223,6 +223,8 @@ def make_policies(
 ) -> list[Policy]:
     """Make policies by name, and check those that are there already; all names are checked first.
 
+    The policy that `auto` picks is left out where its name is listed too.
+
     `places`: as in `policy_class`.
     """
     from .base import Policy
@@ -233,7 +235,10 @@ def make_policies(
         else _checked(policy, context.problem)
         for policy in policies
     ]
-    return [kind if isinstance(kind, Policy) else _made(kind, context) for kind in classes]
+    made = [kind if isinstance(kind, Policy) else _made(kind, context) for kind in classes]
+    names = {policy for policy in policies if isinstance(policy, str)}
+    pairs = zip(policies, made, strict=True)
+    return [policy for name, policy in pairs if name != DEFAULT_POLICY or policy.name not in names]
 
 
 def picked_name(context: Context, name: str) -> str:
@@ -242,8 +247,7 @@ def picked_name(context: Context, name: str) -> str:
 
 
 def _made(kind: type[Policy], context: Context) -> Policy:
-    if (refusal := kind.refusal(context.problem)) is not None:
-        raise ValueError(refusal)
+    kind.check_serves(context.problem)
     return kind.make(context)
 
 

@@ -25,11 +25,23 @@ from ..problem import DEFAULT_TIES, NormalModel, Problem, States, TieRule
 from ..support import Floats, Ints
 from .allocation import allowed_in, largest_arms
 from .index_policy import IndexPolicy
-from .kernels.forward_units import forward_units
+from .kernels.batch_units import forward_units
 from .randomised import ArmArrays
-from .refusals import GENERAL, changing_rewards_refusal, single_refusal
+from .requirements import GENERAL, batches, steady_rewards
 
 DISCOUNT = 0.99
+
+
+def _tabulated(problem: Problem) -> str | None:
+    normal = all(isinstance(group.model, NormalModel) for group in problem.groups)
+    if not (problem.is_binary or normal):
+        return f"has indices of arms that are all binary, or all normal; {GENERAL}"
+    if problem.most_pulls > MOST_PULLS:
+        return (
+            f"has indices of up to {MOST_PULLS} pulls; the problem has {problem.most_pulls}; "
+            f"{GENERAL}"
+        )
+    return None
 
 
 class ForwardGittinsPolicy(IndexPolicy):
@@ -37,6 +49,7 @@ class ForwardGittinsPolicy(IndexPolicy):
 
     name = "flgi"
     symmetric = True
+    requires = (batches, _tabulated, steady_rewards)
     randomised = True
     discount: ClassVar[float] = DISCOUNT
 
@@ -47,23 +60,6 @@ class ForwardGittinsPolicy(IndexPolicy):
         self._noise = np.array([model.noise_sd for model in measured])
         self._prior_pulls = np.array([model.prior_pulls for model in measured])
         self._prior_total = self._prior_pulls * np.array([model.prior_mean for model in measured])
-
-    @classmethod
-    def refusal(cls, problem: Problem) -> str | None:
-        if (why := single_refusal(problem, cls.name)) is not None:
-            return why
-        measured = all(isinstance(group.model, NormalModel) for group in problem.groups)
-        if not (problem.is_binary or measured):
-            return (
-                f"policy {cls.name!r} has indices of arms that are all good or bad, or all "
-                f"measured; {GENERAL}"
-            )
-        if problem.most_pulls > MOST_PULLS:
-            return (
-                f"policy {cls.name!r} has indices of up to {MOST_PULLS} pulls; the problem has "
-                f"{problem.most_pulls}; {GENERAL}"
-            )
-        return changing_rewards_refusal(problem, cls.name)
 
     def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
         assert rng is not None

@@ -45,7 +45,7 @@ from .kernels.information import (
 )
 from .mean_laws import law_of
 from .randomised import ArmArrays
-from .refusals import own_state_refusal, several_refusal, unequal_rewards_refusal
+from .requirements import one_pull, unknown_means
 
 LEAST_POINTS = 10
 CHUNK = 1_000_000  # numbers at a time
@@ -55,11 +55,32 @@ FAR = 5.5  # deviations to which they reach
 BEFORE = 1e-9  # distance of a point from a step, in parts of its place
 
 
+def _lasting_ranks(problem: Problem) -> str | None:
+    """Rewards of later stages are those of the first, scaled and shifted."""
+    T = problem.horizon
+    base = np.array([group.reward_base[:T] for group in problem.groups])
+    factor = np.array([group.reward_factor[:T] for group in problem.groups])
+    largest = int(np.argmax(np.abs(factor[:, 0])))
+    scale = factor[largest] / (factor[largest, 0] or 1.0)
+    moved = base - scale * base[:, :1]
+    alike = np.isclose(factor, scale * factor[:, :1], rtol=1e-12, atol=0.0).all(axis=0)
+    stages = alike & np.isclose(moved, moved[:1], rtol=1e-12, atol=1e-12).all(axis=0)
+    stages &= scale > 0.0
+    if stages.all():
+        return None
+    return (
+        f"asks which arm is best, and that may change: at stage "
+        f"{int(np.argmin(stages))} rewards of the arms are not those of stage 0 times one "
+        "factor; use 'deco' or 'knowledge-gradient'"
+    )
+
+
 class IdsPolicy(IndexPolicy):
     """Pulls one of two arms, those of the least squared regret per gain."""
 
     name = "ids"
     symmetric = True
+    requires = (one_pull, unknown_means, _lasting_ranks)
     cost = "decision"
     randomised = True
     by_variance = False
@@ -71,7 +92,9 @@ class IdsPolicy(IndexPolicy):
         if points < LEAST_POINTS:
             raise ValueError(f"points: {points} of the grid; must be at least {LEAST_POINTS}")
         self.grid = make_grid(points)
-        alike = problem.is_binary and unequal_rewards_refusal(problem, self.name) is None
+        base, factor = self._base[:, : problem.horizon], self._factor[:, : problem.horizon]
+        equal = np.ptp(base) == np.ptp(factor) == 0.0 and factor[0, 0] > 0.0
+        alike = problem.is_binary and equal
         self._arms = ArmArrays(problem) if alike else None
         self._laws = [] if alike else [law_of(group.model) for group in problem.groups]
         for k, group in enumerate(self.groups):  # a mean that is known is part of the base
@@ -82,11 +105,6 @@ class IdsPolicy(IndexPolicy):
         K, L = problem.n_arms, max(FEWEST, POINTS // problem.n_arms)
         # equal arms have different points: together they are as dense as those of different ones
         self._z = FAR * (2.0 * (np.arange(L) + (np.arange(K)[:, None] + 0.5) / K) / L - 1.0)
-
-    @classmethod
-    def refusal(cls, problem: Problem) -> str | None:
-        several = several_refusal(problem, cls.name) or own_state_refusal(problem, cls.name)
-        return several or _changing_ranks(problem, cls.name)
 
     # -- what is pulled -----------------------------------------------------------------------
 
@@ -224,26 +242,6 @@ class VarianceIdsPolicy(IdsPolicy):
     name = "v-ids"
     symmetric = True
     by_variance = True
-
-
-def _changing_ranks(problem: Problem, policy: str) -> str | None:
-    """Refuse rewards of later stages that are not those of the first, scaled and shifted."""
-    T = problem.horizon
-    base = np.array([group.reward_base[:T] for group in problem.groups])
-    factor = np.array([group.reward_factor[:T] for group in problem.groups])
-    largest = int(np.argmax(np.abs(factor[:, 0])))
-    scale = factor[largest] / (factor[largest, 0] or 1.0)
-    moved = base - scale * base[:, :1]
-    alike = np.isclose(factor, scale * factor[:, :1], rtol=1e-12, atol=0.0).all(axis=0)
-    stages = alike & np.isclose(moved, moved[:1], rtol=1e-12, atol=1e-12).all(axis=0)
-    stages &= scale > 0.0
-    if stages.all():
-        return None
-    return (
-        f"policy {policy!r} asks which arm is best, and that may change: at stage "
-        f"{int(np.argmin(stages))} rewards of the arms are not those of stage 0 times one "
-        "factor; use 'deco' or 'knowledge-gradient'"
-    )
 
 
 def _best_given(a: int, weight: Floats, under: Floats) -> Floats:

@@ -89,8 +89,7 @@ class IndexPolicy(Policy):
         if ties not in TIE_RULES:
             tie_rule(ties)  # refuses it
         self.problem = check_problem(problem)
-        if (refusal := self.refusal(problem)) is not None:
-            raise ValueError(refusal)
+        self.check_serves(problem)
         self.ties = ties
         self._tolerance = tie_tolerance(problem)
         self.batches = problem.repeat  # whether stages are shared in units

@@ -22,8 +22,14 @@ from .index_policy import same_rewards
 from .kernels.episodes import Episodes
 from .kernels.knowledge_gradient import play
 from .randomised import ArmArrays
-from .refusals import changing_rewards_refusal, several_refusal
-from .shares import SharesPolicy, best_shares, weight_refusal
+from .requirements import one_pull, prior_weight, steady_rewards
+from .shares import SharesPolicy, best_shares
+
+
+def _batch_or_one_pull(problem: Problem) -> str | None:
+    if not problem.repeat:
+        return one_pull(problem)
+    return steady_rewards(problem) or prior_weight(problem)
 
 
 class KnowledgeGradientPolicy(SharesPolicy):
@@ -31,14 +37,8 @@ class KnowledgeGradientPolicy(SharesPolicy):
 
     name = "knowledge-gradient"
     symmetric = True
+    requires = (_batch_or_one_pull,)
     cost = "decision"
-
-    @classmethod
-    def refusal(cls, problem: Problem) -> str | None:
-        if not problem.repeat:
-            return several_refusal(problem, cls.name)
-        why = changing_rewards_refusal(problem, cls.name)
-        return why or weight_refusal(problem, cls.name)
 
     def probabilities(
         self, stage: int, states: States, rng: np.random.Generator | None = None

@@ -20,25 +20,23 @@ class Entry:
 POLICIES: dict[str, Entry] = {
     "deco": Entry("deco:DecoPolicy", "the paper's DeCo: index at the dual's prices"),
     "deco-calibrated": Entry(
-        "tuning.tuned:TunedPolicy", "index calibrated against a price path that is tuned"
+        "path_search:TunedPolicy", "index calibrated against a price path that is tuned"
     ),
     "deco-repriced": Entry(
         "repriced:RepricedDecoPolicy", "DeCo in batches, prices taken anew every stage"
     ),
-    "deco-rolling": Entry("rolling:RollingDecoPolicy", "DeCo, prices solved every stage"),
+    "deco-rolling": Entry("repriced:RollingDecoPolicy", "DeCo, prices solved every stage"),
     "fh-gittins": Entry("calibrated:FhGittinsPolicy", "finite-horizon Gittins index"),
     "optimal": Entry("optimal:OptimalPolicy", "exact dynamic programming; small problems"),
-    "greedy": Entry("greedy:GreedyPolicy", "largest expected reward"),
-    "equal": Entry("equal:EqualPolicy", "equal allocation"),
-    "explore-then-commit": Entry(
-        "explore_then_commit:ExploreThenCommitPolicy", "equal allocation, then greedy"
-    ),
+    "greedy": Entry("simple:GreedyPolicy", "largest expected reward"),
+    "equal": Entry("simple:EqualPolicy", "equal allocation"),
+    "explore-then-commit": Entry("simple:ExploreThenCommitPolicy", "equal allocation, then greedy"),
     "ucb1": Entry("ucb:Ucb1Policy", "upper confidence bound (Auer et al.)"),
     "ucb-tuned": Entry("ucb:UcbTunedPolicy", "UCB with estimated variances"),
     "moss": Entry("ucb:MossPolicy", "minimax-optimal UCB"),
     "kl-ucb": Entry("ucb:KlUcbPolicy", "UCB by Kullback-Leibler divergence"),
-    "bayes-ucb": Entry("bayes_ucb:BayesUcbPolicy", "posterior quantile"),
-    "ogi": Entry("ogi:OgiPolicy", "optimistic Gittins index"),
+    "bayes-ucb": Entry("posterior_bounds:BayesUcbPolicy", "posterior quantile"),
+    "ogi": Entry("posterior_bounds:OgiPolicy", "optimistic Gittins index"),
     "thompson": Entry("thompson:ThompsonPolicy", "Thompson sampling"),
     "thompson-shares": Entry(
         "thompson:ThompsonSharesPolicy", "Thompson sampling in batches, multinomial"

@@ -24,10 +24,10 @@ from ..problem import (
     TieRule,
     break_tie,
 )
-from ..support import Floats, Ints, Report
+from ..support import Floats, Ints, Report, Unsupported
 from .allocation import Distribution, Ways, Weighed, distinct_rows, sole_arm
 from .index_policy import IndexPolicy
-from .refusals import GENERAL, refuse_ruled_optimum
+from .requirements import finite_outcomes
 
 
 class OptimalPolicy(IndexPolicy):
@@ -60,6 +60,7 @@ class OptimalPolicy(IndexPolicy):
 
     name = "optimal"
     symmetric = True
+    requires = (finite_outcomes,)
     cost = "decision"
 
     def __init__(
@@ -80,14 +81,6 @@ class OptimalPolicy(IndexPolicy):
         assert tables is not None
         self._shapes = tables if isinstance(tables, ShapeValues) else None
         self._tables = tables if isinstance(tables, JointValues) else None
-
-    @classmethod
-    def refusal(cls, problem: Problem) -> str | None:
-        for group in problem.groups:
-            if not group.model.finite:
-                word = group.model.word
-                return f"policy {cls.name!r}: {word} arms have infinitely many states; {GENERAL}"
-        return None
 
     @property
     def value(self) -> float:
@@ -173,7 +166,13 @@ class OptimalPolicy(IndexPolicy):
     def probabilities(
         self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Floats:
-        refuse_ruled_optimum(states, self.name)
+        dropped = states.allowed is not None and not np.all(states.allowed)
+        if dropped or (states.pending is not None and np.any(states.pending)):
+            raise Unsupported(
+                f"policy {self.name!r} is optimal where all outcomes are known and all arms can be "
+                "pulled: not with a delay, a share of control, or arms that are dropped",
+                field="policy",
+            )
         if self._shapes is not None:
             if self.problem.units == 1:
                 return super().probabilities(stage, states, rng)

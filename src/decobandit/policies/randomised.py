@@ -10,7 +10,7 @@ from ..problem import Problem, State, States, break_tie, tie_tolerance, tied_arm
 from ..support import Floats
 from .allocation import check_turn
 from .base import Policy
-from .refusals import binary_refusal
+from .requirements import binary_outcomes
 
 
 class ArmArrays:
@@ -75,10 +75,7 @@ class RandomisedPolicy(Policy):
     """
 
     randomised = True
-
-    @classmethod
-    def refusal(cls, problem: Problem) -> str | None:
-        return binary_refusal(problem, cls.name)
+    requires = (binary_outcomes,)
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem

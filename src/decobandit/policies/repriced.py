@@ -13,6 +13,13 @@ At a stage, in a state, the member is taken that minimises the dual function of 
 among a grid of members: the smallest bound on what can still be earned. Then units are given as in
 `deco`. phi is convex in (s, d); the search goes downhill from the prices of the dual, and tables of
 members are made when they are first needed.
+
+Rolling DeCo: at every stage, solve the dual again from the current posteriors.
+
+The problem that is left at stage t is a problem of its own: posteriors as priors, the remaining
+stages as horizon. Its dual is solved anew, starting from the prices of the first solution, and the
+arm of largest index at its first stage is pulled. So the prices take the outcomes so far into
+account.
 """
 
 from __future__ import annotations
@@ -21,11 +28,23 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arm import OneArmValues
-from ..problem import DEFAULT_TIES, Arm, Problem, States, TieRule, best_mean_moments
+from ..prices import DualSolution, whole_solution
+from ..problem import (
+    DEFAULT_TIES,
+    Arm,
+    Problem,
+    State,
+    States,
+    TieRule,
+    best_mean_moments,
+    remaining_problem,
+)
 from ..support import Cache, Floats, Ints
+from .context import Context
 from .deco import DecoPolicy, distinct_states, knapsacks, over_groups, values_of_states
+from .index_policy import IndexPolicy
 from .kernels.batch_units import sum_by_episode
-from .refusals import binary_refusal, single_refusal
+from .requirements import batches, binary_outcomes, single_pulls
 
 SCALES = (0.0, 0.15, 0.3, 0.5, 0.75, 1.0, 1.4)
 SHIFTS = 10  # on either side of none
@@ -116,10 +135,7 @@ class RepricedDecoPolicy(DecoPolicy):
     name = "deco-repriced"
     symmetric = True
     at_fixed_prices = False
-
-    @classmethod
-    def refusal(cls, problem: Problem) -> str | None:
-        return single_refusal(problem, cls.name) or binary_refusal(problem, cls.name)
+    requires = (batches, binary_outcomes)
 
     def __init__(
         self, problem: Problem, prices: npt.ArrayLike, *, ties: TieRule = DEFAULT_TIES
@@ -186,3 +202,50 @@ class RepricedDecoPolicy(DecoPolicy):
         ni, nj = i[:, None] + step[:, 0], j[:, None] + step[:, 1]
         inside = (ni >= 0) & (ni < rows) & (nj >= 0) & (nj < columns)
         return np.where(inside, ni * columns + nj, -1)
+
+
+class RollingDecoPolicy(IndexPolicy):
+    """DeCo with the dual solved again at every decision.
+
+    Parameters
+    ----------
+    solution : DualSolution
+        Of the whole problem: prices of the first stage, and where later searches start.
+    tol : float
+        Relative gap of the later ones.
+    ties : TieRule
+        How ties are broken.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, RollingDecoPolicy, State, solve
+    >>> policy = RollingDecoPolicy(solve(Problem.uniform(arms=3, horizon=10)))
+    >>> policy.choose(State.parse("0/1,0/0,1/1"))
+    (2,)
+    """
+
+    name = "deco-rolling"
+    symmetric = True
+    cost = "solve"
+    requires = (single_pulls, binary_outcomes)
+    most_ways = 16
+    splits_index = True
+
+    def __init__(
+        self, solution: DualSolution, *, tol: float = 1e-4, ties: TieRule = DEFAULT_TIES
+    ) -> None:
+        super().__init__(solution.problem, ties=ties)
+        self._first = DecoPolicy(solution.problem, solution.prices, ties=ties)
+        self._tol = tol
+
+    @classmethod
+    def make(cls, context: Context) -> RollingDecoPolicy:
+        return cls(context.solution, tol=context.tol, ties=context.ties)
+
+    def indices(self, stage: int, state: State) -> Floats | None:
+        # the deployment has no stage after it to price: there the index is the expected reward
+        if stage == 0 or stage >= self.problem.horizon:
+            return self._first.indices(stage, state)
+        left = remaining_problem(self.problem, stage, state)
+        solution = whole_solution(left, tol=self._tol, start=self._first.prices[stage:], workers=1)
+        return DecoPolicy(left, solution.prices).indices(0, State.fresh(left.n_arms))

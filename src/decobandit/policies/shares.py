@@ -25,12 +25,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..problem import Problem, States
+from ..problem import States
 from ..support import Floats, Ints, pool, worker_count
 from .allocation import restricted
 from .index_policy import IndexPolicy
 from .kernels.batch_shares import normal_table, shares_each
-from .refusals import GENERAL, single_refusal
+from .requirements import batches, prior_weight
 
 EPISODES_PER_THREAD = 64  # fewer are not worth a thread
 SEARCH_STEPS = 24  # of the search for shares
@@ -88,13 +88,6 @@ def in_parts(episodes: int, work: Callable[[int, int], None]) -> None:
         threads.map(lambda part: work(*part), itertools.pairwise(edges))
 
 
-def weight_refusal(problem: Problem, policy: str) -> str | None:
-    """Of a policy that has to know how many pulls a prior is worth."""
-    if all(group.model.prior_pulls is not None for group in problem.groups):
-        return None
-    return f"policy {policy!r} has to know how many pulls the prior of an arm is worth; {GENERAL}"
-
-
 def best_shares(
     policy: IndexPolicy,
     states: States,
@@ -143,12 +136,9 @@ class RhoPolicy(SharesPolicy):
 
     name = "rho"
     symmetric = True
+    requires = (batches, prior_weight)
     randomised = True
     cost = "decision"
-
-    @classmethod
-    def refusal(cls, problem: Problem) -> str | None:
-        return single_refusal(problem, cls.name) or weight_refusal(problem, cls.name)
 
     def shares(self, stage: int, states: States) -> Floats:
         problem, last = self.problem, self.problem.stages - 1

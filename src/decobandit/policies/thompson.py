@@ -36,7 +36,7 @@ from .kernels.episodes import Episodes
 from .kernels.thompson import LARGE_COUNTS, SURE_KEY, key, play
 from .kernels.thompson_bins import play_bins
 from .randomised import ArmArrays
-from .refusals import own_state_refusal, single_refusal
+from .requirements import batches, unknown_means
 from .shares import SharesPolicy
 
 # Stages before a block, for each of its own, up to which it is played by bins. Bins must recall
@@ -58,14 +58,11 @@ class ThompsonPolicy(IndexPolicy):
 
     name = "thompson"
     symmetric = True
+    requires = (unknown_means,)
     randomised = True
 
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
         super().__init__(problem, ties=DEFAULT_TIES)
-
-    @classmethod
-    def refusal(cls, problem: Problem) -> str | None:
-        return own_state_refusal(problem, cls.name)
 
     # -- draws --------------------------------------------------------------------------------
 
@@ -213,12 +210,9 @@ class ThompsonSharesPolicy(SharesPolicy):
 
     name = "thompson-shares"
     symmetric = True
+    requires = (batches, unknown_means)
     randomised = True
     _comparison: tuple[int, Comparison] | None = None  # of the last stage
-
-    @classmethod
-    def refusal(cls, problem: Problem) -> str | None:
-        return single_refusal(problem, cls.name) or own_state_refusal(problem, cls.name)
 
     def shares(self, stage: int, states: States) -> Floats:
         at = self.compared(stage)

@@ -25,7 +25,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from functools import cached_property
+from functools import cached_property, partial
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -41,30 +42,43 @@ from ..problem import (
     TieRule,
 )
 from ..support import Floats
-from .curve import Curve, solved
 from .index_policy import UNPULLED, IndexPolicy
 from .kernels.bound_play import play_bounds
 from .kernels.episodes import Episodes
-from .kernels.kl_bound import kl_upper_bounds
-from .refusals import falling_rewards_refusal, own_state_refusal
+from .kernels.index_roots import kl_upper_bounds
+from .posterior_bounds import Curve, solved
+from .requirements import Requirement, rising_rewards, unknown_means
+
+
+def hoeffding_range(model: ArmModel, *, bounded: bool = False) -> float | None:
+    """r such that the mean of n outcomes is c too large with chance at most exp(-2 n c^2 / r^2).
+
+    None where outcomes are not bounded, and not normal unless they have to be bounded.
+    """
+    if isinstance(model, NormalModel) and not bounded:
+        return 2.0 * model.noise_sd
+    low, high = model.mean_range
+    return high - low if math.isfinite(high - low) else None
+
+
+def _range_of_outcomes(problem: Problem, *, bounded: bool) -> str | None:
+    for group in problem.groups:
+        if hoeffding_range(group.model, bounded=bounded) is None:
+            return (
+                f"needs bounded outcomes, and those of {group.model.word} arms are not; use "
+                "'kl-ucb' or 'bayes-ucb'"
+            )
+    return None
 
 
 class UpperBoundPolicy(IndexPolicy):
     """Pulls the largest upper bound on the reward."""
 
-    needs_bounded = False
-
-    @classmethod
-    def refusal(cls, problem: Problem) -> str | None:
-        if (why := own_state_refusal(problem, cls.name)) is not None:
-            return why
-        for group in problem.groups:
-            if hoeffding_range(group.model, bounded=cls.needs_bounded) is None:
-                return (
-                    f"policy {cls.name!r}: {group.model.word} arms: outcomes are not bounded; use "
-                    "'kl-ucb' or 'bayes-ucb'"
-                )
-        return falling_rewards_refusal(problem, cls.name)
+    requires: ClassVar[tuple[Requirement, ...]] = (
+        unknown_means,
+        partial(_range_of_outcomes, bounded=False),
+        rising_rewards,
+    )
 
     @abstractmethod
     def bound(
@@ -169,7 +183,7 @@ class UcbTunedPolicy(UpperBoundPolicy):
 
     name = "ucb-tuned"
     symmetric = True
-    needs_bounded = True
+    requires = (unknown_means, partial(_range_of_outcomes, bounded=True), rising_rewards)
 
     def bound(
         self, model: ArmModel, stage: int, n: Floats, mean: Floats, variance: Floats
@@ -186,6 +200,7 @@ class KlUcbPolicy(UpperBoundPolicy):
 
     name = "kl-ucb"
     symmetric = True
+    requires = (unknown_means, rising_rewards)
 
     def __init__(self, problem: Problem, *, c: float = 0.0, ties: TieRule = DEFAULT_TIES) -> None:
         super().__init__(problem, ties=ties)
@@ -195,11 +210,6 @@ class KlUcbPolicy(UpperBoundPolicy):
         log_t = np.log1p(self.clock(np.arange(problem.horizon)))
         self._levels = log_t + c * np.log(np.maximum(log_t, 1.0))
         self._curve = Curve(self._levels, kl_upper_bounds, lambda n, g: (n, g))
-
-    @classmethod
-    def refusal(cls, problem: Problem) -> str | None:
-        own = own_state_refusal(problem, cls.name)
-        return own or falling_rewards_refusal(problem, cls.name)
 
     def bound(
         self, model: ArmModel, stage: int, n: Floats, mean: Floats, variance: Floats
@@ -232,14 +242,3 @@ def observed(model: ArmModel, stats: Floats) -> tuple[Floats, Floats]:
         return mean, np.maximum(shares @ values**2 - mean**2, 0.0)
     mean = model.total(stats) / model.pulls(stats)
     return mean, np.zeros_like(mean)
-
-
-def hoeffding_range(model: ArmModel, *, bounded: bool = False) -> float | None:
-    """r such that the mean of n outcomes is c too large with chance at most exp(-2 n c^2 / r^2).
-
-    None where outcomes are not bounded, and not normal unless they have to be bounded.
-    """
-    if isinstance(model, NormalModel) and not bounded:
-        return 2.0 * model.noise_sd
-    low, high = model.mean_range
-    return high - low if math.isfinite(high - low) else None

@@ -2,11 +2,32 @@
 
 Such an index is a root x(v) in every state; the parameter v is the same in all states of a stage.
 The values v_k = RATIO^k cut the stages into pieces. A piece is solved at both ends, with two
-derivatives, and the stages in it are interpolated (kernels/hermite.py). A third solution, in the
-middle, tells in which states the error is too large: these are solved at every stage, and so are
-all states where a piece has few stages.
+derivatives, and the stages in it are interpolated (kernels/index_roots.py). A third solution, in
+the middle, tells in which states the error is too large: these are solved at every stage, and so
+are all states where a piece has few stages.
 
 Every solution starts from scratch: a table depends on its stage alone, not on earlier requests.
+
+Bayes-UCB: an upper quantile of the posterior expected reward.
+
+    Q(1 - 1 / ((t+1) (log T)^c))        Q: quantiles of the mean reward, given what is known
+
+Kaufmann, Cappe and Garivier, On Bayesian upper confidence bounds for bandit problems, AISTATS 2012:
+t+1 is the pull about to be made, T the horizon. Their proofs need c >= 5; c = 0 is what they advise
+in practice, and the default. The first pull then looks at the lowest quantile, where arms of the
+same rewards tie; where some arm has no least mean, expected rewards decide it. With several pulls
+per stage, t counts stages, in batches pulls. Where larger outcomes earn less, the quantile is that
+of the other tail. Serves any problem whose arms have an unknown mean.
+
+Optimistic Gittins index: the retirement reward if the next pull revealed the arm's true mean.
+
+    lambda = (1 - gamma) E[p] + gamma E[max(lambda, p)],        p ~ Beta(a, b)
+
+with gamma = 1 - 1/(t+2): at pull number s = t+1, about to be made, the discount factor 1 - 1/(s+1).
+Farias and Gutin, Optimistic Gittins indices, NIPS 2016, with one step of lookahead. With several
+pulls per stage, t counts stages, in batches pulls. Rewards may differ from arm to arm, bad above
+good too: the index moves with them. Rewards that change over the stages are refused, and so are
+outcomes other than good or bad: the fixed point has no formula there.
 """
 
 from __future__ import annotations
@@ -19,11 +40,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..problem import Problem
+from ..problem import DEFAULT_TIES, Problem, TieRule
 from ..problem.kernels.layout import slab_size
 from ..support import Cache, Floats, pool, worker_count
-from .index_policy import pulls_and_good
-from .kernels.hermite import interpolate
+from .index_policy import IndexPolicy, pulls_and_good
+from .kernels.index_roots import interpolate, optimistic_indices, upper_quantiles
+from .requirements import binary_outcomes, steady_rewards, unknown_means
 
 # solve(a, b, v, out): x, dx/dv and d2x/dv2, out (states, 3), of states with parameters a, b
 Solve = Callable[[Floats, Floats, float, Floats], None]
@@ -33,6 +55,7 @@ LARGEST_LEVEL = 1e6  # larger v are not cut into pieces
 SHORTEST_PIECE = 4  # stages; shorter pieces are solved at every stage
 STATES_PER_THREAD = 4096  # fewer are not worth a thread
 MOST_STATES_AT_ONCE = 100_000  # some tenths of a second
+MOST_LEVEL = 700.0  # exp(-700) is about the smallest number with all digits
 
 
 def solved(solve: Solve, a: Floats, b: Floats, v: float, *, workers: int | None = None) -> Floats:
@@ -179,3 +202,63 @@ class PosteriorCurves:
         if key not in self._curves:
             self._curves[key] = Curve(self._levels, self._solve, parameters)
         return self._curves[key]
+
+
+class BayesUcbPolicy(IndexPolicy):
+    """Pulls the largest upper quantile."""
+
+    name = "bayes-ucb"
+    symmetric = True
+    requires = (unknown_means,)
+
+    def __init__(self, problem: Problem, *, c: float = 0.0, ties: TieRule = DEFAULT_TIES) -> None:
+        if not 0.0 <= c < math.inf:
+            raise ValueError(f"c: {c} is not allowed; must be a finite number, zero or more")
+        self.c = c
+        super().__init__(problem, ties=ties)
+        # log T is below 1 for T = 1 and 2, where it would leave no quantile
+        factor = c * math.log(max(math.log(problem.horizon), 1.0))
+        levels = np.log1p(self.clock(np.arange(problem.horizon))) + factor
+        self._levels = np.asarray(levels, dtype=np.float64)  # minus log of the chance beyond
+        if self._levels[-1] > MOST_LEVEL:
+            raise ValueError(
+                f"c: {c} is not allowed with horizon {problem.horizon}; the chance that an index "
+                "is exceeded would be too small for a number"
+            )
+        self._curves = PosteriorCurves(problem, self._levels, upper_quantiles)
+
+    def index(self, stage: int, group: int, stats: Floats) -> Floats:
+        arms, at = self.problem.groups[group], self.compared(stage)
+        if arms.is_binary:
+            return self._curves.solved(stage, at, group, stats)
+        tail, rising = math.exp(-self._levels[stage]), arms.reward_factor[at] >= 0.0
+        if tail == 1.0:
+            ends = [g.model.mean_range[int(g.reward_factor[at] < 0.0)] for g in self.problem.groups]
+            mean = arms.model.mean(stats)
+            mean = np.full_like(mean, ends[group]) if np.all(np.isfinite(ends)) else mean
+        else:
+            mean = arms.model.quantile(stats, 1.0 - tail if rising else tail)
+        return self.reward_of(stage, group, mean)
+
+    def index_table(self, stage: int, group: int, stats: Floats) -> Floats:
+        return self._curves.table(stage, group)
+
+
+class OgiPolicy(IndexPolicy):
+    """Pulls the largest optimistic Gittins index."""
+
+    name = "ogi"
+    symmetric = True
+    requires = (binary_outcomes, steady_rewards)
+
+    def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
+        super().__init__(problem, ties=ties)
+        levels = np.log1p(self.clock(np.arange(problem.horizon)))  # log(gamma / (1 - gamma))
+        self._levels = np.asarray(levels, dtype=np.float64)
+        self._curves = PosteriorCurves(problem, self._levels, optimistic_indices)
+
+    def index(self, stage: int, group: int, stats: Floats) -> Floats:
+        return self._curves.solved(stage, self.compared(stage), group, stats)
+
+    def index_table(self, stage: int, group: int, stats: Floats) -> Floats:
+        return self._curves.table(stage, group)

@@ -1,4 +1,16 @@
-"""Explore, then commit: every arm m times; from then on the arm of largest posterior mean.
+"""Greedy: pull the arm of largest expected reward, ignoring the value of information.
+
+The myopic rule of Bayesian bandits; see Berry and Fristedt, Bandit Problems, 1985. Serves any
+problem. Batches go to one arm, unless arms tie.
+
+Equal allocation: pull the arm with the fewest pulls, independent of the outcomes.
+
+    -n
+
+The fixed allocation of a classical trial. At a deployment, the largest expected reward. Works for
+any problem.
+
+Explore, then commit: every arm m times; from then on the arm of largest posterior mean.
 
     m = ceil((N / K)^(2/3))        N pulls in all (the horizon times pulls per stage), K arms
 
@@ -22,6 +34,34 @@ import numpy as np
 from ..problem import DEFAULT_TIES, Problem, TieRule
 from ..support import Floats
 from .index_policy import IndexPolicy, same_rewards
+
+
+class GreedyPolicy(IndexPolicy):
+    """Pulls the largest posterior mean reward."""
+
+    name = "greedy"
+    symmetric = True
+
+    def is_steady(self, first: int, last: int) -> bool:
+        return same_rewards(self.problem, first, last)
+
+    def index(self, stage: int, group: int, stats: Floats) -> Floats:
+        return self.reward_of(stage, group, self.problem.groups[group].model.mean(stats))
+
+
+class EqualPolicy(IndexPolicy):
+    """Round robin."""
+
+    name = "equal"
+    symmetric = True
+
+    def is_steady(self, first: int, last: int) -> bool:
+        return True
+
+    def index(self, stage: int, group: int, stats: Floats) -> Floats:
+        # in units of the rewards, as ties are: one pull more must not count as a tie
+        pulls = self.problem.groups[group].model.pulls(stats)
+        return np.asarray(-pulls * self.scale, dtype=np.float64)
 
 
 class ExploreThenCommitPolicy(IndexPolicy):

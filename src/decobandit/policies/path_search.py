@@ -9,27 +9,30 @@ common draws; horizons beyond SIMULATED_STAGES are cut there for this comparison
 possible, DEFAULT. Beyond TABLE_STAGES, where rewards stay the same: the flat path, whose indices
 can be had at any horizon (`arm/gittins.py`). `docs/decisions/0004-default-path.md` has the
 measurements.
+
+The calibrated index with the best price path for its problem.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy.typing as npt
 
-from ...arm import PricePath, is_steady, price_array
-from ...prices import DualSolution, check_solution
-from ...problem import DEFAULT_TIES, Problem, TieRule, check_problem, true_problem
-from ...support import TooLarge, obeys_workers
-from ..base import Policy
-from ..calibrated import TABLE_STAGES, CalibratedPolicy
+from ..arm import PricePath, is_steady, price_array
+from ..prices import DualSolution, check_solution
+from ..problem import DEFAULT_TIES, Problem, TieRule, check_problem, true_problem
+from ..support import TooLarge, obeys_workers
+from .base import Policy
+from .calibrated import TABLE_STAGES, CalibratedPolicy
+from .context import Context
 
 if TYPE_CHECKING:
-    from ...evaluation import Evaluation
-    from ...simulation import Simulation
+    from ..evaluation import Evaluation
+    from ..simulation import Simulation
 
 DEFAULT = (0.9, 0.2)  # premium and tick, both over sqrt(T)
 # the most useful first: where there are many states, the last are left out
@@ -183,14 +186,14 @@ def _exact_values(problem: Problem, ties: TieRule, limit: int) -> dict[PricePath
 
 def exact_value(policy: Policy, limit_states: int) -> Evaluation:
     """Evaluate a policy exactly; `TooLarge` where it reaches more states than the limit."""
-    from ...evaluation import evaluate  # imports policies: late, see LATE in test_architecture
+    from ..evaluation import evaluate  # imports policies: late, see LATE in test_architecture
 
     return evaluate(policy.problem, policy, limit_states=limit_states)
 
 
 def on_common_draws(policies: Sequence[Policy], draws: int, per_draw: int) -> Simulation:
     """Simulate policies of one problem; `KeyboardInterrupt` where the user interrupted it."""
-    from ...simulation import simulate
+    from ..simulation import simulate
 
     sample = simulate(policies[0].problem, policies, draws=draws, per_draw=per_draw)
     if sample.interrupted:
@@ -218,3 +221,37 @@ def _simulated(problem: Problem, ties: TieRule) -> ChosenPath:
     better = gain.value > ERRORS * gain.value_se
     path = PricePath() if better else default.path
     return ChosenPath(path, None, len(policies), "simulated")
+
+
+class TunedPolicy(CalibratedPolicy):
+    """Calibrated against the path that `choose_path` finds, or one that was found before.
+
+    Other than binary outcomes: against the flat path.
+    """
+
+    name = "deco-calibrated"
+    symmetric = True
+    knots_beyond = TABLE_STAGES
+
+    @classmethod
+    def make(cls, context: Context) -> Self:
+        problem, ties = context.problem, context.ties
+        cls.check_serves(problem)
+        if context.parameters is not None:
+            path = PricePath(**dict(context.parameters))
+        elif problem.is_binary:
+            limit = MOST_STATES if context.path_states is None else context.path_states
+            path = choose_path(problem, ties=ties, limit_states=limit).path
+        else:
+            path = PricePath()
+        # the dual is solved only for a path that is built from its prices
+        return cls(problem, path, context.solution.prices if path.theta else None, ties=ties)
+
+    @classmethod
+    def successor(cls, context: Context, planned: int) -> TunedPolicy:
+        """The premium fades anew over the stages left: nothing is tuned at the planned end."""
+        path = default_path(context.problem, context.problem.horizon - planned)
+        return cls(context.problem, path, start=planned, ties=context.ties)
+
+    def record(self) -> Mapping[str, float]:
+        return self.path.to_dict()

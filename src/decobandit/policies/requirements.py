@@ -1,0 +1,81 @@
+"""What policies require of a problem, as sentences about the policy; None where it is met.
+
+A policy lists its requirements in `requires`; the first that a problem does not meet is the reason
+why the policy refuses it (`Policy.refusal`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..problem import Problem
+
+Requirement = Callable[[Problem], str | None]
+GENERAL = "use 'deco', 'greedy' or 'equal'"  # which serve every problem
+
+
+def _unless(holds: Callable[[Problem], bool], sentence: str) -> Requirement:
+    return lambda problem: None if holds(problem) else sentence
+
+
+single_pulls = _unless(
+    lambda problem: not problem.repeat,
+    "chooses arms for single pulls, and does not share a batch among them; use 'deco', 'greedy' "
+    "or 'thompson'",
+)
+batches = _unless(
+    lambda problem: problem.repeat,
+    "shares batches among arms: it needs a problem with repeat = true (--batch); for single pulls "
+    "use 'deco', 'greedy' or 'thompson'",
+)
+binary_outcomes = _unless(
+    lambda problem: problem.is_binary, f"has a formula for good and bad outcomes only; {GENERAL}"
+)
+unknown_means = _unless(
+    lambda problem: all(group.model.has_law for group in problem.groups),
+    f"compares unknown means, and arms with Markov states have none; {GENERAL}",
+)
+prior_weight = _unless(
+    lambda problem: all(group.model.prior_pulls is not None for group in problem.groups),
+    f"has to know how many pulls the prior of an arm is worth; {GENERAL}",
+)
+
+
+def one_pull(problem: Problem) -> str | None:
+    """One pull per stage."""
+    if problem.pulls_per_stage == 1:
+        return None
+    return f"weighs single pulls; the problem has {problem.pulls_per_stage} per stage; {GENERAL}"
+
+
+def rising_rewards(problem: Problem) -> str | None:
+    """Larger outcomes earn more: for upper bounds on means."""
+    for group in problem.groups:
+        if np.any(group.reward_factor[: problem.horizon] < 0.0):
+            name = problem.arms[group.members[0]].name
+            return (
+                f"bounds means from above; arm {name!r} earns less where its outcomes are larger; "
+                f"{GENERAL}"
+            )
+    return None
+
+
+def steady_rewards(problem: Problem) -> str | None:
+    """Rewards are the same at all stages."""
+    for group in problem.groups:
+        if any(np.any(rewards[: problem.horizon] != rewards[0]) for rewards in group.rewards):
+            name = problem.arms[group.members[0]].name
+            return (
+                f"discounts the same reward at all stages; those of arm {name!r} change; {GENERAL}"
+            )
+    return None
+
+
+def finite_outcomes(problem: Problem) -> str | None:
+    """A pull has finitely many outcomes."""
+    words = [group.model.word for group in problem.groups if not group.model.finite]
+    return (
+        f"needs finitely many states, and {words[0]} arms have more; {GENERAL}" if words else None
+    )
