@@ -71,6 +71,6 @@ print(f"stages of all episodes with shortfall and congestion together: {both}")
 # ----------------
 # - ``Problem.uniform(arms=15, horizon=20)``: with more arms the gap shrinks relative
 #   to the bound.
-# - ``best_bound``: for few arms there are better bounds than the one from prices.
+# - ``bound``: for few arms there are better bounds than the one from prices.
 # - ``deco path --arms 5 --horizon 20 --seed 3 --out path.html``: the same figure as an
 #   interactive page.

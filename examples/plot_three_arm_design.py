@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from matplotlib import pyplot as plt
 
-from decobandit import Arm, BetaBernoulli, Design, Problem, best_bound, operating_characteristics
+from decobandit import Arm, BetaBernoulli, Design, Problem, bound, operating_characteristics
 from decobandit.figures import policy_style
 from decobandit.figures.design_report import design_page
 from decobandit.trials import create_trial
@@ -84,7 +84,7 @@ axis.legend()
 # rules, priors, all tables with figures, a bound on every policy, the same design with other
 # priors, and how to reproduce it. In Python, the analysis with other priors is
 # ``designs.reporting.study_design``.
-page = design_page(found, bound=best_bound(problem), question="Does a new treatment cure more?")
+page = design_page(found, bound=bound(problem)[0], question="Does a new treatment cure more?")
 with TemporaryDirectory() as folder:
     report = Path(folder, "report.html")
     print(f"{report.name}: {report.write_text(page, encoding='utf-8') // 1000} thousand characters")

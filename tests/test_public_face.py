@@ -21,7 +21,7 @@ from decobandit import (
     ProblemError,
     Reward,
     State,
-    best_bound,
+    bound,
     choose_path,
     count_states,
     deco,
@@ -143,7 +143,7 @@ ASKED: list[tuple[str, Callable[[], object], type[Exception], list[str]]] = [
     ("no problem", lambda: simulate("x", "deco"), TypeError, ["problem:", '"x"', "Problem"]),
     ("no problem", lambda: follow("x", "deco"), TypeError, ["problem:", '"x"', "Problem"]),
     ("no problem", lambda: retrace("x", []), TypeError, ["problem:", '"x"', "Problem"]),
-    ("no problem", lambda: best_bound("x"), TypeError, ["problem:", '"x"', "Problem"]),
+    ("no problem", lambda: bound("x"), TypeError, ["problem:", '"x"', "Problem"]),
     ("no problem", lambda: information_bound("x"), TypeError, ["problem:", '"x"', "Problem"]),
     ("no problem", lambda: choose_path("x"), TypeError, ["problem:", '"x"', "Problem"]),
     ("no problem", lambda: dual_value("x", [1]), TypeError, ["problem:", '"x"', "Problem"]),
@@ -154,7 +154,7 @@ ASKED: list[tuple[str, Callable[[], object], type[Exception], list[str]]] = [
     ("no problem", lambda: read_outcomes("x", "y.csv"), TypeError, ["problem:", '"x"']),
     ("no solution", lambda: deco(PROBLEM), TypeError, ["solution:", "DualSolution", "solve("]),
     ("no solution", lambda: gap(PROBLEM, solution=3), TypeError, ["solution: 3", "solve("]),
-    ("no solution", lambda: best_bound(PROBLEM, solution=3), TypeError, ["solution: 3", "solve("]),
+    ("no solution", lambda: bound(PROBLEM, solution=3), TypeError, ["solution: 3", "solve("]),
     (
         "another solution",
         lambda: simulate(OTHER, "deco", solution=SOLUTION),
@@ -274,7 +274,7 @@ def test_the_best_bound_is_drawn_from_the_seed_that_is_given() -> None:
     ]
     few = Problem(arms=tuple(arms), horizon=20)
     solution = solve(few)
-    found = [best_bound(few, solution=solution, draws=60, rng=rng).value for rng in (1, 1, 2)]
+    found = [bound(few, solution=solution, draws=60, rng=rng)[0].value for rng in (1, 1, 2)]
     assert found[0] == found[1] != found[2]
     estimated = information_bound(few, solution=solution, draws=60, rng=2)
     assert found[2] == pytest.approx(
@@ -299,7 +299,7 @@ def test_results_by_stage_are_arrays_that_agree_with_the_records() -> None:
 
 def test_functions_take_the_problem_first_and_settings_by_keyword() -> None:
     subjects = {
-        "best_bound",
+        "bound",
         "choose_path",
         "count_states",
         "dual_value",
@@ -332,4 +332,4 @@ def test_the_solution_is_solved_where_it_is_not_given() -> None:
     assert isinstance(SOLUTION, DualSolution)
     solved, given = (follow(PROBLEM, "deco", solution=each, rng=2) for each in (None, SOLUTION))
     assert solved.to_dict() == given.to_dict()
-    assert best_bound(PROBLEM, draws=0) == best_bound(PROBLEM, solution=SOLUTION, draws=0)
+    assert bound(PROBLEM, draws=0)[0] == bound(PROBLEM, solution=SOLUTION, draws=0)[0]

@@ -10,8 +10,9 @@ import decobandit
 
 NAMES = [
     "Arm",
-    "BestBound",
     "BetaBernoulli",
+    "BoundValue",
+    "Bounds",
     "CalibratedPolicy",
     "Calibration",
     "ChosenPath",
@@ -29,7 +30,6 @@ NAMES = [
     "GammaPoisson",
     "Gap",
     "IndexPolicy",
-    "InformationBound",
     "InvalidArgument",
     "InvalidFile",
     "InvalidProblem",
@@ -57,7 +57,7 @@ NAMES = [
     "Unsupported",
     "__version__",
     "allow_policy",
-    "best_bound",
+    "bound",
     "choose_path",
     "count_states",
     "deco",

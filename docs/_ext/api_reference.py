@@ -59,7 +59,7 @@ THEMES = {
     "gaps": Theme(
         "Gaps, bounds and paths",
         "How far from optimal: [Read a bound](/guide/bound.md).",
-        "gap Gap information_bound InformationBound best_bound BestBound follow retrace Episode",
+        "gap Gap bound Bounds BoundValue information_bound follow retrace Episode",
     ),
     "files": Theme(
         "Files and data frames",

@@ -147,7 +147,7 @@ def _verbs() -> dict[str, Callable[[Any, str], Any]]:
         "simulate, another horizon": lambda p, o: result(p, true_horizon=3),
         "gap": lambda p, o: _check(deco.gap(p, "greedy").gap),
         "gap, simulated": lambda p, o: deco.gap(p, "greedy", method="simulated", draws=200),
-        "bound": lambda p, o: _check(deco.best_bound(p).value),
+        "bound": lambda p, o: _check(deco.bound(p)[0].value),
         "bound, information": lambda p, o: _check(deco.information_bound(p, draws=20).information),
         "path": lambda p, o: deco.follow(p, "greedy", rng=1),
         "index": lambda p, o: deco.make_policy(p, "deco").index(0, 0, _first(p)),

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from .arm import Calibration as Calibration
     from .arm import OneArmValues as OneArmValues
     from .arm import PricePath as PricePath
-    from .bounds import BestBound as BestBound
+    from .bounds import Bounds as Bounds
+    from .bounds import BoundValue as BoundValue
     from .bounds import Episode as Episode
     from .bounds import Gap as Gap
-    from .bounds import InformationBound as InformationBound
-    from .bounds import best_bound as best_bound
+    from .bounds import bound as bound
     from .bounds import follow as follow
     from .bounds import gap as gap
     from .bounds import information_bound as information_bound

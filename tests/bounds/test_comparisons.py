@@ -8,7 +8,7 @@ import pytest
 
 from decobandit import TooLarge
 from decobandit.bounds import (
-    best_bound,
+    bound,
     bounds_at_prices,
     compare_by_simulation,
     compare_exactly,
@@ -30,12 +30,12 @@ NAMES = ("deco", "greedy")
 
 def test_a_comparison_is_what_each_policy_earns_beside_the_bound() -> None:
     found = compare_exactly(Context(PROBLEM), NAMES, bound_draws=0)
-    bound = best_bound(PROBLEM, solution=solve(PROBLEM), draws=0)
-    assert found.bound == bound
+    best = bound(PROBLEM, solution=solve(PROBLEM), draws=0)[0]
+    assert found.bound == best
     for entry, name in zip(found.to_dict()["policies"], NAMES, strict=True):
         value = evaluate(PROBLEM, name).value
         assert (entry["policy"], entry["value"]) == (name, value)
-        share = 100 * (bound.value - value) / bound.value
+        share = 100 * (best.value - value) / best.value
         assert entry["certified_gap_percent"] == pytest.approx(share)
     known = compare_exactly(Context(PROBLEM), NAMES, truth=(0.1, 0.2, 0.3))
     assert known.bound is None
@@ -47,7 +47,7 @@ def test_a_simulated_comparison_is_a_simulation_with_a_bound_where_beliefs_are_r
     alone = simulate(PROBLEM, NAMES, draws=40, rng=3, solution=solve(PROBLEM))
     tree = found.to_dict()
     assert [entry["value"] for entry in tree["results"]] == [one.value for one in alone.results]
-    assert tree["best_bound"] == best_bound(PROBLEM, solution=solve(PROBLEM), draws=0).value
+    assert tree["best_bound"] == bound(PROBLEM, solution=solve(PROBLEM), draws=0)[0].value
     wrong = compare_by_simulation(
         Context(PROBLEM), NAMES, draws=40, truth_prior=BetaBernoulli(good=2, bad=5)
     )

@@ -3,21 +3,22 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from itertools import product
+from itertools import product, zip_longest
 
 import numpy as np
 import pytest
 
-from decobandit.bounds import Episode, follow
+from decobandit.bounds import Episode, follow, gap
 from decobandit.bounds.episodes import Pair, retrace
-from decobandit.policies import EqualPolicy, GreedyPolicy, Policy
+from decobandit.policies import EqualPolicy, GreedyPolicy, Policy, make_policy
 from decobandit.policies.deco import deco
 from decobandit.prices import DualSolution, solve
-from decobandit.problem import Problem, State
+from decobandit.problem import Problem, State, Terminal
 from decobandit.simulation import World, simulate
 from helpers.examples import KINDS
 from helpers.oracles import good_chance, one_arms, stage_pulls
 from helpers.policies import SINGLE_PULLS, Bench
+from helpers.refusals import refused
 from helpers.values import evaluated
 
 ARRAYS = ("prices", "good", "bad", "expected_reward", "value_of_information", "index")
@@ -220,23 +221,41 @@ def test_a_path_is_frozen_and_becomes_plain_values() -> None:
 
 def test_what_makes_no_path_is_refused() -> None:
     solution, pairs = solved("deployed", 6), solved("several pulls", 8)
-    with pytest.raises(ValueError, match="not one of the problem"):
-        follow(solution.problem, deco(pairs), solution=solution)
+    problem = solution.problem
+    with refused("invalid_argument", "policy"):
+        follow(problem, deco(pairs), solution=solution)
     with pytest.raises(ValueError, match="seed: -1"):
-        follow(solution.problem, deco(solution), solution=solution, rng=-1)
+        follow(problem, deco(solution), solution=solution, rng=-1)
     with pytest.raises(ValueError, match="truth: 1 given; must be 3"):
-        follow(solution.problem, deco(solution), solution=solution, truth=[0.5])
-    with pytest.raises(ValueError, match="8 pulls in all; must be at most 7"):
-        retrace(solution.problem, [(0, True)] * 8, solution=solution)
-    with pytest.raises(ValueError, match="pull 7: outcome True; must be None"):
-        retrace(solution.problem, [(0, True)] * 7, solution=solution)
-    with pytest.raises(ValueError, match="pull 1: outcome None; must be good or bad"):
-        retrace(solution.problem, [(0, None)], solution=solution)
-    with pytest.raises(ValueError, match="pull 1: outcome 2"):
-        retrace(solution.problem, [(0, 2)], solution=solution)
+        follow(problem, deco(solution), solution=solution, truth=[0.5])
+    for history in ([(0, True)] * 8, [(0, True)] * 7, [(0, None)], [(0, 2)], [(3, True)]):
+        with refused("invalid_argument", "history"):
+            retrace(problem, history, solution=solution)
     with pytest.raises(ValueError, match="no arm is called 'z'"):
-        retrace(solution.problem, [("z", True)], solution=solution)
-    with pytest.raises(ValueError, match=r"stage 0: pulls \(3,\)"):
-        retrace(solution.problem, [(3, True)], solution=solution)
-    with pytest.raises(ValueError, match="must be 2 different arms"):
+        retrace(problem, [("z", True)], solution=solution)
+    with refused("invalid_argument", "policy"):
         retrace(pairs.problem, [(1, True), (1, False)], solution=pairs)
+
+
+@pytest.mark.parametrize("deploy", [0, 5])
+def test_batches_are_followed_and_their_mean_loss_is_the_gap(deploy: int) -> None:
+    problem = Problem.uniform(
+        arms=3, horizon=3, pulls_per_stage=4, repeat=True, unit=2, terminal=Terminal(deploy=deploy)
+    )
+    solution = solve(problem)
+    policy = make_policy(problem, "greedy")
+    episodes = [follow(problem, policy, solution=solution, rng=seed) for seed in range(400)]
+    losses = np.array([episode.running_loss[-1] for episode in episodes])
+    expected = gap(problem, policy, solution=solution)
+    assert abs(losses.mean() - expected.gap) < 4.5 * losses.std() / 20
+    first = episodes[0]
+    assert [len(arms) for arms in first.pulled] == [4, 4, 4, *[1] * (deploy > 0)]
+    assert first.pulls[-1].sum() == 4 * (first.stages - 1)
+    pairs = [
+        (arm, outcome)
+        for arms, outcomes in zip(first.pulled, first.outcomes, strict=True)
+        for arm, outcome in zip_longest(arms, outcomes)
+    ]
+    again = retrace(problem, pairs, solution=solution)
+    assert np.array_equal(again.running_loss, first.running_loss)
+    assert again.pulled == first.pulled

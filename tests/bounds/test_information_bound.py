@@ -9,17 +9,24 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from decobandit.bounds import InformationBound, information_bound
+from decobandit.bounds import Bounds, information_bound
 from decobandit.bounds import information_bounds as module
-from decobandit.bounds.kernels.allocation import lower, search, two_arms
+from decobandit.bounds.kernels.allocation import lower, row, search, two_arms
 from decobandit.joint import optimum
 from decobandit.policies.kernels.episodes import uniform
 from decobandit.prices import DualSolution, dual_value, solve
-from decobandit.problem import Problem
-from decobandit.problem.kernels.layout import row_start
-from decobandit.simulation import CHUNK, World
+from decobandit.problem import (
+    DirichletCategorical,
+    GammaPoisson,
+    NormalNormal,
+    Payoff,
+    Problem,
+    Terminal,
+)
+from decobandit.simulation import CHUNK, World, simulate
 from helpers.examples import KINDS, random_prices
 from helpers.oracles import OneArm, dual, good_chance, one_arms, stage_pulls
+from helpers.refusals import refused
 
 FAR = 4.5  # standard errors: one run in 150 000 is further off by chance, and seeds are fixed
 FEW = 6  # scenarios, too few for a regression: the bound is then their mean
@@ -136,9 +143,9 @@ def test_at_full_weight_it_is_the_dual_minus_the_least_gap(kind: str) -> None:
 def chance_of(problem: Problem, outcomes: Outcomes) -> float:
     """The prior probability of all outcomes."""
     result = 1.0
-    for arm, row in zip(problem.arms, outcomes, strict=True):
-        for n, y in enumerate(row):
-            p = good_chance(arm, n, sum(row[:n]))
+    for arm, values in zip(problem.arms, outcomes, strict=True):
+        for n, y in enumerate(values):
+            p = good_chance(arm, n, sum(values[:n]))
             result *= p if y else 1.0 - p
     return result
 
@@ -178,39 +185,55 @@ def test_the_estimate_agrees_with_the_sum_over_all_outcomes(
 # -- the best allocation ------------------------------------------------------------------------
 
 
-def random_allocation_problem(seed: int, K: int, T: int) -> tuple[Floats, Floats]:
+def random_allocation_problem(seed: int, K: int, T: int, U: int = 1) -> tuple[Floats, Floats]:
     rng = np.random.default_rng(seed)
-    return rng.normal(size=(row_start(T), K)), rng.normal(size=(row_start(T + 1), K))
+    return rng.normal(size=(U, row(T, U), K)), rng.normal(size=(row(T + 1, U), K))
 
 
 def by_level(gain: Floats, last: Floats, pulls: npt.NDArray[np.int64]) -> float:
-    """Forward over all vectors of pulls."""
-    K = gain.shape[1]
+    """Forward over all vectors of units; an arm takes at most U at a stage."""
+    U, _, K = gain.shape
     best = {(0,) * K: 0.0}
     for t, m in enumerate(pulls):
         after: dict[tuple[int, ...], float] = {}
         for n, value in best.items():
-            for chosen in itertools.combinations(range(K), m):
-                then = tuple(n[a] + (a in chosen) for a in range(K))
-                more = value + sum(gain[t * (t + 1) // 2 + n[a], a] for a in chosen)
-                after[then] = max(more, after.get(then, -np.inf))
+            for units in itertools.product(range(U + 1), repeat=K):
+                if sum(units) == m:
+                    then = tuple(np.add(n, units).tolist())
+                    more = value + sum(
+                        gain[u - 1, row(t, U) + n[a], a] for a, u in enumerate(units) if u
+                    )
+                    after[then] = max(more, after.get(then, -np.inf))
         best = after
     return max(v + sum(last[i, a] for a, i in enumerate(n)) for n, v in best.items())
 
 
-@pytest.mark.parametrize(("K", "T", "m"), [(2, 30, 1), (3, 9, 1), (4, 6, 2), (6, 4, 1), (3, 4, 3)])
-def test_the_search_finds_the_best_of_random_allocations(K: int, T: int, m: int) -> None:
-    pulls, choices = np.full(T, m), math.comb(K, m)
+@pytest.mark.parametrize(
+    ("K", "T", "m", "U"),
+    [
+        (2, 30, 1, 1),
+        (3, 9, 1, 1),
+        (4, 6, 2, 1),
+        (6, 4, 1, 1),
+        (3, 4, 3, 1),
+        (2, 5, 4, 4),
+        (3, 3, 3, 3),
+        (4, 3, 2, 2),
+    ],
+)
+def test_the_search_finds_the_best_of_random_allocations(K: int, T: int, m: int, U: int) -> None:
+    pulls = np.full(T, m)
+    choices = math.comb(K + m - 1, m) if U > 1 else math.comb(K, m)
     for seed in range(10):
-        gain, W = random_allocation_problem(seed, K, T)
-        wanted = by_level(gain, W[row_start(T) :], pulls)
+        gain, W = random_allocation_problem(seed, K, T, U)
+        wanted = by_level(gain, W[row(T, U) :], pulls)
         upper, least, nu = lower(gain, pulls, np.zeros(T), W)
         assert least - 1e-9 <= wanted <= upper + 1e-9
         found, proven = search(gain, pulls, nu, W, least, upper, 100_000, choices)
         assert proven
         assert found == pytest.approx(wanted, abs=1e-7)
         if K == 2:
-            assert two_arms(gain, W, T) == pytest.approx(wanted, abs=1e-9)
+            assert two_arms(gain, W, pulls) == pytest.approx(wanted, abs=1e-9)
 
 
 def test_a_search_that_is_stopped_gives_a_larger_bound() -> None:
@@ -219,7 +242,7 @@ def test_a_search_that_is_stopped_gives_a_larger_bound() -> None:
     for seed in range(20):
         gain, W = random_allocation_problem(seed, K, T)
         upper, least, nu = lower(gain, pulls, np.zeros(T), W)
-        wanted = by_level(gain, W[row_start(T) :], pulls)
+        wanted = by_level(gain, W[row(T, 1) :], pulls)
         before = upper
         for pops in (0, 1, 3, 10, 100, 100_000):
             found, proven = search(gain, pulls, nu, W, least, upper, pops, K)
@@ -315,7 +338,7 @@ def test_numbers_do_not_depend_on_how_work_is_cut(
     problem = KINDS["heterogeneous"](8)
 
     def numbers(workers: int) -> tuple[float, float]:
-        found: InformationBound = information_bound(problem, draws=150, weight=0.7, workers=workers)
+        found: Bounds = information_bound(problem, draws=150, weight=0.7, workers=workers)
         return found.information, found.information_se
 
     once = numbers(3)
@@ -326,22 +349,71 @@ def test_numbers_do_not_depend_on_how_work_is_cut(
 def test_too_many_choices_are_priced_but_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = KINDS["several pulls"](5)
     searched = information_bound(problem, draws=50, weight=1.0)
-    monkeypatch.setattr(module, "MOST_CHOICES", 9)  # of the ten
+    monkeypatch.setattr(module, "MAX_CHOICES", 9)  # of the ten
     priced = information_bound(problem, draws=50, weight=1.0)
     assert searched.information < priced.information < priced.lagrangian
     assert priced.stopped_early > 0.0
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"draws": 1}, "draws: 1"),
-        ({"rng": -1}, "seed: -1"),
-        ({"weight": 1.5}, "weight: 1.5"),
-        ({"weight": math.nan}, "weight: nan"),
-        ({"pops": -1}, "pops: -1"),
-    ],
+    "setting", [{"draws": 1}, {"weight": 1.5}, {"weight": math.nan}, {"pops": -1}], ids=str
 )
-def test_settings_that_make_no_sense_are_refused(settings: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        information_bound(Problem.uniform(arms=2, horizon=3), **settings)  # type: ignore[arg-type]
+def test_settings_that_make_no_sense_are_refused(setting: dict[str, float]) -> None:
+    with refused("invalid_argument", *setting):
+        information_bound(Problem.uniform(arms=2, horizon=3), **setting)  # type: ignore[arg-type]
+
+
+# -- every outcome model, every batch size ------------------------------------------------------
+
+CORNERS = {
+    "batches": Problem.uniform(arms=3, horizon=3, pulls_per_stage=4, repeat=True, unit=2),
+    "classes": Problem.uniform(
+        arms=3, horizon=4, prior=DirichletCategorical([1, 1, 1]), reward=Payoff(values=[0, 0.5, 1])
+    ),
+    "batches of classes": Problem.uniform(
+        arms=2,
+        horizon=2,
+        prior=DirichletCategorical([1, 2, 1]),
+        reward=Payoff(values=[0, 0.5, 1]),
+        pulls_per_stage=2,
+        repeat=True,
+    ),
+    "batches, deployed": Problem.uniform(
+        arms=3, horizon=2, pulls_per_stage=2, repeat=True, terminal=Terminal(deploy=20)
+    ),
+}
+
+
+@pytest.mark.parametrize("corner", CORNERS)
+def test_the_optimum_of_every_corner_is_below_the_estimate(corner: str) -> None:
+    problem = CORNERS[corner]
+    exact, solution = optimum(problem).value, solve(problem)
+    for weight in (0.0, 0.5, 1.0):
+        found = information_bound(problem, solution=solution, draws=400, weight=weight)
+        assert found.information > exact - FAR * found.information_se - 1e-9
+        assert found.stopped_early == 0.0
+    assert found.information <= solution.upper_bound + 1e-9  # at weight 1
+
+
+def test_two_classes_are_good_and_bad() -> None:
+    """The same beta process, written as classes: other scenarios, the same bound."""
+    binary = Problem.uniform(arms=3, horizon=6)
+    classes = Problem.uniform(
+        arms=3, horizon=6, prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0, 1])
+    )
+    one, two = (information_bound(p, draws=1000, weight=0.6) for p in (binary, classes))
+    error = math.hypot(one.information_se, two.information_se)
+    assert abs(one.information - two.information) < FAR * error
+
+
+@pytest.mark.parametrize(
+    "prior", [NormalNormal(0, 1), GammaPoisson(2, 2)], ids=["normal", "counts"]
+)
+def test_values_on_a_grid_bound_what_policies_earn(prior: NormalNormal | GammaPoisson) -> None:
+    noise = {"noise_sd": 1.0} if isinstance(prior, NormalNormal) else {}
+    problem = Problem.uniform(arms=3, horizon=8, prior=prior, **noise)
+    found = information_bound(problem, draws=300, weight=1.0)
+    earned = simulate(problem, "deco", draws=2000).results[0]
+    error = math.hypot(found.information_se, earned.value_se)
+    assert found.information > earned.value - FAR * error
+    assert found.information <= found.lagrangian + 1e-9

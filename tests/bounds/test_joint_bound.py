@@ -8,15 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decobandit.bounds import best_bound, best_bounds
-from decobandit.bounds import joint_bounds as module
-from decobandit.bounds.joint_bounds import joint_bound, price_paths
+from decobandit.bounds import BoundValue, bound
+from decobandit.bounds import upper_bounds as module
+from decobandit.bounds.upper_bounds import price_paths
 from decobandit.joint import exact_stages, optimum
 from decobandit.prices import DualSolution, dual_value, solve
 from decobandit.problem import DirichletCategorical, Problem, Reward
 from helpers.examples import KINDS, at_stake, random_prices
 
 CLASSES: dict[str, Any] = {"prior": DirichletCategorical([1, 1]), "reward": Reward(values=[0, 1])}
+
+
+def joint_bound(problem: Problem, solution: DualSolution) -> BoundValue | None:
+    """The joint bound, or the optimum where all stages are followed."""
+    return bound(problem, solution=solution, kinds=("joint", "optimum")).of("joint", "optimum")
 
 
 def at_prices(problem: Problem, prices: list[float]) -> DualSolution:
@@ -41,7 +46,7 @@ def test_it_is_between_the_optimum_and_the_dual(
     for solution in (solve(problem), at_prices(problem, random_prices(problem, stage))):
         found = joint_bound(problem, solution)
         assert found is not None
-        assert found.stages == stage
+        assert found.details["exact_stages"] == stage
         assert exact - rounding <= found.value <= solution.upper_bound + rounding
 
 
@@ -51,9 +56,9 @@ def test_more_stages_give_a_smaller_bound(monkeypatch: pytest.MonkeyPatch) -> No
     solution, found = solve(problem), []
     for stage in (1, 5, 10, 15, 19, 20):
         monkeypatch.setattr(module, "exact_stages", lambda problem, stage=stage: stage)
-        bound = joint_bound(problem, solution)
-        assert bound is not None
-        found.append(bound.value)
+        joint = joint_bound(problem, solution)
+        assert joint is not None
+        found.append(joint.value)
     assert found == sorted(found, reverse=True)
     assert found[0] < solution.upper_bound - 0.1
     assert found[-1] == optimum(problem).value
@@ -84,9 +89,9 @@ def test_best_bounds_are_within_one_percent_of_the_published_policies(
     arms: int, horizon: int, value: float
 ) -> None:
     problem = Problem.uniform(arms=arms, horizon=horizon)
-    bound = best_bound(problem)
-    assert value * (1.0 - 1e-3) < bound.value < 1.01 * value
-    assert bound.kind == ("joint" if (arms, horizon) == (15, 40) else "optimum")
+    best = bound(problem, kinds=("joint", "optimum"))[0]
+    assert value * (1.0 - 1e-3) < best.value < 1.01 * value
+    assert best.kind == ("joint" if (arms, horizon) == (15, 40) else "optimum")
 
 
 def test_no_scenarios_are_drawn_where_the_joint_bound_goes_far(
@@ -98,12 +103,12 @@ def test_no_scenarios_are_drawn_where_the_joint_bound_goes_far(
         drawn.append(draws)
         raise RuntimeError
 
-    monkeypatch.setattr(best_bounds, "information_bound", counted)
-    assert best_bound(Problem.uniform(arms=5, horizon=70)).kind == "joint"  # 36 of 70 stages
+    monkeypatch.setattr(module, "estimate_bound", counted)
+    assert bound(Problem.uniform(arms=5, horizon=70))[0].kind == "joint"  # 36 of 70 stages
     assert drawn == []
     with pytest.raises(RuntimeError):
-        best_bound(KINDS["heterogeneous"](100))  # 20 or so
-    assert drawn == [best_bounds.DRAWS]
+        bound(KINDS["heterogeneous"](100))  # 20 or so
+    assert drawn == [module.DEFAULT_DRAWS]
 
 
 @pytest.mark.parametrize(
@@ -118,9 +123,9 @@ def test_no_scenarios_are_drawn_where_the_joint_bound_goes_far(
 def test_small_batches_and_classes_are_bounded_by_their_optimum(
     problem: Problem, best: float
 ) -> None:
-    bound = best_bound(problem)
-    assert bound.kind == "optimum"
-    assert bound.value == pytest.approx(best, abs=1e-12)
+    best = bound(problem)[0]
+    assert best.kind == "optimum"
+    assert best.value == pytest.approx(best, abs=1e-12)
 
 
 def test_what_is_long_to_count_is_bounded_by_prices() -> None:

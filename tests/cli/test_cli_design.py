@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from decobandit import best_bound, load_problem
+from decobandit import bound, load_problem
 from decobandit.cli.app import app
 from decobandit.designs import designing, reporting
 from helpers.program import DECO, PLAIN, deco_at_terminal, json_object
@@ -146,7 +146,7 @@ def test_the_report_has_the_numbers_of_the_design_beside_equal_allocation(file: 
         "twice the effective sample sizes",
     }
     assert "Does &lt;new&gt; work?" in shown
-    assert f"{best_bound(load_problem(file)).value:.3f}" in shown
+    assert f"{bound(load_problem(file))[0].value:.3f}" in shown
     assert html.escape(text.strip()) in shown.replace("&#34;", "&quot;")
 
 
@@ -191,7 +191,7 @@ def test_ctrl_c_keeps_what_is_finished(
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     """Ctrl-C at a step of the report: policies as planned (1, 2), the bound (3), variants (4...)"""
-    play, bound, seen = designing._Task.policy, reporting.best_bound, [0]
+    play, bound, seen = designing._Task.policy, reporting.bound, [0]
 
     def counted(whole: bool, made: Any) -> Any:
         def step_of(*args: Any, **named: Any) -> Any:
@@ -204,7 +204,7 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
         return step_of
 
     monkeypatch.setattr(designing._Task, "policy", counted(False, play))
-    monkeypatch.setattr(reporting, "best_bound", counted(True, bound))
+    monkeypatch.setattr(reporting, "bound", counted(True, bound))
 
 
 SLOW = """

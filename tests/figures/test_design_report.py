@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decobandit.bounds import BestBound
+from decobandit.bounds import BoundValue
 from decobandit.designs.reporting import prior_variants, study_design
 from decobandit.designs.results import Calibrated, Characteristics, DesignResult, ScenarioResult
 from decobandit.figures.design_report import design_page, study_page
@@ -104,7 +104,7 @@ def rows(page: str, title: str) -> list[list[str]]:
 
 
 def test_the_tables_have_the_numbers_beside_equal_allocation(result: DesignResult) -> None:
-    page = design_page(result, bound=BestBound(70.125, "lagrangian"), again=["deco design a.toml"])
+    page = design_page(result, bound=BoundValue(70.125, "lagrangian"), again=["deco design a.toml"])
     assert rows(page, "Scenario one good") == [
         [
             "thompson",

@@ -13,9 +13,7 @@ from decobandit import (
     Reward,
     State,
     Terminal,
-    best_bound,
-    follow,
-    information_bound,
+    bound,
     load_problem,
     save_problem,
     solve,
@@ -77,16 +75,10 @@ def test_the_best_arm_takes_the_whole_batch() -> None:
     assert draws == pytest.approx(0.75, abs=2e-3)
 
 
-@pytest.mark.parametrize("use", [information_bound, follow])
-def test_what_serves_single_pulls_only_refuses_batches(use: object) -> None:
-    with pytest.raises(ValueError, match="not for problems with repeat = true"):
-        use(BATCH)  # type: ignore[operator]
-
-
 def test_the_dual_bounds_batches() -> None:
     solution = solve(BATCH)
-    bound = best_bound(BATCH, solution=solution)
+    best = bound(BATCH, solution=solution)[0]
     assert solution.converged
-    assert bound.value <= solution.upper_bound
+    assert best.value <= solution.upper_bound
     one = Problem(arms=[Arm(name="a")], horizon=3, pulls_per_stage=6, repeat=True, unit=2)
     assert solve(one).upper_bound == pytest.approx(9.0)  # nothing to choose: 18 pulls of mean 1/2

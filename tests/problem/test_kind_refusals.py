@@ -1,14 +1,11 @@
-"""What does not serve other outcomes than good or bad yet says so in one line."""
+"""Normal arms: the bound is that of the prices, and the program solves and recommends."""
 
 from pathlib import Path
-
-import pytest
 
 from decobandit import (
     NormalNormal,
     Problem,
-    best_bound,
-    information_bound,
+    bound,
     save_problem,
     solve,
 )
@@ -17,16 +14,9 @@ from helpers.program import deco
 PROBLEM = Problem.uniform(arms=2, horizon=4, prior=NormalNormal(0, 1), noise_sd=1)
 
 
-def test_the_information_bound_refuses_other_kinds() -> None:
-    with pytest.raises(
-        ValueError, match="not yet for other outcomes than good or bad, and arm 'arm-1'"
-    ):
-        information_bound(PROBLEM)
-
-
 def test_the_best_bound_is_that_of_the_prices() -> None:
     solution = solve(PROBLEM)
-    assert best_bound(PROBLEM, solution=solution).value == solution.upper_bound
+    assert bound(PROBLEM, solution=solution)[0].value == solution.upper_bound
 
 
 def test_the_program_solves_and_recommends(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from decobandit.bounds import best_bound
+from decobandit.bounds import bound
 from decobandit.policies import GreedyPolicy
 from decobandit.prices import dual, solve
 from decobandit.problem import BetaBernoulli, Problem
@@ -201,7 +201,7 @@ def test_cells_have_the_figures_of_a_simulation(small: Path) -> None:
         cell = cells[result.policy]
         assert (cell.value, cell.value_se) == (result.value, result.value_se)
         assert cell.regret == result.regret
-        assert cell.upper_bound == best_bound(problem).value < together.upper_bound
+        assert cell.upper_bound == bound(problem)[0].value < together.upper_bound
 
 
 def test_values_are_within_errors_of_the_exact_one(small: Path) -> None:
@@ -252,7 +252,7 @@ def test_figures_do_not_depend_on_threads(policy: str) -> None:
     )
     figures = [json.dumps(asdict(studies.compute(cell, workers=n))) for n in (1, 2, 3)]
     assert figures[0] == figures[1] == figures[2]
-    assert json.loads(figures[0])["upper_bound"] == best_bound(problem).value
+    assert json.loads(figures[0])["upper_bound"] == bound(problem)[0].value
 
 
 def test_bytes_do_not_depend_on_threads_nor_on_those_of_linear_algebra(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from decobandit import PricePath, show_progress
 from decobandit.arm import calibration
-from decobandit.bounds import best_bound, gap, information_bound
+from decobandit.bounds import bound, gap, information_bound
 from decobandit.evaluation import evaluate
 from decobandit.joint import optimum
 from decobandit.paper import figure3
@@ -42,7 +42,7 @@ WORK: dict[str, Callable[[Report], object]] = {
         PROBLEM, GREEDY, method="simulated", draws=10, progress=report
     ),
     "information bound": lambda report: information_bound(PROBLEM, draws=2, progress=report),
-    "best bound": lambda report: best_bound(PROBLEM, draws=50, progress=report),
+    "best bound": lambda report: bound(PROBLEM, draws=50, progress=report),
 }
 
 

@@ -26,14 +26,11 @@ from ..support import (
     tells_progress,
     until_interrupted,
 )
-from .best_bounds import BestBound, best_bound, check_bound_draws, with_joint
-from .bound_results import InformationBound
-from .episode_record import Episode
-from .episodes import follow
-from .gap_record import Gap
-from .gaps import check_method, gap
-from .information_bounds import check_settings, information_bound
-from .joint_bounds import joint_bound
+from .episodes import Episode, follow
+from .gaps import Gap, check_method, gap
+from .information_bounds import check_settings
+from .upper_bounds import Bounds, BoundValue, check_bound_draws
+from .upper_bounds import bound as upper_bounds
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ class ExactComparison(Tabular):
     problem: Problem
     solution: DualSolution | None
     results: tuple[Evaluation, ...]
-    bound: BestBound | None
+    bound: BoundValue | None
     interrupted: bool = False  # only the policies that were finished are there
     left_out: bool = False  # the bound, because the dual takes long and no policy needs it
 
@@ -74,7 +71,7 @@ class SimulatedComparison(Tabular):
     """Simulated values of policies; a bound where their beliefs are right."""
 
     simulation: Simulation
-    bound: BestBound | None
+    bound: BoundValue | None
     left_out: bool = False  # the bound, because the dual takes long and no policy needs it
 
     def to_dict(self) -> dict[str, Any]:
@@ -145,7 +142,7 @@ def compare_exactly(
         try:
             solution = context.solution_for(_wanted(bound, bound_draws))
             if truth is None and solution is not None:
-                best = best_bound(problem, solution=solution, draws=bound_draws)
+                best = upper_bounds(problem, solution=solution, draws=bound_draws)[0]
         except KeyboardInterrupt:
             interrupted = True
     solution = context.solution if context.solved else None
@@ -188,7 +185,7 @@ def compare_by_simulation(
     if found.interrupted:
         return SimulatedComparison(found, None)
     try:
-        best = best_bound(problem, solution=solution, draws=bound_draws)
+        best = upper_bounds(problem, solution=solution, draws=bound_draws)[0]
     except KeyboardInterrupt:
         return SimulatedComparison(replace(found, interrupted=True), None)
     return SimulatedComparison(found, best)
@@ -245,19 +242,11 @@ def bounds_at_prices(
     rng: Rng = 1,
     weight: float | None = None,
     progress: Report | None = None,
-) -> InformationBound:
-    """All bounds of a problem at the prices of the context; see `information_bound`."""
+) -> Bounds:
+    """Compute all bounds of a problem at the prices of the context; see `bound`."""
     check_settings(draws, weight)
-    seed = seed_of(rng)
-    found = information_bound(
-        context.problem,
-        solution=context.solution,
-        draws=draws,
-        rng=seed,
-        weight=weight,
-        progress=progress,
-    )
-    return with_joint(found, joint_bound(context.problem, context.solution, progress=progress))
+    settings = {"draws": draws, "rng": seed_of(rng), "weight": weight}
+    return upper_bounds(context.problem, solution=context.solution, progress=progress, **settings)
 
 
 def _wanted(bound: bool | None, bound_draws: int | None) -> bool | None:
@@ -265,7 +254,7 @@ def _wanted(bound: bool | None, bound_draws: int | None) -> bool | None:
     return True if bound is None and bound_draws else bound
 
 
-def _with_gaps(trees: list[dict[str, Any]], bound: BestBound | None) -> list[dict[str, Any]]:
+def _with_gaps(trees: list[dict[str, Any]], bound: BoundValue | None) -> list[dict[str, Any]]:
     if bound is None:
         return trees
     return [tree | {"certified_gap_percent": bound.gap_percent(tree["value"])} for tree in trees]

@@ -1,7 +1,10 @@
 """One episode with indices and prices: the index of every arm at each stage, and the loss.
 
     shortfall_t  = sum over pulled arms of (mu_t - I_t^a)^+
-    congestion_t = sum over the others  of (I_t^a - mu_t)^+
+    congestion_t = sum over other arms  of (I_t^a - mu_t)^+
+
+In batches, both are what an arm loses by units too many or too few: max_u Q(u) - u mu_t less the
+same at the units that it got. Prices and indices of episodes are those of one pull.
 
 The expectation of their sum over the stages is the upper bound minus the value of the policy that
 pulled: Theorem 1, for any policy and any prices. For DeCo, which pulls the largest index, the
@@ -12,10 +15,16 @@ Theorem 2. Figure 2 of the paper draws four such episodes; `figures/episodes.py`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import zip_longest
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from ..arm import OneArmValues
+from .._version import __version__
+from ..arm import OneArmValues, Terms
 from ..policies import DEFAULT_POLICY, Context, Policy, check_subject, make_policies
 from ..prices import DualSolution, check_solution, whole_solution
 from ..problem import (
@@ -23,31 +32,224 @@ from ..problem import (
     Given,
     Problem,
     State,
+    States,
     TieRule,
     arm_position,
     check_problem,
-    refuse_batches,
     tie_rule,
     truth_of,
 )
-from ..problem.models.base import Outcome
+from ..problem.models.base import ArmModel, Outcome
+from ..simulation import CHUNK, GapTerms, World, check_given, outcomes_of
 from ..support import (
+    Card,
+    Columns,
+    Floats,
+    Ints,
+    InvalidArgument,
     Rng,
+    Tables,
+    Tabular,
+    columns_of,
     obeys_workers,
+    read_only,
     refuse_over,
     seed_of,
 )
-from .episode_record import Arms, Episode, Outcomes
-from .episode_sources import (
-    TermsOf,
-    drawn_outcomes,
-    is_favourable,
-    kind_of,
-    observed,
-    terms_at,
-)
 
+Arms = tuple[int, ...]  # one entry per pull
+Outcomes = tuple[Outcome, ...]
 Pair = tuple[int | str, Outcome | None]  # arm (position or name), outcome (None: deployed)
+
+
+class TermsOf(Protocol):
+    """Tables of the index of one arm."""
+
+    problem: Problem
+
+    def terms(self, stage: int, group: int, stats: Sequence[float]) -> Terms: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Episode(Tabular):
+    """The stages of one episode that have been played; of a running trial these may be few.
+
+    Tables of `to_frame`: `stages`; `pulls`, whose outcomes `read_outcomes` counts; `arms`, every
+    arm at every stage. Arrays (stages, arms) describe the arms before the pulls of a stage.
+
+    Attributes
+    ----------
+    problem : Problem
+        What was played.
+    policy : str
+        Name of the policy that pulled.
+    upper_bound : float
+        Bound on the value of any policy.
+    prices : array
+        (stages,) price of a pull.
+    pulled : tuple of tuple of int
+        Positions of the arms by stage, one for each pull.
+    outcomes : tuple of tuple
+        Outcomes of these pulls: True is good, others as in logs; empty at a deployment.
+    good, bad : array
+        (stages, arms) outcomes so far; zero for non-binary arms.
+    expected_reward, value_of_information : array
+        (stages, arms) the two terms of the index.
+    shortfall, congestion : array
+        (stages,) loss by pulls not worth the price, and by arms worth it that were not pulled.
+    pulls : array
+        (stages, arms) pulls so far.
+    favourable : tuple of tuple of bool
+        Whether an outcome was good, or counted at least its expectation.
+    seen : tuple of tuple of str
+        (stages, arms) observations so far, as states are written; empty if all arms are binary.
+    truth : tuple of float or None
+        Success probabilities or true means, if known.
+    seed : int or None
+        Seed of a simulated episode.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, follow
+    >>> episode = follow(Problem.uniform(arms=3, horizon=5), "deco", rng=7)
+    >>> episode.stages, episode.index.shape
+    (5, (5, 3))
+    """
+
+    problem: Problem
+    policy: str
+    upper_bound: float
+    prices: Floats
+    pulled: tuple[Arms, ...]
+    outcomes: tuple[Outcomes, ...]
+    good: Ints
+    bad: Ints
+    expected_reward: Floats
+    value_of_information: Floats
+    shortfall: Floats
+    congestion: Floats
+    pulls: Ints
+    favourable: tuple[tuple[bool, ...], ...]
+    seen: tuple[tuple[str, ...], ...] = ()
+    truth: tuple[float, ...] | None = None
+    seed: int | None = None
+
+    @property
+    def stages(self) -> int:
+        """Stages played, the deployment included."""
+        return len(self.pulled)
+
+    @property
+    def deployed(self) -> bool:
+        """Whether the last stage is the deployment of an arm."""
+        return self.stages > self.problem.horizon
+
+    @cached_property
+    def index(self) -> Floats:
+        """Index of every arm, (stages, arms)."""
+        return self.expected_reward + self.value_of_information
+
+    @cached_property
+    def was_pulled(self) -> npt.NDArray[np.bool_]:
+        """Whether an arm is pulled at a stage, (stages, arms)."""
+        marks = np.zeros(self.index.shape, dtype=bool)
+        for stage, arms in enumerate(self.pulled):
+            marks[stage, list(arms)] = True
+        return marks
+
+    @cached_property
+    def running_loss(self) -> Floats:
+        """Shortfall and congestion up to and including each stage, (stages,)."""
+        return np.cumsum(self.shortfall + self.congestion)
+
+    def _card(self) -> Card:
+        pulls, stages = self._pulls(), self._stages()
+        costs = ("price", "running_loss")
+        at_pulls = {name: [stages[name][t] for t in pulls["stage"]] for name in costs}
+        return Card(
+            f"Episode of {self.policy}: {self.problem.described()}",
+            {"seed": self.seed, "stages played": self.stages},
+            {**pulls, **at_pulls},
+        )
+
+    def tables(self) -> Tables:
+        """Return columns by the name of the table."""
+        return {"stages": self._stages, "pulls": self._pulls, "arms": self._arms}
+
+    def _stages(self) -> Columns:
+        costs = ("shortfall", "congestion", "running_loss")
+        losses = {name: getattr(self, name) for name in costs}
+        return {"stage": range(self.stages), "price": self.prices, **losses}
+
+    def _pulls(self) -> Columns:
+        names = [arm.name for arm in self.problem.arms]
+        return columns_of(  # a deployed arm has no outcome
+            {"stage": stage, "arm": names[arm], "outcome": outcome}
+            for stage, arms in enumerate(self.pulled)
+            for arm, outcome in zip_longest(arms, self._plain_outcomes[stage])
+        )
+
+    @cached_property
+    def _plain_outcomes(self) -> list[list[Outcome]]:
+        """Outcomes as in files: numbers, or text if some are names."""
+        named = any(isinstance(x, str) for outcomes in self.outcomes for x in outcomes)
+        write = str if named else _number
+        return [[write(x) for x in outcomes] for outcomes in self.outcomes]
+
+    def _arms(self) -> Columns:
+        stages, arms = self.index.shape
+        terms = ("expected_reward", "value_of_information", "index")
+        counts = ("good", "bad") if self.problem.is_binary else ("pulls",)
+        seen = {"seen": [text for row in self.seen for text in row]} if self.seen else {}
+        return {
+            "stage": np.repeat(np.arange(stages), arms),
+            "arm": [arm.name for arm in self.problem.arms] * stages,
+            **seen,
+            **{name: getattr(self, name).ravel() for name in (*counts, *terms)},
+            "price": np.repeat(self.prices, arms),
+            "pulled": self.was_pulled.ravel(),
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values; arms by name, arrays as lists of one row per stage."""
+        names = [arm.name for arm in self.problem.arms]
+        counts = ("good", "bad") if self.problem.is_binary else ("pulls",)
+        arrays = {
+            name: getattr(self, name).tolist()
+            for name in (
+                "prices",
+                *counts,
+                "expected_reward",
+                "value_of_information",
+                "index",
+                "shortfall",
+                "congestion",
+                "running_loss",
+            )
+        }
+        return {
+            "policy": self.policy,
+            "horizon": self.problem.horizon,
+            "arms": names,
+            "seed": self.seed,
+            "truth": None if self.truth is None else list(self.truth),
+            "version": __version__,
+            "upper_bound": self.upper_bound,
+            "deployed": self.deployed,
+            "pulled": [[names[arm] for arm in arms] for arms in self.pulled],
+            "outcomes": [[_number(x) for x in outcomes] for outcomes in self.outcomes],
+            **({"seen": [list(row) for row in self.seen]} if self.seen else {}),
+            **arrays,
+        }
+
+    def __repr__(self) -> str:
+        lost = float(self.running_loss[-1]) if self.stages else 0.0
+        size = f"{self.problem.n_arms} arms, {self.stages} stages"
+        return f"Episode({self.policy}, {size}: loss {lost:.4f})"
+
+
+def _number(outcome: Outcome) -> Outcome:
+    return int(outcome) if isinstance(outcome, bool) else outcome
 
 
 @obeys_workers
@@ -62,23 +264,23 @@ def follow(
     rng: Rng = 1,
     workers: int | None = None,
 ) -> Episode:
-    """Play one episode, and see it from the prices.
+    """Play one episode, and value its arms at prices.
 
-    The episode is the first one of `simulate` with the same seed and 128 draws or more: pulls have
-    the same outcomes there. Where outcomes are not all good or bad, it is the first of two draws.
+    The episode is the first of `simulate` with the same seed and 128 draws or more: pulls have the
+    same outcomes there.
 
     Parameters
     ----------
     problem, policy, tol, ties
         As in `evaluate`.
     solution : DualSolution, optional
-        At whose prices arms are valued; the dual is solved here by default, to `tol`.
+        Prices at which arms are valued; the dual is solved to `tol` by default.
     truth : sequence, optional
         Success probabilities, as in `simulate`; drawn from the prior by default.
     rng : int or numpy.random.Generator, optional
         A seed, or a generator that gives one; `Episode.seed` has it.
     workers : int, optional
-        Threads that make prices and tables; all processors by default.
+        Threads; all processors by default.
 
     Returns
     -------
@@ -87,7 +289,7 @@ def follow(
 
     Raises
     ------
-    ValueError, TypeError
+    DecoError, TypeError
         As `evaluate`.
 
     Examples
@@ -97,23 +299,24 @@ def follow(
     ((0,), (0,), (0,), (0,))
     """
     problem = check_subject(problem, policy)
-    refuse_batches(check_problem(problem), "episodes")
     if isinstance(policy, Policy) and policy.problem != problem:
-        raise ValueError(f"policy {policy.name!r}: not one of the problem that is given with it")
+        raise InvalidArgument(f"policy {policy.name!r}: made for another problem", field="policy")
     context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
     (policy,) = make_policies(context, [policy])
     solution, seed = context.solution, seed_of(rng)
-    drawn = drawn_outcomes(problem, seed, None if truth is None else truth_of(truth, problem))
+    source = _Source(problem, seed, None if truth is None else truth_of(truth, problem))
 
     def decide(stage: int, state: State) -> tuple[Arms, Outcomes]:
-        arms = tuple(int(arm) for arm in policy.select(stage, state, drawn.rng))
-        _check_arms(arms, problem, stage)
-        if stage == problem.horizon:
-            return arms, ()
-        return arms, tuple(drawn.outcome(arm, state) for arm in arms)
+        if problem.repeat:
+            pulls = policy.allocation(stage, state, source.rng)
+            arms = tuple(np.repeat(np.arange(problem.n_arms), pulls).tolist())
+        else:
+            arms = tuple(int(arm) for arm in policy.select(stage, state, source.rng))
+        _check_arms(arms, problem, stage, policy.name)
+        return arms, () if stage == problem.horizon else source.outcomes(arms, state)
 
     relaxation = policy.tables_at(solution.prices)  # the same tables are not held twice
-    return _walk(solution, problem.stages, decide, relaxation, policy.name, drawn.truth, seed)
+    return _walk(solution, problem.stages, decide, relaxation, policy.name, source.truth, seed)
 
 
 def retrace(
@@ -125,24 +328,23 @@ def retrace(
     policy: str = "observed",
     relaxation: TermsOf | None = None,
 ) -> Episode:
-    """The episode of given pulls, seen from the prices.
+    """Value the arms at prices along recorded pulls.
 
     Parameters
     ----------
     problem : Problem
         What was played.
     history : sequence of pairs
-        Pulls in their order: the arm, by position or name, and its outcome, 1 or 0, or as its kind
-        has it; a deployment comes last and has the outcome None. Histories may end early, as those
-        of trials under way do; pulls of a stage that is not complete are left out.
+        Pulls in their order: the arm, by position or name, and its outcome, 1 or 0, or as in logs;
+        a deployment comes last, with outcome None. Pulls of an incomplete stage are left out.
     solution : DualSolution, optional
-        At whose prices arms are valued; the dual is solved here by default, to `tol`.
+        Prices at which arms are valued; the dual is solved to `tol` by default.
     tol : float
-        Relative gap of the prices, where the dual is solved here.
+        Relative gap of the prices, if the dual is solved here.
     policy : str
-        What figures call whoever pulled.
+        Name of whoever pulled, for figures.
     relaxation : OneArmValues or Cones, optional
-        Tables at the solution's prices, where there are some already.
+        Tables at the prices of the solution, if there are some already.
 
     Returns
     -------
@@ -150,7 +352,7 @@ def retrace(
 
     Raises
     ------
-    ValueError
+    InvalidArgument
         If the pulls cannot be those of the problem.
 
     Examples
@@ -160,49 +362,100 @@ def retrace(
     >>> episode.good[1].tolist()
     [1, 0]
     """
-    refuse_batches(check_problem(problem), "episodes")
+    check_problem(problem)
     if solution is None:
         solution = whole_solution(problem, tol=tol)
     check_solution(solution, problem)
     m, T = problem.pulls_per_stage, problem.horizon
     most = T * m + problem.stages - T
     if len(history) > most:
-        raise ValueError(f"{len(history)} pulls in all; must be at most {most}")
-    positions = [_position(problem, arm) for arm, _ in history]
+        raise InvalidArgument(
+            f"history: {len(history)} pulls in all; must be at most {most}", field="history"
+        )
+    positions = [arm_position(problem, arm) if isinstance(arm, str) else arm for arm, _ in history]
     for number, (_, outcome) in enumerate(history):
         deployment = number >= T * m
         binary = not 0 <= positions[number] < problem.n_arms or (
-            kind_of(problem, positions[number]).counts_good
+            model_of(problem, positions[number]).counts_good
         )
         if (outcome is None) != deployment or (binary and outcome not in (None, 0, 1)):
             rule = "must be None: a deployment" if deployment else "must be good or bad: 1 or 0"
-            raise ValueError(f"pull {number + 1}: outcome {outcome!r}; {rule}")
+            raise InvalidArgument(
+                f"history: pull {number + 1} has outcome {outcome!r}; {rule}", field="history"
+            )
 
     def decide(stage: int, state: State) -> tuple[Arms, Outcomes]:
-        now = slice(stage * m, stage * m + round(problem.pulls[stage]))
+        now = slice(stage * m, stage * m + (m if stage < T else 1))
         arms = tuple(positions[now])
-        _check_arms(arms, problem, stage)
-        known = [(arm, outcome) for arm, outcome in history[now] if outcome is not None]
-        return arms, tuple(_recorded(problem, arm, outcome) for arm, outcome in known)
+        _check_arms(arms, problem, stage, policy)
+        recorded = zip(arms, (outcome for _, outcome in history[now]), strict=True)
+        return arms, tuple(
+            bool(y) if (model := model_of(problem, arm)).counts_good else model.format.plain(y)
+            for arm, y in recorded
+            if y is not None
+        )
 
     complete = T + (len(history) - T * m) if len(history) > T * m else len(history) // m
     return _walk(solution, complete, decide, relaxation, policy, None, None)
 
 
-def _recorded(problem: Problem, arm: int | str, outcome: Outcome) -> Outcome:
-    kind = kind_of(problem, _position(problem, arm))
-    return bool(outcome) if kind.counts_good else kind.format.plain(outcome)
+def model_of(problem: Problem, arm: int) -> ArmModel:
+    """Return the outcome model of an arm."""
+    return problem.groups[int(problem.group_of_arm[arm])].model
 
 
-def _position(problem: Problem, arm: int | str) -> int:
-    return arm_position(problem, arm) if isinstance(arm, str) else int(arm)
+def _check_arms(arms: Arms, problem: Problem, stage: int, policy: str) -> None:
+    if not all(0 <= arm < problem.n_arms for arm in arms):
+        raise InvalidArgument(f"stage {stage}: pulls {arms}, not all are arms", field="history")
+    check_given(policy, problem, stage, np.bincount(arms, minlength=problem.n_arms)[None])
 
 
-def _check_arms(arms: Arms, problem: Problem, stage: int) -> None:
-    wanted = round(problem.pulls[stage])
-    known = all(0 <= arm < problem.n_arms for arm in arms)
-    if not known or len(arms) != wanted or len(set(arms)) != wanted:
-        raise ValueError(f"stage {stage}: pulls {arms}; must be {wanted} different arms")
+class _Source:
+    """Outcomes of the first episode of a simulation."""
+
+    def __init__(self, problem: Problem, seed: int, truth: Any) -> None:
+        # a whole chunk, though one draw is used: outcomes are drawn after all its parameters
+        world = World(problem, draws=CHUNK, per_draw=1, seed=seed, truth=truth, weighted=False)
+        chunk = world.chunk(0)
+        self.problem, self.rng, self._outcomes = problem, chunk.rng(), outcomes_of(problem, chunk)
+        means = tuple(chunk.means[0].tolist())
+        self.truth = None if np.isnan(means).any() else means
+
+    def outcomes(self, arms: Arms, state: State) -> Outcomes:
+        """Draw the outcomes of pulls of these arms, in their order."""
+        stats = [row.copy() for row in state.stats(self.problem)]
+        pulls, drawn = list(state.pulls), []
+        for arm in arms:
+            k = int(self.problem.group_of_arm[arm])
+            group, before = self.problem.groups[k], stats[arm]
+            member, n = np.array([group.members.index(arm)]), np.array([pulls[arm]])
+            outcome = self._outcomes[k].one(np.zeros(1, np.int64), member, n, before[None])[0]
+            recorded = group.model.format.recorded(float(outcome), tuple(before.tolist()))
+            drawn.append(bool(outcome) if group.model.counts_good else recorded)
+            stats[arm], pulls[arm] = group.model.update(before, np.asarray(outcome)), n[0] + 1
+        return tuple(drawn)
+
+
+def _after(problem: Problem, state: State, arm: int, outcome: Outcome) -> tuple[State, bool]:
+    """Return the state after one more outcome, and whether this was favourable."""
+    model, stats = model_of(problem, arm), state.stats(problem)
+    before = stats[arm]
+    number = np.asarray(model.format.read_outcome(outcome, tuple(before.tolist())))
+    good = number if model.counts_good else model.value(before, number) >= model.mean(before)
+    stats[arm] = model.update(before, number)
+    return State.of_stats(problem, [tuple(row.tolist()) for row in stats]), bool(good)
+
+
+def _terms_at(tables: TermsOf, stage: int, state: State) -> tuple[list[float], list[float]]:
+    """Return expected rewards and values of information of all arms; equal arms once."""
+    problem = tables.problem
+    stats = [tuple(row.tolist()) for row in state.stats(problem)]
+    keys = list(zip(problem.group_of_arm.tolist(), stats, strict=True))
+    terms = {key: tables.terms(stage, *key) for key in set(keys)}
+    return (
+        [terms[key].expected_reward for key in keys],
+        [terms[key].value_of_information for key in keys],
+    )
 
 
 def _walk(
@@ -214,46 +467,49 @@ def _walk(
     truth: tuple[float, ...] | None,
     seed: int | None,
 ) -> Episode:
-    """Go through the stages in order; decide(stage, state) says what is pulled and what came."""
+    """Go through the stages; decide(stage, state) returns pulls and outcomes."""
     problem = solution.problem
     K = problem.n_arms
     refuse_over(
         7.0 * 8.0 * stages * K, f"an episode of {K} arms", "use fewer arms or a shorter horizon"
     )
-    tables = relaxation or OneArmValues(problem, solution.prices)
+    losses = GapTerms(problem, solution.prices) if problem.repeat else None
+    tables = losses.tables if losses else relaxation or OneArmValues(problem, solution.prices)
     state = State.before(problem)
+    prices = np.array(solution.prices[:stages])
+    prices[: problem.horizon] /= problem.unit
     pulled, outcomes, favourable, seen = [], [], [], []
     good, bad, pulls = np.zeros((3, stages, K), dtype=np.int64)
-    ell, delta = np.zeros((2, stages, K))
+    ell, delta, lost = np.zeros((stages, K)), np.zeros((stages, K)), np.zeros((stages, 2))
     for t in range(stages):
         good[t], bad[t], pulls[t] = state.good, state.bad, state.pulls
-        ell[t], delta[t] = terms_at(tables, t, state)
+        ell[t], delta[t] = _terms_at(tables, t, state)
         if not problem.is_binary:
             seen.append(tuple(str(state).split(",")))
-        arms, came = decide(t, state)
-        pairs = list(zip(arms, came, strict=bool(came)))
-        favourable.append(tuple(is_favourable(problem, state, *pair) for pair in pairs))
-        for arm, outcome in pairs:
-            state = observed(problem, state, arm, outcome)
+        arms, drawn = decide(t, state)
+        counts = np.bincount(arms, minlength=K)
+        if losses is not None:
+            lost[t] = losses.terms(t, States.of(problem, [state]), counts[None])[0]
+        else:
+            excess = ell[t] + delta[t] - prices[t]
+            lost[t] = np.maximum(-excess, 0.0) @ counts, np.maximum(excess, 0.0) @ (counts == 0)
+        marks = []
+        for arm, outcome in zip(arms, drawn, strict=bool(drawn)):
+            state, mark = _after(problem, state, arm, outcome)
+            marks.append(mark)
         pulled.append(arms)
-        outcomes.append(came)
-    prices = np.array(solution.prices[:stages])
-    for array in (prices, good, bad, pulls, ell, delta):
-        array.flags.writeable = False
+        outcomes.append(drawn)
+        favourable.append(tuple(marks))
     return Episode(
         problem,
         policy,
         solution.upper_bound,
-        prices,
+        read_only(prices),
         tuple(pulled),
         tuple(outcomes),
-        good,
-        bad,
-        ell,
-        delta,
-        truth,
-        seed,
-        pulls,
+        *map(read_only, (good, bad, ell, delta, lost[:, 0].copy(), lost[:, 1].copy(), pulls)),
         tuple(favourable),
         tuple(seen),
+        truth,
+        seed,
     )

@@ -15,8 +15,15 @@ distribution of each arm's own state, and of the states in which it is pulled. S
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
 import numpy as np
 
+from .._version import __version__
 from ..evaluation import Occupied, evaluate
 from ..policies import DEFAULT_POLICY, Context, Policy, check_subject, make_policies
 from ..prices import DualSolution
@@ -31,11 +38,176 @@ from ..simulation import (
     play,
     term_errors,
 )
-from ..support import Floats, Report, Rng, TooLarge, obeys_workers, seed_of, tells_progress
-from .gap_record import Gap, StageGap, gap_of
+from ..support import (
+    Card,
+    Columns,
+    Floats,
+    InvalidArgument,
+    Report,
+    Rng,
+    Tables,
+    Tabular,
+    TooLarge,
+    columns_of,
+    obeys_workers,
+    read_only,
+    seed_of,
+    tells_progress,
+)
 
-EXACT_STATES = 2_000_000
-ASKED_STATES = 4_000  # if the policy has to be called in each, a millisecond or more
+MAX_STATES = 2_000_000
+MAX_CALLS = 4_000  # exact states of a policy that is called in each, a millisecond or more
+
+
+@dataclass(frozen=True)
+class StageGap:
+    """Expected loss at one stage; errors are 0 where it is exact."""
+
+    stage: int
+    shortfall: float
+    congestion: float
+    shortfall_se: float = 0.0
+    congestion_se: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Gap(Tabular):
+    """Loss of a policy against the upper bound, by stage.
+
+    Tables of `to_frame`: `stages`; `arms`, where the gap is exact.
+
+    Attributes
+    ----------
+    policy : str
+        Name of the policy.
+    upper_bound : float
+        The dual function at the prices.
+    value, value_se : float
+        Value of the policy and its standard error, 0 if exact.
+    shortfall, congestion : float
+        Expected loss by pulled arms not worth the price, and by arms worth it that were not pulled.
+    stages : tuple of StageGap
+        Shortfall, congestion and their errors by stage.
+    by_arm : array or None
+        (arms, 2) shortfall and congestion by arm, if exact; equal arms share theirs.
+    method : str
+        "exact" or "simulated".
+    settings : dict
+        Draws and seed of a simulation.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, gap
+    >>> loss = gap(Problem.uniform(arms=2, horizon=4), "greedy")
+    >>> loss.shortfall_by_stage.shape
+    (4,)
+    >>> round(float(loss.running_loss[-1] - loss.gap), 9)
+    0.0
+    """
+
+    policy: str
+    upper_bound: float
+    value: float
+    value_se: float
+    shortfall: float
+    congestion: float
+    stages: tuple[StageGap, ...]
+    by_arm: Floats | None
+    method: str
+    settings: dict[str, Any]
+
+    @property
+    def gap(self) -> float:
+        """Upper bound minus value."""
+        return self.upper_bound - self.value
+
+    @property
+    def gap_se(self) -> float:
+        """Standard error of the gap, which is that of the value, for the bound is exact."""
+        return self.value_se
+
+    @cached_property
+    def shortfall_by_stage(self) -> Floats:
+        """Expected shortfall by stage, (stages,)."""
+        return self._by_stage("shortfall")
+
+    @cached_property
+    def shortfall_by_stage_se(self) -> Floats:
+        """Standard errors by stage, (stages,)."""
+        return self._by_stage("shortfall_se")
+
+    @cached_property
+    def congestion_by_stage(self) -> Floats:
+        """Expected congestion by stage, (stages,)."""
+        return self._by_stage("congestion")
+
+    @cached_property
+    def congestion_by_stage_se(self) -> Floats:
+        """Standard errors by stage, (stages,)."""
+        return self._by_stage("congestion_se")
+
+    @cached_property
+    def running_loss(self) -> Floats:
+        """Expected shortfall and congestion up to and including each stage, (stages,)."""
+        return np.cumsum(self.shortfall_by_stage + self.congestion_by_stage)
+
+    def _by_stage(self, name: str) -> Floats:
+        return read_only(np.array([getattr(stage, name) for stage in self.stages]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "policy": self.policy,
+            "upper_bound": self.upper_bound,
+            "value": self.value,
+            "value_se": self.value_se,
+            "gap": self.gap,
+            "shortfall": self.shortfall,
+            "congestion": self.congestion,
+            "method": self.method,
+            "version": __version__,
+            **self.settings,
+            "by_arm": None if self.by_arm is None else self.by_arm.tolist(),
+            "stages": [vars(stage) for stage in self.stages],
+        }
+
+    def _card(self) -> Card:
+        names = ("upper_bound", "value", "value_se", "gap", "shortfall", "congestion")
+        return Card(
+            f"Gap of {self.policy}, {self.method}",
+            columns={name: [getattr(self, name)] for name in names},
+            below="gap = shortfall + congestion; to_frame() has them by stage",
+        )
+
+    def tables(self) -> Tables:
+        """Return columns by the name of the table."""
+        return {"stages": self._stages} | ({} if self.by_arm is None else {"arms": self._arms})
+
+    def absent_tables(self) -> dict[str, str]:
+        """Return why a table is absent, by its name."""
+        reason = "only of an exact gap; gap(..., method='exact')"
+        return {"arms": reason} if self.by_arm is None else {}
+
+    def _stages(self) -> Columns:
+        running = zip(self.stages, self.running_loss.tolist(), strict=True)
+        return columns_of(
+            {"policy": self.policy, **vars(stage), "running_loss": loss} for stage, loss in running
+        )
+
+    def _arms(self) -> Columns:
+        assert self.by_arm is not None
+        shortfall, congestion = self.by_arm.T
+        arms = len(shortfall)
+        return {
+            "policy": [self.policy] * arms,
+            "arm": range(arms),
+            "shortfall": shortfall,
+            "congestion": congestion,
+        }
+
+    def __repr__(self) -> str:
+        parts = f"shortfall {self.shortfall:.4f} + congestion {self.congestion:.4f}"
+        return f"Gap({self.policy}: {self.gap:.4f} = {parts}, {self.method})"
 
 
 @obeys_workers
@@ -54,7 +226,7 @@ def gap(
     workers: int | None = None,
     progress: Report | None = None,
 ) -> Gap:
-    """The gap between a policy and the bound of a solution, stage by stage.
+    """Compute the gap between a policy and the bound of a solution, by stage.
 
     Parameters
     ----------
@@ -65,9 +237,9 @@ def gap(
     method : {"exact", "simulated"}, optional
         By default exact where that is possible.
     draws, per_draw, rng, workers
-        As in `simulate`, where the gap is simulated.
+        As in `simulate`, if the gap is simulated.
     progress : callable, optional
-        Told how far a simulation is.
+        Receives the progress of a simulation.
 
     Returns
     -------
@@ -77,14 +249,14 @@ def gap(
     ------
     TooLarge
         If `method="exact"` and the policy reaches too many states.
-    ValueError, TypeError
+    DecoError, TypeError
         As `evaluate`.
 
     Examples
     --------
     >>> from decobandit import Problem, gap
-    >>> found = gap(Problem.uniform(arms=2, horizon=4), "greedy")
-    >>> abs(found.gap - found.shortfall - found.congestion) < 1e-9
+    >>> loss = gap(Problem.uniform(arms=2, horizon=4), "greedy")
+    >>> abs(loss.gap - loss.shortfall - loss.congestion) < 1e-9
     True
     """
     problem = check_subject(problem, policy)
@@ -109,9 +281,11 @@ def gap(
 
 
 def check_method(method: str | None) -> None:
-    """Refuse a method that there is not."""
+    """Refuse an unknown method."""
     if method not in (None, "exact", "simulated"):
-        raise ValueError(f"method: {method!r} is not allowed; must be exact or simulated")
+        raise InvalidArgument(
+            f"method: {method!r} is not allowed; must be exact or simulated", field="method"
+        )
 
 
 def _exact(policy: Policy, losses: GapTerms, progress: Report | None) -> Gap:
@@ -122,24 +296,24 @@ def _exact(policy: Policy, losses: GapTerms, progress: Report | None) -> Gap:
         if t == 0:  # started again, because merged arms had to be separated
             arms[:] = 0.0
         now = np.zeros(2)
-        for own in occupied:
-            terms = _terms(losses.net(t, own.group, own.stats), own.masses)
-            arms[own.members] += terms / len(own.members)
+        for part in occupied:
+            terms = _terms(losses.net(t, part.group, part.stats), part.masses)
+            arms[part.members] += terms / len(part.members)
             now += terms
         stages[t] = StageGap(t, *now.tolist())
 
     single = problem.is_binary and not problem.repeat
-    limit = ASKED_STATES if single and not policy.has_table else EXACT_STATES
-    found = evaluate(problem, policy, limit_states=limit, progress=progress, watch=watch)
+    limit = MAX_CALLS if single and not policy.has_table else MAX_STATES
+    exact = evaluate(problem, policy, limit_states=limit, progress=progress, watch=watch)
     ordered = tuple(stages[t] for t in range(problem.stages))
-    exact = Estimate(found.value, 0.0)
-    return gap_of(found.policy, losses.value(), exact, ordered, by_arm=arms)
+    value = Estimate(exact.value, 0.0)
+    return gap_of(exact.policy, losses.value(), value, ordered, by_arm=arms)
 
 
 def _terms(net: Floats, masses: Floats) -> Floats:
-    """Shortfall, what too many units cost, and congestion, what too few cost; (2,).
+    """Return shortfall, the cost of too many units, and congestion, that of too few, (2,).
 
-    net (states, units + 1): worth of units less their price; masses: arms that are given them.
+    net (states, units + 1): worth of units less their price; masses: expected arms that get them.
     """
     units = masses.shape[1]
     lost = masses * (net.max(axis=1, keepdims=True) - net[:, :units])
@@ -150,7 +324,7 @@ def _terms(net: Floats, masses: Floats) -> Floats:
 def _simulated(
     policy: Policy, gap: GapTerms, world: World, workers: int | None, progress: Report | None
 ) -> Gap:
-    """On a grid the terms add up to the gap but for what the grid adds to the bound."""
+    """Simulate the gap; on a grid the terms miss what the grid adds to the bound."""
     check_draws(world.draws)
     turns = [(policy, world.problem.horizon)]
     played = play(turns, world, gap, workers, progress, by_stage=True)
@@ -166,3 +340,27 @@ def _simulated(
     ]
     settings = {"draws": world.draws, "per_draw": world.per_draw, "seed": world.seed}
     return gap_of(policy.name, gap.value(), value, stages, settings=settings)
+
+
+def gap_of(
+    policy: str,
+    bound: float,
+    value: Estimate,
+    stages: Sequence[StageGap],
+    *,
+    by_arm: Floats | None = None,
+    settings: dict[str, Any] | None = None,
+) -> Gap:
+    """Make a gap from the losses of all stages; settings: of a simulation, None if exact."""
+    return Gap(
+        policy=policy,
+        upper_bound=bound,
+        value=value.value,
+        value_se=value.value_se,
+        shortfall=math.fsum(stage.shortfall for stage in stages),
+        congestion=math.fsum(stage.congestion for stage in stages),
+        stages=tuple(stages),
+        by_arm=by_arm,
+        method="exact" if settings is None else "simulated",
+        settings=settings or {},
+    )

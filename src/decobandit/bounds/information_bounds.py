@@ -1,8 +1,9 @@
 """The information-relaxation bound: outcomes are known in advance, with a penalty for using them.
 
-A scenario fixes the success probabilities and all outcomes, by pull. With one-arm values at prices
-mu, let V^r_t(s) = sum_b V_t^b(s_b) + sum_{u>=t} m_u mu_u: V^r_0 is the Lagrangian bound, V^r_T the
-last rewards F. Pulling the arms A at stage t leads from s to s'. The penalty
+A scenario fixes the parameters and all outcomes, by pull: any outcome model, any batch size. With
+one-arm values at prices mu, let V^r_t(s) = sum_b V_t^b(s_b) + sum_{u>=t} m_u mu_u: V^r_0 is the
+Lagrangian bound, V^r_T the last rewards F. Pulling the arms A at stage t leads from s to s'. The
+penalty
 
     pi_t = V^r_{t+1}(s') - E[V^r_{t+1}(s') | s, A]
          = sum over pulled arms of V_{t+1}^a(s'_a) - E[V_{t+1}^a(s'_a) | s_a]
@@ -26,167 +27,117 @@ Why ell, and not outcomes or true means: all three are valid, and ell gives the 
 the three. Measured at (2, 20), w = .4, on common scenarios (a prototype): 12.63; with the true mean
 in place of a fifth of ell 12.66, with the outcome 12.73.
 
-The allocation is found by `kernels.allocation`: exactly, or from above where a search is stopped.
-The weight is chosen on a pilot sample, and the bound reported on a fresh one. Its error is reduced
-by a regression on controls of mean zero: those of `World`, and two martingales, the penalties and
-the true minus posterior rewards of the policy that pulls the arm of largest posterior mean. No
-scenario exceeds w V^r_0 plus 1 - w times the largest rewards, which limits what may be missed.
+Arms that take several units at once have E[V(s') | s, u] = Q(s; u) - ell(s, u). Values on a grid of
+posterior means bound this expectation from above (chords of convex functions), which only raises
+what is maximised: the bound stays valid.
+
+`kernels.allocation` maximises exactly, or from above where a search is stopped. The weight is
+chosen on a pilot sample, and the bound estimated from a fresh one. Controls of mean zero reduce its
+error: those of `World`, and two martingales, the penalties and the true minus posterior rewards of
+the greedy policy. No scenario exceeds w V^r_0 plus 1 - w times the largest rewards, which limits
+what may be missed.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..arm import OneArmValues
-from ..prices import DualSolution, check_solution, whole_solution
-from ..problem import Problem, check_problem, refuse_batches, refuse_kinds
-from ..problem.kernels.layout import slab_size
+from ..joint import ArmStates, distinct_rows
+from ..prices import DualSolution
+from ..problem import Problem
 from ..simulation import (
     CHUNK,
+    Chunk,
     Estimate,
     Missed,
     World,
     check_sizes,
     mean_estimate,
+    outcomes_of,
     regression,
 )
 from ..support import (
     Floats,
+    Ints,
+    InvalidArgument,
     Pool,
     Progress,
     Report,
     Rng,
     Stopwatch,
-    obeys_workers,
     pool,
     refuse_over,
     seed_of,
     silent,
     worker_count,
 )
-from .bound_results import InformationBound
-from .kernels.allocation import MOST_NODES, STEPS
-from .kernels.scenarios import (
-    Model,
-    Scenarios,
-    best_allocations,
-    draw_outcomes,
-    fair_games,
-)
-from .kernels.scenarios import (
-    lay_out_surprise as lay_out,
-)
+from .kernels.allocation import MAX_NODES, STEPS, best_allocations, lay_out_stage, martingales, row
 
 WEIGHTS = (1.0, 0.8, 0.6, 0.4, 0.2, 0.0)
-MOST_POPS = 5000  # nodes expanded by one search
-MOST_CHOICES = 1000  # ways to choose the arms of a stage, above which nothing is searched
+MAX_POPS = 5000  # nodes expanded by one search
+MAX_CHOICES = 1000  # allocations of a stage; beyond, nothing is searched
 WAVE_BYTES = 256 * 2**20  # of the tables of scenarios that are under way together
-PILOT = "choosing the weight"
 PILOT_STEPS = 20  # bounds that are only compared may be looser
 
 
-@obeys_workers
-def information_bound(
+def check_settings(draws: int | None, weight: float | None, pops: int = MAX_POPS) -> None:
+    """Refuse settings that make no bound."""
+    if draws:
+        check_sizes(draws, 1)
+    if weight is not None and not 0.0 <= weight <= 1.0:
+        raise InvalidArgument(f"weight: {weight} is not allowed; must be 0 to 1", field="weight")
+    if pops < 0:
+        raise InvalidArgument(f"pops: {pops} is not allowed; must be zero or more", field="pops")
+
+
+def estimate_bound(
     problem: Problem,
+    solution: DualSolution,
     *,
-    solution: DualSolution | None = None,
-    tol: float = 1e-4,
-    draws: int = 500,
-    rng: Rng = 1,
-    weight: float | None = None,
-    pops: int = MOST_POPS,
-    workers: int | None = None,
-    progress: Report | None = None,
-) -> InformationBound:
-    """Bounds on what any policy earns: information relaxation, estimated from scenarios.
+    draws: int,
+    rng: Rng,
+    weight: float | None,
+    pops: int,
+    workers: int | None,
+    progress: Report | None,
+) -> tuple[Estimate, dict[str, Any]]:
+    """Estimate the information bound from scenarios; also the settings, for JSON.
 
-    The scenarios that are reported on are the same for every weight.
-
-    Parameters
-    ----------
-    problem : Problem
-        What is bounded.
-    solution : DualSolution, optional
-        Whose prices the penalties are taken at; the dual is solved here by default, to `tol`.
-    draws : int
-        Scenarios.
-    rng : int or numpy.random.Generator, optional
-        A seed, or a generator that gives one; as in `simulate`.
-    weight : float, optional
-        Of the penalty, 0 to 1; chosen here by default.
-    pops : int
-        Nodes after which the search of a scenario is stopped, for a bound that is valid but larger.
-    tol, workers, progress
-        As in `solve`.
-
-    Returns
-    -------
-    InformationBound
-
-    Raises
-    ------
-    ValueError
-        If a setting is not allowed, or the scenarios need more memory than there is.
-
-    Examples
-    --------
-    >>> from decobandit import Problem, information_bound
-    >>> found = information_bound(Problem.uniform(arms=2, horizon=4), draws=50, rng=1)
-    >>> found.scenarios, found.seed
-    (50, 1)
+    The scenarios are the same for every weight.
     """
-    refuse_batches(check_problem(problem), "information bound")
-    refuse_kinds(problem, "information bound")
-    seed = seed_of(rng)
-    check_settings(draws, weight, pops)
-    clock = Stopwatch()
-    if solution is None:
-        solution = whole_solution(problem, tol=tol)
-    check_solution(solution, problem)
+    clock, seed = Stopwatch(), seed_of(rng)
     world = World(problem, draws=CHUNK + draws, per_draw=1, seed=seed)
     with pool(worker_count(workers)) as threads:
-        scenario_bound = _ScenarioBound(world, solution, pops, threads, progress or silent)
+        scenarios = _Scenarios(world, solution, pops, threads, progress or silent)
         if weight is None:
-            weight = _choose_weight(scenario_bound)
-        found = scenario_bound.values(weight, slice(CHUNK, None), "information bound")
-    estimated = found.estimate()
-    return InformationBound(
-        problem=problem,
-        lagrangian=solution.upper_bound,
-        information=estimated.value,
-        information_se=estimated.value_se,
-        weight=weight,
-        trivial=world.expected_best,
-        scenarios=draws,
-        seed=seed,
-        stopped_early=float(np.mean(~found.proven)),
-        seconds=clock.seconds(),
-    )
+            weight = _choose_weight(scenarios)
+        values = scenarios.values(weight, slice(CHUNK, None), "information bound")
+    details = {
+        "weight": weight,
+        "draws": draws,
+        "seed": seed,
+        "stopped_early": float(np.mean(~values.proven)),
+        "seconds": clock.seconds(),
+    }
+    return values.estimate(), details
 
 
-def check_settings(draws: int, weight: float | None, pops: int = MOST_POPS) -> None:
-    """Refuse settings that make no bound."""
-    check_sizes(draws, 1)
-    if weight is not None and not 0.0 <= weight <= 1.0:
-        raise ValueError(f"weight: {weight} is not allowed; must be 0 to 1")
-    if pops < 0:
-        raise ValueError(f"pops: {pops} is not allowed; must be zero or more")
+def _choose_weight(scenarios: _Scenarios) -> float:
+    """Return the best weight on the pilot sample: from the middle downhill, by convexity."""
 
-
-def _choose_weight(scenario_bound: _ScenarioBound) -> float:
-    """The best weight on the pilot sample: from the middle downhill, by convexity."""
-
-    @functools.cache
+    @cache
     def value(place: int) -> float:
-        found = scenario_bound.values(WEIGHTS[place], slice(0, CHUNK), PILOT, pilot=True)
-        return found.estimate().value
+        pilot = scenarios.values(WEIGHTS[place], slice(0, CHUNK), "choosing the weight", pilot=True)
+        return pilot.estimate().value
 
     place = len(WEIGHTS) // 2
     step = -1 if value(place - 1) < value(place) else 1
@@ -210,127 +161,185 @@ class _Values:
     def estimate(self) -> Estimate:
         weighted = self.weights * self.bound
         fitted = regression(weighted, self.controls, self.sizes)
-        each = weighted if fitted is None else fitted
-        span = float(self.weights.max()) * max(self.ceiling - float(each.mean()), 0.0)
-        return mean_estimate(each, replace(self.missed, span=span))
+        terms = weighted if fitted is None else fitted
+        span = float(self.weights.max()) * max(self.ceiling - float(terms.mean()), 0.0)
+        return mean_estimate(terms, replace(self.missed, span=span))
 
 
-class _ScenarioBound:
+class _Tables(NamedTuple):
+    """Scenarios as `kernels.allocation` has them."""
+
+    ell: Floats  # (S, U, cells, K)
+    surprise: Floats  # (S, U, cells, K)
+    last: Floats  # (S, K, units + 1)
+
+    def part(self, rows: slice) -> _Tables:
+        return _Tables(*(table[rows] for table in self))
+
+
+class _Scenarios:
     """Scenarios of a world, laid out in waves that fit into memory, and solved in threads."""
 
     def __init__(
         self, world: World, solution: DualSolution, pops: int, threads: Pool, report: Report
     ) -> None:
-        problem = world.problem
-        groups = problem.groups
+        problem = self._problem = world.problem
         self._world, self._threads, self._report = world, threads, report
-        self._relaxation = OneArmValues(problem, solution.prices)
-        self._lagrangian = solution.upper_bound
-        self._model = Model(
-            alpha=np.array([group.alpha for group in groups]),
-            beta=np.array([group.beta for group in groups]),
-            reward_good=np.array([group.reward_good for group in groups]),
-            reward_bad=np.array([group.reward_bad for group in groups]),
-            final=self._relaxation.stage_values(problem.stages),
-            group=problem.group_of_arm,
-            pulls=problem.pulls.astype(np.int64),
-            mu=solution.prices,
-        )
-        self._workers = threads.workers
-        K = problem.n_arms
-        self._choices = max(math.comb(K, m) for m in {*self._model.pulls.tolist()})
-        self._pops = pops if self._choices <= MOST_CHOICES else 0
-        self._dense = K == 2 and problem.pulls_per_stage == 1
+        self._values = OneArmValues(problem, solution.prices)
+        self._lagrangian, self._prices = solution.upper_bound, solution.prices
+        self._pulls = problem.pulls.astype(np.int64)
+        self._most = self._values.units  # of one arm at a stage
+        self._choices = max(map(self._number_of_choices, {*self._pulls.tolist()}))
+        self._pops = pops if self._choices <= MAX_CHOICES else 0
         self._wave = self._size_of_wave()
 
+    def _number_of_choices(self, pulls: int) -> int:
+        arms = self._problem.n_arms
+        return math.comb(arms + pulls - 1, pulls) if self._most > 1 else math.comb(arms, pulls)
+
     def _size_of_wave(self) -> int:
-        """How many scenarios to lay out together."""
-        K, stages = self._world.problem.n_arms, self._world.problem.stages
-        bytes_of_table = 8.0 * K * slab_size(stages)
-        size = int(min(CHUNK, max(self._workers, WAVE_BYTES // bytes_of_table)))
-        nodes = min(MOST_NODES, self._pops * self._choices)
+        """Return how many scenarios to lay out together."""
+        arms, stages, workers = self._problem.n_arms, self._problem.stages, self._threads.workers
+        bytes_of_table = 8.0 * arms * self._most * row(stages + 1, self._most)
+        size = int(min(CHUNK, max(workers, WAVE_BYTES // bytes_of_table)))
+        nodes = min(MAX_NODES, self._pops * self._choices)
         refuse_over(
-            size * bytes_of_table + self._workers * (2 * bytes_of_table + nodes * (2.0 * K + 50)),
-            f"the information bound of {K} arms over {stages} stages",
-            "shorten the horizon or use fewer workers",
+            2 * size * bytes_of_table + workers * (2 * bytes_of_table + nodes * (2.0 * arms + 50)),
+            f"the information bound of {arms} arms over {stages} stages",
+            "shorten the horizon, enlarge the unit or use fewer workers",
         )
         return size
 
     def values(self, weight: float, part: slice, what: str, *, pilot: bool = False) -> _Values:
-        """Bounds of some of the world's scenarios; of a pilot sample, by less work."""
+        """Bound some of the world's scenarios; a pilot sample with less effort."""
         world = self._world
         first, last, _ = part.indices(world.draws)
         bound, proven = np.empty(last - first), np.empty(last - first, np.bool_)
-        weights, games = np.empty(last - first), np.empty((last - first, 2))
+        weights, sums = np.empty(last - first), np.empty((last - first, 2))
         drawn = []
-        for place, scenarios, counts in self._waves(first, last):
-            mine = slice(place.start - first, place.stop - first)
-            fair_games(self._model, scenarios, games[mine])
-            drawn.append(scenarios.p)
-            weights[mine] = counts
-            self._solve(scenarios, weight, pilot, bound[mine], proven[mine])
-            self._report(Progress(what, mine.stop, last - first))
-        p = np.concatenate(drawn)
-        known, sizes = world.controls(p, weights)
-        controls = np.column_stack([known, weights[:, None] * games])
-        sizes = np.append(sizes, np.full(games.shape[1], world.size))
+        for place, chunk, rows in self._waves(first, last):
+            here = slice(place.start - first, place.stop - first)
+            tables = self._lay_out(chunk, rows)
+            drawn.append(chunk.means[rows])
+            weights[here] = chunk.weights[rows]
+            true = world.base + world.factor * drawn[-1][..., None]
+            true[..., : self._problem.horizon] *= self._problem.unit
+            martingales(true, self._pulls, tables.ell, tables.surprise, sums[here])
+            self._solve(tables, weight, pilot, bound[here], proven[here])
+            self._report(Progress(what, here.stop, last - first))
+        means = np.concatenate(drawn)
+        known, sizes = world.controls(means, weights)
+        sums = sums[:, ~np.isnan(sums).any(axis=0)]  # arms without parameters have no true mean
+        controls = np.column_stack([known, weights[:, None] * sums])
+        sizes = np.append(sizes, np.full(sums.shape[1], world.size))
         ceiling = weight * self._lagrangian + (1.0 - weight) * world.most
-        missed = world.missed(p, weights)
+        missed = world.missed(means, weights)
         return _Values(bound, proven, controls, sizes, weights, ceiling, missed)
 
-    def _waves(self, first: int, last: int) -> Iterator[tuple[slice, Scenarios, Floats]]:
-        """Scenarios first..last-1, some at a time: which, laid out, and their weights."""
+    def _waves(self, first: int, last: int) -> Iterator[tuple[slice, Chunk, slice]]:
+        """Yield scenarios first..last-1: which, their chunk, and their rows in it."""
+        size = self._world.chunk_draws
         while first < last:
-            number = first // CHUNK
-            stop = min(last, first + self._wave, (number + 1) * CHUNK)
-            chunk = self._world.chunk(number)
-            own = slice(first - number * CHUNK, stop - number * CHUNK)
-            p, keys = chunk.means[own], chunk.keys[own]
-            yield slice(first, stop), self._lay_out(p, keys), chunk.weights[own]
+            number = first // size
+            stop = min(last, first + self._wave, (number + 1) * size)
+            rows = slice(first - number * size, stop - number * size)
+            yield slice(first, stop), self._world.chunk(number), rows
             first = stop
 
-    def _lay_out(self, p: Floats, keys: npt.NDArray[np.uint64]) -> Scenarios:
-        stages = self._world.problem.stages
-        good = np.empty((*p.shape, stages + 1), np.int32)
-        draw_outcomes(p, keys, good)
-        scenarios = Scenarios(p, good, np.empty((*p.shape, slab_size(stages - 1))))
-        parts = [_cut(scenarios, part) for part in self._parts(len(p))]
-        for t in reversed(range(stages)):  # values are computed backward: each stage once
-            later = self._relaxation.stage_values(t + 1)
-            self._threads.map(lambda each: lay_out(t, later, self._model, each), parts)  # noqa: B023
-        return scenarios
+    def _lay_out(self, chunk: Chunk, rows: slice) -> _Tables:
+        problem, most = self._problem, self._most
+        size, stages = rows.stop - rows.start, problem.stages
+        shape = (size, most, row(stages, most), problem.n_arms)
+        last = np.zeros((size, problem.n_arms, stages * most + 1))
+        tables = _Tables(np.empty(shape), np.empty(shape), last)
+        paths = [_Paths(self._values, chunk, rows, k) for k in range(len(problem.groups))]
+        parts = self._parts(size)
+        for path in paths:
+            reached = slice(problem.horizon * most + 1)
+            rewards = path.group.last_rewards(path.stats)
+            last[:, path.members, reached] = rewards[path.place[..., reached]]
+            for t in reversed(range(stages)):  # values are computed backward: each stage once
+                self._threads.map(partial(path.lay_out, t, path.tables(t), tables), parts)
+        return tables
 
     def _parts(self, size: int) -> list[slice]:
-        """Several for each thread: scenarios take different times."""
-        pieces = min(size, 4 * self._workers)
-        edges = np.linspace(0, size, pieces + 1).round().astype(int)
+        """Return several parts for each thread: scenarios take different times."""
+        edges = np.linspace(0, size, min(size, 4 * self._threads.workers) + 1).round().astype(int)
         return [slice(int(a), int(b)) for a, b in itertools.pairwise(edges)]
 
     def _solve(
         self,
-        scenarios: Scenarios,
+        tables: _Tables,
         weight: float,
         pilot: bool,
         bound: Floats,
         proven: npt.NDArray[np.bool_],
     ) -> None:
         steps, pops = (PILOT_STEPS, 0) if pilot else (STEPS, self._pops)
+        limits = (weight, steps, pops, self._choices)
 
         def solve_part(part: slice) -> None:
-            best_allocations(
-                self._model,
-                _cut(scenarios, part),
-                weight,
-                steps,
-                pops,
-                self._choices,
-                self._dense,
-                bound[part],
-                proven[part],
-            )
+            own = tables.part(part)
+            best_allocations(*own, self._pulls, self._prices, *limits, bound[part], proven[part])
 
         self._threads.map(solve_part, self._parts(bound.size))
 
 
-def _cut(scenarios: Scenarios, part: slice) -> Scenarios:
-    return Scenarios(scenarios.p[part], scenarios.good[part], scenarios.surprise[part])
+class _Paths:
+    """States of the arms of a group in scenarios, by units; `place` has their rows in `stats`."""
+
+    def __init__(self, values: OneArmValues, chunk: Chunk, rows: slice, number: int) -> None:
+        problem = values.problem
+        self.values, self.number, self.group = values, number, problem.groups[number]
+        self.members = np.array(self.group.members)
+        self._arm = ArmStates(self.group, problem.unit) if self.group.model.ordered else None
+        units, shape = problem.horizon * values.units, (rows.stop - rows.start, self.members.size)
+        # one unit more per stage than an arm can have: of a deployed arm, not looked at
+        self.place = np.zeros((*shape, units + values.units + 1), np.int64)
+        model, outcomes = self.group.model, outcomes_of(problem, chunk)[number]
+        e, member = (axis.ravel() for axis in np.indices(shape))
+        stats = np.tile(np.array(model.initial(), dtype=float), (e.size, 1))
+        levels, self._starts = [stats[:1]], [0, 1]
+        for n in range(units):
+            stats = outcomes.after(e + rows.start, member, n * problem.unit, problem.unit, stats)
+            every = np.arange(e.size)
+            first, place = distinct_rows(stats) if model.finite else (every, every)
+            self.place[..., n + 1] = self._starts[-1] + place.reshape(shape)
+            levels.append(stats[first])
+            self._starts.append(self._starts[-1] + len(levels[-1]))
+        self.stats = np.concatenate(levels)
+
+    def tables(self, t: int) -> tuple[Floats, Floats, Floats]:
+        """Return, by row, V_{t+1} (rows,), value and expected reward of units (rows, U)."""
+        problem, group, most = self.values.problem, self.group, self.values.units
+        base, factor = group.reward_base[t], group.reward_factor[t]
+        stats = self.stats[: self._starts[t * most + 1]]
+        if t == problem.horizon:
+            reward = (base + factor * group.model.mean(stats))[:, None]
+            return np.zeros(len(stats)), reward, reward
+        after = self.stats[: self._starts[(t + 1) * most + 1]]
+        later = self.values.values_of(t + 1, self.number, after)
+        worth = self.values.unit_values(t, self.number, stats)[:, 1:]
+        pulls = problem.unit * np.arange(1, most + 1)
+        reward = base * pulls + factor * self._expected(stats, pulls)
+        return later, np.ascontiguousarray(worth), reward
+
+    def lay_out(
+        self, t: int, by_row: tuple[Floats, Floats, Floats], tables: _Tables, part: slice
+    ) -> None:
+        """Fill a stage of some scenarios from `tables(t)`."""
+        ell, surprise, _ = tables.part(part)
+        lay_out_stage(t, self.members, self.place[part], *by_row, ell, surprise)
+
+    def _expected(self, stats: Floats, pulls: Ints) -> Floats:
+        """Return the expected sum of outcome values of so many pulls, (rows, U)."""
+        if self._arm is None:
+            return np.asarray(self.group.model.mean(stats)[:, None] * pulls)
+        had = self.group.model.pulls(stats).astype(np.int64)
+        sums = np.empty((len(stats), pulls.size))
+        for n in np.unique(had).tolist():
+            rows = had == n
+            place = self._arm.number(n, stats[rows])
+            columns = [self._arm.expected(n, count)[place] for count in pulls.tolist()]
+            sums[rows] = np.stack(columns, axis=1)
+        return sums

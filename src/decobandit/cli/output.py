@@ -18,7 +18,7 @@ import typer
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ..bounds import BestBound
+    from ..bounds import BoundValue
     from ..problem import Problem
     from ..support import Columns
 
@@ -83,11 +83,9 @@ def fixed(value: float | None, digits: int) -> str:
 NO_BOUND = "bound: not computed, as it takes long here and no policy needs it; --bound computes it"
 
 
-def said_of(bound: BestBound) -> str:
+def said_of(bound: BoundValue) -> str:
     """What a bound means."""
-    from ..bounds import MEANINGS
-
-    return f"no policy can earn more than {bound.value:.6f} ({MEANINGS[bound.kind]})"
+    return f"no policy can earn more than {bound.value:.6f} ({bound.meaning})"
 
 
 def title_of(problem: Problem) -> str:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .options import AsJson, OutDrawing, Seed, Tolerance
-from .output import draw, ending_in, fixed, print_result, said_of, say, title_of, written
+from .output import draw, ending_in, fixed, print_result, say, title_of, written
 from .problem_options import context_of, solve_shown, takes_problem
 from .tables import print_stages, print_table
 
 if TYPE_CHECKING:
-    from ..bounds import BestBound, InformationBound
+    from ..bounds import Bounds
     from ..joint import Optimum
     from ..prices import Demand, DualSolution
     from ..problem import Problem
@@ -127,14 +127,9 @@ def bound(
     as_json: AsJson = False,
 ) -> None:
     """Compute all upper bounds; for few arms better than the dual."""
-    from ..bounds import best_bound, bounds_at_prices
+    from ..bounds import bounds_at_prices
     from ..support import show_progress
 
-    if not problem.is_binary or problem.repeat:
-        with show_progress() as report:
-            found = best_bound(problem, tol=tol, draws=0, progress=report)
-        print_result(found, as_json, _print_from_prices)
-        return
     with show_progress() as report:
         result = bounds_at_prices(
             context_of(problem, tol), draws=draws, rng=seed, weight=weight, progress=report
@@ -142,42 +137,34 @@ def bound(
     print_result(result, as_json, print_bounds)
 
 
-def _print_from_prices(found: BestBound) -> None:
-    print(said_of(found))
-    print("information bound: none; its scenarios are of single pulls, good or bad")
-
-
-def print_bounds(result: InformationBound) -> None:
-    """A table for people."""
+def print_bounds(result: Bounds) -> None:
+    """Print a table of all bounds, best first."""
+    plain = result.to_dict()
+    notes = {
+        "joint": f"all arms together for {plain['exact_stages']} stages, from prices after them",
+        "lagrangian": "limit on pulls holds in expectation only",
+        "information": f"outcomes known in advance, {plain.get('weight', 0.0):.0%} of the penalty",
+        "optimum": "what the best policy earns",
+        "trivial": "always pulling the best arms",
+    }
     rows = [
-        (result.joint_is, result.joint, "", _joint_meaning(result)),
-        ("lagrangian", result.lagrangian, "", "limit on pulls holds in expectation only"),
-        (
-            "information",
-            result.information,
-            f"{result.information_se:.4f}",
-            f"outcomes known in advance, {result.weight:.0%} of the penalty",
-        ),
-        ("trivial", result.trivial, "", "always pulling the best arms"),
-    ]
-    shown = [
-        [name + " (best)" * (name == result.best_is), fixed(value, 4), error, meaning]
-        for name, value, error, meaning in rows
-        if value is not None or name == "trivial"
+        [
+            value.kind + " (best)" * (value is result[0]),
+            fixed(value.value if value.estimate is None else value.estimate, 4),
+            "" if value.estimate_se is None else f"{value.estimate_se:.4f}",
+            notes.get(value.kind, value.meaning),
+        ]
+        for value in result
     ]
     title = f"Upper bounds on the value of any policy: {title_of(result.problem)}"
     print_table(
-        title, ["bound", "value", "± s.e.", "what it is"], shown, text=["bound", "what it is"]
+        title, ["bound", "value", "± s.e.", "what it is"], rows, text=["bound", "what it is"]
     )
-    print(f"information: an estimate from {result.scenarios} scenarios, seed {result.seed}")
-    if result.stopped_early > 0.0:
-        print(f"in {result.stopped_early:.1%} of them the search was stopped early; still a bound")
-
-
-def _joint_meaning(result: InformationBound) -> str:
-    if result.joint_is == "optimum":
-        return "what the best policy earns"
-    return f"all arms together for {result.exact_stages} stages, from prices after them"
+    if result.of("information") is not None:
+        print(f"information: an estimate from {plain['draws']} scenarios, seed {plain['seed']}")
+        if plain["stopped_early"] > 0.0:
+            share = f"{plain['stopped_early']:.1%}"
+            print(f"in {share} of them the search was stopped early; still a bound")
 
 
 # -- `deco market`: the price of a pull over the stages, and who buys ------------------------------

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..bounds import BestBound, BoundKind, best_bound
+from ..bounds import BoundValue, bound
 from ..evaluation import evaluate
 from ..policies import BASELINE_POLICY as BASELINE
 from ..policies import (
@@ -39,7 +39,7 @@ MAX_TABLES = 1_100_000
 MAX_CHOSEN_TABLES = 20_000_000  # of the policy that somebody has chosen: about a minute
 MAX_CHOSEN_STEPS = 100  # arms times stages up to which a chosen policy of slow decisions is played
 SLOW_COSTS: tuple[Cost, ...] = ("decision", "solve")  # to simulate
-FROM_PRICES: BoundKind = "lagrangian"
+FROM_PRICES: str = "lagrangian"
 NO_BOUND = {"best_bound": None, "best_bound_is": None}
 
 
@@ -85,8 +85,8 @@ class Forecast(Tabular):
 
     problem: Problem
     upper_bound: float | None
-    bound_kind: BoundKind | None
-    best_bound: BestBound | None
+    bound_kind: str | None
+    best_bound: BoundValue | None
     policies: tuple[PolicyForecast, ...]  # equal allocation is the last
     notes: tuple[str, ...]  # what was left out, and why
 
@@ -133,7 +133,7 @@ def forecast(
     solution = context.solution_for()
     if solution is None:
         notes.append("the bound is left out: it takes long here, and no policy needs it")
-    best = None if solution is None else best_bound(problem, solution=solution)
+    best = None if solution is None else bound(problem, solution=solution)[0]
     found = _Values(exact, simulated)
     forecasts = []
     for policy in made:

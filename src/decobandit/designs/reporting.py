@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any
 
-from ..bounds import BestBound, best_bound
+from ..bounds import BoundValue, bound
 from ..policies import BASELINE_POLICY
 from ..prices import is_quick
 from ..problem import (
@@ -33,7 +33,7 @@ class DesignStudy:
     ----------
     result : DesignResult
         Operating characteristics, equal allocation among them.
-    bound : BestBound or None
+    bound : BoundValue or None
         On the expected total reward of any policy, under the priors.
     sensitivity : mapping
         The same design with other priors, by what is different; fewer trials are simulated.
@@ -44,7 +44,7 @@ class DesignStudy:
     """
 
     result: DesignResult
-    bound: BestBound | None
+    bound: BoundValue | None
     sensitivity: Mapping[str, DesignResult]
     left_out: tuple[str, ...]
     calibrate_to: float | None
@@ -125,7 +125,7 @@ class _Rest:
         self.problem, self.settings, self.progress = problem, settings, progress
         fewer = min(design.draws, SENSITIVITY_DRAWS)
         self.design = design.model_copy(update={"draws": fewer})
-        self.bound: BestBound | None = None
+        self.bound: BoundValue | None = None
         self.found: dict[str, DesignResult] = {}
         self.left_out: list[str] = []
 
@@ -144,7 +144,7 @@ class _Rest:
             self.left_out.append("bound: it takes long here, and no policy needs it")
             return
         try:
-            self.bound = best_bound(self.problem, tol=tol, progress=self.progress)
+            self.bound = bound(self.problem, tol=tol, progress=self.progress)[0]
         except (ValueError, MemoryError) as error:
             self.left_out.append(f"bound: {error}")
 

@@ -16,7 +16,7 @@ import numpy as np
 from markupsafe import Markup
 
 from .._version import __version__
-from ..bounds import MEANINGS, BestBound
+from ..bounds import MEANINGS, BoundValue
 from ..designs.reporting import DesignStudy
 from ..designs.results import Characteristics, DesignResult, ScenarioResult
 from ..policies import BASELINE_POLICY, RULES
@@ -304,7 +304,7 @@ def study_page(found: DesignStudy, name: str, text: str) -> str:
 def design_page(
     found: DesignResult,
     *,
-    bound: BestBound | None = None,
+    bound: BoundValue | None = None,
     sensitivity: Mapping[str, DesignResult] | None = None,
     again: Sequence[str] = (),
     file: tuple[str, str] | None = None,
@@ -318,7 +318,7 @@ def design_page(
     ----------
     found : DesignResult
         Operating characteristics.
-    bound : BestBound, optional
+    bound : BoundValue, optional
         On the expected total reward of any policy, under the priors.
     sensitivity : mapping, optional
         The same design with other priors, by what is different.
@@ -427,7 +427,7 @@ def _pulls_of_prior(kind: ArmModel) -> str:
 # -- bound, calibration, sensitivity ------------------------------------------------------------
 
 
-def _bound(bound: BestBound) -> list[Markup]:
+def _bound(bound: BoundValue) -> list[Markup]:
     return [
         paragraph(
             f"Under the priors, no policy has an expected total reward above {bound.value:.3f} "

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .estimators import mean_estimate as mean_estimate
     from .estimators import regression as regression
     from .estimators import term_errors as term_errors
+    from .playing import check_given as check_given
     from .playing import play as play
     from .results import Compared as Compared
     from .results import PolicyResult as PolicyResult
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from .simulating import check_sizes as check_sizes
     from .simulating import simulate as simulate
     from .worlds import CHUNK as CHUNK
+    from .worlds import Chunk as Chunk
     from .worlds import World as World
     from .worlds import outcomes_of as outcomes_of
 

@@ -13,7 +13,17 @@ import numpy as np
 
 from ..policies import Policy
 from ..problem import Problem, States
-from ..support import Floats, Ints, Report, Stopwatch, heed_interrupt, pool, silent, worker_count
+from ..support import (
+    Floats,
+    Ints,
+    InvalidArgument,
+    Report,
+    Stopwatch,
+    heed_interrupt,
+    pool,
+    silent,
+    worker_count,
+)
 from .accounts import GapTerms, Played, Steps, Turns
 from .bernoulli_playing import has_loops, play_blocks
 from .table_playing import make_tables
@@ -121,7 +131,7 @@ class _Episodes:
         deployed = stage == problem.horizon
         own = policy.problem.horizon if deployed else stage
         given = np.asarray(policy.allocate_many(own, states, self.rng), dtype=np.int64)
-        check_given(policy, problem, stage, given)
+        check_given(policy.name, problem, stage, given)
         return given
 
     def _pull(self, stage: int, k: int, given: Ints, expected: Floats) -> None:
@@ -213,8 +223,8 @@ class _Episodes:
         return total
 
 
-def check_given(policy: Policy, problem: Problem, stage: int, given: Ints) -> None:
-    """A ValueError where pulls (E, K) are not those of a stage."""
+def check_given(policy: str, problem: Problem, stage: int, given: Ints) -> None:
+    """Refuse pulls (E, K) that a stage of the problem does not allow."""
     deployed = stage == problem.horizon
     wanted, unit = (1, 1) if deployed else (problem.pulls_per_stage, problem.unit)
     most = wanted if problem.repeat else 1
@@ -224,7 +234,8 @@ def check_given(policy: Policy, problem: Problem, stage: int, given: Ints) -> No
         rule = f"{wanted} pulls in all, in units of {unit}"
         if not problem.repeat:
             rule = f"{wanted} different arms"
-        raise ValueError(
-            f"policy {policy.name!r} allots {tuple(given[wrong][0].tolist())} at stage {stage}; "
-            f"must be {rule}"
+        raise InvalidArgument(
+            f"policy {policy!r} allots {tuple(given[wrong][0].tolist())} at stage {stage}; "
+            f"must be {rule}",
+            field="policy",
         )

@@ -364,6 +364,15 @@ class Outcomes:
             draw_counts(keys, n, count, theta[:, 0].copy(), added)
         return added
 
+    def after(self, e: Ints, member: Ints, n: int, count: int, stats: Floats) -> Floats:
+        """Return the statistics after `count` more pulls of arms that have had n, (N, width)."""
+        if self.tallied:
+            return stats + self.tally(e, member, np.full(e.shape, n), np.full(e.shape, count))
+        for j in range(n, n + count):
+            outcome = self.one(e, member, np.full(e.shape, j), stats)
+            stats = self.model.update(stats, outcome)
+        return stats
+
 
 def outcomes_of(problem: Problem, chunk: Chunk) -> Sequence[Outcomes]:
     """Return the outcomes of every group."""

@@ -21,7 +21,7 @@ from typing import Protocol
 from uuid import uuid4
 
 from .._version import __version__
-from ..bounds import best_bound
+from ..bounds import bound
 from ..designs import characteristics_in
 from ..policies import Context, allow_policy, check_policies, make_policies
 from ..prices import whole_solution
@@ -83,15 +83,15 @@ def compute(cell: Cell, *, workers: int | None = None) -> CellResult:
         truth_prior=cell.truth_prior,
         true_horizon=cell.true_horizon,
     )
-    bound = None if simulated.upper_bound is None else _best_bound(context)
-    return _result(simulated.results[0], bound)
+    best = None if simulated.upper_bound is None else _best_bound(context)
+    return _result(simulated.results[0], best)
 
 
 @lru_cache(maxsize=8)
 def _best_bound(context: Context) -> float | None:
     """The smallest known bound, once for all policies and seeds of a problem."""
     solution = context.solution_for()
-    return None if solution is None else best_bound(context.problem, solution=solution).value
+    return None if solution is None else bound(context.problem, solution=solution)[0].value
 
 
 def _designed(context: Context, cell: Cell) -> CellResult:

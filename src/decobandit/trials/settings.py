@@ -16,7 +16,8 @@ from functools import partial
 from typing import Any
 
 from ..arm import OneArmValues
-from ..bounds import MEANINGS, BestBound, best_bound
+from ..bounds import MEANINGS, BoundValue
+from ..bounds import bound as upper_bounds
 from ..policies import (
     DEFAULT_POLICY,
     Context,
@@ -55,7 +56,7 @@ class TrialSettings:
     parameters: Mapping[str, float] | None = None  # of a tuned policy
     problem: Problem = None  # type: ignore[assignment]  # that of the solution, where there is one
     rules: Rules | None = None  # obeyed by the trial
-    best_bound: BestBound | None = None  # the smallest at the creation of the trial
+    best_bound: BoundValue | None = None  # the smallest at the creation of the trial
     _multipliers_hash: Once[str] = field(init=False, repr=False)
     _tables_hash: Once[str] = field(init=False, repr=False)
 
@@ -155,7 +156,7 @@ class TrialSettings:
         return Context(self.problem, **settings)
 
 
-def _best_bound_from(tree: dict[str, Any], solution: DualSolution) -> BestBound | None:
+def _best_bound_from(tree: dict[str, Any], solution: DualSolution) -> BoundValue | None:
     """Read the best bound of a log."""
     value, kind = tree["best_bound"], tree["best_bound_is"]
     if value is None:
@@ -164,7 +165,7 @@ def _best_bound_from(tree: dict[str, Any], solution: DualSolution) -> BestBound 
     most = solution.upper_bound + BOUND_TOLERANCE * max(1.0, abs(solution.upper_bound))
     if kind not in MEANINGS or not numbers or not value <= most:
         raise TrialError("plan: the best bound is none, or larger than that of the prices")
-    return BestBound(float(value), kind)
+    return BoundValue(float(value), kind)
 
 
 def _no_prices(problem: Problem, tol: float) -> DualSolution:
@@ -220,7 +221,7 @@ def settings_from(
     if rules is not None:
         _check_rules(rules, instance)
     solution = context.solution_for(bound)
-    best = None if solution is None else best_bound(problem, solution=solution)
+    best = None if solution is None else upper_bounds(problem, solution=solution)[0]
     if instance.at_fixed_prices:
         solution = context.played
     name = instance.name if policy == DEFAULT_POLICY else policy  # the log has the real name

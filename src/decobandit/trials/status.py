@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from .._version import __version__
-from ..bounds import BoundKind, Episode, retrace
+from ..bounds import Episode, retrace
 from ..policies import known_of_arm
 from ..problem import Outcome
 from .allocations import Allocation, parts_by_arm, sole_arm, tallies
@@ -99,7 +99,7 @@ class Standing:
     earned: float
     upper_bound: float | None
     best_bound: float | None
-    best_bound_is: BoundKind | None
+    best_bound_is: str | None
     bound_from_here: float | None
     loss_so_far: float | None
     rules: dict[str, Any] | None

@@ -1,0 +1,477 @@
+"""Upper bounds on the value of every policy: one class each, in the registry `BOUNDS`.
+
+A new bound is a subclass of `Bound` in this file (or one that this file imports): its name, its
+meaning, when it is refused and how it is computed. `bound` computes all that apply, best first: the
+exact optimum before any other, then by value. An estimate counts with three standard errors.
+
+The joint bound: at any prices nu and any joint state x of stage s, at most
+
+    U_nu(x) = sum over arms of V_s^a[nu](x_a) + sum_{t >= s} m_t nu_t
+
+is earned from s on, and so is the minimum over several price paths. The exact optimum of the first
+s stages with these last rewards bounds every policy, without sampling error; with the prices of the
+dual among the paths it is never above the dual upper bound. Paths are nu = base + f (mu - base),
+base the smallest reward of a pull of the stage; size alone decides s (`exact_stages`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, overload
+
+import numpy as np
+
+from .._version import __version__
+from ..arm import OneArmValues
+from ..joint import ArmStates, exact_stages, optimum, start_optimum
+from ..prices import DualSolution, check_solution, whole_solution
+from ..problem import Problem, best_mean_bound, check_problem
+from ..support import (
+    Card,
+    Columns,
+    Floats,
+    InvalidArgument,
+    Report,
+    Rng,
+    Tables,
+    Tabular,
+    columns_of,
+    obeys_workers,
+)
+from .information_bounds import MAX_POPS, check_settings, estimate_bound
+
+STANDARD_ERRORS = 3.0  # added to an estimate before it counts as a bound
+PRICE_FACTORS = np.linspace(0.5, 1.25, 16)  # f of the price paths; 1 is one of them
+MAX_TABLE_STATES = 3e9  # of the arms' tables of all paths, about a second
+MIN_PATHS = 3
+DEFAULT_DRAWS = 200
+MAX_DEFAULT_WORK = 400  # arms times stages up to which scenarios take a second or so
+MIN_JOINT_SHARE = 1 / 3  # of the stages: a joint bound over more is rarely above that of scenarios
+MIN_SCENARIOS = 50  # with fewer, the standard error is not reliable
+
+
+@dataclass(frozen=True)
+class BoundValue:
+    """One upper bound: no policy earns more.
+
+    Attributes
+    ----------
+    value : float
+        The bound; an estimate plus three standard errors where `estimate` is given.
+    kind : str
+        "optimum", "joint", "lagrangian", "trivial" or "information".
+    estimate, estimate_se : float or None
+        Estimate and standard error of a simulated bound.
+    details : mapping
+        Further JSON values of this bound.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, bound
+    >>> best = bound(Problem.uniform(arms=2, horizon=4))[0]
+    >>> best.kind, round(best.gap_percent(2.25), 1)
+    ('optimum', 1.2)
+    """
+
+    value: float
+    kind: str
+    estimate: float | None = None
+    estimate_se: float | None = None
+    details: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def meaning(self) -> str:
+        """What the bound is, in a few words."""
+        return MEANINGS[self.kind]
+
+    def gap_percent(self, value: float) -> float | None:
+        """Return how far a value is below the bound, in percent of the bound."""
+        return 100.0 * (self.value - value) / abs(self.value) if self.value else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the keys `best_bound` and `best_bound_is`, as commands print them."""
+        return {"best_bound": self.value, "best_bound_is": self.kind}
+
+
+@dataclass(eq=False)
+class BoundRequest:
+    """Problem and settings of `bound`; the dual is solved when first needed."""
+
+    problem: Problem
+    known_solution: DualSolution | None = None
+    tol: float = 1e-4
+    draws: int | None = None
+    rng: Rng = 1
+    weight: float | None = None
+    pops: int = MAX_POPS
+    workers: int | None = None
+    progress: Report | None = None
+
+    @cached_property
+    def solution(self) -> DualSolution:
+        """Prices and their bound."""
+        if self.known_solution is not None:
+            check_solution(self.known_solution, self.problem)
+            return self.known_solution
+        return whole_solution(self.problem, tol=self.tol, progress=self.progress)
+
+    @cached_property
+    def exact_stages(self) -> int:
+        """First stages whose joint states can be followed in a second or so."""
+        return exact_stages(self.problem)
+
+    @property
+    def scenarios(self) -> int:
+        """Draws of the information bound; by default only where they are cheap and useful."""
+        if self.draws is not None:
+            return self.draws
+        problem = self.problem
+        single = problem.is_binary and not problem.repeat
+        small = problem.n_arms * problem.stages <= MAX_DEFAULT_WORK
+        useful = self.exact_stages < MIN_JOINT_SHARE * problem.stages
+        return DEFAULT_DRAWS if single and small and useful else 0
+
+
+class Bound(ABC):
+    """An upper bound on the value of every policy; subclasses with a `kind` register themselves."""
+
+    kind: ClassVar[str] = ""
+    meaning: ClassVar[str] = ""
+
+    def __init_subclass__(cls) -> None:
+        BOUNDS[cls.kind] = cls
+
+    @classmethod
+    def refusal(cls, request: BoundRequest) -> str | None:
+        """Say why the bound is not computed; None if it is."""
+        return None
+
+    @classmethod
+    @abstractmethod
+    def compute(cls, request: BoundRequest) -> BoundValue | None:
+        """Compute the bound; None if it turns out to be undefined."""
+
+
+BOUNDS: dict[str, type[Bound]] = {}
+
+
+class OptimumBound(Bound):
+    """The exact optimum, if it takes a second or so."""
+
+    kind, meaning = "optimum", "the exact optimum"
+
+    @classmethod
+    def refusal(cls, request: BoundRequest) -> str | None:
+        ends = request.exact_stages == request.problem.stages
+        return None if ends else "the joint states of all stages are too many"
+
+    @classmethod
+    def compute(cls, request: BoundRequest) -> BoundValue | None:
+        value = optimum(request.problem, progress=request.progress).value
+        return BoundValue(value, cls.kind, details={"exact_stages": request.problem.stages})
+
+
+class JointBound(Bound):
+    """Exact over the first stages, from prices after them."""
+
+    kind = "joint"
+    meaning = "joint bound, exact over the first stages and from prices after them"
+
+    @classmethod
+    def refusal(cls, request: BoundRequest) -> str | None:
+        if request.exact_stages == request.problem.stages:
+            return "the optimum is known"
+        return None if request.exact_stages else "the joint states of one stage are too many"
+
+    @classmethod
+    def compute(cls, request: BoundRequest) -> BoundValue | None:
+        problem, stage = request.problem, request.exact_stages
+        paths = price_paths(problem, request.solution.prices)
+        if len(paths) < MIN_PATHS:
+            return None
+        tables = [_tables_at(problem, path, stage) for path in paths]
+
+        def ends(group: int, pulls: int) -> Floats:
+            return np.stack([values(group, pulls) for values in tables])
+
+        fixed = paths[:, stage:] @ problem.pulls[stage:]
+        value = start_optimum(problem, stage, fixed, ends, progress=request.progress)
+        return BoundValue(value, cls.kind, details={"exact_stages": stage})
+
+
+class LagrangianBound(Bound):
+    """The dual function at the prices."""
+
+    kind, meaning = "lagrangian", "Lagrangian bound, from the prices"
+
+    @classmethod
+    def compute(cls, request: BoundRequest) -> BoundValue | None:
+        return BoundValue(request.solution.upper_bound, cls.kind)
+
+
+class TrivialBound(Bound):
+    """The reward of the best arms, if they are known."""
+
+    kind, meaning = "trivial", "expected reward of always pulling the best arms"
+
+    @classmethod
+    def compute(cls, request: BoundRequest) -> BoundValue | None:
+        value = best_mean_bound(request.problem)
+        return None if value is None else BoundValue(value, cls.kind)
+
+
+class InformationBound(Bound):
+    """Outcomes are known in advance, with a penalty for using them: `information_bounds.py`."""
+
+    kind = "information"
+    meaning = "information-relaxation bound, estimate plus three standard errors"
+
+    @classmethod
+    def refusal(cls, request: BoundRequest) -> str | None:
+        return None if request.scenarios else "no scenarios were asked for"
+
+    @classmethod
+    def compute(cls, request: BoundRequest) -> BoundValue | None:
+        estimate, details = estimate_bound(
+            request.problem,
+            request.solution,
+            draws=request.scenarios,
+            rng=request.rng,
+            weight=request.weight,
+            pops=request.pops,
+            workers=request.workers,
+            progress=request.progress,
+        )
+        upper = estimate.value + STANDARD_ERRORS * estimate.value_se
+        return BoundValue(upper, cls.kind, estimate.value, estimate.value_se, details)
+
+
+MEANINGS: dict[str, str] = {kind: cls.meaning for kind, cls in BOUNDS.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds(Tabular, Sequence[BoundValue]):
+    """All bounds of a problem, best first; a sequence of `BoundValue`.
+
+    Table of `to_frame`: `bounds`.
+
+    Attributes
+    ----------
+    problem : Problem
+        What is bounded.
+    values : tuple of BoundValue
+        The optimum before any other, then by value.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, bound
+    >>> [each.kind for each in bound(Problem.uniform(arms=2, horizon=4))]
+    ['optimum', 'lagrangian', 'trivial']
+    """
+
+    problem: Problem
+    values: tuple[BoundValue, ...]
+
+    @overload
+    def __getitem__(self, place: int) -> BoundValue: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[BoundValue, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> BoundValue | tuple[BoundValue, ...]:
+        return self.values[place]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[BoundValue]:
+        return iter(self.values)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a value of `to_dict`: `best`, `best_is`, `lagrangian`, `information_se`, ..."""
+        if not name.startswith("_") and name in (plain := self.to_dict()):
+            return plain[name]
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def of(self, *kinds: str) -> BoundValue | None:
+        """Return the bound of one of these kinds; None if none was computed."""
+        return next((value for value in self.values if value.kind in kinds), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as `deco bound --json` prints them."""
+        lagrangian, trivial = self.of("lagrangian"), self.of("trivial")
+        joint, estimated = self.of("optimum", "joint"), self.of("information")
+        details = {key: x for value in self.values for key, x in value.details.items()}
+        return {
+            "arms": self.problem.n_arms,
+            "horizon": self.problem.horizon,
+            "version": __version__,
+            "lagrangian": None if lagrangian is None else lagrangian.value,
+            "information": None if estimated is None else estimated.estimate,
+            "information_se": None if estimated is None else estimated.estimate_se,
+            "trivial": None if trivial is None else trivial.value,
+            "joint": None if joint is None else joint.value,
+            "exact_stages": 0,
+            "best": self.values[0].value,
+            "best_is": self.values[0].kind,
+            **self.values[0].to_dict(),
+            **details,
+        }
+
+    def tables(self) -> Tables:
+        """Return the table `bounds`."""
+        return {"bounds": self._rows}
+
+    def _rows(self) -> Columns:
+        keys = ("kind", "value", "estimate", "estimate_se", "meaning")
+        return columns_of({key: getattr(value, key) for key in keys} for value in self.values)
+
+    def _card(self) -> Card:
+        return Card(f"Upper bounds: {self.problem.described()}", columns=self._rows())
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{value.kind} {value.value:.4f}" for value in self.values)
+        return f"Bounds({shown})"
+
+
+@obeys_workers
+def bound(
+    problem: Problem,
+    *,
+    solution: DualSolution | None = None,
+    tol: float = 1e-4,
+    draws: int | None = None,
+    rng: Rng = 1,
+    weight: float | None = None,
+    pops: int = MAX_POPS,
+    kinds: Collection[str] | None = None,
+    workers: int | None = None,
+    progress: Report | None = None,
+) -> Bounds:
+    """Compute all upper bounds on the value of every policy, best first.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is bounded.
+    solution : DualSolution, optional
+        Prices and their bound; the dual is solved to `tol` by default.
+    tol : float
+        Relative gap of the prices, if the dual is solved here.
+    draws : int, optional
+        Scenarios of the information bound, 0 for none. By default 200 for small problems of single
+        binary pulls whose joint bound follows less than a third of the stages.
+    rng : int or numpy.random.Generator, optional
+        Seed of the scenarios, or a generator that gives one.
+    weight : float, optional
+        Weight of the penalty of the information bound, 0 to 1; the best of six by default.
+    pops : int
+        Nodes after which the search in a scenario stops, for a valid but larger bound.
+    kinds : collection of str, optional
+        Bounds to compute; all by default.
+    workers, progress
+        As in `solve`.
+
+    Returns
+    -------
+    Bounds
+
+    Raises
+    ------
+    DecoError
+        If a setting is not allowed, or scenarios need too much memory.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, bound
+    >>> bound(Problem.uniform(arms=8, horizon=50))[0].kind
+    'joint'
+    """
+    check_problem(problem)
+    check_settings(draws, weight, pops)
+    known = (draws, rng, weight, pops, workers, progress)
+    request = BoundRequest(problem, solution, tol, *known)
+    if solution is not None:
+        check_solution(solution, problem)
+    values = [
+        value
+        for kind, cls in BOUNDS.items()
+        if (kinds is None or kind in kinds) and cls.refusal(request) is None
+        if (value := cls.compute(request)) is not None
+    ]
+    values.sort(key=lambda value: (value.kind != OptimumBound.kind, value.value))
+    return Bounds(problem, tuple(values))
+
+
+def information_bound(
+    problem: Problem,
+    *,
+    solution: DualSolution | None = None,
+    tol: float = 1e-4,
+    draws: int = 500,
+    rng: Rng = 1,
+    weight: float | None = None,
+    pops: int = MAX_POPS,
+    workers: int | None = None,
+    progress: Report | None = None,
+) -> Bounds:
+    """Estimate the information-relaxation bound, beside those of prices and best arms.
+
+    Parameters
+    ----------
+    problem, solution, tol, draws, rng, weight, pops, workers, progress
+        As in `bound`.
+
+    Returns
+    -------
+    Bounds
+        With `information`, `information_se`, `lagrangian`, `trivial`, `best` and `weight`.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, information_bound
+    >>> bounds = information_bound(Problem.uniform(arms=2, horizon=4), draws=50, rng=1)
+    >>> bounds.information < bounds.lagrangian
+    True
+    """
+    kinds = (LagrangianBound.kind, TrivialBound.kind, InformationBound.kind)
+    return bound(
+        problem,
+        solution=solution,
+        tol=tol,
+        draws=draws,
+        rng=rng,
+        weight=weight,
+        pops=pops,
+        kinds=kinds,
+        workers=workers,
+        progress=progress,
+    )
+
+
+def check_bound_draws(draws: int | None) -> None:
+    """Refuse scenarios too few for a reliable standard error."""
+    if draws is not None and 0 != draws < MIN_SCENARIOS:
+        raise InvalidArgument(
+            f"bound draws: {draws} is not allowed; must be 0, or {MIN_SCENARIOS} or more",
+            field="bound_draws",
+        )
+
+
+def _tables_at(problem: Problem, prices: Floats, stage: int) -> Callable[[int, int], Floats]:
+    """Return a function of group and pulls: values of these states at a stage and prices."""
+    tables = OneArmValues(problem, prices, kept_bytes=0)
+    layers = [ArmStates(group) for group in problem.groups]
+    return lambda group, n: tables.values_of(stage, group, layers[group].layer(n))
+
+
+def price_paths(problem: Problem, prices: Floats) -> Floats:
+    """Return the dual's prices and as many paths around them as fit, (paths, stages)."""
+    states = len(problem.groups) * problem.stages**3 / 6.0
+    number = int(min(PRICE_FACTORS.size, MAX_TABLE_STATES / states))
+    near = np.sort(np.argsort(np.abs(PRICE_FACTORS - 1.0), kind="stable")[:number])
+    base = np.min([np.minimum(*group.rewards) for group in problem.groups], axis=0)
+    return np.asarray(base + PRICE_FACTORS[near, None] * (prices - base))
