@@ -245,8 +245,14 @@ def bounds_at_prices(
 ) -> Bounds:
     """Compute all bounds of a problem at the prices of the context; see `bound`."""
     check_settings(draws, weight)
-    settings = {"draws": draws, "rng": seed_of(rng), "weight": weight}
-    return upper_bounds(context.problem, solution=context.solution, progress=progress, **settings)
+    return upper_bounds(
+        context.problem,
+        solution=context.solution,
+        draws=draws,
+        rng=seed_of(rng),
+        weight=weight,
+        progress=progress,
+    )
 
 
 def _wanted(bound: bool | None, bound_draws: int | None) -> bool | None:

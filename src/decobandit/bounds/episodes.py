@@ -52,7 +52,6 @@ from ..support import (
     Tabular,
     columns_of,
     obeys_workers,
-    read_only,
     refuse_over,
     seed_of,
 )
@@ -156,6 +155,11 @@ class Episode(Tabular):
         for stage, arms in enumerate(self.pulled):
             marks[stage, list(arms)] = True
         return marks
+
+    @cached_property
+    def excess(self) -> Floats:
+        """Index minus price, (stages, arms)."""
+        return self.index - self.prices[:, None]
 
     @cached_property
     def running_loss(self) -> Floats:
@@ -480,7 +484,7 @@ def _walk(
     prices[: problem.horizon] /= problem.unit
     pulled, outcomes, favourable, seen = [], [], [], []
     good, bad, pulls = np.zeros((3, stages, K), dtype=np.int64)
-    ell, delta, lost = np.zeros((stages, K)), np.zeros((stages, K)), np.zeros((stages, 2))
+    ell, delta, lost = np.zeros((stages, K)), np.zeros((stages, K)), np.zeros((2, stages))
     for t in range(stages):
         good[t], bad[t], pulls[t] = state.good, state.bad, state.pulls
         ell[t], delta[t] = _terms_at(tables, t, state)
@@ -489,10 +493,10 @@ def _walk(
         arms, drawn = decide(t, state)
         counts = np.bincount(arms, minlength=K)
         if losses is not None:
-            lost[t] = losses.terms(t, States.of(problem, [state]), counts[None])[0]
+            lost[:, t] = losses.terms(t, States.of(problem, [state]), counts[None])[0]
         else:
             excess = ell[t] + delta[t] - prices[t]
-            lost[t] = np.maximum(-excess, 0.0) @ counts, np.maximum(excess, 0.0) @ (counts == 0)
+            lost[:, t] = np.maximum(-excess, 0.0) @ counts, np.maximum(excess, 0.0) @ (counts == 0)
         marks = []
         for arm, outcome in zip(arms, drawn, strict=bool(drawn)):
             state, mark = _after(problem, state, arm, outcome)
@@ -500,14 +504,22 @@ def _walk(
         pulled.append(arms)
         outcomes.append(drawn)
         favourable.append(tuple(marks))
+    for array in (prices, good, bad, pulls, ell, delta, lost):
+        array.flags.writeable = False
     return Episode(
         problem,
         policy,
         solution.upper_bound,
-        read_only(prices),
+        prices,
         tuple(pulled),
         tuple(outcomes),
-        *map(read_only, (good, bad, ell, delta, lost[:, 0].copy(), lost[:, 1].copy(), pulls)),
+        good,
+        bad,
+        ell,
+        delta,
+        lost[0],
+        lost[1],
+        pulls,
         tuple(favourable),
         tuple(seen),
         truth,
