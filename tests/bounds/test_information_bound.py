@@ -19,8 +19,8 @@ from decobandit.problem import (
     DirichletCategorical,
     GammaPoisson,
     NormalNormal,
-    Payoff,
     Problem,
+    Reward,
     Terminal,
 )
 from decobandit.simulation import CHUNK, World, simulate
@@ -368,13 +368,13 @@ def test_settings_that_make_no_sense_are_refused(setting: dict[str, float]) -> N
 CORNERS = {
     "batches": Problem.uniform(arms=3, horizon=3, pulls_per_stage=4, repeat=True, unit=2),
     "classes": Problem.uniform(
-        arms=3, horizon=4, prior=DirichletCategorical([1, 1, 1]), reward=Payoff(values=[0, 0.5, 1])
+        arms=3, horizon=4, prior=DirichletCategorical([1, 1, 1]), reward=Reward(values=[0, 0.5, 1])
     ),
     "batches of classes": Problem.uniform(
         arms=2,
         horizon=2,
         prior=DirichletCategorical([1, 2, 1]),
-        reward=Payoff(values=[0, 0.5, 1]),
+        reward=Reward(values=[0, 0.5, 1]),
         pulls_per_stage=2,
         repeat=True,
     ),
@@ -399,7 +399,7 @@ def test_two_classes_are_good_and_bad() -> None:
     """The same beta process, written as classes: other scenarios, the same bound."""
     binary = Problem.uniform(arms=3, horizon=6)
     classes = Problem.uniform(
-        arms=3, horizon=6, prior=DirichletCategorical([1, 1]), reward=Payoff(values=[0, 1])
+        arms=3, horizon=6, prior=DirichletCategorical([1, 1]), reward=Reward(values=[0, 1])
     )
     one, two = (information_bound(p, draws=1000, weight=0.6) for p in (binary, classes))
     error = math.hypot(one.information_se, two.information_se)

@@ -40,6 +40,7 @@ from ..support import (
     Stopwatch,
     Tables,
     Tabular,
+    Unsupported,
     columns_of,
     obeys_workers,
     tells_progress,
@@ -297,9 +298,10 @@ def _followed(
             tables = IndexForward(policy.problem, truth, limit, progress, watch, name=policy.name)
             return tables.by_index(policy)
     if _draws_unknown(policy):
-        raise ValueError(
+        raise Unsupported(
             f"{policy.name!r} draws arms at random and does not tell their distribution: "
-            "it cannot be evaluated exactly; simulate it"
+            "it cannot be evaluated exactly; simulate it",
+            field="policy",
         )
     return Forward(policy, truth, limit, progress, watch).run()
 

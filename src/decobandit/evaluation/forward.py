@@ -28,7 +28,7 @@ import numpy as np
 from ..joint import ArmStates, distinct_rows, states_of_arms
 from ..policies import Policy
 from ..problem import Problem, States, share_of_best
-from ..support import Floats, Ints, Progress, Report, TooLarge, heed_interrupt
+from ..support import Floats, Ints, InvalidArgument, Progress, Report, TooLarge, heed_interrupt
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -165,13 +165,16 @@ class Forward:
         )
         if wrong.any():
             rule = f"{m} pulls in units of {unit}" if problem.repeat else f"{m} different arms"
-            raise ValueError(
+            raise InvalidArgument(
                 f"the policy pulls {tuple(pulls[wrong.argmax()].tolist())} at stage {t}; "
-                f"must be {rule}"
+                f"must be {rule}",
+                field="policy",
             )
         sums = np.bincount(answer.rows, answer.shares, states)
         if np.any(np.abs(sums - 1.0) >= 1e-9):
-            raise ValueError(f"the policy's probabilities at stage {t} do not add up to 1")
+            raise InvalidArgument(
+                f"the policy's probabilities at stage {t} do not add up to 1", field="policy"
+            )
 
     def _check_positions(self, t: int, codes: Ints, pulls: Ints, given: Ints) -> None:
         """Ask again with exchangeable arms in the opposite order, where that may matter."""

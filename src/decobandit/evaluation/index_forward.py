@@ -14,10 +14,9 @@ import numpy as np
 from ..policies import Policy
 from ..problem import TIE_SIGNS, Problem, TieRule, Truth, share_of_best, tie_tolerance
 from ..problem.kernels.layout import slab_size
-from ..support import Floats, Progress, Report, available_bytes, heed_interrupt
+from ..support import Floats, InvalidArgument, Progress, Report, available_bytes, heed_interrupt
 from .forward import Occupied, Total, Watch, middle, too_many_states, variance
-from .kernels.reach import Places, Stage, pull_largest
-from .kernels.state_table import Codes, Level, empty_level
+from .kernels.reach import Codes, Level, Places, Stage, empty_level, pull_largest
 
 MEMORY_SHARE = 0.25  # of the available memory, for the states of two stages
 # later stages have more states than those before them, or fewer by far less than this factor: where
@@ -206,7 +205,9 @@ def stage_table(policy: Policy, stage: int) -> Floats:
     """The indices of a stage, (groups, slab); refused where one is missing."""
     index = np.array(policy.stage_index(stage), dtype=float, order="C")
     if index.shape != (len(policy.problem.groups), slab_size(stage)) or np.isnan(index).any():
-        raise ValueError(f"{policy.name!r}: not one number per state at stage {stage}")
+        raise InvalidArgument(
+            f"{policy.name!r}: not one number per state at stage {stage}", field="policy"
+        )
     return index
 
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from .exact_optimum import optimum as optimum
     from .exact_optimum import start_optimum as start_optimum
     from .joint_states import JointValues as JointValues
+    from .joint_sweep import TIED as TIED
+    from .joint_sweep import TwoArmChoices as TwoArmChoices
+    from .joint_sweep import tied_shares as tied_shares
     from .shapes import ShapeValues as ShapeValues
     from .shapes import stored_states as stored_states
-    from .two_arm_choices import TIED as TIED
-    from .two_arm_choices import TwoArmChoices as TwoArmChoices
-    from .two_arm_choices import tied_shares as tied_shares
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

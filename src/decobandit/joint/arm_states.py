@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..problem import Group, Problem, Stats
-from ..support import Cache, Floats, Ints
+from ..support import Cache, Floats, Ints, InvalidArgument, Unsupported
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -97,7 +97,9 @@ class ArmStates:
         layer, wanted = self.layer(pulls), stats.reshape(-1, stats.shape[-1])
         first, place = distinct_rows(np.concatenate([layer, wanted]))
         if len(first) > len(layer):
-            raise ValueError(f"state of an arm after {pulls} pulls: no pulls lead to it")
+            raise InvalidArgument(
+                f"state of an arm after {pulls} pulls: no pulls lead to it", field="state"
+            )
         return place[len(layer) :].reshape(stats.shape[:-1])
 
     # -- all layers together: a state is its code, its number in the order of all layers ----------
@@ -212,7 +214,7 @@ def states_of_arms(
 ) -> list[ArmStates]:
     """The states of every arm; arms of one group and one truth share theirs.
 
-    A ValueError where an outcome model has infinitely many.
+    Outcome models with infinitely many are refused.
     """
     refuse_infinite(problem, "exact values")
     shared: dict[object, ArmStates] = {}
@@ -228,10 +230,10 @@ def states_of_arms(
 
 
 def refuse_infinite(problem: Problem, what: str, advice: str = "simulate it") -> None:
-    """Raise a ValueError where an arm has infinitely many states."""
+    """Refuse problems with an arm that has infinitely many states."""
     for group in problem.groups:
         if not group.model.finite:
-            raise ValueError(
+            raise Unsupported(
                 f"{what}: {group.model.word} arms have infinitely many states; {advice}"
             )
 

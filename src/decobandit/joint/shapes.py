@@ -22,7 +22,7 @@ from math import comb, inf
 import numpy as np
 
 from ..problem import TIE_TOLERANCE, Problem, States
-from ..support import Floats, Ints, Progress, Report
+from ..support import Floats, Ints, InvalidArgument, Progress, Report
 from .arm_states import ArmStates, states_of_arms
 
 Shape = tuple[int, ...]
@@ -232,7 +232,7 @@ class ShapeValues:
         problem, arms = self.problem, self._program.arms
         pulls, m = states.pulls, problem.pulls_per_stage
         if np.any(pulls.sum(axis=1) != stage * m) or np.any(pulls % problem.unit):
-            raise ValueError(f"state before stage {stage}: no pulls lead to it")
+            raise InvalidArgument(f"state before stage {stage}: no pulls lead to it", field="state")
         shapes, place = np.unique(pulls // problem.unit, axis=0, return_inverse=True)
         worths = np.empty((len(pulls), len(self.allotments)))
         for number, shape in enumerate(shapes.tolist()):

@@ -10,11 +10,12 @@
                  only where there are too few draws to tell
 
 A draw is one choice of the parameters; the episodes that share it are averaged first, so that draws
-are independent and their spread gives the error. Draws may have weights of mean 1 (`proposals`):
-what they add to an estimate is weighted. The regression is cross-fitted: the weights of the
-controls that correct a draw are fitted to other draws. It is offered from MIN_DRAWS per control on,
-and leaves out controls that say nothing (`usable`). Whether a number varies is judged by the size
-of the terms that it is summed from: less than CONSTANT_WITHIN of it is rounding.
+are independent and their spread gives the error. Draws may have weights of mean 1
+(`worlds.Proposal`): what they add to an estimate is weighted. The regression is cross-fitted: the
+weights of the controls that correct a draw are fitted to other draws. It is offered
+from MIN_DRAWS per control on, and leaves out controls that say nothing (`usable`). Whether a
+number varies is judged by the size of the terms that it is summed from: less than
+CONSTANT_WITHIN of it is rounding.
 
 A spread is worth what was seen to vary. `mean_estimate` adds to it:
 
@@ -41,7 +42,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..support import Floats
+from ..support import Floats, InvalidArgument
 
 ErrorKind = Literal["spread", "range"]
 MIN_DRAWS = 10  # for each control of a regression; that must differ for a spread to be trusted
@@ -210,9 +211,10 @@ def term_errors(first: Floats, second: Floats, draws: int) -> Floats:
 def check_draws(draws: int) -> None:
     """Refuse fewer draws than their spread can be known from."""
     if draws < MIN_DRAWS:
-        raise ValueError(
+        raise InvalidArgument(
             f"draws: {draws} is not allowed; must be {MIN_DRAWS} or more for a simulated gap, "
-            "whose error is by the spread of the draws"
+            "whose error is by the spread of the draws",
+            field="draws",
         )
 
 

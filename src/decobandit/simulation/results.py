@@ -16,6 +16,7 @@ from ..support import (
     Column,
     Columns,
     Floats,
+    InvalidArgument,
     Tables,
     Tabular,
     columns_of,
@@ -169,11 +170,13 @@ class Simulation(Tabular):
             if result.policy == policy:
                 return result.estimates
         known = ", ".join(result.policy for result in self.results)
-        raise ValueError(f"no policy called {policy!r} was simulated; there are {known}")
+        raise InvalidArgument(
+            f"no policy called {policy!r} was simulated; there are {known}", field="policy"
+        )
 
     def __repr__(self) -> str:
-        lines = "".join(f"\n  {result!r}" for result in self.results)
-        return f"Simulation({self.problem.n_arms} arms, {self.settings}){lines}"
+        values = (f"{x.policy} {x.value:.4f} ± {x.value_se:.4f}" for x in self.results)
+        return f"Simulation({self.problem.n_arms} arms: {', '.join(values)})"
 
     def described(self) -> str:
         """What was simulated, in a line."""

@@ -25,6 +25,7 @@ from ..problem import (
     true_problem,
 )
 from ..support import (
+    InvalidArgument,
     Report,
     Rng,
     obeys_workers,
@@ -110,7 +111,7 @@ def simulate(
 
     Raises
     ------
-    ValueError
+    DecoError
         If a setting is not allowed, or a policy does not serve the problem.
     TypeError
         If the problem is not a `Problem`, or a policy neither a name nor a `Policy`.
@@ -223,9 +224,13 @@ def _made(context: Context, policies: Sequence[Policy | str]) -> list[Policy]:
     names = [policy.name for policy in made]
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"policies: two are called {name!r}; rename one")
+            raise InvalidArgument(
+                f"policies: two are called {name!r}; rename one", field="policies"
+            )
     if not made:
-        raise ValueError("policies: none given; must be one or more names or decobandit.Policy")
+        raise InvalidArgument(
+            "policies: none given; must be one or more names or decobandit.Policy", field="policies"
+        )
     return made
 
 
@@ -238,10 +243,15 @@ def _successors(
     if given is None:
         return [make_successor(context, policy, horizon) for policy in policies]
     if len(given) != len(policies):
-        raise ValueError("afterwards: a policy for each of the policies, beyond the horizon")
+        raise InvalidArgument(
+            "afterwards: a policy for each of the policies, beyond the horizon", field="afterwards"
+        )
     for successor in given:
         if successor.problem.horizon != horizon:
-            raise ValueError(f"afterwards: {successor.name!r} is not made for the true horizon")
+            raise InvalidArgument(
+                f"afterwards: {successor.name!r} is not made for the true horizon",
+                field="afterwards",
+            )
     return list(given)
 
 
@@ -275,21 +285,28 @@ def check_sizes(draws: int, per_draw: int) -> None:
     """Refuse numbers that make no simulation."""
     for name, value in (("draws", draws), ("per_draw", per_draw)):
         if isinstance(value, bool) or not isinstance(value, Integral):
-            raise ValueError(f"{name}: {shown(value)} is not allowed; must be a whole number")
+            raise InvalidArgument(
+                f"{name}: {shown(value)} is not allowed; must be a whole number", field=name
+            )
     if draws < 2:
-        raise ValueError(f"draws: {draws} is not allowed; must be 2 or more, for an error bar")
+        raise InvalidArgument(
+            f"draws: {draws} is not allowed; must be 2 or more, for an error bar", field="draws"
+        )
     if per_draw < 1:
-        raise ValueError(f"per_draw: {per_draw} is not allowed; must be 1 or more")
+        raise InvalidArgument(
+            f"per_draw: {per_draw} is not allowed; must be 1 or more", field="per_draw"
+        )
     if draws * per_draw > MOST_EPISODES:
-        raise ValueError(
-            f"draws x per_draw: {draws * per_draw} episodes; must be at most {MOST_EPISODES}"
+        raise InvalidArgument(
+            f"draws x per_draw: {draws * per_draw} episodes; must be at most {MOST_EPISODES}",
+            field="draws",
         )
 
 
 def check_sampling(
     problem: Problem, **sampling: Unpack[Sampling]
 ) -> tuple[Problem, KindTruth | None]:
-    """Return the problem as it is played, and its truth; a ValueError for what does not fit."""
+    """Return the problem as it is played, and its truth; refuse settings that do not fit."""
     check_sizes(sampling.get("draws", 2), sampling.get("per_draw", 1))
     seed_of(sampling.get("rng", 0))
     truth, prior = sampling.get("truth"), sampling.get("truth_prior")
@@ -297,5 +314,5 @@ def check_sampling(
     if truth is None:
         return actual, None
     if prior is not None:
-        raise ValueError("truth and truth_prior: give one of the two")
+        raise InvalidArgument("truth and truth_prior: give one of the two", field="truth_prior")
     return actual, check_kind_truth(truth, problem)

@@ -3,7 +3,7 @@
 Draws come in chunks of fixed size, each with a seed sequence of its own, spawned from the one of
 the run: the same seed gives the same numbers, whatever the number of threads, and more draws keep
 the full chunks of fewer. All policies meet the same chunks. Where a beta prior is nearly certain,
-draws have weights; see `proposals`.
+draws have weights: `Proposal`.
 
 The j-th outcome of an arm in an episode is the same whatever policy pulls it, and whenever. Of
 classes, own states and counts it is computed from the key of that arm in that episode
@@ -37,10 +37,17 @@ from ..problem import (
 from ..support import Floats, Ints, streams_of
 from .estimators import MIN_DRAWS, Missed
 from .kernels.outcomes import draw_classes, draw_counts, draw_uniforms
-from .proposals import OWN, Proposal
 
 CHUNK = 128  # draws, at least
 CHUNK_EPISODES = 4096  # of arms with other outcomes than good or bad: their policies work in arrays
+MIN_PARAMETER = 0.2  # of a prior: smaller ones are widened to this
+PRIOR_SHARE, ONE_SHARE, ALL_SHARE = (
+    0.5,
+    0.25,
+    0.25,
+)  # shares of draws: the priors, one arm wide, all of them wide
+MIN_LOG_ARGUMENT = 1e-300  # p below which its logarithm is that of this
+NEAR_ONE = 1e-12  # 1 - p below which p is the same as 1, and only the chance of being there counts
 Law = Literal["classes", "states", "counts", "stream"]
 
 
@@ -128,7 +135,7 @@ class World:
     @property
     def largest_weight(self) -> float:
         """What no draw counts more than."""
-        return 1.0 / OWN if self.weighted else 1.0
+        return 1.0 / PRIOR_SHARE if self.weighted else 1.0
 
     # -- draws --------------------------------------------------------------------------------
 
@@ -377,3 +384,75 @@ class Outcomes:
 def outcomes_of(problem: Problem, chunk: Chunk) -> Sequence[Outcomes]:
     """Return the outcomes of every group."""
     return [Outcomes(group, k, chunk) for k, group in enumerate(problem.groups)]
+
+
+class Proposal:
+    """Mixture that samples where nearly certain priors hardly ever go; alpha, beta (arms,).
+
+    Under Beta(.001, .001) all but one draw in a hundred are 0 or 1 as far as outcomes can tell, and
+    those few decide the last digits of a value. Draws therefore come from a mixture, half of it the
+    prior itself (defensive importance sampling: Hesterberg, Weighted average importance sampling
+    and defensive mixture distributions, 1995; Owen and Zhou, Safe and effective importance
+    sampling, 2000):
+
+        g(p) = prod_k f_k(p_k) (1/2 + 1/4 mean of the ratios + 1/4 product of the ratios)
+        ratios: q_k(p_k) / f_k(p_k) of the arms whose prior has a small parameter
+
+    f_k the priors, q_k the mean of Beta(alpha, B), Beta(A, beta) and Beta(A, B), A and B the
+    parameters raised to MIN_PARAMETER: draws near 0, near 1, and between. A draw has the weight
+    prod_k f_k / g, at most 2, so that E_g[weight y(p)] = E y(p).
+    """
+
+    def __init__(self, alpha: Floats, beta: Floats) -> None:
+        self._alpha, self._beta = alpha, beta
+        self._small = np.flatnonzero(np.minimum(alpha, beta) < MIN_PARAMETER)
+        wide = np.maximum(alpha, MIN_PARAMETER), np.maximum(beta, MIN_PARAMETER)
+        self._parts = ((alpha, wide[1]), (wide[0], beta), wide)  # of q
+
+    @property
+    def widened(self) -> bool:
+        """Whether draws are not just those of the prior."""
+        return self._small.size > 0
+
+    def replace(self, p: Floats, rng: np.random.Generator) -> None:
+        """In half of the draws p (draws, arms), draw one or all small arms from q."""
+        kind, one = rng.random(len(p)), rng.choice(self._small, size=len(p))
+        wide = (kind >= PRIOR_SHARE + ONE_SHARE)[:, None] | (
+            (kind >= PRIOR_SHARE)[:, None] & (one[:, None] == self._small)
+        )
+        part = rng.integers(len(self._parts), size=wide.shape)
+        a, b = (np.choose(part, [each[i][self._small] for each in self._parts]) for i in range(2))
+        p[:, self._small] = np.where(wide, rng.beta(a, b), p[:, self._small])
+
+    def weights(self, p: Floats) -> Floats:
+        """Of draws p (draws, arms)."""
+        ratios = [self._ratio(p[:, k], int(k)) for k in self._small]
+        with np.errstate(over="ignore"):  # a draw may be no draw of the priors at all
+            part = (
+                PRIOR_SHARE
+                + ONE_SHARE * np.mean(ratios, axis=0)
+                + ALL_SHARE * np.prod(ratios, axis=0)
+            )
+        return np.asarray(1.0 / part)
+
+    def _ratio(self, p: Floats, k: int) -> Floats:
+        """q_k / f_k, (draws,)."""
+        parts = [self._part_ratio(p, k, float(a[k]), float(b[k])) for a, b in self._parts]
+        return np.asarray(np.mean(parts, axis=0))
+
+    def _part_ratio(self, p: Floats, k: int, wide_a: float, wide_b: float) -> Floats:
+        """Ratio of one part of q. Doubles near 1 are sparse: there, the ratio of the chances."""
+        from scipy.special import betainc, betaln  # late: trials do not need scipy
+
+        a, b = self._alpha[k], self._beta[k]
+        rest = np.maximum(1.0 - p, NEAR_ONE)
+        with np.errstate(divide="ignore", over="ignore"):
+            logs = betaln(a, b) - betaln(wide_a, wide_b)
+            logs += np.where(
+                wide_a > a, (wide_a - a) * np.log(np.maximum(p, MIN_LOG_ARGUMENT)), 0.0
+            )
+            ratio = np.exp(logs + (wide_b - b) * np.log(rest))
+        if wide_b == b:
+            return np.asarray(ratio)
+        near = betainc(wide_b, wide_a, NEAR_ONE) / betainc(b, a, NEAR_ONE)
+        return np.asarray(np.where(1.0 - p < NEAR_ONE, near, ratio))
