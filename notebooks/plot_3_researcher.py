@@ -7,7 +7,7 @@ notebook compares the dual bound, DeCo, the finite-horizon Gittins index and oth
 shows where each loses reward.
 """
 
-from decobandit import Problem, best_bound, gap, optimum, simulate, solve
+from decobandit import Problem, bound, gap, optimum, simulate, solve
 from decobandit.figures import gap_figure, regret_figure
 
 problem = Problem.uniform(arms=3, horizon=25)
@@ -21,8 +21,8 @@ solution
 # programming over all joint states.
 
 best = optimum(problem)
-bound = best_bound(problem, solution=solution)
-print(f"dual bound {solution.upper_bound:.4f}, best bound known {bound.value:.4f}")
+best = bound(problem, solution=solution)[0]
+print(f"dual bound {solution.upper_bound:.4f}, best bound known {best.value:.4f}")
 print(f"optimum    {best.value:.4f}, {best.states:,} states")
 
 # %%
