@@ -84,21 +84,21 @@ _CACHE = Cache[tuple[ArmModel, int, int, Grid], ArmGraph](KEPT)
 
 
 def graph_of(model: ArmModel, rows: int, *, unit: int = 1, grid: Grid = EXACT) -> ArmGraph:
-    """The states of an arm that may take `rows` units; one object for all arms of a model."""
+    """Return the states of an arm that may take `rows` units; arms of a model share the object."""
     return _CACHE.get_or_make(
         (model, unit, rows, grid), lambda: make_graph(model, unit, rows, grid)
     )
 
 
 def arm_graph(problem: Problem, group: Group, grid: Grid = EXACT) -> ArmGraph:
-    """The states of the arms of a group; beside other outcomes, good and bad ones have all."""
+    """Return the states of a group's arms; in mixed problems binary arms have every state."""
     if not problem.is_binary:
         grid = Grid(refine=grid.refine)
     return graph_of(group.model, problem.most_pulls // problem.unit, unit=problem.unit, grid=grid)
 
 
 def grid_of(problem: Problem, setting: object = None) -> Grid:
-    """The grid of a problem: `setting` as in `solve`, or as the size of the problem asks for.
+    """Return the grid of a problem: `setting` as in `solve`, or chosen by the problem's size.
 
     A ValueError where it needs more memory than there is, or more units than can be followed; it
     names a unit that would fit.
@@ -126,7 +126,7 @@ def _lattices_of(problem: Problem, setting: object) -> Grid:
 
 
 def check_points(grid: object, problem: Problem) -> int | None:
-    """A setting `grid` of good and bad outcomes that is allowed: None, 0, or points per row."""
+    """Check a setting `grid` of binary arms: None, 0, or points per row."""
     if grid is None:
         return None
     if not problem.repeat:
@@ -199,7 +199,7 @@ def exact_bytes(problem: Problem) -> float:
 
 
 def advice(problem: Problem) -> str:
-    """What to do with a problem that is too large: the smallest unit that would fit."""
+    """Say what to do with a problem that is too large: the smallest unit that would fit."""
     m = problem.pulls_per_stage
     for unit in (each for each in range(problem.unit, m + 1) if m % each == 0):
         tried = _batches(problem, unit)
@@ -241,7 +241,7 @@ def _has_chords(problem: Problem) -> bool:
 
 
 def check_convex(problem: Problem) -> None:
-    """A ValueError where a terminal table is not convex in the number of good outcomes."""
+    """Refuse terminal tables that are not convex in the number of good outcomes."""
     for group in problem.groups:
         if group.terminal is None:
             continue

@@ -48,7 +48,7 @@ class _Setting:
     prices: Floats
 
     def later(self, stage: int, good: int, bad: int) -> _Setting:
-        """The same after some stages and outcomes."""
+        """Return the one-arm problem after some stages and outcomes."""
         return _Setting(
             self.alpha + good,
             self.beta + bad,
@@ -62,7 +62,7 @@ class _Cone:
     """V of the states that can be reached from its tip, up to a stage at which V is known."""
 
     def __init__(self, setting: _Setting, final: Floats, depth: int, most: int) -> None:
-        """final (slab of depth): V at stage `depth`; most: smaller cones to keep."""
+        """Start from `final`, V at stage `depth` (slab); `most` smaller cones are cached."""
         self.setting = setting
         self._depth = self._lowest = depth
         self._kept = {depth: final}
@@ -75,7 +75,7 @@ class _Cone:
         return stage == self._depth or stage % self._step == 0
 
     def after(self, stage: int) -> int:
-        """The next checkpoint."""
+        """Return the next checkpoint."""
         return min(self._depth, (stage // self._step + 1) * self._step)
 
     def values(self, checkpoint: int) -> Floats:
@@ -89,7 +89,7 @@ class _Cone:
         return self._kept[checkpoint]
 
     def inner(self, stage: int, pulls: int, good: int) -> tuple[_Cone, int, int, int]:
-        """The cone up to the next checkpoint that has a state, and its tip: stage, pulls, good."""
+        """Return the cone of a state up to the next checkpoint, and its tip: stage, pulls, good."""
         top = self.after(stage)
         tip_good = good - good % self._grain
         tip_bad = (pulls - good) - (pulls - good) % self._grain
@@ -107,7 +107,7 @@ class _Cone:
 
 
 def _part(V: Floats, tip: int, tip_good: int, rows: int) -> Floats:
-    """The states within `rows` pulls of a tip, as a slab of their own."""
+    """Copy the states within `rows` pulls of a tip to a slab."""
     starts = [slab_size(tip + n - 1) + tip_good for n in range(rows + 1)]
     return np.concatenate([V[start : start + n + 1] for n, start in enumerate(starts)])
 
@@ -128,7 +128,7 @@ class Cones:
         self._lock = Lock()
 
     def terms(self, stage: int, group: int, stats: Sequence[float]) -> Terms:
-        """Expected reward and value of information of a pull of one arm of a group."""
+        """Return expected reward and value of information of a pull of one arm of a group."""
         good, bad = (int(x) for x in stats)
         if not 0 <= stage < self.problem.stages:
             raise InvalidArgument(
@@ -143,7 +143,7 @@ class Cones:
         return Terms(float(ell), float(delta))
 
     def values_of(self, stage: int, group: int, stats: Floats) -> Floats:
-        """The same of several states, good and bad outcomes each, (J, 2) -> (J,)."""
+        """Return V of several states, good and bad outcomes each, (J, 2) -> (J,)."""
         return np.array([self.value(stage, group, own) for own in stats])
 
     def value(self, stage: int, group: int, stats: Sequence[float] | Floats) -> float:

@@ -102,7 +102,7 @@ class ArmGraph:
         return rows, self.place(rows, stats)
 
     def read(self, table: Floats, stats: Floats) -> tuple[Floats, bool]:
-        """A table over states, (states, columns), at statistics (..., width): (..., columns).
+        """Read a table over states, (states, columns), at statistics (..., width): (..., columns).
 
         On chords between two states. And whether some are beyond the ends of their rows.
         """
@@ -164,7 +164,7 @@ class Compositions:
         )
 
     def rank(self, counts: Ints) -> Ints:
-        """Number of each of the compositions (..., L) among those of as many pulls."""
+        """Rank compositions (..., L) among those of equally many pulls."""
         left = np.asarray(sum(counts[..., i] for i in range(self.classes)))
         number = np.zeros(counts.shape[:-1], dtype=np.int64)
         for i in range(self.classes - 1):
@@ -264,7 +264,7 @@ def _linked(
     links: Ints,
     place: Callable[[Ints, Floats], Floats],
 ) -> ArmGraph:
-    """A graph of links, of which a unit is as many steps as it has pulls."""
+    """Make a graph of links; a unit has one step per pull."""
     at = starts(widths)
     arrays = Graph(LINKS, start, mean, at, weights, links, NOWHERE, NOWHERE, False)
     return ArmGraph(arrays, model, 1, unit, True, place)

@@ -387,7 +387,7 @@ def chord_law(h: float, sd: float, reach: int) -> Floats:
 
 
 def contracted_sd(h: float, sd: float, reach: int) -> float:
-    """The largest s whose chord law is below N(0, sd^2) in convex order; 0 where there is none."""
+    """Return the largest s whose chord law is below N(0, sd^2) in convex order, or 0."""
     from scipy.special import ndtri
 
     left = h * np.arange(reach + 1)

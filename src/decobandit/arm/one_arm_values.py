@@ -41,7 +41,7 @@ TABLE_BYTES = 1 << 30  # of what units are worth, of all stages and groups
 
 
 def price_array(prices: npt.ArrayLike, problem: Problem, *, name: str = "prices") -> Floats:
-    """The prices as an array of their own, (stages,), checked."""
+    """Return the prices as a checked array, (stages,)."""
     try:
         array = np.array(prices, dtype=float)
     except (TypeError, ValueError):
@@ -149,7 +149,7 @@ class OneArmValues:
             )
 
     def value(self) -> float:
-        """The dual function at these prices."""
+        """Return the dual function at these prices."""
         groups = self.problem.groups
         first = sum(group.count * float(self.values(0, k)[0]) for k, group in enumerate(groups))
         return float(first + self.problem.pulls @ self.prices)
@@ -171,7 +171,7 @@ class OneArmValues:
         return self._tables.index(stage, group)
 
     def stage_index(self, stage: int) -> Floats:
-        """The same of all groups with good and bad outcomes, (groups, slab)."""
+        """Return the index of all states of all groups of a binary problem, (groups, slab)."""
         return np.stack([self.table(stage, k) for k in range(len(self.problem.groups))])
 
     def stage_values(self, stage: int) -> Floats:
@@ -202,7 +202,7 @@ class OneArmValues:
         return self._tables.read(np.concatenate([later, worth], axis=1), group, stats)[0]
 
     def terms(self, stage: int, group: int, stats: Sequence[float]) -> Terms:
-        """Expected reward and value of information of a pull of one arm, with statistics (width,).
+        """Return expected reward and value of information of a pull of one arm, stats (width,).
 
         Of the pulls of a first unit on average, where there are units.
         """
@@ -341,7 +341,7 @@ class _Rows:
         return self.graphs[group].read(table, stats)
 
     def beyond(self, stage: int, group: int, stats: Floats) -> Floats:
-        """What the reward of a unit is larger by than at the end of the grid."""
+        """Return the reward of a unit less that at the end of the grid."""
         graph, own = self.graphs[group], self.problem.groups[group]
         pulls = self.problem.unit if stage < self.problem.horizon else 1
         factor = pulls * float(own.reward_factor[stage])

@@ -61,7 +61,7 @@ class PricePath:
         return self == PricePath()
 
     def prices(self, problem: Problem, solved: Floats | None, *, start: int = 0) -> Floats:
-        """The path over all stages, without the surcharge; `solved`: prices of the solved dual.
+        """Return the path over all stages, without the surcharge; `solved`: prices of the dual.
 
         The premium fades from stage `start` on, where a plan is made that late.
         """
@@ -105,7 +105,7 @@ def is_steady(problem: Problem) -> bool:
 
 
 def reward_scale(problem: Problem) -> float:
-    """The largest difference that one outcome makes before any deployment."""
+    """Return the largest difference that one outcome makes before any deployment."""
     spread = max(
         float(np.abs(group.reward_good - group.reward_bad)[: problem.horizon].max())
         for group in problem.groups

@@ -40,7 +40,7 @@ class Rewards:
         return np.asarray(last + np.append(np.cumsum(each[:0:-1])[::-1], 0.0))
 
     def of_stage(self, stage: int) -> tuple[float, float, float, float]:
-        """Base, factor, rise and fall."""
+        """Return base, factor, rise and fall."""
         return (
             float(self.base[stage]),
             float(self.factor[stage]),

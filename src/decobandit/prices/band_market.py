@@ -34,7 +34,7 @@ SMOOTH_REWARDS = 0.1  # mean change from stage to stage, in parts of all there i
 
 
 def band_market(problem: Problem, workers: int) -> BandMarket:
-    """The market of a problem; refused where it needs more memory than there is."""
+    """Return the market of a problem; raise TooLarge if it exceeds the memory limit."""
     kinds, stages = len(problem.groups), problem.stages
     refuse_over(
         BYTES_PER_ROW_PAIR * kinds * stages**2,
@@ -141,7 +141,7 @@ class BandMarket(Market):
             yield Level(partial(self._thinned, stages), stages, COARSE_TOLERANCE, ANY_CALLS)
 
     def _thinned(self, stages: int) -> BandMarket:
-        """The market with its first `regular` stages thinned out; later ones stay."""
+        """Return the market with its first `regular` stages thinned out; later ones stay."""
         later = np.arange(self.regular, self.stages)
         kept = np.concatenate([stages_kept(self.regular, stages), later])
         arms = self.arms._replace(
@@ -179,7 +179,7 @@ class BandMarket(Market):
         )
 
     def _bands(self, marks: Bands) -> Bands:
-        """The same bands with room for their states."""
+        """Allocate room for the states of the bands."""
         lengths = np.maximum(marks.high - marks.low + 1, 0)
         rows = np.arange(self.stages)
         room = np.add.reduceat(lengths, rows * (rows + 1) // 2, axis=1).max(axis=1)
@@ -271,7 +271,7 @@ class BandMarket(Market):
     # Passes
 
     def dual(self) -> float:
-        """The dual function at the prices of the last backward pass."""
+        """Return the dual function at the prices of the last backward pass."""
         return float(self.arms.counts @ self._V[:, 0] + self.pulls @ self.mu)
 
     def reprice(self) -> float:
@@ -433,7 +433,7 @@ class SmoothBands:
         self.width = 1.0
 
     def value_at(self, mu: Floats) -> tuple[float, Floats, Floats]:
-        """The smoothed dual at prices mu, its gradient, and the curvature along each price."""
+        """Return the smoothed dual at prices mu, its gradient, and the curvature per price."""
         market = self._market
         market.calls += 1
         reward = np.zeros(market.groups)
@@ -456,7 +456,7 @@ class SmoothBands:
         )
 
     def clear(self) -> tuple[Flow, float]:
-        """A flow near that of the last prices that spends exactly the pulls; and its charge."""
+        """Return a flow near that of the last prices that spends all pulls, and its charge."""
         market = self._market
         reward, spent = np.zeros(market.groups), np.zeros((market.groups, market.stages))
         charge = soft_clearing(

@@ -79,7 +79,7 @@ def _descend(descent: DenseDescent, tolerance: float) -> None:
 
 
 def _spread(group: Group) -> float:
-    """Standard deviation of the mean reward of a pull, or what a table of last rewards adds."""
+    """Return the sd of the mean reward of a pull, or the share of a terminal table."""
     if group.model.ordered:  # states of its own: their rewards in place of a posterior
         sd = 0.5 * float(np.ptp(group.model.usual))
     else:
@@ -89,13 +89,13 @@ def _spread(group: Group) -> float:
 
 
 def _prior_means(group: Group) -> Floats:
-    """Expected reward of a pull of a fresh arm, (stages,)."""
+    """Return the expected reward of a pull of a fresh arm, (stages,)."""
     mean = float(group.model.mean(np.array([group.model.initial()]))[0])
     return np.asarray(group.reward_base + group.reward_factor * mean)
 
 
 def at_canonical_prices(solution: DualSolution) -> DualSolution:
-    """The solution with the prices that DeCo plays, and the bound that they prove.
+    """Return the solution with the prices that DeCo plays, and the bound that they prove.
 
     The solution itself where a problem has too many states, or was solved on a grid of them.
     """

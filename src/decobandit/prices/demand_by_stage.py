@@ -102,7 +102,7 @@ class _Masses:
 
 
 def demand(solution: DualSolution) -> Demand:
-    """The market of a solution, exactly: masses are moved forward, nothing is simulated."""
+    """Compute the market of a solution exactly, by moving masses forward."""
     problem, prices = solution.problem, solution.prices
     refuse_batches(problem, "the market of single pulls")
     tables, arms = OneArmValues(problem, prices), [_Masses(problem, g) for g in problem.groups]
@@ -129,7 +129,7 @@ def demand(solution: DualSolution) -> Demand:
 
 
 def _margin(index: Floats, mass: Floats, pulls: float, tie: float) -> tuple[float, float]:
-    """What is pulled: all that is more than `tie` above an index, one part of what is at it."""
+    """Return the price and the part pulled at it; more than `tie` above, all is pulled."""
     held = mass > 0.0
     price, _ = margin(index[held], mass[held], pulls)
     if price == -np.inf:  # more pulls than there are arms, by rounding: the last arm is at it

@@ -88,7 +88,7 @@ class Trader:
         return self.rewards.last if stage == self.problem.horizon else self.values[stage + 1]
 
     def price(self, stage: int, part: int, parts: int) -> None:
-        """What units are worth at a stage, from the values after it; one part of this work."""
+        """Compute the worth of units at a stage from the values after it; one part of the work."""
         if stage == self.problem.horizon:
             return
         arrays, rewards = self.graph.arrays, self.rewards
@@ -138,7 +138,7 @@ class Trader:
         self.mass[0] = self.group.count
 
     def offer(self, stage: int, mass: Floats) -> tuple[Floats, Floats]:
-        """Indices and masses of all units that arms could take at a stage."""
+        """Return indices and masses of all units that arms could take at a stage."""
         size, units = self.worth[stage].shape
         present = int(np.count_nonzero(mass[:size] > 0.0))
         key, weight = np.empty(present * units), np.empty(present * units)
@@ -168,7 +168,7 @@ class Trader:
         return float(spent), float(reward)
 
     def _deploy(self, price: float, slack: float, part: float) -> tuple[float, float]:
-        """What is deployed at a price, and its reward."""
+        """Return the mass deployed at a price, and its reward."""
         worth = self.worth[-1][:, 0] - self.rewards.last
         taken = self.mass * np.where(worth > price + slack, 1.0, part * (worth >= price - slack))
         return float(taken.sum()), float((taken * worth).sum())  # no BLAS: it starts threads
@@ -303,7 +303,7 @@ class GraphMarket(Market):
     # Passes
 
     def dual(self) -> float:
-        """The dual function at the prices of the last backward pass."""
+        """Return the dual function at the prices of the last backward pass."""
         first = sum(arms.group.count * float(arms.values[0][0]) for arms in self._arms)
         return float(first + self.pulls @ self.mu + self.left_out)
 
@@ -404,7 +404,7 @@ class SmoothTraders:
         self.width = 1.0
 
     def value_at(self, mu: Floats) -> tuple[float, Floats, Floats]:
-        """The smoothed dual at prices mu, its gradient, and the curvature along each price."""
+        """Return the smoothed dual at prices mu, its gradient, and the curvature per price."""
         value = self._market.soft_value_at(mu, self.width)
         spent, loose = self._market.soft_flow(self.width)
         return value, self._market.pulls - spent, loose / ((1.0 + 2.0 * AROUND) * self.width)

@@ -44,10 +44,10 @@ class Smoothed(Protocol):
     width: float
 
     def value_at(self, mu: Floats) -> tuple[float, Floats, Floats]:
-        """The smoothed dual at prices mu, its gradient, and the curvature along each price."""
+        """Return the smoothed dual at prices mu, its gradient, and the curvature per price."""
 
     def clear(self) -> tuple[Flow, float]:
-        """A flow near that of the last prices that spends exactly the pulls; and its charge."""
+        """Return a flow near that of the last prices that spends all pulls, and its charge."""
 
 
 class RoughBounds(NamedTuple):
@@ -167,7 +167,7 @@ class Market(ABC):
 
     @abstractmethod
     def smoothed(self) -> Smoothed:
-        """The market with its dual function smoothed."""
+        """Return the market with its dual function smoothed."""
 
 
 # Bounds without a pass, for a long search that is interrupted before its first ones.

@@ -79,7 +79,7 @@ class Master:
         return self._earned.size
 
     def solve(self) -> Mixture | None:
-        """The best mixture, or None where the solver did not find one."""
+        """Return the best mixture, or None if the solver did not find one."""
         if not self._solved() and not any(self._solved_again(*way) for way in OTHER_WAYS):
             return None
         solution = self._lp.getSolution()

@@ -91,7 +91,7 @@ class Search:
         return abs(self.upper - self.lower) <= ROUNDING * at_stake + 2.0 * self.market.left_out
 
     def check(self) -> None:
-        """A lower bound above the upper one would be an error of ours: say so, hide nothing."""
+        """Raise if the lower bound exceeds the upper one by more than rounding: a program error."""
         if self.lower > self.upper and not self.met:
             raise ArithmeticError(f"lower bound {self.lower!r} above upper bound {self.upper!r}")
 
@@ -100,7 +100,7 @@ class Search:
 
 
 def minimise(search: Search, start: Floats, tol: float, most_calls: int) -> None:
-    """Rounds from prices `start`; where they get stuck, the smoothed dual, then the master problem.
+    """Search by rounds from prices `start`; if stuck, by the smoothed dual and the master problem.
 
     Both settle ties that rounds cannot. The steps of the master problem are short: with many stages
     fresh rounds from the best prices are worth more.
@@ -165,7 +165,7 @@ def _can_descend(search: Search) -> bool:
 
 
 def _descend(search: Search, tol: float, most_calls: int) -> list[Flow]:
-    """Steps down the smoothed dual, with the bounds of its prices and flows. Returns the flows."""
+    """Descend the smoothed dual, with the bounds of its prices and flows. Returns the flows."""
     market, flows = search.market, list[Flow]()
     tol = max(tol, SMOOTHED_GAP)
     if not market.descends or search.done(tol):

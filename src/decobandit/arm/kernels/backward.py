@@ -25,7 +25,7 @@ STAGES_PER_BLOCK = 16
 
 @compiled(fastmath={"contract", "nsz"})
 def _raise_row(p, inverse, bad, spread, own, after_bad, after_good, ramp):
-    """own += (index - price)^+ along a piece of a row; `bad` is reward_bad - price.
+    """Add (index - price)^+ to `own` along a piece of a row; `bad` is reward_bad - price.
 
     p is that of the first state and grows by `inverse` per state. `ramp` holds 0.0, 1.0, ...:
     reading it is what lets the compiler use vector registers (integers do not convert there).
@@ -119,7 +119,7 @@ def sweep(alpha, beta, reward_good, reward_bad, mu, V, start, stop):
 
 @compiled
 def lower(alpha, beta, reward_good, reward_bad, mu, V, low, high, ramp, start, stop):
-    """The same, where the intervals of states with V != 0 are known, and kept up to date."""
+    """Sweep as `sweep` does, given the intervals of states with V != 0, which are updated."""
     touched = 0
     top = start
     while top > stop:
@@ -149,7 +149,7 @@ def lower(alpha, beta, reward_good, reward_bad, mu, V, low, high, ramp, start, s
 
 @compiled
 def index_terms(alpha, beta, good, bad, n, g, V):
-    """(expected reward, value of information) of state (n, g); V is V_{t+1}.
+    """Return (expected reward, value of information) of state (n, g); V is V_{t+1}.
 
     They add up to the index. The value of information is what a pull without rewards is worth.
     """
@@ -160,7 +160,7 @@ def index_terms(alpha, beta, good, bad, n, g, V):
 
 @compiled
 def stage_index(alpha, beta, good, bad, t, V, index):
-    """index (slab of t) of every state with n <= t; V is V_{t+1}."""
+    """Fill index (slab of t) of every state with n <= t; V is V_{t+1}."""
     for n in range(t + 1):
         for g in range(n + 1):
             ell, delta = index_terms(alpha, beta, good, bad, n, g, V)

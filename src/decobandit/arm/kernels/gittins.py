@@ -65,7 +65,7 @@ MAX_DEVIATIONS, SKEW = 7.0, 25.0  # distance of followed means: 1e-9 by Bernstei
 
 @compiled(fastmath={"contract"})
 def _mean(row, c):
-    """The mean over both outcomes; row: W of a run of states and of the one behind them.
+    """Take the mean over both outcomes; row: W of a run of states and of the one behind them.
 
     A slice, not the bounds of one: positions that count from 0 let the compiler use vectors.
     """
@@ -126,7 +126,7 @@ def gain(a, b, h, c, W):
 
 @compiled
 def flat_root(a, b, h, guess, tol, W):
-    """The index of a posterior with h pulls left, by Newton's steps from `guess`."""
+    """Return the index of a posterior with h pulls left, by Newton's method from `guess`."""
     c = guess
     for _ in range(MAX_STEPS):
         worth, pulls = gain(a, b, h, c, W)
@@ -138,7 +138,7 @@ def flat_root(a, b, h, guess, tol, W):
 
 @compiled
 def flat_index(a, b, good, bad, h, tol):
-    """The index of one posterior with h pulls left, in the unit of the rewards."""
+    """Return the index of one posterior with h pulls left, in the unit of the rewards."""
     W = np.empty(2 * h + 2)
     if good < bad:
         a, b = b, a
@@ -148,7 +148,7 @@ def flat_index(a, b, good, bad, h, tol):
 
 @compiled
 def _predicted(index, h, step):
-    """The index at h from those at h - step, h - 2 step, ..."""
+    """Predict the index at h from those at h - step, h - 2 step, ..."""
     if h < 8:
         return index[h - 1]
     if step >= LONG_STEP:  # a cubic: over so many pulls left, bends matter more than kinks
@@ -196,7 +196,7 @@ def index_by_left(a, b, most, steps, tol, W, index):
 
 @compiled
 def flat_row(alpha, beta, good, bad, T, n, steps, tol, table):
-    """Indices of all states with n pulls, at all stages, into `table` (all stages)."""
+    """Fill `table` with the indices of all states with n pulls, at all stages."""
     most = T - n
     size = most + 2 * (1 if steps.size == 0 else steps[-1, 1])
     index, W = np.empty(size), np.empty(2 * size)
@@ -233,7 +233,7 @@ def knot_excess(a, b, left, reach, tol, Z):
 
 @compiled
 def knot_index(a, b, x, weight_a, y, weight_b, Z):
-    """The index of one posterior, from the 4 x 4 knots that begin at x, y."""
+    """Return the index of one posterior, from the 4 x 4 knots that begin at x, y."""
     total = 0.0
     for i in range(4):
         for j in range(4):
@@ -264,7 +264,7 @@ def knot_slab(alpha, beta, start_a, weight_a, start_b, weight_b, Z, t, out):
 
 @compiled(inline="always")
 def _edge(a, b, n, c, side):
-    """The first (side -1) or last (side 1) g that is followed at n pulls."""
+    """Return the first (side -1) or last (side 1) g that is followed at n pulls."""
     m = a + b + n
     far = MAX_DEVIATIONS * np.sqrt(c * (1.0 - c) / m) + SKEW / m
     return min(max(int((c + side * far) * m - a), 0), n)

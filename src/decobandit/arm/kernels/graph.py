@@ -57,7 +57,7 @@ def law_of(graph, n):
 
 @compiled(inline="always")
 def shift_of(start, n):
-    """Number in row n + 1 of the point that is number 0 of row n: lattices have one middle."""
+    """Return the number in row n + 1 of the point with number 0 in row n."""
     return (start[n + 2] - 2 * start[n + 1] + start[n]) // 2
 
 
@@ -119,7 +119,7 @@ def law_back(graph, n, begin, stop, rise, fall, after, before):
 
 @compiled(fastmath=FAST)
 def band_back(graph, n, begin, stop, after, before):
-    """The same in a band."""
+    """Fill before[k] = E[after] one step later, in a band."""
     first, size = graph.at[n], graph.start[n + 1] - graph.start[n]
     chance, own, ahead = graph.weights[first + begin :], before[begin:stop], after[begin:]
     for k in range(stop - begin):
@@ -175,7 +175,7 @@ def whole_ahead(inner, end, reach, at, mass, after):
 
 @compiled(inline="always")
 def law_ahead(graph, n, begin, stop, mass, after):
-    """after += mass (states of row n,) one step later, by a law."""
+    """Add mass (states of row n,) to `after` one step later, by a law."""
     reach, inner, end, _ = law_of(graph, n)
     size, shift = after.shape[0], shift_of(graph.start, n)
     low, high = max(begin, reach - shift), min(stop, size - reach - shift)
@@ -198,7 +198,7 @@ def law_ahead(graph, n, begin, stop, mass, after):
 
 @compiled(fastmath=FAST)
 def row_ahead(graph, n, mass, after):
-    """after (states of row n + 1,) += the masses (states of row n,) one step later."""
+    """Add the masses (states of row n,) to `after` (states of row n + 1,) one step later."""
     low, size = graph.start[n], mass.shape[0]
     begin, stop = 0, size
     while begin < stop and mass[begin] == 0.0:

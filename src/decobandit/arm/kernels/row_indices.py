@@ -1,5 +1,4 @@
-"""Calibrated indices of one arm over its states in rows: advantages at a surcharge, and where
-their largest zeros are.
+"""Calibrated indices of one arm over its states in rows: advantages and their largest zeros.
 
 The advantage of a pull at stage t is D_t = Q_t - V_{t+1}: the value of a pull less that of none. It
 is computed as such, not as a difference of two values:

@@ -98,7 +98,7 @@ def spread_above(g, chance, lo, hi, y, weights):
 
 @compiled
 def gather_side(g, chance, begin, end, y, middle, side, weights):
-    """Runs of atoms go to the states on one side of y[middle], from the outermost inwards.
+    """Move runs of atoms to the states on one side of y[middle], from the outermost inwards.
 
     side = -1: atoms from g + begin up to g + end, states below; side = 1: downwards, states above.
     A run has all atoms outside a state that no run before it has, and as much inside it as makes

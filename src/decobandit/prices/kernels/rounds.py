@@ -26,7 +26,7 @@ def in_order(parts):
 
 @compiled
 def margin(key, weight, target):
-    """The key c with weight{key > c} < target <= weight{key >= c}, by quickselect.
+    """Select the key c with weight{key > c} < target <= weight{key >= c}, by quickselect.
 
     Returns c and the part of weight{key == c} that is needed to reach the target, in [0, 1].
     Keys and weights are permuted. Target <= 0: (inf, 0). Too little weight: (-inf, 1), where what
@@ -88,7 +88,7 @@ def clear(key, weight, sure, total, target):
 
 @compiled
 def stage_price(key, weight, settled, pulls, lowest, highest, before):
-    """The price at which the masses `weight`, and those settled (G,), spend the pulls of a stage.
+    """Return the price at which the masses `weight`, and those settled (G,), spend the pulls.
 
     lowest, highest: the prices that the bands reach; one that must leave them stops there. `before`
     where there is nothing to choose: any price will do.
@@ -100,7 +100,7 @@ def stage_price(key, weight, settled, pulls, lowest, highest, before):
 
 @compiled
 def stage_sale(key, weight, sides, total, pulls):
-    """What `clear` answers where sides (G,) are pulled in any case, and whether a band was narrow.
+    """Return `clear` with sides (G,) pulled in any case, and whether a band was too narrow.
 
     That is: too narrow to order all that had to be pulled.
     """

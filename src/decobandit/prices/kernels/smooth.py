@@ -23,13 +23,13 @@ AROUND = 1.0  # widths beyond which a state counts neither as pulled in part nor
 
 @compiled
 def states_before(t):
-    """Number of states of all stages before t: where stage t begins in Z."""
+    """Return the number of states of all stages before t: where stage t begins in Z."""
     return t * (t + 1) * (t + 2) // 6
 
 
 @compiled(fastmath={"contract", "nsz"})
 def _soft_row(p, inverse, bad, spread, width, over, own, after_bad, after_good, ramp, distance):
-    """own += soft(index - price) along a row; bad: reward_bad - price, over: 1 / width."""
+    """Add soft(index - price) to `own` along a row; bad: reward_bad - price, over: 1 / width."""
     for g in range(own.shape[0]):
         z = worth(p + ramp[g] * inverse, bad, spread, own[g], after_bad[g], after_good[g])
         distance[g] = z
@@ -83,7 +83,7 @@ def _move_row(p, inverse, shift, width, factor, distance, own, following):
 
 @compiled(inline="always")
 def _trimmed(own, first, last):
-    """The interval of a row without the tiny masses at its ends."""
+    """Return the interval of a row without the tiny masses at its ends."""
     while first <= last and own[first] <= TINY:
         first += 1
     while last >= first and own[last] <= TINY:
