@@ -16,6 +16,7 @@ from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from .arm_states import Grid as Grid
+    from .arm_states import Rewards as Rewards
     from .arm_states import arm_graph as arm_graph
     from .arm_states import exact_bytes as exact_bytes
     from .arm_states import graph_of as graph_of
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from .one_arm_values import price_array as price_array
     from .price_paths import PricePath as PricePath
     from .price_paths import is_steady as is_steady
-    from .rewards import Rewards as Rewards
     from .row_gittins import RowGittins as RowGittins
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

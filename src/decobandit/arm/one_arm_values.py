@@ -31,10 +31,9 @@ from ..support import (
     shown,
     worker_count,
 )
-from .arm_states import arm_graph, grid_of
+from .arm_states import Rewards, arm_graph, grid_of
 from .kernels.backward import index_terms, stage_index, sweep
 from .kernels.units import raise_values, stage_worths
-from .rewards import Rewards
 
 KEPT_BYTES = 256 * 2**20  # of slabs, up to which those of all stages are kept
 TABLE_BYTES = 1 << 30  # of what units are worth, of all stages and groups

@@ -15,9 +15,8 @@ import numpy as np
 
 from ..problem import Problem
 from ..support import Floats, Ints, legs
-from .arm_states import Grid, arm_graph
+from .arm_states import Grid, Rewards, arm_graph
 from .kernels.row_indices import advantages, narrow
-from .rewards import Rewards
 
 ACCURACY = 1e-12  # of an index, in units of the range of rewards
 FEWEST_SURCHARGES, MOST_SURCHARGES = 128, 2000  # of a table, evenly over the range of rewards
