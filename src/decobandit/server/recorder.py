@@ -1,4 +1,4 @@
-"""What the server notes for the log of people: logins, refused tokens, looks at results, exports.
+"""What the server notes for the access log: logins, refused tokens, looks at results, exports.
 
 Requests note what they do; it is written when they are answered, so that nobody waits for it and
 reading goes on while the database cannot be written. What could not be written is kept and tried
@@ -44,7 +44,7 @@ class _Counted:
 
 
 class Recorder:
-    """Collects events for the log of people of one database."""
+    """Collects events for the access log of one database."""
 
     def __init__(self, store: Store, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.store, self._clock = store, clock
@@ -127,7 +127,7 @@ class Recorder:
                 self._waiting.extendleft(reversed(entries))
                 self._retry_at = self._clock() + RETRY_SECONDS
             unexpected = not isinstance(error, StoreError)
-            log.error("log of people: %s", error, exc_info=unexpected)
+            log.error("access log: %s", error, exc_info=unexpected)
 
     def flush(self) -> None:
         """Write all counts too: somebody wants to read the log."""

@@ -1,7 +1,7 @@
 """Tokens: random secrets that authenticate requests, each with a name and a role.
 
 The database has their SHA-256 digests only; a token has 256 random bits, so that its digest need
-not be slow. The log of people has a digest of every row, so that `deco trial verify` finds one that
+not be slow. The access log has a digest of every row, so that `deco trial verify` finds one that
 was changed, removed or added there.
 """
 
@@ -116,7 +116,7 @@ def new_token(
     """A new token, and its secret, which is shown once.
 
     `days`: until it expires. `trials`: names of the trials that it is for; none: all. `by`: who
-    makes it, for the log of people.
+    makes it, for the access log.
     """
     if not re.fullmatch(NAME_PATTERN, name):
         raise TrialError(
@@ -167,7 +167,7 @@ def _trial_name(connection: Connection, trial: str) -> str:
 
 
 def _said(token: Token) -> dict[str, Any]:
-    """What the log of people has of a token; `row` stands for the whole row."""
+    """What the access log has of a token; `row` stands for the whole row."""
     tree = token.to_dict()
     shown = {name: tree[name] for name in ("role", "expires_at", "trials")}
     return {"token": token.name, **shown, "row": token_digest(token.__dict__)}

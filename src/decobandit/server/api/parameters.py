@@ -82,7 +82,7 @@ async def _seen(request: Request, caller: Caller, trial: Opened) -> Trial:
     return trial
 
 
-Seen = Annotated[Trial, Depends(_seen)]  # the log of people says who saw results
+Seen = Annotated[Trial, Depends(_seen)]  # the access log says who saw results
 
 
 # -- changes ------------------------------------------------------------------------------------

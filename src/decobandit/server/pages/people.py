@@ -1,4 +1,4 @@
-"""The page of the log of people, for administrators."""
+"""The page of the access log, for administrators."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 @router.get("/people")
 @allow("admin", all_trials=True)
 def people(request: Request, number: Annotated[int, Query(alias="page", ge=1)] = 1) -> Response:
-    """The log of people, the latest first, and whether it is intact."""
+    """The access log, the latest first, and whether it is intact."""
     request.state.recorder.flush()
     found = people_log(request.app.state.store)
     pages = max(1, -(-len(found.events) // EVENTS_PER_PAGE))

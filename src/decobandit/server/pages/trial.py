@@ -195,7 +195,7 @@ def _shown_to(caller: Principal, slot: Allocation, trial: Trial) -> Allocation:
 
 
 def saw(request: Request, trial: Trial) -> None:
-    """The log of people says who saw results."""
+    """The access log says who saw results."""
     what = request.scope["route"].name
     request.state.recorder.saw(request.state.principal, trial, what)
 
