@@ -18,10 +18,8 @@ from ..errors import ApiError
 from ..sessions import COOKIE, cookie_of
 from . import allocations as allocation_pages
 from . import api_docs as api_docs_page
-from . import lifecycle as lifecycle_pages
 from . import people as people_pages
 from . import plan as plan_pages
-from . import results as result_pages
 from . import trial as trial_pages
 from .rendering import PageRoute, Sent, error_page, go, page
 from .trial import PLOTLY
@@ -147,8 +145,6 @@ def static(request: Request, name: str) -> Response:
 router.include_router(api_docs_page.router)
 router.include_router(plan_pages.router)
 router.include_router(trial_pages.router)
-router.include_router(result_pages.router)
-router.include_router(lifecycle_pages.router)
 router.include_router(people_pages.router)
 router.include_router(allocation_pages.router)
 

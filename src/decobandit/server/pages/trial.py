@@ -1,9 +1,9 @@
-"""The pages of one trial: run, why, audit; and the actions of their buttons."""
+"""Pages of one trial: run, why, audit, results, report; and the actions of their buttons."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
@@ -11,17 +11,28 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from ...figures.episodes import points_text
 from ...problem import ArmModel, Outcome
-from ...trials import Allocation, Damaged, Event, Replay, Status, Trial, TrialError, open_trial
+from ...trials import (
+    Allocation,
+    Damaged,
+    Event,
+    Replay,
+    Status,
+    Trial,
+    TrialError,
+    TrialReport,
+    open_trial,
+)
 from ...trials.allocations import counts_from, told_text
 from ...trials.ledger import Ledger
 from ...trials.lists import ledger_of, matching, numbers_of, stale_ids
 from ...trials.report import posteriors_of
-from ...trials.report_text import ON_RECORD
+from ...trials.report_text import ON_RECORD, declared, shares, state_of, trial_page
+from ...trials.report_text import results as result_table
 from ...trials.requests import MAX_KEY
 from ...trials.settings import in_order
 from ...trials.status import has_episode
@@ -41,7 +52,6 @@ from .figures import (
     tighter_bound,
 )
 from .rendering import Form, PageRoute, Sent, go, page
-from .result_cards import report_for, result_cards
 
 PLOTLY = "plotly.min.js"
 LATEST_OUTCOMES = 5  # that can be corrected where the trial is run; others on their own page
@@ -58,6 +68,7 @@ def _trial(request: Request, trial: Annotated[str, Path(max_length=100)]) -> Tri
 
 Opened = Annotated[Trial, Depends(_trial)]
 AllocationId = Annotated[str, Path(max_length=100)]
+Control = Annotated[str, Query(max_length=100)]
 
 
 # -- run ----------------------------------------------------------------------------------------
@@ -514,3 +525,84 @@ def export_csv(request: Request, trial: Opened) -> Response:
 
 def _download(trial: Trial, kind: str) -> dict[str, str]:
     return {"Content-Disposition": f'attachment; filename="trial-{trial.id}.{kind}"'}
+
+
+# -- results -------------------------------------------------------------------------------------
+
+
+def report_for(request: Request, trial: Trial, control: str = "") -> TrialReport:
+    """Return the report; few requests at a time read a whole log."""
+    state = request.app.state
+    with state.record_readers.one(request.state.principal.name):
+        return trial.report(control=control or None, late_after=state.limits.stale_after)
+
+
+def result_cards(report: TrialReport) -> dict[str, Any]:
+    """Return the values of the template `result_cards.html.j2`."""
+    return {
+        "report": report,
+        "summary": " ".join(filter(None, [state_of(report), declared(report)])),
+        "results": result_table(report),
+        "shares": shares(report),
+    }
+
+
+@router.get("/results")
+@allow("admin", "viewer")
+def results(request: Request, trial: Opened, control: Control = "") -> Response:
+    """Rates, intervals, chances of being best, shares over time."""
+    saw(request, trial)
+    cards = result_cards(report_for(request, trial, control))
+    return page(request, "results.html.j2", trial=trial, **cards)
+
+
+@router.get("/report")
+@allow("admin", "viewer")
+def report(request: Request, trial: Opened, control: Control = "") -> Response:
+    """The report as one page that needs no other file, to save and to print."""
+    saw(request, trial)
+    text = trial_page(report_for(request, trial, control))
+    # its styles are in its text, so that it can be saved
+    return HTMLResponse(text, headers={"Content-Security-Policy": INLINE_STYLES})
+
+
+# -- lifecycle -----------------------------------------------------------------------------------
+
+
+def _changed(
+    request: Request, trial: Trial, change: Callable[..., object], form: Form, reason: str | None
+) -> Response:
+    change(reason=reason, key=form.key, by=request.state.principal.name)
+    return go(f"/trials/{trial.id}")
+
+
+@router.post("/close")
+@allow("admin")
+def close(request: Request, trial: Opened, form: Sent) -> Response:
+    """Make no more allocations."""
+    return _changed(request, trial, trial.close, form, form.text("reason"))
+
+
+@router.post("/reopen")
+@allow("admin")
+def reopen(request: Request, trial: Opened, form: Sent) -> Response:
+    """Make allocations again."""
+    return _changed(request, trial, trial.reopen, form, form.reason)
+
+
+@router.post("/archive")
+@allow("admin")
+def archive(request: Request, trial: Opened, form: Sent) -> Response:
+    """Close the trial and hide it from lists."""
+    return _changed(request, trial, trial.archive, form, form.text("reason"))
+
+
+@router.post("/allocations/{allocation}/unmask")
+@allow("admin", "operator")
+def unmask(request: Request, trial: Opened, allocation: AllocationId, form: Sent) -> Response:
+    """The name of the arm of one allocation, on this page only."""
+    by = request.state.principal.name
+    slot = trial.unmask(allocation, reason=form.reason, key=form.key, by=by)
+    return page(
+        request, "unmasked.html.j2", trial=trial, slot=slot, code=trial.codes[str(slot.arm)]
+    )
