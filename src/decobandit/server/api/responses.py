@@ -167,10 +167,10 @@ class WhyOut(Out):
 class VerifyOut(Out):
     """Result of the integrity check of a log."""
 
-    ok: bool = Field(description=_NO_PROBLEM)
     events: int = Field(description="Number of events.")
     head: str = Field(description="Hash of the last event; worth keeping elsewhere.")
     problems: list[str] = Field(description="Problems, one sentence each.")
+    ok: bool = Field(description=_NO_PROBLEM)
     remarks: list[str] = Field(default=[], description="Remarks, if there are any.")
     given_head_event: int = Field(default=0, description="Event that has the head in the request.")
     events_since_given_head: int = Field(default=0, description="Number of events after it.")
@@ -179,9 +179,9 @@ class VerifyOut(Out):
 class ReplayOut(Out):
     """Comparison of recorded decisions with recomputed ones."""
 
-    ok: bool = Field(description="Whether no difference was found.")
     decisions: int = Field(description="Decisions that were recomputed.")
     differences: list[str] = Field(description="Differences, one sentence each.")
+    ok: bool = Field(description="Whether no difference was found.")
 
 
 class TokenOut(Out):

@@ -237,9 +237,9 @@ def trial_verify(
     """Whether the log is as it was written."""
     with request.app.state.record_readers.one(caller.name):
         result = check_trial(trial, db=request.app.state.store, head=head).to_dict()
-    empty = {"trial", *(key for key, value in result.items() if value is None)}
-    empty |= set() if result["remarks"] else {"remarks"}
-    return answer({key: value for key, value in result.items() if key not in empty})
+    result["remarks"] = result["remarks"] or None
+    names = out.VerifyOut.model_fields
+    return answer({name: result[name] for name in names if result[name] is not None})
 
 
 @router.get("/trials/{trial}/replay", response_model=out.ReplayOut)
