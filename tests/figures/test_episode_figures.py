@@ -34,6 +34,7 @@ from decobandit.policies.deco import deco
 from decobandit.prices import DualSolution, demand, solve
 from decobandit.problem import Arm, BetaBernoulli, Problem
 from helpers.examples import KINDS
+from helpers.refusals import refused
 
 ALERT = "<script>alert(1)</script>"
 NASTY = (ALERT, "a$b_{$", "_x & %{x} <b>y</b>", "w" * 100)
@@ -197,11 +198,11 @@ def test_paths_without_a_loss_or_without_a_stage() -> None:
     path = retrace(solution.problem, [(0, True)], solution=solution)
     low, high = episode_figure(path).axes[3].get_ylim()
     assert low < 0.0 < high
-    with pytest.raises(ValueError, match="nothing has been pulled yet"):
+    with refused("invalid_argument", "episode"):
         episode_figure(retrace(solution.problem, [], solution=solution))
-    with pytest.raises(ValueError, match="nothing has been pulled yet"):
+    with refused("invalid_argument", "episode"):
         episode_page(retrace(solution.problem, [], solution=solution))
-    with pytest.raises(ValueError, match=r"expected: shape \(0,\)"):
+    with refused("invalid_argument", "expected"):
         episode_figure(path, [])
 
 

@@ -183,8 +183,3 @@ def test_short_searches_and_what_is_no_terminal_show_nothing(
     monkeypatch.setattr("sys.stderr", io.StringIO())
     with show_progress() as report:
         assert report is None
-
-
-def test_stages_need_not_be_told_any_more() -> None:
-    with pytest.warns(DeprecationWarning, match="'stages' is no longer needed"), show_progress(100):
-        pass

@@ -1,4 +1,4 @@
-"""The program itself: its commands, its version, and one line for every error."""
+"""Program `deco`: commands, version, and one line per error."""
 
 from __future__ import annotations
 

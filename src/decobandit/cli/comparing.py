@@ -80,7 +80,7 @@ def evaluate(
 
 
 def size_note(problem: Problem) -> str:
-    """How many states an evaluation may come to."""
+    """Return a line with the number of states to evaluate."""
     from ..evaluation import states_ahead
 
     states = states_ahead(problem)
@@ -89,7 +89,7 @@ def size_note(problem: Problem) -> str:
 
 
 def print_evaluations(found: ExactComparison) -> None:
-    """A table for people."""
+    """Print a table."""
     bound = found.bound
     known = found.results[0].truth is not None
     titles = ["policy", "value", "regret", "states", "seconds"]
@@ -188,7 +188,7 @@ def _check_regret(problem: Problem) -> None:
 
 
 def print_simulation(found: SimulatedComparison) -> None:
-    """A table for people."""
+    """Print a table."""
     result, bound = found.simulation, found.bound
     first = result.results[0].policy
     several = len(result.results) > 1
@@ -265,7 +265,7 @@ def gap(
 
 
 def print_gap(found: Gap, problem: Problem) -> None:
-    """A table for people: the sums, and the stages where there are not too many."""
+    """Print the gap, its two sums and a table by stage."""
     exact = found.method == "exact"
     error = "" if exact else f" ± {found.value_se:.6f}"
     part = f" ({100 * found.gap / abs(found.upper_bound):.2f}%)" if found.upper_bound else ""
@@ -329,7 +329,7 @@ def path(
 
 
 def print_path(found: ComparedEpisode) -> None:
-    """A table for people."""
+    """Print a table."""
     episode = found.episode
     seed = "" if episode.seed is None else f", seed {episode.seed}"
     titles = ["stage", "pulled", "outcome", "index", "price", "short", "crowd", "loss"]

@@ -89,7 +89,7 @@ def design(
 def _computed(
     problem: Problem, asked: Design, settings: dict[str, Any], file: Path, report: Path | None
 ) -> DesignResult:
-    """The characteristics; with the report, where it is asked for."""
+    """Compute the characteristics and write the report, if requested."""
     from ..designs import operating_characteristics
     from ..support import show_progress, write_whole
 

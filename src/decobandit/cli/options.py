@@ -1,4 +1,4 @@
-"""Options that several commands share: how they are called, parsed, shown and checked."""
+"""Options shared by several commands, and the layout of help."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ POLICY_NAMES = ", ".join(POLICIES)
 
 
 def shown(metavar: str, text: str, *names: str, **settings: Any) -> Any:
-    """An option with what its value is called, and its help."""
+    """Return a typer option with a metavar and a help text."""
     return typer.Option(*names, metavar=metavar, help=text, **settings)
 
 
 def read_by(read: Callable[[str], T], metavar: str, text: str, **settings: Any) -> Any:
-    """An option whose text a function reads; what it refuses is said in its own words."""
+    """Return a typer option with a custom parser; ValueErrors become CLI errors."""
 
     def parse(given: str) -> T:
         try:

@@ -1,4 +1,4 @@
-"""What commands print, and the files that they write.
+"""Output of commands: JSON, text and files.
 
 One JSON object for programs, or lines for people. Files are refused before the long work, and
 acknowledged when they are there.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Result(Protocol):
-    """What a command has found."""
+    """Result of a command."""
 
     def to_dict(self) -> dict[str, Any]: ...
 
@@ -33,7 +33,7 @@ Found = TypeVar("Found", bound=Result)
 
 
 def print_result(result: Found, as_json: bool, show: Callable[[Found], None]) -> None:
-    """A result as JSON, or as `show` prints it."""
+    """Print a result as JSON, or by `show`."""
     if as_json:
         print_json(result.to_dict())
     else:
@@ -43,7 +43,7 @@ def print_result(result: Found, as_json: bool, show: Callable[[Found], None]) ->
 def print_results(
     results: Sequence[Found], as_json: bool, show: Callable[[Found], None], **more: object
 ) -> None:
-    """Results one after the other; as JSON the one, or {"results": [...]}. `more` joins each."""
+    """Print results in turn; as JSON one object or {"results": [...]}, with `more` in each."""
     if as_json:
         trees = [each.to_dict() | more for each in results]
         print_json(trees[0] if len(trees) == 1 else {"results": trees})
@@ -55,28 +55,28 @@ def print_results(
 
 
 def print_json(tree: dict[str, Any]) -> None:
-    """One JSON object on standard output."""
+    """Print one JSON object on standard output."""
     print(json.dumps(tree, allow_nan=False))
 
 
 def say(line: str) -> None:
-    """A line for people, where it does not mix with results."""
+    """Print a line on standard error."""
     print(line, file=sys.stderr)
 
 
 def note(line: str) -> None:
-    """A line for people who sit at a terminal; programs are not told."""
+    """Print a line on standard error if that is a terminal."""
     if sys.stderr.isatty():
         say(line)
 
 
 def percent(value: float | None) -> str:
-    """A share for people."""
+    """Format a percentage; empty for None."""
     return "" if value is None else f"{value:.2f}%"
 
 
 def fixed(value: float | None, digits: int) -> str:
-    """A number with so many digits after the point, where there is one."""
+    """Format a number with fixed digits; empty for None."""
     return "" if value is None else f"{value:.{digits}f}"
 
 
@@ -84,12 +84,12 @@ NO_BOUND = "bound: not computed, as it takes long here and no policy needs it; -
 
 
 def said_of(bound: BoundValue) -> str:
-    """What a bound means."""
+    """Return a sentence about an upper bound."""
     return f"no policy can earn more than {bound.value:.6f} ({bound.meaning})"
 
 
 def title_of(problem: Problem) -> str:
-    """What a table is about."""
+    """Return the title of a table about a problem."""
     return problem.described()
 
 
@@ -180,7 +180,7 @@ def draw(
 
 
 def draw_either(out: Path | None, figure: Callable[..., Any], title: str) -> None:
-    """The same with a function that makes a figure of either kind, by `interactive`."""
+    """Write the figure of a function with the keyword `interactive`, as figure or page."""
     from ..figures import figure_page
 
     draw(out, figure, lambda: figure_page(figure(interactive=True), title))

@@ -122,7 +122,7 @@ def new_keys(name: KeyName = "deco", out: OutKey = DEFAULT_KEY, as_json: AsJson 
 
 
 def private_key(file: Path) -> PrivateKey:
-    """The key of a file."""
+    """Read a private key from a file."""
     from ..trials.checkpoints import PrivateKey
 
     if not file.exists():
@@ -131,7 +131,7 @@ def private_key(file: Path) -> PrivateKey:
 
 
 def public_key(text: str) -> PublicKey:
-    """The key that is given, or the one in the file that is given."""
+    """Parse a public key, or read it from a file."""
     from ..trials.checkpoints import PublicKey
 
     file = Path(text)
@@ -183,7 +183,7 @@ def _line(event: Event) -> str:
 
 
 def print_people(found: PeopleLog) -> None:
-    """State of the access log and of the tokens."""
+    """Print the state of the access log."""
     state = "intact" if found.ok else "NOT INTACT"
     print(f"access log: {len(found.events)} events, {state}, head {found.head}")
     for problem in found.problems:

@@ -74,7 +74,7 @@ def problem_from(
     reward_bad: RewardBad = None,
     workers: Workers = None,
 ) -> Problem:
-    """The problem that the options describe."""
+    """Return the problem of a file or of options."""
     fields = _given(
         arms=arms,
         horizon=horizon,
@@ -108,7 +108,7 @@ def _prior(good: float | None, bad: float | None) -> dict[str, float] | None:
 
 
 def _given(**values: Any) -> dict[str, Any]:
-    """Without what is not given."""
+    """Drop None and empty tables."""
     return {name: value for name, value in values.items() if value is not None and value != {}}
 
 
@@ -126,7 +126,7 @@ class Source:
 
 
 def from_problem(**options: Any) -> Source:
-    """A problem, without prices."""
+    """Return the problem of a file or of options, and the rules of its design."""
     return Source(problem_from(**options), rules=_rules_in(options["problem"]))
 
 
@@ -140,7 +140,7 @@ def _rules_in(file: Path | None) -> Rules | None:
 
 
 def from_problem_or_solution(**options: Any) -> Source:
-    """A problem, or a saved solution."""
+    """Return a problem, or a saved solution with its problem."""
     file = options["problem"]
     if file is None or not _is_saved(file):
         return from_problem(**options)
@@ -181,7 +181,7 @@ def _is_saved(file: Path) -> bool:
 
 
 def context_of(problem: Problem, tol: float, **settings: Any) -> Context:
-    """What policies are made from; the dual is solved with progress when it is asked for."""
+    """Return the context of policies; it solves the dual on first use, with progress."""
     from ..policies import Context
 
     return Context(problem, tol=tol, solver=solve_shown, **settings)
@@ -213,7 +213,7 @@ class Chosen:
 
     @property
     def policy(self) -> str:
-        """The one of a command that takes one."""
+        """The only policy, for commands that take one."""
         return self.policies[0]
 
 

@@ -69,7 +69,7 @@ def _observed(
 
 
 def print_recommendation(result: Recommendation) -> None:
-    """The decision and its reasons as a table for people, best index first."""
+    """Print the recommendation and a table of arms, best index first."""
     what = "the deployment" if result.deploy else "a pull"
     price = "" if result.price is None else f", price of {what} {digits(result.price)}"
     parts = [name for name in PARTS if any(getattr(arm, name) is not None for arm in result.arms)]
@@ -94,7 +94,7 @@ def print_recommendation(result: Recommendation) -> None:
 
 
 def _known(arm: ArmReport) -> tuple[str, str]:
-    """What was observed of an arm, and what is known of it."""
+    """Return the observed outcomes and the posterior of an arm."""
     from ..problem.models.base import rounded
 
     if arm.good is None or arm.bad is None:
@@ -112,7 +112,7 @@ def _pulled(result: Recommendation) -> list[str]:
 
 
 def _rank(arm: ArmReport) -> float:
-    """What the table is sorted by: pulls, or the index, where the policy has one."""
+    """Return the sort key: pulls, index, probability or expected reward."""
     if arm.pulls is not None:
         return arm.pulls + arm.expected_reward / (1.0 + abs(arm.expected_reward))
     if arm.index is not None:
@@ -121,7 +121,7 @@ def _rank(arm: ArmReport) -> float:
 
 
 def digits(value: float, most: int = 6) -> str:
-    """A number for a table: six digits, no -0."""
+    """Format a number with six digits, without -0."""
     return f"{round(value, 12) + 0.0:.{most}g}"
 
 
@@ -159,7 +159,7 @@ def index(
 
 
 def print_index(result: NamedIndex) -> None:
-    """A line, and one for each part that the index has."""
+    """Print the index and its parts."""
     known = f"{result.good} good, {result.bad} bad" if result.good is not None else result.state
     print(
         f"{result.policy} index of {result.arm} at stage {result.stage} with {known}: "

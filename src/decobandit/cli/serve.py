@@ -94,7 +94,7 @@ def _ready(url: str) -> None:
 
 
 def _first_token(store: Store) -> None:
-    """A database without any token gets one, or nobody could ever come in."""
+    """Create an administrator's token if the database has no token."""
     from ..server.tokens import list_tokens, new_token
 
     known = list_tokens(store)

@@ -59,7 +59,7 @@ def _compile_in(processes: int, parts: tuple[Part, ...]) -> Iterable[None]:
 
 
 def _leave_interrupts() -> None:
-    """Ctrl-C is for the program that waits: it ends the processes."""
+    """Ignore Ctrl-C in workers; the parent ends them."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -68,7 +68,7 @@ def _compile(part: Part) -> None:
 
 
 def prices_and_deco() -> None:
-    """The dual, short and long, and DeCo."""
+    """Compile the dual, short and long, and DeCo."""
     from ..policies.deco import deco
     from ..prices import dual_value, solve
     from ..problem import Problem, State
@@ -81,7 +81,7 @@ def prices_and_deco() -> None:
 
 
 def smoothed_dual() -> None:
-    """What the dual takes where rounds of prices do not settle."""
+    """Compile the smoothed dual."""
     import numpy as np
 
     from ..prices.band_market import band_market
@@ -93,7 +93,7 @@ def smoothed_dual() -> None:
 
 
 def optima_and_gittins() -> None:
-    """The exact optimum, of all stages and of the first ones, FH-Gittins and their values."""
+    """Compile exact optima, FH-Gittins and their values."""
     import numpy as np
 
     from ..evaluation import evaluate
@@ -117,7 +117,7 @@ def _two_different() -> Problem:
 
 
 def several_pulls() -> None:
-    """The optimum and Thompson sampling where a stage pulls several arms."""
+    """Compile the optimum and Thompson sampling with several pulls per stage."""
     from ..joint import optimum
     from ..problem import Problem
     from ..simulation import simulate
@@ -128,7 +128,7 @@ def several_pulls() -> None:
 
 
 def default_policy() -> None:
-    """The calibrated index and the price path that is tuned for it."""
+    """Compile the calibrated index and its price path."""
     from ..evaluation import evaluate
     from ..policies import DEFAULT_POLICY
     from ..problem import Problem
@@ -138,7 +138,7 @@ def default_policy() -> None:
 
 
 def calibrated_states() -> None:
-    """Calibrated indices state by state, short and long, with a tick, with last rewards."""
+    """Compile calibrated indices: short, long, with a tick, with terminal rewards."""
     from ..arm import EXACT_STAGES, KnotCalibration, PricePath
     from ..evaluation import evaluate
     from ..policies import CalibratedPolicy, OptimalPolicy
@@ -163,7 +163,7 @@ def calibrated_states() -> None:
 
 
 def information_bounds() -> None:
-    """The information bound of two arms and of more."""
+    """Compile the information bound of two and of three arms."""
     from ..bounds import information_bound
     from ..problem import Problem
 
@@ -172,7 +172,7 @@ def information_bounds() -> None:
 
 
 def simulated_policies() -> None:
-    """The policies of most simulations, a draw of Thompson sampling, and the gap."""
+    """Compile the usual policies, a Thompson draw and the gap."""
     import numpy as np
 
     from ..bounds import gap
@@ -187,7 +187,7 @@ def simulated_policies() -> None:
 
 
 def episodes_and_markets() -> None:
-    """One episode, stage by stage, and the market of the prices."""
+    """Compile an episode and the market."""
     from ..bounds import follow_by_name
     from ..policies import Context
     from ..prices import demand
@@ -199,7 +199,7 @@ def episodes_and_markets() -> None:
 
 
 def rarer_policies() -> None:
-    """Every other policy that is played by kernels, several episodes of a draw."""
+    """Compile every other policy with compiled play."""
     from ..policies import POLICIES, KlUcbPolicy, policy_class, serving
     from ..problem import Problem
     from ..simulation import simulate
@@ -212,7 +212,7 @@ def rarer_policies() -> None:
 
 
 def batches() -> None:
-    """Policies that share batches among arms; the dual of batches on a grid."""
+    """Compile batch policies and the batch dual on a grid."""
     from ..policies import POLICIES, serving
     from ..prices import solve
     from ..problem import Problem
@@ -224,7 +224,7 @@ def batches() -> None:
 
 
 def chances_of_the_best() -> None:
-    """Chances that an arm is best, better than a control by a margin, like the best, pulled."""
+    """Compile posterior probabilities: best, better than control, equivalent."""
     from ..policies import fh_gittins
     from ..policies.comparison import BetaComparison
     from ..problem import Problem, States
@@ -240,7 +240,7 @@ def chances_of_the_best() -> None:
 
 
 def other_outcomes() -> None:
-    """Measurements, counts, classes and own states: prices, policies, an episode, batches."""
+    """Compile non-binary outcomes: prices, policies, an episode, batches."""
     from ..bounds import follow_by_name
     from ..policies import POLICIES, Context, MeanComparison, serving
     from ..prices import solve

@@ -62,7 +62,7 @@ def _below(solution: DualSolution) -> list[tuple[str, str]]:
 
 
 def print_solution(solution: DualSolution) -> None:
-    """The bounds as a table for people."""
+    """Print the bounds as a table."""
     rows = [
         ("no policy can earn more than", f"{solution.upper_bound:.6f}"),
         *_below(solution),
@@ -106,7 +106,7 @@ def optimum(problem: Problem, as_json: AsJson = False) -> None:
 
 
 def print_optimum(result: Optimum) -> None:
-    """Two lines."""
+    """Print the value and the size of the computation."""
     print(f"optimum: {result.value:.9f}")
     print(f"{result.states:,} states, {result.seconds:.2f} s")
 
@@ -192,7 +192,7 @@ def market(
 
 
 def print_market(found: Demand) -> None:
-    """A table for people."""
+    """Print a table."""
     columns = {
         "price": found.prices,
         "sold to fresh": found.sold_fresh,

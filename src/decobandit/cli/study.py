@@ -213,7 +213,7 @@ def _print_simulated(name: str, rows: list[Row]) -> None:
 
 
 def _print_designed(rows: list[DesignRow]) -> None:
-    """A table for each problem and scenario."""
+    """Print a table per problem and scenario."""
     titles = ["policy", "seed", "good", "± s.e.", "best share", "select best", "reject", "size"]
     for line in dict.fromkeys(row.line for row in rows):
         own = [row for row in rows if row.line == line]
@@ -285,6 +285,6 @@ def _reproduced(parts: list[str], scale: str, out: Path) -> Reproduction:
 
 
 def print_reproduction(found: Reproduction) -> None:
-    """Where the page is."""
+    """Print where the page is."""
     parts = ", ".join(found.parts)
     print(f"{found.page}: {parts}, scale {found.scale}; data and figures beside it")

@@ -55,7 +55,7 @@ def print_stages(
     dots: bool = False,
     **settings: Any,
 ) -> None:
-    """A table with one row per stage: `most` from either end, a line or dots between them."""
+    """Print one row per stage: `most` from either end, a line or dots between."""
     skipped = stages > 2 * most
     first = range(most if skipped else stages)
     last = range(stages - most, stages) if skipped else range(0)
@@ -77,7 +77,7 @@ def _table(
     settings: dict[str, Any],
     room: int = 0,
 ) -> Table:
-    """The table; columns of long words are as narrow as their longest word, and share the `room`.
+    """Build the table; columns of long text shrink to their longest word and share `room`.
 
     Rich is told how wide they are: left to itself it takes from columns that must not be cut.
     """
@@ -116,7 +116,7 @@ def _table(
 
 
 def _folded(name: str, width: int) -> str:
-    """A title on as many lines as a column of this width needs."""
+    """Fold a title into a column of this width."""
     longest = max((len(word) for word in name.split()), default=0)
     return "\n".join(wrap(name, max(width, longest, 1)))
 

@@ -43,7 +43,7 @@ def taking(make: Callable[..., T]) -> Callable[[Callable[Concatenate[T, ...], R]
 def taking_open(
     make: Callable[..., AbstractContextManager[T]],
 ) -> Callable[[Callable[Concatenate[T, ...], R]], Command[R]]:
-    """The same for what has to be closed: it is open while the command runs."""
+    """Give a command a context manager's value, open while the command runs."""
     own = options_of(make)
 
     def decorate(command: Callable[Concatenate[T, ...], R]) -> Command[R]:
@@ -70,12 +70,12 @@ def options_of(function: Callable[..., object], *, after: int = 0) -> list[Param
 
 
 def option(name: str, kind: Any, default: Any = None) -> Parameter:
-    """An option that is not written as a parameter: its declaration depends on the command."""
+    """Return an option whose declaration depends on the command."""
     return Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default)
 
 
 def with_options(function: Command[R], options: Iterable[Parameter]) -> Command[R]:
-    """The function, seen by typer as one with these options."""
+    """Give a function the signature that typer reads."""
     named = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in options]
     named.sort(key=lambda each: LAST.index(each.name) if each.name in LAST else -1)
     function.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]

@@ -378,7 +378,7 @@ def correct(
 def _told(
     here: Trial, slot: str, outcome: str | None, given: GivenOutcomes
 ) -> str | int | float | dict[str, str]:
-    """The outcome of a single pull, or those of several by arm."""
+    """Return the outcome of a single pull, or outcomes by arm."""
     if given.there and outcome is not None:
         raise typer.BadParameter("give one outcome, or counts by arm, not both")
     if given.there:

@@ -1,4 +1,4 @@
-"""How the commands of `deco trial` and `deco token` come to a database, and to a trial in it."""
+"""Access of commands to the database and to trials; tables of trials."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ MAX_NAMED = 8  # arms that are named in a line
 
 
 def digits(value: float | None) -> str:
-    """A number in few columns, where there is one; no -0."""
+    """Format a number with four digits, without -0; empty for None."""
     return "" if value is None else f"{round(value, 12) + 0.0:.4g}"
 
 
 def print_answer(answer: Allocation | Summary, here: Trial) -> None:
-    """What a change of a trial answers: an allocation, or the trial."""
+    """Print an allocation, or the state of a trial."""
     from ..trials import Allocation
 
     if isinstance(answer, Allocation):
@@ -37,7 +37,7 @@ def print_answer(answer: Allocation | Summary, here: Trial) -> None:
 
 
 def print_allocation(slot: Allocation, here: Trial) -> None:
-    """The arm, or pulls by arm, and the id by which outcomes are told."""
+    """Print the arm, or pulls by arm, and the allocation id."""
     about = "" if slot.subject is None else f", subject {slot.subject}"
     if slot.arm is not None:
         state = f"{slot.state} {here.named(slot)}".strip()
@@ -85,7 +85,7 @@ def print_allocations(slots: Sequence[Allocation]) -> None:
 
 
 def named_pulls(pulls: Mapping[str, int]) -> str:
-    """The arm of a single pull; else pulls of the arms that have most."""
+    """Return the arm of a single pull, or the largest pulls by arm."""
     if sum(pulls.values()) == 1:
         return next(iter(pulls))
     ranked = sorted(pulls.items(), key=lambda one: -one[1])
@@ -209,7 +209,7 @@ def _print_outlook(status: Status) -> None:
 def print_verdict(
     status: Status, looks: Sequence[LookResult], declared: tuple[str, ...] | None
 ) -> None:
-    """What the looks of the rules came to, the last one and the next; arms declared at the end."""
+    """Print the last interim look and the arms declared."""
     if status.rules is None:
         return
     against = status.rules.get("control")
@@ -259,7 +259,7 @@ def check_database(db: str | None) -> None:
 
 @contextmanager
 def database(db: str | None, *, existing: bool = False) -> Iterator[Store]:
-    """The database of trials, open while the block lasts."""
+    """Open the database of trials."""
     check_database(db)
     from ..trials import open_store
 
@@ -268,18 +268,18 @@ def database(db: str | None, *, existing: bool = False) -> Iterator[Store]:
 
 
 def any_database(db: Db = None) -> AbstractContextManager[Store]:
-    """The database; it is made where there is none."""
+    """Open the database; create it if missing."""
     return database(db)
 
 
 def existing_database(db: Db = None) -> AbstractContextManager[Store]:
-    """The database, which has to be there."""
+    """Open an existing database."""
     return database(db, existing=True)
 
 
 @contextmanager
 def opened(trial: TrialName, allow_policy: AllowPolicy = None, db: Db = None) -> Iterator[Trial]:
-    """A trial that exists, while the block lasts."""
+    """Open an existing trial."""
     with database(db, existing=True) as store:
         from ..trials import open_trial
 
@@ -316,7 +316,7 @@ def changes_trial(
 
 
 def user(by: str | None) -> str:
-    """Who is asking: the one who is named, or else the user of this machine."""
+    """Return the name given, or the user of this machine."""
     if by is not None:
         return by
     import getpass

@@ -58,7 +58,7 @@ def export(
 
 
 def on_record(here: Trial, form: str, masked: bool, by: str) -> None:
-    """The access log says who exported; a database that cannot be written is no obstacle."""
+    """Record an export in the access log, unless the database is read-only."""
     from ..trials import StoreError
     from ..trials.people import record_all
 
@@ -143,7 +143,7 @@ def _given_checkpoint(file: Path | None, signer: str | None) -> Given | None:
 def _checks(
     trial: str | None, file: Path | None, head: str | None, db: str | None, given: Given | None
 ) -> tuple[list[LogCheck], CheckpointCheck | None, PeopleLog | None]:
-    """What there is to check, how it compares with a checkpoint, and the access log."""
+    """Return log checks, the comparison with a checkpoint, and the access log."""
     from ..trials import people_log
     from ..trials.checkpoints import check_checkpoint, check_database_by
     from ..trials.verification import check_database, check_named, checked_export

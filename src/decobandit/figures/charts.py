@@ -21,7 +21,7 @@ FIRM, LIGHT = 0.85, 0.45  # opacity of bars: alone, and behind a curve
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Values with one name: along `at`, which is stages or numbers of rows."""
+    """Named values along `at`: stages or row numbers."""
 
     name: str
     style: Style
@@ -42,7 +42,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel, and what its values are."""
+    """One panel of a chart."""
 
     label: str
     series: tuple[Series, ...]
@@ -51,7 +51,7 @@ class Panel:
     height: float = 1.0  # compared with other panels of curves
 
     def stacked(self) -> list[tuple[Series, Floats]]:
-        """Each series of bars, and where its bars begin."""
+        """Return each series of bars with its baseline."""
         bars = [each for each in self.series if each.kind == "bars"]
         totals = np.cumsum([each.values for each in bars], axis=0)
         return [(each, total - each.values) for each, total in zip(bars, totals, strict=True)]
@@ -72,5 +72,5 @@ class Chart:
 
 
 def shifts(number: int, height: float = 0.7) -> Floats:
-    """Where the points of so many series are in a row, from its middle."""
+    """Return the vertical offsets of several series in a row."""
     return np.linspace(-height / 2.0, height / 2.0, number) if number > 1 else np.zeros(1)

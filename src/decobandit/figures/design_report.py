@@ -45,7 +45,7 @@ VALUES = {"reward": "expected reward of a pull", "outcome": "mean outcome"}  # a
 
 
 def rule_facts(rules: Rules) -> list[tuple[str, object]]:
-    """Names and values of the rules, but for stopping."""
+    """Return names and values of the rules, without stopping."""
     test = rules.final_test
     level = "threshold" if test.kind == "posterior" else "alpha"
     stated = (rule.fact(rules) for rule in RULES)
@@ -61,7 +61,7 @@ def rule_facts(rules: Rules) -> list[tuple[str, object]]:
 
 
 def stopping(rules: Rules) -> Markup:
-    """At which probabilities looks stop the trial."""
+    """Return the table of stopping rules."""
     rows = [
         [name, f"{value:g}", STOPS[name]]
         for name, value in rules.stop.model_dump().items()
@@ -88,7 +88,7 @@ def _looks(rules: Rules) -> str:
 
 
 def number_of_pulls(number: int) -> str:
-    """In words."""
+    """Return "1 pull" or "3 pulls"."""
     return "1 pull" if number == 1 else f"{number} pulls"
 
 
@@ -108,7 +108,7 @@ TITLES = [
 
 
 def characteristics(found: DesignResult) -> list[Markup]:
-    """Scenarios, what policies do in each, and how to read it: sections of a page."""
+    """Return the sections on scenarios and operating characteristics."""
     return [
         section("Scenarios", *_scenario_list(found)),
         *(_scenario_section(each, found) for each in found.scenarios),
@@ -117,7 +117,7 @@ def characteristics(found: DesignResult) -> list[Markup]:
 
 
 def _scenario_list(found: DesignResult) -> list[Markup]:
-    """The truth of all scenarios, and what was left out."""
+    """Return a table of true parameters by scenario, and the notes."""
     arms = [arm.name for arm in found.problem.arms]
     names = [each.name + (" (null)" if each.null else "") for each in found.scenarios]
     truths = [described_truth(found.problem, each.truth) for each in found.scenarios]
@@ -128,7 +128,7 @@ def _scenario_list(found: DesignResult) -> list[Markup]:
 
 
 def _scenario_section(scenario: ScenarioResult, found: DesignResult) -> Markup:
-    """What policies do in a scenario."""
+    """Return the section of one scenario."""
     return section(f"Scenario {scenario.name}", *_characteristics(scenario, found), whole=True)
 
 
@@ -163,7 +163,7 @@ def _characteristics(scenario: ScenarioResult, found: DesignResult) -> list[Mark
 def _by_arm(
     what: str, names: list[str], arms: list[str], cells: list[list[str]], caption: str = ""
 ) -> Markup:
-    """Cells of names by arms; with one row per arm where the arms would not fit side by side."""
+    """Return a table of names by arms, transposed if the arms do not fit."""
     if len(arms) > MAX_COLUMNS > len(names):
         what, names, arms, cells = (
             "Arm",
@@ -178,7 +178,7 @@ def _by_arm(
 def _figure(
     scenario: ScenarioResult, name: str, axis: str, equal: Characteristics | None
 ) -> Markup:
-    """One characteristic of all policies, with intervals."""
+    """Draw one characteristic of all policies, with intervals."""
     drawn, (least, most) = [], (0.0, 1.0) if name == "reject" else (-inf, inf)
     styles = policy_styles(each.policy for each in scenario.policies)
     for each in scenario.policies:
@@ -215,7 +215,7 @@ def _error(each: Characteristics, name: str) -> float:
 
 
 def with_error(value: float, error: float, digits: int) -> str:
-    """A number, ± its standard error where there is one."""
+    """Format a number, ± its standard error if there is one."""
     return f"{value:.{digits}f}" + (f" ± {error:.{digits}f}" if error else "")
 
 
@@ -224,7 +224,7 @@ def _share(value: float | None) -> str:
 
 
 def _reading(found: DesignResult) -> list[Markup]:
-    """What the columns mean."""
+    """Explain the columns."""
     against = "control" if found.design.control is not None else "all others"
     by = VALUES[found.design.compare]
     fewer = (
@@ -244,7 +244,7 @@ def _reading(found: DesignResult) -> list[Markup]:
 
 
 def sensitivity_tables(found: DesignResult, others: Mapping[str, DesignResult]) -> list[Markup]:
-    """The same design with other priors, scenario by scenario."""
+    """Return tables of the design under other priors, by scenario."""
     every = {"as planned": found, **others}
     parts = []
     for scenario in found.scenarios:
@@ -276,7 +276,7 @@ REPORT = "report.html"  # as the commands of a report call it
 
 
 def study_page(found: DesignStudy, name: str, text: str) -> str:
-    """The report of a design that was computed for it.
+    """Return the report of a computed design study.
 
     Parameters
     ----------
@@ -312,7 +312,7 @@ def design_page(
     title: str = "Report of a design",
     question: str = "",
 ) -> str:
-    """The report of a design as one HTML page that needs no other file.
+    """Return the report of a design as one self-contained HTML page.
 
     Parameters
     ----------
@@ -502,6 +502,6 @@ def _again(found: DesignResult, again: Sequence[str], file: tuple[str, str] | No
 
 
 def _libraries() -> str:
-    """Versions that numbers may depend on."""
+    """Return the versions that numbers may depend on."""
     named = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
     return f"Python {python_version()}, {named}"

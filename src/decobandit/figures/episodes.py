@@ -46,20 +46,20 @@ NO_LOSS = 1e-9  # less is rounding, which is not magnified
 
 
 def arm_styles(episodes: Sequence[Episode]) -> dict[int, Style]:
-    """A style for every arm that is pulled in any of the episodes, in the problem's order."""
+    """Return a style for every pulled arm, in the problem's order."""
     pulled = sorted({arm for episode in episodes for arms in episode.pulled for arm in arms})
     return {arm: arm_style(i) for i, arm in enumerate(pulled)}
 
 
 def pull_labels(problem: Problem) -> tuple[str, str]:
-    """What filled and open points are called."""
+    """Return the labels of filled and open points."""
     if problem.is_binary:
         return "pulled, good", "pulled, bad"
     return "pulled, at least as expected", "pulled, less than expected"
 
 
 def points_text(problem: Problem) -> str:
-    """The same in a sentence."""
+    """Explain filled and open points in a sentence."""
     if problem.is_binary:
         return "Filled points are pulls with a good outcome, open points pulls with a bad one."
     return (
@@ -69,7 +69,7 @@ def points_text(problem: Problem) -> str:
 
 
 def short_name(name: str) -> str:
-    """An arm's name that leaves room for the figure."""
+    """Shorten an arm's name for a figure."""
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
@@ -83,7 +83,7 @@ class Line(NamedTuple):
 
 
 def lines_of(episode: Episode) -> Iterator[Line]:
-    """Its curves: arms of a group share one until their first pull, then have their own.
+    """Yield the curves; arms of a group share one until their first pull.
 
     The deployment is left out: its rewards are of another size.
     """
@@ -103,13 +103,13 @@ def lines_of(episode: Episode) -> Iterator[Line]:
 
 
 def fresh_groups(episodes: Sequence[Episode]) -> list[int]:
-    """Groups whose shared curve can be seen: two stages at least."""
+    """Return the groups whose shared curve has at least two stages."""
     lines = [line for episode in episodes for line in lines_of(episode)]
     return sorted({line.group for line in lines if line.fresh and line.stages.stop > 1})
 
 
 def fresh_label(problem: Problem, group: int) -> str:
-    """What the shared curve of a group's fresh arms is called."""
+    """Return the label of the shared curve of a group's fresh arms."""
     if len(problem.groups) == 1:
         return "not pulled yet"
     members = problem.groups[group].members
@@ -118,7 +118,7 @@ def fresh_label(problem: Problem, group: int) -> str:
 
 
 def fresh_names(market: Demand) -> list[str]:
-    """What the curve of each kind of fresh arms is called, for as many as are drawn."""
+    """Return the labels of the curves of fresh arms."""
     problem = market.problem
     if len(problem.groups) == 1:
         return ["index of a fresh arm"]
@@ -127,13 +127,13 @@ def fresh_names(market: Demand) -> list[str]:
 
 
 def refuse_empty(episodes: Sequence[Episode]) -> None:
-    """A ValueError where there is nothing to draw."""
+    """Refuse episodes without pulls."""
     if not episodes or any(episode.stages == 0 for episode in episodes):
         raise InvalidArgument("episode: no pulls yet, nothing to draw", field="episode")
 
 
 def checked_expected(episode: Episode, expected: npt.ArrayLike) -> Floats:
-    """The expected loss after each stage of an episode."""
+    """Return the expected loss after each stage, checked."""
     line = np.asarray(expected, dtype=float)
     if line.ndim != 1 or line.size < episode.stages:
         raise InvalidArgument(
@@ -153,7 +153,7 @@ MOST_NAMED = 20  # arms in a legend
 def episode_figure(
     episode: Episode, expected: npt.ArrayLike | None = None, *, interactive: bool = False
 ) -> Figure | Any:
-    """One episode in four panels: the two terms, the index with the price, and the loss so far.
+    """Draw one episode: the two terms, the index with the price, and the cumulative loss.
 
     `expected` (stages,): what the policy is expected to have lost after each stage, such as
     `gap(problem, policy, solution=solution).running_loss`; drawn beside what was lost here.
@@ -182,7 +182,7 @@ def episode_figure(
 
 
 def episodes_figure(episodes: Sequence[Episode]) -> Figure:
-    """The paper's arrangement: the three upper panels of each run, runs two by two.
+    """Draw the three upper panels of each run, two runs side by side, as in the paper.
 
     The same arm has the same colour in all runs.
     """
@@ -225,7 +225,7 @@ def _title(episode: Episode) -> str:
 def _draw_terms(
     panels: Sequence[Axes], episode: Episode, styles: dict[int, Style], *, scale: float = 1.0
 ) -> None:
-    """Value of information, expected reward, and index with price and loss.
+    """Draw value of information, expected reward, and index with price.
 
     `scale`: how wide the panels are, 1 where they fill the figure.
     """
@@ -256,7 +256,7 @@ def _style(line: Line, styles: dict[int, Style]) -> dict[str, Any]:
 def _mark_pulls(
     axes: Axes, episode: Episode, values: Floats, styles: dict[int, Style], size: float
 ) -> None:
-    """Pulled arms: filled where the outcome was good or as expected, open elsewhere.
+    """Mark pulls: filled if the outcome was good or as expected, else open.
 
     Over long horizons a thick line along the stages at which an arm is pulled, instead.
     """
@@ -292,13 +292,13 @@ def _mark_pulls(
 
 
 def _broken(x: npt.NDArray[np.int64], y: Floats) -> tuple[Floats, Floats]:
-    """Separate pieces (pieces, 2) as one line: a gap after each."""
+    """Join pieces (pieces, 2) into one line with gaps."""
     gap = np.full((len(x), 1), np.nan)
     return np.hstack([x, gap]).ravel(), np.hstack([y, gap]).ravel()
 
 
 def _draw_price(axes: Axes, episode: Episode, played: int) -> None:
-    """The price, and the distances to it that are lost, stage by stage."""
+    """Draw the price and the loss at each stage."""
     from matplotlib.collections import PolyCollection
 
     axes.plot(episode.prices[:played], color=PRICE_COLOUR, linewidth=3.5, alpha=0.65, zorder=1.9)
@@ -317,7 +317,7 @@ def _draw_price(axes: Axes, episode: Episode, played: int) -> None:
 
 
 def _draw_loss(axes: Axes, episode: Episode, expected: npt.ArrayLike | None) -> None:
-    """Running totals: shortfall, congestion on top of it, and what was to be expected."""
+    """Draw cumulative shortfall plus congestion, and the expected loss."""
     stages = np.arange(episode.stages)
     shortfall, total = np.cumsum(episode.shortfall), episode.running_loss
     axes.fill_between(stages, shortfall, color=SHORTFALL_COLOUR, alpha=0.3, linewidth=0)
@@ -342,7 +342,7 @@ def _name_arms(
     styles: dict[int, Style],
     more: Sequence[tuple[Any, str]] = (),
 ) -> None:
-    """A legend below: price, arms, how pulls are marked, what is shaded."""
+    """Add the legend below: price, arms, marks and shades."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -388,7 +388,7 @@ HOVER = (
 
 
 def episode_page(episode: Episode, expected: npt.ArrayLike | None = None) -> str:
-    """One episode as a page: the panels of `episode_figure`, every point with its numbers."""
+    """Return one episode as an interactive page."""
     refuse_empty([episode])
     figure = episode_panels(episode, expected)
     problem = episode.problem
@@ -407,7 +407,7 @@ def episode_page(episode: Episode, expected: npt.ArrayLike | None = None) -> str
 def episode_panels(
     episode: Episode, expected: npt.ArrayLike | None = None, *, first: str = "value of information"
 ) -> Any:
-    """The panels of one episode as a plotly figure; `first` is the title of the first one."""
+    """Return one episode as a plotly figure; `first` is the title of the first panel."""
     titles = (first, "expected reward", "index and price", "loss so far")
     figure = new_panels(titles, heights=[220.0, 220.0, 440.0, 220.0])
     styles = arm_styles([episode])
@@ -425,17 +425,17 @@ def episode_panels(
 
 
 def _terms(episode: Episode) -> tuple[Floats, Floats, Floats]:
-    """What the three upper panels show, each (stages, arms)."""
+    """Return the values of the three upper panels, each (stages, arms)."""
     return episode.value_of_information, episode.expected_reward, episode.index
 
 
 def _hover(episode: Episode) -> str:
-    """What is seen of an arm under the pointer."""
+    """Return the hover template of an arm."""
     return HOVER if episode.problem.is_binary else HOVER.replace(COUNTED, SEEN)
 
 
 def _numbers(episode: Episode, arm: int, stages: npt.NDArray[np.int64]) -> list[list[float | str]]:
-    """What HOVER shows of an arm."""
+    """Return the hover data of an arm, by stage."""
     columns = [
         episode.good,
         episode.pulls,
@@ -455,7 +455,7 @@ def _numbers(episode: Episode, arm: int, stages: npt.NDArray[np.int64]) -> list[
 def _add_line(
     figure: Any, episode: Episode, line: Line, styles: dict[int, Style], named: set[str]
 ) -> None:
-    """One curve in the three upper panels, with one entry in the legend."""
+    """Add one curve to the three upper panels, with one legend entry."""
     if line.fresh:
         shown = name = fresh_label(episode.problem, line.group)
         dash, key = PLOTLY_DASHES[DASHES[line.group % len(DASHES)]], f"group {line.group}"
@@ -484,7 +484,7 @@ def _add_line(
 
 
 def _add_pulls(figure: Any, episode: Episode, arm: int, style: Style) -> None:
-    """The pulls of an arm: filled points for good outcomes, open ones for bad."""
+    """Add the pulls of an arm: filled points for good outcomes, open for bad."""
     stages = np.flatnonzero(episode.was_pulled[: episode.problem.horizon, arm])
     if not stages.size:  # pulled as a deployment only
         return
@@ -512,7 +512,7 @@ def _add_pulls(figure: Any, episode: Episode, arm: int, style: Style) -> None:
 
 
 def _add_price(figure: Any, episode: Episode) -> None:
-    """The price, and bars between it and what was lost."""
+    """Add the price and bars for the loss."""
     played = min(episode.stages, episode.problem.horizon)
     add_curve(figure, 3, episode.prices[:played], "price of a pull", PRICE_COLOUR, width=4)
     excess, pulled = episode.excess[:played], episode.was_pulled[:played]

@@ -54,7 +54,7 @@ _FREE = max(PAIRS - len(_PLACES), 1)
 
 
 class Style(NamedTuple):
-    """How a policy or an arm is drawn."""
+    """Colour, dashes and marker of a policy or arm."""
 
     colour: str
     dashes: str  # of DASHES
@@ -72,13 +72,13 @@ class Style(NamedTuple):
 
 
 def arm_style(position: int) -> Style:
-    """The style of an arm: lines are solid until the colours are used up."""
+    """Return the style of an arm; lines are solid until colours repeat."""
     colours = len(SAFE_COLOURS)
     return Style(SAFE_COLOURS[position % colours], DASHES[position // colours % len(DASHES)])
 
 
 def policy_style(name: str) -> Style:
-    """The style of a policy.
+    """Return the style of a policy.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def policy_style(name: str) -> Style:
 
 
 def policy_styles(names: Iterable[str]) -> dict[str, Style]:
-    """Styles of policies in one figure; two that are not of the catalogue differ, too."""
+    """Return distinct styles for the policies of one figure."""
     found: dict[str, Style] = {}
     taken: set[int] = set()
     for name in names:
@@ -102,7 +102,7 @@ def policy_styles(names: Iterable[str]) -> dict[str, Style]:
 
 
 def _free(name: str, taken: set[int]) -> int:
-    """A place after those of the catalogue, by the name; the next one where it is taken."""
+    """Return a free place after the catalogue, by a hash of the name."""
     first = crc32(name.encode()) % _FREE
     tried = (len(_PLACES) + (first + more) % _FREE for more in range(_FREE))
     return next((place for place in tried if place not in taken), len(_PLACES) + first)

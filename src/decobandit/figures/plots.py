@@ -31,7 +31,7 @@ _COLOURED = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgeco
 
 
 def new_figure(figsize: tuple[float, float]) -> Figure:
-    """An empty figure, of so many inches, whose parts keep out of each other's way."""
+    """Return an empty matplotlib figure with constrained layout."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -42,7 +42,7 @@ def new_figure(figsize: tuple[float, float]) -> Figure:
 
 
 def legend_below(figure: Figure, handles: Iterable[Any], labels: Iterable[str]) -> None:
-    """What lines and colours mean, below all panels, so that these keep the whole width."""
+    """Add a legend below all panels."""
     names = list(labels)
     figure.legend(
         list(handles),
@@ -55,7 +55,7 @@ def legend_below(figure: Figure, handles: Iterable[Any], labels: Iterable[str]) 
 
 
 def _columns(names: list[str]) -> int:
-    """As many columns as fit in the width of a figure."""
+    """Return the number of legend columns that fit."""
     for columns in range(LEGEND_COLUMNS, 1, -1):
         parts = np.array_split(np.array([len(name) for name in names]), columns)
         if sum(max(part, default=0) + LEGEND_SAMPLE for part in parts) <= LEGEND_LETTERS:
@@ -64,7 +64,7 @@ def _columns(names: list[str]) -> int:
 
 
 def literal(text: str) -> str:
-    """Text as it is: no formula between $ signs, and not hidden for a leading underscore."""
+    """Escape text for matplotlib: $ signs and a leading underscore."""
     shown = text.replace("$", r"\$")
     return f" {shown}" if shown.startswith("_") else shown
 
@@ -79,12 +79,12 @@ def save_figure(figure: Figure, path: str | Path, *, dark: bool = False) -> None
 
 
 def dark_name(path: Path) -> Path:
-    """What the variant of a figure for dark pages is called: `figure.png`, `figure-dark.png`."""
+    """Return the name of a figure's dark variant, such as `figure-dark.png`."""
     return path.with_stem(f"{path.stem}{DARK_ENDING}")
 
 
 def small_png(figure: Figure, *, dark: bool = False, dpi: int = DPI) -> bytes:
-    """A figure as PNG of 256 colours: a third of the size, for files that are kept or embedded."""
+    """Return a figure as PNG with 256 colours, a third of the size."""
     from PIL import Image  # matplotlib needs it, too
 
     full, content = io.BytesIO(), io.BytesIO()
@@ -95,7 +95,7 @@ def small_png(figure: Figure, *, dark: bool = False, dpi: int = DPI) -> bytes:
 
 
 def for_dark_pages(figure: Figure) -> Figure:
-    """A copy with light letters and lines on a dark ground; data keep their colours."""
+    """Return a copy with light text on a dark ground; data keep their colours."""
     from matplotlib.colors import to_rgb
 
     changed = {to_rgb("black"): to_rgb(DARK_TEXT), to_rgb("white"): to_rgb(DARK_GROUND)}
@@ -112,7 +112,7 @@ def for_dark_pages(figure: Figure) -> Figure:
 
 
 def _is_one_colour(value: object) -> TypeGuard[str | tuple[float, float, float, float]]:
-    """Not an array of them, nor "none"."""
+    """Return whether a value is one colour, neither an array nor "none"."""
     return (isinstance(value, str) and value != "none") or (
         isinstance(value, tuple) and len(value) == 4
     )
@@ -122,7 +122,7 @@ def _is_one_colour(value: object) -> TypeGuard[str | tuple[float, float, float, 
 
 
 def matplotlib_chart(chart: Chart) -> Figure:
-    """The chart as a figure: wide enough to read on a phone, with the legend below."""
+    """Draw a chart by matplotlib, with the legend below."""
     curves = not chart.panels[0].rows
     heights = [_height(panel) for panel in chart.panels]
     if curves:

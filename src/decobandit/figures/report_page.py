@@ -30,7 +30,7 @@ def _templates() -> Environment:
 
 
 def render_page(template: str, **values: object) -> str:
-    """A template of this room as a whole page."""
+    """Render a template as a page."""
     return _templates().get_template(template).render(**values) + "\n"
 
 
@@ -40,12 +40,12 @@ def _macros() -> Any:
 
 
 def render_part(name: str, *values: object) -> Markup:
-    """A macro of `parts.html.j2`."""
+    """Render a macro of `parts.html.j2`."""
     return Markup(getattr(_macros(), name)(*values).strip())
 
 
 def report_page(title: str, parts: Iterable[Markup], *, about: str = "", footer: str = "") -> str:
-    """A whole page.
+    """Return a report as an HTML page.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def report_page(title: str, parts: Iterable[Markup], *, about: str = "", footer:
 
 
 def section(title: str, *parts: Markup, whole: bool = False) -> Markup:
-    """A heading and what belongs under it; empty parts are left out.
+    """Return a section with a heading; empty parts are left out.
 
     `whole`: on paper it is on one page, if it fits on one.
     """
@@ -84,12 +84,12 @@ def section(title: str, *parts: Markup, whole: bool = False) -> Markup:
 
 
 def paragraph(text: str, *, soft: bool = False) -> Markup:
-    """Text; `soft` for what explains rather than tells."""
+    """Return a paragraph; `soft` for explanations."""
     return render_part("paragraph", text, soft)
 
 
 def coded(text: str) -> Markup:
-    """A text whose names between backticks are set as code."""
+    """Set text between backticks as code."""
     parts = text.split("`")
     if len(parts) % 2 == 0:  # one of them has no partner
         return Markup.escape(text)
@@ -97,7 +97,7 @@ def coded(text: str) -> Markup:
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Markup:
-    """Names and values, side by side."""
+    """Return a list of names and values."""
     return render_part("facts", pairs)
 
 
@@ -108,7 +108,7 @@ def table(
     words: Sequence[str] = (),
     caption: str = "",
 ) -> Markup:
-    """A table. Columns have numbers, right-aligned, but for those in `words`.
+    """Return a table; columns are right-aligned except those in `words`.
 
     Examples
     --------
@@ -120,21 +120,21 @@ def table(
 
 
 def drawing(svg: Markup, caption: str = "") -> Markup:
-    """A figure, and what it shows."""
+    """Return a figure with its caption."""
     return render_part("drawing", svg, caption)
 
 
 def pictures(alt: str, light: bytes, dark: bytes) -> Markup:
-    """A figure in two PNG files, one for white pages and paper, one for dark pages."""
+    """Return a figure from two PNG files, for light and dark pages."""
     white, black = (f"data:image/png;base64,{b64encode(each).decode()}" for each in (light, dark))
     return render_part("pictures", alt, white, black)
 
 
 def commands(lines: Iterable[str]) -> Markup:
-    """What to type, one command per line."""
+    """Return commands, one per line."""
     return render_part("commands", "\n".join(lines))
 
 
 def bullets(items: Sequence[str]) -> Markup:
-    """A list; nothing where there are no items."""
+    """Return a bullet list, empty without items."""
     return render_part("bullets", items) if items else Markup("")

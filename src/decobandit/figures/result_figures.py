@@ -49,7 +49,7 @@ DRAWN = {
 
 
 def draw_chart(chart: Chart, interactive: bool = False) -> Figure | Any:
-    """The chart as a figure of matplotlib, or of plotly where it is to be interactive."""
+    """Draw a chart by matplotlib, or by plotly if interactive."""
     if interactive:
         from .web_pages import plotly_chart
 
@@ -60,7 +60,7 @@ def draw_chart(chart: Chart, interactive: bool = False) -> Figure | Any:
 
 
 def regret_figure(simulation: Simulation, *, interactive: bool = False) -> Figure | Any:
-    """Expected cumulative regret of every policy over the stages, with bands of two errors.
+    """Draw the cumulative regret of every policy, with bands of two standard errors.
 
     Policies stand in the legend as their curves end, largest regret first.
 
@@ -104,7 +104,7 @@ def regret_figure(simulation: Simulation, *, interactive: bool = False) -> Figur
 
 
 def gap_figure(gaps: Gap | Sequence[Gap], *, interactive: bool = False) -> Figure | Any:
-    """The expected loss of policies by stage: up to each stage, its shortfall, its congestion.
+    """Draw the expected loss by stage: cumulative, shortfall, congestion.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def _of_stages(found: Gap, name: str, style: Style) -> Series:
 
 
 def characteristics_figure(found: DesignResult, *, interactive: bool = False) -> Figure | Any:
-    """Operating characteristics: one row per scenario, one point per policy, with two errors.
+    """Draw operating characteristics: a row per scenario, a point per policy.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def _of_scenarios(found: DesignResult, name: str, policy: str, style: Style) -> 
 def study_figure(
     rows: Sequence[Compared], title: str, *, interactive: bool = False
 ) -> Figure | Any:
-    """What policies are compared by in every problem of a study, with two errors to either side.
+    """Draw the regret (or good outcomes) of every problem of a study, ± 2 standard errors.
 
     That is regret; in the scenarios of a design, good outcomes.
 
@@ -233,7 +233,7 @@ def study_figure(
 
 
 def solution_figure(solution: DualSolution, *, interactive: bool = False) -> Figure | Any:
-    """Price path, and how the index of an arm of the first group is made up over the stages.
+    """Draw prices and the terms of the index for arms of the first group.
 
     Like Figure 2 of the paper: value of information, expected reward, and index against the price;
     here for arms that rest in a given state, over all stages at which they can be in it.
@@ -269,7 +269,7 @@ def _price_curve(prices: Floats) -> Series:
 
 
 def market_figure(market: Demand, *, interactive: bool = False) -> Figure | Any:
-    """Three panels over the stages: price and fresh arms, pulls sold, arms worth the price.
+    """Draw price, pulls sold, and arms worth the price, by stage.
 
     `interactive`: a figure of plotly in place of one of matplotlib.
     """
@@ -280,7 +280,7 @@ def market_figure(market: Demand, *, interactive: bool = False) -> Figure | Any:
 
 
 def market_panels(market: Demand) -> tuple[Panel, ...]:
-    """The panels of a market, without the deployment, whose price is of another size."""
+    """Return the panels of a market, without the deployment."""
     problem, shown = market.problem, market.problem.horizon
     at = np.arange(float(shown))
 
@@ -312,7 +312,7 @@ def market_panels(market: Demand) -> tuple[Panel, ...]:
 
 
 def market_page(market: Demand) -> str:
-    """The market as a page: the panels of `market_figure`."""
+    """Return the market as an interactive page."""
     from .web_pages import figure_page, plotly_chart
 
     problem, shown = market.problem, market.problem.horizon
@@ -333,7 +333,7 @@ def expected_shares(
     episodes: int = EPISODES,
     rng: Rng = 1,
 ) -> Floats:
-    """Average share of the arms in every batch, (horizon, arms), the best arm first.
+    """Return the average share of the arms in every batch, (horizon, arms), best arm first.
 
     Over the prior, or at given success probabilities.
     """
@@ -368,7 +368,7 @@ def batch_figure(
     rng: Rng = 1,
     interactive: bool = False,
 ) -> Figure | Any:
-    """How a policy shares batches, and what a pull costs in each; the bound is in the title."""
+    """Draw the shares of a policy in every batch, and the prices."""
     problem = solution.problem
     player = make_policy(problem, policy, solution=solution)
     shares = expected_shares(player, truth=truth, rng=rng)

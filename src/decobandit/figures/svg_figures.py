@@ -25,7 +25,7 @@ FAINT = "0.25"  # opacity of grid lines
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round numbers from `low` to `high`: steps of 1, 2 or 5 times a power of ten."""
+    """Return round numbers from `low` to `high`."""
     if not high > low:
         return [low]
     power = 10.0 ** np.floor(np.log10((high - low) / most))
@@ -35,7 +35,7 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def number(value: float) -> str:
-    """A coordinate, or the label of a tick, in few characters."""
+    """Format a coordinate or tick label."""
     return f"{round(value, 4) + 0.0:.6g}"
 
 
@@ -80,19 +80,19 @@ class Plot:
         return WIDTH - self.left - self.right
 
     def at_x(self, value: float) -> float:
-        """Where a value of the horizontal axis is."""
+        """Return the x coordinate of a value."""
         low, high = self.x
         return self.left + self.frame_width * (value - low) / ((high - low) or 1.0)
 
     def at_y(self, value: float) -> float:
-        """Where a value of the vertical axis is; the largest is at the top."""
+        """Return the y coordinate of a value."""
         low, high = self.y
         return self.top + self.frame_height * (high - value) / ((high - low) or 1.0)
 
     # -- marks -------------------------------------------------------------------------------
 
     def add(self, name: str, /, *said: str, **attributes: object) -> None:
-        """An element; underscores in names of attributes are written as hyphens."""
+        """Add an element; underscores in attribute names become hyphens."""
         shown = {
             key.strip("_").replace("_", "-"): number(value) if isinstance(value, float) else value
             for key, value in attributes.items()
@@ -108,7 +108,7 @@ class Plot:
         dash: str = "",
         **more: object,
     ) -> None:
-        """Values joined by a line."""
+        """Add a polyline."""
         points = " ".join(
             f"{number(self.at_x(x))},{number(self.at_y(y))}" for x, y in zip(xs, ys, strict=True)
         )
@@ -118,7 +118,7 @@ class Plot:
         )
 
     def rule(self, start: tuple[float, float], end: tuple[float, float], **more: object) -> None:
-        """A straight line in the colour of the text, from (x, y) to (x, y)."""
+        """Add a straight line in the text colour, from (x, y) to (x, y)."""
         drawn: dict[str, object] = {"stroke": "currentColor", "stroke_width": 1.0}
         self.add(
             "line",
@@ -130,17 +130,17 @@ class Plot:
         )
 
     def dot(self, x: float, y: float, colour: str, *, radius: float = 4.0, **more: object) -> None:
-        """A value as a point."""
+        """Add a point."""
         self.add("circle", cx=self.at_x(x), cy=self.at_y(y), r=radius, **{"fill": colour} | more)
 
     def box(self, x: tuple[float, float], y: tuple[float, float], colour: str) -> None:
-        """A filled rectangle between two values of each axis."""
+        """Add a filled rectangle between two values of each axis."""
         left, right = sorted(map(self.at_x, x))
         top, bottom = sorted(map(self.at_y, y))
         self.add("rect", x=left, y=top, width=right - left, height=bottom - top, fill=colour)
 
     def text(self, x: float, y: float, said: str, anchor: str = "start", **more: object) -> None:
-        """Letters at a place of the drawing, not of the axes."""
+        """Add text at drawing coordinates."""
         self.add("text", said, x=x, y=y, text_anchor=anchor, **{"fill": "currentColor"} | more)
 
     # -- axes --------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ class Plot:
     def axis_below(
         self, label: str, at: Iterable[float] | None = None, *, grid: bool = False
     ) -> None:
-        """Ticks, their numbers and a label under the frame."""
+        """Add the horizontal axis."""
         low, high = self.y
         self.rule((self.x[0], low), (self.x[1], low))
         for value in ticks(*self.x) if at is None else at:
@@ -159,7 +159,7 @@ class Plot:
         self.text(middle, self.at_y(low) + 34.0, label, "middle")
 
     def axis_left(self, label: str, at: Iterable[float] | None = None) -> None:
-        """Faint lines with their numbers left of the frame; the label stands above."""
+        """Add the vertical axis, with grid lines and the label above."""
         for value in ticks(*self.y, most=5) if at is None else at:
             self.rule((self.x[0], value), (self.x[1], value), stroke_opacity=FAINT)
             self.text(self.left - 6.0, self.at_y(value) + 4.0, number(value), "end")
@@ -168,7 +168,7 @@ class Plot:
     def legend(
         self, names: Sequence[str], colours: Sequence[str], dashes: Sequence[str] = ()
     ) -> None:
-        """Names with their colours, in rows under the figure, which grows by them."""
+        """Add a legend in rows under the figure."""
         x, y = self.left, self.top + self.frame_height + self.bottom + 8.0
         for i, (name, colour) in enumerate(zip(names, colours, strict=True)):
             width = 34.0 + LETTER * len(name)
@@ -190,7 +190,7 @@ class Plot:
         self.bottom = y + 8.0 - self.top - self.frame_height
 
     def svg(self, label: str) -> Markup:
-        """The figure; `label` says what it shows to those who do not see it."""
+        """Return the SVG; `label` is its text alternative."""
         height = self.top + self.frame_height + self.bottom
         return render_part("svg", number(WIDTH), number(height), number(FONT), label, self._marks)
 
@@ -202,7 +202,7 @@ REST_COLOUR = NEUTRAL_COLOUR + "66"  # of all others: an area through which the 
 
 
 def solid(position: int) -> str:
-    """The colour of the arm at a position."""
+    """Return the colour of the arm at a position."""
     return arm_style(position).colour
 
 
@@ -211,12 +211,12 @@ def _dash(position: int) -> str:
 
 
 def _room_for(names: Sequence[str]) -> float:
-    """Room left of a frame for names."""
+    """Return the width left of a frame for names."""
     return 22.0 + LETTER * 1.1 * max((len(short_name(name)) for name in names), default=0)
 
 
 def marked_policy(name: str) -> Markup:
-    """A policy's name after the line that it has in figures, for tables.
+    """Return a policy's name with its line sample, for tables.
 
     Examples
     --------
@@ -248,7 +248,7 @@ def interval_figure(
     x: tuple[float, float] | None = None,
     line: float | None = None,
 ) -> Markup:
-    """Estimates with their intervals, one row each; `line`: a value to compare with, dashed.
+    """Draw estimates with intervals, one row each; `line` is a dashed reference.
 
     Examples
     --------
@@ -287,7 +287,7 @@ def share_figure(
     label: str,
     rest: bool = False,
 ) -> Markup:
-    """Shares of names in blocks of consecutive allocations, as stacked bars.
+    """Draw the shares of names in blocks of allocations as stacked bars.
 
     `blocks`: number of the first and the last allocation, and the share of every name. `rest`: the
     last name is that of all others.
@@ -324,7 +324,7 @@ def density_figure(
     label: str,
     axis: str = "success probability",
 ) -> Markup:
-    """Densities of what is known of the means of arms before they are pulled.
+    """Draw the prior densities of the means of arms.
 
     Examples
     --------
@@ -354,7 +354,7 @@ def density_figure(
 
 
 def _shown_means(kinds: Sequence[ArmModel]) -> tuple[float, float]:
-    """From where to where: all possible means where they are bounded, else the usual ones."""
+    """Return the range of means to draw."""
     ends = []
     for kind in kinds:
         (least, most), (low, high) = kind.mean_range, kind.usual

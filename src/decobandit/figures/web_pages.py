@@ -15,9 +15,7 @@ from markupsafe import Markup
 
 from ..support import Floats, write_whole
 from .charts import Chart, Panel, Series, shifts
-from .palette import (
-    NEUTRAL_COLOUR,
-)
+from .palette import NEUTRAL_COLOUR
 from .report_page import render_page
 
 TRANSPARENT = "rgba(0,0,0,0)"
@@ -69,7 +67,7 @@ def new_panels(
     apart: float = 34.0,
     below: float = 50.0,
 ) -> Any:
-    """Panels below each other: transparent, in greys that are seen on white and on dark pages.
+    """Return plotly panels below each other, for white and dark pages.
 
     Heights, the distance of panels and the room below them are in pixels. Panels share their
     horizontal axis, called `along`, if there is a name for it.
@@ -109,7 +107,7 @@ def new_panels(
 
 
 def named_below(figure: Any) -> Any:
-    """The figure with its legend under it, in two columns: on a phone there is no room beside."""
+    """Move the legend below the figure, in two columns."""
     names = sum(trace.showlegend is not False for trace in figure.data)
     room = 12.0 + LEGEND_ROW * -(-names // 2)
     below = figure.layout.margin.b + room
@@ -121,13 +119,13 @@ def named_below(figure: Any) -> Any:
 
 
 def whole_stages(figure: Any, stages: int) -> None:
-    """No half stages where there are few."""
+    """Show integer stages only, if there are few."""
     if stages <= FEW_STAGES:
         figure.update_xaxes(dtick=1)
 
 
 def figure_page(figure: Any, title: str, text: str = "") -> str:
-    """A figure of plotly as a page that needs no other file."""
+    """Return a plotly figure as a self-contained page."""
     drawn = figure.to_html(
         full_html=False,
         include_plotlyjs=True,
@@ -141,7 +139,7 @@ def figure_page(figure: Any, title: str, text: str = "") -> str:
 
 
 def as_text(name: str) -> str:
-    """A name that plotly shows as it is: no tags, no %{} templates, no formula between $ signs."""
+    """Escape a name for plotly: tags, %{} templates and $ signs."""
     return escape(name).replace("$", "&#36;").replace("%", "&#37;")
 
 
@@ -155,6 +153,7 @@ def add_curve(
     width: float = 1.8,
     dash: str = "solid",
 ) -> None:
+    """Add a curve over the stages to a panel."""
     figure.add_scatter(
         x=list(range(len(values))),
         y=values.tolist(),
@@ -172,7 +171,7 @@ def add_curve(
 
 
 def plotly_chart(chart: Chart) -> Any:
-    """The chart as a figure of plotly."""
+    """Draw a chart by plotly."""
     rows = bool(chart.panels[0].rows)
     labels = tuple("" if rows else panel.label for panel in chart.panels)
     lines = -(-len(chart.names) // 2)  # of the legend, in two columns
@@ -219,7 +218,7 @@ def _height(panel: Panel) -> float:
 
 
 def _legend(series: Series) -> dict[str, Any]:
-    """What a trace is called: in the legend, and under the pointer."""
+    """Return the name of a trace, for legend and hover."""
     name = as_text(series.name)
     return {"name": name, "legendgroup": name, "meta": name}
 

@@ -44,7 +44,7 @@ PRIORS: dict[str, Callable[[int, int], BetaBernoulli]] = {
 
 @dataclass(frozen=True)
 class BatchCell:
-    """What a cell is computed from."""
+    """Settings of a cell."""
 
     prior: str
     arms: int
@@ -52,7 +52,7 @@ class BatchCell:
     draws: int
 
     def problem(self, unit: int) -> Problem:
-        """Simple regret: only the deployment pays."""
+        """Return the problem of simple regret, where only the deployment pays."""
         prior = PRIORS[self.prior]
         return Problem(
             horizon=self.horizon,
@@ -93,7 +93,7 @@ def cells(scale: str) -> list[BatchCell]:
 def run(
     scale: str, folder: Path | None = None, report: Callable[[str], None] = lambda line: None
 ) -> list[Row]:
-    """All cells; those in `folder` are read again from there."""
+    """Compute all cells; read finished ones from `folder`."""
     rows: list[Row] = []
     for cell in cells(scale):
         name = f"{cell.prior.replace(' ', '-')}-{cell.arms}-arms-{cell.horizon}-batches"
@@ -138,12 +138,12 @@ def _rows(cell: BatchCell) -> list[Row]:
 
 
 def to_csv(rows: Sequence[Row]) -> str:
-    """The rows with all their digits."""
+    """Return the rows as CSV."""
     return csv_text(Row, rows)
 
 
 def to_markdown(rows: Sequence[Row], *, command: str) -> str:
-    """The page: a table per cell, published figures beside ours."""
+    """Return the page: a table per cell, published figures beside ours."""
     lines = [
         "# Batches: simple regret compared with published results",
         "",

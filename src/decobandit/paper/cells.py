@@ -52,7 +52,7 @@ def cell(arms: int, horizon: int, policy: str, runs: Runs) -> Cell:
 def compute(
     name: str, cells: Iterable[Cell], folder: Path, progress: Report | None
 ) -> list[FinishedCell]:
-    """The cells finished, those that are not in the folder computed first."""
+    """Compute missing cells and return all."""
     study = Study(name, tuple(cells))
     folder.mkdir(parents=True, exist_ok=True)
     summary = run_study(study, folder, runner=here(), progress=progress)
@@ -65,7 +65,7 @@ def compute(
 
 
 def regret_of(finished: FinishedCell) -> Regret:
-    """Regret at the end; every problem of the paper has one."""
+    """Return the regret at the end."""
     result = finished.result
     assert result.regret is not None, finished.cell.name
     assert result.regret_se is not None, finished.cell.name
@@ -73,7 +73,7 @@ def regret_of(finished: FinishedCell) -> Regret:
 
 
 def regret_by_stage(finished: FinishedCell) -> list[Regret]:
-    """Regret after 1, 2, ... stages."""
+    """Return the regret after 1, 2, ... stages."""
     curve = finished.result.curve
     assert curve is not None, finished.cell.name
     return list(zip(curve.regret, curve.regret_se, strict=True))
@@ -91,7 +91,7 @@ def kept(
     kind: TypeAdapter[R],
     compute: Callable[[], R],
 ) -> R:
-    """The record in the file `name`.json, if version and settings are the same; else a new one."""
+    """Return the record in `name`.json if version and settings match; else compute it."""
     if folder is None:
         return compute()
     path = folder / f"{name}.json"

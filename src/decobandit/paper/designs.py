@@ -67,14 +67,14 @@ class Timed:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the numbers are computed from."""
+    """Settings of the numbers."""
 
     draws: int
 
 
 @dataclass(frozen=True)
 class Reproduced:
-    """All of them."""
+    """All rows, and the time of adaptr's example."""
 
     rows: tuple[Row, ...]
     timed: Timed
@@ -86,7 +86,7 @@ Number = tuple[float, float]  # and its standard error
 def run(
     scale: str, folder: Path | None = None, report: Callable[[str], None] = lambda line: None
 ) -> Reproduced:
-    """All cases; finished ones in `folder` are read again from there."""
+    """Compute all cases; read finished ones from `folder`."""
     settings = Settings(DRAWS[scale])
     rows: list[Row] = []
     for name, (case, compute) in _CASES.items():
@@ -119,7 +119,7 @@ def _row(known: PublishedDesign, ours: Number) -> Row:
 
 
 def _policy(problem: Problem, design: Design) -> Characteristics:
-    """The only policy in the only scenario; ties by halves."""
+    """Return the only policy of the only scenario; ties are broken at random."""
     return operating_characteristics(problem, design, ties="random").scenarios[0].policies[0]
 
 
@@ -255,7 +255,7 @@ def _normal(draws: int) -> list[Number]:
 
 
 def _counted(pulls: float, size: int, arms: int, each: float) -> float:
-    """The share of an arm where the prior's observations, `each` of every arm, are counted."""
+    """Return an arm's share with `each` prior observations per arm counted as pulls."""
     return (pulls + each) / (size + each * arms)
 
 
@@ -293,7 +293,7 @@ HEADER = ("case", "quantity", "published", "ours", "agrees")
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """A row as text, in the order of HEADER."""
+    """Return a row as text, in the order of HEADER."""
     shown = []
     for value, error in ((row.published, row.published_error), (row.ours, row.ours_error)):
         shown.append(f"{value:.12g}" if error == 0.0 else f"{value:.5g} ± {error:.2g}")
@@ -301,7 +301,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def said_of_time(timed: Timed) -> str:
-    """The ratio to adaptr's time."""
+    """Return a sentence that compares the time with adaptr's."""
     ratio = timed.published / timed.ours
     return (
         f"Of adaptr's example, 1,000 trials take {timed.ours:.2f} CPU s here, "
@@ -310,12 +310,12 @@ def said_of_time(timed: Timed) -> str:
 
 
 def to_csv(found: Reproduced) -> str:
-    """The rows with all their digits."""
+    """Return the rows as CSV."""
     return csv_text(Row, found.rows)
 
 
 def to_markdown(found: Reproduced, *, command: str) -> str:
-    """The page."""
+    """Return the page."""
     lines = [
         "# Designs compared with published numbers",
         "",

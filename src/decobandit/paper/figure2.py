@@ -47,7 +47,7 @@ class Point:
 
 
 def run(sizes: Sizes) -> list[Episode]:
-    """The episodes."""
+    """Play the episodes."""
     problem = Problem.uniform(arms=sizes.arms, horizon=sizes.horizon)
     solution = whole_solution(problem)
     policy = deco(solution)
@@ -55,7 +55,7 @@ def run(sizes: Sizes) -> list[Episode]:
 
 
 def score(sizes: Sizes, episodes: Sequence[Episode]) -> list[Point]:
-    """What was pulled, and what it cost, stage by stage."""
+    """Return pulls and losses by stage."""
     points = []
     for seed, episode in zip(sizes.seeds, episodes, strict=True):
         for t, (arms, outcomes) in enumerate(zip(episode.pulled, episode.outcomes, strict=True)):
@@ -75,5 +75,5 @@ def score(sizes: Sizes, episodes: Sequence[Episode]) -> list[Point]:
 
 
 def plot(episodes: Sequence[Episode]) -> Figure:
-    """The paper's arrangement: four runs of three panels."""
+    """Draw four runs of three panels."""
     return episodes_figure(episodes)

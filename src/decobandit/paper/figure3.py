@@ -108,7 +108,7 @@ def score(sizes: Sizes, found: Sequence[FinishedCell]) -> list[Point]:
 
 
 def caption(sizes: Sizes) -> str:
-    """What was computed, in words."""
+    """Return the caption."""
     return (
         f"{sizes.runs.draws} draws of {sizes.runs.per_draw} episodes (IDS: "
         f"{sizes.ids.draws} of {sizes.ids.per_draw}). Left: over the horizon, policies that "

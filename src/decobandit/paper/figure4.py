@@ -63,7 +63,7 @@ SCALES = {
 
 @dataclass(frozen=True)
 class BoundSettings:
-    """What the bounds of one problem are computed from."""
+    """Settings of the bounds of one problem."""
 
     arms: int
     horizon: int
@@ -129,7 +129,7 @@ def _bounds(arms: int, horizon: int, draws: int) -> dict[str, Regret]:
 
 
 def caption(sizes: Sizes) -> str:
-    """What was computed, in words."""
+    """Return the caption."""
     return (
         f"{sizes.runs.draws} draws of {sizes.runs.per_draw} episodes. Bounds: regret that no "
         f"policy avoids, from prices, and from {sizes.scenarios} scenarios up to "

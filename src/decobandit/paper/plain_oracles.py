@@ -19,12 +19,12 @@ State = tuple[tuple[int, int], ...]
 
 
 def good_chance(arm: Arm, n: int, g: int) -> float:
-    """Posterior mean of the success probability."""
+    """Return the posterior mean of the success probability."""
     return (arm.beta.good + g) / (arm.beta.good + arm.beta.bad + n)
 
 
 def expected_reward(arm: Arm, stage: int, n: int, g: int) -> float:
-    """Of a pull at a stage."""
+    """Return the expected reward of a pull at a stage."""
     good, bad = (
         each[stage] if isinstance(each, tuple) else each
         for each in (arm.outcome_reward.good, arm.outcome_reward.bad)
@@ -34,7 +34,7 @@ def expected_reward(arm: Arm, stage: int, n: int, g: int) -> float:
 
 
 def value(problem: Problem, choose: Callable[[int, State], tuple[int, ...]] | None = None) -> float:
-    """Expected reward of a policy, or the largest there is, by recursion over all states.
+    """Return the value of a policy, or the optimum, by recursion over all states.
 
     choose(stage, state) gives the arms to pull; without it, the best are taken.
     """
@@ -64,7 +64,7 @@ def value(problem: Problem, choose: Callable[[int, State], tuple[int, ...]] | No
 
 
 def dual_minimum(problem: Problem) -> float:
-    """The relaxed problem as a linear program over how often each arm is pulled in each state.
+    """Return the minimum of the dual by a linear program over occupation measures.
 
     x[t, n, g] and y[t, n, g]: masses of an arm that is, and is not, pulled. Masses move by the
     posterior; the pulls of a stage are as many as there are, on average. By duality its value is
@@ -103,7 +103,7 @@ def dual_minimum(problem: Problem) -> float:
 
 
 def stopping_index(good: float, bad: float, rewards: tuple[float, ...]) -> float:
-    """Gittins' index of Beta(good, bad) with these rewards per stage, by bisection.
+    """Return the Gittins index of Beta(good, bad) by bisection.
 
     The certain reward per pull, paid by the same stages, at which starting and never starting
     are worth the same.

@@ -67,27 +67,27 @@ class Published:
 
 
 def table1() -> tuple[PublishedRow, ...]:
-    """The seven rows of Table 1."""
+    """Return the seven rows of Table 1."""
     return _published().table1
 
 
 def batches() -> tuple[PublishedBatches, ...]:
-    """The four cells of batches."""
+    """Return the four cells of batches."""
     return _published().batches
 
 
 def designs() -> tuple[PublishedDesign, ...]:
-    """Numbers of designs, case by case."""
+    """Return the numbers of designs by case."""
     return _published().designs
 
 
 def values() -> tuple[PublishedValues, ...]:
-    """The six cells of values."""
+    """Return the six cells of values."""
     return _published().values
 
 
 def claims() -> dict[str, str]:
-    """What the paper says of figures whose numbers it does not print."""
+    """Return the paper's statements about figures without printed numbers."""
     return dict(_published().claims)
 
 

@@ -37,7 +37,7 @@ class Table:
     caption: str = ""
 
     def to_markup(self) -> Markup:
-        """As reports have it."""
+        """Return the markup of a report."""
         return table(self.header, self.rows, words=self.words, caption=self.caption)
 
 
@@ -51,7 +51,7 @@ class Section:
     figure: Figure | None = None
 
     def to_markup(self) -> Markup:
-        """As reports have it."""
+        """Return the markup of a report."""
         drawn = self.figure
         return section(
             self.title,
@@ -69,7 +69,7 @@ class ReportPage:
     sections: list[Section] = field(default_factory=list)
 
     def to_html(self) -> str:
-        """The page; everything in it is escaped."""
+        """Return the page; all text is escaped."""
         about = (
             "Heymann, De Lara, Chancelier: decomposition-coordination for finite-horizon Bayesian "
             f"bandits. Written by `{self.command}`. Errors are standard errors."
@@ -85,7 +85,7 @@ def _embedded(figure: Figure) -> Callable[[bool], bytes]:
 
 
 def table1_section(rows: Sequence[Row]) -> Section:
-    """Values and differences, row by row: those of the best policy known, and DeCo's."""
+    """Return the section on Table 1: the best policy and DeCo."""
     best, deco = [], []
     for row in rows:
         paper = row.paper_bf if row.paper_bf is not None else row.paper_fh
@@ -128,7 +128,7 @@ def table1_section(rows: Sequence[Row]) -> Section:
 
 
 def batches_section(rows: Sequence[BatchRow]) -> Section:
-    """Simple regret in batches, beside published figures."""
+    """Return the section on simple regret in batches."""
     lines = [
         (
             row.prior,
@@ -149,7 +149,7 @@ def batches_section(rows: Sequence[BatchRow]) -> Section:
 
 
 def designs_section(found: designs.Reproduced) -> Section:
-    """Operating characteristics beside published numbers."""
+    """Return the section on operating characteristics."""
     rows = [designs.cells(row) for row in found.rows]
     return Section(
         "Designs: operating characteristics",
@@ -159,7 +159,7 @@ def designs_section(found: designs.Reproduced) -> Section:
 
 
 def values_section(rows: Sequence[values.Row]) -> Section:
-    """Values of policies beside published ones."""
+    """Return the section on values of policies."""
     return Section(
         "Values of policies",
         (values.SOURCE, *values.NOTES),
@@ -168,7 +168,7 @@ def values_section(rows: Sequence[values.Row]) -> Section:
 
 
 def claims_section(verdicts: Sequence[Verdict]) -> Section:
-    """The paper's words against our numbers."""
+    """Return the section that compares the paper's statements with our numbers."""
     rows = [(verdict.claim, verdict.holds, verdict.because) for verdict in verdicts]
     return Section(
         "What the paper says of its figures",
@@ -195,7 +195,7 @@ class Verdict:
 
 
 def of_figure3(points: Sequence[figure3.Point]) -> list[Verdict]:
-    """DeCo against other policies at the longest horizon, and against the optimum for two arms."""
+    """Judge the statements on Figure 3, at the longest horizon."""
     longest = max(p.stage for p in points if p.axis == "horizon")
     at = {(p.arms, p.policy): p for p in points if p.axis == "horizon" and p.stage == longest}
     arms = sorted({k for k, _ in at})
@@ -249,7 +249,7 @@ def of_figure3(points: Sequence[figure3.Point]) -> list[Verdict]:
 
 
 def of_figure4(points: Sequence[figure4.Point]) -> list[Verdict]:
-    """The bound from prices for few arms and for many."""
+    """Judge the statements on Figure 4."""
     bound = {(p.horizon, p.arms): p.regret for p in points if p.what == "price bound"}
     deco = {(p.horizon, p.arms): p.regret for p in points if p.what == "deco"}
     few = [key for key in bound if key[1] in (2, 5)]
@@ -272,7 +272,7 @@ def of_figure4(points: Sequence[figure4.Point]) -> list[Verdict]:
 
 
 def _below(at: dict[tuple[int, str], figure3.Point], best: float) -> str:
-    """A remark on policies whose simulated regret is below that of the optimum for two arms."""
+    """Name policies with simulated regret below that of the optimum."""
     lucky = [
         f"{policy} {point.regret:.3f} ± {point.error:.3f}"
         for (arms, policy), point in at.items()

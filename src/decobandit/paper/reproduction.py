@@ -33,7 +33,7 @@ PARTS = ("table1", "figure2", "figure3", "figure4", "batches", "designs", "publi
 
 @dataclass(frozen=True)
 class Part:
-    """What one part has come to."""
+    """Result of one part."""
 
     rows: Sequence[DataclassInstance]  # of its CSV file
     section: Section
@@ -156,7 +156,7 @@ _DO: dict[str, Callable[[str, Path, Report], Part]] = {
 
 
 def _counter(part: str, total: int, progress: Report) -> Callable[[str], None]:
-    """Tells how many of the cells of a part are done."""
+    """Return a callback that counts finished cells."""
     done = 0
 
     def told(line: str) -> None:
@@ -168,7 +168,7 @@ def _counter(part: str, total: int, progress: Report) -> Callable[[str], None]:
 
 
 def _cells(part: str, scale: str, folder: Path) -> Path:
-    """Where the cells of a part are kept."""
+    """Return the folder of a part's cells."""
     return folder / "cells" / f"{part}-{scale}"
 
 
@@ -177,7 +177,7 @@ class _Page(Protocol):
 
 
 def _tables(part: str, scale: str, folder: Path, data: str, page: _Page) -> None:
-    """The data of a part written, and its page, which names the command."""
+    """Write the data and the page of a part."""
     write_whole(folder / f"{part}.csv", data)
     text = page(command=f"deco reproduce {part} --scale {scale}")
     write_whole(folder / f"{part}.md", text)
@@ -190,7 +190,7 @@ def _written(
     points: Sequence[DataclassInstance],
     figure: Figure,
 ) -> Figure:
-    """The data and the figure of a part written, the figure for white and for dark pages."""
+    """Write the data and the figure of a part, for light and dark pages."""
     write_whole(folder / f"{part}.csv", csv_text(kind, points))
     file = folder / f"{part}.png"
     write_whole(file, small_png(figure))

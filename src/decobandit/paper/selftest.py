@@ -49,7 +49,7 @@ def odd_problem() -> Problem:
 
 
 def check_optima() -> Iterator[Check]:
-    """Exact optima."""
+    """Check exact optima."""
     from ..joint import optimum
 
     for row in selftest_numbers().optimum:
@@ -69,7 +69,7 @@ def check_optima() -> Iterator[Check]:
 
 
 def check_dual() -> Iterator[Check]:
-    """Both certified bounds on the minimum of the dual, and the bound on every policy."""
+    """Check both bounds on the dual minimum, and the upper bound on the optimum."""
     from ..joint import optimum
     from ..prices import solve
 
@@ -90,7 +90,7 @@ def check_dual() -> Iterator[Check]:
 
 
 def check_indices() -> Iterator[Check]:
-    """Finite-horizon Gittins indices."""
+    """Check finite-horizon Gittins indices."""
     from ..policies import fh_gittins
 
     for good, bad, left in ((1, 1, 10), (2, 1, 20), (1, 3, 15), (2.5, 0.5, 12)):
@@ -102,7 +102,7 @@ def check_indices() -> Iterator[Check]:
 
 
 def check_values() -> Iterator[Check]:
-    """Exact values of policies, and their estimates by simulation."""
+    """Check exact and simulated values of policies."""
     from ..evaluation import evaluate
     from ..policies import make_policy
     from ..simulation import simulate
@@ -136,7 +136,7 @@ def _choices(policy: Policy) -> Callable[[int, plain.State], tuple[int, ...]]:
 
 
 def check_chances() -> Iterator[Check]:
-    """Probabilities that Thompson sampling pulls with, by an integral of SciPy's."""
+    """Check the probabilities of Thompson sampling by SciPy's quadrature."""
     from scipy.integrate import quad
     from scipy.stats import beta
 
@@ -158,7 +158,7 @@ def check_chances() -> Iterator[Check]:
 
 
 def check_bounds() -> Iterator[Check]:
-    """The information-relaxation bound is none below the optimum."""
+    """Check that the information bound is not below the optimum."""
     from ..bounds import information_bound
 
     for arms, horizon in ((2, 10), (3, 8)):
@@ -203,7 +203,7 @@ class SelftestNumbers:
 
 @cache
 def selftest_numbers() -> SelftestNumbers:
-    """The file, read once."""
+    """Read selftest.toml."""
     text = resources.files(__package__).joinpath("selftest.toml").read_text(encoding="utf-8")
     return TypeAdapter(SelftestNumbers).validate_python(tomllib.loads(text))
 
@@ -232,16 +232,16 @@ class Selftest:
 
     @property
     def ok(self) -> bool:
-        """Whether there are checks and all hold."""
+        """Whether all checks hold and there is at least one."""
         return bool(self.checks) and not self.failed
 
     @property
     def failed(self) -> list[Check]:
-        """Those that do not hold."""
+        """Checks that fail."""
         return [check for check in self.checks if not check.ok]
 
     def by_area(self) -> dict[str, list[Check]]:
-        """Checks of each part of the program, in order."""
+        """Return the checks by area, in order."""
         found: dict[str, list[Check]] = {}
         for check in self.checks:
             found.setdefault(check.area, []).append(check)
@@ -259,7 +259,7 @@ class Selftest:
         }
 
     def to_html(self) -> str:
-        """One page without anything from outside."""
+        """Return one self-contained page."""
         number, failed = len(self.checks), len(self.failed)
         found = f"All {number} checks hold" if self.ok else f"{failed} of {number} checks failed"
         title = f"decobandit {__version__}: self-test"
@@ -278,7 +278,7 @@ class Selftest:
 
 
 def _cells(check: Check) -> tuple[Cell, ...]:
-    """A check as a row; one that failed is seen at once."""
+    """Return a check as a row, bold if it failed."""
     rule = "" if check.rule == "equal" else f"{check.rule} "
     cells: tuple[Cell, ...] = (
         check.what,
@@ -305,7 +305,7 @@ def run_checks(
 
 
 def installed() -> dict[str, str]:
-    """What the numbers were computed with."""
+    """Return the versions of the program, Python, system and packages."""
     found = {
         "decobandit": __version__,
         "Python": f"{platform.python_implementation()} {platform.python_version()}",

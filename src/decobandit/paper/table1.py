@@ -57,7 +57,7 @@ class Row:
 
 @dataclass(frozen=True)
 class RowSettings(PublishedRow):
-    """What a row is computed from."""
+    """Settings of a row."""
 
     quick: bool = True
 
@@ -118,7 +118,7 @@ def _row(given: PublishedRow, quick: bool) -> Row:
 
 
 def to_csv(rows: Sequence[Row]) -> str:
-    """The rows with all their digits."""
+    """Return the rows as CSV."""
     return csv_text(Row, rows)
 
 

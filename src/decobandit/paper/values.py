@@ -41,7 +41,7 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What a cell is computed from."""
+    """Settings of a cell."""
 
     arms: int
     horizon: int
@@ -80,7 +80,7 @@ def cells(scale: str) -> list[PublishedValues]:
 def run(
     scale: str, folder: Path | None = None, report: Callable[[str], None] = lambda line: None
 ) -> list[Row]:
-    """All cells; those in `folder` are read again from there."""
+    """Compute all cells; read finished ones from `folder`."""
     rows: list[Row] = []
     for cell in cells(scale):
         name = f"{cell.arms}-arms-{cell.horizon}-pulls"
@@ -130,7 +130,7 @@ HEADER = ("pulls", "arms", "policy", "ours", "published", "z-score", "best publi
 
 
 def texts(row: Row) -> tuple[str, ...]:
-    """A row as text, in the order of HEADER."""
+    """Return a row as text, in the order of HEADER."""
     known = "-" if row.published is None else f"{row.published:.1f} ± {row.published_error:g}"
     apart = "-" if row.apart is None else f"{row.apart:+.1f}"
     ours = f"{row.value:.2f} ± {row.value_se:.3f}"
@@ -139,12 +139,12 @@ def texts(row: Row) -> tuple[str, ...]:
 
 
 def to_csv(rows: Sequence[Row]) -> str:
-    """The rows with all their digits."""
+    """Return the rows as CSV."""
     return csv_text(Row, rows)
 
 
 def to_markdown(rows: Sequence[Row], *, command: str) -> str:
-    """The page."""
+    """Return the page."""
     lines = [
         "# Values of policies compared with published ones",
         "",

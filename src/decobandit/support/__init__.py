@@ -1,5 +1,4 @@
-"""General helpers, not about bandits: arrays, memory, files, tables, caches, workers, progress,
-validation.
+"""General helpers: arrays, memory, files, tables, caches, workers, progress, validation.
 
 Imports nothing else of this package.
 """

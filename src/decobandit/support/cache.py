@@ -27,7 +27,7 @@ class Cache(Generic[Key, Value]):
     """Values by key; the least recently used is dropped first."""
 
     def __init__(self, most: int, *, size: Callable[[Value], int] | None = None) -> None:
-        """At most `most` values; with `size`, the bytes of a value, at most `most` bytes."""
+        """Limit the number of values, or with `size` their total size, to `most`."""
         self.most = most
         self._size = size
         self._total = 0  # sizes of all that is kept
@@ -43,12 +43,12 @@ class Cache(Generic[Key, Value]):
         return key in self._kept
 
     def values(self) -> list[Value]:
-        """All values, the one unused for longest first; does not count as a use."""
+        """Return all values, least recently used first; does not count as a use."""
         with self._lock:
             return list(self._kept.values())
 
     def get(self, key: Key) -> Value | None:
-        """The value of a key, where it is kept."""
+        """Return the value of a key, or None."""
         with self._lock:
             return self._used(key)
 
@@ -79,7 +79,7 @@ class Cache(Generic[Key, Value]):
             self._total = 0
 
     def get_or_make(self, key: Key, make: Callable[[], Value]) -> Value:
-        """The value of a key; `make` makes it where it is not kept."""
+        """Return the value of a key; call `make` if it is missing."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -89,7 +89,7 @@ class Cache(Generic[Key, Value]):
     def get_or_make_all(
         self, keys: Sequence[Key], make: Callable[[list[Key]], Sequence[Value]]
     ) -> list[Value]:
-        """The values of some keys; one call of `make` makes those that no thread has or is making.
+        """Return values by key; one call of `make` computes those missing and not in progress.
 
         If `make` fails, its caller gets the error; other threads that wait try themselves.
         """
@@ -165,7 +165,7 @@ T = TypeVar("T")
 
 
 class Once(Generic[T]):
-    """Call it for the value. Calls during the computation wait for its end; later calls do not.
+    """Value computed on the first call; concurrent calls wait for it.
 
     `functools.cached_property` of Python 3.11 has one lock per class: there the long work of one
     object holds up all others.

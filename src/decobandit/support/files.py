@@ -61,7 +61,7 @@ class TableError(InvalidFile):
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a table, with cells as text, and where each of them is."""
+    """Rows of a table: cells as text, with their places."""
 
     source: str  # a file, or "data"
     names: list[str]
@@ -70,7 +70,7 @@ class Rows:
 
 
 def read_rows(data: object) -> Rows:
-    """The rows of a file or of a data frame.
+    """Read the rows of a file or data frame.
 
     A TableError where a file cannot be read, here or later; a TypeError for what is no table.
     """
@@ -85,7 +85,7 @@ def read_rows(data: object) -> Rows:
 
 
 def _csv_rows(source: str) -> Iterator[tuple[str, Mapping[str, str | None]]]:
-    """The header, as a row, and the rows of a CSV file."""
+    """Yield the header, then the rows of a CSV file."""
     try:
         with open(source, newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
@@ -152,7 +152,7 @@ def write_parquet(columns: Columns, path: str | Path) -> None:
 
 
 def csv_of(columns: Columns) -> str:
-    """Columns as CSV."""
+    """Return columns as CSV text."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(map(harmless, columns))

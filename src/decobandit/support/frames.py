@@ -43,7 +43,7 @@ CARD = """\
 
 @dataclass(frozen=True)
 class Card:
-    """What is shown: a title, facts by their names, columns of a table, a line below."""
+    """Title, facts, table columns and footer of a notebook card."""
 
     title: str
     facts: Mapping[str, object] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Card:
 
 
 class Shown:
-    """An object that notebooks show as a card."""
+    """Object that notebooks show as a card."""
 
     def _card(self) -> Card:
         raise NotImplementedError
@@ -62,7 +62,7 @@ class Shown:
 
 
 def card_html(card: Card) -> str:
-    """The card as HTML.
+    """Render a card as HTML.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def _template() -> Template:
 
 
 def text(value: object) -> str:
-    """A value for people: six digits, thousands apart, no rounding errors."""
+    """Format a value: six digits, thousands separated."""
     if value is None:
         return ""
     if isinstance(value, bool | np.bool_):
@@ -117,7 +117,7 @@ class Words(list[Any]):
 
 
 class Tabular(Shown):
-    """A result that is a table, or several: `to_frame` makes data frames of them.
+    """Result with one or more tables; `to_frame` returns data frames.
 
     Attributes
     ----------
@@ -140,19 +140,19 @@ class Tabular(Shown):
         return DEFAULT_KIND
 
     def _card(self) -> Card:
-        """What notebooks show: the usual table."""
+        """Return the card of the first table."""
         return Card(type(self).__name__, columns=next(iter(self.tables().values()))())
 
     def tables(self) -> Tables:
-        """What makes the columns of every table, by its name; the first is the usual one."""
+        """Return a function for the columns of each table, by name; the first is the default."""
         raise NotImplementedError
 
     def absent_tables(self) -> dict[str, str]:
-        """Tables that the result could have and has not, by name: why, and how to get them."""
+        """Return tables that are missing, by name, with the way to get them."""
         return {}
 
     def columns(self, table: str | None = None) -> Columns:
-        """The columns of a table, by default of the first; a ValueError where there is none."""
+        """Return the columns of a table, by default the first."""
         known = self.tables()
         name = next(iter(known)) if table is None else table
         if name in (absent := self.absent_tables()):
@@ -164,7 +164,7 @@ class Tabular(Shown):
         return known[name]()
 
     def to_frame(self, table: str | None = None, *, kind: object = None) -> Any:
-        """One of the tables as a data frame.
+        """Return one of the tables as a data frame.
 
         Parameters
         ----------
@@ -191,7 +191,7 @@ class Tabular(Shown):
 
 
 def frame_of(columns: Columns | Callable[[], Columns], *, kind: str = DEFAULT_KIND) -> Any:
-    """A data frame of these columns."""
+    """Build a data frame."""
     if kind not in FRAME_KINDS:
         raise InvalidArgument(
             f"kind: {kind!r} is not allowed; must be {', '.join(FRAME_KINDS)}", field="kind"
@@ -216,7 +216,7 @@ def _is_untyped(column: Column) -> bool:
 
 
 def _installed(kind: str) -> ModuleType:
-    """The package of a kind; an ImportError that says how to get it, or what there is instead."""
+    """Import the package of a frame kind; the ImportError says how to install it."""
     try:
         return import_module(kind)
     except ImportError:
@@ -229,7 +229,7 @@ def _installed(kind: str) -> ModuleType:
 
 
 def _plain(column: Column) -> list[Any] | npt.NDArray[Any]:
-    """Values of one type: whole numbers among others become floating ones."""
+    """Return values of one type; integers mixed with floats become floats."""
     if isinstance(column, np.ndarray):
         return column
     values = [each.item() if isinstance(each, np.generic) else each for each in column]
@@ -240,7 +240,7 @@ def _plain(column: Column) -> list[Any] | npt.NDArray[Any]:
 
 
 def kind_of(frame: object) -> str:
-    """The kind of a data frame; a TypeError for what is none."""
+    """Return the kind of a data frame."""
     kind = str(_native(frame).implementation)
     return kind if kind in FRAME_KINDS else DEFAULT_KIND
 
@@ -248,7 +248,7 @@ def kind_of(frame: object) -> str:
 def columns_of(
     records: Iterable[Mapping[str, Any]], names: Iterable[str] = (), *, words: Container[str] = ()
 ) -> dict[str, list[Any]]:
-    """Columns of records: every key that any of them has, None where one has not.
+    """Return columns of records, with None for missing keys.
 
     `names`: columns that are there, and first, whatever the records have. `words`: those that hold
     text, also where all of it is missing.
@@ -261,7 +261,7 @@ def columns_of(
 
 
 def constant(rows: int, **values: object) -> dict[str, list[Any]]:
-    """Columns that have one value in so many rows."""
+    """Return columns that repeat one value."""
     return {name: [value] * rows for name, value in values.items()}
 
 
@@ -269,7 +269,7 @@ def constant(rows: int, **values: object) -> dict[str, list[Any]]:
 
 
 def frame_rows(frame: object) -> tuple[list[str], Iterator[dict[str, str]]]:
-    """Names of the columns of a data frame, and its rows with cells as a CSV file has them."""
+    """Return column names and rows of a data frame, with cells as CSV text."""
     found = _native(frame)
     rows = found.iter_rows(named=True)
     return found.columns, ({name: cell(value) for name, value in row.items()} for row in rows)
@@ -288,7 +288,7 @@ def _native(frame: object) -> Any:
 
 
 def cell(value: Any) -> str:
-    """A value as text: nothing for what is missing, 1 and 0 for true and false, 1 for 1.0."""
+    """Format a cell: empty for missing, 1 and 0 for booleans, 1 for 1.0."""
     # NaN, NaT and NA are not equal to themselves; NA does not even say so
     if value is None or str(value == value) != "True":  # noqa: PLR0124
         return ""

@@ -69,7 +69,7 @@ def explain_missing_extras() -> Iterator[None]:
 
 
 def load_on_use(name: str) -> None:
-    """Let a module of another package be loaded when something of it is used, not before.
+    """Load a module of another package on first use.
 
     For modules that a library imports without using them.
     """
@@ -86,7 +86,7 @@ def load_on_use(name: str) -> None:
 
 
 def found_at(place: str) -> Any:
-    """What `package.module:name` names; imported when it is asked for."""
+    """Import `package.module:name`."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)
 

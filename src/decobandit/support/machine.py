@@ -50,7 +50,7 @@ class MemoryGroup:
 
 
 def memory_groups(membership: Path = MEMBERSHIP, trees: Path = TREES) -> list[MemoryGroup]:
-    """The groups that limit the memory of this process."""
+    """Return the groups that limit the memory of this process."""
     names = {
         "": ("memory.max", "memory.current", "inactive_file"),
         "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -64,13 +64,13 @@ def memory_groups(membership: Path = MEMBERSHIP, trees: Path = TREES) -> list[Me
 
 
 def memory_left(groups: list[MemoryGroup]) -> int | None:
-    """Bytes that the groups leave to this process; None where nothing limits them."""
+    """Return the bytes left in these groups, or None without a limit."""
     left = [group.left for group in groups]
     return min((each for each in left if each is not None), default=None)
 
 
 def cpu_limit(membership: Path = MEMBERSHIP, trees: Path = TREES) -> int | None:
-    """Processors that the groups allow this process, rounded up."""
+    """Return the processors allowed to this process, rounded up, or None."""
     shares = [
         *(_words(group / "cpu.max") for group in _groups("", membership, trees)),
         *(
@@ -126,7 +126,7 @@ MEMORY_FRACTION = 0.7  # of the available memory that one computation may use
 
 
 def available_bytes() -> int:
-    """Memory available now: of the machine, and within the limits of this process."""
+    """Return the memory available to this process, in bytes."""
     import psutil  # late: most commands never ask
 
     machine = int(psutil.virtual_memory().available)
@@ -136,12 +136,12 @@ def available_bytes() -> int:
 
 @functools.cache
 def _own_groups() -> list[MemoryGroup]:
-    """Read once per process: a search for them takes a millisecond or two."""
+    """Return the memory groups, read once per process."""
     return memory_groups()
 
 
 def limit_bytes() -> int:
-    """What one computation may use."""
+    """Return the bytes that one computation may use."""
     return int(MEMORY_FRACTION * available_bytes())
 
 

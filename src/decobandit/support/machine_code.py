@@ -42,7 +42,7 @@ IMPORT = re.compile(rb"^from (\.+)([\w.]*) import", re.MULTILINE)
 
 
 def content_of_kernels(versions: Iterable[str]) -> dict[str, str]:
-    """By file of kernels ("room.name"): a hash of all that its machine code can depend on.
+    """Return, by kernel file ("room.name"), a hash of the sources it depends on.
 
     versions: of what compiles it.
     """
@@ -65,7 +65,7 @@ def _kernel_sources() -> dict[str, bytes]:
 
 
 def _imported(name: str, text: bytes, texts: Mapping[str, bytes]) -> set[str]:
-    """Files of kernels that one imports; all where its imports cannot be told (bytecode)."""
+    """Return the kernel files that one imports; all for bytecode."""
     room, found = name.partition(".")[0], set[str]()
     if b"\0" in text:
         return set(texts)
@@ -97,7 +97,7 @@ def _hash(versions: Iterable[str], texts: Mapping[str, bytes], names: Iterable[s
 
 
 def code_root(told: str = "") -> Path | None:
-    """The folder of all machine code, ready to be written to; None where there is none.
+    """Return the writable folder of machine code, or None.
 
     told: the folder that numba is told to use, if any.
     """

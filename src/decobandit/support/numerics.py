@@ -16,7 +16,7 @@ Flags: TypeAlias = npt.NDArray[np.uint8]
 
 
 def read_only(array: Floats) -> Floats:
-    """A view that cannot be written to: a type of its own to the compiler.
+    """Return a read-only view, which is a separate type for the compiler.
 
     A kernel that only reads is compiled once if all its callers hand it this one.
     """
@@ -29,17 +29,17 @@ def read_only(array: Floats) -> Floats:
 
 
 def int_from(text: str) -> int:
-    """A whole number, with or without a sign; a ValueError where the text is none."""
+    """Parse an integer of ASCII digits."""
     return int(_plain(text))
 
 
 def float_from(text: str) -> float:
-    """A number, nan and inf among them; a ValueError where the text is none."""
+    """Parse a number of ASCII digits, nan or inf."""
     return float(_plain(text))
 
 
 def is_count(text: str) -> bool:
-    """Whether the text is digits only."""
+    """Return whether the text is digits only."""
     return text.isascii() and text.isdecimal()
 
 
@@ -105,7 +105,7 @@ GAUSS[1::2] = np.concatenate([_GAUSS, _GAUSS[::-1]])
 
 
 def integral(function: Callable[[Floats], Floats], edges: Floats, accuracy: float) -> float:
-    """Of a function of arrays, (M,) to (M,), from the first edge to the last.
+    """Integrate a function of arrays, (M,) to (M,), from the first edge to the last.
 
     edges: ascending, where it is known to bend. accuracy: of each panel between two of them, or of
     its half and so on: the error, or the error in parts of the panel's integral.
@@ -126,7 +126,7 @@ def integral(function: Callable[[Floats], Floats], edges: Floats, accuracy: floa
 def _panels(
     function: Callable[[Floats], Floats], left: Floats, right: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """Of every panel: its integral, the error that is to be expected, and that of rounding."""
+    """Return the integral, the error estimate and the rounding error of each panel."""
     half = 0.5 * (right - left)
     x = (0.5 * (left + right))[:, None] + half[:, None] * NODES
     y = function(x.ravel()).reshape(x.shape)
@@ -147,7 +147,7 @@ _RULE = "must be a seed (a whole number, zero or more), a numpy.random.Generator
 
 
 def seed_of(rng: Rng) -> int:
-    """The seed of a simulation.
+    """Return the seed of a simulation.
 
     A whole number is the seed itself; a generator is asked for one number, which is; None stands
     for a seed that nobody chose, different each time.
@@ -164,11 +164,11 @@ def seed_of(rng: Rng) -> int:
 
 
 def streams_of(seed: np.random.SeedSequence, number: int) -> list[np.random.SeedSequence]:
-    """Seeds of streams that follow from one: as `spawn` gives, but the same at every call."""
+    """Return child seeds as `spawn` does, but the same at every call."""
     own = ((*seed.spawn_key, i) for i in range(number))
     return [np.random.SeedSequence(seed.entropy, spawn_key=key) for key in own]
 
 
 def generator_of(rng: Rng) -> np.random.Generator:
-    """A generator: the one given, or that of a seed."""
+    """Return a generator for a seed or generator."""
     return rng if isinstance(rng, np.random.Generator) else np.random.default_rng(seed_of(rng))

@@ -6,8 +6,7 @@ the function was called on. `show_progress` makes a callback for any of them:
     with show_progress() as report:
         solve(problem, progress=report)
 
-What is called below such a function, and has no callback of its own, calls `tell`: whoever listens
-(`tells_progress`) hears it.
+Functions below without a callback call `tell`, which reaches the enclosing `tells_progress`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from __future__ import annotations
 import functools
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -32,18 +30,18 @@ QUIET_SECONDS = 0.5  # before work of unknown length is shown: it is mostly shor
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a piece of work is; what a `progress=` callback is called with.
+    """State of a computation, as passed to a `progress=` callback.
 
     Attributes
     ----------
     what : str
-        Is under way.
+        Name of the task.
     done : int
-        Of it.
+        Steps completed.
     total : int or None
-        Of how many; None where that is not known.
+        Total steps, None if unknown.
     note : str
-        For people: what has been found so far.
+        Intermediate result, for display.
 
     Examples
     --------
@@ -61,7 +59,7 @@ class Progress:
 
     @classmethod
     def of_growing_stages(cls, task: str, stage: int, stages: int, arms: int, note: str) -> Self:
-        """Progress of a recursion over joint states, whose number grows with the stage.
+        """Return the progress of a recursion over joint states.
 
         Stages up to t have about t ** (2 arms) states in all, so that is what the work is.
         """
@@ -73,21 +71,21 @@ Report = Callable[[Progress], None]
 
 
 def silent(progress: Progress) -> None:
-    """Reports nothing."""
+    """Ignore progress."""
 
 
 _listening: ContextVar[Report | None] = ContextVar("who listens to progress", default=None)
 
 
 def tell(progress: Progress) -> None:
-    """Tell whoever listens; nobody does in the threads of a pool."""
+    """Report progress to the enclosing listener; threads of a pool have none."""
     report = _listening.get()
     if report is not None:
         report(progress)
 
 
 def tells_progress(function: Callable[P, T]) -> Callable[P, T]:
-    """A function whose keyword `progress` hears what all that it calls has to `tell`."""
+    """Send progress of everything called to the keyword `progress`."""
 
     @functools.wraps(function)
     def listening(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -104,16 +102,10 @@ def tells_progress(function: Callable[P, T]) -> Callable[P, T]:
 
 
 @contextmanager
-def show_progress(stages: int | None = None) -> Iterator[Report | None]:
-    """A callback that draws on standard error, for any `progress=`; None off a terminal.
+def show_progress() -> Iterator[Report | None]:
+    """Yield a callback that draws progress on standard error; None off a terminal.
 
-    A bar where the end is known; where it is not, as in a search for prices, what has been found so
-    far.
-
-    Parameters
-    ----------
-    stages : int, optional
-        Deprecated: no longer needed.
+    It is a bar if the number of steps is known, else the intermediate result.
 
     Returns
     -------
@@ -126,8 +118,6 @@ def show_progress(stages: int | None = None) -> Iterator[Report | None]:
     >>> with show_progress() as report:
     ...     solution = solve(Problem.uniform(arms=3, horizon=10), progress=report)
     """
-    if stages is not None:
-        warnings.warn("show_progress: 'stages' is no longer needed", DeprecationWarning, 3)
     if not sys.stderr.isatty():
         yield None
         return

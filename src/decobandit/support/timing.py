@@ -27,7 +27,7 @@ class CompilingClock:
         self._collects = False
 
     def begin(self) -> None:
-        """A thread begins to compile."""
+        """Count a thread that starts to compile."""
         with self._lock:
             self._active += 1
             if self._active == 1:
@@ -36,7 +36,7 @@ class CompilingClock:
                 gc.disable()
 
     def end(self) -> None:
-        """A thread is done."""
+        """Count a thread that has compiled."""
         with self._lock:
             self._active -= 1
             if self._active == 0:
@@ -45,7 +45,7 @@ class CompilingClock:
                     gc.enable()
 
     def seconds(self) -> float:
-        """Of compiling, since the program began."""
+        """Return the seconds of compiling since the program started."""
         with self._lock:
             running = time.perf_counter() - self._since if self._active else 0.0
             return self._before + running
@@ -55,13 +55,13 @@ COMPILING = CompilingClock()
 
 
 class Stopwatch:
-    """Runs from when it is made, but not while kernels are compiled."""
+    """Clock that stands still while kernels are compiled."""
 
     def __init__(self) -> None:
         self._began = self._now()
 
     def seconds(self) -> float:
-        """Since it was made."""
+        """Return the seconds since the start, without compiling."""
         return max(0.0, self._now() - self._began)
 
     @staticmethod

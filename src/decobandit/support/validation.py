@@ -51,7 +51,7 @@ def refuse_many_keys(tree: object, model: type[BaseModel]) -> None:
 
 
 def without_defaults(properties: dict[str, dict[str, Any]]) -> None:
-    """Say the defaults of a JSON schema's properties in their descriptions.
+    """Move the defaults of JSON schema properties into their descriptions.
 
     Programs that write clients refuse tables as defaults, or demand every key that has one.
     """
@@ -69,7 +69,7 @@ def one_line(
     where: Naming | None = None,
     show_value: bool = True,
 ) -> str:
-    """The first error in one line; unknown keys first, for a misspelt key is also missing.
+    """Return the first error in one line; unknown keys come first.
 
     `model` is what was validated: it knows which keys are allowed. `where` names a place (default
     `place_of`). Without `show_value` the line does not repeat what was found.
@@ -85,7 +85,7 @@ def one_line(
 
 
 def place_of(keys: Place) -> str:
-    """arms[1].prior.good, with quotes around keys that are not plain words."""
+    """Format a place as arms[1].prior.good, with quotes where needed."""
     text = ""
     for key in keys:
         if isinstance(key, int):
@@ -97,12 +97,12 @@ def place_of(keys: Place) -> str:
 
 
 def dotted(keys: Place) -> str:
-    """multipliers.4: the places of requests, and of the JSON files that the program writes."""
+    """Format a place as multipliers.4."""
     return ".".join(map(str, keys))
 
 
 def shown(value: object) -> str:
-    """A refused value as a file would write it, on one line, shortened."""
+    """Format a refused value on one line, shortened."""
     if isinstance(value, str):
         text = json.dumps(value, ensure_ascii=not value.isprintable())
     elif value is None or isinstance(value, bool):
@@ -119,7 +119,7 @@ def shown(value: object) -> str:
 
 
 def init_details(details: Sequence[ErrorDetails]) -> list[InitErrorDetails]:
-    """Errors as pydantic takes them to make an exception of them again."""
+    """Return errors in the form that pydantic raises."""
     return [
         InitErrorDetails(
             type=PydanticCustomError(detail["type"], _literal(detail["msg"])),
@@ -148,14 +148,14 @@ def _complaint(detail: ErrorDetails, model: type[BaseModel] | None, show_value: 
 
 
 def _sort_of(value: object) -> str:
-    """What was found, without the texts in it."""
+    """Describe a value without its text."""
     if isinstance(value, str):
         return "text" if value else "empty text"
     return shown(value)
 
 
 def _model_at(model: type[BaseModel], place: Place) -> type[BaseModel] | None:
-    """The model of the table at a place of `model`."""
+    """Return the model of the table at a place, or None."""
     found: type[BaseModel] | None = model
     for key in place:
         if found is not None and isinstance(key, str):
@@ -165,7 +165,7 @@ def _model_at(model: type[BaseModel], place: Place) -> type[BaseModel] | None:
 
 
 def _model_in(annotation: object) -> type[BaseModel] | None:
-    """The model in a type such as `tuple[Arm, ...] | None`."""
+    """Return the model in a type such as `tuple[Arm, ...] | None`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     inner = (_model_in(part) for part in get_args(annotation))
@@ -184,7 +184,7 @@ class JsonError(DecoError, code="invalid_json"):
 
 
 def parse(body: bytes, *, max_depth: int = MAX_DEPTH, whole: bool = False) -> Any:
-    """The tree of a body in UTF-8. Raises JsonError, and nothing else.
+    """Parse strict JSON in UTF-8; raise JsonError otherwise.
 
     `whole`: 20.0 is read as 20; to JSON Schema both are the same integer.
     """
@@ -240,7 +240,7 @@ def _number(digits: str) -> float:
 
 
 def _check(tree: Any, max_depth: int) -> None:
-    """Depth and strings; with an explicit stack: the tree may be deeper than Python's."""
+    """Check depth and strings, with an explicit stack."""
     waiting = [(tree, 1)]
     while waiting:
         node, depth = waiting.pop()
@@ -321,7 +321,7 @@ Rule = Literal["equal", "at least", "at most"]
 
 @dataclass(frozen=True)
 class Check:
-    """One comparison of a number of ours with one that is not ours.
+    """Comparison of a computed number with an independent one.
 
     Attributes
     ----------
@@ -349,7 +349,7 @@ class Check:
 
     @property
     def ok(self) -> bool:
-        """Whether it holds; not where the number found is none."""
+        """Whether the check holds; False for nan."""
         apart = self.found - self.expected
         if self.rule == "at least":
             return apart >= -self.tolerance
@@ -358,5 +358,5 @@ class Check:
         return abs(apart) <= self.tolerance
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values, with the verdict."""
+        """Return plain values, with the verdict."""
         return asdict(self) | {"ok": self.ok}

@@ -41,7 +41,7 @@ _stopped: ContextVar[Event | None] = ContextVar("the pool was left", default=Non
 
 
 def available_workers() -> int:
-    """Processors that this process may use."""
+    """Return the number of processors that this process may use."""
     try:
         mine = len(os.sched_getaffinity(0))
     except AttributeError:  # not every system has it
@@ -51,12 +51,12 @@ def available_workers() -> int:
 
 @functools.cache
 def _cpu_limit() -> int | None:
-    """Read once per process: pools are made far too often to read files for each."""
+    """Return the CPU limit, read once per process."""
     return cpu_limit()
 
 
 def worker_count(workers: int | None = None, *, most: int | None = None) -> int:
-    """How many threads to compute with.
+    """Return the number of threads to use.
 
     workers: as asked for; None for all that are allowed. most: threads that the work is worth.
     """
@@ -70,7 +70,7 @@ def worker_count(workers: int | None = None, *, most: int | None = None) -> int:
 
 @contextmanager
 def limited_workers(workers: int | None) -> Iterator[None]:
-    """Everything called in this block uses this many threads; None changes nothing."""
+    """Limit the threads used in this block; None changes nothing."""
     _check(workers)
     if workers is None:
         yield
@@ -83,7 +83,7 @@ def limited_workers(workers: int | None) -> Iterator[None]:
 
 
 def obeys_workers(function: Callable[P, T]) -> Callable[P, T]:
-    """A function whose keyword `workers` applies to everything that it calls.
+    """Apply the keyword `workers` to everything that a function calls.
 
     It computes, so that Ctrl-C is heard between its kernels.
     """
@@ -109,18 +109,18 @@ def _check(workers: int | None) -> None:
 
 
 class Pool:
-    """Threads that share a piece of work; of one worker, the calling thread itself."""
+    """Threads that share work; one worker is the calling thread."""
 
     def __init__(self, workers: int, executor: ThreadPoolExecutor | None) -> None:
         self.workers = workers
         self._executor = executor
 
     def map(self, work: Callable[..., T], *items: Iterable[Any]) -> list[T]:
-        """work(item, ...) of every item, in order."""
+        """Return work(item, ...) of every item, in order."""
         return list(self._results(work, *items))
 
     def each(self, work: Callable[[S], T], items: Sequence[S]) -> Iterator[T]:
-        """The same of one argument, one after the other as they are done."""
+        """Yield work(item) of every item, in order."""
         return self._results(work, items)
 
     def _results(self, work: Callable[..., T], *items: Iterable[Any]) -> Iterator[T]:
@@ -130,7 +130,7 @@ class Pool:
         return _in_order([self._executor.submit(work, *each) for each in calls])
 
     def map_told(self, what: str, work: Callable[[S], T], items: Sequence[S]) -> list[T]:
-        """The same of one argument, telling how many are done (`tell`)."""
+        """Return work(item) of every item and report how many are done."""
         tell(Progress(what, 0, len(items)))
         results: list[T] = []
         for result in self.each(work, items):
@@ -145,7 +145,7 @@ class Pool:
         items: Sequence[S],
         total: int,
     ) -> list[T]:
-        """The same where items are long: work(item, step) calls step(n) when n steps are done."""
+        """Return work(item, step) of long items; step(n) reports n steps done."""
         done, lock = [0], Lock()
 
         def step(steps: int) -> None:
@@ -167,13 +167,13 @@ class Pool:
         return [each.result() for each in under_way]
 
     def submit(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Begin a piece of work beside the calling thread."""
+        """Start work in another thread."""
         assert self._executor is not None, "a pool of one worker has no executor"
         return self._executor.submit(work, *args, **kwargs)
 
 
 def _in_order(under_way: list[Future[T]]) -> Iterator[T]:
-    """Results, one after the other; what is left when one is an error never begins."""
+    """Yield results in order; cancel the rest after an error."""
     try:
         for each in under_way:
             while not each.done():  # a signal just before a wait without end would not be heard
@@ -186,7 +186,7 @@ def _in_order(under_way: list[Future[T]]) -> Iterator[T]:
 
 @contextmanager
 def pool(workers: int) -> Iterator[Pool]:
-    """A pool of exactly so many workers, a number that `worker_count` gave."""
+    """Open a pool with a number of workers from `worker_count`."""
     if workers == 1:
         yield Pool(1, None)
         return
@@ -201,7 +201,7 @@ def pool(workers: int) -> Iterator[Pool]:
 
 
 def heed_interrupt() -> None:
-    """KeyboardInterrupt, where one was put off until kernels have answered.
+    """Raise a KeyboardInterrupt that was deferred until kernels returned.
 
     In a thread of a pool: where whoever waits for the pool has left it.
     """
@@ -212,13 +212,13 @@ def heed_interrupt() -> None:
 
 
 def _join(stopped: Event) -> None:
-    """What a thread of a pool starts with: it starts none itself, and knows when to end."""
+    """Prepare a thread of a pool: no threads of its own, and when to end."""
     _allowed.set(1)
     _stopped.set(stopped)
 
 
 def _threads(workers: int, stopped: Event) -> ThreadPoolExecutor:
-    """The one place that starts threads to compute with."""
+    """Start compute threads; nothing else does."""
     return ThreadPoolExecutor(workers, "decobandit", initializer=_join, initargs=(stopped,))
 
 
@@ -231,7 +231,7 @@ _put_off = threading.Event()
 
 
 def raise_between_kernels(number: int, frame: FrameType | None) -> None:
-    """A handler of SIGINT: KeyboardInterrupt, but not while numba makes the answer of a kernel.
+    """Handle SIGINT: raise KeyboardInterrupt, but not while numba builds a kernel's result.
 
     It is then raised by `raise_put_off`, or a moment later where that is between kernels.
     """
@@ -245,7 +245,7 @@ def raise_between_kernels(number: int, frame: FrameType | None) -> None:
 
 
 def raise_put_off() -> None:
-    """Between kernels that follow each other closely: KeyboardInterrupt where one was put off."""
+    """Raise a deferred KeyboardInterrupt, between kernels."""
     if _put_off.is_set() and threading.current_thread() is threading.main_thread():
         _put_off.clear()
         raise KeyboardInterrupt
@@ -253,7 +253,7 @@ def raise_put_off() -> None:
 
 @contextmanager
 def heard_between_kernels() -> Iterator[None]:
-    """Interrupts of this block come between kernels; in programs without a handler of their own."""
+    """Defer interrupts in this block to the time between kernels."""
     own = signal.default_int_handler
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGINT) is not own:
@@ -269,7 +269,7 @@ def heard_between_kernels() -> Iterator[None]:
 
 
 def until_interrupted(work: Callable[[S], T], items: Iterable[S]) -> tuple[list[T], bool]:
-    """What work makes of the items in their order, and whether Ctrl-C ended it before the last.
+    """Return results in order, and whether Ctrl-C ended the work early.
 
     KeyboardInterrupt where it came before the first result.
     """
@@ -305,7 +305,7 @@ STATES_AT_ONCE = 200_000_000  # that a kernel goes through in one call
 
 
 def legs(first: int, last: int, states: float) -> Iterator[tuple[int, int]]:
-    """The stages from `first` to `last`, falling where `last` is smaller, cut into legs.
+    """Split stages `first` to `last` (ascending or descending) into chunks.
 
     states: that a kernel goes through at one stage.
     """

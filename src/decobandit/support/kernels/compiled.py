@@ -39,7 +39,7 @@ class KernelLocator:
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Any:
-        """A locator, for functions of this package only."""
+        """Return a locator for functions of this package only."""
         return cls(py_func, py_file, ROOT) if KEEP and _is_kernel(py_func) else None
 
     def ensure_cache_path(self) -> None:
@@ -47,15 +47,15 @@ class KernelLocator:
         use_folder(self._folder)
 
     def get_cache_path(self) -> str:
-        """The folder."""
+        """Return the folder."""
         return str(self._folder)
 
     def get_source_stamp(self) -> str:
-        """Content of the sources, not their time: copies of the package share their code."""
+        """Return a hash of the sources, so that copies of the package share code."""
         return self._content
 
     def get_disambiguator(self) -> str:
-        """Tells functions of one name in one file apart."""
+        """Return the line, which separates functions of one name."""
         return self._line
 
 
@@ -76,11 +76,11 @@ class CompilingListener(event.Listener):
     """Tells the clock when kernels are compiled."""
 
     def on_start(self, event: Any) -> None:
-        """A kernel, or one that it calls, begins to be compiled."""
+        """Start the compiling clock."""
         COMPILING.begin()
 
     def on_end(self, event: Any) -> None:
-        """It is compiled, or could not be."""
+        """Stop the compiling clock."""
         COMPILING.end()
 
 
@@ -102,7 +102,7 @@ def compiled(function: Any = None, **options: Any) -> Any:
 
 
 def step_by_step(kernel: Kernel) -> Kernel:
-    """The same kernel run by the interpreter: only those that it calls are compiled.
+    """Return the kernel as Python code that calls compiled kernels.
 
     For one whose steps are long kernels themselves: Ctrl-C is heard between them.
     """
