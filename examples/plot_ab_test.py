@@ -29,12 +29,12 @@ policies = [make_policy(problem, name, solution=solution) for name in NAMES]
 results = simulate(problem, policies, draws=384, per_draw=2, rng=1, solution=solution)
 
 print(f"{'policy':10} {'conversions':>18} {'more than equal':>18} {'of the bound':>13}")
-for found in results.results:
-    more = results.difference(found.policy, "equal")
+for result in results.results:
+    more = results.difference(result.policy, "equal")
     print(
-        f"{found.policy:10} {found.value:10.2f} ± {found.value_se:5.2f} "
+        f"{result.policy:10} {result.value:10.2f} ± {result.value_se:5.2f} "
         f"{more.value:10.2f} ± {more.value_se:5.2f} "
-        f"{found.value / solution.upper_bound:13.1%}"
+        f"{result.value / solution.upper_bound:13.1%}"
     )
 
 # %%

@@ -21,8 +21,8 @@ LATER = (1, 10, 30, 100, 300, 1000, 10000)  # patients after the pilot
 def split(policy_name, later):
     """Expected successes in the pilot, and success probability of the deployed dose."""
     problem = pilot.model_copy(update={"terminal": Terminal(deploy=later)})
-    found = evaluate(problem, policy_name)
-    *during, last = found.stage_rewards  # the deployment is one more stage
+    result = evaluate(problem, policy_name)
+    *during, last = result.stage_rewards  # the deployment is one more stage
     return float(np.sum(during)), last / later
 
 

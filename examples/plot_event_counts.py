@@ -40,8 +40,8 @@ solution = solve(problem)
 print(f"no policy has fewer falls than {-solution.upper_bound:.2f} in {WEEKS} weeks")
 NAMES = ["deco", "fh-gittins", "thompson", "greedy", "equal"]
 simulation = simulate(problem, NAMES, draws=2000, solution=solution, rng=5)
-falls = {each.policy: -each.value for each in simulation.results}
-errors = {each.policy: each.value_se for each in simulation.results}
+falls = {result.policy: -result.value for result in simulation.results}
+errors = {result.policy: result.value_se for result in simulation.results}
 for name in NAMES:
     print(f"{name:11} {falls[name]:6.2f} +- {errors[name]:.2f}")
 

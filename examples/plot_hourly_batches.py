@@ -47,10 +47,10 @@ print(solution)
 NAMES = ("deco-repriced", "deco", "rho", "thompson", "equal")
 policies = [make_policy(problem, name, solution=solution) for name in NAMES]
 results = simulate(problem, policies, draws=500, per_draw=1, rng=1, solution=solution)
-for found in results.results:
-    less = results.difference(NAMES[0], found.policy)
+for result in results.results:
+    less = results.difference(NAMES[0], result.policy)
     print(
-        f"{found.policy:14} {found.value:8.2f} ± {found.value_se:4.2f} conversions, "
+        f"{result.policy:14} {result.value:8.2f} ± {result.value_se:4.2f} conversions, "
         f"{less.value:6.2f} ± {less.value_se:4.2f} less than {NAMES[0]}"
     )
 

@@ -26,8 +26,8 @@ print(f"a prior like this is worth {(NOISE / 0.5) ** 2:.2f} plots")
 # A finer grid brings the bounds together: doubling the points divides the gap by four.
 
 coarse, fine = (solve(problem, grid=grid, tol=1e-5) for grid in (128, 256))
-for each in (coarse, fine):
-    print(f"{each.grid:4} points: {each.lower_bound:.4f} to {each.upper_bound:.4f}")
+for result in (coarse, fine):
+    print(f"{result.grid:4} points: {result.lower_bound:.4f} to {result.upper_bound:.4f}")
 
 # %%
 # Policies
@@ -35,8 +35,8 @@ for each in (coarse, fine):
 
 NAMES = ["deco", "fh-gittins", "knowledge-gradient", "thompson", "bayes-ucb", "greedy", "equal"]
 simulation = simulate(problem, NAMES, draws=1500, solution=solution, rng=4)
-values = {each.policy: each.value for each in simulation.results}
-errors = {each.policy: each.value_se for each in simulation.results}
+values = {result.policy: result.value for result in simulation.results}
+errors = {result.policy: result.value_se for result in simulation.results}
 for name in NAMES:
     print(f"{name:18} {values[name]:7.2f} +- {errors[name]:.2f}")
 

@@ -46,8 +46,8 @@ solution = solve(problem)
 print(f"no policy earns more than {solution.upper_bound:.3f} recoveries")
 NAMES = ["deco", "fh-gittins", "kl-ucb", "thompson", "greedy", "equal"]
 simulation = simulate(problem, NAMES, draws=2000, solution=solution, rng=3)
-values = {each.policy: each.value for each in simulation.results}
-errors = {each.policy: each.value_se for each in simulation.results}
+values = {result.policy: result.value for result in simulation.results}
+errors = {result.policy: result.value_se for result in simulation.results}
 for name in NAMES:
     print(f"{name:11} {values[name]:6.3f} +- {errors[name]:.3f}")
 
@@ -56,10 +56,10 @@ for name in NAMES:
 # ------------------
 # A state is the count of each class, arm by arm.
 
-found = recommend(problem, "3+1+0,1+1+2,1+1+0", "deco", solution=solution)
-for arm in found.arms:
+recommendation = recommend(problem, "3+1+0,1+1+2,1+1+0", "deco", solution=solution)
+for arm in recommendation.arms:
     print(f"{arm.name:9} {arm.seen:6} expected {arm.expected_reward:.3f}, index {arm.index:.3f}")
-print("next:", *found.chosen)
+print("next:", *recommendation.chosen)
 
 # %%
 # The value of information

@@ -40,18 +40,18 @@ print(f"the best prices give no less than {solution.lower_bound:.3f}")
 # %%
 # A state has the statistics of each arm: class counts, or sum/pulls of the numbers.
 
-found = recommend(problem, "2+1+1,1.9/2,5/3", "deco", solution=solution)
-for arm in found.arms:
+recommendation = recommend(problem, "2+1+1,1.9/2,5/3", "deco", solution=solution)
+for arm in recommendation.arms:
     print(f"{arm.name:8} {arm.seen:7} {arm.posterior:20} index {arm.index:.3f}")
-print("pull:", *found.chosen)
+print("pull:", *recommendation.chosen)
 
 # %%
 # Every policy that supports such outcomes can be simulated on the same draws.
 
 NAMES = ["deco", "fh-gittins", "knowledge-gradient", "thompson", "greedy", "equal"]
 simulation = simulate(problem, NAMES, draws=1500, solution=solution, rng=2)
-values = {each.policy: each.value for each in simulation.results}
-errors = {each.policy: each.value_se for each in simulation.results}
+values = {result.policy: result.value for result in simulation.results}
+errors = {result.policy: result.value_se for result in simulation.results}
 for name in NAMES:
     print(f"{name:18} {values[name]:7.3f} +- {errors[name]:.3f}")
 

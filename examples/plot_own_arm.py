@@ -26,11 +26,14 @@ from decobandit import (
 from decobandit.figures import arm_style, policy_style
 
 
-def changing(name: str, rewards: list[float], chance: float) -> Arm:
-    """An advertisement that goes from step to step, with the same chance every day it is shown."""
+def changing(name: str, rewards: list[float], probability: float) -> Arm:
+    """Return an advertisement that moves to its next step with a fixed probability per day."""
     states, last = {}, len(rewards) - 1
     for step, reward in enumerate(rewards):
-        further = {"same": (1 - chance, f"step-{step}"), "next": (chance, f"step-{step + 1}")}
+        further = {
+            "same": (1 - probability, f"step-{step}"),
+            "next": (probability, f"step-{step + 1}"),
+        }
         stays = {"same": (1.0, f"step-{step}")}
         states[f"step-{step}"] = MarkovState(mean=reward, next=further if step < last else stays)
     return Arm(name=name, prior=MarkovArm(first="step-0", states=states))
@@ -53,8 +56,8 @@ solution, best = solve(problem), optimum(problem).value
 print(f"bound {solution.upper_bound:.4f}, optimum {best:.4f}")
 NAMES = ["deco", "fh-gittins", "greedy", "equal"]
 simulation = simulate(problem, NAMES, draws=4000, solution=solution, rng=6)
-values = {each.policy: each.value for each in simulation.results}
-errors = {each.policy: each.value_se for each in simulation.results}
+values = {result.policy: result.value for result in simulation.results}
+errors = {result.policy: result.value_se for result in simulation.results}
 for name in NAMES:
     print(f"{name:11} {values[name]:.3f} +- {errors[name]:.3f}")
 

@@ -27,10 +27,10 @@ NAMES = ("deco", "fh-gittins", "greedy", "equal")
 results = {name: gap(problem, name, solution=solution) for name in NAMES}
 print(f"upper bound {solution.upper_bound:.4f}")
 print(f"{'policy':11} {'value':>8} {'gap':>8} {'shortfall':>10} {'congestion':>11}")
-for name, found in results.items():
+for name, result in results.items():
     print(
-        f"{name:11} {found.value:8.4f} {found.gap:8.4f} {found.shortfall:10.4f} "
-        f"{found.congestion:11.4f}"
+        f"{name:11} {result.value:8.4f} {result.gap:8.4f} {result.shortfall:10.4f} "
+        f"{result.congestion:11.4f}"
     )
 
 # %%
@@ -41,7 +41,7 @@ for name, found in results.items():
 
 deco = make_policy(problem, "deco", solution=solution)
 episodes = [follow(problem, deco, solution=solution, rng=seed) for seed in range(200)]
-losses = np.array([each.running_loss[-1] for each in episodes])
+losses = np.array([episode.running_loss[-1] for episode in episodes])
 error = losses.std(ddof=1) / np.sqrt(losses.size)
 print(f"average over {losses.size} episodes: {losses.mean():.3f} ± {error:.3f}")
 print(f"expected: {results['deco'].gap:.3f}")
@@ -63,7 +63,9 @@ figure = episode_figure(episode, expected=results["deco"].running_loss)
 # %%
 # A check of Theorem 2: no stage should have both types of loss.
 
-both = sum(int(((each.shortfall > 1e-9) & (each.congestion > 1e-9)).sum()) for each in episodes)
+both = sum(
+    int(((episode.shortfall > 1e-9) & (episode.congestion > 1e-9)).sum()) for episode in episodes
+)
 print(f"stages of all episodes with shortfall and congestion together: {both}")
 
 # %%

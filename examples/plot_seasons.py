@@ -33,9 +33,9 @@ NAMES = ("deco", "fh-gittins", "greedy", "equal")
 results = {name: evaluate(problem, name, solution=solution) for name in NAMES}
 best = optimum(problem).value
 print(f"bound from prices {solution.upper_bound:.4f}, exact optimum {best:.4f}")
-for name, found in results.items():
-    lost = best - found.value
-    print(f"{name:11} {found.value:.4f}  loses {lost:.4f} ({lost / best:.2%})")
+for name, result in results.items():
+    lost = best - result.value
+    print(f"{name:11} {result.value:.4f}  loses {lost:.4f} ({lost / best:.2%})")
 
 # %%
 # Where the difference comes from
@@ -47,16 +47,16 @@ for name, found in results.items():
 # paid for by its value of information.
 
 quiet = season < 1.0
-for name, found in results.items():
-    rate = np.array(found.stage_rewards) / season
+for name, result in results.items():
+    rate = np.array(result.stage_rewards) / season
     before, during = rate[quiet].mean(), rate[~quiet].mean()
     print(f"{name:11} taken in quiet weeks: {before:.3f}, in busy weeks: {during:.3f}")
 
 print(f"highest price in the quiet weeks: {solution.prices[quiet].max():.3f}")
 
 figure, (upper, lower) = plt.subplots(2, 1, figsize=(6.4, 6.8), sharex=True, layout="constrained")
-for name, found in results.items():
-    rates = np.array(found.stage_rewards) / season
+for name, result in results.items():
+    rates = np.array(result.stage_rewards) / season
     upper.plot(rates, label=name, marker="o", markersize=3, **policy_style(name).line)
 upper.set_ylabel("how often the offer is taken")
 stages = np.arange(season.size)

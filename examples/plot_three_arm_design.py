@@ -51,11 +51,11 @@ design = Design(
 # threshold of each policy's final test is the smallest whose type I error is at most 5% under
 # the null. The same from the command line: ``deco design FILE --calibrate 0.05``.
 
-found = operating_characteristics(problem, design, calibrate_to=0.05)
-for level in found.calibration:
+characteristics = operating_characteristics(problem, design, calibrate_to=0.05)
+for level in characteristics.calibration:
     error, se = level.type_one_error, level.type_one_error_se
     print(f"{level.policy:12} threshold {level.threshold:.4f}, type I error {error:.3f} ± {se:.3f}")
-for scenario in found.scenarios:
+for scenario in characteristics.scenarios:
     print(f"\n{scenario.name}: {scenario.truth}")
     for row in scenario.policies:
         pulls = " ".join(f"{n:5.1f}" for n in row.pulls)
@@ -69,7 +69,7 @@ for scenario in found.scenarios:
 # ---------------------------------------
 # Cures per patient against power, if one treatment works.
 
-one_works = found.scenarios[1]
+one_works = characteristics.scenarios[1]
 figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
 for row in one_works.policies:
     style = policy_style(row.policy).point
@@ -84,7 +84,9 @@ axis.legend()
 # rules, priors, all tables with figures, a bound on every policy, the same design with other
 # priors, and how to reproduce it. In Python, the analysis with other priors is
 # ``designs.reporting.study_design``.
-page = design_page(found, bound=bound(problem)[0], question="Does a new treatment cure more?")
+page = design_page(
+    characteristics, bound=bound(problem)[0], question="Does a new treatment cure more?"
+)
 with TemporaryDirectory() as folder:
     report = Path(folder, "report.html")
     print(f"{report.name}: {report.write_text(page, encoding='utf-8') // 1000} thousand characters")

@@ -34,8 +34,8 @@ def regrets(belief):
     """Regret and its standard error, by policy."""
     problem = Problem.uniform(arms=3, horizon=30, prior=belief)
     policies = [make_policy(problem, name) for name in NAMES]
-    found = simulate(problem, policies, draws=2048, per_draw=4, rng=1, truth_prior=TRUTH)
-    return {each.policy: (each.regret, each.value_se) for each in found.results}
+    simulation = simulate(problem, policies, draws=2048, per_draw=4, rng=1, truth_prior=TRUTH)
+    return {result.policy: (result.regret, result.value_se) for result in simulation.results}
 
 
 results = {name: regrets(belief) for name, belief in BELIEFS.items()}

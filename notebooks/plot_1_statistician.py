@@ -44,22 +44,22 @@ design = Design(
     draws=400,  # a protocol would take 10,000 or more
     seed=1,
 )
-found = operating_characteristics(problem, design, calibrate_to=0.05)
-found
+characteristics = operating_characteristics(problem, design, calibrate_to=0.05)
+characteristics
 
 # %%
 # Figure
 # ------
 # One row per scenario, one point per policy, with two standard errors on either side.
 
-figure = characteristics_figure(found)
+figure = characteristics_figure(characteristics)
 
 # %%
 # Data frames
 # -----------
 # Every table is also a data frame: here the pulls of every arm in the second scenario.
 
-arms = found.to_frame("arms", kind="pandas")
+arms = characteristics.to_frame("arms", kind="pandas")
 arms[arms.scenario == "high dose works"][["policy", "arm", "truth", "pulls", "pulls_sd"]]
 
 # %%
@@ -68,7 +68,7 @@ arms[arms.scenario == "high dose works"][["policy", "arm", "truth", "pulls", "pu
 # One printable page for a committee. ``deco design FILE --report report.html`` writes
 # the same from a file, with the bound and the design under other priors.
 
-page = design_page(found, question="Is one of the doses better than control?")
+page = design_page(characteristics, question="Is one of the doses better than control?")
 with TemporaryDirectory() as folder:
     report = Path(folder) / "report.html"
     report.write_text(page, encoding="utf-8")

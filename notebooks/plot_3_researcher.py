@@ -33,8 +33,10 @@ print(f"optimum    {best.value:.4f}, {best.states:,} states")
 
 NAMES = ("deco", "fh-gittins", "greedy", "kl-ucb")
 gaps = [gap(problem, name, solution=solution) for name in NAMES]
-for found in gaps:
-    print(f"{found.policy:11} {found.value:.4f}: {best.value - found.value:.4f} below the optimum")
+for result in gaps:
+    print(
+        f"{result.policy:11} {result.value:.4f}: {best.value - result.value:.4f} below the optimum"
+    )
 figure = gap_figure(gaps)
 
 # %%

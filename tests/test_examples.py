@@ -251,7 +251,7 @@ def check_reading_the_gap(names: Names) -> None:
 
 
 def check_three_arm_design(names: Names) -> None:
-    found, problem = names["found"], names["problem"]
+    found, problem = names["characteristics"], names["problem"]
     null, one, _ = found.scenarios
     for level, row in zip(found.calibration, null.policies, strict=True):
         assert row.reject == pytest.approx(level.type_one_error, abs=1e-12)
@@ -275,7 +275,7 @@ def check_other_outcomes(names: Names) -> None:
     error = np.hypot(again.value_se, names["errors"]["deco"])
     assert again.value == pytest.approx(values["deco"], abs=4.5 * error)
     assert max(values.values()) <= solution.upper_bound + 4.5 * names["errors"]["deco"]
-    c, m, n = names["found"].arms
+    c, m, n = names["recommendation"].arms
     assert c.expected_reward == pytest.approx((3 * 1 + 3 * 2) / 11)
     assert m.expected_reward == pytest.approx((4 * 0.8 + 1.9) / 6)
     assert n.expected_reward == pytest.approx(6.6 / 5)

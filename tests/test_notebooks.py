@@ -18,7 +18,7 @@ Names = dict[str, Any]
 
 
 def check_statistician(names: Names) -> None:
-    found = names["found"]
+    found = names["characteristics"]
     for scenario in found.scenarios:
         for each in scenario.policies:
             assert sum(each.pulls) == pytest.approx(60)  # all patients, none stopped early
