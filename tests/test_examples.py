@@ -175,6 +175,23 @@ def check_deployment(names: Names) -> None:
     assert 0.0 <= optimum(problem).value / value - 1.0 < 0.01
 
 
+def check_judgements(names: Names) -> None:
+    leader, reach = names["leader"], names["reach"]
+    assert names["ceiling"] == pytest.approx(reach[0])
+    assert reach[0] <= expected_best(stats.beta(1, 1), 5) + 1e-9
+    assert reach[-1] - leader[-1] <= names["STOP"] < reach[-2] - leader[-2]
+    # the last batch, all on one prompt: what it is worth by the beta-binomial distribution
+    priors = [arm.prior for arm in names["left"].arms]
+    means = [prior.good / (prior.good + prior.bad) for prior in priors]
+    assert leader[-1] == pytest.approx(max(means))
+    for k, prior in enumerate(priors):
+        good = np.arange(51)
+        chances = stats.betabinom(50, prior.good, prior.bad).pmf(good)
+        after = (prior.good + good) / (prior.good + prior.bad + 50)
+        rest = max(mean for other, mean in enumerate(means) if other != k)
+        assert leader[-1] - 1e-9 <= chances @ np.maximum(after, rest) <= reach[-1] + 1e-9
+
+
 def check_batches(names: Names) -> None:
     results, bounds = names["results"], names["bounds"]
     for m, problem in names["problems"].items():
@@ -287,6 +304,7 @@ CHECKS: dict[str, Callable[[Names], None]] = {
     "plot_clinical_trial": check_clinical_trial,
     "plot_dask_cluster": check_dask_cluster,
     "plot_deployment": check_deployment,
+    "plot_judgements": check_judgements,
     "plot_event_counts": kind_examples.check_event_counts,
     "plot_hourly_batches": check_hourly_batches,
     "plot_live_trial": check_live_trial,

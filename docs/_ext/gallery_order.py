@@ -8,6 +8,7 @@ ORDER = (
     "plot_live_trial.py",
     "plot_ab_test.py",
     "plot_hourly_batches.py",
+    "plot_judgements.py",
     "plot_batches.py",
     "plot_deployment.py",
     "plot_seasons.py",
