@@ -19,7 +19,7 @@ from decobandit import (
     Problem,
     Reward,
     Terminal,
-    best_bound,
+    bound,
     read_outcomes,
     recommend,
     with_history,
@@ -38,15 +38,15 @@ STOP = 0.01  # stop when more judgements can gain at most one percentage point
 arms = [Arm(name=name, reward=Reward(good=0)) for name in PROMPTS]
 batches = {"pulls_per_stage": 50, "unit": 10, "repeat": True}
 problem = Problem(arms=arms, horizon=6, terminal=Terminal(deploy=1), **batches)
-ceiling = best_bound(problem).value
+ceiling = bound(problem)[0].value
 print(f"no way to spend the judgements finds a prompt above {ceiling:.3f} on average")
 
 # %%
 # One batch after the other
 # -------------------------
-# Judgements are rows of a CSV file. After each batch, `recommend` divides the next one, and the bound
-# of what is left says what judging on can reach at best. The stopping rule is certified: below the
-# threshold, no continuation gains more than that on average.
+# Judgements are rows of a CSV file. After each batch, `recommend` divides the next one, and the
+# bound of what is left says what judging on can reach at best. The stopping rule is certified:
+# below the threshold, no continuation gains more than that on average.
 
 rng = np.random.default_rng(2)
 truth = dict(zip(PROMPTS, (0.62, 0.74, 0.55, 0.66, 0.71), strict=True))
@@ -60,7 +60,7 @@ for batch in range(problem.horizon + 1):
     leader.append(max(means))
     stages = problem.horizon - batch
     reach.append(
-        best_bound(left.model_copy(update={"horizon": stages})).value if stages else max(means)
+        bound(left.model_copy(update={"horizon": stages}))[0].value if stages else max(means)
     )
     print(f"after {50 * batch:3} judgements: leader {leader[-1]:.3f}, at most {reach[-1]:.3f}")
     if reach[-1] - leader[-1] <= STOP:
