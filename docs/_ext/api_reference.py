@@ -66,7 +66,7 @@ THEMES = {
         "Reading and writing. What stands in files: [File formats](/reference/files.md); frames: "
         "[Data in and out](/guide/data.md).",
         "Tabular load_problem save_problem ProblemError InvalidProblem load_solution save_solution "
-        "read_outcomes DecoError InvalidArgument InvalidFile Unsupported StudyError "
+        "read_outcomes DecoError InvalidArgument InvalidFile Unsupported TooLarge StudyError "
         "ClusterError __version__",
     ),
     "trials": Theme(
