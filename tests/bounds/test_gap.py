@@ -22,6 +22,7 @@ from decobandit.problem import Problem, State
 from helpers.examples import KINDS, at_stake, problems
 from helpers.oracles import dual, good_chance
 from helpers.program import deco as run_deco
+from helpers.refusals import refused
 from helpers.values import evaluated, gap_of
 
 NAMES = {"policy", "upper_bound", "value", "gap", "shortfall", "congestion", "method", "stages"}
@@ -161,7 +162,7 @@ def test_ties_drawn_by_a_policy_that_is_asked_are_simulated() -> None:
 
 
 def test_a_large_problem_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("decobandit.bounds.gaps.EXACT_STATES", 100)
+    monkeypatch.setattr("decobandit.bounds.gaps.MAX_STATES", 100)
     problem = Problem.uniform(arms=4, horizon=12)
     solution = solve(problem)
     assert gap_of(deco(solution), solution=solution, draws=50).method == "simulated"
@@ -172,7 +173,7 @@ def test_settings_are_checked() -> None:
     solution = solve(problem)
     with pytest.raises(ValueError, match="method: 'guessed'"):
         gap_of(deco(solution), solution=solution, method="guessed")
-    with pytest.raises(ValueError, match="not one of the problem"):
+    with refused("invalid_argument", "solution"):
         gap_of(GreedyPolicy(Problem.uniform(arms=2, horizon=4)), solution=solution)
 
 

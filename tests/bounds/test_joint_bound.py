@@ -123,9 +123,9 @@ def test_no_scenarios_are_drawn_where_the_joint_bound_goes_far(
 def test_small_batches_and_classes_are_bounded_by_their_optimum(
     problem: Problem, best: float
 ) -> None:
-    best = bound(problem)[0]
-    assert best.kind == "optimum"
-    assert best.value == pytest.approx(best, abs=1e-12)
+    smallest = bound(problem)[0]
+    assert smallest.kind == "optimum"
+    assert smallest.value == pytest.approx(best, abs=1e-12)
 
 
 def test_what_is_long_to_count_is_bounded_by_prices() -> None:

@@ -32,6 +32,7 @@ KEYS = {
     "trials",
     "error",
     "code",
+    "field",
     "message",
     "state",
     "subject",
