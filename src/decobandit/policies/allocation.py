@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..problem import TIE_SIGNS, Problem, State, States, TieRule, tie_tolerance
-from ..support import Floats, Ints, read_only, shown
+from ..support import Floats, Ints, InvalidArgument, read_only, shown
 from .kernels.index_play import index_chances
 
 Counts = npt.NDArray[np.integer]  # of outcomes: whole numbers of any width
@@ -80,12 +80,18 @@ def next_stage(problem: Problem, state: State) -> int:
 def check_turn(problem: Problem, stage: int, state: State) -> None:
     """A ValueError unless a policy can be asked for the arms of this stage in this state."""
     if not 0 <= stage < problem.stages:
-        raise ValueError(f"stage: {stage} is not allowed; must be 0..{problem.stages - 1}")
+        raise InvalidArgument(
+            f"stage: {stage} is not allowed; must be 0..{problem.stages - 1}", field="stage"
+        )
     if len(state.pulls) != problem.n_arms:
-        raise ValueError(f"state: {len(state.pulls)} arms; the problem has {problem.n_arms}")
+        raise InvalidArgument(
+            f"state: {len(state.pulls)} arms; the problem has {problem.n_arms}", field="state"
+        )
     most = stage * (problem.pulls_per_stage if problem.repeat else 1)
     if max(state.pulls) > most:
-        raise ValueError(f"state: {max(state.pulls)} pulls of one arm by stage {stage}")
+        raise InvalidArgument(
+            f"state: {max(state.pulls)} pulls of one arm by stage {stage}", field="state"
+        )
 
 
 def allowed_in(states: States) -> Allowed:

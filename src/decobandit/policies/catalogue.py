@@ -25,7 +25,7 @@ from ..problem import (
     tie_rule,
     true_problem,
 )
-from ..support import shown
+from ..support import InvalidArgument, shown
 from .names import DEFAULT_POLICY, POLICIES
 
 if TYPE_CHECKING:
@@ -81,7 +81,9 @@ def allow_policy(policy: str) -> None:
     >>> allow_policy("my_package.policies:Spread")
     """
     if not (isinstance(policy, str) and _PLACE.fullmatch(policy)):
-        raise ValueError(f"policy {shown(policy)}: must be package.module:Class to be allowed")
+        raise InvalidArgument(
+            f"policy {shown(policy)}: must be package.module:Class to be allowed", field="policy"
+        )
     _allowed.add(policy)
 
 
@@ -135,7 +137,9 @@ def policy_class(name: str, *, places: bool = True) -> type[Policy]:
     known = policy_names()
     near = get_close_matches(name.lower(), known, n=1)
     meant = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"no policy is called {name!r}{meant}; known: {', '.join(known)}{more}")
+    raise InvalidArgument(
+        f"no policy is called {name!r}{meant}; known: {', '.join(known)}{more}", field="policy"
+    )
 
 
 def _announced() -> Iterator[EntryPoint]:

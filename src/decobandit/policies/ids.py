@@ -30,7 +30,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ..problem import DEFAULT_TIES, Problem, State, States, TieRule
-from ..support import Floats
+from ..support import Floats, InvalidArgument
 from .allocation import Distribution, check_turn, distinct_rows, drawn_arms, restricted
 from .index_policy import IndexPolicy
 from .kernels.episodes import Episodes
@@ -130,7 +130,9 @@ class IdsPolicy(IndexPolicy):
     def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
         """1 of the arm that is drawn, 0 of others."""
         if rng is None:
-            raise ValueError(f"policy {self.name!r} draws arms: pass a random generator as rng")
+            raise InvalidArgument(
+                f"policy {self.name!r} draws arms: pass a random generator as rng", field="rng"
+            )
         return drawn_arms(self.probabilities(stage, states), 1, rng).astype(float)
 
     def chances(self, stage: int, states: States) -> Floats:

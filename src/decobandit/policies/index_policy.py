@@ -40,7 +40,7 @@ from ..problem import (
     tied_arms,
 )
 from ..problem.kernels.layout import slab_size
-from ..support import Cache, Floats, Ints
+from ..support import Cache, Floats, Ints, InvalidArgument
 from .allocation import (
     Allotments,
     ArmIndex,
@@ -292,7 +292,9 @@ class IndexPolicy(Policy):
             return super().allocate_many(stage, states, rng)
         if stage < self.problem.horizon:
             if rng is None and self.randomised:
-                raise ValueError(f"policy {self.name!r} draws arms: pass a random generator as rng")
+                raise InvalidArgument(
+                    f"policy {self.name!r} draws arms: pass a random generator as rng", field="rng"
+                )
             if self.batches:
                 return self.problem.unit * self.share_units(stage, states, rng)
         values = of_allowed(self.values_at(stage, states, rng), states)

@@ -7,7 +7,7 @@ from abc import abstractmethod
 import numpy as np
 
 from ..problem import Problem, State, States, break_tie, tie_tolerance, tied_arms
-from ..support import Floats
+from ..support import Floats, InvalidArgument
 from .allocation import check_turn
 from .base import Policy
 from .requirements import binary_outcomes
@@ -94,7 +94,9 @@ class RandomisedPolicy(Policy):
         if stage >= self.problem.horizon:
             return self.deploy(stage, state)
         if rng is None:
-            raise ValueError(f"policy {self.name!r} draws arms: pass a random generator as rng")
+            raise InvalidArgument(
+                f"policy {self.name!r} draws arms: pass a random generator as rng", field="rng"
+            )
         return self.draw(stage, state, rng)
 
     def deploy(self, stage: int, state: State) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..problem import Rules, State, States
-from ..support import Floats, Ints
+from ..support import Floats, Ints, InvalidArgument
 from .allocation import Distribution, allowed_in, check_turn, drawn_arms, pending_in
 from .base import Policy
 from .comparison import Comparison
@@ -123,7 +123,9 @@ class RuledPolicy(Policy):
         if np.abs(whole - np.rint(whole)).max(initial=0.0) < 1e-9:
             given: Ints = np.rint(whole).astype(np.int64)
         elif rng is None:
-            raise ValueError(f"policy {self.name!r} draws arms: pass a random generator as rng")
+            raise InvalidArgument(
+                f"policy {self.name!r} draws arms: pass a random generator as rng", field="rng"
+            )
         else:
             given = drawn_arms(chances, units, rng)
         return given * self.problem.unit

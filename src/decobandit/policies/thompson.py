@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..problem import DEFAULT_TIES, Problem, Rules, State, States, TieRule
-from ..support import Floats, Ints
+from ..support import Floats, Ints, InvalidArgument
 from .allocation import Distribution, check_turn, largest_arms, of_allowed
 from .comparison import (
     MIN_PRIOR,
@@ -68,7 +68,9 @@ class ThompsonPolicy(IndexPolicy):
 
     def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
         if rng is None:
-            raise ValueError(f"policy {self.name!r} draws arms: pass a random generator as rng")
+            raise InvalidArgument(
+                f"policy {self.name!r} draws arms: pass a random generator as rng", field="rng"
+            )
         models = [group.model for group in self.problem.groups]
 
         def draw(k: int, stats: Floats) -> Floats:
