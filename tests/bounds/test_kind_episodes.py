@@ -142,7 +142,7 @@ def test_pulls_of_a_frame_are_read_again() -> None:
 
 
 def test_wrong_outcomes_are_refused() -> None:
-    with refused("invalid_argument", "history"):
+    with refused("invalid_argument", "outcome"):
         retrace(MIXED, [("grade", 3)])
     with refused("invalid_argument", "history"):
         retrace(MIXED, [("lab", None)])

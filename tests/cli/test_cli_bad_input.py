@@ -1,5 +1,6 @@
 """Bad input to the program: exit code 2, one line that names the culprit, nothing else."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -110,8 +111,14 @@ def test_bad_input_is_refused_in_one_line(
         (tmp_path / name).write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     refused = deco(*line.split())
-    assert (refused.code, refused.out) == (2, "")
+    assert refused.code == 2
     (message,) = refused.err.splitlines()
+    if "--json" in line:
+        error = json.loads(refused.out)["error"]
+        assert message.endswith(error["message"])
+        assert error["code"] == "invalid_argument"
+    else:
+        assert refused.out == ""
     assert message.startswith("deco")
     assert culprit in message
     assert "Traceback" not in message

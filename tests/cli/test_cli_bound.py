@@ -29,7 +29,8 @@ KEYS = {
 
 def test_json_has_all_bounds_and_settings() -> None:
     tree = deco(*BASE, "--seed", 4, "--workers", 1, "--json").json
-    assert set(tree) == KEYS
+    assert set(tree) == KEYS | {"best_bound", "best_bound_is"}
+    assert (tree["best_bound"], tree["best_bound_is"]) == (tree["best"], tree["best_is"])
     assert (tree["arms"], tree["horizon"], tree["draws"], tree["seed"]) == (2, 12, 300, 4)
     assert tree["trivial"] == pytest.approx(8.0)
     exact = deco("optimum", "--arms", 2, "--horizon", 12, "--json").json["value"]

@@ -11,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ..policies.names import POLICIES
 from ..problem.tie_rules import TIE_RULES, TieRule, tie_rule
+from ..support import InvalidArgument
 from .output import check_drawing
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def numbers(text: str, option: str) -> tuple[float, ...]:
     try:
         return tuple(float_from(part) for part in text.split(","))
     except ValueError:
-        raise ValueError(f"{option}: {text!r}; must be numbers separated by commas") from None
+        raise InvalidArgument(f"{option}: {text!r}; must be numbers separated by commas") from None
 
 
 def _truth(text: str) -> tuple[float | str, ...]:
@@ -63,7 +64,7 @@ def _truth_of_arm(word: str, text: str) -> float | str:
         numbers = [float_from(part) for part in word.split("+")] if word != "-" else []
     except ValueError:
         rule = "must be one per arm, separated by commas: numbers, chances such as .2+.8, or -"
-        raise ValueError(f"--truth: {text!r}; {rule}") from None
+        raise InvalidArgument(f"--truth: {text!r}; {rule}") from None
     return numbers[0] if len(numbers) == 1 else word
 
 
@@ -73,7 +74,7 @@ def _beta(text: str) -> BetaBernoulli:
 
     pair = numbers(text, "--truth-prior")
     if len(pair) != 2 or not all(0.0 < number <= MAX_SIZE for number in pair):
-        raise ValueError(f"--truth-prior: {text!r}; must be two positive numbers, GOOD,BAD")
+        raise InvalidArgument(f"--truth-prior: {text!r}; must be two positive numbers, GOOD,BAD")
     return Prior(good=pair[0], bad=pair[1])
 
 

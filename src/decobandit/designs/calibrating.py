@@ -19,7 +19,7 @@ import numpy as np
 
 from ..policies import SAME, RuledPolicy, at_least
 from ..problem import Design, Scenario, Stop
-from ..support import Floats
+from ..support import Floats, InvalidArgument
 from .endings import Endings
 from .final_tests import final_test
 
@@ -42,12 +42,14 @@ class Fit(NamedTuple):
 def calibrate(design: Design, nulls: Sequence[Scenario], alpha: float, ends: Ends) -> Fit:
     """Fit the threshold of a policy; `ends`: how trials of a changed design end in a scenario."""
     if not 0.0 < alpha < 1.0:
-        raise ValueError(f"--calibrate: {alpha} is not allowed; must be above 0 and below 1")
+        raise InvalidArgument(f"--calibrate: {alpha} is not allowed; must be above 0 and below 1")
     if not nulls:
-        raise ValueError("--calibrate: no scenario is a null scenario; add one to the design")
+        raise InvalidArgument("--calibrate: no scenario is a null scenario; add one to the design")
     test = design.final_test
     if test.kind == "conditional":
-        raise ValueError("--calibrate: the test conditional keeps its alpha: there is nothing to")
+        raise InvalidArgument(
+            "--calibrate: the test conditional keeps its alpha: there is nothing to"
+        )
     if design.test is None and design.stop.superiority is not None:
         level, scenario = _by_bisection(design, nulls, alpha, ends)
         return Fit("stop.superiority", level, scenario, _stopping_at(design, level))
@@ -69,7 +71,7 @@ def largest_share(alpha: float, draws: int, scenarios: int) -> float:
     most -= int(binom.cdf(most, draws, alpha) > tail)
     if most < 0:
         least = int(np.ceil(np.log(tail) / np.log1p(-alpha)))
-        raise ValueError(
+        raise InvalidArgument(
             f"--calibrate: {draws} simulated trials are too few to show a type I error of at most "
             f"{alpha}; must be at least {least}, better many more"
         )
@@ -109,7 +111,7 @@ def _by_quantile(
         largest[early] = np.inf  # declared at a look, whatever the threshold
         share = float(endings.weight[early].sum())
         if share > room + ROOM:
-            raise ValueError(
+            raise InvalidArgument(
                 f"--calibrate: in scenario {scenario.name!r} looks alone declare an arm with "
                 f"probability {share:.4f}; raise stop.superiority"
             )
@@ -117,7 +119,7 @@ def _by_quantile(
     level = max(_quantile(*law, room) for law in laws)
     errors = [float(weight[at_least(x, level)].sum()) for x, weight in laws]
     if max(errors) > room + ROOM:
-        raise ValueError(_NEVER.format(alpha))
+        raise InvalidArgument(_NEVER.format(alpha))
     return 1.0 - level if by_p else level, nulls[int(np.argmax(errors))]
 
 
@@ -151,7 +153,7 @@ def _by_bisection(
     low, high = 0.0, 1.0 - ROOM
     scenario = largest_error_at(high)
     if scenario is None:
-        raise ValueError(_NEVER.format(alpha))
+        raise InvalidArgument(_NEVER.format(alpha))
     for _ in range(HALVINGS):
         middle = (low + high) / 2.0
         at_middle = largest_error_at(middle)

@@ -22,7 +22,7 @@ from ..problem import (
     designed_from_dict,
     read_tree,
 )
-from ..support import Report, Stopwatch, Unsupported, obeys_workers, shown
+from ..support import InvalidArgument, Report, Stopwatch, Unsupported, obeys_workers, shown
 from .calibrating import CONFIDENCE, Fit, calibrate
 from .characteristics import ROUNDING, best_arms, characterise
 from .endings import Endings, compared_values, truth_values
@@ -170,7 +170,7 @@ def operating_characteristics(
     if not any(found.values()):
         if interrupted:
             raise KeyboardInterrupt
-        raise ValueError("; ".join(notes))
+        raise InvalidArgument("; ".join(notes))
     return DesignResult(
         problem,
         design,

@@ -73,7 +73,9 @@ def next_stage(problem: Problem, state: State) -> int:
     """The stage that a state is before; a ValueError where nothing is left to pull."""
     stage = state.stage(problem.pulls_per_stage)
     if stage >= problem.stages:
-        raise ValueError(f"all {problem.horizon} stages have been played; nothing is left to pull")
+        raise InvalidArgument(
+            f"all {problem.horizon} stages have been played; nothing is left to pull"
+        )
     return stage
 
 
@@ -152,7 +154,7 @@ def largest_arms(
     by_pulls, by_position = TIE_SIGNS[ties]
     drawn = (by_pulls, by_position) == (0, 0)
     if drawn and rng is None:
-        raise ValueError("ties are broken at random: pass a random generator as rng")
+        raise InvalidArgument("ties are broken at random: pass a random generator as rng")
     rank = by_pulls * K * pulls.astype(np.int64) + by_position * np.arange(K)
     left, given, rows = values.copy(), np.zeros((E, K), dtype=np.int64), np.arange(E)
     for _ in range(number):
@@ -173,7 +175,7 @@ def from_table(table: Floats, states: States) -> Floats:
 def sole_arm(pulls: Sequence[int], policy: str) -> tuple[int]:
     """The arm of a deployment, or of a stage that is one pull; a ValueError where it is a batch."""
     if sum(pulls) != 1:
-        raise ValueError(
+        raise InvalidArgument(
             f"policy {policy!r} shares {sum(pulls)} pulls among arms at a stage: ask for the pulls "
             "of every arm, allocate(state)"
         )

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ..problem import DEFAULT_TIES, Problem, Rules, State, States, Stats, TieRule, tie_tolerance
-from ..support import Card, Floats, Ints, Shown, Unsupported
+from ..support import Card, Floats, Ints, InvalidArgument, Shown, Unsupported
 from .allocation import (
     Allotments,
     ArmIndex,
@@ -218,7 +218,7 @@ class Policy(Shown, ABC):
             possible = len(arms) == number and set(arms) <= set(range(self.problem.n_arms))
             if not possible or not (shared or len(set(arms)) == number):
                 what = "arms, one for every unit" if shared else "different arms"
-                raise ValueError(
+                raise InvalidArgument(
                     f"policy {self.name!r} pulls {arms} at stage {stage}; must be {number} {what}"
                 )
             return once_each(arms, self.problem.n_arms, self.problem.unit if shared else 1)
@@ -369,7 +369,7 @@ class Policy(Shown, ABC):
     def arm_index(self, stage: int, group: int, stats: Stats) -> ArmIndex:
         """Index of an arm of a group by its statistics, to full precision, with its parts."""
         if not self.has_table:
-            raise ValueError(
+            raise InvalidArgument(
                 f"policy {self.name!r} has no index of a single arm: it looks at all of them"
             )
         arm = self.problem.groups[group].members[0]

@@ -22,7 +22,7 @@ from ..arm import (
     calibrated,
 )
 from ..problem import DEFAULT_TIES, Problem, Stats, TieRule
-from ..support import Floats
+from ..support import Floats, InvalidArgument
 from .allocation import ArmIndex, Cost
 from .context import Context
 from .index_policy import IndexPolicy
@@ -82,7 +82,7 @@ class CalibratedPolicy(IndexPolicy):
         self._rows: list[RowGittins] = []  # of other outcomes than good or bad
         if not problem.is_binary:
             if not path.flat:
-                raise ValueError(
+                raise InvalidArgument(
                     f"policy {self.name!r}: other than good and bad outcomes need the flat path"
                 )
             self._rows = [RowGittins(problem, k) for k in range(len(problem.groups))]

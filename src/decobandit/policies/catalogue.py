@@ -123,7 +123,7 @@ def policy_class(name: str, *, places: bool = True) -> type[Policy]:
             return _imported(point.value, name)
     if _PLACE.fullmatch(name):
         if not places and name not in _allowed:
-            raise ValueError(
+            raise InvalidArgument(
                 f"policy {name!r}: code of another module is not imported because a file or a "
                 f"request names it; allow it with --allow-policy {name}, in Python with "
                 f"decobandit.allow_policy({name!r})"
@@ -155,14 +155,16 @@ def _imported(where: str, name: str) -> type[Policy]:
     except ModuleNotFoundError as error:
         if error.name is not None and not f"{module}.".startswith(f"{error.name}."):
             raise  # the module is there, and imports one that is not
-        raise ValueError(f"policy {name!r}: there is no module {error.name!r}") from None
+        raise InvalidArgument(f"policy {name!r}: there is no module {error.name!r}") from None
     kind = vars(found).get(attribute)
     if kind is None:
-        raise ValueError(f"policy {name!r}: {module} has no {attribute!r}")
+        raise InvalidArgument(f"policy {name!r}: {module} has no {attribute!r}")
     if not (isinstance(kind, type) and issubclass(kind, Policy)):
-        raise ValueError(f"policy {name!r}: {attribute} is not a subclass of decobandit.Policy")
+        raise InvalidArgument(
+            f"policy {name!r}: {attribute} is not a subclass of decobandit.Policy"
+        )
     if not kind.name:
-        raise ValueError(f"policy {name!r}: the class has no name; give it one: name = '...'")
+        raise InvalidArgument(f"policy {name!r}: the class has no name; give it one: name = '...'")
     return kind
 
 
@@ -261,9 +263,9 @@ def _checked(policy: object, problem: Problem) -> Policy:
     if not isinstance(policy, Policy):
         raise TypeError(_neither(policy))
     if policy.problem != problem:
-        raise ValueError(f"policy {policy.name!r} was made for another problem")
+        raise InvalidArgument(f"policy {policy.name!r} was made for another problem")
     if policy.may_stop:
-        raise ValueError(
+        raise InvalidArgument(
             f"policy {policy.name!r} has rules that stop a trial or delay outcomes: use "
             "operating_characteristics, which follows them"
         )

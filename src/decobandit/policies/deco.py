@@ -26,7 +26,7 @@ from ..arm import Cones, OneArmValues, Terms
 from ..arm.kernels.transitions import beta_binomial
 from ..prices import DualSolution, at_canonical_prices, whole_solution
 from ..problem import DEFAULT_TIES, Problem, State, States, Stats, TieRule, remaining_problem
-from ..support import Floats, Ints, shown
+from ..support import Floats, Ints, InvalidArgument, shown
 from .allocation import ArmIndex
 from .base import Policy
 from .context import Context
@@ -291,7 +291,7 @@ class ReplannedDecoPolicy(Policy):
     def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
         """Plan again in every episode, then play it to the end."""
         if (first, last) != (self.planned, self.problem.horizon):
-            raise ValueError(f"stages {first}..{last - 1}: must be all from {self.planned} on")
+            raise InvalidArgument(f"stages {first}..{last - 1}: must be all from {self.planned} on")
         prices = None
         for e in range(len(episodes.pulls)):
             before = _state(episodes, e)

@@ -90,7 +90,9 @@ class IdsPolicy(IndexPolicy):
     ) -> None:
         super().__init__(problem, ties=DEFAULT_TIES)
         if points < LEAST_POINTS:
-            raise ValueError(f"points: {points} of the grid; must be at least {LEAST_POINTS}")
+            raise InvalidArgument(
+                f"points: {points} of the grid; must be at least {LEAST_POINTS}", field="points"
+            )
         self.grid = make_grid(points)
         base, factor = self._base[:, : problem.horizon], self._factor[:, : problem.horizon]
         equal = np.ptp(base) == np.ptp(factor) == 0.0 and factor[0, 0] > 0.0

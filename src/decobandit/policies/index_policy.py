@@ -110,7 +110,7 @@ class IndexPolicy(Policy):
 
         At a stage before any deployment. In batches, statistics need not be whole numbers.
         """
-        raise ValueError(
+        raise InvalidArgument(
             f"policy {self.name!r} has no index of a single arm: it looks at all of them"
         )
 
@@ -308,7 +308,7 @@ class IndexPolicy(Policy):
     def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
         """Units of every arm of a batch, (E, K): each to the largest index, as expected so far."""
         if self.ties == "random" and rng is None:
-            raise ValueError("ties are broken at random: pass a random generator as rng")
+            raise InvalidArgument("ties are broken at random: pass a random generator as rng")
         parts: list[Floats] = []
         place, first = np.empty(states.stats.shape[:2], np.int64), 0
         for k, group in enumerate(self.problem.groups):
@@ -346,7 +346,7 @@ class IndexPolicy(Policy):
         """With random ties, every set of arms that they may lead to."""
         batch = self.batches and stage < self.problem.horizon
         if batch and self.draws_arms:
-            raise ValueError(
+            raise InvalidArgument(
                 f"policy {self.name!r} draws pulls, or breaks ties, at random and does not "
                 "tell the probabilities: simulate it"
             )

@@ -24,7 +24,7 @@ from ..problem import (
     TieRule,
     break_tie,
 )
-from ..support import Floats, Ints, Report, Unsupported
+from ..support import Floats, Ints, InvalidArgument, Report, Unsupported
 from .allocation import Distribution, Ways, Weighed, distinct_rows, sole_arm
 from .index_policy import IndexPolicy
 from .requirements import finite_outcomes
@@ -116,7 +116,7 @@ class OptimalPolicy(IndexPolicy):
     def action_values(self, stage: int, state: State) -> Floats:
         """Expected reward from now on of a pull of each arm, then the best pulls; (arms,)."""
         if self._pulls(stage, state) != 1:
-            raise ValueError(
+            raise InvalidArgument(
                 f"stage {stage} pulls {self._pulls(stage, state)} arms; single arms have no value"
             )
         arms = range(self.problem.n_arms)
@@ -239,9 +239,11 @@ class OptimalPolicy(IndexPolicy):
         state.check(self.problem)
         problem = self.problem
         if not 0 <= stage < problem.stages:
-            raise ValueError(f"stage: {stage} is not allowed; must be 0..{problem.stages - 1}")
+            raise InvalidArgument(
+                f"stage: {stage} is not allowed; must be 0..{problem.stages - 1}", field="stage"
+            )
         if state.total != stage * problem.pulls_per_stage:
-            raise ValueError(
+            raise InvalidArgument(
                 f"{state.total} pulls in all; must be {stage * problem.pulls_per_stage} "
                 f"before stage {stage}"
             )

@@ -42,7 +42,7 @@ import numpy.typing as npt
 
 from ..problem import DEFAULT_TIES, Problem, TieRule
 from ..problem.kernels.layout import slab_size
-from ..support import Cache, Floats, pool, worker_count
+from ..support import Cache, Floats, InvalidArgument, pool, worker_count
 from .index_policy import IndexPolicy, pulls_and_good
 from .kernels.index_roots import interpolate, optimistic_indices, upper_quantiles
 from .requirements import binary_outcomes, steady_rewards, unknown_means
@@ -213,7 +213,9 @@ class BayesUcbPolicy(IndexPolicy):
 
     def __init__(self, problem: Problem, *, c: float = 0.0, ties: TieRule = DEFAULT_TIES) -> None:
         if not 0.0 <= c < math.inf:
-            raise ValueError(f"c: {c} is not allowed; must be a finite number, zero or more")
+            raise InvalidArgument(
+                f"c: {c} is not allowed; must be a finite number, zero or more", field="c"
+            )
         self.c = c
         super().__init__(problem, ties=ties)
         # log T is below 1 for T = 1 and 2, where it would leave no quantile
@@ -221,9 +223,10 @@ class BayesUcbPolicy(IndexPolicy):
         levels = np.log1p(self.clock(np.arange(problem.horizon))) + factor
         self._levels = np.asarray(levels, dtype=np.float64)  # minus log of the chance beyond
         if self._levels[-1] > MOST_LEVEL:
-            raise ValueError(
+            raise InvalidArgument(
                 f"c: {c} is not allowed with horizon {problem.horizon}; the chance that an index "
-                "is exceeded would be too small for a number"
+                "is exceeded would be too small for a number",
+                field="c",
             )
         self._curves = PosteriorCurves(problem, self._levels, upper_quantiles)
 

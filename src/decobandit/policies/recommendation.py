@@ -24,7 +24,17 @@ from ..problem import (
     check_stats,
     tie_rule,
 )
-from ..support import Card, Floats, Rng, Tables, Tabular, columns_of, generator_of, shown
+from ..support import (
+    Card,
+    Floats,
+    InvalidArgument,
+    Rng,
+    Tables,
+    Tabular,
+    columns_of,
+    generator_of,
+    shown,
+)
 from .allocation import ArmIndex, next_stage
 from .base import Policy
 from .catalogue import make_policies
@@ -233,7 +243,7 @@ def _seen(state: object, problem: Problem) -> State:
         try:
             return State.parse(state, problem)
         except ValueError as error:
-            raise ValueError(f"state: {error}") from None
+            raise InvalidArgument(f"state: {error}", field="state") from None
     if not isinstance(state, State):
         raise TypeError(
             f'state: {shown(state)} is neither a decobandit.State nor text such as "3/5,0/0"'
@@ -365,15 +375,17 @@ def indices_of_arm(
 def _stats(own: Group, stage: int, good: int, bad: int, state: str | None) -> Stats:
     if state is not None:
         if good or bad:
-            raise ValueError("state: give it, or good and bad outcomes, not both")
+            raise InvalidArgument(
+                "state: give it, or good and bad outcomes, not both", field="state"
+            )
         try:
             return own.model.format.read(state)
         except ValueError as error:
-            raise ValueError(f"state: {error}") from None
+            raise InvalidArgument(f"state: {error}", field="state") from None
     if own.is_binary:
         return (good, bad)
     if good or bad:
-        raise ValueError(
+        raise InvalidArgument(
             f"good, bad: {own.model.word} arms have other outcomes; give the state, for example "
             f"{own.model.format.write(own.model.initial())}"
         )

@@ -32,7 +32,7 @@ import math
 import numpy as np
 
 from ..problem import DEFAULT_TIES, Problem, TieRule
-from ..support import Floats
+from ..support import Floats, InvalidArgument
 from .index_policy import IndexPolicy, same_rewards
 
 
@@ -79,7 +79,9 @@ class ExploreThenCommitPolicy(IndexPolicy):
             # cube roots of whole numbers come out a rounding error above them
             explore = math.ceil(share ** (2 / 3) - 1e-9)
         if explore < 1:
-            raise ValueError(f"explore: {explore} pulls of each arm; must be at least 1")
+            raise InvalidArgument(
+                f"explore: {explore} pulls of each arm; must be at least 1", field="explore"
+            )
         self.explore = problem.unit * math.ceil(explore / problem.unit)  # whole units, in batches
 
     def is_steady(self, first: int, last: int) -> bool:

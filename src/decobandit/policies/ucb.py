@@ -41,7 +41,7 @@ from ..problem import (
     Problem,
     TieRule,
 )
-from ..support import Floats
+from ..support import Floats, InvalidArgument
 from .index_policy import UNPULLED, IndexPolicy
 from .kernels.bound_play import play_bounds
 from .kernels.episodes import Episodes
@@ -205,7 +205,9 @@ class KlUcbPolicy(UpperBoundPolicy):
     def __init__(self, problem: Problem, *, c: float = 0.0, ties: TieRule = DEFAULT_TIES) -> None:
         super().__init__(problem, ties=ties)
         if not 0.0 <= c < math.inf:
-            raise ValueError(f"c: {c} is not allowed; must be a finite number, zero or more")
+            raise InvalidArgument(
+                f"c: {c} is not allowed; must be a finite number, zero or more", field="c"
+            )
         self.c = c
         log_t = np.log1p(self.clock(np.arange(problem.horizon)))
         self._levels = log_t + c * np.log(np.maximum(log_t, 1.0))

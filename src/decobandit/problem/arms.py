@@ -19,7 +19,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from ..support import refuse
+from ..support import InvalidArgument, refuse
 from .fields import FirstError, Name, Number, PerStage, PositiveNumber, Table, TerminalTable
 from .model_base import Frozen
 from .models.base import ArmModel
@@ -231,7 +231,7 @@ class Arm(Frozen):
     def beta(self) -> BetaBernoulli:
         """The prior of good and bad outcomes; a ValueError where there are others."""
         if not isinstance(self.prior, BetaBernoulli):
-            raise ValueError(f"{self.name}: {NOT_YET.format(self.prior.kind)}")
+            raise InvalidArgument(f"{self.name}: {NOT_YET.format(self.prior.kind)}")
         return self.prior
 
     @property

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..support import InvalidArgument
 from .arms import NOT_YET, OUTCOME_KEYS, Arm, model_of
 from .models.base import ArmModel
 from .models.bernoulli import BernoulliModel
@@ -75,7 +76,7 @@ class Group:
     def binary(self) -> BernoulliModel:
         """The beta prior; a ValueError where outcomes are not good or bad."""
         if not isinstance(self.model, BernoulliModel):
-            raise ValueError(NOT_YET.format(self.model.word))
+            raise InvalidArgument(NOT_YET.format(self.model.word))
         return self.model
 
     @property

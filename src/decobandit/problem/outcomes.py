@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..support import (
+    InvalidArgument,
     Rows,
     TableError,
     is_count,
@@ -240,7 +241,7 @@ class _Tallies(_Counter):
 
 def _counted(good: int, pulls: int, kind: ArmModel) -> Stats:
     if not kind.counts_good:
-        raise ValueError("counts of good outcomes; the arm has others")
+        raise InvalidArgument("counts of good outcomes; the arm has others")
     return (good, pulls - good)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..support import shown
+from ..support import InvalidArgument, shown
 from .model import Problem
 from .models.bernoulli import BetaBernoulli
 
@@ -20,7 +20,7 @@ def check_problem(problem: object) -> Problem:
 def refuse_batches(problem: Problem, what: str) -> None:
     """A ValueError for problems whose arms share the pulls of a stage; `what` is not for them."""
     if problem.repeat:
-        raise ValueError(
+        raise InvalidArgument(
             f"{what}: not for problems with repeat = true, whose arms share the pulls of a stage; "
             "use solve for a bound, simulate or evaluate for policies, optimum for small ones"
         )
@@ -29,7 +29,7 @@ def refuse_batches(problem: Problem, what: str) -> None:
 def refuse_kind_batches(problem: Problem, what: str) -> None:
     """A ValueError for batches of arms with other outcomes than good or bad."""
     if problem.repeat and not problem.is_binary:
-        raise ValueError(
+        raise InvalidArgument(
             f"{what}: not for batches of arms with other outcomes than good or bad; use solve for "
             "a bound, simulate for policies"
         )
@@ -39,7 +39,7 @@ def refuse_kinds(problem: Problem, what: str) -> None:
     """A ValueError for problems with other outcomes than good or bad; `what` is not for them."""
     for arm in problem.arms:
         if not isinstance(arm.prior, BetaBernoulli):
-            raise ValueError(
+            raise InvalidArgument(
                 f"{what}: not yet for other outcomes than good or bad, and arm {arm.name!r} is "
                 f"{arm.prior.kind}; solve, recommend and simulate serve it"
             )

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from ..support import shown, write_whole
+from ..support import InvalidArgument, shown, write_whole
 from .design_model import Design
 from .model import Problem
 from .model_base import ProblemError
@@ -119,7 +119,7 @@ def _check_nesting(text: str) -> None:
         if dots >= MAX_NESTING or depth > MAX_NESTING:
             line = text.count("\n", 0, token.start()) + 1
             what = f"a key has more than {MAX_NESTING} parts" if dots else "nested too deeply"
-            raise ValueError(f"{what} (at line {line})")
+            raise InvalidArgument(f"{what} (at line {line})")
 
 
 def _loads_json(text: str) -> Any:
@@ -131,7 +131,7 @@ def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     table: dict[str, object] = {}
     for key, value in pairs:
         if key in table:
-            raise ValueError(f"duplicate key {shown(key)}")
+            raise InvalidArgument(f"duplicate key {shown(key)}")
         table[key] = value
     return table
 

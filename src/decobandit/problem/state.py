@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from ..support import Floats, shown
+from ..support import Floats, InvalidArgument, shown
 from .groups import Group
 from .model import Problem
 from .models.base import ArmModel, Stats
@@ -69,7 +69,7 @@ class State:
         for counts in ("good", "bad"):
             object.__setattr__(self, counts, _whole_numbers(counts, getattr(self, counts)))
         if len(self.good) != len(self.bad) or not self.good:
-            raise ValueError(
+            raise InvalidArgument(
                 f"{len(self.good)} good and {len(self.bad)} bad counts; "
                 "must be one of each per arm, for at least one arm"
             )
@@ -117,7 +117,9 @@ class State:
         for number, item in enumerate(text.split(","), start=1):
             match = _GOOD_OF_PULLS.fullmatch(item)
             if match is None:
-                raise ValueError(f"arm {number}: {item!r}; must be good/pulls, for example 3/5")
+                raise InvalidArgument(
+                    f"arm {number}: {item!r}; must be good/pulls, for example 3/5"
+                )
             successes, pulls = map(int, match.groups())
             good.append(successes)
             bad.append(pulls - successes)
@@ -128,13 +130,13 @@ class State:
     @classmethod
     def _parsed(cls, items: Sequence[str], problem: Problem) -> Self:
         if len(items) != problem.n_arms:
-            raise ValueError(f"{len(items)} arms; must be {problem.n_arms}, as in the problem")
+            raise InvalidArgument(f"{len(items)} arms; must be {problem.n_arms}, as in the problem")
         stats = []
         for number, (item, group) in enumerate(zip(items, _arms(problem), strict=True), start=1):
             try:
                 stats.append(group.model.format.read(item.strip()))
             except ValueError as error:
-                raise ValueError(f"arm {number}: {error}") from None
+                raise InvalidArgument(f"arm {number}: {error}") from None
         return cls.of_stats(problem, stats)
 
     def __str__(self) -> str:
@@ -159,7 +161,7 @@ class State:
     def after(self, arm: int, good: bool) -> Self:
         """The state after one more outcome of one arm."""
         if not 0 <= arm < len(self.good):
-            raise ValueError(f"no arm at position {arm}; must be 0 to {len(self.good) - 1}")
+            raise InvalidArgument(f"no arm at position {arm}; must be 0 to {len(self.good) - 1}")
         observed = list(self.good if good else self.bad)
         observed[arm] += 1
         counts = tuple(observed)
@@ -168,10 +170,10 @@ class State:
     def stage(self, pulls_per_stage: int) -> int:
         """Number of stages completed; a ValueError in the middle of a stage."""
         if pulls_per_stage < 1:
-            raise ValueError(f"{pulls_per_stage} pulls per stage; must be at least 1")
+            raise InvalidArgument(f"{pulls_per_stage} pulls per stage; must be at least 1")
         stage, rest = divmod(self.total, pulls_per_stage)
         if rest:
-            raise ValueError(
+            raise InvalidArgument(
                 f"{self.total} pulls in all; must be a multiple of {pulls_per_stage}, "
                 "the pulls per stage"
             )
@@ -182,7 +184,7 @@ class State:
         self.check_outcomes(problem)
         m = problem.pulls_per_stage
         if self.total > problem.horizon * m:
-            raise ValueError(
+            raise InvalidArgument(
                 f"{self.total} pulls in all; must be at most {problem.horizon * m}: "
                 f"{problem.horizon} stages of {m}"
             )
@@ -191,7 +193,7 @@ class State:
         stage = -(-self.total // m)  # a stage under way counts: its pulls are among those observed
         for number, pulls in enumerate(self.pulls, start=1):
             if pulls > stage:
-                raise ValueError(
+                raise InvalidArgument(
                     f"arm {number}: {pulls} pulls in {stage} stages; "
                     "an arm is pulled at most once per stage"
                 )
@@ -201,7 +203,7 @@ class State:
         check_problem(problem)
         arms = problem.n_arms
         if len(self.good) != arms:
-            raise ValueError(f"{len(self.good)} arms; must be {arms}, as in the problem")
+            raise InvalidArgument(f"{len(self.good)} arms; must be {arms}, as in the problem")
         self._check_counts()
         self._check_kinds(problem)
 
@@ -211,7 +213,7 @@ class State:
         others = self.others or (None,) * len(self.good)
         for number, (group, seen) in enumerate(zip(_arms(problem), others, strict=True), start=1):
             if group.is_binary != (seen is None):
-                raise ValueError(
+                raise InvalidArgument(
                     f"arm {number}: its outcomes are {group.model.word}; "
                     "State.parse(text, problem) reads them, State.before(problem) begins with none"
                 )
@@ -222,11 +224,11 @@ class State:
         outcomes = zip(self.good, map(operator.add, self.good, self.bad), strict=True)
         for number, (good, pulls) in enumerate(outcomes, start=1):
             if good < 0 or pulls < 0:
-                raise ValueError(
+                raise InvalidArgument(
                     f"arm {number}: {good} good of {pulls} pulls; counts cannot be negative"
                 )
             if good > pulls:
-                raise ValueError(
+                raise InvalidArgument(
                     f"arm {number}: {good} good of {pulls} pulls; good cannot exceed pulls"
                 )
 
@@ -253,7 +255,7 @@ def arm_position(problem: Problem, name: str | None) -> int:
     """Where an arm stands; the first one where no name is given."""
     names = [arm.name for arm in problem.arms]
     if name is not None and name not in names:
-        raise ValueError(f"no arm is called {name!r}; the first are {', '.join(names[:8])}")
+        raise InvalidArgument(f"no arm is called {name!r}; the first are {', '.join(names[:8])}")
     return 0 if name is None else names.index(name)
 
 
@@ -265,15 +267,18 @@ def check_stats(problem: Problem, stage: int, group: Group, stats: Stats) -> Non
     most = _most_pulls(problem, stage)
     group.model.format.check(stats)
     if (pulls := float(group.model.pulls(np.array(stats, dtype=float)))) > most:
-        raise ValueError(
-            f"state: {pulls:.0f} pulls; must not be more than {most} pulls at stage {stage}"
+        raise InvalidArgument(
+            f"state: {pulls:.0f} pulls; must not be more than {most} pulls at stage {stage}",
+            field="state",
         )
 
 
 def _most_pulls(problem: Problem, stage: int) -> int:
     """Pulls that one arm may have had by a stage."""
     if not 0 <= stage < problem.stages:
-        raise ValueError(f"stage: {stage} is not allowed; must be 0..{problem.stages - 1}")
+        raise InvalidArgument(
+            f"stage: {stage} is not allowed; must be 0..{problem.stages - 1}", field="stage"
+        )
     return stage * (problem.pulls_per_stage if problem.repeat else 1)
 
 
@@ -281,7 +286,7 @@ def check_state(problem: Problem, stage: int, good: int, bad: int) -> None:
     """Refuse what one arm cannot be in at a stage."""
     most = _most_pulls(problem, stage)
     if good < 0 or bad < 0 or good + bad > most:
-        raise ValueError(
+        raise InvalidArgument(
             f"good {good}, bad {bad}: must not be negative, nor more than {most} pulls at stage "
             f"{stage}"
         )

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ..support import Floats, Ints
+from ..support import Floats, Ints, InvalidArgument
 from .model import Problem
 from .state import State
 
@@ -56,7 +56,9 @@ class States:
         expected = (self.problem.n_arms, _widest(self.problem))
         if self.stats.ndim != 3 or self.stats.shape[1:] != expected:
             shape = ", ".join(map(str, ("states", *expected)))
-            raise ValueError(f"stats: shape {self.stats.shape}; must be ({shape})")
+            raise InvalidArgument(
+                f"stats: shape {self.stats.shape}; must be ({shape})", field="stats"
+            )
 
     @classmethod
     def initial(cls, problem: Problem, number: int) -> Self:
@@ -99,7 +101,9 @@ class States:
     def good(self) -> Ints:
         """Good outcomes of every arm, (E, K), in binary problems; others are refused."""
         if not self.problem.is_binary:
-            raise ValueError("good: outcomes of this problem are not good or bad; read stats")
+            raise InvalidArgument(
+                "good: outcomes of this problem are not good or bad; read stats", field="good"
+            )
         return np.asarray(self.stats[..., 0], dtype=np.int64)
 
     def of_group(self, group: int) -> Floats:

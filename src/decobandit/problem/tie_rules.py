@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+from ..support import InvalidArgument
+
 TieRule = Literal["least-pulled", "most-pulled", "first", "last", "random"]
 TIE_RULES: tuple[TieRule, ...] = get_args(TieRule)
 DEFAULT_TIES: TieRule = "least-pulled"
@@ -17,4 +19,6 @@ def tie_rule(text: str) -> TieRule:
     for rule in TIE_RULES:
         if rule == text:
             return rule
-    raise ValueError(f"ties: {text!r} is not a rule; choose one of {', '.join(TIE_RULES)}")
+    raise InvalidArgument(
+        f"ties: {text!r} is not a rule; choose one of {', '.join(TIE_RULES)}", field="ties"
+    )

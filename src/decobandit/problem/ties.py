@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ..support import Floats
+from ..support import Floats, InvalidArgument
 from .model import Problem
 from .tie_rules import TieRule
 
@@ -59,6 +59,6 @@ def break_tie(
     by_pulls, by_position = TIE_SIGNS[rule]
     if (by_pulls, by_position) == (0, 0):
         if rng is None:
-            raise ValueError("ties are broken at random: pass a random generator as rng")
+            raise InvalidArgument("ties are broken at random: pass a random generator as rng")
         return int(rng.choice(tied))
     return int(min(tied, key=lambda arm: (by_pulls * pulls[arm], by_position * arm)))

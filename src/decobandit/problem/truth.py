@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..support import shown
+from ..support import InvalidArgument, shown
 from .arms import Prior
 from .fields import MAX_HORIZON
 from .model import Problem
@@ -24,15 +24,19 @@ Given = Sequence[float | Sequence[float] | str]  # as people give the truth of a
 def check_kind_truth(truth: Given, problem: Problem) -> KindTruth:
     """True parameters of arms of any kind; refuses what cannot be."""
     if isinstance(truth, str) or not isinstance(truth, Sequence):
-        raise ValueError(f"truth: {shown(truth)} is not allowed; must be a list, one per arm")
+        raise InvalidArgument(
+            f"truth: {shown(truth)} is not allowed; must be a list, one per arm", field="truth"
+        )
     if len(truth) != problem.n_arms:
-        raise ValueError(f"truth: {len(truth)} given; must be {problem.n_arms}, one per arm")
+        raise InvalidArgument(
+            f"truth: {len(truth)} given; must be {problem.n_arms}, one per arm", field="truth"
+        )
     found = []
     for arm, group, given in zip(problem.arms, problem.group_of_arm, truth, strict=True):
         try:
             found.append(problem.groups[group].model.format.read_truth(given))
         except ValueError as error:
-            raise ValueError(f"truth of {arm.name}: {error}") from None
+            raise InvalidArgument(f"truth of {arm.name}: {error}") from None
     return tuple(found)
 
 
@@ -80,10 +84,14 @@ def true_means(problem: Problem, truth: KindTruth) -> list[float] | None:
 def check_truth(truth: Sequence[float], problem: Problem) -> Truth:
     """True success probabilities, one per arm; refuses what cannot be."""
     if isinstance(truth, str) or not isinstance(truth, Iterable):
-        raise ValueError(f"truth: {shown(truth)} is not allowed; must be a list, one per arm")
+        raise InvalidArgument(
+            f"truth: {shown(truth)} is not allowed; must be a list, one per arm", field="truth"
+        )
     known, arms = tuple(map(_probability, truth)), problem.n_arms
     if len(known) != arms:
-        raise ValueError(f"truth: {len(known)} given; must be {arms}, one per arm")
+        raise InvalidArgument(
+            f"truth: {len(known)} given; must be {arms}, one per arm", field="truth"
+        )
     return known
 
 
@@ -93,7 +101,9 @@ def _probability(given: float) -> float:
     except (TypeError, ValueError):
         p = nan
     if not 0.0 <= p <= 1.0:
-        raise ValueError(f"truth: {shown(given)} is not allowed; must be between 0 and 1")
+        raise InvalidArgument(
+            f"truth: {shown(given)} is not allowed; must be between 0 and 1", field="truth"
+        )
     return p
 
 
@@ -103,7 +113,10 @@ def true_problem(
     """The problem as it really is, where priors or horizon differ from what policies believe."""
     horizon = problem.horizon if true_horizon is None else true_horizon
     if not 1 <= horizon <= MAX_HORIZON:
-        raise ValueError(f"true_horizon: {horizon} is not allowed; must be 1 to {MAX_HORIZON}")
+        raise InvalidArgument(
+            f"true_horizon: {horizon} is not allowed; must be 1 to {MAX_HORIZON}",
+            field="true_horizon",
+        )
     if horizon != problem.horizon:
         _refuse_other_horizon(problem)
     if truth_prior is None:
@@ -113,13 +126,16 @@ def true_problem(
     else:
         priors = [truth_prior] * problem.n_arms
     if len(priors) != problem.n_arms:
-        raise ValueError(f"truth_prior: {len(priors)} given; must be one, or one per arm")
+        raise InvalidArgument(
+            f"truth_prior: {len(priors)} given; must be one, or one per arm", field="truth_prior"
+        )
     arms = []
     for arm, prior in zip(problem.arms, priors, strict=True):
         if not _same_outcomes(arm.prior, prior):
-            raise ValueError(
+            raise InvalidArgument(
                 f"truth_prior: {prior} is not allowed; must be a prior as arm {arm.name!r} has, "
-                f"{arm.prior}, with other numbers"
+                f"{arm.prior}, with other numbers",
+                field="truth_prior",
             )
         arms.append(arm.model_copy(update={"prior": prior}))
     return problem.model_copy(update={"arms": tuple(arms), "horizon": horizon})
@@ -141,7 +157,8 @@ def _refuse_other_horizon(problem: Problem) -> None:
     last = problem.terminal is not None or any(arm.terminal is not None for arm in problem.arms)
     if listed or last:
         what = "rewards listed stage by stage" if listed else "a last reward after the horizon"
-        raise ValueError(
+        raise InvalidArgument(
             f"true_horizon: the problem has {what}; what happens at another horizon is known only "
-            "for constant rewards without a last one"
+            "for constant rewards without a last one",
+            field="true_horizon",
         )

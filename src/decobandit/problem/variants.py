@@ -7,7 +7,7 @@ from numbers import Real
 
 import numpy as np
 
-from ..support import Floats, Ints, shown
+from ..support import Floats, Ints, InvalidArgument, shown
 from .arms import Arm, Reward, model_of
 from .model import Problem
 from .models.normal import NormalNormal
@@ -52,14 +52,16 @@ def with_history(problem: Problem, history: State, *, discount: float = 1.0) -> 
     """
     check_problem(problem)
     if isinstance(discount, bool) or not isinstance(discount, Real) or not 0 <= discount <= 1:
-        raise ValueError(f"discount: {shown(discount)} is not allowed; must be 0 to 1")
+        raise InvalidArgument(
+            f"discount: {shown(discount)} is not allowed; must be 0 to 1", field="discount"
+        )
     history.check_outcomes(problem)
     arms = []
     for arm, stats in zip(problem.arms, history.stats(problem), strict=True):
         try:
             prior = model_of(arm).posterior(float(discount) * stats) if stats.any() else arm.prior
         except ValueError as error:
-            raise ValueError(f"{arm.name}: {error}") from None
+            raise InvalidArgument(f"{arm.name}: {error}") from None
         arms.append(arm.model_copy(update={"prior": prior}))
     return problem.model_copy(update={"arms": arms})
 

@@ -24,6 +24,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..problem import LARGEST_SUM, ArmModel, Outcome, Problem, Seen, Stats
+from ..support import InvalidArgument
 from .errors import BadOutcome, Contradiction
 
 AllocationState = Literal["open", "told", "cancelled"]
@@ -178,13 +179,13 @@ def new_allocation(
     pulls = {name: data["pulls"][name] for name in kinds if name in data["pulls"]}
     most, unit = (problem.pulls_per_stage, problem.unit) if problem.repeat else (1, 1)
     if len(pulls) != len(data["pulls"]):
-        raise ValueError("there are pulls of an unknown arm")
+        raise InvalidArgument("there are pulls of an unknown arm")
     if any(type(n) is not int or not 0 < n <= most or n % unit for n in pulls.values()):
-        raise ValueError("an arm has more pulls than a stage allows")
+        raise InvalidArgument("an arm has more pulls than a stage allows")
     if sum(pulls.values()) != problem.pulls_per_stage:
-        raise ValueError("an allocation has all pulls of a stage")
+        raise InvalidArgument("an allocation has all pulls of a stage")
     if data["arm"] != sole_arm(pulls):
-        raise ValueError("the arm is not the one that is pulled")
+        raise InvalidArgument("the arm is not the one that is pulled")
     parts = tuple(
         ArmPulls(name, n, None, None, n).recorded(kinds[name], kinds[name].format.no_tally)
         for name, n in pulls.items()
@@ -215,7 +216,7 @@ def told_counts(slot: Allocation, kinds: Kinds, data: Mapping[str, Any]) -> Coun
         raise slot.needs_counts()
     kind, outcome = kinds[slot.arm], data["outcome"]
     if kind.format.plain(outcome) != outcome or isinstance(outcome, bool):
-        raise ValueError("not an outcome as logs have it")
+        raise InvalidArgument("not an outcome as logs have it")
     return ((slot.arm, told_of(kind, kind.format.tally([outcome]))),)
 
 
@@ -296,13 +297,13 @@ def is_on_record(slot: Allocation, event: str, counts: Counts, kinds: Kinds) -> 
 def tally_of(kind: ArmModel, told: Told) -> Stats:
     """Parse the tally of an event; a ValueError if it is not one of the arm."""
     if kind.counts_good != (not isinstance(told, str)):
-        raise ValueError("outcomes of another kind than the arm has")
+        raise InvalidArgument("outcomes of another kind than the arm has")
     if not isinstance(told, str):
         good, pulls = told
         return (good, pulls - good)
     tally = kind.format.read_tally(told)
     if told_of(kind, tally) != told or not kind.format.tally_pulls(tally):
-        raise ValueError("not written as logs have it")
+        raise InvalidArgument("not written as logs have it")
     return tally
 
 
@@ -328,7 +329,7 @@ def given_tally(kind: ArmModel, entry: object) -> Stats:
         try:
             entry = mark.join(map(_part_text, entry))  # type: ignore[call-overload]
         except TypeError:
-            raise ValueError(f"{entry!r}; must be {form}") from None
+            raise InvalidArgument(f"{entry!r}; must be {form}") from None
     return kind.format.read_tally(entry.strip())
 
 
@@ -349,7 +350,7 @@ def counts_from(tree: Mapping[str, Any]) -> Counts:
     """Parse the result of `counts_tree`."""
     counts = tuple((str(arm), _tally_from(entry)) for arm, entry in sorted(tree.items()))
     if not counts:
-        raise ValueError("counts name an arm at least")
+        raise InvalidArgument("counts name an arm at least")
     return counts
 
 
@@ -359,7 +360,7 @@ def _tally_from(tree: Any) -> Told:
     good, pulls = tree
     integers = type(good) is int and type(pulls) is int
     if not integers or not 0 <= good <= pulls or not pulls:
-        raise ValueError("counts are good outcomes and outcomes, one at least")
+        raise InvalidArgument("counts are good outcomes and outcomes, one at least")
     return (good, pulls)
 
 

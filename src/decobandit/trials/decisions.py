@@ -48,7 +48,7 @@ from ..problem import (
     tie_tolerance,
     tied_arms,
 )
-from ..support import Floats
+from ..support import Floats, InvalidArgument
 from .allocations import kinds_of
 
 MAX_STATES_AHEAD = 100_000  # states of one arm after its pending outcomes
@@ -69,9 +69,11 @@ class PendingState:
         for counts in ("good", "bad", "open", "taken"):
             object.__setattr__(self, counts, tuple(map(operator.index, getattr(self, counts))))
         if not len(self.good) == len(self.bad) == len(self.open):
-            raise ValueError("pending state: needs one count of good, bad and open for each arm")
+            raise InvalidArgument(
+                "pending state: needs one count of good, bad and open for each arm"
+            )
         if min((*self.good, *self.bad, *self.open), default=0) < 0:
-            raise ValueError("pending state: counts cannot be negative")
+            raise InvalidArgument("pending state: counts cannot be negative")
 
     @property
     def pulls(self) -> tuple[int, ...]:
@@ -94,15 +96,19 @@ class PendingState:
         """Raise a ValueError if the problem has no such state."""
         arms, m = problem.n_arms, problem.pulls_per_stage
         if len(self.good) != arms:
-            raise ValueError(f"pending state: {len(self.good)} arms; the problem has {arms}")
+            raise InvalidArgument(f"pending state: {len(self.good)} arms; the problem has {arms}")
         if not 0 <= self.stage <= problem.horizon:
-            raise ValueError(f"pending state: stage must be 0..{problem.horizon}")
+            raise InvalidArgument(f"pending state: stage must be 0..{problem.horizon}")
         if not all(0 <= arm < arms for arm in self.taken):
-            raise ValueError(f"pending state: taken arms must be at positions 0..{arms - 1}")
+            raise InvalidArgument(f"pending state: taken arms must be at positions 0..{arms - 1}")
         if len(self.taken) >= m or (self.taken and self.stage == problem.horizon):
-            raise ValueError("pending state: more arms are taken than the stage under way can have")
+            raise InvalidArgument(
+                "pending state: more arms are taken than the stage under way can have"
+            )
         if sum(self.pulls) != self.stage * m:
-            raise ValueError(f"pending state: must have {m} pulls for each stage that is complete")
+            raise InvalidArgument(
+                f"pending state: must have {m} pulls for each stage that is complete"
+            )
 
 
 def posterior_means(problem: Problem, pending: PendingState) -> Floats:
@@ -144,7 +150,7 @@ def drawn_ahead(
 ) -> tuple[Floats, Floats]:
     """Draw the statistics of an arm after `count` more outcomes, with equal weights."""
     if rng is None:
-        raise ValueError("pending outcomes are drawn: pass a random generator as rng")
+        raise InvalidArgument("pending outcomes are drawn: pass a random generator as rng")
     before = np.array(stats, dtype=float)
     before = before if draws == 1 else np.tile(before, (draws, 1))
     later = model.sample_total(model.sample(before, rng), before, count, rng)
@@ -235,7 +241,9 @@ def decide(
     """Choose the arm to pull next; `rng` is for draws and for random ties."""
     pending.check(policy.problem)
     if pending.stage >= policy.problem.horizon:
-        raise ValueError(f"pending state: stage must be 0..{policy.problem.horizon - 1} for a pull")
+        raise InvalidArgument(
+            f"pending state: stage must be 0..{policy.problem.horizon - 1} for a pull"
+        )
     inputs = _Inputs.of(policy.problem, pending, rng)
     choice = _choice(policy, inputs)
     price = None if prices is None else float(prices[pending.stage])
@@ -265,9 +273,9 @@ def deployment(
     problem = policy.problem
     pending.check(problem)
     if problem.terminal is None:
-        raise ValueError("the problem deploys no arm at the end: terminal.deploy is 0")
+        raise InvalidArgument("the problem deploys no arm at the end: terminal.deploy is 0")
     if pending.stage != problem.horizon:
-        raise ValueError(f"pending state: stage must be {problem.horizon} for the deployment")
+        raise InvalidArgument(f"pending state: stage must be {problem.horizon} for the deployment")
     return _choice(policy, _Inputs.of(problem, pending, rng)).arm
 
 

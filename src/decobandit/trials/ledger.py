@@ -15,7 +15,7 @@ from copy import copy
 from typing import Literal
 
 from ..problem import ArmModel, Problem, Seen, State
-from ..support import look_alike_keys
+from ..support import InvalidArgument, look_alike_keys
 from .allocations import (
     Allocation,
     changed,
@@ -191,7 +191,7 @@ class Ledger:
 
     def _apply(self, event: Event) -> None:
         if (event.kind == "created") != (event.seq == 0):
-            raise ValueError("a trial is created once, first")
+            raise InvalidArgument("a trial is created once, first")
         if event.kind == "created":
             self._create(event)
         else:
@@ -243,9 +243,9 @@ class Ledger:
     def _allocate(self, event: Event) -> Allocation:
         data, slot_id = event.data, str(event.data["allocation"])
         if slot_id in self.allocations:
-            raise ValueError("the id is in use")
+            raise InvalidArgument("the id is in use")
         if data["decision"]["stage"] != self.stage:
-            raise ValueError("not the stage under way")
+            raise InvalidArgument("not the stage under way")
         subject = data.get("subject")
         self.check_ask(subject)
         slot = new_allocation(slot_id, self.problem, self.kinds, self.stage, data)

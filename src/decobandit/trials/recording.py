@@ -31,7 +31,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from ..problem import Arm, ArmModel, Outcome, Stats
-from ..support import Once, is_count
+from ..support import InvalidArgument, Once, is_count
 from .allocations import (
     Allocation,
     Told,
@@ -692,4 +692,4 @@ def _integer(part: object) -> int:
         return int(part)
     if isinstance(part, int | np.integer) and not isinstance(part, bool):
         return int(part)
-    raise ValueError("not a whole number")
+    raise InvalidArgument("not a whole number")

@@ -36,7 +36,7 @@ from ..problem import (
     problem_to_dict,
     tie_rule,
 )
-from ..support import Floats, Once
+from ..support import Floats, InvalidArgument, Once
 from .errors import TrialError
 from .events import canonical, digest
 
@@ -302,13 +302,13 @@ def limits_of(tree: dict[str, Any]) -> TrialLimits:
     """Read the limits of an event."""
     unmasked = _count(tree["unmasked"])
     if unmasked is None:
-        raise ValueError("the limit on unmasking is a whole number")
+        raise InvalidArgument("the limit on unmasking is a whole number")
     return TrialLimits(_count(tree["open"]), _count(tree["cancelled"]), unmasked)
 
 
 def _count(value: object) -> int | None:
     if value is not None and (type(value) is not int or not 0 <= value <= MAX_LIMIT):
-        raise ValueError("a limit is a whole number, or null")
+        raise InvalidArgument("a limit is a whole number, or null")
     return value
 
 
@@ -365,7 +365,7 @@ def drawn_codes(arms: int) -> list[str]:
 def codes_of(recorded: Sequence[str], arms: int) -> list[str]:
     """Check the codes on record: one for every arm."""
     if sorted(recorded) != sorted(letters(k) for k in range(arms)):
-        raise ValueError("the codes are not those of its arms")
+        raise InvalidArgument("the codes are not those of its arms")
     return list(recorded)
 
 

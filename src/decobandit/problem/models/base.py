@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from ...support import Floats, Ints, float_from, shown
+from ...support import Floats, Ints, InvalidArgument, float_from, shown
 from ..model_base import Frozen, plain_init
 
 Stats = tuple[float, ...]
@@ -93,11 +93,11 @@ class ArmModel(ABC):
 
     def quantile(self, stats: Floats, level: float | Floats) -> Floats:
         """Posterior quantile of the arm's mean, (...)."""
-        raise ValueError(f"{self.word} arms: no formula for quantiles of their mean")
+        raise InvalidArgument(f"{self.word} arms: no formula for quantiles of their mean")
 
     def cdf(self, stats: Floats, x: Floats) -> Floats:
         """Posterior probability that the arm's mean is at most x, (...)."""
-        raise ValueError(f"{self.word} arms: no formula for the law of their mean")
+        raise InvalidArgument(f"{self.word} arms: no formula for the law of their mean")
 
     @abstractmethod
     def update(self, stats: Floats, outcome: Floats) -> Floats:
@@ -121,7 +121,7 @@ class ArmModel(ABC):
 
     def total(self, stats: Floats) -> Floats:
         """What all outcomes so far count, (...)."""
-        raise ValueError(f"{self.word} arms: their states do not tell what outcomes counted")
+        raise InvalidArgument(f"{self.word} arms: their states do not tell what outcomes counted")
 
     def transitions(self, stats: Floats, truth: Stats | None = None) -> tuple[Floats, Floats]:
         """Probabilities of the outcomes of a pull, (..., J), and statistics after, (..., J, width).
@@ -129,7 +129,7 @@ class ArmModel(ABC):
         Given what is known, or at true parameters (finite models). A quadrature where outcomes are
         infinitely many.
         """
-        raise ValueError(f"{self.word} arms: their outcomes tell nothing of an unknown mean")
+        raise InvalidArgument(f"{self.word} arms: their outcomes tell nothing of an unknown mean")
 
     def cdf_ahead(self, after: Floats, x: Floats) -> Floats:
         """`cdf` after `transitions` (..., J, width) at points (..., 1, M): (..., J, M)."""
@@ -150,7 +150,7 @@ class ArmModel(ABC):
 
     def expected(self, stats: Floats, number: Ints) -> Floats:
         """Statistics (E, width) after so many pulls (E,) whose outcomes come as expected."""
-        raise ValueError(f"{self.word} arms: what is pending there depends on its order")
+        raise InvalidArgument(f"{self.word} arms: what is pending there depends on its order")
 
     def ahead(self, stats: Floats, count: int, most: int) -> tuple[Floats, Floats] | None:
         """Return chances (E, J) of the statistics after so many more outcomes, (E, J, width).
@@ -199,7 +199,9 @@ class ArmModel(ABC):
 
     def posterior(self, stats: Floats) -> PriorTable:
         """The prior that has learnt from these statistics, (width,); fractions are welcome."""
-        raise ValueError(f"an arm of {self.word} states has no prior that outcomes could change")
+        raise InvalidArgument(
+            f"an arm of {self.word} states has no prior that outcomes could change"
+        )
 
 
 def ahead_of(model: ArmModel, stats: Stats, count: int, most: int) -> tuple[Floats, Floats] | None:
@@ -432,18 +434,22 @@ class SumFormat(OutcomeFormat[Model]):
                 raise ValueError
             stats = (int(pulls), float_from(total))
         except ValueError:
-            raise ValueError(f"{text!r}; must be sum/pulls, for example {self.example}") from None
+            raise InvalidArgument(
+                f"{text!r}; must be sum/pulls, for example {self.example}"
+            ) from None
         self.check(stats)
         return stats
 
     def check(self, stats: Stats) -> None:
         pulls, total = stats
         if pulls < 0 or not math.isfinite(total):
-            raise ValueError(f"{self.write(stats)}; must be a finite sum, and pulls zero or more")
+            raise InvalidArgument(
+                f"{self.write(stats)}; must be a finite sum, and pulls zero or more"
+            )
         if pulls == 0 and total != 0:
-            raise ValueError(f"{self.write(stats)}; without pulls the sum is 0")
+            raise InvalidArgument(f"{self.write(stats)}; without pulls the sum is 0")
         if abs(total) > LARGEST_SUM:
-            raise ValueError(f"{self.write(stats)}; the sum must be a number{OF_SIZE}")
+            raise InvalidArgument(f"{self.write(stats)}; the sum must be a number{OF_SIZE}")
 
     def read_outcome(self, text: object, stats: Stats) -> float:
         outcome = number_of(text)
@@ -510,9 +516,9 @@ def is_whole(given: object) -> bool:
     return isinstance(given, int | np.integer) and not isinstance(given, bool)
 
 
-def no_outcome(given: object, rule: str) -> ValueError:
+def no_outcome(given: object, rule: str) -> InvalidArgument:
     """Return the error of something that is no outcome."""
-    return ValueError(f"outcome {shown(given)}; must be {rule}")
+    return InvalidArgument(f"outcome {shown(given)}; must be {rule}", field="outcome")
 
 
 def shared_out(weights: Floats, number: Ints) -> Floats:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from pydantic import ConfigDict, Field
 
-from ...support import Floats, Ints, shown
+from ...support import Floats, Ints, InvalidArgument, shown
 from ..fields import PriorWeight
 from ..model_base import plain_init
 from .base import ArmModel, Outcome, OutcomeFormat, PriorTable, Stats, number_of, shared_out
@@ -179,26 +179,26 @@ class BernoulliFormat(OutcomeFormat[BernoulliModel]):
     def read(self, text: str) -> Stats:
         match = _GOOD_OF_PULLS.fullmatch(text)
         if match is None:
-            raise ValueError(f"{text!r}; must be good/pulls, for example 3/5")
+            raise InvalidArgument(f"{text!r}; must be good/pulls, for example 3/5")
         good, pulls = map(int, match.groups())
         if good > pulls:
-            raise ValueError(f"{good} good of {pulls} pulls; good cannot exceed pulls")
+            raise InvalidArgument(f"{good} good of {pulls} pulls; good cannot exceed pulls")
         return (good, pulls - good)
 
     def check(self, stats: Stats) -> None:
         if min(stats) < 0:
-            raise ValueError(f"{self.write(stats)}; counts cannot be negative")
+            raise InvalidArgument(f"{self.write(stats)}; counts cannot be negative")
 
     def read_truth(self, given: object) -> Stats:
         p = number_of(given)
         if not 0.0 <= p <= 1.0:
-            raise ValueError(f"{shown(given)} is not allowed; must be between 0 and 1")
+            raise InvalidArgument(f"{shown(given)} is not allowed; must be between 0 and 1")
         return (p,)
 
     def read_outcome(self, text: object, stats: Stats) -> float:
         outcome = _OUTCOMES.get(str(text).strip().lower())
         if outcome is None:
-            raise ValueError(f"outcome {text!r}; must be good, bad, 1 or 0")
+            raise InvalidArgument(f"outcome {text!r}; must be good, bad, 1 or 0")
         return outcome
 
     def plain(self, given: object) -> Outcome:
@@ -207,7 +207,7 @@ class BernoulliFormat(OutcomeFormat[BernoulliModel]):
         if not isinstance(given, bool | np.bool_ | int | np.integer) or given not in (0, 1):
             word = isinstance(given, str) and given.strip().lower() in _OUTCOMES
             text = ", as a number, not as text" if word else ""
-            raise ValueError(f"outcome {given!r}; must be good, bad, 1 or 0{text}")
+            raise InvalidArgument(f"outcome {given!r}; must be good, bad, 1 or 0{text}")
         return int(given)
 
     def named(self, outcome: Outcome) -> str:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from ...support import Floats, Ints, int_from, refuse, shown
+from ...support import Floats, Ints, InvalidArgument, int_from, refuse, shown
 from ..fields import FirstError, PriorWeight
 from ..model_base import plain_init
 from .base import (
@@ -249,19 +249,21 @@ class CategoricalFormat(OutcomeFormat[CategoricalModel]):
     def read(self, text: str) -> Stats:
         counts, classes = text.split("+"), self.model.width
         if not _COUNTS.fullmatch(text) or len(counts) != classes:
-            raise ValueError(f"{text!r}; must be {classes} counts, for example {self._example}")
+            raise InvalidArgument(
+                f"{text!r}; must be {classes} counts, for example {self._example}"
+            )
         return tuple(int(count) for count in counts)
 
     def check(self, stats: Stats) -> None:
         if min(stats) < 0:
-            raise ValueError(f"{self.write(stats)}; counts cannot be negative")
+            raise InvalidArgument(f"{self.write(stats)}; counts cannot be negative")
 
     def read_truth(self, given: object) -> Stats:
         parts = given.split("+") if isinstance(given, str) else given
         chances = tuple(map(number_of, parts)) if isinstance(parts, list | tuple) else ()
         possible = len(chances) == self.model.width and all(chance >= 0.0 for chance in chances)
         if not possible or not abs(sum(chances) - 1.0) <= SUM_TOLERANCE:
-            raise ValueError(
+            raise InvalidArgument(
                 f"{shown(given)} is not allowed; must be {self.model.width} chances that sum to 1"
             )
         return chances

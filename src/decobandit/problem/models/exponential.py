@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from ...support import Floats, refuse, shown
+from ...support import Floats, InvalidArgument, refuse, shown
 from ..fields import PriorWeight
 from ..model_base import plain_init
 from .base import LARGEST_SUM, PriorTable, Stats, SumFormat, SumModel, no_outcome, number_of
@@ -265,12 +265,14 @@ class ExponentialFormat(SumFormat[ExponentialModel]):
     def check(self, stats: Stats) -> None:
         super().check(stats)
         if stats[0] > 0 and not stats[1] > 0:
-            raise ValueError(f"{self.write(stats)}; the sum of times must be positive")
+            raise InvalidArgument(f"{self.write(stats)}; the sum of times must be positive")
 
     def read_truth(self, given: object) -> Stats:
         mean = number_of(given)
         if not 0.0 < mean <= LARGEST_SUM:
-            raise ValueError(f"{shown(given)} is not allowed; must be a positive number, the mean")
+            raise InvalidArgument(
+                f"{shown(given)} is not allowed; must be a positive number, the mean"
+            )
         return (mean,)
 
     def read_outcome(self, text: object, stats: Stats) -> float:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from ...support import Floats, is_count, refuse, shown
+from ...support import Floats, InvalidArgument, is_count, refuse, shown
 from ..fields import Chance, FirstErrorOfTable, Number, Word
 from ..model_base import Frozen
 from .base import ArmModel, Outcome, OutcomeFormat, PriorTable, Stats, no_outcome
@@ -175,7 +175,7 @@ class MarkovModel(ArmModel):
         return self.means[stats[..., 1].astype(np.int64)]
 
     def sd(self, stats: Floats) -> Floats:
-        raise ValueError("own arms: their states say nothing of how sure a mean is")
+        raise InvalidArgument("own arms: their states say nothing of how sure a mean is")
 
     def excess(self, stats: Floats, c: Floats) -> Floats:
         state = stats[..., 1].astype(np.int64)
@@ -191,7 +191,7 @@ class MarkovModel(ArmModel):
         return np.zeros((*stats.shape[:-1], 0))  # nothing is unknown but what happens
 
     def mean_at(self, parameters: Floats) -> Floats:
-        raise ValueError("own arms: they have states and no parameters")
+        raise InvalidArgument("own arms: they have states and no parameters")
 
     def sample_outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
         return self.from_stream(rng.random(stats.shape[:-1]), stats)
@@ -238,16 +238,16 @@ class MarkovFormat(OutcomeFormat[MarkovModel]):
         names = self.model.names
         name, slash, pulls = text.strip().partition("/")
         if not slash or not is_count(pulls) or name not in names:
-            raise ValueError(f"{text!r}; must be state/pulls, for example {names[0]}/0")
+            raise InvalidArgument(f"{text!r}; must be state/pulls, for example {names[0]}/0")
         return (int(pulls), names.index(name))
 
     def check(self, stats: Stats) -> None:
         if stats[0] < 0 or not 0 <= stats[1] < len(self.model.names):
-            raise ValueError(f"{stats}; must be pulls, and the position of a state")
+            raise InvalidArgument(f"{stats}; must be pulls, and the position of a state")
 
     def read_truth(self, given: object) -> Stats:
         if given not in ("-", None):
-            raise ValueError(
+            raise InvalidArgument(
                 f'{shown(given)} is not allowed; must be "-": own states have no parameters'
             )
         return ()

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from ...support import Floats, refuse, shown
+from ...support import Floats, InvalidArgument, refuse, shown
 from ..fields import Number, PositiveNumber
 from ..model_base import plain_init
 from .base import LARGEST_SUM, OF_SIZE, PriorTable, Stats, SumFormat, SumModel, number_of
@@ -158,5 +158,5 @@ class NormalFormat(SumFormat[NormalModel]):
         if not abs(mean) <= LARGEST_SUM:
             size = OF_SIZE if math.isfinite(mean) else ""
             rule = f"must be a finite number, the mean{size}"
-            raise ValueError(f"{shown(given)} is not allowed; {rule}")
+            raise InvalidArgument(f"{shown(given)} is not allowed; {rule}")
         return (mean,)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from ...support import Floats, Ints, int_from, shown
+from ...support import Floats, Ints, InvalidArgument, int_from, shown
 from ..fields import PriorWeight
 from ..model_base import plain_init
 from .base import Outcome, PriorTable, Stats, SumFormat, SumModel, is_whole, no_outcome, number_of
@@ -198,13 +198,15 @@ class PoissonFormat(SumFormat[PoissonModel]):
     def check(self, stats: Stats) -> None:
         super().check(stats)
         if stats[1] < 0 or stats[1] != int(stats[1]):
-            raise ValueError(f"{self.write(stats)}; the sum of counts is a whole number, not < 0")
+            raise InvalidArgument(
+                f"{self.write(stats)}; the sum of counts is a whole number, not < 0"
+            )
 
     def read_truth(self, given: object) -> Stats:
         rate = number_of(given)
         if not 0.0 <= rate <= LARGEST_COUNT:
             rule = f"must be a rate, zero or more, at most {LARGEST_COUNT}"
-            raise ValueError(f"{shown(given)} is not allowed; {rule}")
+            raise InvalidArgument(f"{shown(given)} is not allowed; {rule}")
         return (rate,)
 
     def read_outcome(self, text: object, stats: Stats) -> float:
