@@ -263,8 +263,8 @@ def _pulled(
 
 def _following(kind: Any, stats: Floats, points: int) -> tuple[Floats, Floats]:
     if kind.finite:
-        chances, following = zip(*kind.following(tuple(stats)), strict=True)
-        return np.array(chances), np.array(following, dtype=float)
+        chances, after = kind.transitions(stats)
+        return chances[chances > 0.0], after[chances > 0.0]
     if kind.word.startswith("normal"):
         sd = np.hypot(kind.sd(stats), kind.noise_sd)
         outcomes = kind.mean(stats) + sd * norm.ppf((np.arange(points) + 0.5) / points)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from decobandit import Problem, load_problem, simulate
+from decobandit import NormalNormal, Problem, load_problem, simulate
 from decobandit.studies import StudyError, load_study
 from helpers.program import deco
 
@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_cells_of_kinds_have_the_numbers_of_a_simulation(folder: Path) -> None:
     run = deco("study", "run", folder / "study.toml", "--out", folder / "out")
-    assert "lengths--optimal--seed-1: policy 'optimal': normal arms have" in run.err
+    assert "lengths--optimal--seed-1: policy 'optimal' needs finitely many states" in run.err
     tree = json.loads((folder / "out" / "grades--ids--seed-1.json").read_text())
     problem: Problem = load_problem(folder / "grades.toml")
     (alone,) = simulate(problem, "ids", draws=20, rng=1).results
@@ -103,3 +103,14 @@ file = "grades.toml"
     (folder / "design.toml").write_text(text)
     assert deco("study", "run", folder / "design.toml", "--out", folder / "out").code == 0
     assert "0.3+0.4+0.3, 0.2+0.3+0.5" in deco("study", "show", folder / "out").out
+
+
+def test_a_truth_prior_may_be_of_any_outcome_model(folder: Path) -> None:
+    prior = '{ kind = "normal", mean = 2, sd = 0.5 }'
+    (folder / "study.toml").write_text(STUDY + f"truth_prior = {prior}\n")
+    assert deco("study", "run", folder / "study.toml", "--out", folder / "out").code is not None
+    tree = json.loads((folder / "out" / "lengths--deco--seed-1.json").read_text())
+    assert tree["settings"]["truth_prior"] == {"kind": "normal", "mean": 2.0, "sd": 0.5}
+    problem = load_problem(folder / "lengths.toml")
+    (alone,) = simulate(problem, "deco", draws=20, rng=1, truth_prior=NormalNormal(2, 0.5)).results
+    assert tree["figures"]["value"] == pytest.approx(alone.estimates.best.value, abs=1e-12)

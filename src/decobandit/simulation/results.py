@@ -186,7 +186,11 @@ class Simulation(Tabular):
             parts.append(f"truth {', '.join(map(truth_text, settings['truth'][:8]))}")
         prior = settings["truth_prior"]
         if isinstance(prior, dict):
-            parts.append(f"truth from Beta(good={prior['good']:g}, bad={prior['bad']:g})")
+            kind = prior.get("kind", "Beta")
+            numbers = [f"{key}={value}" for key, value in prior.items() if key != "kind"]
+            if kind == "Beta":
+                numbers = [f"{key}={value:g}" for key, value in prior.items()]
+            parts.append(f"truth from {kind}({', '.join(numbers)})")
         if settings["true_horizon"] != self.problem.horizon:
             parts.append(f"planned {self.problem.horizon}, played {settings['true_horizon']}")
         return "; ".join([*parts, f"seed {settings['seed']}"])

@@ -28,8 +28,8 @@ from pydantic import (
 
 from .._version import __version__
 from ..problem import (
-    BetaBernoulli,
     Design,
+    Prior,
     Problem,
     ProblemError,
     Rules,
@@ -150,7 +150,7 @@ class Cell(Record):
     per_draw: Whole
     ties: TieRule
     tol: Finite
-    truth_prior: BetaBernoulli | None
+    truth_prior: Prior | None
     true_horizon: Whole | None
     design: CellDesign | None = None
     scenario: CellScenario | None = None
@@ -497,8 +497,8 @@ def _row(finished: FinishedCell) -> Row:
         per_draw=cell.per_draw,
         ties=cell.ties,
         tol=cell.tol,
-        truth_prior_good=None if prior is None else prior.good,
-        truth_prior_bad=None if prior is None else prior.bad,
+        truth_prior_good=getattr(prior, "good", None),
+        truth_prior_bad=getattr(prior, "bad", None),
         true_horizon=cell.true_horizon,
         value=result.value,
         value_se=result.value_se,

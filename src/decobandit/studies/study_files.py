@@ -13,12 +13,12 @@ from pydantic import PlainValidator, ValidationError, model_validator
 
 from ..designs import POLICIES
 from ..problem import (
-    BetaBernoulli,
     Design,
     EqualArms,
     InvalidProblem,
     Name,
     NotNegative,
+    Prior,
     Problem,
     StageCount,
     Written,
@@ -166,7 +166,7 @@ Tree = Annotated[dict[str, object], PlainValidator(_table)]
 
 class _ProblemEntry(EqualArms, _Source):  # type: ignore[explicit-any]
     # keys in the order of messages: name, file, arms, ...
-    truth_prior: BetaBernoulli | None = None
+    truth_prior: Prior | None = None
     true_horizon: StageCount | None = None
     design: Tree | None = None  # keys that differ from those of the study
 
