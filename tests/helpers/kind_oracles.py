@@ -69,7 +69,7 @@ def reward(arm: Arm, t: int, state: ArmState) -> float:
     def at(each: float | tuple[float, ...]) -> float:
         return each[t] if isinstance(each, tuple) else each
 
-    if isinstance(arm.reward, Reward):
+    if isinstance(arm.prior, BetaBernoulli):
         good, bad = at(arm.reward.good), at(arm.reward.bad)
         return bad + (good - bad) * mean(arm, state)
     return at(arm.reward.factor) * mean(arm, state)

@@ -26,7 +26,7 @@ from decobandit.support.kernels.compiled import CONTENT, ROOT
 table = np.zeros((1, 8, 1))
 lay_out(np.ones((1, 1)), 0, 0, 1, table)
 hits = sum(lay_out.stats.cache_hits.values())
-kept = str(ROOT), CONTENT["policies.index_play"], CONTENT["policies.beta"]
+kept = str(ROOT), CONTENT["policies.index_play"], CONTENT["policies.index_roots"]
 print(json.dumps([int(table[0, :, 0].argmax()), hits, *kept]))
 """
 OF_A_USER = """
@@ -80,7 +80,7 @@ def test_an_edit_in_a_called_kernel_is_seen_and_equal_sources_share_code(
     after = run(copy)
     assert after[:2] == [3, 0]
     assert after[3] != before[3]
-    assert after[4] == before[4]  # beta.py calls nothing of layout.py: it keeps its code
+    assert after[4] == before[4]  # index_roots.py calls nothing of layout.py: it keeps its code
     assert run(copy_package(tmp_path / "two"))[:2] == [0, 1]
 
 
@@ -158,7 +158,7 @@ def test_records_that_kernels_take_belong_to_the_content_of_all_of_them(
 ) -> None:
     copy = copy_package(tmp_path / "one")
     before = run(copy)
-    with (copy / "decobandit" / "prices" / "kernels" / "bands.py").open("a") as file:
+    with (copy / "decobandit" / "prices" / "kernels" / "pricing.py").open("a") as file:
         file.write("# the order of fields is part of the code\n")
     assert all(one != two for one, two in zip(before[3:], run(copy)[3:], strict=True))
 

@@ -102,7 +102,7 @@ def draws_of(trial: Trial, by: str) -> Any:
             chances = rng.dirichlet(np.array(prior.counts) + counts, 200_000)
             mean = chances @ np.array(arm.reward.values)  # type: ignore[union-attr]
         reward = arm.reward
-        if by == "reward" and isinstance(reward, Reward):
+        if by == "reward" and isinstance(prior, BetaBernoulli):
             mean = float(reward.bad) + (float(reward.good) - float(reward.bad)) * mean  # type: ignore[arg-type]
         elif by == "reward":
             mean = float(reward.factor) * mean  # type: ignore[union-attr, arg-type]
