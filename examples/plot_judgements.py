@@ -84,3 +84,10 @@ axes.plot(count, reach, marker="o", label="certified bound")
 axes.plot(count, leader, marker="o", label="posterior mean of the leader")
 axes.set(xlabel="judgements", ylabel="success rate", xticks=count)
 axes.legend(frameon=False)
+
+# %%
+# What to try next
+# ----------------
+# - Old judgements count half: ``with_history(problem, state, discount=0.5)``.
+# - Grades instead of right or wrong: a ``DirichletCategorical`` prior with a value per grade.
+# - Several people judge: run the comparison as a trial, with a log that can be checked.
