@@ -21,8 +21,8 @@ solution
 # programming over all joint states.
 
 best = optimum(problem)
-best = bound(problem, solution=solution)[0]
-print(f"dual bound {solution.upper_bound:.4f}, best bound known {best.value:.4f}")
+tightest = bound(problem, solution=solution)[0]
+print(f"dual bound {solution.upper_bound:.4f}, best bound known {tightest.value:.4f}")
 print(f"optimum    {best.value:.4f}, {best.states:,} states")
 
 # %%

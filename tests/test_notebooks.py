@@ -43,7 +43,7 @@ def check_engineer(names: Names) -> None:
 
 def check_researcher(names: Names) -> None:
     problem, best, solution = names["problem"], names["best"].value, names["solution"]
-    assert best <= names["bound"].value + 1e-9 <= solution.upper_bound + 2e-9
+    assert best <= names["tightest"].value + 1e-9 <= solution.upper_bound + 2e-9
     for gap in names["gaps"]:
         assert gap.value <= best + 1e-9
         assert gap.value == pytest.approx(evaluate(problem, gap.policy).value, abs=1e-9)
