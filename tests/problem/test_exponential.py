@@ -215,7 +215,7 @@ def test_a_trial_asks_is_told_and_reports(tmp_path: Path) -> None:
     for time in (2.5, 7.0, 0.5):
         allocation = trial.ask()
         trial.tell(allocation.id, time)
-    with refused("invalid"):
+    with refused("invalid", "outcome"):
         trial.tell(trial.ask().id, -1.0)
     assert trial.status().earned == pytest.approx(2.5 + 4.0 + 0.5)
     assert trial.verify().ok

@@ -216,7 +216,7 @@ def computing_watched(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator
     with monkeypatch.context() as patch:
         patch.setattr(Store, "_run", running)
         patch.setattr(KnotCalibration, "_solved", watched(KnotCalibration._solved))
-        patch.setattr(Calibration, "_made_span", watched(Calibration._made_span))
+        patch.setattr(Calibration, "_span_of", watched(Calibration._span_of))
         patch.setattr(calibration, "tick_index", watched(calibration.tick_index))
         yield computed
 

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from .numerics import Floats as Floats
     from .numerics import Ints as Ints
     from .numerics import Rng as Rng
+    from .numerics import bisect as bisect
+    from .numerics import decay_integral as decay_integral
     from .numerics import float_from as float_from
     from .numerics import generator_of as generator_of
     from .numerics import int_from as int_from

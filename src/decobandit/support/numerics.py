@@ -13,6 +13,7 @@ from .errors import InvalidArgument
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.uint8]
+HALVINGS = 80  # of an interval in `bisect`
 
 
 def read_only(array: Floats) -> Floats:
@@ -172,3 +173,20 @@ def streams_of(seed: np.random.SeedSequence, number: int) -> list[np.random.Seed
 def generator_of(rng: Rng) -> np.random.Generator:
     """Return a generator for a seed or generator."""
     return rng if isinstance(rng, np.random.Generator) else np.random.default_rng(seed_of(rng))
+
+
+def bisect(rising: Callable[[Floats], Floats], value: Floats, end: float) -> Floats:
+    """Return where a rising function has these values, between -end and end."""
+    low, high = np.full(np.shape(value), -end), np.full(np.shape(value), end)
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        under = rising(middle) < value
+        low, high = np.where(under, middle, low), np.where(under, high, middle)
+    return np.asarray(0.5 * (low + high))
+
+
+def decay_integral(k: Floats, end: Floats) -> Floats:
+    """Return the integral of exp(-k t) over [0, end]."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        usual = -np.expm1(-k * end) / k
+    return np.where(np.abs(k) * end < 1e-12, end, usual)

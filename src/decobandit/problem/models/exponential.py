@@ -11,6 +11,7 @@ and E[m_{a+1}(b'); b' > B] = (b / B)^a m_a(B): values are convex in the mean (d 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -18,13 +19,12 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from ...support import Floats, InvalidArgument, refuse, shown
+from ...support import Floats, InvalidArgument, bisect, decay_integral, refuse, shown
 from ..fields import PriorWeight
 from ..model_base import plain_init
 from .base import LARGEST_SUM, PriorTable, Stats, SumFormat, SumModel, no_outcome, number_of
 
 NODES = 48  # of a quadrature over sums of times
-HALVINGS = 80  # of a bracket of logarithms
 CENTRAL = 0.15865525393145707, 0.8413447460685429  # a normal law: one deviation from the mean
 
 
@@ -36,12 +36,6 @@ class GammaExponential(PriorTable):
     shape, rate : float
         The expected time is rate / (shape - 1); both 1e-12 or more. Without a cap on the reward
         the shape must be above 1: the expected time is infinite otherwise.
-
-    Examples
-    --------
-    >>> from decobandit import Arm, GammaExponential, Reward
-    >>> Arm(name="a", prior=GammaExponential(shape=3, rate=20), reward=Reward(cap=24)).reward.cap
-    24.0
     """
 
     arm_fields = frozenset({"range", "cap"})
@@ -60,11 +54,9 @@ class GammaExponential(PriorTable):
             refuse(rule, found=self.shape, at=("prior", "shape"))
 
     def arm_model(self, arm: Any) -> ExponentialModel:
-        cap = math.inf if arm.reward.cap is None else arm.reward.cap
-        return ExponentialModel(self.shape, self.rate, cap)
+        return ExponentialModel(self.shape, self.rate, arm.reward.cap or math.inf)
 
     def weighted(self, by: float) -> GammaExponential:
-        """Keep the expected time without a cap, or the ratio of both where that is infinite."""
         shape = 1.0 + (self.shape - 1.0) * by if self.shape > 1.0 else self.shape * by
         return GammaExponential(shape=shape, rate=self.rate * by)
 
@@ -88,11 +80,6 @@ class ExponentialModel(SumModel):
         return 0.0, self.cap
 
     @property
-    def usual(self) -> tuple[float, float]:
-        low, high = self.quantile(np.zeros((1, 2)), np.array([1e-3, 1.0 - 1e-3]))
-        return float(low), float(high)
-
-    @property
     def prior_pulls(self) -> float:
         return self.shape
 
@@ -100,10 +87,9 @@ class ExponentialModel(SumModel):
         return self.shape + stats[..., 0], self.rate + stats[..., 1]
 
     def _mean(self, a: Floats, b: Floats) -> Floats:
-        """m_a(b)."""
         if self.cap == math.inf:
             return np.asarray(b / (a - 1.0))
-        return np.asarray(b * _decay(a - 1.0, np.log1p(self.cap / b)))
+        return np.asarray(b * decay_integral(a - 1.0, np.log1p(self.cap / b)))
 
     def _scale(self, a: Floats, mean: Floats) -> Floats:
         """b with m_a(b) = mean; 0 and inf at and beyond the ends of the means."""
@@ -111,13 +97,11 @@ class ExponentialModel(SumModel):
             return np.asarray(np.maximum(mean, 0.0) * (a - 1.0))
         if np.size(a) and np.all(a == np.ravel(a)[0]):
             a = np.ravel(a)[0]  # one row of a grid: one search per mean
-        low = np.full(np.broadcast_shapes(np.shape(a), np.shape(mean)), -600.0)
-        high = -low
-        for _ in range(HALVINGS):
-            middle = 0.5 * (low + high)
-            under = self._mean(a, self.cap * np.exp(middle)) < mean
-            low, high = np.where(under, middle, low), np.where(under, high, middle)
-        scale = self.cap * np.exp(0.5 * (low + high))
+        wanted = np.broadcast_to(mean, np.broadcast_shapes(np.shape(a), np.shape(mean)))
+        return self._where(lambda b: self._mean(a, b), wanted)
+
+    def _where(self, rising: Callable[[Floats], Floats], mean: Floats) -> Floats:
+        scale = self.cap * np.exp(bisect(lambda z: rising(self.cap * np.exp(z)), mean, 600.0))
         return np.where(mean <= 0.0, 0.0, np.where(mean >= self.cap, np.inf, scale))
 
     def stats_at(self, pulls: float, mean: Floats) -> Floats:
@@ -133,10 +117,10 @@ class ExponentialModel(SumModel):
         if self.cap < math.inf:
             # E of the product of two times: integral of min(s, 2c - s) (b / (b + s))^a
             once, twice = np.log1p(self.cap / b), np.log1p(2.0 * self.cap / b)
-            one = [_decay(a - 1.0, end) for end in (once, twice)]
-            two = [_decay(a - 2.0, end) for end in (once, twice)]
-            square = b * b * (two[0] - one[0]) + (2.0 * self.cap + b) * b * (one[1] - one[0])
-            square -= b * b * (two[1] - two[0])
+            one = [decay_integral(a - 1.0, end) for end in (once, twice)]
+            two = [decay_integral(a - 2.0, end) for end in (once, twice)]
+            square = b * b * (2.0 * two[0] - two[1] - one[0])
+            square += (2.0 * self.cap + b) * b * (one[1] - one[0])
             return np.sqrt(np.maximum(square - (b * one[0]) ** 2, 0.0))
         with np.errstate(divide="ignore", invalid="ignore"):
             finite = b / (a - 1.0) / np.sqrt(a - 2.0)
@@ -145,12 +129,11 @@ class ExponentialModel(SumModel):
 
     def excess(self, stats: Floats, c: Floats) -> Floats:
         a, b = self._gamma(stats)
-        c = np.asarray(c, dtype=float)
-        scale = self._scale(a + 1.0, c)
+        scale = self._scale(a + 1.0, np.asarray(c, dtype=float))
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             beyond = (b / scale) ** a * (self._mean(a, np.minimum(scale, 1e300)) - c)
-        inside = np.where(np.isfinite(scale), np.maximum(beyond, 0.0), 0.0)
-        return np.where(b < scale, inside, self._mean(a, b) - c)
+        beyond = np.where(np.isfinite(scale), np.maximum(beyond, 0.0), 0.0)
+        return np.where(b < scale, beyond, self._mean(a, b) - c)
 
     def quantile(self, stats: Floats, level: float | Floats) -> Floats:
         from scipy.special import gammainccinv  # late: scipy takes half a second to load
@@ -163,9 +146,8 @@ class ExponentialModel(SumModel):
         from scipy.special import gammaincc
 
         a, b = self._gamma(stats)
-        with np.errstate(divide="ignore"):
-            below = gammaincc(a, b / self._time(np.maximum(x, 0.0)))
-        return np.where(np.asarray(x) >= self.cap, 1.0, np.where(np.asarray(x) > 0.0, below, 0.0))
+        with np.errstate(divide="ignore"):  # times are 0 and inf at the ends
+            return np.asarray(gammaincc(a, b / self._time(np.maximum(x, 0.0))))
 
     def _capped(self, time: Floats) -> Floats:
         """Expected value of an outcome where the mean time is `time`."""
@@ -176,21 +158,9 @@ class ExponentialModel(SumModel):
         return np.where(time > 0.0, np.where(np.isfinite(time), capped, self.cap), 0.0)
 
     def _time(self, mean: Floats) -> Floats:
-        """Inverse of `_capped`: y = c / time has (1 - exp(-y)) / y = mean / c."""
-        if self.cap == math.inf:
-            return np.asarray(mean, dtype=float)
-        from scipy.special import lambertw
-
-        ratio = np.clip(np.asarray(mean, dtype=float) / self.cap, 1e-300, 1.0 - 1e-16)
-        y = np.where(
-            ratio > 0.99,
-            2.0 * (1.0 - ratio),
-            1.0 / ratio + lambertw(-np.exp(-1.0 / ratio) / ratio).real,
-        )
-        for _ in range(4):  # Newton's steps: the formula loses digits near ratio 1
-            off = -np.expm1(-y) - ratio * y
-            y = np.maximum(y - off / np.minimum(np.exp(-y) - ratio, -1e-300), 1e-300)
-        return np.asarray(self.cap / y)
+        """Inverse of `_capped`."""
+        mean = np.asarray(mean, dtype=float)
+        return mean if self.cap == math.inf else self._where(self._capped, mean)
 
     def sample(self, stats: Floats, rng: np.random.Generator) -> Floats:
         a, b = self._gamma(stats)
@@ -201,8 +171,8 @@ class ExponentialModel(SumModel):
         return self._capped(parameters[..., 0])
 
     def sample_outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
-        drawn = rng.standard_exponential(parameters.shape[:-1]) * parameters[..., 0]
-        return np.minimum(drawn, LARGEST_SUM)
+        times = rng.standard_exponential(parameters.shape[:-1]) * parameters[..., 0]
+        return np.minimum(times, LARGEST_SUM)
 
     def value(self, stats: Floats, outcome: Floats) -> Floats:
         return np.minimum(outcome, self.cap)
@@ -210,8 +180,6 @@ class ExponentialModel(SumModel):
     def total(self, stats: Floats) -> Floats:
         """Expected capped total given pulls n and sum S: S (1 - (1 - c / S)_+^n)."""
         n, total = stats[..., 0], stats[..., 1]
-        if self.cap == math.inf:
-            return total
         share = np.clip(1.0 - self.cap / np.maximum(total, 1e-300), 0.0, 1.0)
         return np.asarray(np.where(n > 0.0, total * (1.0 - share**n), 0.0))
 
@@ -255,12 +223,13 @@ class ExponentialFormat(SumFormat[ExponentialModel]):
 
     @property
     def outcomes(self) -> str:
-        cap = self.model.cap
-        return "survival times" if cap == math.inf else f"survival times, counted up to {cap:g}"
+        limit = "" if self.model.cap == math.inf else f", counted up to {self.model.cap:g}"
+        return f"survival times{limit}"
 
     def describe(self, stats: Stats) -> str:
-        shape, rate = self.model.shape + stats[0], self.model.rate + stats[1]
-        return f"Exponential(Gamma({shape:g}, {rate:g}))"
+        return (
+            f"Exponential(Gamma({self.model.shape + stats[0]:g}, {self.model.rate + stats[1]:g}))"
+        )
 
     def check(self, stats: Stats) -> None:
         super().check(stats)
@@ -270,9 +239,7 @@ class ExponentialFormat(SumFormat[ExponentialModel]):
     def read_truth(self, given: object) -> Stats:
         mean = number_of(given)
         if not 0.0 < mean <= LARGEST_SUM:
-            raise InvalidArgument(
-                f"{shown(given)} is not allowed; must be a positive number, the mean"
-            )
+            raise InvalidArgument(f"{shown(given)} is not allowed; must be a positive mean time")
         return (mean,)
 
     def read_outcome(self, text: object, stats: Stats) -> float:
@@ -280,10 +247,3 @@ class ExponentialFormat(SumFormat[ExponentialModel]):
         if outcome <= 0.0:
             raise no_outcome(text, self.rule)
         return outcome
-
-
-def _decay(k: Floats, end: Floats) -> Floats:
-    """Integral of exp(-k t) over [0, end]."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        usual = -np.expm1(-k * end) / k
-    return np.where(np.abs(k) * end < 1e-12, end, usual)
