@@ -124,7 +124,7 @@ def compare_exactly(
     bound_draws: int | None = None,
     progress: Report | None = None,
 ) -> ExactComparison:
-    """The exact value of every policy, over the prior or at given success probabilities.
+    """Return the exact value of every policy, over the prior or at given success probabilities.
 
     bound: whether to solve the dual where no policy needs it; None: where that is quick, or
     `bound_draws` are given. bound_draws: scenarios of the information bound, as in `best_bound`.
@@ -160,7 +160,7 @@ def compare_by_simulation(
     progress: Report | None = None,
     **sampling: Unpack[Sampling],
 ) -> SimulatedComparison:
-    """The value of every policy, simulated on the same draws and outcomes; see `simulate`.
+    """Return the value of every policy, simulated on the same draws and outcomes; see `simulate`.
 
     bound, bound_draws: as in `compare_exactly`.
     """
@@ -200,7 +200,7 @@ def compare_gaps(
     progress: Report | None = None,
     **sizes: Unpack[Sizes],
 ) -> list[Gap]:
-    """The gap of every policy to the bound of the same prices; see `gap`."""
+    """Return the gap of every policy to the bound of the same prices; see `gap`."""
     problem = context.problem
     check_method(method)
     sizes["rng"] = seed_of(sizes.get("rng", 1))

@@ -91,7 +91,7 @@ def _stopping_at(design: Design, level: float) -> Design:
 def _by_quantile(
     design: Design, nulls: Sequence[Scenario], alpha: float, ends: Ends
 ) -> tuple[float, Scenario]:
-    """The final test's threshold, from the distribution of its largest statistic.
+    """Return the final test's threshold, from the distribution of its largest statistic.
 
     Of p-values, one minus them.
     """
@@ -124,7 +124,7 @@ def _by_quantile(
 
 
 def _quantile(values: Floats, weights: Floats, room: float) -> float:
-    """The smallest threshold that at most `room` of the weight reaches."""
+    """Return the smallest threshold that at most `room` of the weight reaches."""
     order = np.argsort(values)[::-1]
     ordered, reached = values[order], np.cumsum(weights[order])
     over = np.flatnonzero(reached > room + ROOM)
@@ -137,10 +137,10 @@ def _quantile(values: Floats, weights: Floats, room: float) -> float:
 def _by_bisection(
     design: Design, nulls: Sequence[Scenario], alpha: float, ends: Ends
 ) -> tuple[float, Scenario]:
-    """The threshold of superiority at looks and at the end."""
+    """Return the threshold of superiority at looks and at the end."""
 
     def largest_error_at(level: float) -> Scenario | None:
-        """The null scenario of the largest error, or None where that is too large."""
+        """Return the null scenario of the largest error, or None where that is too large."""
         changed = _stopping_at(design, level)
         errors, room = [], alpha
         for scenario in nulls:

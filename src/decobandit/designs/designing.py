@@ -36,7 +36,7 @@ FITTING = 2**31  # in seeds of trials that only thresholds are fitted on
 
 
 def load_design(path: str | Path) -> tuple[Problem, Design]:
-    """Read a problem and its design from a file.
+    r"""Read a problem and its design from a file.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def load_design(path: str | Path) -> tuple[Problem, Design]:
     >>> from decobandit import load_design
     >>> lines = ["horizon = 20", "[[arms]]", 'name = "a"', "count = 2", "[design]", "burn_in = 2"]
     >>> with open("two.toml", "w") as file:
-    ...     print(*lines, sep="\\n", file=file)
+    ...     print(*lines, sep="\n", file=file)
     >>> load_design("two.toml")[1].burn_in
     2
     """
@@ -68,7 +68,7 @@ def load_design(path: str | Path) -> tuple[Problem, Design]:
 
 
 def check_asked(design: Design, source: str | Path | None = None) -> None:
-    """A ProblemError unless policies are known and there are scenarios; source: the file."""
+    """Raise a ProblemError unless policies are known and there are scenarios; source: the file."""
     place = "design" if source is None else f"{source}: design"
     if not design.scenarios:
         raise ProblemError(f"{place}.scenarios: required key is missing")
@@ -188,7 +188,7 @@ def operating_characteristics(
 
 
 def _calibrated(fit: Fit, alpha: float, row: Characteristics) -> Calibrated:
-    """A threshold, with the type I error of trials that it was not fitted on."""
+    """Return a threshold, with the type I error of trials that it was not fitted on."""
     error = 0.0 if row.errors is None else float(str(row.errors["reject"]))
     return Calibrated(
         row.policy,
@@ -206,7 +206,7 @@ def _calibrated(fit: Fit, alpha: float, row: Characteristics) -> Calibrated:
 def characteristics_in(
     context: Context, policy: str, design: Design, scenario: Scenario, number: int
 ) -> Characteristics:
-    """What one policy does in one scenario: as in a design that has it at place `number`."""
+    """Return what one policy does in one scenario: as in a design that has it at place `number`."""
     design.check(context.problem)
     (made,) = make_policies(context, [policy], places=False)
     task = _Task(context.problem, design, None, None)

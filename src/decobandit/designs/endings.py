@@ -51,7 +51,7 @@ def chance_se(mean: Floats, trials: int) -> Floats:
 
 
 def truth_values(problem: Problem, truth: tuple[Any, ...]) -> tuple[float, ...]:
-    """True mean outcome of every arm."""
+    """Return the true mean outcome of every arm."""
     if problem.is_binary:
         return truth
     means = true_means(problem, check_kind_truth(truth, problem))
@@ -60,7 +60,7 @@ def truth_values(problem: Problem, truth: tuple[Any, ...]) -> tuple[float, ...]:
 
 
 def compared_values(rules: Rules, problem: Problem, means: object) -> Floats:
-    """What arms of these mean outcomes, (..., K), are compared by: rewards, or the outcomes.
+    """Return what arms of these mean outcomes, (..., K), are compared by: rewards, or the outcomes.
 
     In units of the largest factor, so that rounding errors do not depend on the unit of rewards.
     """
@@ -70,7 +70,7 @@ def compared_values(rules: Rules, problem: Problem, means: object) -> Floats:
 
 
 def totals(problem: Problem, ends: Endings) -> Floats:
-    """What the outcomes of each arm counted in all, (S, K): the good ones, or the sum of all."""
+    """Return the total of the outcomes of each arm, (S, K): good ones, or the sum."""
     return _by_arm(problem, ends, "total")
 
 

@@ -43,7 +43,7 @@ class Tested(NamedTuple):
 
 
 def final_test(policy: RuledPolicy, test: FinalTest, ends: Endings) -> Tested:
-    """Declared arms of all endings."""
+    """Return the declared arms of all endings."""
     rivals = ends.allowed.copy()
     if policy.control is not None:
         rivals[:, policy.control] = False

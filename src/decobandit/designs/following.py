@@ -41,7 +41,7 @@ class _Level:
     weight: Floats  # (S,)
 
     def rows(self, some: Ints | Flags) -> _Level:
-        """Some of the states, or some of them several times."""
+        """Return some of the states, or some of them several times."""
         return _Level(
             self.pulls[some],
             self.known[some],
@@ -107,7 +107,7 @@ def _slab(problem: Problem) -> int:
 
 
 def _numbers(problem: Problem, level: _Level) -> Ints:
-    """That tell the states of each arm apart, (S, K)."""
+    """Return numbers that tell the states of each arm apart, (S, K)."""
     if problem.is_binary:
         return np.asarray(level.pulls * (level.pulls + 1) // 2 + level.known[:, :, 0])
     most = problem.horizon * problem.pulls_per_stage
@@ -196,7 +196,7 @@ class _Following:
         return _Level(later.pulls, later.good[:, :, None], every, pending, later.moments[:, 0])
 
     def _pulled(self, t: int, level: _Level) -> _Level:
-        """A stage is pulled; then the oldest one that has waited for `delay` stages is known."""
+        """Pull a stage; then learn the oldest one that has waited for `delay` stages."""
         problem, policy = self.problem, self.policy
         pending = level.pending.sum(axis=1)
         states = States(problem, _stats(problem, level), pending, level.allowed)
@@ -215,7 +215,7 @@ class _Following:
         return self._revealed(after)
 
     def _revealed(self, level: _Level) -> _Level:
-        """The oldest pending stage is known, with all its outcomes."""
+        """Learn all outcomes of the oldest pending stage."""
         first = level.pending[:, 0]
         rows, added, chance = outcomes(self.ways, first)
         own = level.rows(rows)
@@ -291,7 +291,7 @@ def ways_of(problem: Problem, truth: tuple[Any, ...], most: int) -> list[Ways]:
 
 @lru_cache(maxsize=64)
 def class_counts(chances: tuple[float, ...], most: int) -> Ways:
-    """Counts of classes after 0 .. most outcomes, with multinomial chances; possible ones only."""
+    """Return possible counts of classes after 0 .. most outcomes, with multinomial chances."""
     level: dict[tuple[int, ...], float] = {(0,) * len(chances): 1.0}
     rows, likely, sizes = list(level), list(level.values()), [0, 1]
     for _ in range(most):

@@ -116,7 +116,7 @@ def forecast(
     seed: int = 1,
     tol: float = 1e-4,
 ) -> Forecast:
-    """What policies are expected to earn on this problem; equal allocation is always among them.
+    """Forecast the rewards of policies on a problem, equal allocation among them.
 
     `chosen`: a policy that comes first and may take longer than the others. `draws`: of the
     parameters, where values are simulated; as many as take a second by default.
@@ -153,7 +153,7 @@ def too_slow(problem: Problem, cost: Cost) -> bool:
 
 
 def _too_slow_if_chosen(problem: Problem, cost: Cost) -> bool:
-    """The same for the policy that somebody has chosen: they wait a minute for it."""
+    """Return the forecast of a chosen policy, which may take a minute."""
     if cost == "decision":
         return problem.n_arms * problem.stages > MAX_CHOSEN_STEPS
     return cost == "solve" or len(problem.groups) * problem.stages**3 > MAX_CHOSEN_TABLES
@@ -162,7 +162,7 @@ def _too_slow_if_chosen(problem: Problem, cost: Cost) -> bool:
 def _made(
     context: Context, names: Iterable[str], chosen: str | None
 ) -> tuple[list[Policy], list[str]]:
-    """The policies that take little time, and a note on each of the others."""
+    """Return the policies that take little time, and a note on each of the others."""
     made, notes = list[Policy](), list[str]()
     for name in names:
         slow = _too_slow_if_chosen if name == chosen else too_slow
@@ -240,12 +240,12 @@ plan, Plan = forecast, Forecast  # their names before
 
 
 def as_toml(problem: Problem) -> str:
-    """The problem file, as `deco trial new` reads it."""
+    """Return the problem file, as `deco trial new` reads it."""
     return format_problem(problem, format="toml")
 
 
 def as_json(problem: Problem) -> str:
-    """The problem file, in JSON."""
+    """Return the problem file, in JSON."""
     return format_problem(problem, format="json")
 
 

@@ -51,7 +51,7 @@ class DesignStudy:
     tol: float
 
     def command(self, file: str, report: str) -> str:
-        """The command that computes it again from its file."""
+        """Return the command that computes it again from its file."""
         design = self.result.design
         words = ["deco", "design", file, "--draws", design.draws, "--seed", design.seed]
         words += ["--ties", self.result.ties, "--tol", f"{self.tol:g}"]
@@ -110,7 +110,7 @@ def study_design(
 
 
 def beside_equal(design: Design) -> Design:
-    """The same with equal allocation among its policies."""
+    """Return the design with equal allocation among its policies."""
     names = tuple(dict.fromkeys(design.policies or POLICIES))
     more = () if BASELINE_POLICY in names else (BASELINE_POLICY,)
     return design.model_copy(update={"policies": names + more})
@@ -130,7 +130,7 @@ class _Rest:
         self.left_out: list[str] = []
 
     def compute(self, tol: float) -> None:
-        """The bound and all variants; Ctrl-C ends it."""
+        """Compute the bound and all variants; Ctrl-C ends it."""
         under_way = "bound"
         try:
             self._bound(tol)

@@ -195,7 +195,7 @@ def evaluate(
     progress: Report | None = None,
     watch: Watch | None = None,
 ) -> Evaluation:
-    """The exact value of a policy.
+    """Return the exact value of a policy.
 
     A policy with a table of indices runs compiled, whatever its rule for ties. Any other is asked
     in each state, for its probabilities where it has them. Without a truth, a `symmetric` policy

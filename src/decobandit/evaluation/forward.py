@@ -200,7 +200,7 @@ class Forward:
     # -- what comes of it ---------------------------------------------------------------------
 
     def _book(self, t: int, level: _Level, answers: _Answers, total: Total) -> None:
-        """Expected rewards and pulls of a stage; its states, where they are watched."""
+        """Return the expected rewards and pulls of a stage; its states, where they are watched."""
         weights = level.moments[answers.rows, 0] * answers.shares
         occupied: list[list[Occupied]] = [[] for _ in self.problem.groups]
         for k, arm in enumerate(self.arms):
@@ -234,7 +234,7 @@ class Forward:
             yield own._replace(members=members) if self.merged else own
 
     def _mean(self, k: int, codes: Ints) -> Floats:
-        """Expected value of an outcome, at the truth where it has one."""
+        """Return the expected value of an outcome, at the truth where it has one."""
         arm = self.arms[k]
         if self.truth is None or self.truth[k] == ():
             return np.asarray(arm.model.mean(arm.all_stats(int(codes.max(initial=0)))[codes]))
@@ -246,7 +246,7 @@ class Forward:
         return float(self.arms[k].model.mean_at(own))
 
     def _after(self, t: int, level: _Level, answers: _Answers) -> _Level:
-        """The states after a stage."""
+        """Return the states after a stage."""
         first, place = distinct_rows(answers.pulls)
         parts = []
         for number, given in enumerate(answers.pulls[first].tolist()):
@@ -266,7 +266,7 @@ class Forward:
         return self._added(t, codes, np.concatenate([part.moments for part in parts]))
 
     def _deployed(self, t: int, level: _Level, given: list[int]) -> _Level:
-        """A deployment earns by the mean of its arm: there is no outcome to wait for."""
+        """Earn by the mean of the deployed arm: there is no outcome to wait for."""
         if self.truth is None:
             return level
         reward = np.full(len(level.codes), -middle(self.problem, t))
@@ -279,7 +279,7 @@ class Forward:
         return level._replace(moments=_earned(level.moments, reward))
 
     def _moved(self, t: int, k: int, pulls: int, level: _Level) -> _Level:
-        """The states after so many pulls of an arm."""
+        """Return the states after so many pulls of an arm."""
         from scipy.sparse import csr_array  # late: most commands do not need scipy
 
         codes, arm = level.codes, self.arms[k]
@@ -367,7 +367,7 @@ def merges(policy: Policy) -> bool:
 
 
 def too_many_states(limit: int, stage: int, stages: int) -> TooLarge:
-    """The refusal, which says what to do."""
+    """Return the refusal, which says what to do."""
     return TooLarge(
         f"exact evaluation reaches more than {limit} states (seen at stage {stage + 1} of "
         f"{stages}); simulate the policy ('deco simulate'), or, in Python, pass a larger "
@@ -376,7 +376,7 @@ def too_many_states(limit: int, stage: int, stages: int) -> TooLarge:
 
 
 def middle(problem: Problem, stage: int) -> float:
-    """What a pull of a stage earns before anything is known, over all groups."""
+    """Return what a pull of a stage earns before anything is known, over all groups."""
     earned = [
         group.reward_base[stage]
         + group.reward_factor[stage]

@@ -56,7 +56,7 @@ class IndexForward:
         self.g = np.arange(self.n.size) - self.n * (self.n + 1) // 2
 
     def by_index(self, policy: Policy) -> Total:
-        """An index policy, from its tables."""
+        """Return an index policy, from its tables."""
 
         def stage(t: int) -> Stage:
             return self._stage(t, stage_table(policy, t), policy.ties)
@@ -202,7 +202,7 @@ class IndexForward:
 
 
 def stage_table(policy: Policy, stage: int) -> Floats:
-    """The indices of a stage, (groups, slab); refused where one is missing."""
+    """Return the indices of a stage, (groups, slab); refused where one is missing."""
     index = np.array(policy.stage_index(stage), dtype=float, order="C")
     if index.shape != (len(policy.problem.groups), slab_size(stage)) or np.isnan(index).any():
         raise InvalidArgument(
@@ -212,7 +212,7 @@ def stage_table(policy: Policy, stage: int) -> Floats:
 
 
 def _masses(places: Places, rows: Codes, weights: Floats, shape: tuple[int, ...]) -> Floats:
-    """Expected number of arms of each class in each state, (classes, codes)."""
+    """Return the expected number of arms of each class in each state, (classes, codes)."""
     masses = np.zeros(shape)
     for c, codes, count in _columns(places, rows):
         masses[c] += count * np.bincount(codes, weights, shape[1])

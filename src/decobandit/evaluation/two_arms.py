@@ -38,7 +38,7 @@ class TwoArmStates:
         return cls(0, none, none, np.eye(columns)[:1])
 
     def kept(self, some: npt.NDArray[np.bool_]) -> TwoArmStates:
-        """Some of the states."""
+        """Return some of the states."""
         return TwoArmStates(self.stage, self.pulls[some], self.good[some], self.moments[some])
 
     def after(
@@ -107,7 +107,7 @@ def serves_two_arms(policy: Policy, limit: int = LIMIT_STATES) -> bool:
 
 
 def follow_two_arms(policy: Policy, truth: Truth | None, progress: Report | None = None) -> Total:
-    """What the stages come to."""
+    """Return the results of all stages."""
     problem = policy.problem
     total = Total(False, np.zeros(problem.stages), np.zeros(2))
     level = TwoArmStates.at_start(1 if truth is None else 3)

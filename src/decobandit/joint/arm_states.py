@@ -33,7 +33,7 @@ class Ways(NamedTuple):
     second: csr_array | None = None
 
     def then(self, later: Ways) -> Ways:
-        """The pulls of both."""
+        """Return the pulls of both."""
         chance = self.chance @ later.chance
         if self.first is None or self.second is None:
             return Ways(chance)
@@ -87,7 +87,7 @@ class ArmStates:
         return len(self.layer(pulls))
 
     def start(self, pulls: int) -> int:
-        """Number of the layer's first state, where the states of all layers are numbered."""
+        """Return the number of the layer's first state, among the states of all layers."""
         while len(self._starts) <= pulls:
             self._starts.append(self._starts[-1] + self.size(len(self._starts) - 1))
         return self._starts[pulls]
@@ -105,7 +105,7 @@ class ArmStates:
     # -- all layers together: a state is its code, its number in the order of all layers ----------
 
     def layer_of(self, codes: int | Ints) -> Ints:
-        """Pulls of codes."""
+        """Return the pulls of codes."""
         while self._starts[-1] <= np.max(codes):
             self.start(len(self._starts))
         return np.searchsorted(self._starts, codes, side="right") - 1
@@ -115,7 +115,7 @@ class ArmStates:
         return np.concatenate([self.layer(n) for n in range(int(self.layer_of(code)) + 1)])
 
     def all_expected(self, code: int, pulls: int, unit: int) -> Floats:
-        """`expected` of all codes in layers of whole units up to that of this one, (codes,)."""
+        """Return `expected` of all codes in layers of whole units up to this one, (codes,)."""
         layers = range(int(self.layer_of(code)) + 1)
         return np.concatenate(
             [self.expected(n, pulls) if n % unit == 0 else np.zeros(self.size(n)) for n in layers]
@@ -145,11 +145,11 @@ class ArmStates:
         return Ways(chance, joined(1), joined(2))
 
     def mean(self, pulls: int) -> Floats:
-        """Expected value of the next outcome by the prior, (states,)."""
+        """Return the expected value of the next outcome by the prior, (states,)."""
         return self.model.mean(self.layer(pulls))
 
     def expected(self, had: int, pulls: int) -> Floats:
-        """Expected sum of the values of so many pulls, by the prior or at the truth, (states,)."""
+        """Return the expected total of these pulls, by the prior or at the truth, (states,)."""
         self.layer(had + pulls)
         if pulls == 1:
             return self._values[had]
@@ -168,7 +168,7 @@ class ArmStates:
         )
 
     def _split(self, pulls: int) -> int:
-        """Pulls of the first factor: whole units where there are several."""
+        """Return the pulls of the first factor: whole units where there are several."""
         units = pulls // self.unit
         return self.unit * (units // 2) if units > 1 and pulls % self.unit == 0 else pulls // 2
 
@@ -212,7 +212,7 @@ class ArmStates:
 def states_of_arms(
     problem: Problem, truth: Any = None, *, moments: bool = False
 ) -> list[ArmStates]:
-    """The states of every arm; arms of one group and one truth share theirs.
+    """Return the states of every arm; arms of one group and one truth share theirs.
 
     Outcome models with infinitely many are refused.
     """

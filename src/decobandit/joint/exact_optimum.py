@@ -149,7 +149,7 @@ def optimum(
     progress: Report | None = None,
     workers: int | None = None,
 ) -> Optimum:
-    """The exact optimum, by dynamic programming over the joint states of all arms.
+    """Return the exact optimum, by dynamic programming over the joint states of all arms.
 
     Parameters
     ----------
@@ -279,14 +279,14 @@ def _check_size(problem: Problem, counted: Counted, needed: int, limit: int) -> 
 
 
 def set_outcomes(problem: Problem, stage: int) -> int:
-    """Sets of arms that may be pulled at a stage, with their outcomes: at most so many."""
+    """Bound the number of sets of arms of a stage, with their outcomes."""
     m, arms = problem.pulls_per_stage, sum(columns(problem))
     kinds = min(arms, len(problem.groups) * (stage + 1) * (stage + 2) // 2)
     return min(comb(arms, m) << m, comb(m + 2 * kinds - 1, m))
 
 
 def _outcomes(problem: Problem, counted: Counted) -> int:
-    """Sets of arms with their outcomes, over all states: at most so many. 0 for single pulls."""
+    """Bound the number of sets of arms with their outcomes, over all states; 0 for single pulls."""
     if problem.pulls_per_stage == 1:
         return 0
     return sum(states * set_outcomes(problem, t) for t, states in enumerate(counted.states))
@@ -370,7 +370,7 @@ def _two_arms_fit(problem: Problem) -> bool:
 
 
 def _work(problem: Problem, states: list[int]) -> list[float]:
-    """What the states of each stage cost, in states of single pulls."""
+    """Return what the states of each stage cost, in states of single pulls."""
     if problem.pulls_per_stage == 1:
         return [float(x) for x in states]
     return [x * max(1.0, SET_FACTOR * set_outcomes(problem, t)) for t, x in enumerate(states)]
@@ -385,7 +385,7 @@ def start_optimum(
     progress: Report | None = None,
     workers: int | None = None,
 ) -> float:
-    """The most that can be earned up to a stage and, by the tables, after it.
+    """Return the most that can be earned up to a stage and, by the tables, after it.
 
     Parameters
     ----------

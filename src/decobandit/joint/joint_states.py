@@ -46,7 +46,7 @@ def columns(problem: Problem, stages: int | None = None) -> list[int]:
 
 
 def levels(problem: Problem, stages: int | None = None) -> list[int]:
-    """Pulls made in all before each stage."""
+    """Return the pulls made in all before each stage."""
     return [problem.pulls_per_stage * t for t in range(stages or problem.stages)]
 
 
@@ -99,7 +99,7 @@ def _multisets(arms: Sequence[int], degree: int, most: int, weighted: bool) -> l
 
 
 def _times_arm(series: list[int], j: int, most: int, weighted: bool) -> list[int]:
-    """series * f(x^j), where f = (1 - (most+2) x^(most+1) + (most+1) x^(most+2)) / (1-x)^2.
+    """Return series * f(x^j), where f = (1 - (most+2) x^(most+1) + (most+1) x^(most+2)) / (1-x)^2.
 
     Not weighted: f = (1 - x^(most+1)) / (1-x).
     """
@@ -142,7 +142,7 @@ def shapes_at(
 
 
 def _partitions(arms: Sequence[int], level: int, most: int) -> npt.NDArray[np.int32]:
-    """Pulls of every column, (S, C): `level` in all, each at most `most`, ascending in a group."""
+    """Return pulls of every column, (S, C): `level` in all, at most `most`, ascending in groups."""
     left = np.array([level])
     after = sum(arms)
     steps: list[tuple[Ints, Ints]] = []  # per column: row that it extends, pulls
@@ -185,7 +185,7 @@ def _offsets(pulls: npt.NDArray[np.int32], ends: npt.NDArray[np.bool_]) -> Ints:
 
 
 def ranking_of(problem: Problem, stages: int | None = None) -> Ranking:
-    """The tables that all levels share, or those of the first stages."""
+    """Return the tables that all levels share, or those of the first stages."""
     stages = stages or problem.stages
     arms, top = columns(problem, stages), levels(problem, stages)[-1]
     most = max(arms)
@@ -252,7 +252,7 @@ class JointValues:
         object.__setattr__(self, "_keys", tuple(_keys(shapes.pulls) for shapes in self.shapes))
 
     def value(self, stage: int, state: State) -> float:
-        """What the optimal policy earns from the beginning of a stage on, last rewards included."""
+        """Return the optimal value from a stage on, last rewards included."""
         arms = list(zip(state.pulls, state.good, strict=True))
         total = 0.0
         pulled: list[tuple[int, int]] = []

@@ -221,8 +221,9 @@ def _follow(
     done: Callable[[int], None],
     workers: int,
 ) -> None:
-    """Run all blocks, shared by the threads; `done` is called on the calling one, for its own
-    blocks and for the last.
+    """Run all blocks, shared by the threads.
+
+    `done` is called on the calling thread, for its own blocks and for the last.
 
     Front f of a block reads slabs up to f + 1, which the block before it has finished with its
     front f + depth; later fronts of that block leave them alone.

@@ -63,7 +63,7 @@ def stored_states(problem: Problem, stages: int | None = None) -> list[float]:
 
 
 def _states_by_units(problem: Problem, units: int, most: int) -> Floats:
-    """Stored joint states by units in all, where no arm has had more than `most`."""
+    """Return stored joint states by units in all, where no arm has had more than `most`."""
     together = np.eye(1, units + 1)[0]
     with np.errstate(over="ignore"):
         for group in problem.groups:
@@ -146,7 +146,7 @@ class ShapeProgram:
         return self._swept(self.problem.horizon, self._ended, report, keep)
 
     def start(self, stage: int, fixed: Floats, ends: Ends, report: Report) -> float:
-        """What can be earned up to a stage and, by the least of J tables of the arms, after it.
+        """Return the value up to a stage and, by the least of J tables of the arms, after it.
 
         fixed (J,): what does not depend on the state.
         """
@@ -194,7 +194,7 @@ class ShapeProgram:
                 yield given
 
     def worth(self, stage: int, shape: Shape, given: Shape, after: Values) -> Floats:
-        """What an allotment is worth in the states of a shape, then the best ones."""
+        """Return what an allotment is worth in the states of a shape, then the best ones."""
         unit = self.problem.unit
         values = _unsorted(self.problem, tuple(np.add(shape, given).tolist()), after)
         reward: Floats | float = 0.0
@@ -228,7 +228,7 @@ class ShapeValues:
         self.allotments = program.allotments
 
     def worths(self, stage: int, states: States) -> Floats:
-        """What each of the `allotments` is worth before a stage, then the best ones, (E, A)."""
+        """Return the worth of each allotment before a stage, then the best ones, (E, A)."""
         problem, arms = self.problem, self._program.arms
         pulls, m = states.pulls, problem.pulls_per_stage
         if np.any(pulls.sum(axis=1) != stage * m) or np.any(pulls % problem.unit):
@@ -266,20 +266,20 @@ class ShapeValues:
 
 
 def first_value(levels: list[Values]) -> float:
-    """The value before the first stage."""
+    """Return the value before the first stage."""
     (first,) = levels[0].values()
     return float(first.reshape(-1)[0])
 
 
 def _applied(matrix: object, values: Floats, axis: int) -> Floats:
-    """The matrix (before, after) applied to an axis that is after pulls."""
+    """Return the matrix (before, after) applied to an axis that is after pulls."""
     front = np.moveaxis(values, axis, 0)
     found = matrix @ front.reshape(front.shape[0], -1)  # type: ignore[operator]
     return np.moveaxis(found.reshape(found.shape[0], *front.shape[1:]), 0, axis)
 
 
 def _unsorted(problem: Problem, shape: Shape, values: Values) -> Floats:
-    """The values of a shape, from those of its sorted form."""
+    """Return the values of a shape, from those of its sorted form."""
     axis_of = list(range(problem.n_arms))  # of each arm, in the sorted form
     stored = list(shape)
     for group in problem.groups:

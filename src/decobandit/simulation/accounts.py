@@ -134,11 +134,11 @@ class Played:
         )
 
     def missed(self, world: World) -> Missed:
-        """What the draws may have missed."""
+        """Return what the draws may have missed."""
         return world.missed(self.means, self.weights, self.pulls / world.per_draw)
 
     def regrets(self) -> list[Estimate]:
-        """The regret after each stage, by a regression on the controls."""
+        """Return the regret after each stage, by a regression on the controls."""
         sums = self.moments.sum(axis=0)
         used = usable(self.controls, self.control_sizes)
         controls = Moments.of(self.controls[:, used])
@@ -188,7 +188,7 @@ class GapTerms:
         return found
 
     def net(self, stage: int, k: int, stats: Floats) -> Floats:
-        """What units of arms are worth less their price, (..., width) -> (..., units + 1)."""
+        """Return the worth of units less their price, (..., width) -> (..., units + 1)."""
         rows, place = _distinct(stats, self.exact)
         if self.problem.repeat and stage < self.problem.horizon:
             worth = self.tables.unit_values(stage, k, rows)

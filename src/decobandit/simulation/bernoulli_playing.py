@@ -44,7 +44,7 @@ class _Player:
         self._group, self._pulls = self.problem.group_of_arm, self.problem.pulls.astype(np.int64)
 
     def table(self, first: int, last: int) -> Floats | None:
-        """Indices of a block, where the policy is played by them."""
+        """Return indices of a block, where the policy is played by them."""
         if first >= self.problem.horizon and self.policy.has_loop:
             return _block_table(GreedyPolicy(self.problem).stage_index, self.problem, first, last)
         if self.policy.has_loop:
@@ -81,7 +81,7 @@ def _block_table(
     *,
     steady: bool = False,
 ) -> Floats:
-    """Indices of some stages, (groups, states, stages): contiguous for an unpulled arm.
+    """Return indices of some stages, (groups, states, stages): contiguous for an unpulled arm.
 
     steady: all of them have those of the last one, (groups, states, 1).
     """
@@ -132,13 +132,13 @@ class _Run:
         return cls(chunk, episodes, chunk.rng(), seen, np.zeros(len(chunk.weights)))
 
     def empty(self) -> _Run:
-        """The same without draws, to play through without any effect."""
+        """Return the episodes without draws, to play through without any effect."""
         own = self.chunk
         none = replace(own, means=own.means[:0], weights=own.weights[:0], keys=own.keys[:0])
         return _Run.of(none)
 
     def with_room(self, stages: int, pulls: int) -> Episodes:
-        """The episodes with room for the actions of a block."""
+        """Return the episodes with room for the actions of a block."""
         shape = (len(self.episodes.pulls), stages, pulls)
         size = int(np.prod(shape))
         if self.room.size < size:
@@ -179,7 +179,7 @@ def play_blocks(
 def _blocks(
     players: Sequence[_Player], problem: Problem, with_gap: bool
 ) -> Iterator[tuple[_Player, int, int]]:
-    """Runs of stages of one player; the deployment is one by itself."""
+    """Return runs of stages of one player; the deployment is one by itself."""
     first = 0
     for player in players:
         groups = max(len(problem.groups), len(player.problem.groups))
@@ -255,7 +255,7 @@ class _Block:
         book_gap(episodes, *run.seen, *self.gap, most, group, self.played.gap[mine])
 
     def _predicted(self, episodes: Episodes) -> Floats:
-        """What the posterior means of deployed arms earn, summed over the episodes of a draw.
+        """Return rewards of deployed arms by posterior means, summed over the episodes of a draw.
 
         The kernels draw an outcome of a deployed arm, too: means are those after it. Before the
         deployment true means are as good: rewards by posterior means tell no more.

@@ -125,7 +125,7 @@ class Estimates:
         return self.by_method[self.method]
 
     def minus(self, other: Estimates) -> Estimate:
-        """The difference of two values on the same draws."""
+        """Return the difference of two values on the same draws."""
         each = self.contributions - other.contributions
         chance = min(self.missed.chance + other.missed.chance, 1.0)
         found = mean_estimate(each, replace(self.missed, chance=chance))
@@ -159,7 +159,7 @@ def estimate(sample: Sample) -> Estimates:
 
 
 def regression(y: Floats, controls: Floats, sizes: Floats) -> Floats | None:
-    """What each draw adds to a regression of y on controls of mean zero, by cross-fitting.
+    """Return what each draw adds to a regression of y on controls of mean zero, by cross-fitting.
 
     The weights of the controls are fitted to the draws of all folds but the draw's own, so that the
     estimate is unbiased and no draw is explained by itself. sizes (q,): of the terms that a control
@@ -178,7 +178,7 @@ def regression(y: Floats, controls: Floats, sizes: Floats) -> Floats | None:
 
 
 def mean_estimate(each: Floats, missed: Missed) -> Estimate:
-    """The mean of what draws add, and an error that can be relied on.
+    """Return the mean of what draws add, and an error that can be relied on.
 
     By the spread of what draws add, more where few of them decide, and by what may be missing.
     """
@@ -196,7 +196,7 @@ def mean_estimate(each: Floats, missed: Missed) -> Estimate:
 
 
 def term_errors(first: Floats, second: Floats, draws: int) -> Floats:
-    """Standard errors of the means of terms that are never negative, from sums of both powers.
+    """Return standard errors of means of nonnegative terms, from sums of both powers.
 
     Terms that happen in k of the draws count as if they had happened in k + 9, as in
     `mean_estimate`; those that never happened, as if they were as large as the largest others.
@@ -272,7 +272,7 @@ def _controls(sample: Sample) -> tuple[Floats, Floats]:
 
 
 def _spread(each: Floats) -> float:
-    """Standard error of the mean, by the spread alone."""
+    """Return the standard error of the mean, by the spread alone."""
     return float(np.std(each, ddof=1)) / math.sqrt(each.size) if each.size > 1 else math.inf
 
 

@@ -126,7 +126,7 @@ class _Episodes:
         return np.asarray(values.reshape(-1, self.world.per_draw, *values.shape[1:]).sum(axis=1))
 
     def _allocated(self, policy: Policy, stage: int, states: States) -> Ints:
-        """Pulls of every arm in every episode; refuses what is no stage of the problem."""
+        """Return pulls of every arm in every episode; refuses what is no stage of the problem."""
         problem = self.world.problem
         deployed = stage == problem.horizon
         own = policy.problem.horizon if deployed else stage
@@ -174,7 +174,7 @@ class _Episodes:
         count: Ints,
         mean: Floats,
     ) -> tuple[Floats, Floats]:
-        """What outcomes count in all, and the means of the states that they were met in."""
+        """Return what outcomes count in all, and the means of the states that they were met in."""
         model, total, passed = outcomes.model, np.zeros(e.shape), np.zeros(e.shape)
         base, factor = self.world.base[arm, stage], self.world.factor[arm, stage]
         for j in range(int(count.max())):

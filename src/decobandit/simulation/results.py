@@ -179,7 +179,7 @@ class Simulation(Tabular):
         return f"Simulation({self.problem.n_arms} arms: {', '.join(values)})"
 
     def described(self) -> str:
-        """What was simulated, in a line."""
+        """Return what was simulated, in a line."""
         settings = self.settings
         parts = [f"draws: {settings['draws']}, episodes per draw: {settings['per_draw']}"]
         if settings["truth"] is not None:
@@ -264,7 +264,7 @@ class Simulation(Tabular):
         return {"policy": policies, **joined, **seen}
 
     def _seen(self, column: Floats) -> Column:
-        """What was observed: whole numbers where arms are good or bad, None at a deployment."""
+        """Return an outcome: a whole number if it is good or bad, None at a deployment."""
         whole = self.problem.is_binary
         if not np.isnan(column).any():
             return column.astype(np.int64) if whole else column

@@ -219,7 +219,7 @@ def _several(policies: object) -> TypeGuard[Iterable[Policy | str]]:
 
 
 def _made(context: Context, policies: Sequence[Policy | str]) -> list[Policy]:
-    """The policies; refuses what cannot be compared: none at all, or two of one name."""
+    """Return the policies; refuses what cannot be compared: none at all, or two of one name."""
     made = make_policies(context, policies)
     names = [policy.name for policy in made]
     for name in names:
@@ -237,7 +237,7 @@ def _made(context: Context, policies: Sequence[Policy | str]) -> list[Policy]:
 def _successors(
     context: Context, policies: Sequence[Policy], horizon: int, given: Sequence[Policy] | None
 ) -> list[Policy | None]:
-    """The players after the planned horizon, if more stages are played than planned."""
+    """Return the players after the planned horizon, if more stages are played than planned."""
     if horizon <= context.problem.horizon:
         return [None] * len(policies)
     if given is None:

@@ -175,7 +175,7 @@ class Tables:
         return True
 
     def _theta(self, chunk: Chunk) -> Floats:
-        """What decides outcomes: chances of a class or one before it, or means; (draws, K, L)."""
+        """Return cumulative chances of classes, or means, (draws, K, L)."""
         problem = self.world.problem
         found = np.zeros((len(chunk.weights), problem.n_arms, self.links.shape[1]))
         for group, theta in zip(problem.groups, chunk.theta, strict=True):
@@ -233,7 +233,7 @@ def _states(world: World, k: int) -> ArmStates:
 
 
 def _lengths(states: ArmStates, stages: int) -> Ints:
-    """Number of stages at which every state may be reached, (S,)."""
+    """Return the number of stages at which every state may be reached, (S,)."""
     rows = np.diff(states.start)
     return np.repeat(stages - np.arange(len(rows)), rows)
 

@@ -288,7 +288,7 @@ class World:
         return float(self.pulls @ self._rewards.max(axis=0)) + last
 
     def missed(self, means: Floats, weights: Floats, pulls: Floats | None = None) -> Missed:
-        """What draws of these means and weights may have missed.
+        """Return what draws of these means and weights may have missed.
 
         pulls: of every arm in an episode of each draw, (draws, arms); by default all that there can
         be.
@@ -320,7 +320,7 @@ def _initial(group: Group, draws: int) -> Floats:
 
 
 def _ends(model: ArmModel) -> tuple[float, float]:
-    """Ends of the means that are possible, or of the usual ones where these have no ends."""
+    """Return ends of the means that are possible, or of the usual ones where these have no ends."""
     low, high = model.mean_range
     return (low, high) if np.isfinite(high - low) else model.usual
 

@@ -94,7 +94,7 @@ def _shared_problem(text: str) -> Problem:
 
 
 def rules_and_test(design: Design) -> dict[str, JsonValue]:
-    """What a cell keeps of a design: policy, scenario, draws and seed are the cell's own."""
+    """Return what a cell keeps of a design: policy, scenario, draws and seed are the cell's own."""
     kept = {*Rules.model_fields, "test"}
     return design.model_dump(mode="json", include=kept, exclude_defaults=True)
 
@@ -309,13 +309,13 @@ def _write(kind: TypeAdapter[File], file: File, path: Path) -> None:
 
 
 def read_cell(path: Path) -> FinishedCell:
-    """What a cell file has."""
+    """Return what a cell file has."""
     file = _read(_CELL_FILE, path)
     return FinishedCell(file.settings, file.figures, file.version)
 
 
 def finished_cells(study: Study, folder: Path) -> dict[str, FinishedCell]:
-    """The cells of a study that are there, by name; a file with other settings is refused."""
+    """Return the cells computed so far, by name; refuse files with other settings."""
     found = {}
     for cell in study.cells:
         path = folder / cell.file
@@ -328,7 +328,7 @@ def finished_cells(study: Study, folder: Path) -> dict[str, FinishedCell]:
 
 
 def collect_study(study: Study, folder: Path) -> Collected:
-    """What there is of the cells that a study asks for."""
+    """Return what there is of the cells that a study asks for."""
     found = finished_cells(study, folder)
     missing = tuple(cell.name for cell in study.cells if cell.name not in found)
     return Collected(study.name, tuple(found.values()), missing)
@@ -358,7 +358,7 @@ def _read(kind: TypeAdapter[File], path: Path) -> File:
 
 
 def _other_settings(there: FinishedCell, cell: Cell, path: Path) -> StudyError:
-    """What to say of a file that stands where `cell` would go: the first difference."""
+    """Return what to say of a file that stands where `cell` would go: the first difference."""
     old, new = (
         {"settings": CELL.dump_python(each, by_alias=True), "version": version}
         for each, version in ((there.cell, there.version), (cell, __version__))
@@ -375,7 +375,7 @@ def _other_settings(there: FinishedCell, cell: Cell, path: Path) -> StudyError:
 def _difference(
     there: object, here: object, place: Sequence[str]
 ) -> tuple[Sequence[str], object, object] | None:
-    """The first place at which two trees differ, and what they have there."""
+    """Return the first place at which two trees differ, and what they have there."""
     if isinstance(there, dict) and isinstance(here, dict):
         keys = sorted(there.keys() | here.keys())
         pairs = [(key, there.get(key), here.get(key)) for key in keys]
@@ -516,7 +516,7 @@ def _row(finished: FinishedCell) -> Row:
 
 
 def _entry(value: object, between: str = " ") -> object:
-    """A list as text; of classes, whose truth is a list each, 0.2+0.3+0.5."""
+    """Return a list as text; of classes, whose truth is a list each, 0.2+0.3+0.5."""
     if not isinstance(value, list | tuple):
         return value
     return between.join(str(_entry(each, "+")) for each in value)
@@ -531,12 +531,12 @@ def save_csv(rows: Sequence[Row], path: Path) -> None:
 
 
 def _kind(rows: Sequence[Row]) -> type[Row]:
-    """The kind of the rows, which has the columns."""
+    """Return the kind of the rows, which has the columns."""
     return max(map(type, rows), key=lambda kind: len(fields(kind)), default=Row)
 
 
 def csv_text(kind: type[DataclassInstance], rows: Sequence[DataclassInstance]) -> str:
-    """Records of one kind as CSV, a column for each field."""
+    """Return records of one kind as CSV, a column for each field."""
     names = [field.name for field in fields(kind)]
     return csv_of(columns_of(map(asdict, rows), names))
 

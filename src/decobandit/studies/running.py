@@ -65,7 +65,7 @@ class RunSummary:
 
 @obeys_workers
 def compute(cell: Cell, *, workers: int | None = None) -> CellResult:
-    """The result of a cell."""
+    """Return the result of a cell."""
     context = _context(cell.problem, cell.tol, cell.ties, workers)
     if cell.design is not None:
         return _designed(context, cell)
@@ -89,7 +89,7 @@ def compute(cell: Cell, *, workers: int | None = None) -> CellResult:
 
 @lru_cache(maxsize=8)
 def _best_bound(context: Context) -> float | None:
-    """The smallest known bound, once for all policies and seeds of a problem."""
+    """Return the smallest known bound, once for all policies and seeds of a problem."""
     solution = context.solution_for()
     return None if solution is None else bound(context.problem, solution=solution)[0].value
 
@@ -115,7 +115,7 @@ def _designed(context: Context, cell: Cell) -> CellResult:
 
 
 def _result(found: PolicyResult, upper_bound: float | None) -> CellResult:
-    """What is kept of a simulation: all but the times, which differ from run to run."""
+    """Return what is kept of a simulation: all but the times, which differ from run to run."""
     estimates = {
         method: ValueEstimate(value=each.value, value_se=each.value_se)
         for method, each in found.estimates.by_method.items()
@@ -137,7 +137,7 @@ def _result(found: PolicyResult, upper_bound: float | None) -> CellResult:
 
 
 def compute_or_fail(cell: Cell, *, workers: int | None = None) -> CellResult | CellFailure:
-    """The same, and the reason where the problem is too large or does not suit the policy."""
+    """Return the result of a cell, or the reason why there is none."""
     try:
         return compute(cell, workers=workers)
     except (ValueError, MemoryError) as error:
@@ -214,7 +214,7 @@ def run_study(
 
 @contextmanager
 def _watched() -> Iterator[list[int]]:
-    """The interrupts received, even if the interrupted code continued or failed otherwise."""
+    """Collect interrupts, even if the interrupted code continued or failed otherwise."""
     signals: list[int] = []
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
@@ -289,7 +289,7 @@ def worker_version() -> str:
 
 
 def compute_there(cell: Cell, workers: int, version: str) -> CellResult | CellFailure:
-    """A cell on a worker; one that joined late may be of another version than those asked."""
+    """Compute a cell on a worker; a late one may have another version than those checked."""
     if worker_version() != version:
         raise ClusterError(_other_version("a worker", worker_version(), version))
     if ":" in cell.policy:
@@ -340,7 +340,7 @@ def _results(client: Client, address: str, cells: Sequence[Cell], workers: int) 
 
 
 def _came_back(found: object, address: str) -> CellResult | CellFailure:
-    """The result of a Dask worker, or the error of its task; an error if nothing came back."""
+    """Return the result of a Dask worker, or its error; an error if nothing came back."""
     if isinstance(found, CellResult | CellFailure):
         return found
     if isinstance(found, tuple):  # type, error, traceback
@@ -353,7 +353,7 @@ def _came_back(found: object, address: str) -> CellResult | CellFailure:
 
 @contextmanager
 def connected(address: str) -> Iterator[Client]:
-    """A client of the scheduler, all of whose workers are fit to compute cells."""
+    """Return a client of the scheduler, all of whose workers are fit to compute cells."""
     if re.fullmatch(r"(tcp|tls)://\S+:[0-9]{1,5}", address) is None:
         raise ClusterError(f"{address!r}: not the address of a scheduler; must be tcp://HOST:PORT")
     try:

@@ -181,7 +181,7 @@ class _ProblemEntry(EqualArms, _Source):  # type: ignore[explicit-any]
         return self
 
     def chosen_name(self, problem: Problem) -> str:
-        """The name given, or one that says what it is."""
+        """Return the name given, or one that says what it is."""
         if self.name is not None:
             return self.name
         if self.file is not None:
@@ -191,7 +191,7 @@ class _ProblemEntry(EqualArms, _Source):  # type: ignore[explicit-any]
     def read(
         self, folder: Path, shared: dict[str, object] | None, place: str
     ) -> tuple[Problem, Design | None]:
-        """The problem, checked against what is said to be true of it, and its design.
+        """Return the problem, checked against what is said to be true of it, and its design.
 
         A key of the design is that of the entry, or of the study, or of the problem file.
         """

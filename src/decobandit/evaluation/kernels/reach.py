@@ -70,7 +70,7 @@ def find(level, row):
 
 @compiled(inline="always")
 def grown(level, used):
-    """The same states with room for twice as many."""
+    """Return the same states with room for twice as many."""
     wide = empty_level(2 * level.rows.shape[0], level.rows.shape[1], level.moments.shape[1])
     for i in range(used):
         copy(level.rows[i], wide.rows[i])
@@ -147,7 +147,7 @@ class Runs(NamedTuple):
 
 @compiled(inline="always")
 def pulls_of(code):
-    """n of the code n(n+1)/2 + g; the root is exact where g = 0."""
+    """Return n of the code n(n+1)/2 + g; the root is exact where g = 0."""
     return int((math.sqrt(8.0 * code + 1.0) - 1.0) * 0.5)
 
 
@@ -236,7 +236,7 @@ def draw(R, runs, begin, left):
 
 @compiled(inline="always")
 def draw_next(R, runs):
-    """The next way to draw as many arms; False when there is none."""
+    """Advance to the next way to draw as many arms; return False if there is none."""
     behind, space = 0, 0  # arms drawn from the runs behind r, and spare ones there
     for r in range(R - 1, -1, -1):
         if runs.drawn[r] > 0 and space > behind:
@@ -267,7 +267,7 @@ def share_of_draw(R, runs):
 
 @compiled(inline="always")
 def expect(R, row, runs, places, stage):
-    """Expected reward of the pulls at hand; sets chances, and the first of all good outcomes."""
+    """Return the expected reward of the pulls at hand; set chances and the first outcomes."""
     reward = 0.0
     for r in range(R):
         count, c, code = runs.taken[r] + runs.drawn[r], runs.place[r], row[runs.slot[r]]
@@ -307,7 +307,7 @@ def outcome(R, row, runs, places, stage):
 
 @compiled(inline="always")
 def next_outcome(R, runs):
-    """The next numbers of good outcomes that can occur; False after the last."""
+    """Advance to the next possible numbers of good outcomes; return False after the last."""
     for r in range(R):
         count = runs.taken[r] + runs.drawn[r]
         if runs.good[r] < count and runs.chance[r] > 0.0:

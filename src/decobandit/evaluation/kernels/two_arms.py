@@ -52,7 +52,7 @@ def spread(t, pulls, good, moments, chance, p, reward_good, reward_bad, dense):
 
 @compiled
 def reached(t, dense, least):
-    """The states more likely than `least`: pulls (S, 2), good (S, 2), moments (S, C)."""
+    """Return the states more likely than `least`: pulls (S, 2), good (S, 2), moments (S, C)."""
     S = 0
     for i in range(dense.shape[0]):
         S += dense[i, 0] > least

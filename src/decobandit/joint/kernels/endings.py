@@ -20,7 +20,7 @@ from ...support.kernels.compiled import compiled
 
 @compiled(inline="always")
 def _sums_of_run(under, own, r, v, sums, fewer):
-    """sums: over the r values of every multiset of 0..v, of own[value]. fewer: spare room."""
+    """Set sums: over the r values of every multiset of 0..v, of own[value]. fewer: spare room."""
     sums[0] = 0.0
     for i in range(1, r + 1):
         before = under[v + 1, i - 1]
@@ -33,14 +33,14 @@ def _sums_of_run(under, own, r, v, sums, fewer):
 
 @compiled
 def _added(source, more, out):
-    """out = source + more; slices that count from 0, so that the compiler uses vectors."""
+    """Set out = source + more; slices that count from 0, so that the compiler uses vectors."""
     for i in range(out.shape[0]):
         out[i] = source[i] + more
 
 
 @compiled
 def _lowered(source, more, fixed, out):
-    """out = min(out, fixed + (source + more))."""
+    """Set out = min(out, fixed + (source + more))."""
     for i in range(out.shape[0]):
         x = fixed + (source[i] + more)
         out[i] = x if x < out[i] else out[i]

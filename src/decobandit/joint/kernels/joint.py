@@ -84,13 +84,13 @@ def run_length(pulls, group, c, k, v):
 
 @compiled(inline="always")
 def value_of_pull(gain, p, bad, good):
-    """gain + E[ W_{t+1} ], where W_{t+1} is `bad` or `good` after the outcome."""
+    """Return gain + E[ W_{t+1} ], where W_{t+1} is `bad` or `good` after the outcome."""
     return gain + bad + p * (good - bad)
 
 
 @compiled(fastmath={"contract", "nsz"})
 def _raise(out, bad, good, p, gain):
-    """out = max(out, value of a pull) over states that differ in other runs only."""
+    """Set out = max(out, value of a pull) over states that differ in other runs only."""
     for i in range(out.shape[0]):
         x = value_of_pull(gain, p, bad[i], good[i])
         out[i] = x if x > out[i] else out[i]
@@ -98,7 +98,7 @@ def _raise(out, bad, good, p, gain):
 
 @compiled(fastmath={"contract", "nsz"})
 def _raise_row(out, after, p, gain):
-    """out = max(out, value of a pull) over the good outcomes of a single arm."""
+    """Set out = max(out, value of a pull) over the good outcomes of a single arm."""
     for g in range(out.shape[0]):
         x = value_of_pull(gain[g], p[g], after[g], after[g + 1])
         out[g] = x if x > out[g] else out[g]
@@ -149,7 +149,7 @@ def _insertions(ranking, r, v):
 
 @compiled
 def _at_least(out, source, floor):
-    """out = max(source, floor)."""
+    """Set out = max(source, floor)."""
     for i in range(out.shape[0]):
         out[i] = source[i] if source[i] > floor else floor
 

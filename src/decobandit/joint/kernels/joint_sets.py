@@ -49,7 +49,7 @@ def _spread(total, number, take):
 
 @compiled(inline="always")
 def _next_choice(number, take):
-    """The next way to take as many arms; False after the last one."""
+    """Advance to the next way to take as many arms; return False after the last one."""
     before = 0
     for i in range(take.size):
         if before > 0 and take[i] < number[i]:
@@ -177,7 +177,7 @@ def _largest(number, gain, m):
 
 @compiled(inline="always")
 def _next_state(pulls, group, good):
-    """The next state of a shape in order of rank."""
+    """Advance to the next state of a shape in order of rank."""
     stop = pulls.size
     while stop > 0:
         start = stop - 1
