@@ -34,8 +34,13 @@ class GammaExponential(PriorTable):
     Parameters
     ----------
     shape, rate : float
-        The expected time is rate / (shape - 1); both 1e-12 or more. Without a cap on the reward
-        the shape must be above 1: the expected time is infinite otherwise.
+        Both 1e-12 or more; without a cap on the reward the shape must be above 1.
+
+    Examples
+    --------
+    >>> from decobandit import GammaExponential
+    >>> GammaExponential(3, 20).rate
+    20.0
     """
 
     arm_fields = frozenset({"range", "cap"})
@@ -230,11 +235,6 @@ class ExponentialFormat(SumFormat[ExponentialModel]):
         return (
             f"Exponential(Gamma({self.model.shape + stats[0]:g}, {self.model.rate + stats[1]:g}))"
         )
-
-    def check(self, stats: Stats) -> None:
-        super().check(stats)
-        if stats[0] > 0 and not stats[1] > 0:
-            raise InvalidArgument(f"{self.write(stats)}; the sum of times must be positive")
 
     def read_truth(self, given: object) -> Stats:
         mean = number_of(given)
