@@ -219,3 +219,10 @@ def test_a_trial_asks_is_told_and_reports(tmp_path: Path) -> None:
         trial.tell(trial.ask().id, -1.0)
     assert trial.status().earned == pytest.approx(2.5 + 4.0 + 0.5)
     assert trial.verify().ok
+
+
+@pytest.mark.parametrize("text", ["0/3", "-1/2"])
+def test_sums_of_times_are_positive(text: str) -> None:
+    model = GammaExponential(3, 20).arm_model(Arm(name="a", prior=GammaExponential(3, 20)))
+    with refused("invalid_argument"):
+        model.format.read(text)

@@ -423,6 +423,7 @@ class SumFormat(OutcomeFormat[Model]):
 
     example: ClassVar[str] = "4/2"  # a state as text
     rule: ClassVar[str] = "a finite number"  # what an outcome must be
+    positive: ClassVar[bool] = False  # whether every outcome is above 0
 
     def write(self, stats: Stats) -> str:
         return f"{shortest(stats[1])}/{int(stats[0])}"
@@ -448,13 +449,15 @@ class SumFormat(OutcomeFormat[Model]):
             )
         if pulls == 0 and total != 0:
             raise InvalidArgument(f"{self.write(stats)}; without pulls the sum is 0")
+        if self.positive and pulls > 0 and total <= 0:
+            raise InvalidArgument(f"{self.write(stats)}; the sum must be positive")
         if abs(total) > LARGEST_SUM:
             raise InvalidArgument(f"{self.write(stats)}; the sum must be a number{OF_SIZE}")
 
     def read_outcome(self, text: object, stats: Stats) -> float:
         outcome = number_of(text)
-        if not abs(outcome) <= LARGEST_SUM:
-            size = OF_SIZE if math.isfinite(outcome) else ""
+        if not abs(outcome) <= LARGEST_SUM or (self.positive and outcome <= 0.0):
+            size = OF_SIZE if LARGEST_SUM < abs(outcome) < math.inf else ""
             raise no_outcome(text, f"{self.rule}{size}")
         return outcome
 

@@ -22,7 +22,7 @@ from pydantic import Field
 from ...support import Floats, InvalidArgument, bisect, decay_integral, refuse, shown
 from ..fields import PriorWeight
 from ..model_base import plain_init
-from .base import LARGEST_SUM, PriorTable, Stats, SumFormat, SumModel, no_outcome, number_of
+from .base import LARGEST_SUM, PriorTable, Stats, SumFormat, SumModel, number_of
 
 NODES = 48  # of a quadrature over sums of times
 CENTRAL = 0.15865525393145707, 0.8413447460685429  # a normal law: one deviation from the mean
@@ -225,6 +225,7 @@ class ExponentialFormat(SumFormat[ExponentialModel]):
 
     example = "12.5/2"
     rule = "a positive number"
+    positive = True
 
     @property
     def outcomes(self) -> str:
@@ -241,9 +242,3 @@ class ExponentialFormat(SumFormat[ExponentialModel]):
         if not 0.0 < mean <= LARGEST_SUM:
             raise InvalidArgument(f"{shown(given)} is not allowed; must be a positive mean time")
         return (mean,)
-
-    def read_outcome(self, text: object, stats: Stats) -> float:
-        outcome = super().read_outcome(text, stats)
-        if outcome <= 0.0:
-            raise no_outcome(text, self.rule)
-        return outcome
