@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from decobandit import Problem, solve
+from decobandit import Problem, make_policy
 from decobandit.evaluation import evaluate
 from decobandit.joint import optimum
-from decobandit.policies.deco import deco
 
 from .plain_two_arms import plain_two_arms
 from .rows import Row, at_most, best_times
@@ -41,7 +40,7 @@ def two_arms() -> Row:
 
 def policy(arms: int, horizon: int) -> Row:
     """The exact value of DeCo."""
-    made = deco(solve(Problem.uniform(arms=arms, horizon=horizon)))
+    made = make_policy(Problem.uniform(arms=arms, horizon=horizon), "deco")
     evaluate(Problem.uniform(arms=2, horizon=3), "deco")  # compiles
     return at_most(
         f"evaluate DeCo ({arms}, {horizon})", evaluate(made.problem, made).seconds, "s", 20.0

@@ -26,12 +26,15 @@ WORK = {
     "backward pass (20, 500)": ("dual_value(big, prices)", 5),
     "table of DeCo, 500 stages": ("OneArmValues(big, prices).stage_index(400)", 3),
     "optimum (5, 40)": ("optimum(Problem.uniform(arms=5, horizon=40))", 1),
-    "value of DeCo (5, 40)": ("evaluate(forty.problem, deco(forty))", 3),
-    "FH-Gittins table, 60 stages": (
-        "fh_gittins(Problem.uniform(arms=2, horizon=60)).stage_index(0)",
+    "value of DeCo (5, 40)": (
+        "evaluate(forty.problem, DecoPolicy(forty.problem, forty.prices))",
         3,
     ),
-    "1000 episodes of DeCo (10, 500)": ("simulate(long, [deco(five)], draws=250, per_draw=4)", 2),
+    "FH-Gittins table, 60 stages": (
+        'make_policy(Problem.uniform(arms=2, horizon=60), "fh-gittins").stage_index(0)',
+        3,
+    ),
+    "1000 episodes of DeCo (10, 500)": ("simulate(long, [five_prices], draws=250, per_draw=4)", 2),
     "1000 episodes of KL-UCB (10, 500)": ("simulate(long, [kl_ucb], draws=250, per_draw=4)", 2),
     "1000 episodes of Thompson (10, 500)": (
         "simulate(long, [thompson], draws=250, per_draw=4)",
@@ -43,12 +46,14 @@ import json, sys, time, warnings
 warnings.simplefilter("ignore")
 import numpy as np
 from decobandit import *
-from decobandit import OneArmValues, dual_value, evaluate, fh_gittins, make_policy, simulate
+from decobandit import DecoPolicy, dual_value, evaluate, make_policy, simulate
+from decobandit.arm import OneArmValues
 big = Problem.uniform(arms=20, horizon=500)
 prices = np.linspace(0.95, 0.6, 500)
 long = Problem.uniform(arms=10, horizon=500)
 forty = solve(Problem.uniform(arms=5, horizon=40))
 five = solve(long, tol=1e-3)
+five_prices = DecoPolicy(long, five.prices)
 kl_ucb, thompson = make_policy(long, "kl-ucb"), make_policy(long, "thompson")
 found = {}
 for name, (work, times) in json.load(sys.stdin).items():

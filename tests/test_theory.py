@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from decobandit import Arm, BetaBernoulli, Problem, State, deco, dual_value
+from decobandit import Arm, BetaBernoulli, Problem, State, dual_value, make_policy
 from decobandit import solve as fast_solve
 from decobandit.policies import DecoPolicy
 
@@ -107,7 +107,7 @@ def test_an_episode_by_the_plain_policy_is_one_by_the_fast_policy() -> None:
     priors: Priors = [(1, 1)] * 3
     problem, horizon = problem_of(priors, 8), 8
     solution = fast_solve(problem)
-    policy, rng = deco(solution), random.Random(7)
+    policy, rng = make_policy(solution.problem, "deco", solution=solution), random.Random(7)
     states = [(0, 0)] * 3
     for stage in range(horizon):
         arm = plain.choose(priors, policy.prices.tolist(), stage, states)

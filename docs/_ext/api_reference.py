@@ -39,8 +39,8 @@ THEMES = {
     "policies": Theme(
         "Policies",
         "Which arm to pull: [Choose a policy](/guide/policy.md).",
-        "make_policy policy_names allow_policy recommend Recommendation Policy IndexPolicy deco "
-        "DecoPolicy fh_gittins CalibratedPolicy Calibration "
+        "make_policy policy_names allow_policy recommend Recommendation Policy IndexPolicy "
+        "DecoPolicy CalibratedPolicy Calibration "
         "PricePath choose_path ChosenPath RollingDecoPolicy OptimalPolicy",
     ),
     "own_policies": Theme(

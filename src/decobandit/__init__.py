@@ -48,11 +48,9 @@ if TYPE_CHECKING:
     from .policies import RollingDecoPolicy as RollingDecoPolicy
     from .policies import allow_policy as allow_policy
     from .policies import choose_path as choose_path
-    from .policies import fh_gittins as fh_gittins
     from .policies import make_policy as make_policy
     from .policies import policy_names as policy_names
     from .policies import recommend as recommend
-    from .policies.deco import deco as deco
     from .prices import DualSolution as DualSolution
     from .prices import DualValue as DualValue
     from .prices import dual_value as dual_value

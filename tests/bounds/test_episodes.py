@@ -11,7 +11,6 @@ import pytest
 from decobandit.bounds import Episode, follow, gap
 from decobandit.bounds.episodes import Pair, retrace
 from decobandit.policies import EqualPolicy, GreedyPolicy, Policy, make_policy
-from decobandit.policies.deco import deco
 from decobandit.prices import DualSolution, solve
 from decobandit.problem import Problem, State, Terminal
 from decobandit.simulation import World, simulate
@@ -112,7 +111,11 @@ def histories(policy: Policy, stage: int, state: State) -> Iterator[tuple[float,
 @pytest.mark.parametrize("kind", ["heterogeneous", "tabled", "deployed", "several pulls"])
 def test_expected_loss_is_the_bound_minus_the_value(kind: str) -> None:
     solution = solved(kind, 3)
-    for policy in (deco(solution), EqualPolicy(solution.problem), GreedyPolicy(solution.problem)):
+    for policy in (
+        make_policy(solution.problem, "deco", solution=solution),
+        EqualPolicy(solution.problem),
+        GreedyPolicy(solution.problem),
+    ):
         all_of_them = list(histories(policy, 0, State.fresh(solution.problem.n_arms)))
         assert sum(probability for probability, _ in all_of_them) == pytest.approx(1.0)
         lost = sum(
@@ -125,7 +128,7 @@ def test_expected_loss_is_the_bound_minus_the_value(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["uniform", "heterogeneous", "seasonal", "deployed"])
 def test_deco_loses_where_no_arm_or_several_are_worth_the_price(kind: str) -> None:
     solution = solved(kind, 12)
-    policy = deco(solution)
+    policy = make_policy(solution.problem, "deco", solution=solution)
     for seed in range(8):
         path = follow(solution.problem, policy, solution=solution, rng=seed)
         for t in range(path.stages):
@@ -146,7 +149,7 @@ def test_deco_loses_where_no_arm_or_several_are_worth_the_price(kind: str) -> No
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_path_retraced_is_the_same(kind: str) -> None:
     solution = solved(kind, 8)
-    path = follow(solution.problem, deco(solution), solution=solution, rng=5)
+    path = follow(solution.problem, "deco", solution=solution, rng=5)
     history = history_of(path)
     assert_same(retrace(solution.problem, history, solution=solution, policy="deco"), path)
     names = [(solution.problem.arms[int(arm)].name, outcome) for arm, outcome in history]
@@ -155,7 +158,7 @@ def test_a_path_retraced_is_the_same(kind: str) -> None:
 
 def test_the_beginning_of_a_path_does_not_depend_on_its_end() -> None:
     solution = solved("several pulls", 8)
-    path = follow(solution.problem, deco(solution), solution=solution, rng=2)
+    path = follow(solution.problem, "deco", solution=solution, rng=2)
     history = history_of(path)
     assert retrace(solution.problem, [], solution=solution).stages == 0
     for pulls in (2, 5, 8):
@@ -195,20 +198,19 @@ def test_every_policy_can_be_followed(name: str) -> None:
 
 def test_given_probabilities_are_used_and_seeds_matter() -> None:
     solution = solved("uniform", 8)
-    sure = follow(solution.problem, deco(solution), solution=solution, truth=(1.0, 0.0, 1.0, 0.0))
+    sure = follow(solution.problem, "deco", solution=solution, truth=(1.0, 0.0, 1.0, 0.0))
     for arms, outcomes in zip(sure.pulled, sure.outcomes, strict=True):
         assert outcomes == (arms[0] % 2 == 0,)
     assert sure.truth == (1.0, 0.0, 1.0, 0.0)
     drawn = {
-        follow(solution.problem, deco(solution), solution=solution, rng=seed).truth
-        for seed in range(4)
+        follow(solution.problem, "deco", solution=solution, rng=seed).truth for seed in range(4)
     }
     assert len(drawn) == 4
 
 
 def test_a_path_is_frozen_and_becomes_plain_values() -> None:
     solution = solved("deployed", 6)
-    path = follow(solution.problem, deco(solution), solution=solution)
+    path = follow(solution.problem, "deco", solution=solution)
     with pytest.raises(ValueError, match="read-only"):
         path.good[0, 0] = 1
     tree = path.to_dict()
@@ -223,11 +225,11 @@ def test_what_makes_no_path_is_refused() -> None:
     solution, pairs = solved("deployed", 6), solved("several pulls", 8)
     problem = solution.problem
     with refused("invalid_argument", "policy"):
-        follow(problem, deco(pairs), solution=solution)
+        follow(problem, make_policy(pairs.problem, "deco", solution=pairs), solution=solution)
     with pytest.raises(ValueError, match="seed: -1"):
-        follow(problem, deco(solution), solution=solution, rng=-1)
+        follow(problem, "deco", solution=solution, rng=-1)
     with pytest.raises(ValueError, match="truth: 1 given; must be 3"):
-        follow(problem, deco(solution), solution=solution, truth=[0.5])
+        follow(problem, "deco", solution=solution, truth=[0.5])
     for history in ([(0, True)] * 8, [(0, True)] * 7, [(0, None)], [(0, 2)], [(3, True)]):
         with refused("invalid_argument", "history"):
             retrace(problem, history, solution=solution)

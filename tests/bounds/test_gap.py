@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from decobandit import make_policy
 from decobandit.arm import OneArmValues
 from decobandit.bounds import gap
 from decobandit.policies import (
@@ -16,7 +17,6 @@ from decobandit.policies import (
     Policy,
     ThompsonPolicy,
 )
-from decobandit.policies.deco import deco
 from decobandit.prices import solve
 from decobandit.problem import Problem, State
 from helpers.examples import KINDS, at_stake, problems
@@ -64,7 +64,7 @@ def test_terms_are_those_of_every_sequence_of_outcomes(kind: str) -> None:
     problem = KINDS[kind](4)
     solution = solve(problem)
     relaxation = OneArmValues(problem, solution.prices)
-    for policy in (deco(solution), GreedyPolicy(problem)):
+    for policy in (make_policy(solution.problem, "deco", solution=solution), GreedyPolicy(problem)):
         found = gap_of(policy, solution=solution)
         short, crowd = by_enumeration(policy, relaxation)
         assert [each.shortfall for each in found.stages] == pytest.approx(short, abs=1e-12)
@@ -75,7 +75,11 @@ def test_terms_are_those_of_every_sequence_of_outcomes(kind: str) -> None:
 @given(problem=problems(max_horizon=4))
 def test_upper_bound_minus_value_is_shortfall_plus_congestion(problem: Problem) -> None:
     solution = solve(problem, tol=1e-2)
-    for policy in (deco(solution), EqualPolicy(problem), GreedyPolicy(problem, ties="random")):
+    for policy in (
+        make_policy(solution.problem, "deco", solution=solution),
+        EqualPolicy(problem),
+        GreedyPolicy(problem, ties="random"),
+    ):
         found = gap_of(policy, solution=solution)
         assert found.method == "exact"
         # of two arms `evaluate` adds the same numbers in another order; else they are the same
@@ -93,7 +97,7 @@ def test_upper_bound_minus_value_is_shortfall_plus_congestion(problem: Problem) 
 def test_identity_holds_to_nine_digits(arms: int, horizon: int) -> None:
     problem = Problem.uniform(arms=arms, horizon=horizon)
     solution = solve(problem)
-    found = gap_of(deco(solution), solution=solution)
+    found = gap_of(make_policy(solution.problem, "deco", solution=solution), solution=solution)
     assert abs(found.upper_bound - found.value - found.shortfall - found.congestion) < 1e-9
 
 
@@ -165,14 +169,14 @@ def test_a_large_problem_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("decobandit.bounds.gaps.MAX_STATES", 100)
     problem = Problem.uniform(arms=4, horizon=12)
     solution = solve(problem)
-    assert gap_of(deco(solution), solution=solution, draws=50).method == "simulated"
+    assert gap(problem, "deco", solution=solution, draws=50).method == "simulated"
 
 
 def test_settings_are_checked() -> None:
     problem = Problem.uniform(arms=2, horizon=3)
     solution = solve(problem)
     with pytest.raises(ValueError, match="method: 'guessed'"):
-        gap_of(deco(solution), solution=solution, method="guessed")
+        gap(problem, "deco", solution=solution, method="guessed")
     with refused("invalid_argument", "solution"):
         gap_of(GreedyPolicy(Problem.uniform(arms=2, horizon=4)), solution=solution)
 

@@ -6,7 +6,6 @@ import pytest
 from matplotlib.image import imread
 
 from decobandit.bounds import follow
-from decobandit.policies.deco import deco as deco_policy
 from decobandit.prices import solve
 from decobandit.problem import Problem
 from helpers.program import deco
@@ -18,7 +17,7 @@ BRACKETS = 'horizon = 4\n[[arms]]\nname = "[red]a[/red]"\n[[arms]]\nname = "b"\n
 def test_json_has_the_path_of_the_function() -> None:
     tree = deco("path", *SMALL, "--seed", 5, "--expected", "--json").json
     solution = solve(Problem.uniform(arms=4, horizon=12))
-    path = follow(solution.problem, deco_policy(solution), solution=solution, rng=5)
+    path = follow(solution.problem, "deco", solution=solution, rng=5)
     for name in ("pulled", "outcomes", "truth", "good"):
         assert tree[name] == path.to_dict()[name]
     for name in ("prices", "index", "running_loss"):

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from decobandit import Problem, solve
-from decobandit import deco as deco_policy
+from decobandit import Problem, make_policy
 from decobandit.problem import State
 from helpers.program import deco, json_object
 
@@ -38,7 +37,7 @@ def db(tmp_path: Path) -> Path:
 
 def test_a_trial_from_its_beginning_to_its_end(db: Path, tmp_path: Path) -> None:
     # the second road: the policy itself, asked for the same states
-    policy = deco_policy(solve(Problem.uniform(arms=2, horizon=4)))
+    policy = make_policy(Problem.uniform(arms=2, horizon=4), "deco")
     state = State.fresh(2)
     for stage, outcome in enumerate(("good", "0", "bad", "1")):
         slot = deco("trial", "ask", "pilot", "--db", db, "--json").json

@@ -30,7 +30,6 @@ from decobandit.figures import (
 from decobandit.figures.episodes import MOST_MARKED, arm_styles, lines_of
 from decobandit.figures.palette import FRESH_COLOUR
 from decobandit.policies import EqualPolicy
-from decobandit.policies.deco import deco
 from decobandit.prices import DualSolution, demand, solve
 from decobandit.problem import Arm, BetaBernoulli, Problem
 from helpers.examples import KINDS
@@ -183,9 +182,7 @@ def test_long_horizons_have_no_markers() -> None:
 
 def test_four_runs_stand_two_by_two() -> None:
     solution = solved("uniform", 12)
-    paths = [
-        follow(solution.problem, deco(solution), solution=solution, rng=seed) for seed in range(4)
-    ]
+    paths = [follow(solution.problem, "deco", solution=solution, rng=seed) for seed in range(4)]
     figure = episodes_figure(paths)
     assert len(figure.axes) == 12
     assert len(figure.subfigs) == 4

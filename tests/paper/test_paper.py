@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from matplotlib.image import imread
 
+from decobandit import make_policy
 from decobandit.joint import optimum
 from decobandit.paper import figure2, figure3, figure4, published, table1
 from decobandit.paper.cells import Runs
@@ -20,7 +21,6 @@ from decobandit.paper.report import (
     of_figure4,
     table1_section,
 )
-from decobandit.policies.deco import deco
 from decobandit.prices import solve
 from decobandit.problem import Problem, best_mean_reward
 from helpers.program import deco as run_deco
@@ -45,7 +45,7 @@ def test_figure_3_has_the_regrets_of_all_policies(points_3: list[figure3.Point])
     }
     for arms in (2, 3):
         problem = Problem.uniform(arms=arms, horizon=6)
-        point, exact = found[arms, "deco", 6], evaluated(deco(solve(problem))).regret
+        point, exact = found[arms, "deco", 6], evaluated(make_policy(problem, "deco")).regret
         assert point.regret == pytest.approx(exact, abs=4.5 * point.error)
     two = Problem.uniform(arms=2, horizon=6)
     best = (best_mean_reward(two) or 0.0) - optimum(two).value

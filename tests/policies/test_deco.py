@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from decobandit import make_policy
 from decobandit.policies import DecoPolicy
-from decobandit.policies.deco import deco
 from decobandit.prices import at_canonical_prices, solve
 from decobandit.problem import TIE_RULES, Arm, BetaBernoulli, Problem, State
 from helpers.examples import KINDS, largest_reward, random_prices, random_state
@@ -108,7 +108,7 @@ def test_choice_is_the_largest_index_of_the_recursion(kind: str) -> None:
 
 def test_policy_of_a_solution_has_its_problem_and_canonical_prices() -> None:
     solution = solve(KINDS["deployed"](4))
-    policy = deco(solution, ties="last")
+    policy = make_policy(solution.problem, "deco", solution=solution, ties="last")
     assert policy.problem is solution.problem
     assert np.array_equal(policy.prices, at_canonical_prices(solution).prices)
     assert policy.ties == "last"

@@ -15,7 +15,6 @@ from decobandit import (
     Problem,
     Reward,
     State,
-    fh_gittins,
     make_policy,
     recommend,
     solve,
@@ -51,7 +50,7 @@ def test_deco_of_two_classes_is_that_of_good_and_bad() -> None:
 
 
 def test_gittins_indices_of_two_classes_are_those_of_good_and_bad() -> None:
-    exact = index(fh_gittins(BINARY), "2/3,1/1")
+    exact = index(make_policy(BINARY, "fh-gittins"), "2/3,1/1")
     np.testing.assert_allclose(
         index(make_policy(CLASSES, "fh-gittins"), "1+2,0+1"), exact, atol=3e-4
     )

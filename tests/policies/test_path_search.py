@@ -13,7 +13,6 @@ from decobandit.policies import (
     DEFAULT_POLICY,
     CalibratedPolicy,
     Context,
-    fh_gittins,
     make_policies,
     make_policy,
     path_search,
@@ -41,7 +40,7 @@ def test_calibrated_index_loses_at_most_two_fifths_of_what_fh_gittins_loses(
     value = evaluated(CalibratedPolicy(problem, chosen.path)).value
     best = optimum(problem).value
     assert chosen.value == value
-    assert best - value <= 0.4 * (best - evaluated(fh_gittins(problem)).value)
+    assert best - value <= 0.4 * (best - evaluated(make_policy(problem, "fh-gittins")).value)
 
 
 @pytest.mark.parametrize("problem", [Problem.uniform(arms=5, horizon=20), seasonal(8)])
@@ -79,7 +78,7 @@ def test_where_rewards_change_paths_follow_what_the_best_arm_earns() -> None:
         problem = changing(seed, arms=3, horizon=9)
         best, path = optimum(problem).value, choose_path(problem).path
         chosen += best - evaluated(CalibratedPolicy(problem, path)).value
-        flat += best - evaluated(fh_gittins(problem)).value
+        flat += best - evaluated(make_policy(problem, "fh-gittins")).value
     assert 0.0 <= chosen <= 0.4 * flat
 
 

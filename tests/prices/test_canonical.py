@@ -13,7 +13,6 @@ from decobandit import (
     DecoPolicy,
     DirichletCategorical,
     Problem,
-    deco,
     evaluate,
     make_policy,
     solve,
@@ -116,7 +115,9 @@ def test_order_and_rewards_of_arms_do_not_matter() -> None:
 def test_deco_of_a_solution_plays_canonical_prices() -> None:
     problem = PROBLEMS["(3, 20)"]
     solution = solve(problem, tol=1e-2)
-    assert np.array_equal(deco(solution).prices, canonical_prices(problem))
+    assert np.array_equal(
+        make_policy(solution.problem, "deco", solution=solution).prices, canonical_prices(problem)
+    )
     assert np.array_equal(DecoPolicy(problem, solution.prices).prices, solution.prices)
 
 

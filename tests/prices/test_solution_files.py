@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decobandit.policies.deco import deco
+from decobandit import make_policy
 from decobandit.prices import DualSolution, load_solution, read_solution, save_solution, solve
 from decobandit.problem import TIE_RULES, ProblemError
 from helpers.examples import KINDS, random_state
@@ -33,10 +33,10 @@ def test_a_solution_is_read_back(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_policy_that_is_read_back_decides_the_same(tmp_path: Path, kind: str) -> None:
     solution = solved(kind)
-    policy = deco(solution, ties="most-pulled")
+    policy = make_policy(solution.problem, "deco", solution=solution, ties="most-pulled")
     save_solution(solution, tmp_path / "policy.json", ties="most-pulled")
     read, ties = read_solution(tmp_path / "policy.json")
-    found = deco(read, ties=ties)
+    found = make_policy(read.problem, "deco", solution=read, ties=ties)
     rng = np.random.default_rng(8)
     for _ in range(100):
         stage = int(rng.integers(solution.problem.stages))

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from decobandit import make_policy
 from decobandit.arm import OneArmValues
 from decobandit.evaluation import Evaluation
 from decobandit.policies import (
@@ -12,10 +13,8 @@ from decobandit.policies import (
     GreedyPolicy,
     Policy,
     ReplannedDecoPolicy,
-    fh_gittins,
     make_successor,
 )
-from decobandit.policies.deco import deco
 from decobandit.policies.kernels.episodes import uniform
 from decobandit.prices import solve
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, State
@@ -80,7 +79,7 @@ def test_progress_is_told_while_a_policy_is_played() -> None:
 def test_every_estimate_agrees_with_the_exact_value(kind: str) -> None:
     problem = KINDS[kind](7)
     solution = solve(problem)
-    policy = deco(solution)
+    policy = make_policy(solution.problem, "deco", solution=solution)
     exact = evaluated(policy)
     found = simulate(problem, [policy], draws=4000, per_draw=3, solution=solution).results[0]
     assert len(found.estimates.by_method) == (3 if kind == "tabled" else 4)
@@ -103,7 +102,7 @@ def test_ties_are_broken_as_in_exact_evaluation(ties: Any) -> None:
 
 def test_errors_are_as_large_as_they_say() -> None:
     solution = solve(SMALL)
-    policy = deco(solution)
+    policy = make_policy(solution.problem, "deco", solution=solution)
     exact = evaluated(policy).value
     off: dict[str, list[float]] = {}
     for seed in range(60):
@@ -119,7 +118,7 @@ def test_errors_are_as_large_as_they_say() -> None:
 def test_each_control_makes_the_error_smaller() -> None:
     problem = Problem.uniform(arms=15, horizon=20)
     solution = solve(problem)
-    found = simulate(problem, [deco(solution)], solution=solution).results[0].estimates
+    found = simulate(problem, ["deco"], solution=solution).results[0].estimates
     errors = {method: each.value_se for method, each in found.by_method.items()}
     assert errors["regression"] < errors["gap"] < errors["expected"] < errors["plain"]
     assert found.method == "regression"
@@ -128,7 +127,7 @@ def test_each_control_makes_the_error_smaller() -> None:
 
 def test_regret_by_stage_agrees_with_the_exact_one() -> None:
     problem = KINDS["heterogeneous"](9)
-    policy = fh_gittins(problem)
+    policy = make_policy(problem, "fh-gittins")
     exact = evaluated(policy)
     curve = simulate(problem, [policy], draws=3000, per_draw=4).results[0].curve
     assert curve is not None
@@ -140,7 +139,7 @@ def test_regret_by_stage_agrees_with_the_exact_one() -> None:
 
 
 def test_a_paired_difference_is_the_difference_of_values() -> None:
-    policies = [fh_gittins(SMALL), GreedyPolicy(SMALL)]
+    policies = [make_policy(SMALL, "fh-gittins"), GreedyPolicy(SMALL)]
     found = simulate(SMALL, policies, draws=1000)
     gain = found.difference("fh-gittins", "greedy")
     one, two = found.results
@@ -198,7 +197,7 @@ def test_gap_terms_are_those_of_theorem_1(kind: str) -> None:
 
 
 def test_results_do_not_depend_on_threads() -> None:
-    policies = [fh_gittins(SMALL), GreedyPolicy(SMALL, ties="random")]
+    policies = [make_policy(SMALL, "fh-gittins"), GreedyPolicy(SMALL, ties="random")]
     one, two = (
         simulate(SMALL, policies, draws=3 * CHUNK + 5, per_draw=2, workers=workers).results
         for workers in (1, 3)
@@ -213,7 +212,7 @@ def test_results_do_not_depend_on_threads() -> None:
 def test_other_policies_beside_it_change_nothing() -> None:
     policy = GreedyPolicy(SMALL, ties="random")
     alone = simulate(SMALL, [policy], draws=200).results[0]
-    beside = simulate(SMALL, [fh_gittins(SMALL), policy], draws=200).results[1]
+    beside = simulate(SMALL, [make_policy(SMALL, "fh-gittins"), policy], draws=200).results[1]
     assert alone.value == beside.value
 
 
@@ -256,7 +255,7 @@ def test_outcomes_belong_to_pulls_not_to_stages() -> None:
 
 def test_fixed_probabilities_agree_with_exact_evaluation() -> None:
     problem, truth = KINDS["heterogeneous"](6), (0.2, 0.9, 0.5, 0.3)
-    policy = fh_gittins(problem)
+    policy = make_policy(problem, "fh-gittins")
     exact = evaluated(policy, truth=truth)
     found = simulate(problem, [policy], draws=3000, per_draw=4, truth=truth).results[0]
     assert set(found.estimates.by_method) == {"plain", "expected", "regression"}
@@ -269,7 +268,7 @@ def test_fixed_probabilities_agree_with_exact_evaluation() -> None:
 def test_parameters_come_from_the_true_prior() -> None:
     # a policy that believes Beta(1, 1): its exact value where p ~ Beta(2, 5), by quadrature
     problem = Problem.uniform(arms=2, horizon=4)
-    policy = fh_gittins(problem)
+    policy = make_policy(problem, "fh-gittins")
     x, w = np.polynomial.legendre.leggauss(24)
     p, density = (x + 1) / 2, (w / 2) * 30 * ((x + 1) / 2) * (1 - (x + 1) / 2) ** 4
     exact = sum(
@@ -286,7 +285,7 @@ def test_parameters_come_from_the_true_prior() -> None:
 
 
 def test_an_early_end_earns_the_first_stages() -> None:
-    policy = fh_gittins(SMALL)
+    policy = make_policy(SMALL, "fh-gittins")
     exact = sum(evaluated(policy).stage_rewards[:5])
     found = simulate(SMALL, [policy], draws=4000, true_horizon=5).results[0]
     assert found.value == pytest.approx(exact, abs=FAR * found.value_se)
@@ -418,7 +417,7 @@ def test_losses_too_rare_to_be_drawn_leave_an_honest_error() -> None:
         arms=tuple(Arm(name=n, prior=BetaBernoulli(good=g, bad=b)) for n, g, b in arms), horizon=6
     )
     solution = solve(problem)
-    policy = deco(solution)
+    policy = make_policy(solution.problem, "deco", solution=solution)
     exact = evaluated(policy).value
     off = []
     for seed in range(40):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from decobandit import PricePath, show_progress
+from decobandit import PricePath, make_policy, show_progress
 from decobandit.arm import calibration
 from decobandit.bounds import bound, gap, information_bound
 from decobandit.evaluation import evaluate
@@ -20,7 +20,6 @@ from decobandit.policies import (
     KlUcbPolicy,
     OptimalPolicy,
     Policy,
-    fh_gittins,
 )
 from decobandit.prices import solve
 from decobandit.problem import Problem
@@ -70,7 +69,7 @@ TABLES = Problem.uniform(arms=2, horizon=52)  # long enough for tables of all st
 @pytest.mark.parametrize(
     ("policy", "what"),
     [
-        (lambda: fh_gittins(TABLES), "table of indices"),
+        (lambda: make_policy(TABLES, "fh-gittins"), "table of indices"),
         (lambda: CalibratedPolicy(TABLES, PricePath(kappa=0.1317)), "table of indices"),
         (lambda: KlUcbPolicy(TABLES), "tables of stages"),
     ],

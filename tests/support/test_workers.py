@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from decobandit import make_policy
 from decobandit.arm import Calibration, Cones, RowGittins
 from decobandit.arm.calibration import SINGLE_THREAD_STAGES, flat_table
 from decobandit.bounds import gap, information_bound
@@ -21,7 +22,6 @@ from decobandit.policies import (
     CalibratedPolicy,
     KlUcbPolicy,
     OptimalPolicy,
-    fh_gittins,
     posterior_bounds,
 )
 from decobandit.prices import band_market as market_module
@@ -101,7 +101,7 @@ def a_curve(number: int | None) -> object:
 
 def tabled(number: int | None) -> object:
     """Its tables are made in the middle of a simulation, by a policy that was given no number."""
-    policies = [KlUcbPolicy(LONG), fh_gittins(LONG)]
+    policies = [KlUcbPolicy(LONG), make_policy(LONG, "fh-gittins")]
     return simulate(LONG, policies, draws=2, per_draw=1, workers=number)
 
 
@@ -179,7 +179,10 @@ def test_threads_are_started_in_one_place() -> None:
 
 def test_tables_do_not_depend_on_workers() -> None:
     base = np.linspace(0.31, 0.12, LONG.stages)
-    one, more = (CalibratedPolicy(LONG, fh_gittins(LONG).path, base, sweeps=64) for _ in range(2))
+    one, more = (
+        CalibratedPolicy(LONG, make_policy(LONG, "fh-gittins").path, base, sweeps=64)
+        for _ in range(2)
+    )
     with limited_workers(1):
         first = one.stage_index(20)
     assert np.array_equal(first, more.stage_index(20))

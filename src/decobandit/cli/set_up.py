@@ -69,14 +69,14 @@ def _compile(part: Part) -> None:
 
 def prices_and_deco() -> None:
     """Compile the dual, short and long, and DeCo."""
-    from ..policies.deco import deco
+    from ..policies import make_policy
     from ..prices import dual_value, solve
     from ..problem import Problem, State
 
     problem = Problem.uniform(arms=2, horizon=4)
     solution = solve(problem)
     dual_value(problem, solution.prices)
-    deco(solution).choose(State.fresh(2))
+    make_policy(problem, "deco", solution=solution).choose(State.fresh(2))
     solve(Problem.uniform(arms=2, horizon=110))
 
 
@@ -98,7 +98,7 @@ def optima_and_gittins() -> None:
 
     from ..evaluation import evaluate
     from ..joint import optimum, start_optimum
-    from ..policies import OptimalPolicy, fh_gittins
+    from ..policies import FhGittinsPolicy, OptimalPolicy
     from ..problem import Problem
 
     two, three = Problem.uniform(arms=2, horizon=4), Problem.uniform(arms=3, horizon=4)
@@ -106,7 +106,7 @@ def optima_and_gittins() -> None:
     for problem in (_two_different(), three):
         optimum(problem)
         evaluate(problem, OptimalPolicy(problem))
-        evaluate(problem, fh_gittins(problem))
+        evaluate(problem, FhGittinsPolicy(problem))
     start_optimum(three, 2, np.zeros(1), lambda group, pulls: np.zeros((1, pulls + 1)))
 
 
@@ -225,7 +225,7 @@ def batches() -> None:
 
 def chances_of_the_best() -> None:
     """Compile posterior probabilities: best, better than control, equivalent."""
-    from ..policies import fh_gittins
+    from ..policies import FhGittinsPolicy
     from ..policies.comparison import BetaComparison
     from ..problem import Problem, States
 
@@ -236,7 +236,7 @@ def chances_of_the_best() -> None:
         chances.best(states)
         chances.better(states, 0)
         chances.alike(states)
-    fh_gittins(problem).probabilities(3, states)
+    FhGittinsPolicy(problem).probabilities(3, states)
 
 
 def other_outcomes() -> None:
@@ -325,21 +325,20 @@ def demo(
 ) -> None:
     """Solve a small problem, recommend an arm, draw a figure."""
     from ..figures import save_figure, solution_figure
-    from ..policies import recommend
-    from ..policies.deco import deco
+    from ..policies import DecoPolicy, recommend
     from ..problem import Problem, State
     from .recommend import print_recommendation
     from .solving import print_solution
 
     make_folder(out)
-    solution = context_of(Problem.uniform(arms=5, horizon=40), 1e-4).solution
-    print_solution(solution)
+    context = context_of(Problem.uniform(arms=5, horizon=40), 1e-4)
+    print_solution(context.solution)
     observed = State.parse("5/7,1/3,2/2,0/1,0/0")
-    policy = deco(solution)
+    policy = DecoPolicy.make(context)
     print(f"\nafter {observed.total} pulls, good/pulls per arm: {observed}")
     print_recommendation(recommend(policy.problem, observed, policy))
     file = out / "prices-and-indices.png"
-    save_figure(solution_figure(solution), file)
+    save_figure(solution_figure(context.solution), file)
     print(f"\nfigure written to {file}")
 
 

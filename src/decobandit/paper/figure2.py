@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..bounds import Episode, follow
 from ..figures import episodes_figure
-from ..policies.deco import deco
+from ..policies import make_policy
 from ..prices import whole_solution
 from ..problem import Problem
 
@@ -50,7 +50,7 @@ def run(sizes: Sizes) -> list[Episode]:
     """Play the episodes."""
     problem = Problem.uniform(arms=sizes.arms, horizon=sizes.horizon)
     solution = whole_solution(problem)
-    policy = deco(solution)
+    policy = make_policy(problem, "deco", solution=solution)
     return [follow(solution.problem, policy, solution=solution, rng=seed) for seed in sizes.seeds]
 
 

@@ -91,11 +91,11 @@ def check_dual() -> Iterator[Check]:
 
 def check_indices() -> Iterator[Check]:
     """Check finite-horizon Gittins indices."""
-    from ..policies import fh_gittins
+    from ..policies import FhGittinsPolicy
 
     for good, bad, left in ((1, 1, 10), (2, 1, 20), (1, 3, 15), (2.5, 0.5, 12)):
         problem = Problem.uniform(arms=1, horizon=left, prior=BetaBernoulli(good, bad))
-        found = fh_gittins(problem).arm_index(0, 0, (0, 0)).index
+        found = FhGittinsPolicy(problem).arm_index(0, 0, (0, 0)).index
         expected = plain.stopping_index(good, bad, (1.0,) * left)
         what = f"FH-Gittins index of Beta({good:g}, {bad:g}), {left} pulls left"
         yield Check("index", what, "bisection on stopping, plain Python", expected, found, 1e-8)

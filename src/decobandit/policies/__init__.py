@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from .base import Policy as Policy
     from .calibrated import CalibratedPolicy as CalibratedPolicy
     from .calibrated import FhGittinsPolicy as FhGittinsPolicy
-    from .calibrated import fh_gittins as fh_gittins
     from .catalogue import allow_policy as allow_policy
     from .catalogue import allowed_policies as allowed_policies
     from .catalogue import check_policies as check_policies

@@ -29,6 +29,7 @@ from .index_policy import IndexPolicy
 from .requirements import single_pulls
 
 TABLE_STAGES = 200  # up to here tables of all stages take a second or less
+FLAT_PATH = PricePath()
 
 
 class CalibratedPolicy(IndexPolicy):
@@ -38,8 +39,8 @@ class CalibratedPolicy(IndexPolicy):
     ----------
     problem : Problem
         What it is made for.
-    path : PricePath
-        What the index is calibrated against.
+    path : PricePath, optional
+        Prices that the index is calibrated against; flat by default.
     prices : array, optional
         Those of a solved dual, (stages,), where the path needs them.
     name : str, optional
@@ -68,7 +69,7 @@ class CalibratedPolicy(IndexPolicy):
     def __init__(
         self,
         problem: Problem,
-        path: PricePath,
+        path: PricePath = FLAT_PATH,
         prices: Floats | None = None,
         *,
         name: str | None = None,
@@ -99,7 +100,7 @@ class CalibratedPolicy(IndexPolicy):
     @classmethod
     def make(cls, context: Context) -> Self:
         """Against the flat path."""
-        return cls(context.problem, PricePath(), ties=context.ties)
+        return cls(context.problem, ties=context.ties)
 
     def stage_index(self, stage: int) -> Floats:
         return self.calibration.stage_index(stage)
@@ -142,28 +143,3 @@ class FhGittinsPolicy(CalibratedPolicy):
 
     name = "fh-gittins"
     symmetric = True
-
-
-def fh_gittins(problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> CalibratedPolicy:
-    """The policy of the finite-horizon Gittins index.
-
-    With rewards that change over the stages, its extension: the constant charge per pull at which
-    the arm is indifferent.
-
-    Parameters
-    ----------
-    problem, ties
-        As in `make_policy`.
-
-    Returns
-    -------
-    CalibratedPolicy
-
-    Examples
-    --------
-    >>> from decobandit import Problem, evaluate, fh_gittins
-    >>> problem = Problem.uniform(arms=2, horizon=4)
-    >>> round(evaluate(problem, fh_gittins(problem)).value, 6)
-    2.277778
-    """
-    return FhGittinsPolicy(problem, PricePath(), ties=ties)

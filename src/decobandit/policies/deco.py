@@ -24,9 +24,9 @@ import numpy.typing as npt
 
 from ..arm import Cones, OneArmValues, Terms
 from ..arm.kernels.transitions import beta_binomial
-from ..prices import DualSolution, at_canonical_prices, whole_solution
+from ..prices import whole_solution
 from ..problem import DEFAULT_TIES, Problem, State, States, Stats, TieRule, remaining_problem
-from ..support import Floats, Ints, InvalidArgument, shown
+from ..support import Floats, Ints, InvalidArgument
 from .allocation import ArmIndex
 from .base import Policy
 from .context import Context
@@ -231,39 +231,6 @@ def knapsacks(values: Floats, where: Ints, allowed: npt.NDArray[np.bool_] | None
     given = np.empty(where.shape, dtype=np.int64)
     in_parts(len(where), lambda first, last: share_each(values, where, first, last, given))
     return given
-
-
-def deco(solution: DualSolution, *, ties: TieRule = DEFAULT_TIES) -> DecoPolicy:
-    """The DeCo policy of a solved dual, at canonical prices.
-
-    They are the same for every solution of a problem, whatever its tolerance; `DecoPolicy` plays
-    the prices of a solution itself. Problems with millions of states have no canonical prices:
-    there both are the same.
-
-    Parameters
-    ----------
-    solution : DualSolution
-        Problem and prices, as `solve` gives them.
-    ties : TieRule
-        How ties are broken.
-
-    Returns
-    -------
-    DecoPolicy
-
-    Examples
-    --------
-    >>> from decobandit import Problem, State, deco, solve
-    >>> policy = deco(solve(Problem.uniform(arms=3, horizon=10)))
-    >>> policy.choose(State.parse("0/1,0/0,1/1"))
-    (2,)
-    """
-    if not isinstance(solution, DualSolution):
-        raise TypeError(
-            f"solution: {shown(solution)} is not a decobandit.DualSolution; solve(problem) makes "
-            'one, and make_policy(problem, "deco") does both'
-        )
-    return DecoPolicy(solution.problem, at_canonical_prices(solution).prices, ties=ties)
 
 
 class ReplannedDecoPolicy(Policy):
