@@ -14,13 +14,13 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, get_args
 
 from sqlalchemy import Connection, Row, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from ..support.records import doc, record_class
 from ..trials import schema
 from ..trials.database import Store
 from ..trials.errors import Conflict, NotFound, TrialError
@@ -38,38 +38,21 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"
 _table = schema.tokens
 
 
-@dataclass(frozen=True)
+@record_class
 class Token:
-    """A token as the database has it: without the secret.
+    """A token as the database has it: without the secret."""
 
-    Attributes
-    ----------
-    id : str
-        Random; not the secret.
-    name : str
-        Unique, also among revoked tokens. The log calls the sender of a request so.
-    role : str
-        admin, operator or viewer.
-    digest : str
-        SHA-256 of the secret.
-    created_at : str
-        ISO 8601, UTC.
-    revoked_at : str | None
-        When it was revoked; null while it is valid.
-    expires_at : str
-        When it ends: ISO 8601, UTC.
-    trials : str | None
-        Names of the trials that it is for, in the database as JSON; null: all.
-    """
-
-    id: str
-    name: str
-    role: str
-    digest: str
-    created_at: str
-    revoked_at: str | None
-    expires_at: str
-    trials: str | None = None
+    id: str = doc("Random; not the secret.")
+    name: str = doc("Unique, also among revoked tokens. The log calls the sender of a request so.")
+    role: str = doc("admin, operator or viewer.")
+    digest: str = doc("SHA-256 of the secret.")
+    created_at: str = doc("ISO 8601, UTC.")
+    revoked_at: str | None = doc("When it was revoked; null while it is valid.")
+    expires_at: str = doc("When it ends: ISO 8601, UTC.")
+    trials: str | None = doc(
+        "Names of the trials that it is for, in the database as JSON; null: all.",
+        default=None,
+    )
 
     @property
     def expired(self) -> bool:

@@ -18,13 +18,14 @@ Tallies, as requests and events have them
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from ..problem import LARGEST_SUM, ArmModel, Outcome, Problem, Seen, Stats
 from ..support import InvalidArgument
+from ..support.records import doc, record_class
 from .errors import BadOutcome, Contradiction
 
 AllocationState = Literal["open", "told", "cancelled"]
@@ -33,26 +34,9 @@ Told = tuple[int, int] | str
 Counts = tuple[tuple[str, Told], ...]  # arm, and its tally; each arm once
 
 
-@dataclass(frozen=True)
+@record_class
 class ArmPulls:
     """Pulls of one arm in an allocation.
-
-    Attributes
-    ----------
-    arm : str
-        Name of the arm.
-    pulls : int
-        Pulls allocated to it.
-    good : int | None
-        Good outcomes recorded; null where outcomes are not good or bad.
-    bad : int | None
-        Bad outcomes recorded.
-    pending : int
-        Pulls without an outcome yet.
-    cancelled : int
-        Cancelled pulls.
-    seen : str | None
-        Tally of recorded non-binary outcomes, in the form of `tell`.
 
     Examples
     --------
@@ -60,13 +44,16 @@ class ArmPulls:
     (ArmPulls(arm='arm-1', pulls=1, good=0, bad=0, pending=1, cancelled=0, seen=None),)
     """
 
-    arm: str
-    pulls: int
-    good: int | None
-    bad: int | None
-    pending: int
-    cancelled: int = 0
-    seen: str | None = None
+    arm: str = doc("Name of the arm.")
+    pulls: int = doc("Pulls allocated to it.")
+    good: int | None = doc("Good outcomes recorded; null where outcomes are not good or bad.")
+    bad: int | None = doc("Bad outcomes recorded.")
+    pending: int = doc("Pulls without an outcome yet.")
+    cancelled: int = doc("Cancelled pulls.", default=0)
+    seen: str | None = doc(
+        "Tally of recorded non-binary outcomes, in the form of `tell`.",
+        default=None,
+    )
 
     @property
     def told(self) -> int:
@@ -88,40 +75,9 @@ class ArmPulls:
         return replace(self, seen=kind.format.write_tally(tally), pending=pending)
 
 
-@dataclass(frozen=True)
+@record_class
 class Allocation:
     """Pulls of one stage, allocated together.
-
-    Attributes
-    ----------
-    id : str
-        Random id.
-    arm : str | None
-        Name of the arm of a single pull; null where there are several pulls.
-    stage : int
-        From 0.
-    reason : str
-        Why this arm, or these numbers.
-    state : AllocationState
-        open: outcomes are pending; told: all that were not cancelled are recorded; cancelled: all
-        were cancelled, and the slots are free again.
-    outcome : int | float | str | None
-        Of a single pull: 1 is good, 0 is bad; the number of a class, a number, a count, the name of
-        an outcome, as the arm has them; null while it is pending.
-    subject : str | None
-        Who or what the arm is for, if the ask named one.
-    note : str | None
-        Note of the ask.
-    change_reason : str | None
-        Why it was cancelled, or corrected last.
-    pulls : dict[str, int]
-        Pulls by arm, in the order of the problem.
-    told : int
-        Outcomes recorded.
-    pending : int
-        Pulls without an outcome yet.
-    arms : tuple[ArmPulls, ...]
-        Pulls of every arm with some, in the order of the problem.
 
     Examples
     --------
@@ -130,19 +86,30 @@ class Allocation:
     ('open', {'arm-1': 1}, 1)
     """
 
-    id: str
-    arm: str | None
-    stage: int
-    reason: str
-    state: AllocationState = "open"
-    outcome: Outcome | None = None
-    subject: str | None = None
-    note: str | None = None
-    change_reason: str | None = None
-    pulls: dict[str, int] = field(default_factory=dict)
-    told: int = 0
-    pending: int = 0
-    arms: tuple[ArmPulls, ...] = ()
+    id: str = doc("Random id.")
+    arm: str | None = doc("Name of the arm of a single pull; null where there are several pulls.")
+    stage: int = doc("From 0.")
+    reason: str = doc("Why this arm, or these numbers.")
+    state: AllocationState = doc(
+        "open: outcomes are pending; told: all that were not cancelled are recorded; cancelled: "
+        "all were cancelled, and the slots are free again.",
+        default="open",
+    )
+    outcome: Outcome | None = doc(
+        "Of a single pull: 1 is good, 0 is bad; the number of a class, a number, a count, the "
+        "name of an outcome, as the arm has them; null while it is pending.",
+        default=None,
+    )
+    subject: str | None = doc("Who or what the arm is for, if the ask named one.", default=None)
+    note: str | None = doc("Note of the ask.", default=None)
+    change_reason: str | None = doc("Why it was cancelled, or corrected last.", default=None)
+    pulls: dict[str, int] = doc("Pulls by arm, in the order of the problem.", default_factory=dict)
+    told: int = doc("Outcomes recorded.", default=0)
+    pending: int = doc("Pulls without an outcome yet.", default=0)
+    arms: tuple[ArmPulls, ...] = doc(
+        "Pulls of every arm with some, in the order of the problem.",
+        default=(),
+    )
 
     @property
     def size(self) -> int:

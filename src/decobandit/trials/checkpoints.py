@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection, insert, select, text
 
+from ..support.records import doc, record_class
 from . import schema
 from .database import Store
 from .errors import Damaged, TrialError
@@ -352,24 +353,9 @@ def _stored(note: str) -> Checkpoint:
 # -- checks -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@record_class
 class CheckpointCheck(CheckResult):
     """Result of comparing a database, or an exported trial, with a checkpoint.
-
-    Attributes
-    ----------
-    trial : str
-        Empty: the check covers all trials.
-    number : int
-        Number of the checkpoint.
-    made : str
-        Time of the checkpoint: ISO 8601, UTC.
-    key : str
-        Name of the key that signed it.
-    trials : int
-        Number of trials in the checkpoint.
-    problems : tuple[str, ...]
-        Problems, one sentence each, with those of the compared logs.
 
     Examples
     --------
@@ -377,11 +363,11 @@ class CheckpointCheck(CheckResult):
     True
     """
 
-    number: int
-    made: str
-    key: str
-    trials: int
-    problems: tuple[str, ...]
+    number: int = doc("Number of the checkpoint.")
+    made: str = doc("Time of the checkpoint: ISO 8601, UTC.")
+    key: str = doc("Name of the key that signed it.")
+    trials: int = doc("Number of trials in the checkpoint.")
+    problems: tuple[str, ...] = doc("Problems, one sentence each, with those of the compared logs.")
 
     @property
     def findings(self) -> tuple[str, ...]:

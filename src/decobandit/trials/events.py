@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._version import __version__
+from ..support.records import doc, record_class
 from .errors import Damaged
 
 KINDS = (
@@ -40,35 +41,9 @@ GENESIS = "0" * 64  # the `previous` of the first event
 _FIELDS = {"trial", "seq", "kind", "at", "by", "key", "previous", "data", "version"}
 
 
-@dataclass(frozen=True)
+@record_class
 class Event:
     """One entry of the log, from `new_event` or `read_event`.
-
-    Attributes
-    ----------
-    trial : str
-        Id of the trial.
-    seq : int
-        Number of the event, from 0.
-    kind : str
-        created, asked, told, cancelled, corrected, refused, closed, reopened, archived, limited
-        or unmasked.
-    at : str
-        ISO 8601, UTC.
-    by : str
-        Sender of the request: on a server, the name of the token.
-    key : str | None
-        Idempotency key of the request.
-    previous : str
-        Hash of the event before.
-    data : dict[str, Any]
-        Content, and for an allocation the inputs of its decision.
-    version : str
-        Version of decobandit.
-    body : str
-        The event as one line of canonical JSON.
-    hash : str
-        SHA-256 of the body.
 
     Examples
     --------
@@ -76,17 +51,20 @@ class Event:
     ['created']
     """
 
-    trial: str
-    seq: int
-    kind: str
-    at: str
-    by: str
-    key: str | None
-    previous: str
-    data: dict[str, Any]
-    version: str
-    body: str
-    hash: str
+    trial: str = doc("Id of the trial.")
+    seq: int = doc("Number of the event, from 0.")
+    kind: str = doc(
+        "created, asked, told, cancelled, corrected, refused, closed, reopened, archived, limited "
+        "or unmasked."
+    )
+    at: str = doc("ISO 8601, UTC.")
+    by: str = doc("Sender of the request: on a server, the name of the token.")
+    key: str | None = doc("Idempotency key of the request.")
+    previous: str = doc("Hash of the event before.")
+    data: dict[str, Any] = doc("Content, and for an allocation the inputs of its decision.")
+    version: str = doc("Version of decobandit.")
+    body: str = doc("The event as one line of canonical JSON.")
+    hash: str = doc("SHA-256 of the body.")
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields except the body, which repeats them."""

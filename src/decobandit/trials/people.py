@@ -21,11 +21,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
 
+from ..support.records import doc, record_class
 from . import schema
 from .database import Store
 from .errors import Damaged
@@ -39,20 +39,9 @@ KINDS = ("login", "refused", "token_made", "token_revoked", "exported", "looked"
 _events, _head = schema.people, schema.people_head
 
 
-@dataclass(frozen=True)
+@record_class
 class PeopleLog(CheckResult):
     """The access log, with the integrity check of the log and of the tokens.
-
-    Attributes
-    ----------
-    trial : str
-        Always "people".
-    events : tuple[Event, ...]
-        The events up to the first that was changed.
-    head : str
-        Hash of the last event; worth keeping elsewhere.
-    problems : tuple[str, ...]
-        Problems, one sentence each.
 
     Examples
     --------
@@ -61,9 +50,9 @@ class PeopleLog(CheckResult):
     True
     """
 
-    events: tuple[Event, ...]
-    head: str
-    problems: tuple[str, ...]
+    events: tuple[Event, ...] = doc("The events up to the first that was changed.")
+    head: str = doc("Hash of the last event; worth keeping elsewhere.")
+    problems: tuple[str, ...] = doc("Problems, one sentence each.")
 
     @property
     def findings(self) -> tuple[str, ...]:

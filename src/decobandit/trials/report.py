@@ -20,6 +20,7 @@ from ..policies import MeanComparison
 from ..policies.comparison import best_probabilities
 from ..problem import Arm, ArmModel, Outcome, Problem, Rules, State, States
 from ..support import Floats
+from ..support.records import doc, record_class
 from .allocations import Allocation, ArmPulls, kinds_of, parts_by_arm, tallies, told_counts
 from .decider import Decider, LookResult, declared_arms, look_results
 from .errors import TrialError
@@ -34,49 +35,9 @@ MAX_COMPARED = 300  # arms up to which P(best) is computed: about 2 s
 Ends = tuple[float, float]
 
 
-@dataclass(frozen=True)
+@record_class
 class ArmResult:
     """Results of an arm.
-
-    Attributes
-    ----------
-    name : str
-        Name of the arm.
-    allocated : int
-        Allocations that hold a slot.
-    pulls : int
-        Recorded outcomes.
-    good : int | None
-        Good ones among them; null where outcomes are not good or bad.
-    pending : int
-        Allocations whose outcome is not recorded.
-    rate : float | None
-        Good outcomes per recorded one, or their mean; null before the first.
-    exact_interval : tuple[float, float] | None
-        95% confidence interval of the rate by Clopper and Pearson, for a fixed number of pulls.
-    wilson_interval : tuple[float, float] | None
-        The same by Wilson's score method.
-    prior_good : float | None
-        Pseudo-count of good outcomes of the prior.
-    prior_bad : float | None
-        Pseudo-count of bad outcomes of the prior.
-    effective_sample_size : float | None
-        Outcomes that the prior is worth: the sum of its pseudo-counts, or what answers to it.
-    posterior_mean : float
-        Of the success probability, or of the mean of outcomes.
-    credible_interval : tuple[float, float] | None
-        95% of the posterior, with equal tails; null of own states.
-    best : float | None
-        Posterior probability that its expected reward of a pull is the largest, or its mean outcome
-        where the rules compare outcomes; null with very many arms.
-    better_than_control : float | None
-        Posterior probability that it exceeds the control's; null for the control.
-    seen : str
-        What is on record, as states are written.
-    prior : str
-        What was known before.
-    prior_mean : float
-        Of the success probability, or of the mean of outcomes.
 
     Examples
     --------
@@ -84,24 +45,37 @@ class ArmResult:
     0.5
     """
 
-    name: str
-    allocated: int
-    pulls: int
-    good: int | None
-    pending: int
-    rate: float | None
-    exact_interval: Ends | None
-    wilson_interval: Ends | None
-    prior_good: float | None
-    prior_bad: float | None
-    effective_sample_size: float | None
-    posterior_mean: float
-    credible_interval: Ends | None
-    best: float | None
-    better_than_control: float | None
-    seen: str
-    prior: str
-    prior_mean: float
+    name: str = doc("Name of the arm.")
+    allocated: int = doc("Allocations that hold a slot.")
+    pulls: int = doc("Recorded outcomes.")
+    good: int | None = doc("Good ones among them; null where outcomes are not good or bad.")
+    pending: int = doc("Allocations whose outcome is not recorded.")
+    rate: float | None = doc(
+        "Good outcomes per recorded one, or their mean; null before the first."
+    )
+    exact_interval: Ends | None = doc(
+        "95% confidence interval of the rate by Clopper and Pearson, for a fixed number of pulls."
+    )
+    wilson_interval: Ends | None = doc("The same by Wilson's score method.")
+    prior_good: float | None = doc("Pseudo-count of good outcomes of the prior.")
+    prior_bad: float | None = doc("Pseudo-count of bad outcomes of the prior.")
+    effective_sample_size: float | None = doc(
+        "Outcomes that the prior is worth: the sum of its pseudo-counts, or what answers to it."
+    )
+    posterior_mean: float = doc("Of the success probability, or of the mean of outcomes.")
+    credible_interval: Ends | None = doc(
+        "95% of the posterior, with equal tails; null of own states."
+    )
+    best: float | None = doc(
+        "Posterior probability that its expected reward of a pull is the largest, or its mean "
+        "outcome where the rules compare outcomes; null with very many arms."
+    )
+    better_than_control: float | None = doc(
+        "Posterior probability that it exceeds the control's; null for the control."
+    )
+    seen: str = doc("What is on record, as states are written.")
+    prior: str = doc("What was known before.")
+    prior_mean: float = doc("Of the success probability, or of the mean of outcomes.")
 
 
 def control_of(problem: Problem, control: str | None) -> int:
@@ -260,18 +234,9 @@ def _better(rewards: Sequence[Floats], control: int) -> list[float | None]:
 MAX_BLOCKS, MIN_BLOCK_LENGTH = 12, 5
 
 
-@dataclass(frozen=True)
+@record_class
 class ShareBlock:
     """Shares of the arms in a block of consecutive allocations.
-
-    Attributes
-    ----------
-    first : int
-        Number of its first allocation, cancelled ones not counted, from 1.
-    last : int
-        Number of its last one.
-    shares : tuple[float, ...]
-        Share of every arm, in the order of the problem.
 
     Examples
     --------
@@ -280,9 +245,9 @@ class ShareBlock:
     (1.0, 0.0)
     """
 
-    first: int
-    last: int
-    shares: tuple[float, ...]
+    first: int = doc("Number of its first allocation, cancelled ones not counted, from 1.")
+    last: int = doc("Number of its last one.")
+    shares: tuple[float, ...] = doc("Share of every arm, in the order of the problem.")
 
 
 def share_blocks(arms: Sequence[int], n_arms: int, *, stage: int = 1) -> tuple[ShareBlock, ...]:
@@ -307,29 +272,9 @@ def share_blocks(arms: Sequence[int], n_arms: int, *, stage: int = 1) -> tuple[S
 SEVERAL = "(several)"  # in place of an arm
 
 
-@dataclass(frozen=True)
+@record_class
 class Correction:
     """A recorded outcome that was replaced.
-
-    Attributes
-    ----------
-    allocation : str
-        Id of the allocation.
-    number : int
-        Number of the allocation, from 1.
-    arm : str
-        Name of the arm.
-    before : int | float | str
-        The outcome that was replaced: 1 is good, 0 is bad; of several pulls, good/pulls or
-        what was recorded of other outcomes.
-    after : int | float | str
-        What replaced it.
-    by : str
-        Sender of the request.
-    at : str
-        ISO 8601, UTC.
-    reason : str
-        Why.
 
     Examples
     --------
@@ -339,34 +284,22 @@ class Correction:
     'misread'
     """
 
-    allocation: str
-    number: int
-    arm: str
-    before: Outcome
-    after: Outcome
-    by: str
-    at: str
-    reason: str
+    allocation: str = doc("Id of the allocation.")
+    number: int = doc("Number of the allocation, from 1.")
+    arm: str = doc("Name of the arm.")
+    before: Outcome = doc(
+        "The outcome that was replaced: 1 is good, 0 is bad; of several pulls, good/pulls or what "
+        "was recorded of other outcomes."
+    )
+    after: Outcome = doc("What replaced it.")
+    by: str = doc("Sender of the request.")
+    at: str = doc("ISO 8601, UTC.")
+    reason: str = doc("Why.")
 
 
-@dataclass(frozen=True)
+@record_class
 class LateOutcome:
     """An outcome recorded late, or pending for longer than the limit.
-
-    Attributes
-    ----------
-    allocation : str
-        Its id.
-    number : int
-        Number of the allocation, from 1.
-    arm : str
-        Name of the arm; `(several)` where the allocation has several pulls.
-    asked_at : str
-        When it was allocated: ISO 8601, UTC.
-    told_at : str | None
-        When its outcome was first recorded; null while it is pending.
-    hours : float
-        Between the two, or until the report was made.
 
     Examples
     --------
@@ -374,28 +307,17 @@ class LateOutcome:
     ()
     """
 
-    allocation: str
-    number: int
-    arm: str
-    asked_at: str
-    told_at: str | None
-    hours: float
+    allocation: str = doc("Its id.")
+    number: int = doc("Number of the allocation, from 1.")
+    arm: str = doc("Name of the arm; `(several)` where the allocation has several pulls.")
+    asked_at: str = doc("When it was allocated: ISO 8601, UTC.")
+    told_at: str | None = doc("When its outcome was first recorded; null while it is pending.")
+    hours: float = doc("Between the two, or until the report was made.")
 
 
-@dataclass(frozen=True)
+@record_class
 class Change:
     """A change of the trial as a whole, or an unmasking.
-
-    Attributes
-    ----------
-    kind : str
-        closed, reopened, archived, limited or unmasked.
-    by : str
-        Sender of the request.
-    at : str
-        ISO 8601, UTC.
-    reason : str
-        Why; empty where none is on record.
 
     Examples
     --------
@@ -404,10 +326,10 @@ class Change:
     'closed'
     """
 
-    kind: str
-    by: str
-    at: str
-    reason: str
+    kind: str = doc("closed, reopened, archived, limited or unmasked.")
+    by: str = doc("Sender of the request.")
+    at: str = doc("ISO 8601, UTC.")
+    reason: str = doc("Why; empty where none is on record.")
 
 
 @dataclass
@@ -501,22 +423,9 @@ def _recorded(slot: Allocation, arm: str, ledger: Ledger) -> Outcome:
 # -- the report ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@record_class
 class AuditState:
     """Result of the integrity check of the log.
-
-    Attributes
-    ----------
-    ok : bool
-        No problem was found.
-    events : int
-        Events that were checked.
-    head : str
-        Hash of the last event.
-    problems : tuple[str, ...]
-        Problems, one sentence each.
-    remarks : tuple[str, ...]
-        Observations that are no proof of a change.
 
     Examples
     --------
@@ -524,58 +433,16 @@ class AuditState:
     1
     """
 
-    ok: bool
-    events: int
-    head: str
-    problems: tuple[str, ...]
-    remarks: tuple[str, ...]
+    ok: bool = doc("No problem was found.")
+    events: int = doc("Events that were checked.")
+    head: str = doc("Hash of the last event.")
+    problems: tuple[str, ...] = doc("Problems, one sentence each.")
+    remarks: tuple[str, ...] = doc("Observations that are no proof of a change.")
 
 
-@dataclass(frozen=True)
+@record_class
 class TrialReport(Standing):
     """A trial as a report shows it, running or finished.
-
-    Attributes
-    ----------
-    created_by : str
-        Who created it.
-    reported_at : str
-        When the report was made: ISO 8601, UTC.
-    control : str
-        Name of the control arm.
-    level : float
-        Credible level.
-    parameters : dict[str, float] | None
-        Tuned parameters of the policy; null if it has none.
-    ties : str
-        How ties between arms are broken.
-    versions : tuple[str, ...]
-        Versions of decobandit that wrote the log.
-    pending : int
-        Slots with a pending outcome.
-    deploy : float
-        How many pulls the deployment at the end is worth; 0 without one.
-    arms : tuple[ArmResult, ...]
-        Results of every arm.
-    shares : tuple[ShareBlock, ...]
-        Shares of the arms over time.
-    corrections : tuple[Correction, ...]
-        Outcomes that were replaced.
-    late_after : float
-        Hours after which an outcome is late.
-    late : tuple[LateOutcome, ...]
-        Outcomes that came later, or are pending for longer.
-    refused : int
-        Requests on record that contradicted the log and were refused.
-    declared : tuple[str, ...] | None
-        At the end, arms that the test of the rules declares better than control; without a control
-        arm, best. Null before the end, and without rules.
-    looks : tuple[LookResult, ...]
-        Looks that were made, where the rules stop trials or drop arms.
-    changes : tuple[Change, ...]
-        Closing, reopening, archiving, changed limits, unmasking.
-    audit : AuditState
-        Whether the log is as it was written.
 
     Examples
     --------
@@ -584,25 +451,32 @@ class TrialReport(Standing):
     ('arm-1', 0, True)
     """
 
-    created_by: str
-    reported_at: str
-    control: str
-    level: float
-    parameters: dict[str, float] | None
-    ties: str
-    versions: tuple[str, ...]
-    pending: int
-    deploy: float
-    arms: tuple[ArmResult, ...]
-    shares: tuple[ShareBlock, ...]
-    corrections: tuple[Correction, ...]
-    late_after: float
-    late: tuple[LateOutcome, ...]
-    refused: int
-    declared: tuple[str, ...] | None
-    looks: tuple[LookResult, ...]
-    changes: tuple[Change, ...]
-    audit: AuditState
+    created_by: str = doc("Who created it.")
+    reported_at: str = doc("When the report was made: ISO 8601, UTC.")
+    control: str = doc("Name of the control arm.")
+    level: float = doc("Credible level.")
+    parameters: dict[str, float] | None = doc(
+        "Tuned parameters of the policy; null if it has none."
+    )
+    ties: str = doc("How ties between arms are broken.")
+    versions: tuple[str, ...] = doc("Versions of decobandit that wrote the log.")
+    pending: int = doc("Slots with a pending outcome.")
+    deploy: float = doc("How many pulls the deployment at the end is worth; 0 without one.")
+    arms: tuple[ArmResult, ...] = doc("Results of every arm.")
+    shares: tuple[ShareBlock, ...] = doc("Shares of the arms over time.")
+    corrections: tuple[Correction, ...] = doc("Outcomes that were replaced.")
+    late_after: float = doc("Hours after which an outcome is late.")
+    late: tuple[LateOutcome, ...] = doc("Outcomes that came later, or are pending for longer.")
+    refused: int = doc("Requests on record that contradicted the log and were refused.")
+    declared: tuple[str, ...] | None = doc(
+        "At the end, arms that the test of the rules declares better than control; without a "
+        "control arm, best. Null before the end, and without rules."
+    )
+    looks: tuple[LookResult, ...] = doc(
+        "Looks that were made, where the rules stop trials or drop arms."
+    )
+    changes: tuple[Change, ...] = doc("Closing, reopening, archiving, changed limits, unmasking.")
+    audit: AuditState = doc("Whether the log is as it was written.")
 
 
 def report_of(

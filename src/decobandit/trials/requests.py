@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..problem import ArmModel, Outcome, is_name
+from ..support.records import doc, record_class
 from .allocations import Allocation, Counts, counts_from, counts_tree
 from .errors import BadOutcome, TrialError
 
@@ -99,20 +100,9 @@ class Cancellation:
     count: int
 
 
-@dataclass(frozen=True)
+@record_class
 class CancellationCount:
     """Cancelled pulls of one arm by one person; many may mean that a trial is steered.
-
-    Attributes
-    ----------
-    by : str
-        Who cancelled them.
-    arm : str
-        Name of the arm.
-    count : int
-        How many.
-    reasons : tuple[str, ...]
-        Why; each reason once.
 
     Examples
     --------
@@ -121,10 +111,10 @@ class CancellationCount:
     ('did not come',)
     """
 
-    by: str
-    arm: str
-    count: int
-    reasons: tuple[str, ...]
+    by: str = doc("Who cancelled them.")
+    arm: str = doc("Name of the arm.")
+    count: int = doc("How many.")
+    reasons: tuple[str, ...] = doc("Why; each reason once.")
 
 
 def counted(cancellations: Iterable[Cancellation]) -> tuple[CancellationCount, ...]:

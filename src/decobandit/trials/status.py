@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from sqlalchemy import Row
@@ -12,6 +12,7 @@ from .._version import __version__
 from ..bounds import Episode, retrace
 from ..policies import known_of_arm
 from ..problem import Outcome
+from ..support.records import doc, record_class
 from .allocations import Allocation, parts_by_arm, sole_arm, tallies
 from .decider import Decider, decider_of, pending_state, stopped_and_dropped
 from .decisions import Decision
@@ -22,89 +23,54 @@ from .requests import CancellationCount, counted
 from .settings import NO_BOUND, TrialLimits, TrialSettings
 
 
-@dataclass(frozen=True)
+@record_class
 class Standing:
-    """Trial counts shared by status and report. Slots are pulls.
+    """Trial counts shared by status and report. Slots are pulls."""
 
-    Attributes
-    ----------
-    id : str
-        Random id.
-    name : str
-        Name of the trial.
-    state : str
-        running, closed (no more allocations are made) or archived (closed, and hidden from lists).
-    finished : bool
-        Whether every slot has its outcome.
-    created_at : str
-        ISO 8601, UTC.
-    policy : str
-        Name of the policy.
-    seed : int
-        Random seed.
-    version : str
-        Version of decobandit.
-    horizon : int
-        Number of stages.
-    pulls_per_stage : int
-        Pulls of one stage.
-    slots : int
-        Total number of pulls.
-    allocated : int
-        Slots in use.
-    told : int
-        Slots with an outcome.
-    cancelled : int
-        Allocations that were cancelled.
-    cancellations : tuple[CancellationCount, ...]
-        Cancelled pulls by person and arm, with reasons.
-    deployment : str | None
-        The arm to deploy, at the end of a problem that deploys one.
-    earned : float
-        Total reward of the recorded outcomes.
-    upper_bound : float | None
-        Bound on the expected total reward of any policy at the start; null without a dual.
-    best_bound : float | None
-        Smallest upper bound computed when the trial was created; null if none was.
-    best_bound_is : str | None
-        Method of the best bound: optimum, joint, lagrangian, trivial or information.
-    bound_from_here : float | None
-        Bound on the expected reward of the remaining stages; null without a dual.
-    loss_so_far : float | None
-        Shortfall and congestion of the recorded outcomes; null without prices of pulls.
-    rules : dict[str, Any] | None
-        Rules of the design that the trial obeys, in the form of the table `design` of a file.
-    stopped : str | None
-        Why a look has stopped the trial: superiority, inferiority, futility or equivalence.
-    dropped : tuple[str, ...]
-        Arms that looks have dropped.
-    """
-
-    id: str
-    name: str
-    state: str
-    finished: bool
-    created_at: str
-    policy: str
-    seed: int
-    version: str
-    horizon: int
-    pulls_per_stage: int
-    slots: int
-    allocated: int
-    told: int
-    cancelled: int
-    cancellations: tuple[CancellationCount, ...]
-    deployment: str | None
-    earned: float
-    upper_bound: float | None
-    best_bound: float | None
-    best_bound_is: str | None
-    bound_from_here: float | None
-    loss_so_far: float | None
-    rules: dict[str, Any] | None
-    stopped: str | None
-    dropped: tuple[str, ...]
+    id: str = doc("Random id.")
+    name: str = doc("Name of the trial.")
+    state: str = doc(
+        "running, closed (no more allocations are made) or archived (closed, and hidden from "
+        "lists)."
+    )
+    finished: bool = doc("Whether every slot has its outcome.")
+    created_at: str = doc("ISO 8601, UTC.")
+    policy: str = doc("Name of the policy.")
+    seed: int = doc("Random seed.")
+    version: str = doc("Version of decobandit.")
+    horizon: int = doc("Number of stages.")
+    pulls_per_stage: int = doc("Pulls of one stage.")
+    slots: int = doc("Total number of pulls.")
+    allocated: int = doc("Slots in use.")
+    told: int = doc("Slots with an outcome.")
+    cancelled: int = doc("Allocations that were cancelled.")
+    cancellations: tuple[CancellationCount, ...] = doc(
+        "Cancelled pulls by person and arm, with reasons."
+    )
+    deployment: str | None = doc("The arm to deploy, at the end of a problem that deploys one.")
+    earned: float = doc("Total reward of the recorded outcomes.")
+    upper_bound: float | None = doc(
+        "Bound on the expected total reward of any policy at the start; null without a dual."
+    )
+    best_bound: float | None = doc(
+        "Smallest upper bound computed when the trial was created; null if none was."
+    )
+    best_bound_is: str | None = doc(
+        "Method of the best bound: optimum, joint, lagrangian, trivial or information."
+    )
+    bound_from_here: float | None = doc(
+        "Bound on the expected reward of the remaining stages; null without a dual."
+    )
+    loss_so_far: float | None = doc(
+        "Shortfall and congestion of the recorded outcomes; null without prices of pulls."
+    )
+    rules: dict[str, Any] | None = doc(
+        "Rules of the design that the trial obeys, in the form of the table `design` of a file."
+    )
+    stopped: str | None = doc(
+        "Why a look has stopped the trial: superiority, inferiority, futility or equivalence."
+    )
+    dropped: tuple[str, ...] = doc("Arms that looks have dropped.")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as JSON values."""
@@ -198,42 +164,9 @@ def loss_so_far(ledger: Ledger, decider: Decider) -> float | None:
 # -- status ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@record_class
 class Summary:
     """A trial in a list.
-
-    Attributes
-    ----------
-    id : str
-        Random id.
-    name : str
-        Name of the trial.
-    policy : str
-        Name of the policy.
-    arms : int
-        Number of arms.
-    horizon : int
-        Number of stages.
-    allocated : int
-        Slots in use.
-    told : int
-        Slots with an outcome.
-    open : int
-        Slots with a pending outcome.
-    created_at : str
-        ISO 8601, UTC.
-    intact : bool
-        False: the record was changed; nothing else is known.
-    state : str
-        running, closed or archived.
-    open_since : str | None
-        When the oldest pending allocation was made: ISO 8601, UTC.
-    stale : bool
-        Whether that is longer ago than `stale_after`.
-    finished : bool
-        Whether every slot has its outcome.
-    stopped : str | None
-        Why a look has stopped the trial: superiority, inferiority, futility or equivalence.
 
     Examples
     --------
@@ -243,21 +176,27 @@ class Summary:
     (True, 'running')
     """
 
-    id: str
-    name: str
-    policy: str
-    arms: int
-    horizon: int
-    allocated: int
-    told: int
-    open: int
-    created_at: str
-    intact: bool = True
-    state: str = "running"
-    open_since: str | None = None
-    stale: bool = False
-    finished: bool = False
-    stopped: str | None = None
+    id: str = doc("Random id.")
+    name: str = doc("Name of the trial.")
+    policy: str = doc("Name of the policy.")
+    arms: int = doc("Number of arms.")
+    horizon: int = doc("Number of stages.")
+    allocated: int = doc("Slots in use.")
+    told: int = doc("Slots with an outcome.")
+    open: int = doc("Slots with a pending outcome.")
+    created_at: str = doc("ISO 8601, UTC.")
+    intact: bool = doc("False: the record was changed; nothing else is known.", default=True)
+    state: str = doc("running, closed or archived.", default="running")
+    open_since: str | None = doc(
+        "When the oldest pending allocation was made: ISO 8601, UTC.",
+        default=None,
+    )
+    stale: bool = doc("Whether that is longer ago than `stale_after`.", default=False)
+    finished: bool = doc("Whether every slot has its outcome.", default=False)
+    stopped: str | None = doc(
+        "Why a look has stopped the trial: superiority, inferiority, futility or equivalence.",
+        default=None,
+    )
 
     @property
     def badge(self) -> str:
@@ -273,36 +212,9 @@ class Summary:
         return dict(self.__dict__)
 
 
-@dataclass(frozen=True)
+@record_class
 class ArmStatus:
     """Counts and posterior of an arm.
-
-    Attributes
-    ----------
-    name : str
-        Name of the arm.
-    good : int | None
-        Good outcomes recorded; null where outcomes are not good or bad.
-    bad : int | None
-        Bad outcomes recorded.
-    open : int
-        Pending allocations.
-    posterior_good : float | None
-        Posterior pseudo-count of good outcomes.
-    posterior_bad : float | None
-        Posterior pseudo-count of bad outcomes.
-    expected_reward : float | None
-        Expected reward of the next pull; null if there is none.
-    value_of_information : float | None
-        Expected gain of later decisions from one more outcome.
-    index : float | None
-        Index of the policy; for DeCo, the sum of the two.
-    code : str
-        Shown to blinded users instead of the name.
-    seen : str | None
-        Statistics of non-binary outcomes, in the notation of states.
-    posterior : str | None
-        Posterior of an arm with non-binary outcomes.
 
     Examples
     --------
@@ -310,48 +222,28 @@ class ArmStatus:
     1.0
     """
 
-    name: str
-    good: int | None
-    bad: int | None
-    open: int
-    posterior_good: float | None
-    posterior_bad: float | None
-    expected_reward: float | None
-    value_of_information: float | None
-    index: float | None
-    code: str
-    seen: str | None = None
-    posterior: str | None = None
+    name: str = doc("Name of the arm.")
+    good: int | None = doc("Good outcomes recorded; null where outcomes are not good or bad.")
+    bad: int | None = doc("Bad outcomes recorded.")
+    open: int = doc("Pending allocations.")
+    posterior_good: float | None = doc("Posterior pseudo-count of good outcomes.")
+    posterior_bad: float | None = doc("Posterior pseudo-count of bad outcomes.")
+    expected_reward: float | None = doc("Expected reward of the next pull; null if there is none.")
+    value_of_information: float | None = doc(
+        "Expected gain of later decisions from one more outcome."
+    )
+    index: float | None = doc("Index of the policy; for DeCo, the sum of the two.")
+    code: str = doc("Shown to blinded users instead of the name.")
+    seen: str | None = doc(
+        "Statistics of non-binary outcomes, in the notation of states.",
+        default=None,
+    )
+    posterior: str | None = doc("Posterior of an arm with non-binary outcomes.", default=None)
 
 
-@dataclass(frozen=True)
+@record_class
 class Status(Standing):
     """State of a trial. Slots are pulls; a stage has `pulls_per_stage` of them.
-
-    Attributes
-    ----------
-    open : tuple[Allocation, ...]
-        Allocations with a pending outcome.
-    remaining : int
-        Free slots.
-    stage : int
-        Stages completed by the slots in use.
-    next_arm : str | None
-        The arm that an ask would allocate now; null where a stage has several pulls.
-    next_pulls : dict[str, int] | None
-        Pulls by arm that an ask would allocate now.
-    reason : str | None
-        Why this arm, or these numbers.
-    price : float | None
-        Of a pull at this stage.
-    arms : tuple[ArmStatus, ...]
-        Counts and posterior of every arm.
-    head : str
-        Hash of the last event.
-    limits : TrialLimits
-        Limits on pending and cancelled allocations.
-    by_rules : bool
-        Whether the rules of the design chose or drew the next arm, not its index.
 
     Examples
     --------
@@ -360,17 +252,21 @@ class Status(Standing):
     (0, 5, 'arm-1')
     """
 
-    open: tuple[Allocation, ...]
-    remaining: int
-    stage: int
-    next_arm: str | None
-    next_pulls: dict[str, int] | None
-    reason: str | None
-    price: float | None
-    arms: tuple[ArmStatus, ...]
-    head: str
-    limits: TrialLimits
-    by_rules: bool
+    open: tuple[Allocation, ...] = doc("Allocations with a pending outcome.")
+    remaining: int = doc("Free slots.")
+    stage: int = doc("Stages completed by the slots in use.")
+    next_arm: str | None = doc(
+        "The arm that an ask would allocate now; null where a stage has several pulls."
+    )
+    next_pulls: dict[str, int] | None = doc("Pulls by arm that an ask would allocate now.")
+    reason: str | None = doc("Why this arm, or these numbers.")
+    price: float | None = doc("Of a pull at this stage.")
+    arms: tuple[ArmStatus, ...] = doc("Counts and posterior of every arm.")
+    head: str = doc("Hash of the last event.")
+    limits: TrialLimits = doc("Limits on pending and cancelled allocations.")
+    by_rules: bool = doc(
+        "Whether the rules of the design chose or drew the next arm, not its index."
+    )
 
     @property
     def is_over(self) -> bool:

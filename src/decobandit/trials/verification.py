@@ -11,7 +11,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import numpy as np
 from sqlalchemy import select
 
 from ..support import JsonError, parse
+from ..support.records import doc, record_class
 from . import schema
 from .database import Store, StoreLike, closed_on_error, open_store
 from .decider import Decider, decider_of, decision_record, pending_state
@@ -32,11 +33,11 @@ from .settings import NO_BOUND, check_bound
 from .status import is_forged
 
 
-@dataclass(frozen=True)
+@record_class
 class CheckResult:
     """Base of `Verification` and `Replay`; `findings` lists what is wrong."""
 
-    trial: str
+    trial: str = doc('Id of the trial; "people" for the access log, empty for all trials.')
 
     @property
     def findings(self) -> tuple[str, ...]:
@@ -56,28 +57,9 @@ class CheckResult:
         }
 
 
-@dataclass(frozen=True)
+@record_class
 class Verification(CheckResult):
     """Result of the integrity check of a log.
-
-    Attributes
-    ----------
-    trial : str
-        Id of the trial.
-    events : int
-        Events that were checked.
-    head : str
-        Hash of the last event; worth keeping elsewhere.
-    problems : tuple[str, ...]
-        Problems, one sentence each.
-    remarks : tuple[str, ...]
-        Observations that are no proof of a change: times that run backwards, a trial without a
-        bound.
-    given_head_event : int | None
-        Position of the event whose hash is the head that was given; null if none was given, or no
-        event has it.
-    events_since_given_head : int | None
-        Events after it.
 
     Examples
     --------
@@ -85,12 +67,20 @@ class Verification(CheckResult):
     1
     """
 
-    events: int
-    head: str
-    problems: tuple[str, ...]
-    remarks: tuple[str, ...] = ()
-    given_head_event: int | None = None
-    events_since_given_head: int | None = None
+    events: int = doc("Events that were checked.")
+    head: str = doc("Hash of the last event; worth keeping elsewhere.")
+    problems: tuple[str, ...] = doc("Problems, one sentence each.")
+    remarks: tuple[str, ...] = doc(
+        "Observations that are no proof of a change: times that run backwards, a trial without a "
+        "bound.",
+        default=(),
+    )
+    given_head_event: int | None = doc(
+        "Position of the event whose hash is the head that was given; null if none was given, or "
+        "no event has it.",
+        default=None,
+    )
+    events_since_given_head: int | None = doc("Events after it.", default=None)
 
     @property
     def findings(self) -> tuple[str, ...]:
@@ -251,18 +241,9 @@ _EXACT = ("stage", "state", "policy", "multipliers_hash", "seed")
 _NUMBERS = ("price", "expected_reward", "value_of_information", "index")
 
 
-@dataclass(frozen=True)
+@record_class
 class Replay(CheckResult):
     """Result of computing every decision again.
-
-    Attributes
-    ----------
-    trial : str
-        Id of the trial.
-    decisions : int
-        Decisions that were computed again.
-    differences : tuple[str, ...]
-        Differences from the record, one sentence each.
 
     Examples
     --------
@@ -271,8 +252,8 @@ class Replay(CheckResult):
     1
     """
 
-    decisions: int
-    differences: tuple[str, ...]
+    decisions: int = doc("Decisions that were computed again.")
+    differences: tuple[str, ...] = doc("Differences from the record, one sentence each.")
 
     @property
     def findings(self) -> tuple[str, ...]:

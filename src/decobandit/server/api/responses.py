@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ...designs.forecasts import PolicyForecast
 from ...designs.results import Characteristics
+from ...support.records import doc, record_class
 from ...trials import (
     Allocation,
     ArmPulls,
@@ -138,17 +138,14 @@ class UnmaskedOut(Out):
 # -- full ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
+@record_class
 class StatusOut(Status):
-    """State of a trial, in full.
+    """State of a trial, in full."""
 
-    Attributes
-    ----------
-    stale : list[str]
-        Ids of pending allocations that are older than the server's limit, the oldest first.
-    """
-
-    stale: list[str] = field(default_factory=list)
+    stale: list[str] = doc(
+        "Ids of pending allocations that are older than the server's limit, the oldest first.",
+        default_factory=list,
+    )
 
 
 class WhyOut(Out):
