@@ -10,7 +10,6 @@ those that have every state. On grids (`grids.py`) V is an upper bound of V, on 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from math import comb
 
@@ -18,6 +17,7 @@ import numpy as np
 
 from ..problem import ArmModel, BernoulliModel, CategoricalModel, MarkovModel
 from ..support import Floats, Ints, InvalidArgument, limit_bytes, refuse_over
+from ..support.records import doc, record_class
 from .kernels.graph import BAND, LINKS, Graph, look_up
 from .kernels.transitions import band_weights
 
@@ -25,36 +25,22 @@ BYTES_OF_STATE = 40.0  # and 16 per successor
 NONE, NOWHERE = np.empty(0, dtype=np.int64), np.empty(0)
 
 
-@dataclass(frozen=True, eq=False)
+@record_class(eq=False)
 class ArmGraph:
-    """The states of an arm, and the successors of a step.
+    """The states of an arm, and the successors of a step."""
 
-    Attributes
-    ----------
-    arrays : Graph
-        What kernels take.
-    model : ArmModel
-        Whose statistics the states stand for.
-    pulls, steps : int
-        Pulls of a step, and steps of a unit.
-    exact : bool
-        Whether every state is there.
-    place : callable
-        Rows and statistics (...), (..., width) -> number in the row, (...).
-    contract : callable, optional
-        Of a grid: makes its contraction.
-    good : array, optional
-        Good outcomes of every state, where outcomes are good or bad.
-    """
-
-    arrays: Graph
-    model: ArmModel
-    pulls: int
-    steps: int
-    exact: bool
-    place: Callable[[Ints, Floats], Floats]
-    contract: Callable[[], ArmGraph] | None = None
-    good: Floats | None = None
+    arrays: Graph = doc("What kernels take.")
+    model: ArmModel = doc("Whose statistics the states stand for.")
+    pulls: int = doc("Pulls of a step.")
+    steps: int = doc("Steps of a unit.")
+    exact: bool = doc("Whether every state is there.")
+    place: Callable[[Ints, Floats], Floats] = doc(
+        "Rows and statistics (...), (..., width) -> number in the row, (...)."
+    )
+    contract: Callable[[], ArmGraph] | None = doc("Of a grid: makes its contraction.", default=None)
+    good: Floats | None = doc(
+        "Good outcomes of every state, where outcomes are good or bad.", default=None
+    )
 
     @cached_property
     def lower(self) -> ArmGraph | None:

@@ -15,7 +15,6 @@ Theorem 2. Figure 2 of the paper draws four such episodes; `figures/episodes.py`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any, Protocol
@@ -55,6 +54,7 @@ from ..support import (
     refuse_over,
     seed_of,
 )
+from ..support.records import doc, record_class
 
 Arms = tuple[int, ...]  # one entry per pull
 Outcomes = tuple[Outcome, ...]
@@ -69,43 +69,12 @@ class TermsOf(Protocol):
     def terms(self, stage: int, group: int, stats: Sequence[float]) -> Terms: ...
 
 
-@dataclass(frozen=True, eq=False)
+@record_class(eq=False)
 class Episode(Tabular):
     """The stages of one episode that have been played; of a running trial these may be few.
 
     Tables of `to_frame`: `stages`; `pulls`, whose outcomes `read_outcomes` counts; `arms`, every
     arm at every stage. Arrays (stages, arms) describe the arms before the pulls of a stage.
-
-    Attributes
-    ----------
-    problem : Problem
-        What was played.
-    policy : str
-        Name of the policy that pulled.
-    upper_bound : float
-        Bound on the value of any policy.
-    prices : array
-        (stages,) price of a pull.
-    pulled : tuple of tuple of int
-        Positions of the arms by stage, one for each pull.
-    outcomes : tuple of tuple
-        Outcomes of these pulls: True is good, others as in logs; empty at a deployment.
-    good, bad : array
-        (stages, arms) outcomes so far; zero for non-binary arms.
-    expected_reward, value_of_information : array
-        (stages, arms) the two terms of the index.
-    shortfall, congestion : array
-        (stages,) loss by pulls not worth the price, and by arms worth it that were not pulled.
-    pulls : array
-        (stages, arms) pulls so far.
-    favourable : tuple of tuple of bool
-        Whether an outcome was good, or counted at least its expectation.
-    seen : tuple of tuple of str
-        (stages, arms) observations so far, as states are written; empty if all arms are binary.
-    truth : tuple of float or None
-        Success probabilities or true means, if known.
-    seed : int or None
-        Seed of a simulated episode.
 
     Examples
     --------
@@ -115,23 +84,32 @@ class Episode(Tabular):
     (5, (5, 3))
     """
 
-    problem: Problem
-    policy: str
-    upper_bound: float
-    prices: Floats
-    pulled: tuple[Arms, ...]
-    outcomes: tuple[Outcomes, ...]
-    good: Ints
-    bad: Ints
-    expected_reward: Floats
-    value_of_information: Floats
-    shortfall: Floats
-    congestion: Floats
-    pulls: Ints
-    favourable: tuple[tuple[bool, ...], ...]
-    seen: tuple[tuple[str, ...], ...] = ()
-    truth: tuple[float, ...] | None = None
-    seed: int | None = None
+    problem: Problem = doc("What was played.")
+    policy: str = doc("Name of the policy that pulled.")
+    upper_bound: float = doc("Bound on the value of any policy.")
+    prices: Floats = doc("(stages,) price of a pull.")
+    pulled: tuple[Arms, ...] = doc("Positions of the arms by stage, one for each pull.")
+    outcomes: tuple[Outcomes, ...] = doc(
+        "Outcomes of these pulls: True is good, others as in logs; empty at a deployment."
+    )
+    good: Ints = doc("(stages, arms) good outcomes so far; zero for non-binary arms.")
+    bad: Ints = doc("(stages, arms) bad outcomes so far; zero for non-binary arms.")
+    expected_reward: Floats = doc("(stages, arms) first term of the index.")
+    value_of_information: Floats = doc("(stages, arms) second term of the index.")
+    shortfall: Floats = doc("(stages,) loss by pulls not worth the price.")
+    congestion: Floats = doc("(stages,) loss by arms worth the price that were not pulled.")
+    pulls: Ints = doc("(stages, arms) pulls so far.")
+    favourable: tuple[tuple[bool, ...], ...] = doc(
+        "Whether an outcome was good, or counted at least its expectation."
+    )
+    seen: tuple[tuple[str, ...], ...] = doc(
+        "(stages, arms) observations so far, as states are written; empty if all arms are binary.",
+        default=(),
+    )
+    truth: tuple[float, ...] | None = doc(
+        "Success probabilities or true means, if known.", default=None
+    )
+    seed: int | None = doc("Seed of a simulated episode.", default=None)
 
     @property
     def stages(self) -> int:

@@ -54,6 +54,7 @@ from ..support import (
     seed_of,
     tells_progress,
 )
+from ..support.records import doc, record_class
 
 MAX_STATES = 2_000_000
 MAX_CALLS = 4_000  # exact states of a policy that is called in each, a millisecond or more
@@ -70,30 +71,11 @@ class StageGap:
     congestion_se: float = 0.0
 
 
-@dataclass(frozen=True, eq=False)
+@record_class(eq=False)
 class Gap(Tabular):
     """Loss of a policy against the upper bound, by stage.
 
     Tables of `to_frame`: `stages`; `arms`, where the gap is exact.
-
-    Attributes
-    ----------
-    policy : str
-        Name of the policy.
-    upper_bound : float
-        The dual function at the prices.
-    value, value_se : float
-        Value of the policy and its standard error, 0 if exact.
-    shortfall, congestion : float
-        Expected loss by pulled arms not worth the price, and by arms worth it that were not pulled.
-    stages : tuple of StageGap
-        Shortfall, congestion and their errors by stage.
-    by_arm : array or None
-        (arms, 2) shortfall and congestion by arm, if exact; equal arms share theirs.
-    method : str
-        "exact" or "simulated".
-    settings : dict
-        Draws and seed of a simulation.
 
     Examples
     --------
@@ -105,16 +87,18 @@ class Gap(Tabular):
     0.0
     """
 
-    policy: str
-    upper_bound: float
-    value: float
-    value_se: float
-    shortfall: float
-    congestion: float
-    stages: tuple[StageGap, ...]
-    by_arm: Floats | None
-    method: str
-    settings: dict[str, Any]
+    policy: str = doc("Name of the policy.")
+    upper_bound: float = doc("The dual function at the prices.")
+    value: float = doc("Value of the policy.")
+    value_se: float = doc("Its standard error, 0 if exact.")
+    shortfall: float = doc("Expected loss by pulled arms not worth the price.")
+    congestion: float = doc("Expected loss by arms worth the price that were not pulled.")
+    stages: tuple[StageGap, ...] = doc("Shortfall, congestion and their errors by stage.")
+    by_arm: Floats | None = doc(
+        "(arms, 2) shortfall and congestion by arm, if exact; equal arms share theirs."
+    )
+    method: str = doc('"exact" or "simulated".')
+    settings: dict[str, Any] = doc("Draws and seed of a simulation.")
 
     @property
     def gap(self) -> float:

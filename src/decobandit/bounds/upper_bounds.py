@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, overload
 
@@ -41,6 +41,7 @@ from ..support import (
     columns_of,
     obeys_workers,
 )
+from ..support.records import doc, record_class
 from .information_bounds import MAX_POPS, check_settings, estimate_bound
 
 STANDARD_ERRORS = 3.0  # added to an estimate before it counts as a bound
@@ -53,20 +54,9 @@ MIN_JOINT_SHARE = 1 / 3  # of the stages: a joint bound over more is rarely abov
 MIN_SCENARIOS = 50  # with fewer, the standard error is not reliable
 
 
-@dataclass(frozen=True)
+@record_class()
 class BoundValue:
     """One upper bound: no policy earns more.
-
-    Attributes
-    ----------
-    value : float
-        The bound; an estimate plus three standard errors where `estimate` is given.
-    kind : str
-        "optimum", "joint", "lagrangian", "trivial" or "information".
-    estimate, estimate_se : float or None
-        Estimate and standard error of a simulated bound.
-    details : mapping
-        Further JSON values of this bound.
 
     Examples
     --------
@@ -76,11 +66,15 @@ class BoundValue:
     ('optimum', 1.2)
     """
 
-    value: float
-    kind: str
-    estimate: float | None = None
-    estimate_se: float | None = None
-    details: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    value: float = doc(
+        "The bound; an estimate plus three standard errors where `estimate` is given."
+    )
+    kind: str = doc('"optimum", "joint", "lagrangian", "trivial" or "information".')
+    estimate: float | None = doc("Estimate of a simulated bound.", default=None)
+    estimate_se: float | None = doc("Standard error of the estimate.", default=None)
+    details: Mapping[str, Any] = doc(
+        "Further JSON values of this bound.", default_factory=dict, repr=False, compare=False
+    )
 
     @property
     def meaning(self) -> str:
@@ -252,18 +246,11 @@ class InformationBound(Bound):
 MEANINGS: dict[str, str] = {kind: cls.meaning for kind, cls in BOUNDS.items()}
 
 
-@dataclass(frozen=True, eq=False)
+@record_class(eq=False)
 class Bounds(Tabular, Sequence[BoundValue]):
     """All bounds of a problem, best first; a sequence of `BoundValue`.
 
     Table of `to_frame`: `bounds`.
-
-    Attributes
-    ----------
-    problem : Problem
-        What is bounded.
-    values : tuple of BoundValue
-        The optimum before any other, then by value.
 
     Examples
     --------
@@ -272,8 +259,8 @@ class Bounds(Tabular, Sequence[BoundValue]):
     ['optimum', 'lagrangian', 'trivial']
     """
 
-    problem: Problem
-    values: tuple[BoundValue, ...]
+    problem: Problem = doc("What is bounded.")
+    values: tuple[BoundValue, ...] = doc("The optimum before any other, then by value.")
 
     @overload
     def __getitem__(self, place: int) -> BoundValue: ...

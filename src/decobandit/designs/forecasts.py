@@ -28,6 +28,7 @@ from ..policies import (
 from ..problem import Arm, Problem, Reward, format_problem
 from ..simulation import Simulation, simulate
 from ..support import Tables, Tabular, TooLarge, columns_of
+from ..support.records import doc, record_class
 
 EXACT_STATES = 100_000  # followed in a fraction of a second
 STEPS = 20_000_000  # arms times stages times episodes that are simulated for each policy
@@ -43,35 +44,19 @@ FROM_PRICES: str = "lagrangian"
 NO_BOUND = {"best_bound": None, "best_bound_is": None}
 
 
-@dataclass(frozen=True)
+@record_class()
 class PolicyForecast:
-    """What a policy is expected to earn.
+    """What a policy is expected to earn."""
 
-    Attributes
-    ----------
-    policy : str
-        Its name.
-    value : float
-        Expected total reward.
-    value_se : float
-        Its standard error; 0 where it is exact.
-    over_equal : float
-        Expected total reward minus that of equal allocation.
-    over_equal_se : float
-        Its standard error; 0 where it is exact.
-    gap_percent : float | None
-        To the best bound: no policy earns more than this above it; None without one.
-    method : str
-        exact or simulated.
-    """
-
-    policy: str
-    value: float
-    value_se: float
-    over_equal: float
-    over_equal_se: float
-    gap_percent: float | None
-    method: str
+    policy: str = doc("Its name.")
+    value: float = doc("Expected total reward.")
+    value_se: float = doc("Its standard error; 0 where it is exact.")
+    over_equal: float = doc("Expected total reward minus that of equal allocation.")
+    over_equal_se: float = doc("Its standard error; 0 where it is exact.")
+    gap_percent: float | None = doc(
+        "To the best bound: no policy earns more than this above it; None without one."
+    )
+    method: str = doc("exact or simulated.")
 
 
 @dataclass(frozen=True)

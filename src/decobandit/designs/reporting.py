@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from shlex import quote
 from typing import Any
 
@@ -18,6 +18,7 @@ from ..problem import (
     TieRule,
 )
 from ..support import Progress, Report, obeys_workers
+from ..support.records import doc, record_class
 from .designing import POLICIES, operating_characteristics
 from .results import DesignResult
 
@@ -25,28 +26,16 @@ SCALES = {"half the effective sample sizes": 0.5, "twice the effective sample si
 SENSITIVITY_DRAWS = 2000  # trials that are simulated with each of the other priors
 
 
-@dataclass(frozen=True)
+@record_class()
 class DesignStudy:
-    """What the report of a design says.
+    """What the report of a design says."""
 
-    Attributes
-    ----------
-    result : DesignResult
-        Operating characteristics, equal allocation among them.
-    bound : BoundValue or None
-        On the expected total reward of any policy, under the priors.
-    sensitivity : mapping
-        The same design with other priors, by what is different; fewer trials are simulated.
-    left_out : tuple of str
-        What is missing, and why.
-    calibrate_to, tol
-        As `operating_characteristics` was asked.
-    """
-
-    result: DesignResult
-    bound: BoundValue | None
-    sensitivity: Mapping[str, DesignResult]
-    left_out: tuple[str, ...]
+    result: DesignResult = doc("Operating characteristics, equal allocation among them.")
+    bound: BoundValue | None = doc("On the expected total reward of any policy, under the priors.")
+    sensitivity: Mapping[str, DesignResult] = doc(
+        "The same design with other priors, by what is different; fewer trials are simulated."
+    )
+    left_out: tuple[str, ...] = doc("What is missing, and why.")
     calibrate_to: float | None
     tol: float
 

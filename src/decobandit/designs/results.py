@@ -9,73 +9,49 @@ from typing import Any
 from .._version import __version__
 from ..problem import Design, Problem, TieRule
 from ..support import Card, Columns, Tables, Tabular, columns_of
+from ..support.records import doc, record_class
 
 PerArm = tuple[float, ...]
 Errors = Mapping[str, float | tuple[float | None, ...] | None]
 
 
-@dataclass(frozen=True)
+@record_class()
 class Characteristics:
     """Operating characteristics of a policy in a scenario.
 
     Lists have one entry per arm, in the order of the file.
-
-    Attributes
-    ----------
-    policy : str
-        Its name.
-    good, good_sd : float
-        Good outcomes of a trial, or the total reward where outcomes are not good or bad: mean and
-        standard deviation over trials.
-    pulls, pulls_sd : tuple of float
-        Pulls of each arm.
-    best_share : float or None
-        Mean share of pulls that best arms get, those of the largest expected reward of a pull (of
-        the largest mean outcome where the design compares outcomes); None where all are equal.
-    select_best : float or None
-        Probability that at the end the largest posterior expected reward, of arms not dropped, is
-        that of a best arm; ties count by halves. None where all arms are equal.
-    reject : float
-        Probability that some arm is declared better than control; without a control arm, best.
-    reject_by_arm : tuple of float
-        The same for each arm; 0 for control.
-    size, size_sd : float
-        Pulls of a trial.
-    stopped : float
-        Probability to stop before the last stage.
-    stopped_by : mapping
-        Probability of each reason to stop, also at looks after the last stage.
-    bias, rmse : tuple of float or None
-        Of the observed rate or mean outcome of each arm, over trials that pull it.
-    threshold : float
-        Level of the final test.
-    exact : bool
-        Whether all states were followed; otherwise the numbers are simulated.
-    errors : mapping or None
-        Standard errors by name, where simulated.
-    seconds : float
-        That it took.
     """
 
-    policy: str
-    good: float
-    good_sd: float
-    pulls: PerArm
-    pulls_sd: PerArm
-    best_share: float | None
-    select_best: float | None
-    reject: float
-    reject_by_arm: PerArm
-    size: float
-    size_sd: float
-    stopped: float
-    stopped_by: Mapping[str, float]
-    bias: tuple[float | None, ...]
-    rmse: tuple[float | None, ...]
-    threshold: float
-    exact: bool
-    errors: Errors | None
-    seconds: float
+    policy: str = doc("Its name.")
+    good: float = doc("Mean number of good outcomes; of non-binary outcomes, the mean reward.")
+    good_sd: float = doc("Standard deviation of the same over trials.")
+    pulls: PerArm = doc("Mean number of pulls of each arm.")
+    pulls_sd: PerArm = doc("Standard deviation of the pulls of each arm.")
+    best_share: float | None = doc(
+        "Mean share of pulls that best arms get, those of the largest expected reward of a pull "
+        "(of the largest mean outcome where the design compares outcomes); None where all are "
+        "equal."
+    )
+    select_best: float | None = doc(
+        "Probability that at the end the largest posterior expected reward, of arms not dropped, "
+        "is that of a best arm; ties count by halves. None where all arms are equal."
+    )
+    reject: float = doc(
+        "Probability that some arm is declared better than control; without a control arm, best."
+    )
+    reject_by_arm: PerArm = doc("The same for each arm; 0 for control.")
+    size: float = doc("Mean number of pulls of a trial.")
+    size_sd: float = doc("Standard deviation of the number of pulls.")
+    stopped: float = doc("Probability to stop before the last stage.")
+    stopped_by: Mapping[str, float] = doc(
+        "Probability of each reason to stop, also at looks after the last stage."
+    )
+    bias: tuple[float | None, ...] = doc("Bias of the observed rate or mean outcome of each arm.")
+    rmse: tuple[float | None, ...] = doc("Its root mean squared error, over trials that pull it.")
+    threshold: float = doc("Level of the final test.")
+    exact: bool = doc("Whether all states were followed; otherwise the numbers are simulated.")
+    errors: Errors | None = doc("Standard errors by name, where simulated.")
+    seconds: float = doc("Computing time.")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; `x_se` is the standard error of `x`, where simulated."""
@@ -126,29 +102,12 @@ class Calibrated:
         return dict(vars(self))
 
 
-@dataclass(frozen=True)
+@record_class()
 class DesignResult(Tabular):
     """Operating characteristics of a design.
 
     Tables of `to_frame`: `policies`, one row for each policy in each scenario; `arms`, one for each
     arm of these; `calibration`.
-
-    Attributes
-    ----------
-    problem : Problem
-        What is played.
-    design : Design
-        Rules, policies, test and scenarios, as asked for.
-    ties : TieRule
-        How policies break ties.
-    scenarios : tuple of ScenarioResult
-        In the order of the design; each has `policies`.
-    calibration : tuple of Calibrated
-        Thresholds by policy, where they were calibrated.
-    notes : tuple of str
-        What was left out, and why.
-    interrupted : bool
-        Whether only what was finished is there: of the last policy, its first scenarios.
 
     Examples
     --------
@@ -159,13 +118,18 @@ class DesignResult(Tabular):
     [3.0, 3.0]
     """
 
-    problem: Problem
-    design: Design
-    ties: TieRule
-    scenarios: tuple[ScenarioResult, ...]
-    calibration: tuple[Calibrated, ...] = ()
-    notes: tuple[str, ...] = ()  # what was left out, and why
-    interrupted: bool = False
+    problem: Problem = doc("What is played.")
+    design: Design = doc("Rules, policies, test and scenarios, as asked for.")
+    ties: TieRule = doc("How policies break ties.")
+    scenarios: tuple[ScenarioResult, ...] = doc("In the order of the design; each has `policies`.")
+    calibration: tuple[Calibrated, ...] = doc(
+        "Thresholds by policy, where they were calibrated.", default=()
+    )
+    notes: tuple[str, ...] = doc("What was left out, and why.", default=())
+    interrupted: bool = doc(
+        "Whether only what was finished is there: of the last policy, its first scenarios.",
+        default=False,
+    )
 
     @property
     def earned(self) -> str:

@@ -14,7 +14,6 @@ reached.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -45,6 +44,7 @@ from ..support import (
     obeys_workers,
     tells_progress,
 )
+from ..support.records import doc, record_class
 from .forward import Forward, Occupied, Total, Watch
 from .index_forward import IndexForward
 from .two_arms import follow_two_arms, serves_two_arms
@@ -58,45 +58,12 @@ __all__ = [
 LIMIT_STATES = 50_000_000
 
 
-@dataclass(frozen=True, eq=False)
+@record_class(eq=False)
 class Evaluation(Tabular):
     """What a policy earns, exactly: over the prior, or at given true success probabilities.
 
     Fields from `truth` on are None where the truth is not given. Tables of `to_frame`: `policies`,
     one row; `stages`, expected rewards; `arms`, expected pulls where the truth is given.
-
-    Attributes
-    ----------
-    policy : str
-        Its name.
-    value : float
-        Expected total reward, deployment and last rewards included.
-    regret : float or None
-        Against pulling the arms of largest mean at every stage; None where the problem has tables
-        of last rewards.
-    stage_rewards : array
-        (stages,) expected reward of each.
-    last_reward : float
-        Expected sum of the arms' last rewards.
-    group_pulls : tuple of float
-        (groups,) expected pulls of a group's arms, deployment apart.
-    states : int
-        Distinct states in which the policy decides.
-    probability : float
-        Total over the states of the last stage: 1 up to rounding.
-    merged : bool
-        Whether exchangeable arms were merged.
-    seconds : float
-        That the evaluation took, without compiling kernels.
-    truth : tuple or None
-        True success probabilities, or what stands for them of arms of other kinds.
-    variance : float or None
-        Of the total reward.
-    arm_pulls : tuple of float or None
-        (arms,) expected pulls.
-    best_arm_probability : float or None
-        That at the end the largest posterior mean is a best arm's. Where all arms are equal that
-        is certain and says nothing (`null`): plain values have None then.
 
     Examples
     --------
@@ -106,20 +73,31 @@ class Evaluation(Tabular):
     (3.4176, 0.1824)
     """
 
-    policy: str
-    value: float
-    regret: float | None
-    stage_rewards: Floats
-    last_reward: float
-    group_pulls: tuple[float, ...]
-    states: int
-    probability: float
-    merged: bool
-    seconds: float
-    truth: tuple[Any, ...] | None = None
-    variance: float | None = None
-    arm_pulls: tuple[float, ...] | None = None
-    best_arm_probability: float | None = None
+    policy: str = doc("Its name.")
+    value: float = doc("Expected total reward, deployment and last rewards included.")
+    regret: float | None = doc(
+        "Against pulling the arms of largest mean at every stage; None where the problem has "
+        "tables of last rewards."
+    )
+    stage_rewards: Floats = doc("(stages,) expected reward of each.")
+    last_reward: float = doc("Expected sum of the arms' last rewards.")
+    group_pulls: tuple[float, ...] = doc(
+        "(groups,) expected pulls of a group's arms, deployment apart."
+    )
+    states: int = doc("Distinct states in which the policy decides.")
+    probability: float = doc("Total over the states of the last stage: 1 up to rounding.")
+    merged: bool = doc("Whether exchangeable arms were merged.")
+    seconds: float = doc("That the evaluation took, without compiling kernels.")
+    truth: tuple[Any, ...] | None = doc(
+        "True success probabilities, or what stands for them of arms of other kinds.", default=None
+    )
+    variance: float | None = doc("Of the total reward.", default=None)
+    arm_pulls: tuple[float, ...] | None = doc("(arms,) expected pulls.", default=None)
+    best_arm_probability: float | None = doc(
+        "That at the end the largest posterior mean is a best arm's. Where all arms are equal "
+        "that is certain and says nothing (`null`): plain values have None then.",
+        default=None,
+    )
 
     @property
     def null(self) -> bool:

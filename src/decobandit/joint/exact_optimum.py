@@ -11,7 +11,6 @@ bound what can be earned after the stages from above, so does the result for the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from math import comb, floor, inf, log10
 from typing import Any
@@ -29,6 +28,7 @@ from ..support import (
     worker_count,
 )
 from ..support import limit_bytes as machine_limit
+from ..support.records import doc, record_class
 from .arm_states import refuse_infinite
 from .joint_states import Counted, JointValues, columns, count
 from .joint_sweep import sweep, sweep_start, sweep_two_arms, two_arm_states
@@ -59,24 +59,9 @@ MAX_COUNTED = 400  # stages, or arms times pulls; beyond, only two arms could be
 MAX_QUICK_WORK = 1e7  # states times allotments of the general program
 
 
-@dataclass(frozen=True)
+@record_class()
 class Optimum:
     """The largest expected reward that any policy can earn.
-
-    Attributes
-    ----------
-    value : float
-        The optimum.
-    states : int
-        Joint states of all stages.
-    bytes : int
-        Memory that was set aside.
-    seconds : float
-        That the computation took, without compiling kernels.
-    problem : Problem
-        What was solved.
-    tables : JointValues or ShapeValues or None
-        Values of all states, where they were kept.
 
     Examples
     --------
@@ -85,12 +70,14 @@ class Optimum:
     19
     """
 
-    value: float
-    states: int
-    bytes: int
-    seconds: float
-    problem: Problem = field(repr=False)
-    tables: JointValues | ShapeValues | None = field(default=None, repr=False, compare=False)
+    value: float = doc("The optimum.")
+    states: int = doc("Joint states of all stages.")
+    bytes: int = doc("Memory that was set aside.")
+    seconds: float = doc("That the computation took, without compiling kernels.")
+    problem: Problem = doc("What was solved.", repr=False)
+    tables: JointValues | ShapeValues | None = doc(
+        "Values of all states, where they were kept.", default=None, repr=False, compare=False
+    )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `deco optimum --json` prints them."""

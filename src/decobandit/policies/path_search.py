@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from ..arm import PricePath, is_steady, price_array
 from ..prices import DualSolution, check_solution
 from ..problem import DEFAULT_TIES, Problem, TieRule, check_problem, true_problem
 from ..support import TooLarge, obeys_workers
+from ..support.records import doc, record_class
 from .base import Policy
 from .calibrated import TABLE_STAGES, CalibratedPolicy
 from .context import Context
@@ -64,20 +65,9 @@ MOST_STATES = 2_000_000  # reached by one candidate
 MOST_STATES_IN_ALL = 4_000_000
 
 
-@dataclass(frozen=True)
+@record_class()
 class ChosenPath:
     """A price path, and how it was chosen.
-
-    Attributes
-    ----------
-    path : PricePath
-        The one that earns most.
-    value : float or None
-        What its policy earns, where that is known exactly.
-    evaluations : int
-        Paths that were compared.
-    method : str
-        "exact", "simulated" or "default".
 
     Examples
     --------
@@ -87,10 +77,10 @@ class ChosenPath:
     ('exact', 2.277778)
     """
 
-    path: PricePath
-    value: float | None
-    evaluations: int
-    method: str
+    path: PricePath = doc("The one that earns most.")
+    value: float | None = doc("What its policy earns, where that is known exactly.")
+    evaluations: int = doc("Paths that were compared.")
+    method: str = doc('"exact", "simulated" or "default".')
 
 
 def ticked_path(premium: float, tick: float, horizon: int) -> PricePath:

@@ -35,6 +35,7 @@ from ..support import (
     generator_of,
     shown,
 )
+from ..support.records import doc, record_class
 from .allocation import ArmIndex, next_stage
 from .base import Policy
 from .catalogue import make_policies
@@ -78,28 +79,11 @@ class ArmReport:
         return {k: v for k, v in own.items() if k not in rare or v is not None}
 
 
-@dataclass(frozen=True)
+@record_class()
 class Recommendation(Tabular):
     """The arms to pull now, and what speaks for each arm.
 
     The table of `to_frame` is `arms`, a frame of the kind that the outcomes were read from.
-
-    Attributes
-    ----------
-    policy : str
-        Name of the policy that decided.
-    chosen : tuple of str
-        Names of the arms to pull, the largest index first; in batches, the most pulls first.
-    stage : int
-        The stage that is decided.
-    price : float or None
-        Price of a pull that the index is compared with, where the policy has one.
-    arms : tuple of ArmReport
-        Posterior, expected reward and index of every arm.
-    deploy : bool
-        The stages are over: this is the arm to keep.
-    pulls : tuple of int or None
-        (arms,) pulls of each arm, where the pulls of a stage are shared among arms.
 
     Examples
     --------
@@ -109,13 +93,20 @@ class Recommendation(Tabular):
     (2, ('arm-1',), 0.6667)
     """
 
-    policy: str
-    chosen: tuple[str, ...]
-    stage: int
-    price: float | None
-    arms: tuple[ArmReport, ...]
-    deploy: bool = False
-    pulls: tuple[int, ...] | None = None
+    policy: str = doc("Name of the policy that decided.")
+    chosen: tuple[str, ...] = doc(
+        "Names of the arms to pull, the largest index first; in batches, the most pulls first."
+    )
+    stage: int = doc("The stage that is decided.")
+    price: float | None = doc(
+        "Price of a pull that the index is compared with, where the policy has one."
+    )
+    arms: tuple[ArmReport, ...] = doc("Posterior, expected reward and index of every arm.")
+    deploy: bool = doc("The stages are over: this is the arm to keep.", default=False)
+    pulls: tuple[int, ...] | None = doc(
+        "(arms,) pulls of each arm, where the pulls of a stage are shared among arms.",
+        default=None,
+    )
     state: State | None = field(default=None, repr=False)  # that was decided in
 
     @property

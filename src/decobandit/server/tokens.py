@@ -38,7 +38,7 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"
 _table = schema.tokens
 
 
-@record_class
+@record_class()
 class Token:
     """A token as the database has it: without the secret."""
 
@@ -50,8 +50,7 @@ class Token:
     revoked_at: str | None = doc("When it was revoked; null while it is valid.")
     expires_at: str = doc("When it ends: ISO 8601, UTC.")
     trials: str | None = doc(
-        "Names of the trials that it is for, in the database as JSON; null: all.",
-        default=None,
+        "Names of the trials that it is for, in the database as JSON; null: all.", default=None
     )
 
     @property

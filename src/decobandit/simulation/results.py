@@ -22,6 +22,7 @@ from ..support import (
     columns_of,
     constant,
 )
+from ..support.records import doc, record_class
 from .estimators import Estimate, Estimates
 
 OBSERVED = ("outcome", "good", "pulls")  # columns of episodes that a deployment has no values of
@@ -40,26 +41,9 @@ class Curve:
         return {"regret": self.regret.tolist(), "regret_se": self.regret_se.tolist()}
 
 
-@dataclass(frozen=True, eq=False)
+@record_class(eq=False)
 class PolicyResult:
     """What one policy earns, estimated.
-
-    Attributes
-    ----------
-    policy : str
-        Its name.
-    estimates : Estimates
-        The value by all estimators; `estimates.method` names the one of smallest error.
-    regret : float or None
-        Against pulling the arms of largest mean at every stage; None where that is not defined.
-    curve : Curve or None
-        `curve.regret` and `curve.regret_se`, (stages,): cumulative regret after each stage.
-    steps : int
-        Stages played in all episodes together.
-    seconds, preparation_seconds : float
-        Of playing, and of making tables.
-    episodes : mapping or None
-        Columns of all pulls, where they were kept: see `Simulation.to_frame`.
 
     Examples
     --------
@@ -69,14 +53,22 @@ class PolicyResult:
     (True, (5,))
     """
 
-    policy: str
-    estimates: Estimates
-    regret: float | None
-    curve: Curve | None
-    steps: int
-    seconds: float
-    preparation_seconds: float
-    episodes: Columns | None = None
+    policy: str = doc("Its name.")
+    estimates: Estimates = doc(
+        "The value by all estimators; `estimates.method` names the one of smallest error."
+    )
+    regret: float | None = doc(
+        "Against pulling the arms of largest mean at every stage; None where that is not defined."
+    )
+    curve: Curve | None = doc(
+        "`curve.regret` and `curve.regret_se`, (stages,): cumulative regret after each stage."
+    )
+    steps: int = doc("Stages played in all episodes together.")
+    seconds: float = doc("Time of playing.")
+    preparation_seconds: float = doc("Time of making tables.")
+    episodes: Columns | None = doc(
+        "Columns of all pulls, where they were kept: see `Simulation.to_frame`.", default=None
+    )
 
     @property
     def value(self) -> float:
@@ -116,25 +108,12 @@ class PolicyResult:
         return f"PolicyResult({self.policy}: value {self.value:.4f} ± {self.value_se:.4f}{regret})"
 
 
-@dataclass(frozen=True, eq=False)
+@record_class(eq=False)
 class Simulation(Tabular):
     """Results of all policies on the same draws.
 
     Tables of `to_frame`: `policies`; `stages`, the regret after each; `episodes`, every pull, where
     they were kept (`simulate(..., keep_episodes=True)`).
-
-    Attributes
-    ----------
-    problem : Problem
-        What was played.
-    results : tuple of PolicyResult
-        One per policy, in the order given.
-    settings : dict
-        Draws, episodes per draw, seed and truth.
-    upper_bound : float or None
-        On what any policy earns; None where beliefs are wrong or the dual was not solved.
-    interrupted : bool
-        Whether policies are missing because the simulation was ended from the keyboard.
 
     Examples
     --------
@@ -147,11 +126,16 @@ class Simulation(Tabular):
     ['greedy', 'equal']
     """
 
-    problem: Problem
-    results: tuple[PolicyResult, ...]
-    settings: dict[str, Any]
-    upper_bound: float | None
-    interrupted: bool = False
+    problem: Problem = doc("What was played.")
+    results: tuple[PolicyResult, ...] = doc("One per policy, in the order given.")
+    settings: dict[str, Any] = doc("Draws, episodes per draw, seed and truth.")
+    upper_bound: float | None = doc(
+        "On what any policy earns; None where beliefs are wrong or the dual was not solved."
+    )
+    interrupted: bool = doc(
+        "Whether policies are missing because the simulation was ended from the keyboard.",
+        default=False,
+    )
 
     def difference(self, policy: str, other: str) -> Estimate:
         """Value of one policy minus that of another, by paired draws: `value`, `value_se`."""

@@ -17,8 +17,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, cast
+
+from .records import doc, record_class
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -28,20 +29,9 @@ T = TypeVar("T")
 QUIET_SECONDS = 0.5  # before work of unknown length is shown: it is mostly short
 
 
-@dataclass(frozen=True)
+@record_class()
 class Progress:
     """State of a computation, as passed to a `progress=` callback.
-
-    Attributes
-    ----------
-    what : str
-        Name of the task.
-    done : int
-        Steps completed.
-    total : int or None
-        Total steps, None if unknown.
-    note : str
-        Intermediate result, for display.
 
     Examples
     --------
@@ -52,10 +42,10 @@ class Progress:
     ('solve', None)
     """
 
-    what: str
-    done: int
-    total: int | None = None
-    note: str = ""
+    what: str = doc("Name of the task.")
+    done: int = doc("Steps completed.")
+    total: int | None = doc("Total steps, None if unknown.", default=None)
+    note: str = doc("Intermediate result, for display.", default="")
 
     @classmethod
     def of_growing_stages(cls, task: str, stage: int, stages: int, arms: int, note: str) -> Self:

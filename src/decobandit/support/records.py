@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from inspect import cleandoc
 from typing import Any, TypeVar, dataclass_transform
@@ -16,10 +17,15 @@ def doc(text: str, **settings: Any) -> Any:
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(doc,))
-def record_class(cls: type[T]) -> type[T]:
+def record_class(*, eq: bool = True) -> Callable[[type[T]], type[T]]:
     """Make a frozen dataclass; the descriptions of its fields become a section of its docstring."""
-    made: Any = dataclass(frozen=True)(cls)
-    texts = [f"{one.name} : {one.type}\n    {one.metadata['doc']}\n" for one in fields(made)]
-    summary, examples, rest = cleandoc(cls.__doc__ or "").partition("Examples\n")
-    made.__doc__ = f"{summary.rstrip()}\n\n{TITLE}{''.join(texts)}\n{examples}{rest}".rstrip()
-    return made  # type: ignore[no-any-return]
+
+    def make(cls: type[T]) -> type[T]:
+        made: Any = dataclass(frozen=True, eq=eq)(cls)
+        known = [one for one in fields(made) if "doc" in one.metadata]
+        texts = [f"{one.name} : {one.type}\n    {one.metadata['doc']}\n" for one in known]
+        summary, examples, rest = cleandoc(cls.__doc__ or "").partition("Examples\n")
+        made.__doc__ = f"{summary.rstrip()}\n\n{TITLE}{''.join(texts)}\n{examples}{rest}".rstrip()
+        return made  # type: ignore[no-any-return]
+
+    return make

@@ -11,13 +11,14 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Literal, NoReturn, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from .errors import DecoError
+from .records import doc, record_class
 
 Place = tuple[int | str, ...]
 Naming = Callable[[Place], str]
@@ -319,33 +320,19 @@ def _is_variation(sign: str) -> bool:
 Rule = Literal["equal", "at least", "at most"]
 
 
-@dataclass(frozen=True)
+@record_class()
 class Check:
-    """Comparison of a computed number with an independent one.
+    """Comparison of a computed number with an independent one."""
 
-    Attributes
-    ----------
-    area : str
-        What part of the program it belongs to.
-    what : str
-        What is compared.
-    oracle : str
-        Where the expected number comes from.
-    expected, found : float
-        The two numbers.
-    tolerance : float
-        By how much they may differ, or the bound may be missed.
-    rule : str
-        Whether `found` is to be equal to `expected`, at least or at most that.
-    """
-
-    area: str
-    what: str
-    oracle: str
-    expected: float
-    found: float
-    tolerance: float
-    rule: Rule = "equal"
+    area: str = doc("What part of the program it belongs to.")
+    what: str = doc("What is compared.")
+    oracle: str = doc("Where the expected number comes from.")
+    expected: float = doc("The number that is right.")
+    found: float = doc("The number that was computed.")
+    tolerance: float = doc("By how much they may differ, or the bound may be missed.")
+    rule: Rule = doc(
+        "Whether `found` is to be equal to `expected`, at least or at most that.", default="equal"
+    )
 
     @property
     def ok(self) -> bool:

@@ -34,7 +34,7 @@ Told = tuple[int, int] | str
 Counts = tuple[tuple[str, Told], ...]  # arm, and its tally; each arm once
 
 
-@record_class
+@record_class()
 class ArmPulls:
     """Pulls of one arm in an allocation.
 
@@ -51,8 +51,7 @@ class ArmPulls:
     pending: int = doc("Pulls without an outcome yet.")
     cancelled: int = doc("Cancelled pulls.", default=0)
     seen: str | None = doc(
-        "Tally of recorded non-binary outcomes, in the form of `tell`.",
-        default=None,
+        "Tally of recorded non-binary outcomes, in the form of `tell`.", default=None
     )
 
     @property
@@ -75,7 +74,7 @@ class ArmPulls:
         return replace(self, seen=kind.format.write_tally(tally), pending=pending)
 
 
-@record_class
+@record_class()
 class Allocation:
     """Pulls of one stage, allocated together.
 
@@ -107,8 +106,7 @@ class Allocation:
     told: int = doc("Outcomes recorded.", default=0)
     pending: int = doc("Pulls without an outcome yet.", default=0)
     arms: tuple[ArmPulls, ...] = doc(
-        "Pulls of every arm with some, in the order of the problem.",
-        default=(),
+        "Pulls of every arm with some, in the order of the problem.", default=()
     )
 
     @property

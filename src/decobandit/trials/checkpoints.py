@@ -353,7 +353,7 @@ def _stored(note: str) -> Checkpoint:
 # -- checks -------------------------------------------------------------------------------------
 
 
-@record_class
+@record_class()
 class CheckpointCheck(CheckResult):
     """Result of comparing a database, or an exported trial, with a checkpoint.
 

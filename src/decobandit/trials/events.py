@@ -41,7 +41,7 @@ GENESIS = "0" * 64  # the `previous` of the first event
 _FIELDS = {"trial", "seq", "kind", "at", "by", "key", "previous", "data", "version"}
 
 
-@record_class
+@record_class()
 class Event:
     """One entry of the log, from `new_event` or `read_event`.
 

@@ -39,7 +39,7 @@ KINDS = ("login", "refused", "token_made", "token_revoked", "exported", "looked"
 _events, _head = schema.people, schema.people_head
 
 
-@record_class
+@record_class()
 class PeopleLog(CheckResult):
     """The access log, with the integrity check of the log and of the tokens.
 

@@ -35,7 +35,7 @@ MAX_COMPARED = 300  # arms up to which P(best) is computed: about 2 s
 Ends = tuple[float, float]
 
 
-@record_class
+@record_class()
 class ArmResult:
     """Results of an arm.
 
@@ -234,7 +234,7 @@ def _better(rewards: Sequence[Floats], control: int) -> list[float | None]:
 MAX_BLOCKS, MIN_BLOCK_LENGTH = 12, 5
 
 
-@record_class
+@record_class()
 class ShareBlock:
     """Shares of the arms in a block of consecutive allocations.
 
@@ -272,7 +272,7 @@ def share_blocks(arms: Sequence[int], n_arms: int, *, stage: int = 1) -> tuple[S
 SEVERAL = "(several)"  # in place of an arm
 
 
-@record_class
+@record_class()
 class Correction:
     """A recorded outcome that was replaced.
 
@@ -297,7 +297,7 @@ class Correction:
     reason: str = doc("Why.")
 
 
-@record_class
+@record_class()
 class LateOutcome:
     """An outcome recorded late, or pending for longer than the limit.
 
@@ -315,7 +315,7 @@ class LateOutcome:
     hours: float = doc("Between the two, or until the report was made.")
 
 
-@record_class
+@record_class()
 class Change:
     """A change of the trial as a whole, or an unmasking.
 
@@ -423,7 +423,7 @@ def _recorded(slot: Allocation, arm: str, ledger: Ledger) -> Outcome:
 # -- the report ----------------------------------------------------------------------------------
 
 
-@record_class
+@record_class()
 class AuditState:
     """Result of the integrity check of the log.
 
@@ -440,7 +440,7 @@ class AuditState:
     remarks: tuple[str, ...] = doc("Observations that are no proof of a change.")
 
 
-@record_class
+@record_class()
 class TrialReport(Standing):
     """A trial as a report shows it, running or finished.
 

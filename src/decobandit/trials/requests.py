@@ -100,7 +100,7 @@ class Cancellation:
     count: int
 
 
-@record_class
+@record_class()
 class CancellationCount:
     """Cancelled pulls of one arm by one person; many may mean that a trial is steered.
 

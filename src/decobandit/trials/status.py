@@ -23,7 +23,7 @@ from .requests import CancellationCount, counted
 from .settings import NO_BOUND, TrialLimits, TrialSettings
 
 
-@record_class
+@record_class()
 class Standing:
     """Trial counts shared by status and report. Slots are pulls."""
 
@@ -164,7 +164,7 @@ def loss_so_far(ledger: Ledger, decider: Decider) -> float | None:
 # -- status ---------------------------------------------------------------------------------------
 
 
-@record_class
+@record_class()
 class Summary:
     """A trial in a list.
 
@@ -188,8 +188,7 @@ class Summary:
     intact: bool = doc("False: the record was changed; nothing else is known.", default=True)
     state: str = doc("running, closed or archived.", default="running")
     open_since: str | None = doc(
-        "When the oldest pending allocation was made: ISO 8601, UTC.",
-        default=None,
+        "When the oldest pending allocation was made: ISO 8601, UTC.", default=None
     )
     stale: bool = doc("Whether that is longer ago than `stale_after`.", default=False)
     finished: bool = doc("Whether every slot has its outcome.", default=False)
@@ -212,7 +211,7 @@ class Summary:
         return dict(self.__dict__)
 
 
-@record_class
+@record_class()
 class ArmStatus:
     """Counts and posterior of an arm.
 
@@ -235,13 +234,12 @@ class ArmStatus:
     index: float | None = doc("Index of the policy; for DeCo, the sum of the two.")
     code: str = doc("Shown to blinded users instead of the name.")
     seen: str | None = doc(
-        "Statistics of non-binary outcomes, in the notation of states.",
-        default=None,
+        "Statistics of non-binary outcomes, in the notation of states.", default=None
     )
     posterior: str | None = doc("Posterior of an arm with non-binary outcomes.", default=None)
 
 
-@record_class
+@record_class()
 class Status(Standing):
     """State of a trial. Slots are pulls; a stage has `pulls_per_stage` of them.
 

@@ -33,7 +33,7 @@ from .settings import NO_BOUND, check_bound
 from .status import is_forged
 
 
-@record_class
+@record_class()
 class CheckResult:
     """Base of `Verification` and `Replay`; `findings` lists what is wrong."""
 
@@ -57,7 +57,7 @@ class CheckResult:
         }
 
 
-@record_class
+@record_class()
 class Verification(CheckResult):
     """Result of the integrity check of a log.
 
@@ -241,7 +241,7 @@ _EXACT = ("stage", "state", "policy", "multipliers_hash", "seed")
 _NUMBERS = ("price", "expected_reward", "value_of_information", "index")
 
 
-@record_class
+@record_class()
 class Replay(CheckResult):
     """Result of computing every decision again.
 

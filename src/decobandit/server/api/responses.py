@@ -138,7 +138,7 @@ class UnmaskedOut(Out):
 # -- full ---------------------------------------------------------------------------------------
 
 
-@record_class
+@record_class()
 class StatusOut(Status):
     """State of a trial, in full."""
 
