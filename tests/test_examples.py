@@ -175,6 +175,21 @@ def check_deployment(names: Names) -> None:
     assert 0.0 <= optimum(problem).value / value - 1.0 < 0.01
 
 
+def check_floors(names: Names) -> None:
+    shares, outcomes = names["shares"], names["outcomes"]
+    assert min(rows.min() for rows in shares.values()) >= names["FLOOR"] - 1e-12
+    ahead = shares["additive"][9:]
+    assert np.all(ahead[:, 1] > ahead[:, 2])  # the policy's order of B and C
+    assert np.allclose(shares["clip"][9:, 1:], names["FLOOR"])  # lost
+    additive, clip = outcomes["additive"], outcomes["clip"]
+    for end in (0, -1):  # no floor; equal randomisation
+        assert additive[end] == pytest.approx(clip[end])
+    assert additive[-1, 0] == pytest.approx(15 * (0.2 + 0.7 + 0.4) / 3)
+    assert np.all(additive[1:-1] < clip[1:-1], axis=0).tolist() == [True, False]
+    for successes, power in clip[1:-1]:  # at the same power the additive floor earns more
+        assert np.interp(power, additive[:, 1], additive[:, 0]) > successes
+
+
 def check_judgements(names: Names) -> None:
     leader, reach = names["leader"], names["reach"]
     assert names["ceiling"] == pytest.approx(reach[0])
@@ -304,6 +319,7 @@ CHECKS: dict[str, Callable[[Names], None]] = {
     "plot_clinical_trial": check_clinical_trial,
     "plot_dask_cluster": check_dask_cluster,
     "plot_deployment": check_deployment,
+    "plot_floors": check_floors,
     "plot_judgements": check_judgements,
     "plot_event_counts": kind_examples.check_event_counts,
     "plot_hourly_batches": check_hourly_batches,

@@ -5,6 +5,7 @@ from __future__ import annotations
 ORDER = (
     "plot_clinical_trial.py",
     "plot_three_arm_design.py",
+    "plot_floors.py",
     "plot_live_trial.py",
     "plot_ab_test.py",
     "plot_hourly_batches.py",

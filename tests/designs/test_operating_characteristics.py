@@ -219,6 +219,7 @@ def test_the_example_of_adaptr() -> None:
         policies=["thompson"],
         burn_in=133,
         floor=0.2,
+        floor_kind="clip",
         delay=1,
         margin=0.05,
         looks={"first": 300, "every": 100},
@@ -398,12 +399,14 @@ def all_sequences(
     return total
 
 
+@pytest.mark.parametrize("kind", ["additive", "clip"])
 @pytest.mark.parametrize("delay", [0, 1, 2, 6])
-def test_a_delay_is_followed_through_all_sequences(delay: int) -> None:
+def test_a_delay_is_followed_through_all_sequences(delay: int, kind: str) -> None:
     problem, truth = Problem.uniform(arms=2, horizon=5), (0.3, 0.8)
 
     def shares(t: int, pulls: list[int], good: list[int], pending: list[int]) -> list:
-        chance = min(max(better(good, pulls), 0.2), 0.8)  # Thompson sampling knows what is known
+        best = better(good, pulls)  # Thompson sampling knows what is known
+        chance = 0.2 + 0.6 * best if kind == "additive" else min(max(best, 0.2), 0.8)
         return [((1, 0), 1.0 - chance), ((0, 1), chance)]
 
     wanted = all_sequences(problem, truth, delay, shares, 0.88)
@@ -412,6 +415,7 @@ def test_a_delay_is_followed_through_all_sequences(delay: int) -> None:
         policies=["thompson"],
         control="arm-1",
         floor=0.2,
+        floor_kind=kind,
         delay=delay,
         looks={"first": 2},
         stop={"superiority": 0.88},

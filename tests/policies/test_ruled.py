@@ -47,10 +47,10 @@ def asked(pulls: Any, good: Any, problem: Problem = THREE, **more: np.ndarray) -
         ([0.7, 0.3, 0.0], 1 / 3, [1 / 3, 1 / 3, 1 / 3]),
     ],
 )
-def test_a_floor_raises_small_probabilities_and_scales_the_rest(
+def test_clipping_raises_small_probabilities_and_scales_the_rest(
     chances: list[float], floor: float, expected: list[float]
 ) -> None:
-    (rule,) = rules_of(Rules(floor=floor), THREE)
+    (rule,) = rules_of(Rules(floor=floor, floor_kind="clip"), THREE)
     found = rule.adjust(np.array([chances]), States.initial(THREE, 1))
     assert found[0] == pytest.approx(expected)
 

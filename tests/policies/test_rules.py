@@ -1,5 +1,9 @@
 """Rules around a policy: what each of them does to probabilities that are known by hand."""
 
+import itertools
+from fractions import Fraction
+from functools import cache
+from math import comb, factorial
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +35,141 @@ def adjusted(
         found = rule.adjust(found, states)
     assert found.sum() == pytest.approx(1.0)
     return [round(float(share), 12) for share in found[0]]
+
+
+def test_an_additive_floor_leaves_the_rest_to_the_policy() -> None:
+    # f + (1 - 3 f) w
+    assert adjusted(Rules(floor=0.1), [0.9, 0.08, 0.02]) == [0.73, 0.156, 0.114]
+    assert adjusted(Rules(floor=0.1), [0.5, 0.3, 0.2]) == [0.45, 0.31, 0.24]
+    assert adjusted(Rules(floor=0.2), [1.0, 0.0, 0.0]) == [0.6, 0.2, 0.2]
+    assert adjusted(Rules(floor=1 / 3), [0.7, 0.3, 0.0]) == pytest.approx([1 / 3] * 3)
+    # clipping takes the probability of the second from the first alone, and makes two arms equal
+    clip = Rules(floor=0.1, floor_kind="clip")
+    assert adjusted(clip, [0.9, 0.08, 0.02]) == [0.8, 0.1, 0.1]
+    # a dropped arm has no floor, and leaves more to the policy: f + (1 - 2 f) w
+    assert adjusted(Rules(floor=0.1), [0.75, 0.25, 0.0], dropped=(2,)) == [0.7, 0.3, 0.0]
+    assert adjusted(Rules(floor=0.1), [0.0, 1.0, 0.0], dropped=(0, 2)) == [0.0, 1.0, 0.0]
+
+
+def test_an_additive_floor_beside_other_rules() -> None:
+    # two arms share what control leaves: f + (0.6 - 2 f) w
+    ruled = Rules(control="arm-1", control_share=0.4, floor=0.1)
+    assert adjusted(ruled, [0.0, 0.75, 0.25]) == [0.4, 0.4, 0.2]
+    # the floor comes first: (0.66, 0.24, 0.1), and the cap gives its excess in proportion
+    capped = adjusted(Rules(floor=0.1, max_probability=0.49), [0.8, 0.2, 0.0])
+    assert capped == pytest.approx([0.49, 0.24 * 0.51 / 0.34, 0.1 * 0.51 / 0.34])
+
+
+@pytest.mark.parametrize(
+    ("rules", "most"),
+    [
+        ({"floor": 0.34}, "0.3333: 3 arms share 1"),
+        ({"floor": 0.35, "control": "arm-1", "control_share": 0.4}, "0.3: 2 arms share 0.6"),
+        ({"floor": 0.5, "floor_kind": "clip"}, "0.3333: 3 arms share 1"),
+    ],
+)
+def test_floors_that_take_more_than_all_pulls_are_refused(
+    rules: dict[str, float | str], most: str
+) -> None:
+    with pytest.raises(InvalidProblem, match=f"floor: .* must be at most {most}"):
+        Design.model_validate(rules).check(Problem.uniform(arms=3, horizon=20))
+
+
+def best_by_polynomials(state: tuple[tuple[int, int], ...]) -> list[Fraction]:
+    """P(largest) of arms with posteriors Beta(1 + good, 1 + bad): integrals of polynomials."""
+
+    def density(good: int, bad: int) -> list[Fraction]:
+        scale = Fraction(factorial(good + bad + 1), factorial(good) * factorial(bad))
+        signs = [(-1) ** k * comb(bad, k) * scale for k in range(bad + 1)]
+        return [Fraction(0)] * good + signs
+
+    def integral(poly: list[Fraction]) -> list[Fraction]:
+        return [Fraction(0), *(c / (k + 1) for k, c in enumerate(poly))]
+
+    def product(a: list[Fraction], b: list[Fraction]) -> list[Fraction]:
+        terms = [Fraction(0)] * (len(a) + len(b) - 1)
+        for (i, x), (j, y) in itertools.product(enumerate(a), enumerate(b)):
+            terms[i + j] += x * y
+        return terms
+
+    best = []
+    for arm, counts in enumerate(state):
+        poly = density(*counts)
+        for other in state[:arm] + state[arm + 1 :]:
+            poly = product(poly, integral(density(*other)))
+        best.append(sum(integral(poly), Fraction(0)))
+    return best
+
+
+@pytest.mark.parametrize("kind", ["additive", "clip"])
+def test_an_exact_design_with_a_floor_equals_a_recursion_in_fractions(kind: str) -> None:
+    floor, stages, truth = Fraction(1, 5), 4, (Fraction(1, 10), Fraction(1, 2), Fraction(9, 10))
+
+    def probabilities(state: tuple[tuple[int, int], ...]) -> list[Fraction]:
+        best = best_by_polynomials(state)
+        if kind == "additive":
+            return [floor + (1 - 3 * floor) * w for w in best]
+        low: set[int] = set()
+        while True:
+            mass = sum((best[k] for k in range(3) if k not in low), Fraction(0))
+            scale = (1 - floor * len(low)) / mass
+            clipped = [floor if k in low else scale * best[k] for k in range(3)]
+            more = {k for k in range(3) if clipped[k] < floor}
+            if not more:
+                return clipped
+            low |= more
+
+    @cache
+    def ahead(state: tuple[tuple[int, int], ...]) -> tuple[Fraction, tuple[Fraction, ...]]:
+        """Good outcomes and pulls of every arm from here on."""
+        if sum(map(sum, state)) == stages:
+            return Fraction(0), (Fraction(0),) * 3
+        good, pulls = Fraction(0), [Fraction(0)] * 3
+        for arm, share in enumerate(probabilities(state)):
+            pulls[arm] += share
+            for outcome, chance in ((1, truth[arm]), (0, 1 - truth[arm])):
+                counts = (state[arm][0] + outcome, state[arm][1] + 1 - outcome)
+                later = ahead((*state[:arm], counts, *state[arm + 1 :]))
+                good += share * chance * (outcome + later[0])
+                pulls = [n + share * chance * more for n, more in zip(pulls, later[1], strict=True)]
+        return good, tuple(pulls)
+
+    scenario = {"name": "one", "truth": tuple(map(float, truth))}
+    design = Design(policies=["thompson"], floor=0.2, floor_kind=kind, scenarios=[scenario])  # type: ignore[arg-type]
+    problem = Problem.uniform(arms=3, horizon=stages)
+    exact = operating_characteristics(problem, design, exact=True).scenarios[0].policies[0]
+    good, pulls = ahead(((0, 0),) * 3)
+    assert exact.good == pytest.approx(float(good), abs=1e-9)
+    assert exact.pulls == pytest.approx([float(n) for n in pulls], abs=1e-9)
+    drawn = operating_characteristics(problem, design, exact=False).scenarios[0].policies[0]
+    assert drawn.errors is not None
+    assert drawn.good == pytest.approx(float(good), abs=4.5 * float(str(drawn.errors["good"])))
+
+
+def test_batches_and_trials_with_a_floor_log_what_they_drew_by(tmp_path: Path) -> None:
+    batches = Problem.uniform(arms=3, horizon=3, pulls_per_stage=10, repeat=True)
+    ruled = RuledPolicy(make_policy(batches, "thompson"), Rules(floor=0.1))
+    states = States.of(batches, [State.parse("3/4,2/3,1/3")])
+    best = [float(w) for w in best_by_polynomials(((3, 1), (2, 1), (1, 2)))]
+    shares = ruled.probabilities(1, states)[0]
+    assert shares == pytest.approx([0.1 + 0.7 * w for w in best], abs=1e-9)
+    given = ruled.allocate_many(1, states, np.random.default_rng(1))[0]
+    assert np.abs(given - 10 * shares).max() < 1
+    for problem, kind in ((batches, "batch"), (Problem.uniform(arms=3, horizon=9), "single")):
+        trial = create_trial(
+            problem, policy="thompson", design=Rules(floor=0.1), seed=3, db=tmp_path / kind
+        )
+        counts = [(0, 0)] * 3
+        for good in (True, False):
+            asked = trial.ask()
+            decision = trial.events()[-1].data["decision"]
+            expected = [0.1 + 0.7 * float(w) for w in best_by_polynomials(tuple(counts))]
+            assert decision["probabilities"] == pytest.approx(expected, abs=1e-9)
+            trial.tell(asked.id, {arm: f"{n * good}/{n}" for arm, n in asked.pulls.items()})
+            for k, arm in enumerate(problem.arms):
+                n, (right, wrong) = asked.pulls.get(arm.name, 0), counts[k]
+                counts[k] = (right + n * good, wrong + n * (not good))
+        assert trial.replay().differences == ()
 
 
 def test_a_cap_moves_the_excess_in_proportion() -> None:

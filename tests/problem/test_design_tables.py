@@ -44,7 +44,8 @@ def test_a_file_holds_a_problem_and_its_design() -> None:
 
 REFUSED: list[tuple[tuple[str | int, ...], object, str]] = [
     (("control",), "x", 'design.control: "x" is not allowed; must be the name of an arm'),
-    (("floor",), 0.5, "design.floor: 0.5 is not allowed; must leave room"),
+    (("floor",), 0.5, "design.floor: 0.5 is not allowed; must be at most 0.3333"),
+    (("floor_kind",), "add", 'design.floor_kind: "add" is not allowed; must be one of additive'),
     (("blocks",), 1, "design.blocks: unknown key; allowed: control, burn_in"),
     (("stop", "harm"), 0.1, "design.stop.harm: unknown key; allowed: superiority"),
     (("stop", "superiority"), 1.0, "design.stop.superiority: 1.0 is not allowed"),

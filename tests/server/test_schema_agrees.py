@@ -133,6 +133,7 @@ DESIGN = {
     "control": "old",
     "burn_in": 0,
     "floor": 0,
+    "floor_kind": "clip",
     "control_share": 0.5,
     "delay": 0,
     "margin": 0,

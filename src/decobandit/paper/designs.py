@@ -159,6 +159,7 @@ def adaptr_trials(draws: int) -> Characteristics:
         policies=("thompson",),
         burn_in=133,
         floor=0.2,
+        floor_kind="clip",
         delay=1,
         looks=Looks(first=300, every=100),
         stop=Stop(superiority=0.9814318, inferiority=0.0185682, equivalence=0.9),

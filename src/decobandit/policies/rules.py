@@ -141,9 +141,15 @@ class ControlShare(Rule):
 
 
 class Floor(Rule):
-    """Probabilities below it are raised to it, the others scaled down; until none is below.
+    """Least probability f of every arm that may be pulled.
 
-    A policy that is sure of its arm gives `floor` to each of the others and the rest to this one.
+    With n such arms, the policy's probabilities w among them, and 1 - R the share of control:
+
+        additive    f + (R - n f) w
+        clip        R w, but those below f raised to it, the others scaled down; until none is below
+
+    A deterministic policy gives f to n - 1 arms and the rest to one by either. Only the additive
+    floor keeps the policy's order of the arms, and is linear in w.
     """
 
     shares = True
@@ -154,11 +160,17 @@ class Floor(Rule):
 
     @staticmethod
     def fact(rules: Rules) -> tuple[str, str] | None:
-        return "Least probability of an arm", f"{rules.floor:g}"
+        kind = f", {rules.floor_kind}" if rules.floor else ""
+        return "Least probability of an arm", f"{rules.floor:g}{kind}"
 
     def adjust(self, probabilities: Floats, states: States) -> Floats:
-        floor = np.full((len(states), 1), self.rules.floor)
-        return _bounded(probabilities, self.free(states), floor, np.less)
+        free, floor = self.free(states), self.rules.floor
+        if self.rules.floor_kind == "clip":
+            return _bounded(probabilities, free, np.full((len(states), 1), floor), np.less)
+        total = np.where(free, probabilities, 0.0).sum(axis=1, keepdims=True)
+        reserved = floor * free.sum(axis=1, keepdims=True)
+        rest = np.maximum(total - reserved, 0.0) / np.where(total > 0.0, total, 1.0)
+        return np.where(free, floor + rest * probabilities, probabilities)
 
 
 class Cap(Rule):

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from .best_arm import best_true_rewards as best_true_rewards
     from .best_arm import pull_rewards as pull_rewards
     from .best_arm import share_of_best as share_of_best
-    from .design_model import COMPARISONS as COMPARISONS
     from .design_model import FINAL_TESTS as FINAL_TESTS
     from .design_model import Design as Design
     from .design_model import FinalTest as FinalTest

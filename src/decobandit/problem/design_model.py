@@ -23,6 +23,7 @@ from .fields import (
     Name,
     Number,
     at_most,
+    choice,
     fraction,
     whole_number,
 )
@@ -42,33 +43,10 @@ Positive = Annotated[int, whole_number(1, 1_000_000)]
 Chance = Annotated[float, fraction("must be a number from 0 to 1", 0.0, 1.0)]
 Level = Annotated[float, fraction("must be a number above 0 and below 1", 0.0, 1.0, open_ends=True)]
 
-
 FINAL_TESTS = ("posterior", "fisher", "conditional", "z")
-
-
-def _kind(value: object) -> str:
-    rule = f"must be one of {', '.join(FINAL_TESTS)}"
-    return str(value) if value in FINAL_TESTS else refuse(rule, found=value)
-
-
-TestKind = Annotated[
-    Literal["posterior", "fisher", "conditional", "z"],
-    Checked(_kind, {"type": "string", "enum": list(FINAL_TESTS)}),
-]
-
-
-COMPARISONS = ("reward", "outcome")
-
-
-def _comparison(value: object) -> str:
-    rule = f"must be one of {', '.join(COMPARISONS)}"
-    return str(value) if value in COMPARISONS else refuse(rule, found=value)
-
-
-Comparison = Annotated[
-    Literal["reward", "outcome"],
-    Checked(_comparison, {"type": "string", "enum": list(COMPARISONS)}),
-]
+TestKind = Annotated[Literal["posterior", "fisher", "conditional", "z"], choice(*FINAL_TESTS)]
+Comparison = Annotated[Literal["reward", "outcome"], choice("reward", "outcome")]
+FloorKind = Annotated[Literal["additive", "clip"], choice("additive", "clip")]
 
 
 def _title(value: object) -> str:
@@ -187,6 +165,10 @@ class Rules(Frozen):
     control: Name | None = Field(default=None, description="The arm that others are compared with.")
     burn_in: Count = Field(default=0, description="Pulls of every arm before the policy decides.")
     floor: Chance = Field(default=0.0, description="Least probability of every arm.")
+    floor_kind: FloorKind = Field(
+        default="additive",
+        description="How: floor plus a share of the rest, or smaller probabilities raised to it.",
+    )
     control_share: Chance | None = Field(default=None, description="Probability of control.")
     max_probability: Chance | None = Field(
         default=None, description="Largest probability of every arm, after the burn-in."
@@ -274,10 +256,11 @@ class Rules(Frozen):
                 f"must be at most {pulls // arms}: {pulls} pulls, {arms} arms",
                 (self.burn_in),
             )
-        shared = self.control_share or 0.0
-        least = self.floor * (arms - (self.control_share is not None)) + shared
-        if least > 1.0 + 1e-12:
-            yield ("floor",), f"must leave room: {arms} arms would take {least:g} of 1", self.floor
+        room = 1.0 - (self.control_share or 0.0)
+        sharing = arms - (self.control_share is not None)
+        if self.floor * sharing > room + 1e-12:
+            rule = f"must be at most {room / sharing:.4g}: {sharing} arms share {room:g}"
+            yield ("floor",), rule, self.floor
         if self.max_probability is not None:
             yield from self._faults_of_cap(arms, self.max_probability)
         if self.control is None:
@@ -355,6 +338,9 @@ class Design(Rules):
         Pulls of every arm before the policy decides.
     floor : float
         Least probability of every arm.
+    floor_kind : str
+        "additive": with n arms that may be pulled, floor + (1 - n floor) times the policy's
+        probability; "clip": smaller probabilities are raised to the floor, the others scaled down.
     control_share : float, optional
         Probability of the control arm.
     max_probability : float, optional

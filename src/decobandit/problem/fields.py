@@ -147,6 +147,16 @@ def fraction(rule: str, low: float, high: float, *, open_ends: bool = False) -> 
     )
 
 
+def choice(*names: str) -> Checked:
+    """Annotation of a text that is one of these names."""
+
+    def check(value: object) -> str:
+        rule = f"must be one of {', '.join(names)}"
+        return str(value) if value in names else refuse(rule, found=value)
+
+    return Checked(check, {"type": "string", "enum": list(names)})
+
+
 def _flag(value: object) -> bool:
     return value if isinstance(value, bool) else refuse("must be true or false", found=value)
 

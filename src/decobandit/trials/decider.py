@@ -202,6 +202,7 @@ def decision_record(
 ) -> dict[str, Any]:
     """Return the inputs and the numbers of a decision, as the event of an ask keeps them."""
     information, index = decision.value_of_information, decision.index
+    probabilities = decision.probabilities
     return {
         "stage": decision.stage,
         "state": {
@@ -217,6 +218,7 @@ def decision_record(
         "expected_reward": list(decision.expected_reward),
         "value_of_information": None if information is None else list(information),
         "index": None if index is None else list(index),
+        "probabilities": None if probabilities is None else list(probabilities),
     }
 
 
@@ -317,7 +319,8 @@ def _decide_by_rules(
         _rules_clause(ruled, result, pending, probabilities[0]),
         average_clause(pending, drawn),
     )
-    return batch_decision(problem, pending, prices, counts, reason)
+    shares = tuple(probabilities[0].tolist())
+    return batch_decision(problem, pending, prices, counts, reason, shares)
 
 
 def _one_by_rules(
@@ -341,7 +344,8 @@ def _one_by_rules(
     arm = int(drawn_arms(probabilities, 1, rng).argmax())
     clause = _rules_clause(ruled, result, pending, probabilities[0])
     reason = f"{ruled.problem.arms[arm].name}: {clause}"
-    return replace(decision, pulls=one_pull(ruled.problem, arm), reason=reason, by_rules=True)
+    pulls, shares = one_pull(ruled.problem, arm), tuple(probabilities[0].tolist())
+    return replace(decision, pulls=pulls, reason=reason, probabilities=shares)
 
 
 def _rules_clause(

@@ -195,7 +195,13 @@ class Decision:
     index: tuple[float, ...] | None  # or the value of the best choice with the arm
     value_of_information: tuple[float, ...] | None  # only DeCo's index has this part
     reason: str
-    by_rules: bool = False  # the rules of the design chose or drew the arm, not its index
+    # of every arm by the rules of the design, which chose or drew the arm; None: its policy did
+    probabilities: tuple[float, ...] | None = None
+
+    @property
+    def by_rules(self) -> bool:
+        """Whether the rules of the design chose or drew the arm, not its index."""
+        return self.probabilities is not None
 
     @property
     def arm(self) -> int:
@@ -374,11 +380,12 @@ def batch_decision(
     prices: Floats | None,
     counts: tuple[int, ...],
     reason: str,
+    probabilities: tuple[float, ...] | None = None,
 ) -> Decision:
     """Return the decision to make these pulls of a shared batch; its arms have no index."""
     rewards = tuple(expected_rewards(problem, pending).tolist())
     price = None if prices is None else float(prices[pending.stage]) / problem.unit
-    return Decision(counts, pending.stage, price, rewards, None, None, reason)
+    return Decision(counts, pending.stage, price, rewards, None, None, reason, probabilities)
 
 
 def one_by_one(
@@ -393,7 +400,6 @@ def one_by_one(
         decisions[0],
         pulls=tuple(map(sum, zip(*(one.pulls for one in decisions), strict=True))),
         reason=" | ".join(one.reason for one in decisions),
-        by_rules=any(one.by_rules for one in decisions),
     )
 
 

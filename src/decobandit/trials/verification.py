@@ -238,7 +238,7 @@ def check_database(store: Store, *, given_head: str | None = None) -> list[LogCh
 TOLERANCE = 1e-9  # of recomputed numbers: another machine may add in another order
 MAX_TABLE_STATES = 2e9  # states of all stages and groups, up to which whole tables are made
 _EXACT = ("stage", "state", "policy", "multipliers_hash", "seed")
-_NUMBERS = ("price", "expected_reward", "value_of_information", "index")
+_NUMBERS = ("price", "expected_reward", "value_of_information", "index", "probabilities")
 
 
 @record_class()

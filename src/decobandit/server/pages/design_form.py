@@ -32,6 +32,7 @@ ALLOCATION = (
     RuleField("control", "Control arm", ("control",), "text", "name of an arm"),
     RuleField("burn_in", "Burn-in, pulls of every arm", ("burn_in",), "whole", "0"),
     RuleField("floor", "Least probability of an arm", ("floor",), hint="0"),
+    RuleField("floor_kind", "Kind of this floor", ("floor_kind",), "text", "additive, or clip"),
     RuleField("control_share", "Share of control", ("control_share",), hint="none"),
     RuleField("max_probability", "Largest probability of an arm", ("max_probability",), hint="1"),
     RuleField("delay", "Delay of outcomes (stages)", ("delay",), "whole", "0"),
