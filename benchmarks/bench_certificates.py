@@ -13,7 +13,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from decobandit import Arm, BetaBernoulli, Problem, Reward, Terminal, solve, terminal_table
+from decobandit import Arm, BetaBernoulli, Problem, Reward, Terminal, solve
+from decobandit.problem import terminal_table
 
 from .rows import Row, at_most
 

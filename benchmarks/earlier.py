@@ -46,7 +46,9 @@ import json, sys, time, warnings
 warnings.simplefilter("ignore")
 import numpy as np
 from decobandit import *
-from decobandit import DecoPolicy, dual_value, evaluate, make_policy, simulate
+from decobandit import evaluate, make_policy, simulate
+from decobandit.policies import DecoPolicy
+from decobandit.prices import dual_value
 from decobandit.arm import OneArmValues
 big = Problem.uniform(arms=20, horizon=500)
 prices = np.linspace(0.95, 0.6, 500)

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decobandit import IndexPolicy, Policy, Problem, make_policy
-from decobandit.policies import POLICIES, serving
+from decobandit import Policy, Problem, make_policy
+from decobandit.policies import POLICIES, IndexPolicy, serving
 from decobandit.problem import DirichletCategorical, GammaPoisson, NormalNormal, Reward
 from decobandit.testing import check_policy
 

@@ -1,18 +1,17 @@
 """The public face: docstrings with sections and examples that run, and refusals of one line."""
 
 import doctest
+import importlib
 import inspect
 import math
 import re
+import sys
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 
 import decobandit
-import decobandit.client
-import decobandit.policies
-import decobandit.trials
 from decobandit import (
     Arm,
     BetaBernoulli,
@@ -22,42 +21,45 @@ from decobandit import (
     Reward,
     State,
     bound,
-    choose_path,
-    count_states,
-    dual_value,
     evaluate,
     follow,
+    forecast,
     gap,
-    information_bound,
     make_policy,
+    operating_characteristics,
     optimum,
     read_outcomes,
     recommend,
     retrace,
+    run_study,
     save_problem,
     simulate,
     solve,
+    with_history,
 )
+from decobandit.bounds import information_bound
+from decobandit.joint import count_states
+from decobandit.policies import choose_path
+from decobandit.prices import dual_value
+from decobandit.trials import TrialError
+from helpers.documented import ROOT
+
+sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+import api_reference
 
 PROBLEM = Problem.uniform(arms=2, horizon=4)
 OTHER = Problem.uniform(arms=3, horizon=4)
-# what somebody needs who adds a policy, beside what `decobandit` exports
-FOR_POLICIES = ("Context", "IndexPolicy", "Policy", "RandomisedPolicy")
 
 # -- docstrings ---------------------------------------------------------------------------------
 
 
 def public() -> Iterator[tuple[str, object]]:
-    """Every public name, and what it names."""
-    for name in decobandit.__all__:
-        if name != "__version__":
-            yield f"decobandit.{name}", getattr(decobandit, name)
-    for name in decobandit.trials.__all__:
-        yield f"decobandit.trials.{name}", getattr(decobandit.trials, name)
-    for name in decobandit.client.__all__:
-        yield f"decobandit.client.{name}", getattr(decobandit.client, name)
-    for name in FOR_POLICIES:
-        yield f"decobandit.policies.{name}", getattr(decobandit.policies, name)
+    """Every name in the reference, with its object."""
+    for theme in api_reference.THEMES.values():
+        for name in theme.names.split():
+            if name != "__version__":
+                home = api_reference.home(theme.module, name)
+                yield f"{home}.{name}", getattr(importlib.import_module(home), name)
 
 
 PUBLIC = dict(public())
@@ -216,16 +218,9 @@ def test_a_wrong_argument_gets_one_line_with_what_it_was_and_what_is_allowed(
 
 
 def test_refusals_of_the_package_are_public_and_values_that_are_wrong() -> None:
-    for name in (
-        "ClusterError",
-        "InvalidProblem",
-        "ProblemError",
-        "StudyError",
-        "TooLarge",
-        "Unsupported",
-    ):
-        assert issubclass(getattr(decobandit, name), decobandit.DecoError)
-    assert issubclass(decobandit.trials.TrialError, decobandit.DecoError)
+    for name in REFUSALS:
+        assert issubclass(PUBLIC[name], decobandit.DecoError)  # type: ignore[arg-type]
+    assert issubclass(TrialError, decobandit.DecoError)
 
 
 # -- rng ----------------------------------------------------------------------------------------
@@ -294,33 +289,42 @@ def test_results_by_stage_are_arrays_that_agree_with_the_records() -> None:
 
 
 def test_functions_take_the_problem_first_and_settings_by_keyword() -> None:
-    subjects = {
-        "bound",
-        "choose_path",
-        "count_states",
-        "dual_value",
-        "evaluate",
-        "follow",
-        "gap",
-        "information_bound",
-        "make_policy",
-        "optimum",
-        "read_outcomes",
-        "recommend",
-        "retrace",
-        "save_problem",
-        "simulate",
-        "solve",
-        "with_history",
-    }
+    verbs = [bound, choose_path, count_states, dual_value, evaluate, follow, forecast, gap]
+    verbs += [information_bound, make_policy, optimum, read_outcomes, recommend, retrace]
+    verbs += [save_problem, simulate, solve, with_history]
     asked = {"problem", "policy", "policies", "prices", "state", "history", "path", "data"}
-    for name in subjects:
-        parameters = inspect.signature(getattr(decobandit, name)).parameters
-        assert next(iter(parameters)) == "problem", name
-        by_position = [each.name for each in parameters.values() if each.kind != each.KEYWORD_ONLY]
-        assert set(by_position) <= asked, name
+    for verb in verbs:
+        parameters = inspect.signature(verb).parameters
+        assert next(iter(parameters)) == "problem", verb
+        by_position = [one.name for one in parameters.values() if one.kind != one.KEYWORD_ONLY]
+        assert set(by_position) <= asked, verb
         assert "seed" not in parameters
         assert "threads" not in parameters
+
+
+@pytest.mark.parametrize(
+    ("verb", "draws"),
+    [
+        (solve, False),
+        (optimum, False),
+        (evaluate, False),
+        (operating_characteristics, False),
+        (run_study, False),
+        (bound, True),
+        (gap, True),
+        (simulate, True),
+        (follow, True),
+        (forecast, True),
+    ],
+)
+def test_verbs_that_compute_take_workers_progress_and_rng(
+    verb: Callable[..., object], draws: bool
+) -> None:
+    parameters = inspect.signature(verb).parameters
+    assert parameters["workers"].default is None
+    assert parameters["progress"].default is None
+    assert ("rng" in parameters) == draws
+    assert not draws or parameters["rng"].default == 1
 
 
 def test_the_solution_is_solved_where_it_is_not_given() -> None:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from decobandit import Arm, BetaBernoulli, Problem, State, dual_value, make_policy
+from decobandit import Arm, BetaBernoulli, Problem, State, make_policy
 from decobandit import solve as fast_solve
 from decobandit.policies import DecoPolicy
+from decobandit.prices import dual_value
 
 FILE = Path(__file__).parents[1] / "docs" / "theory" / "deco.py"
 Priors = list[tuple[float, float]]

@@ -12,6 +12,21 @@ from pydantic import BaseModel
 
 FEW = 4  # fields that fit into one line
 
+# where names are that `decobandit` itself does not export
+ROOMS = [
+    "support",
+    "problem",
+    "arm",
+    "joint",
+    "prices",
+    "policies",
+    "evaluation",
+    "simulation",
+    "bounds",
+    "designs",
+    "studies",
+]
+
 
 @dataclass(frozen=True)
 class Theme:
@@ -54,7 +69,8 @@ THEMES = {
         "What policies earn, the best that any can, and what to expect of a design: "
         "[Designs for statisticians](/guide/designs.md).",
         "optimum Optimum count_states evaluate Evaluation simulate "
-        "Simulation PolicyResult load_design Design operating_characteristics DesignResult",
+        "Simulation PolicyResult load_design Design operating_characteristics DesignResult "
+        "forecast Forecast load_study run_study",
     ),
     "gaps": Theme(
         "Gaps, bounds and paths",
@@ -91,8 +107,14 @@ def page(theme: Theme) -> str:
     """One page: the docstrings of its names, in the order of THEMES."""
     lines = [f"# {theme.title}", "", theme.about, "", "```{eval-rst}"]
     for name in theme.names.split():
-        lines += [*_directive(theme.module, name), ""]
+        lines += [*_directive(home(theme.module, name), name), ""]
     return "\n".join([*lines, "```", ""])
+
+
+def home(module: str, name: str) -> str:
+    """Return the package that exports a name: the module itself, or the lowest room that has it."""
+    packages = [module, *(f"decobandit.{room}" for room in ROOMS)]
+    return next(each for each in packages if name in importlib.import_module(each).__all__)
 
 
 def _directive(module: str, name: str) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 
 from decobandit import optimum
 from decobandit.bounds import compare_by_simulation, compare_exactly
-from decobandit.designs import as_python, as_toml, plan
+from decobandit.designs import as_python, as_toml, forecast
 from decobandit.designs.forecasts import PATH_STATES, as_json
 from decobandit.policies import Context
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
@@ -24,7 +24,7 @@ SMALL = Problem(
 
 @pytest.fixture(scope="module")
 def small() -> dict[str, object]:
-    return {each.policy: each for each in plan(SMALL).policies}
+    return {each.policy: each for each in forecast(SMALL).policies}
 
 
 def test_values_of_a_small_plan_are_those_of_exact_evaluation(small) -> None:
@@ -35,7 +35,7 @@ def test_values_of_a_small_plan_are_those_of_exact_evaluation(small) -> None:
 
 
 def test_the_bound_is_above_the_optimum_and_no_policy_passes_it() -> None:
-    found = plan(SMALL)
+    found = forecast(SMALL)
     best = optimum(SMALL).value
     assert found.upper_bound >= best - 1e-9
     assert found.best_bound.value == pytest.approx(best, rel=1e-12)  # few states: the optimum
@@ -52,7 +52,7 @@ def test_no_dual_is_solved_where_it_takes_long_and_no_policy_needs_it(
         raise AssertionError("the dual was solved")
 
     monkeypatch.setattr("decobandit.policies.context.solve", fail)
-    found = plan(Problem.uniform(arms=2, horizon=1200), ["thompson"], draws=50)
+    found = forecast(Problem.uniform(arms=2, horizon=1200), ["thompson"], draws=50)
     assert (found.upper_bound, found.best_bound) == (None, None)
     assert found.to_dict()["best_bound_is"] is None
     assert all(each.gap_percent is None for each in found.policies)
@@ -69,7 +69,7 @@ def test_comparisons_plans_and_trials_have_the_same_best_bound(
     found = [
         compare_exactly(context, ["greedy"]).bound,
         compare_by_simulation(context, ["greedy"], draws=50).bound,
-        plan(SMALL, ["greedy"]).best_bound,
+        forecast(SMALL, ["greedy"]).best_bound,
         trial.settings.best_bound,
     ]
     assert found == [found[0]] * 4
@@ -86,15 +86,15 @@ def test_equal_allocation_earns_the_mean_of_the_prior_means(small) -> None:
 
 
 def test_equal_allocation_is_always_there_and_last() -> None:
-    found = plan(SMALL, ["equal", "greedy"])
+    found = forecast(SMALL, ["equal", "greedy"])
     assert [each.policy for each in found.policies] == ["greedy", "equal"]
     assert found.policies[-1].over_equal == 0.0
 
 
 def test_simulated_values_agree_with_exact_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = {each.policy: each for each in plan(SMALL, ["deco"]).policies}
+    exact = {each.policy: each for each in forecast(SMALL, ["deco"]).policies}
     monkeypatch.setattr("decobandit.designs.forecasts.EXACT_STATES", 1)
-    for each in plan(SMALL, ["deco"], draws=400).policies:
+    for each in forecast(SMALL, ["deco"], draws=400).policies:
         assert each.method == "simulated"
         assert each.value == pytest.approx(exact[each.policy].value, abs=5 * each.value_se)
         known = exact[each.policy].over_equal
@@ -103,18 +103,18 @@ def test_simulated_values_agree_with_exact_ones(monkeypatch: pytest.MonkeyPatch)
 
 def test_what_would_take_long_is_left_out_with_a_note() -> None:
     large = Problem.uniform(arms=2, horizon=150)
-    found = plan(large, ["deco", "fh-gittins", "deco-rolling"], draws=50)
+    found = forecast(large, ["deco", "fh-gittins", "deco-rolling"], draws=50)
     assert [each.policy for each in found.policies] == ["deco", "equal"]
     assert [note.split()[0] for note in found.notes] == ["fh-gittins", "deco-rolling"]
 
 
 def test_an_unknown_policy_is_refused() -> None:
     with pytest.raises(ValueError, match="no policy is called 'best'"):
-        plan(SMALL, ["best"])
+        forecast(SMALL, ["best"])
 
 
 def test_a_plan_is_plain_values() -> None:
-    tree = plan(SMALL, ["deco"]).to_dict()
+    tree = forecast(SMALL, ["deco"]).to_dict()
     assert json.loads(json.dumps(tree, allow_nan=False)) == tree
     assert [each["policy"] for each in tree["policies"]] == ["deco", "equal"]
 

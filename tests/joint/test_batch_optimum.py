@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from decobandit import Problem, Terminal, TooLarge, count_states, optimum, solve
+from decobandit import Problem, Terminal, TooLarge, optimum, solve
+from decobandit.joint import count_states
 from helpers.batch_oracles import best_value, random_problem
 from helpers.program import deco as run_deco
 

@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from decobandit import TooLarge, count_states, evaluate, make_policy, optimum, solve
-from decobandit.joint import ArmStates, start_optimum
+from decobandit import TooLarge, evaluate, make_policy, optimum, solve
+from decobandit.joint import ArmStates, count_states, start_optimum
 from decobandit.problem import Arm, NormalNormal, Problem
 from helpers.histories import (
     CURE,

@@ -12,7 +12,6 @@ from decobandit import (
     DirichletCategorical,
     MarkovArm,
     NormalNormal,
-    OptimalPolicy,
     Problem,
     Reward,
     State,
@@ -21,6 +20,7 @@ from decobandit import (
     make_policy,
     optimum,
 )
+from decobandit.policies import OptimalPolicy
 from decobandit.problem import States
 from helpers.refusals import refused
 

@@ -8,7 +8,6 @@ from scipy.stats import nbinom, norm
 from decobandit import (
     Arm,
     BetaBernoulli,
-    DecoPolicy,
     DirichletCategorical,
     GammaPoisson,
     NormalNormal,
@@ -20,7 +19,7 @@ from decobandit import (
     solve,
 )
 from decobandit.arm import OneArmValues
-from decobandit.policies import Context, Policy, indices_of_arm
+from decobandit.policies import Context, DecoPolicy, Policy, indices_of_arm
 
 NORMAL = Problem(
     horizon=10,

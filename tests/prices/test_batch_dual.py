@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from decobandit import BetaBernoulli, Problem, Reward, Terminal, dual_value, solve
+from decobandit import BetaBernoulli, Problem, Reward, Terminal, solve
 from decobandit.arm import OneArmValues
 from decobandit.arm.kernels.transitions import beta_binomial
 from decobandit.arm.kernels.units import hull_slopes, share_out
+from decobandit.prices import dual_value
 from helpers import batch_oracles
 from helpers.batch_oracles import random_problem
 

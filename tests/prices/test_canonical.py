@@ -10,13 +10,13 @@ import pytest
 from decobandit import (
     Arm,
     BetaBernoulli,
-    DecoPolicy,
     DirichletCategorical,
     Problem,
     evaluate,
     make_policy,
     solve,
 )
+from decobandit.policies import DecoPolicy
 from decobandit.prices import at_canonical_prices
 from decobandit.prices.canonical import WEIGHT, WIDTH, canonical_prices
 

@@ -10,8 +10,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import beta
 
-from decobandit import evaluate, information_bound
-from decobandit.bounds import compare_by_simulation
+from decobandit import evaluate
+from decobandit.bounds import compare_by_simulation, information_bound
 from decobandit.policies import Context
 from decobandit.prices import band_market as market_module
 from decobandit.prices import solve

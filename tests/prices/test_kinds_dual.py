@@ -14,9 +14,9 @@ from decobandit import (
     Problem,
     Reward,
     Terminal,
-    dual_value,
     solve,
 )
+from decobandit.prices import dual_value
 from helpers import kind_oracles
 from helpers.kind_oracles import random_problem
 

@@ -2,13 +2,7 @@
 
 from pathlib import Path
 
-from decobandit import (
-    NormalNormal,
-    Problem,
-    bound,
-    save_problem,
-    solve,
-)
+from decobandit import NormalNormal, Problem, bound, save_problem, solve
 from helpers.program import deco
 
 PROBLEM = Problem.uniform(arms=2, horizon=4, prior=NormalNormal(0, 1), noise_sd=1)

@@ -12,7 +12,6 @@ from decobandit import (
     BetaBernoulli,
     DirichletCategorical,
     GammaPoisson,
-    InvalidProblem,
     MarkovArm,
     NormalNormal,
     Problem,
@@ -22,6 +21,7 @@ from decobandit import (
 )
 from decobandit.problem import (
     ArmModel,
+    InvalidProblem,
     format_problem,
     model_of,
     problem_from_dict,

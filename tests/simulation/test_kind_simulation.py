@@ -14,12 +14,12 @@ from decobandit import (
     NormalNormal,
     Problem,
     Reward,
-    Simulation,
     optimum,
     simulate,
     solve,
 )
 from decobandit.problem import MarkovArm
+from decobandit.simulation import Simulation
 from decobandit.simulation.kernels.outcomes import draw_counts
 from helpers import kind_oracles
 from helpers.kind_oracles import random_problem

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from decobandit import PricePath, make_policy, show_progress
-from decobandit.arm import calibration
+from decobandit import make_policy, show_progress
+from decobandit.arm import PricePath, calibration
 from decobandit.bounds import bound, gap, information_bound
 from decobandit.evaluation import evaluate
 from decobandit.joint import optimum

@@ -152,7 +152,8 @@ class Calibration:
     Examples
     --------
     >>> import numpy as np
-    >>> from decobandit import Calibration, Problem
+    >>> from decobandit import Problem
+    >>> from decobandit.arm import Calibration
     >>> flat = Calibration(Problem.uniform(arms=2, horizon=2), np.zeros(2))
     >>> round(flat.index(stage=0, group=0, good=0, bad=0), 6)
     0.555556

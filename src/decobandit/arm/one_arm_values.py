@@ -113,7 +113,8 @@ class OneArmValues:
 
     Examples
     --------
-    >>> from decobandit import OneArmValues, Problem
+    >>> from decobandit import Problem
+    >>> from decobandit.arm import OneArmValues
     >>> values = OneArmValues(Problem.uniform(arms=2, horizon=3), [0.6, 0.55, 0.5])
     >>> values.terms(stage=0, group=0, stats=(0, 0)).expected_reward
     0.5

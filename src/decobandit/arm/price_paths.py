@@ -43,7 +43,7 @@ class PricePath:
 
     Examples
     --------
-    >>> from decobandit import PricePath
+    >>> from decobandit.arm import PricePath
     >>> str(PricePath(kappa=0.1))
     '0.1 sqrt((T-s)/T)'
     >>> str(PricePath(kappa=0.1, tick=0.02))

@@ -46,6 +46,7 @@ from ..support import (
     Floats,
     Ints,
     InvalidArgument,
+    Report,
     Rng,
     Tables,
     Tabular,
@@ -53,6 +54,7 @@ from ..support import (
     obeys_workers,
     refuse_over,
     seed_of,
+    tells_progress,
 )
 from ..support.records import doc, record_class
 
@@ -235,6 +237,7 @@ def _number(outcome: Outcome) -> Outcome:
 
 
 @obeys_workers
+@tells_progress
 def follow(
     problem: Problem,
     policy: Policy | str = DEFAULT_POLICY,
@@ -245,6 +248,7 @@ def follow(
     truth: Given | None = None,
     rng: Rng = 1,
     workers: int | None = None,
+    progress: Report | None = None,
 ) -> Episode:
     """Play one episode, and value its arms at prices.
 
@@ -262,7 +266,9 @@ def follow(
     rng : int or numpy.random.Generator, optional
         A seed, or a generator that gives one; `Episode.seed` has it.
     workers : int, optional
-        Threads; all processors by default.
+        Number of threads; all processors by default.
+    progress : callable, optional
+        Called with a `Progress` from time to time.
 
     Returns
     -------

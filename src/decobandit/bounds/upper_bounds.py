@@ -419,7 +419,8 @@ def information_bound(
 
     Examples
     --------
-    >>> from decobandit import Problem, information_bound
+    >>> from decobandit import Problem
+    >>> from decobandit.bounds import information_bound
     >>> bounds = information_bound(Problem.uniform(arms=2, horizon=4), draws=50, rng=1)
     >>> bounds.information < bounds.lagrangian
     True

@@ -27,7 +27,16 @@ from ..policies import (
 )
 from ..problem import Arm, Problem, Reward, format_problem
 from ..simulation import Simulation, simulate
-from ..support import Tables, Tabular, TooLarge, columns_of
+from ..support import (
+    Report,
+    Rng,
+    Tables,
+    Tabular,
+    TooLarge,
+    columns_of,
+    obeys_workers,
+    tells_progress,
+)
 from ..support.records import doc, record_class
 
 EXACT_STATES = 100_000  # followed in a fraction of a second
@@ -63,17 +72,33 @@ class PolicyForecast:
 class Forecast(Tabular):
     """An upper bound for any policy, and the expected total reward of some.
 
-    `best_bound` is the smallest that is known, perhaps an estimate with three errors on top; gaps
-    are to it, as everywhere. `upper_bound` is that of the prices, of which a trial reports what is
-    lost. Neither is there where the dual takes long and no policy needs it.
+    Attributes
+    ----------
+    problem : Problem
+        The problem of the trial.
+    upper_bound, bound_kind : float, str or None
+        Bound from the prices, which a trial reports losses against; None if the dual is slow to
+        solve and no policy needs it.
+    best_bound : BoundValue or None
+        Smallest known bound, which gaps refer to; may be an estimate plus three standard errors.
+    policies : tuple of PolicyForecast
+        Values of policies; equal allocation is the last.
+    notes : tuple of str
+        Policies and bounds that were left out, with reasons.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, forecast
+    >>> round(forecast(Problem.uniform(arms=2, horizon=4)).policies[0].over_equal, 6)
+    0.277778
     """
 
     problem: Problem
     upper_bound: float | None
     bound_kind: str | None
     best_bound: BoundValue | None
-    policies: tuple[PolicyForecast, ...]  # equal allocation is the last
-    notes: tuple[str, ...]  # what was left out, and why
+    policies: tuple[PolicyForecast, ...]
+    notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -92,19 +117,52 @@ class Forecast(Tabular):
         return {"policies": lambda: columns_of(asdict(each) for each in self.policies)}
 
 
+@obeys_workers
+@tells_progress
 def forecast(
     problem: Problem,
     policies: Sequence[str] = COMPARED_POLICIES,
     *,
     chosen: str | None = None,
     draws: int | None = None,
-    seed: int = 1,
+    rng: Rng = 1,
     tol: float = 1e-4,
+    workers: int | None = None,
+    progress: Report | None = None,
 ) -> Forecast:
     """Forecast the rewards of policies on a problem, equal allocation among them.
 
-    `chosen`: a policy that comes first and may take longer than the others. `draws`: of the
-    parameters, where values are simulated; as many as take a second by default.
+    Policies that are slow on a problem of this size are left out; `Forecast.notes` names them.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem of the trial.
+    policies : sequence of str
+        Names of policies.
+    chosen : str, optional
+        A policy that comes first and may take up to a minute.
+    draws : int, optional
+        Draws of the parameters where values are simulated; by default what takes about a second.
+    rng : int or Generator
+        Seed or generator of the draws.
+    tol : float
+        Relative gap of the prices.
+    workers : int, optional
+        Number of threads; all processors by default.
+    progress : callable, optional
+        Called with a `Progress` from time to time.
+
+    Returns
+    -------
+    Forecast
+
+    Examples
+    --------
+    >>> from decobandit import Problem, forecast
+    >>> result = forecast(Problem.uniform(arms=2, horizon=4), ["greedy"])
+    >>> [(row.policy, round(row.value, 3)) for row in result.policies]
+    [('greedy', 2.278), ('equal', 2.0)]
     """
     context = Context(problem, tol=tol, path_states=PATH_STATES)
     wanted = None if chosen is None else picked_name(context, chosen)
@@ -114,7 +172,7 @@ def forecast(
     made, notes = _made(context, names, wanted)
     exact = _exact_values(made)
     rest = [policy for policy in made if policy.name not in exact]
-    simulated = _simulated(context, rest, draws, seed) if rest else None
+    simulated = _simulated(context, rest, draws, rng) if rest else None
     solution = context.solution_for()
     if solution is None:
         notes.append("the bound is left out: it takes long here, and no policy needs it")
@@ -176,7 +234,7 @@ def _exact_values(policies: Sequence[Policy]) -> dict[str, float]:
 
 
 def _simulated(
-    context: Context, policies: Sequence[Policy], draws: int | None, seed: int
+    context: Context, policies: Sequence[Policy], draws: int | None, rng: Rng
 ) -> Simulation:
     problem = context.problem
     if draws is None:
@@ -187,7 +245,7 @@ def _simulated(
         policies,
         draws=draws,
         per_draw=PER_DRAW,
-        rng=seed,
+        rng=rng,
         solution=context.solution_for(),
     )
 
@@ -216,9 +274,6 @@ class _Values:
             return found.value, found.value_se
         (one, error), (two, other_error) = self.of(name), self.of(other)
         return one - two, math.hypot(error, other_error)
-
-
-plan, Plan = forecast, Forecast  # their names before
 
 
 # -- files and code ------------------------------------------------------------------------------

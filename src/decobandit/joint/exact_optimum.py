@@ -114,7 +114,8 @@ def count_states(problem: Problem) -> tuple[int, int]:
 
     Examples
     --------
-    >>> from decobandit import Problem, count_states
+    >>> from decobandit import Problem
+    >>> from decobandit.joint import count_states
     >>> count_states(Problem.uniform(arms=2, horizon=4))
     (19, 10)
     """

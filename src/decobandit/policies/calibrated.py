@@ -54,7 +54,9 @@ class CalibratedPolicy(IndexPolicy):
 
     Examples
     --------
-    >>> from decobandit import CalibratedPolicy, PricePath, Problem, State
+    >>> from decobandit import Problem, State
+    >>> from decobandit.arm import PricePath
+    >>> from decobandit.policies import CalibratedPolicy
     >>> policy = CalibratedPolicy(Problem.uniform(arms=3, horizon=10), PricePath(kappa=0.1))
     >>> policy.choose(State.parse("0/1,0/0,1/1"))
     (2,)

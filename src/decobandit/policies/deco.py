@@ -55,7 +55,8 @@ class DecoPolicy(IndexPolicy):
 
     Examples
     --------
-    >>> from decobandit import DecoPolicy, Problem, State
+    >>> from decobandit import Problem, State
+    >>> from decobandit.policies import DecoPolicy
     >>> policy = DecoPolicy(Problem.uniform(arms=2, horizon=3), [0.6, 0.55, 0.5])
     >>> policy.choose(State.parse("0/1,0/0"))
     (1,)

@@ -75,7 +75,8 @@ class IndexPolicy(Policy):
 
     Examples
     --------
-    >>> from decobandit import IndexPolicy, Problem, State
+    >>> from decobandit import Problem, State
+    >>> from decobandit.policies import IndexPolicy
     >>> class FewestFailures(IndexPolicy):
     ...     name = "fewest-failures"
     ...

@@ -52,7 +52,8 @@ class OptimalPolicy(IndexPolicy):
 
     Examples
     --------
-    >>> from decobandit import OptimalPolicy, Problem, State
+    >>> from decobandit import Problem, State
+    >>> from decobandit.policies import OptimalPolicy
     >>> policy = OptimalPolicy(Problem.uniform(arms=2, horizon=4))
     >>> round(policy.value, 6), policy.choose(State.parse("0/1,0/0"))
     (2.277778, (1,))

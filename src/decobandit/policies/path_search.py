@@ -71,7 +71,8 @@ class ChosenPath:
 
     Examples
     --------
-    >>> from decobandit import Problem, choose_path
+    >>> from decobandit import Problem
+    >>> from decobandit.policies import choose_path
     >>> chosen = choose_path(Problem.uniform(arms=2, horizon=4))
     >>> chosen.method, round(chosen.value, 6)
     ('exact', 2.277778)
@@ -139,7 +140,8 @@ def choose_path(
 
     Examples
     --------
-    >>> from decobandit import CalibratedPolicy, Problem, choose_path
+    >>> from decobandit import Problem
+    >>> from decobandit.policies import CalibratedPolicy, choose_path
     >>> problem = Problem.uniform(arms=2, horizon=4)
     >>> policy = CalibratedPolicy(problem, choose_path(problem).path)
     """

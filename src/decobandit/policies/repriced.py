@@ -218,7 +218,8 @@ class RollingDecoPolicy(IndexPolicy):
 
     Examples
     --------
-    >>> from decobandit import Problem, RollingDecoPolicy, State, solve
+    >>> from decobandit import Problem, State, solve
+    >>> from decobandit.policies import RollingDecoPolicy
     >>> policy = RollingDecoPolicy(solve(Problem.uniform(arms=3, horizon=10)))
     >>> policy.choose(State.parse("0/1,0/0,1/1"))
     (2,)

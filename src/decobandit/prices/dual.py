@@ -67,7 +67,8 @@ class DualValue:
 
     Examples
     --------
-    >>> from decobandit import Problem, dual_value
+    >>> from decobandit import Problem
+    >>> from decobandit.prices import dual_value
     >>> dual_value(Problem.uniform(arms=2, horizon=2), [0.0, 0.0])
     DualValue(value=2.0, gradient=array([-1., -1.]), reward=2.0)
     """
@@ -111,7 +112,8 @@ def dual_value(
 
     Examples
     --------
-    >>> from decobandit import Problem, dual_value
+    >>> from decobandit import Problem
+    >>> from decobandit.prices import dual_value
     >>> round(dual_value(Problem.uniform(arms=2, horizon=3), [0.6, 0.55, 0.5]).value, 6)
     1.733333
     """

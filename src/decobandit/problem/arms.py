@@ -278,7 +278,7 @@ def terminal_table(horizon: int, value: Callable[[int, int], float]) -> Table:
 
     Examples
     --------
-    >>> from decobandit import terminal_table
+    >>> from decobandit.problem import terminal_table
     >>> terminal_table(2, lambda good, bad: good - bad)
     ((0.0,), (-1.0, 1.0), (-2.0, 0.0, 2.0))
     """

@@ -42,7 +42,8 @@ class InvalidProblem(ProblemError, ValidationError):
 
     Examples
     --------
-    >>> from decobandit import BetaBernoulli, InvalidProblem
+    >>> from decobandit import BetaBernoulli
+    >>> from decobandit.problem import InvalidProblem
     >>> try:
     ...     BetaBernoulli(good=-1, bad=1)
     ... except InvalidProblem as error:

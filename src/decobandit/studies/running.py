@@ -168,18 +168,47 @@ def here(workers: int | None = None) -> Runner:
     return run
 
 
+@obeys_workers
 def run_study(
     study: Study,
-    folder: Path,
+    folder: str | Path,
     *,
     runner: Runner | None = None,
+    workers: int | None = None,
     progress: Report | None = None,
 ) -> RunSummary:
-    """Compute the cells that `folder` lacks, and write each as it comes.
+    """Compute the cells that a folder lacks, and write each one when it is finished.
 
-    Refuses before any work a folder with cells of other settings. Ctrl-C keeps the finished cells.
-    `progress` is called with the cells that are there, and how many there will be.
+    Ctrl-C keeps the finished cells.
+
+    Parameters
+    ----------
+    study : Study
+        Cells to compute, from `load_study`.
+    folder : str or Path
+        Folder of the results; it must not contain cells of other settings.
+    runner : callable, optional
+        Computes cells: `decobandit.studies.here` by default, or `on_cluster`.
+    workers : int, optional
+        Number of threads; all processors by default.
+    progress : callable, optional
+        Called with the number of finished cells.
+
+    Returns
+    -------
+    RunSummary
+
+    Examples
+    --------
+    >>> import json, pathlib
+    >>> from decobandit import load_study, run_study
+    >>> problem = {"arms": 2, "horizon": 4}
+    >>> study = {"problems": [problem], "policies": ["greedy"], "draws": 10}
+    >>> _ = pathlib.Path("small.json").write_text(json.dumps(study))
+    >>> run_study(load_study("small.json"), "cells").made
+    1
     """
+    folder = Path(folder)
     there = finished_cells(study, folder)
     folder.mkdir(parents=True, exist_ok=True)
     write_cell_list(study, folder)

@@ -44,7 +44,32 @@ LARGEST_SEED = 2**53  # that every reader of JSON keeps
 
 
 def load_study(path: str | Path) -> Study:
-    """Read a study from a .toml or .json file, and the problem files that it names."""
+    """Read a study from a .toml or .json file, and the problem files that it names.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; problem files are relative to its folder.
+
+    Returns
+    -------
+    Study
+
+    Raises
+    ------
+    StudyError
+        If the file is not a study.
+
+    Examples
+    --------
+    >>> import json, pathlib
+    >>> from decobandit import load_study
+    >>> problem = {"arms": 2, "horizon": 4}
+    >>> study = {"problems": [problem], "policies": ["greedy", "deco"], "draws": 10}
+    >>> _ = pathlib.Path("small.json").write_text(json.dumps(study))
+    >>> len(load_study("small.json").cells)
+    2
+    """
     path, source = Path(path), str(path)
     try:
         file = _StudyFile.from_tree(read_tree(path))
