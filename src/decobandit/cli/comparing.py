@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .. import bounds, evaluation, figures, simulation, support
+from .. import problem as problems
 from ..policies.names import DEFAULT_POLICY, PAPER_POLICY, SIMULATED_POLICIES
 from .options import (
     AsJson,
@@ -42,11 +44,7 @@ from .problem_options import Chosen, takes_policies
 from .tables import print_stages, print_table
 
 if TYPE_CHECKING:
-    from ..bounds import ComparedEpisode, ExactComparison, Gap, SimulatedComparison
-    from ..evaluation import Evaluation
-    from ..problem import Problem
     from ..problem.models.base import Outcome
-    from ..simulation import PolicyResult
 
 MANY_STATES = 50_000_000
 
@@ -60,13 +58,10 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Evaluate policies exactly, over the prior or at a given truth."""
-    from ..bounds import compare_exactly
-    from ..support import show_progress
-
     if all(group.model.finite for group in chosen.context.problem.groups):
         note(size_note(chosen.context.problem))
-    with show_progress() as report:
-        found = compare_exactly(
+    with support.show_progress() as report:
+        found = bounds.compare_exactly(
             chosen.context,
             chosen.policies,
             truth=truth,
@@ -79,16 +74,14 @@ def evaluate(
     print_result(found, as_json, print_evaluations)
 
 
-def size_note(problem: Problem) -> str:
+def size_note(problem: problems.Problem) -> str:
     """Return a line with the number of states to evaluate."""
-    from ..evaluation import states_ahead
-
-    states = states_ahead(problem)
+    states = evaluation.states_ahead(problem)
     slow = "; 'deco simulate' is quicker" if states > MANY_STATES else ""
     return f"exact evaluation: up to {states:.2g} states for each policy{slow}"
 
 
-def print_evaluations(found: ExactComparison) -> None:
+def print_evaluations(found: bounds.ExactComparison) -> None:
     """Print a table."""
     bound = found.bound
     known = found.results[0].truth is not None
@@ -96,7 +89,7 @@ def print_evaluations(found: ExactComparison) -> None:
     titles += ["to bound"] * (bound is not None)
     titles += ["std. deviation", "P(best arm found)"] * known
 
-    def row(result: Evaluation) -> list[str]:
+    def row(result: evaluation.Evaluation) -> list[str]:
         cells = [
             result.policy,
             f"{result.value:.6f}",
@@ -148,14 +141,10 @@ def simulate(
     as_json: AsJson = False,
 ) -> None:
     """Simulate policies on common random numbers."""
-    from ..bounds import compare_by_simulation
-    from ..figures import regret_figure
-    from ..support import show_progress
-
     if out is not None:
         _check_regret(chosen.context.problem)
-    with show_progress() as report:
-        found = compare_by_simulation(
+    with support.show_progress() as report:
+        found = bounds.compare_by_simulation(
             chosen.context,
             chosen.policies,
             draws=draws,
@@ -174,10 +163,10 @@ def simulate(
     print_result(found, as_json, print_simulation)
     save_table(episodes, partial(found.simulation.columns, "episodes"))
     title = f"Expected regret: {title_of(found.simulation.problem)}"
-    draw_either(out, partial(regret_figure, found.simulation), title)
+    draw_either(out, partial(figures.regret_figure, found.simulation), title)
 
 
-def _check_regret(problem: Problem) -> None:
+def _check_regret(problem: problems.Problem) -> None:
     """Refuse, before the work begins, a figure that could not be drawn."""
     if not problem.is_binary:
         raise typer.BadParameter("--out: regret is drawn of good and bad outcomes only")
@@ -187,7 +176,7 @@ def _check_regret(problem: Problem) -> None:
         )
 
 
-def print_simulation(found: SimulatedComparison) -> None:
+def print_simulation(found: bounds.SimulatedComparison) -> None:
     """Print a table."""
     result, bound = found.simulation, found.bound
     first = result.results[0].policy
@@ -195,7 +184,7 @@ def print_simulation(found: SimulatedComparison) -> None:
     same = {each.policy for each in result.results[1:] if result.alike(each.policy, first)}
     titles = ["policy", "value", "regret"] + ["gain"] * several + ["to bound"] * (bound is not None)
 
-    def row(each: PolicyResult) -> list[str]:
+    def row(each: simulation.PolicyResult) -> list[str]:
         cells = [each.policy, f"{each.value:.4f} ± {each.value_se:.4f}", fixed(each.regret, 4)]
         if several:
             gain = result.difference(each.policy, first)
@@ -245,12 +234,8 @@ def gap(
 
     With several policies, --json has a list under "results".
     """
-    from ..bounds import compare_gaps
-    from ..figures import gap_figure
-    from ..support import show_progress
-
-    with show_progress() as report:
-        found = compare_gaps(
+    with support.show_progress() as report:
+        found = bounds.compare_gaps(
             chosen.context,
             chosen.policies,
             method=method,
@@ -261,10 +246,10 @@ def gap(
         )
     problem = chosen.context.problem
     print_results(found, as_json, partial(print_gap, problem=problem))
-    draw_either(out, partial(gap_figure, found), f"Gap by stage: {title_of(problem)}")
+    draw_either(out, partial(figures.gap_figure, found), f"Gap by stage: {title_of(problem)}")
 
 
-def print_gap(found: Gap, problem: Problem) -> None:
+def print_gap(found: bounds.Gap, problem: problems.Problem) -> None:
     """Print the gap, its two sums and a table by stage."""
     exact = found.method == "exact"
     error = "" if exact else f" ± {found.value_se:.6f}"
@@ -309,12 +294,8 @@ def path(
     as_json: AsJson = False,
 ) -> None:
     """Play one episode: indices, prices and loss by stage."""
-    from ..bounds import follow_by_name
-    from ..figures import episode_figure, episode_page
-    from ..support import show_progress
-
-    with show_progress() as report:
-        found = follow_by_name(
+    with support.show_progress() as report:
+        found = bounds.follow_by_name(
             chosen.context,
             chosen.policy,
             truth=truth,
@@ -324,11 +305,11 @@ def path(
         )
     line = None if found.expected is None else found.expected.running_loss
     drawn = (found.episode, line)
-    draw(out, partial(episode_figure, *drawn), partial(episode_page, *drawn))
+    draw(out, partial(figures.episode_figure, *drawn), partial(figures.episode_page, *drawn))
     print_result(found, as_json, print_path)
 
 
-def print_path(found: ComparedEpisode) -> None:
+def print_path(found: bounds.ComparedEpisode) -> None:
     """Print a table."""
     episode = found.episode
     seed = "" if episode.seed is None else f", seed {episode.seed}"
@@ -349,7 +330,7 @@ def print_path(found: ComparedEpisode) -> None:
     print(f"the upper bound {episode.upper_bound:.6f} minus the value of the policy (Theorem 1)")
 
 
-def _row(found: ComparedEpisode, t: int) -> list[str]:
+def _row(found: bounds.ComparedEpisode, t: int) -> list[str]:
     episode = found.episode
     arms, outcomes = episode.pulled[t], episode.outcomes[t]
     costs = [episode.prices, episode.shortfall, episode.congestion, episode.running_loss]

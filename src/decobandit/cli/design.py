@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from .. import designs, figures, support
+from .. import problem as problems
 from ..problem.tie_rules import DEFAULT_TIES
 from .options import AllowPolicy, AsJson, OutDrawing, Ties, Tolerance, Workers, shown
 from .output import draw_either, ending_in, print_result, say, title_of, written
 from .tables import print_table
-
-if TYPE_CHECKING:
-    from ..designs import Characteristics, DesignResult, ScenarioResult
-    from ..problem import Design, Problem
 
 File = Annotated[
     Path, typer.Argument(metavar="FILE", help="Problem file with a design (.toml, .json).")
@@ -67,11 +65,8 @@ def design(
     as_json: AsJson = False,
 ) -> None:
     """Compute the operating characteristics of a design."""
-    from ..designs import check_asked, load_design
-    from ..figures import characteristics_figure
-
-    problem, asked = load_design(file)
-    check_asked(asked, file)
+    problem, asked = designs.load_design(file)
+    designs.check_asked(asked, file)
     given = {"draws": draws, "seed": seed}
     changes = {key: value for key, value in given.items() if value is not None}
     asked = asked.model_copy(update=changes)
@@ -83,33 +78,34 @@ def design(
         say("interrupted: these are the policies and scenarios that were finished")
     print_result(found, as_json, print_design)
     title = f"Operating characteristics: {title_of(problem)}"
-    draw_either(out, partial(characteristics_figure, found), title)
+    draw_either(out, partial(figures.characteristics_figure, found), title)
 
 
 def _computed(
-    problem: Problem, asked: Design, settings: dict[str, Any], file: Path, report: Path | None
-) -> DesignResult:
+    problem: problems.Problem,
+    asked: problems.Design,
+    settings: dict[str, Any],
+    file: Path,
+    report: Path | None,
+) -> designs.DesignResult:
     """Compute the characteristics and write the report, if requested."""
-    from ..designs import operating_characteristics
-    from ..support import show_progress, write_whole
-
     if report is None:
-        with show_progress() as told:
-            return operating_characteristics(problem, asked, **settings, progress=told)
+        with support.show_progress() as told:
+            return designs.operating_characteristics(problem, asked, **settings, progress=told)
     from ..designs.reporting import study_design
     from ..figures.design_report import study_page
 
     text = file.read_text(encoding="utf-8-sig")  # now: it may have changed when the work is done
-    with show_progress() as told:
+    with support.show_progress() as told:
         study = study_design(problem, asked, **settings, progress=told)
     for line in study.left_out:
         say(f"left out of the report: {line}")
-    write_whole(report, study_page(study, file.name, text))
+    support.write_whole(report, study_page(study, file.name, text))
     written("report", report)
     return study.result
 
 
-def print_design(found: DesignResult) -> None:
+def print_design(found: designs.DesignResult) -> None:
     """One table per scenario."""
     from ..figures.design_report import VALUES
 
@@ -138,11 +134,10 @@ def print_design(found: DesignResult) -> None:
         print("a trial uses these thresholds only if its file has them")
 
 
-def _print_scenario(found: DesignResult, scenario: ScenarioResult) -> None:
-    from ..problem import described_truth
+def _print_scenario(found: designs.DesignResult, scenario: designs.ScenarioResult) -> None:
 
     between = ", " if found.problem.is_binary else "; "
-    truth = between.join(described_truth(found.problem, scenario.truth))
+    truth = between.join(problems.described_truth(found.problem, scenario.truth))
     earned = "good" if found.problem.is_binary else "reward"
     kind = "type I error" if scenario.null else "power"
     title = f"{scenario.name}: {truth}" + (" (null)" if scenario.null else "")
@@ -173,7 +168,7 @@ def _fitting(labels: list[str], columns: list[list[str]]) -> Iterator[list[list[
     yield group
 
 
-def _column(each: Characteristics) -> list[str]:
+def _column(each: designs.Characteristics) -> list[str]:
     """Return the policy's name and its entries, the pulls of every arm last."""
     errors = each.errors or {}
 

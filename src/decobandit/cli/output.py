@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import typer
 
+from .. import bounds, figures, support
+from .. import problem as problems
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from ..bounds import BoundValue
-    from ..problem import Problem
-    from ..support import Columns
 
 
 class Result(Protocol):
@@ -83,12 +82,12 @@ def fixed(value: float | None, digits: int) -> str:
 NO_BOUND = "bound: not computed, as it takes long here and no policy needs it; --bound computes it"
 
 
-def said_of(bound: BoundValue) -> str:
+def said_of(bound: bounds.BoundValue) -> str:
     """Return a sentence about an upper bound."""
     return f"no policy can earn more than {bound.value:.6f} ({bound.meaning})"
 
 
-def title_of(problem: Problem) -> str:
+def title_of(problem: problems.Problem) -> str:
     """Return the title of a table about a problem."""
     return problem.described()
 
@@ -137,18 +136,14 @@ def check_table(path: Path | None) -> Path | None:
     """Refuse a file that no table can be written to."""
     ending_in(*TABLES)(path)
     if path is not None and path.suffix.lower() == ".parquet":
-        from ..support import check_parquet
-
-        check_parquet()
+        support.check_parquet()
     return path
 
 
-def save_table(path: Path | None, columns: Callable[[], Columns]) -> None:
+def save_table(path: Path | None, columns: Callable[[], support.Columns]) -> None:
     """Write a table, if there is a file to write."""
     if path is not None:
-        from ..support import write_table
-
-        write_table(columns(), path)
+        support.write_table(columns(), path)
         written("table", path)
 
 
@@ -168,22 +163,19 @@ def draw(
     """
     if out is None:
         return
-    from ..figures import save_figure, save_page
     from ..figures.plots import DARK_ENDING
 
     if page is not None and out.suffix.lower() in PAGES:
-        save_page(page(), out)
+        figures.save_page(page(), out)
         written("page", out)
     else:
-        save_figure(figure(), out, dark=out.stem.endswith(DARK_ENDING))
+        figures.save_figure(figure(), out, dark=out.stem.endswith(DARK_ENDING))
         written("figure", out)
 
 
 def draw_either(out: Path | None, figure: Callable[..., Any], title: str) -> None:
     """Write the figure of a function with the keyword `interactive`, as figure or page."""
-    from ..figures import figure_page
-
-    draw(out, figure, lambda: figure_page(figure(interactive=True), title))
+    draw(out, figure, lambda: figures.figure_page(figure(interactive=True), title))
 
 
 def written(what: str, path: Path) -> None:

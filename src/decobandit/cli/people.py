@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from .. import support, trials
 from .options import AsJson, Commands, shown
 from .output import check_writable, print_json, print_result, written
 from .trial_access import By, makes_store, takes_store, user
 
 if TYPE_CHECKING:
     from ..server.tokens import Token
-    from ..trials import Event, PeopleLog, Store
     from ..trials.checkpoints import PrivateKey, PublicKey
 
 token = Commands(name="token", help="Create, list and revoke tokens for 'deco serve'.")
@@ -25,7 +25,7 @@ Role = Literal["admin", "operator", "viewer"]
 @token.command()
 @makes_store
 def new(
-    store: Store,
+    store: trials.Store,
     name: TokenName,
     role: Annotated[Role, typer.Option(help="Operators are blinded, viewers only read.")],
     days: Annotated[int, typer.Option(metavar="N", help="Days until it expires.")] = 90,
@@ -50,7 +50,7 @@ def new(
 
 @token.command(name="list")
 @takes_store
-def list_(store: Store, as_json: AsJson = False) -> None:
+def list_(store: trials.Store, as_json: AsJson = False) -> None:
     """List tokens with role, state, expiry and trials."""
     from ..server.tokens import list_tokens
 
@@ -75,7 +75,7 @@ def _state(token: Token) -> str:
 
 @token.command()
 @takes_store
-def revoke(store: Store, name: TokenName, by: By = None, as_json: AsJson = False) -> None:
+def revoke(store: trials.Store, name: TokenName, by: By = None, as_json: AsJson = False) -> None:
     """Revoke a token, within a second on running servers."""
     from ..server.tokens import revoke_token
 
@@ -103,7 +103,6 @@ OutKey = Annotated[
 @keys.command(name="new")
 def new_keys(name: KeyName = "deco", out: OutKey = DEFAULT_KEY, as_json: AsJson = False) -> None:
     """Create a key pair and print the public key."""
-    from ..support import write_whole
     from ..trials.checkpoints import PrivateKey
 
     public = out.with_name(out.name + ".pub")
@@ -111,8 +110,8 @@ def new_keys(name: KeyName = "deco", out: OutKey = DEFAULT_KEY, as_json: AsJson 
         if path.exists():
             raise typer.BadParameter(f"{path}: exists; a key is never overwritten")
     key = PrivateKey.new(name)
-    write_whole(out, key.text + "\n", mode=0o600)
-    write_whole(public, key.public.text + "\n")
+    support.write_whole(out, key.text + "\n", mode=0o600)
+    support.write_whole(public, key.public.text + "\n")
     if as_json:
         print_json({"name": name, "file": str(out), "public_key": key.public.text})
         return
@@ -155,18 +154,16 @@ def _group() -> None:
 @audit.command()
 @takes_store
 def people(
-    store: Store,
+    store: trials.Store,
     last: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Print only the last N events.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print and verify the access log; exit code 1 if damaged."""
-    from ..trials import people_log
+    found = trials.people_log(store)
 
-    found = people_log(store)
-
-    def show(found: PeopleLog) -> None:
+    def show(found: trials.PeopleLog) -> None:
         for event in found.events[-last:] if last else found.events:
             print(_line(event))
         print_people(found)
@@ -176,13 +173,13 @@ def people(
         raise typer.Exit(FOUND_SOMETHING)
 
 
-def _line(event: Event) -> str:
+def _line(event: trials.Event) -> str:
     shown = {name: value for name, value in event.data.items() if name != "row"}
     said = " ".join(f"{name}={value}" for name, value in shown.items() if value is not None)
     return f"{event.seq}\t{event.at}\t{event.kind}\t{event.by}\t{said}"
 
 
-def print_people(found: PeopleLog) -> None:
+def print_people(found: trials.PeopleLog) -> None:
     """Print the state of the access log."""
     state = "intact" if found.ok else "NOT INTACT"
     print(f"access log: {len(found.events)} events, {state}, head {found.head}")

@@ -8,21 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Literal, TypeVar
+from typing import Annotated, Any, Concatenate, Literal, TypeVar
 
 import typer
 
+from .. import policies, prices, support
+from .. import problem as problems
 from ..policies.names import PAPER_POLICY
-from ..problem.tie_rules import DEFAULT_TIES, TieRule
+from ..problem.tie_rules import DEFAULT_TIES
 from .options import Ties, Tolerance, Workers, shown
 from .output import note
 from .taking import option, options_of, taking, with_options
-
-if TYPE_CHECKING:
-    from ..policies import Context
-    from ..prices import DualSolution
-    from ..problem import Problem, Rules, TieRule
-    from ..support import Place
 
 ProblemFile = Annotated[
     Path | None, typer.Argument(metavar="PROBLEM", help="Problem file (.toml, .json).")
@@ -48,7 +44,7 @@ Unit = Annotated[int | None, _problem_option("U", "Batch pulls that go to one ar
 Deploy = Annotated[float | None, _problem_option("N", "Good outcomes the deployment is worth.")]
 RewardGood = Annotated[float | None, _problem_option("R", "Reward of a good outcome.", "1")]
 RewardBad = Annotated[float | None, _problem_option("R", "Reward of a bad outcome.", "0")]
-_OPTION_OF_FIELD: dict[Place, str] = {
+_OPTION_OF_FIELD: dict[support.Place, str] = {
     ("arms",): "--arms",
     ("horizon",): "--horizon",
     ("prior", "good"): "--prior-good",
@@ -73,7 +69,7 @@ def problem_from(
     reward_good: RewardGood = None,
     reward_bad: RewardBad = None,
     workers: Workers = None,
-) -> Problem:
+) -> problems.Problem:
     """Return the problem of a file or of options."""
     fields = _given(
         arms=arms,
@@ -93,12 +89,11 @@ def problem_from(
         raise typer.BadParameter("give a problem file, or both --arms and --horizon")
     if unit is not None and batch is None:
         raise typer.BadParameter("--unit: says how a batch is shared; give --batch too")
-    from ..problem import EqualArms, InvalidProblem, ProblemError
 
     try:
-        return EqualArms(**fields).problem()
-    except InvalidProblem as error:
-        raise ProblemError(error.line(_OPTION_OF_FIELD.__getitem__)) from None
+        return problems.EqualArms(**fields).problem()
+    except problems.InvalidProblem as error:
+        raise problems.ProblemError(error.line(_OPTION_OF_FIELD.__getitem__)) from None
 
 
 def _prior(good: float | None, bad: float | None) -> dict[str, float] | None:
@@ -119,10 +114,10 @@ takes_problem = taking(problem_from)
 class Source:
     """A problem, with prices and tie rule where it came from a saved solution."""
 
-    problem: Problem
-    solution: DualSolution | None = None
-    ties: TieRule | None = None
-    rules: Rules | None = None  # of the design in a problem file
+    problem: problems.Problem
+    solution: prices.DualSolution | None = None
+    ties: problems.TieRule | None = None
+    rules: problems.Rules | None = None  # of the design in a problem file
 
 
 def from_problem(**options: Any) -> Source:
@@ -130,12 +125,11 @@ def from_problem(**options: Any) -> Source:
     return Source(problem_from(**options), rules=_rules_in(options["problem"]))
 
 
-def _rules_in(file: Path | None) -> Rules | None:
-    from ..problem import designed_from_dict, read_tree
+def _rules_in(file: Path | None) -> problems.Rules | None:
 
     if file is None:
         return None
-    _, design = designed_from_dict(read_tree(file), source=str(file))
+    _, design = problems.designed_from_dict(problems.read_tree(file), source=str(file))
     return None if design is None else design.rules
 
 
@@ -149,9 +143,8 @@ def from_problem_or_solution(**options: Any) -> Source:
         raise typer.BadParameter(
             "a solution file has its problem and its prices: no --arms, --horizon"
         )
-    from ..prices import read_solution
 
-    solution, ties = read_solution(file)
+    solution, ties = prices.read_solution(file)
     return Source(solution.problem, solution, ties)
 
 
@@ -165,35 +158,29 @@ with_options(
 )
 
 
-def _problem_in(file: Path) -> Problem:
-    from ..problem import problem_from_dict, read_tree
+def _problem_in(file: Path) -> problems.Problem:
 
     if _is_saved(file):
         raise typer.BadParameter(f"{file}: is a saved solution; use it with 'deco recommend'")
-    return problem_from_dict(read_tree(file), source=str(file))
+    return problems.problem_from_dict(problems.read_tree(file), source=str(file))
 
 
 def _is_saved(file: Path) -> bool:
-    from ..prices import is_solution
-    from ..problem import read_tree
 
-    return file.suffix.lower() == ".json" and is_solution(read_tree(file))
+    return file.suffix.lower() == ".json" and prices.is_solution(problems.read_tree(file))
 
 
-def context_of(problem: Problem, tol: float, **settings: Any) -> Context:
+def context_of(problem: problems.Problem, tol: float, **settings: Any) -> policies.Context:
     """Return the context of policies; it solves the dual on first use, with progress."""
-    from ..policies import Context
-
-    return Context(problem, tol=tol, solver=solve_shown, **settings)
+    return policies.Context(problem, tol=tol, solver=solve_shown, **settings)
 
 
-def solve_shown(problem: Problem, tol: float, grid: int | None = None) -> DualSolution:
+def solve_shown(
+    problem: problems.Problem, tol: float, grid: int | None = None
+) -> prices.DualSolution:
     """Solve with progress on standard error where that is a terminal."""
-    from ..prices import solve
-    from ..support import show_progress
-
-    with show_progress() as report:
-        return solve(problem, tol=tol, grid=grid, progress=report)
+    with support.show_progress() as report:
+        return prices.solve(problem, tol=tol, grid=grid, progress=report)
 
 
 # -- The policies of a command, by name, and what they are made from -------------------------------
@@ -207,9 +194,9 @@ Saved = Literal["refused", "prices", "policy"]  # what a saved solution is to a 
 class Chosen:
     """Policies by name, and the problem, tie rule and prices that they are made from."""
 
-    context: Context
+    context: policies.Context
     policies: tuple[str, ...]
-    rules: Rules | None = None  # of the design in the problem file
+    rules: problems.Rules | None = None  # of the design in the problem file
 
     @property
     def policy(self) -> str:
@@ -225,15 +212,16 @@ def takes_policies(
     saved: what a solution file in place of a problem gives: the prices, or the policy too.
     """
 
-    def choose(source: Source, policy: list[str] | None, ties: TieRule, tol: float) -> Chosen:
-        from ..policies import check_policies, serving
+    def choose(
+        source: Source, policy: list[str] | None, ties: problems.TieRule, tol: float
+    ) -> Chosen:
 
         if saved == "policy" and source.solution is not None:
             return _as_saved(source, policy, tol)
-        names = serving(source.problem, default) if policy is None else _names(policy)
+        names = policies.serving(source.problem, default) if policy is None else _names(policy)
         if not several and len(names) > 1:
             raise typer.BadParameter(f"--policy: {', '.join(names)}: give one policy")
-        check_policies(names)
+        policies.check_policies(names)
         if policy is None and source.problem.stages > QUICK_STAGES:
             _announce_tuning(names)
         context = context_of(source.problem, tol, ties=ties, given=source.solution)
@@ -272,8 +260,7 @@ def _as_saved(source: Source, policy: list[str] | None, tol: float) -> Chosen:
 
 
 def _announce_tuning(names: tuple[str, ...]) -> None:
-    from ..policies import policy_class
 
-    tuned = [name for name in names if policy_class(name).is_tuned()]
+    tuned = [name for name in names if policies.policy_class(name).is_tuned()]
     if tuned:
         note(f"picking a policy and tuning it; --policy {PAPER_POLICY} starts at once")

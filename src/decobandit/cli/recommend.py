@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .. import policies
+from .. import problem as problems
 from ..policies.names import DEFAULT_POLICY, PAPER_POLICY
 from .options import ArmColumn, AsJson, GoodColumn, OutcomeColumn, PullsColumn, shown
 from .output import print_results
@@ -14,9 +16,7 @@ from .problem_options import Chosen, takes_policies
 from .tables import MOST_ROWS, print_table
 
 if TYPE_CHECKING:
-    from ..policies import NamedIndex, Recommendation
     from ..policies.recommendation import ArmReport
-    from ..problem import Problem, State
 
 # of the reason: columns of the table, where the policy has them
 PARTS = ("expected_reward", "value_of_information", "index", "probability", "pulls", "share")
@@ -41,8 +41,6 @@ def recommend(
 
     A saved solution decides by DeCo. With several policies, --json has a list under "results".
     """
-    from ..policies import recommend_each
-
     observed = _observed(
         chosen.context.problem,
         state,
@@ -52,23 +50,22 @@ def recommend(
         good_column=good_column,
         pulls_column=pulls_column,
     )
-    found = recommend_each(chosen.context, chosen.policies, observed, rng=seed)
+    found = policies.recommend_each(chosen.context, chosen.policies, observed, rng=seed)
     print_results(found, as_json, print_recommendation, interrupted=chosen.context.interrupted)
 
 
 def _observed(
-    problem: Problem, state: str | None, data: Path | None, **columns: str
-) -> State | str:
-    from ..problem import read_outcomes
+    problem: problems.Problem, state: str | None, data: Path | None, **columns: str
+) -> problems.State | str:
 
     if state is not None and data is None:
         return state
     if data is not None and state is None:
-        return read_outcomes(problem, data, **columns)
+        return problems.read_outcomes(problem, data, **columns)
     raise typer.BadParameter("give the observations by --state or by --data, one of them")
 
 
-def print_recommendation(result: Recommendation) -> None:
+def print_recommendation(result: policies.Recommendation) -> None:
     """Print the recommendation and a table of arms, best index first."""
     what = "the deployment" if result.deploy else "a pull"
     price = "" if result.price is None else f", price of {what} {digits(result.price)}"
@@ -103,7 +100,7 @@ def _known(arm: ArmReport) -> tuple[str, str]:
     return f"{arm.good}/{arm.good + arm.bad}", said
 
 
-def _pulled(result: Recommendation) -> list[str]:
+def _pulled(result: policies.Recommendation) -> list[str]:
     """Names of arms; in batches with their pulls."""
     if result.pulls is None or result.deploy:
         return list(result.chosen)
@@ -150,15 +147,13 @@ def index(
 
     With several policies, --json has a list under "results".
     """
-    from ..policies import indices_of_arm
-
-    found = indices_of_arm(
+    found = policies.indices_of_arm(
         chosen.context, chosen.policies, arm, stage=stage, good=good, bad=bad, state=state
     )
     print_results(found, as_json, print_index)
 
 
-def print_index(result: NamedIndex) -> None:
+def print_index(result: policies.NamedIndex) -> None:
     """Print the index and its parts."""
     known = f"{result.good} good, {result.bad} bad" if result.good is not None else result.state
     print(

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import gc
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
+from .. import trials
 from .options import AllowPolicy, Db, shown
 from .output import say
 from .people import private_key
 from .trial_access import StaleAfter, check_database, user
-
-if TYPE_CHECKING:
-    from ..trials import Store
 
 
 def serve(
@@ -49,12 +47,11 @@ def serve(
     from ..server.http_server import is_loopback, listen, make_server, url_of
     from ..server.log_lines import set_up_log
     from ..server.middleware.limits import Limits
-    from ..trials import open_store
 
     if not is_loopback(host):
         _check_open(host, no_auth, allow_host)
     key = None if signing_key is None else private_key(signing_key)
-    with open_store(db) as store, listen(host, port) as listening:
+    with trials.open_store(db) as store, listen(host, port) as listening:
         limits = Limits(rate=rate, burst=2 * rate, stale_after=stale_after)
         hosts = (f"[{host}]" if ":" in host else host, *(allow_host or ()))
         app = create_app(
@@ -93,7 +90,7 @@ def _ready(url: str) -> None:
     print(f"serving at {url}", flush=True)
 
 
-def _first_token(store: Store) -> None:
+def _first_token(store: trials.Store) -> None:
     """Create an administrator's token if the database has no token."""
     from ..server.tokens import list_tokens, new_token
 

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from .. import bounds, figures, joint, prices, support
+from .. import problem as problems
 from .options import AsJson, OutDrawing, Seed, Tolerance
 from .output import draw, ending_in, fixed, print_result, say, title_of, written
 from .problem_options import context_of, solve_shown, takes_problem
 from .tables import print_stages, print_table
 
-if TYPE_CHECKING:
-    from ..bounds import Bounds
-    from ..joint import Optimum
-    from ..prices import Demand, DualSolution
-    from ..problem import Problem
-
 
 @takes_problem
 def solve(
-    problem: Problem,
+    problem: problems.Problem,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -41,18 +37,16 @@ def solve(
     as_json: AsJson = False,
 ) -> None:
     """Solve the dual: certified upper bound and prices."""
-    from ..prices import save_solution
-
     solution = solve_shown(problem, tol, grid)
     if solution.interrupted:
         say("interrupted: this is the best solution so far")
     if out is not None:
-        save_solution(solution, out)
+        prices.save_solution(solution, out)
         written("solution", out)
     print_result(solution, as_json, print_solution)
 
 
-def _below(solution: DualSolution) -> list[tuple[str, str]]:
+def _below(solution: prices.DualSolution) -> list[tuple[str, str]]:
     if solution.lower_bound is None:
         return [("the minimum of the dual is at least", "not known")]
     return [
@@ -61,7 +55,7 @@ def _below(solution: DualSolution) -> list[tuple[str, str]]:
     ]
 
 
-def print_solution(solution: DualSolution) -> None:
+def print_solution(solution: prices.DualSolution) -> None:
     """Print the bounds as a table."""
     rows = [
         ("no policy can earn more than", f"{solution.upper_bound:.6f}"),
@@ -95,17 +89,14 @@ def print_solution(solution: DualSolution) -> None:
 
 
 @takes_problem
-def optimum(problem: Problem, as_json: AsJson = False) -> None:
+def optimum(problem: problems.Problem, as_json: AsJson = False) -> None:
     """Compute the exact optimum by dynamic programming."""
-    from ..joint import optimum as exact_optimum
-    from ..support import show_progress
-
-    with show_progress() as report:
-        result = exact_optimum(problem, progress=report)
+    with support.show_progress() as report:
+        result = joint.optimum(problem, progress=report)
     print_result(result, as_json, print_optimum)
 
 
-def print_optimum(result: Optimum) -> None:
+def print_optimum(result: joint.Optimum) -> None:
     """Print the value and the size of the computation."""
     print(f"optimum: {result.value:.9f}")
     print(f"{result.states:,} states, {result.seconds:.2f} s")
@@ -116,7 +107,7 @@ def print_optimum(result: Optimum) -> None:
 
 @takes_problem
 def bound(
-    problem: Problem,
+    problem: problems.Problem,
     draws: Annotated[int, typer.Option(help="Scenarios of the information bound.")] = 500,
     seed: Seed = 1,
     weight: Annotated[
@@ -127,17 +118,14 @@ def bound(
     as_json: AsJson = False,
 ) -> None:
     """Compute all upper bounds; for few arms better than the dual."""
-    from ..bounds import bounds_at_prices
-    from ..support import show_progress
-
-    with show_progress() as report:
-        result = bounds_at_prices(
+    with support.show_progress() as report:
+        result = bounds.bounds_at_prices(
             context_of(problem, tol), draws=draws, rng=seed, weight=weight, progress=report
         )
     print_result(result, as_json, print_bounds)
 
 
-def print_bounds(result: Bounds) -> None:
+def print_bounds(result: bounds.Bounds) -> None:
     """Print a table of all bounds, best first."""
     plain = result.to_dict()
     notes = {
@@ -174,24 +162,25 @@ ROWS = 20  # of a table for people, from either end
 
 @takes_problem
 def market(
-    problem: Problem, out: OutDrawing = None, tol: Tolerance = 1e-4, as_json: AsJson = False
+    problem: problems.Problem,
+    out: OutDrawing = None,
+    tol: Tolerance = 1e-4,
+    as_json: AsJson = False,
 ) -> None:
     """Show prices and expected demand by stage."""
-    from ..figures import batch_figure, market_figure, market_page
-    from ..prices import demand
-    from ..problem import refuse_batches
-
     context = context_of(problem, tol)
     if problem.repeat and out is not None and out.suffix != ".html" and not as_json:
-        draw(out, partial(batch_figure, context.solution))
+        draw(out, partial(figures.batch_figure, context.solution))
         return
-    refuse_batches(problem, "the table of a market (--out FILE.png draws shares and prices)")
-    found = demand(context.solution)
-    draw(out, partial(market_figure, found), partial(market_page, found))
+    problems.refuse_batches(
+        problem, "the table of a market (--out FILE.png draws shares and prices)"
+    )
+    found = prices.demand(context.solution)
+    draw(out, partial(figures.market_figure, found), partial(figures.market_page, found))
     print_result(found, as_json, print_market)
 
 
-def print_market(found: Demand) -> None:
+def print_market(found: prices.Demand) -> None:
     """Print a table."""
     columns = {
         "price": found.prices,

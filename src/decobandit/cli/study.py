@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from .. import figures, studies, support
 from . import INTERRUPTED
 from .options import (
     AllowPolicy,
@@ -36,7 +37,6 @@ from .tables import print_table
 
 if TYPE_CHECKING:
     from ..paper.reproduction import Reproduction
-    from ..studies import Collected, DesignRow, Row, RunSummary
 
 BAD_INPUT = 2
 # sums that linear algebra takes on several threads differ in their last digits
@@ -75,22 +75,17 @@ def run(
 
     Workers are per cell; on a cluster, 1 by default.
     """
-    from ..studies import finished_cells, here, load_study, run_study
-    from ..support import show_progress
-
-    described = load_study(file)
+    described = studies.load_study(file)
     folder = file.with_suffix("") if out is None else out
-    finished_cells(described, folder)  # refuse other settings before anything is made
+    studies.finished_cells(described, folder)  # refuse other settings before anything is made
     if scheduler is None:
-        runner = here(workers)
+        runner = studies.here(workers)
     else:
-        from ..studies import check_cluster, on_cluster
-
-        check_cluster(scheduler)
-        runner = on_cluster(scheduler, workers)
+        studies.check_cluster(scheduler)
+        runner = studies.on_cluster(scheduler, workers)
     make_folder(folder)
-    with show_progress() as report:
-        summary = run_study(described, folder, runner=runner, progress=report)
+    with support.show_progress() as report:
+        summary = studies.run_study(described, folder, runner=runner, progress=report)
     _tell(summary, described.name, folder, as_json)
     if summary.interrupted:
         raise typer.Exit(INTERRUPTED)
@@ -98,7 +93,7 @@ def run(
         raise typer.Exit(BAD_INPUT)
 
 
-def _tell(summary: RunSummary, name: str, folder: Path, as_json: bool) -> None:
+def _tell(summary: studies.RunSummary, name: str, folder: Path, as_json: bool) -> None:
     for cell, reason in summary.failed.items():
         say(f"{cell}: {reason}")
     if summary.interrupted:
@@ -139,19 +134,19 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show finished cells and name missing ones."""
-    from ..figures import study_figure
-    from ..studies import rows_of, save_csv, save_markdown, save_parquet
-    from ..support import check_parquet
-
     if parquet is not None:
-        check_parquet()
+        support.check_parquet()
     found = _collected(source)
-    rows = rows_of(found.finished)
-    for path, save in ((csv, save_csv), (parquet, save_parquet), (markdown, save_markdown)):
+    rows = studies.rows_of(found.finished)
+    for path, save in (
+        (csv, studies.save_csv),
+        (parquet, studies.save_parquet),
+        (markdown, studies.save_markdown),
+    ):
         if path is not None:
             save(rows, path)
             written("table", path)
-    draw_either(out, partial(study_figure, rows, found.name), found.name)
+    draw_either(out, partial(figures.study_figure, rows, found.name), found.name)
     if as_json:
         print_json(
             {
@@ -164,28 +159,25 @@ def show(
         _print_cells(found, rows)
 
 
-def _collected(source: Path) -> Collected:
-    from ..studies import collect_folder, collect_study
+def _collected(source: Path) -> studies.Collected:
 
     if source.is_dir():
-        return collect_folder(source)
+        return studies.collect_folder(source)
     if not source.exists():
         raise typer.BadParameter(f"{source}: no such file or directory")
-    from ..studies import load_study
 
-    described, folder = load_study(source), source.with_suffix("")
+    described, folder = studies.load_study(source), source.with_suffix("")
     if not folder.is_dir():
         raise typer.BadParameter(
             f"{folder}: no such directory; first: deco study run {source}, or give the directory"
         )
-    return collect_study(described, folder)
+    return studies.collect_study(described, folder)
 
 
-def _print_cells(found: Collected, rows: list[Row]) -> None:
-    from ..studies import DesignRow
+def _print_cells(found: studies.Collected, rows: list[studies.Row]) -> None:
 
-    simulated = [row for row in rows if not isinstance(row, DesignRow)]
-    designed = [row for row in rows if isinstance(row, DesignRow)]
+    simulated = [row for row in rows if not isinstance(row, studies.DesignRow)]
+    designed = [row for row in rows if isinstance(row, studies.DesignRow)]
     if simulated:
         _print_simulated(found.name, simulated)
     if designed:
@@ -195,7 +187,7 @@ def _print_cells(found: Collected, rows: list[Row]) -> None:
     print(f"{len(rows)} cells, {len(found.missing)} missing")
 
 
-def _print_simulated(name: str, rows: list[Row]) -> None:
+def _print_simulated(name: str, rows: list[studies.Row]) -> None:
     cells = [
         [
             row.problem,
@@ -212,7 +204,7 @@ def _print_simulated(name: str, rows: list[Row]) -> None:
     print("bound: no policy can earn more; none where the truth differs from the prior")
 
 
-def _print_designed(rows: list[DesignRow]) -> None:
+def _print_designed(rows: list[studies.DesignRow]) -> None:
     """Print a table per problem and scenario."""
     titles = ["policy", "seed", "good", "± s.e.", "best share", "select best", "reject", "size"]
     for line in dict.fromkeys(row.line for row in rows):
@@ -274,10 +266,9 @@ def _reproduced(parts: list[str], scale: str, out: Path) -> Reproduction:
     """Compute the parts, with a bar for each."""
     from ..paper.cells import Interrupted
     from ..paper.reproduction import reproduce as compute
-    from ..support import show_progress
 
     try:
-        with show_progress() as report:
+        with support.show_progress() as report:
             return compute(parts, scale, out, report)
     except Interrupted as stopped:
         say(f"interrupted: {stopped}; the same command goes on")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .. import support, trials
 from .options import AllowPolicy, AsJson, Db, shown
 from .output import check_writable, ending_in, print_json, print_result, say, written
 from .people import DEFAULT_KEY, KEY_VARIABLE, print_people, private_key, public_key
@@ -15,12 +16,10 @@ from .tables import MOST_ROWS, print_table
 from .trial_access import By, database, opened, takes_store, takes_trial, user
 
 if TYPE_CHECKING:
-    from ..trials import PeopleLog, Replay, Trial, Verification
     from ..trials.checkpoints import CheckpointCheck, PublicKey
     from ..trials.verification import LogCheck
 
     Given = tuple[str, PublicKey]  # a checkpoint, and who has signed it
-    from ..trials import Store
     from ..trials.report import TrialReport
 
 FOUND_SOMETHING = 1
@@ -31,7 +30,7 @@ OutRecord = Annotated[Path | None, shown("FILE", EXPORT, callback=ending_in(".js
 
 @takes_trial
 def export(
-    here: Trial,
+    here: trials.Trial,
     out: OutRecord = None,
     masked: Annotated[
         bool,
@@ -40,8 +39,6 @@ def export(
     by: By = None,
 ) -> None:
     """Write the trial as JSON or CSV; default standard output."""
-    from ..support import write_whole
-
     as_csv = out is not None and out.suffix.lower() == ".csv"
     if masked and not as_csv:
         raise typer.BadParameter("--masked: only CSV can be masked; give --out FILE.csv")
@@ -51,21 +48,20 @@ def export(
             print(piece, end="")
         return
     if as_csv:
-        write_whole(out, here.outcomes_text(masked=masked))
+        support.write_whole(out, here.outcomes_text(masked=masked))
     else:
-        write_whole(out, here.export_text())
+        support.write_whole(out, here.export_text())
     written("trial", out)
 
 
-def on_record(here: Trial, form: str, masked: bool, by: str) -> None:
+def on_record(here: trials.Trial, form: str, masked: bool, by: str) -> None:
     """Record an export in the access log, unless the database is read-only."""
-    from ..trials import StoreError
     from ..trials.people import record_all
 
     data = {"trial": here.id, "name": here.name, "form": form, "masked": masked, "via": "command"}
     try:
         record_all(here.store, [("exported", by, data)])
-    except (StoreError, OSError) as error:
+    except (trials.StoreError, OSError) as error:
         say(f"the export is not in the access log: {error}")
 
 
@@ -142,9 +138,8 @@ def _given_checkpoint(file: Path | None, signer: str | None) -> Given | None:
 
 def _checks(
     trial: str | None, file: Path | None, head: str | None, db: str | None, given: Given | None
-) -> tuple[list[LogCheck], CheckpointCheck | None, PeopleLog | None]:
+) -> tuple[list[LogCheck], CheckpointCheck | None, trials.PeopleLog | None]:
     """Return log checks, the comparison with a checkpoint, and the access log."""
-    from ..trials import people_log
     from ..trials.checkpoints import check_checkpoint, check_database_by
     from ..trials.verification import check_database, check_named, checked_export
 
@@ -156,18 +151,16 @@ def _checks(
             checks = [check_named(store, trial, given_head=head)]
             if given is None:
                 return checks, None, None
-            return checks, check_checkpoint(*given, checks, store=store), people_log(store)
-        checks, people = check_database(store, given_head=head), people_log(store)
+            return checks, check_checkpoint(*given, checks, store=store), trials.people_log(store)
+        checks, people = check_database(store, given_head=head), trials.people_log(store)
         if given is None:
             return checks, None, people
         return checks, check_database_by(*given, checks, store=store), people
 
 
-def _replayed(trial: str | None, file: Path | None, db: str | None) -> Replay:
+def _replayed(trial: str | None, file: Path | None, db: str | None) -> trials.Replay:
     if trial is None and file is not None:
-        from ..trials import replay_export
-
-        return replay_export(_exported(file))
+        return trials.replay_export(_exported(file))
     with opened(str(trial), db=db) as here:
         return here.replay()
 
@@ -190,7 +183,7 @@ def _print_checkpoint(found: CheckpointCheck, ok: bool, told: Collection[str]) -
     _indented(problem for problem in found.problems if problem not in told)
 
 
-def _print_replay(found: Replay) -> None:
+def _print_replay(found: trials.Replay) -> None:
     state = "all as recorded" if found.ok else "NOT as recorded"
     print(f"trial {found.trial}: {found.decisions} decisions made again, {state}")
     _indented(found.differences)
@@ -201,7 +194,7 @@ def _indented(lines: Iterable[str]) -> None:
         print(f"  {line}")
 
 
-def print_verified(found: Iterable[Verification]) -> None:
+def print_verified(found: Iterable[trials.Verification]) -> None:
     """One line per trial, what is wrong with it, and what is worth knowing."""
     for one in found:
         state = "intact" if one.ok else "NOT INTACT"
@@ -242,7 +235,7 @@ LateAfter = Annotated[
 
 @takes_trial
 def report(
-    here: Trial,
+    here: trials.Trial,
     out: OutPage = None,
     control: Control = None,
     late_after: LateAfter = 72.0,
@@ -250,13 +243,12 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Report estimates, allocation, deviations and log state."""
-    from ..support import write_whole
     from ..trials.report_text import trial_page
 
     found = here.report(control=control, late_after=late_after)
     on_record(here, "report", False, user(by))
     if out is not None:
-        write_whole(out, trial_page(found))
+        support.write_whole(out, trial_page(found))
         written("report", out)
     if as_json:
         print_json(found.to_dict())
@@ -320,7 +312,7 @@ def _print_report(found: TrialReport) -> None:
 
 @takes_store
 def backup(
-    store: Store,
+    store: trials.Store,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="New file for the copy.")],
     as_json: AsJson = False,
 ) -> None:
@@ -345,7 +337,7 @@ OutNote = Annotated[Path | None, shown("FILE", "Write the signed note.", callbac
 
 @takes_store
 def checkpoint(
-    store: Store,
+    store: trials.Store,
     signing_key: Annotated[
         Path, shown("FILE", "Private key from 'deco keys new'.", "--key", envvar=KEY_VARIABLE)
     ] = DEFAULT_KEY,
@@ -353,12 +345,11 @@ def checkpoint(
     as_json: AsJson = False,
 ) -> None:
     """Sign the heads of all trials, for 'verify --checkpoint'."""
-    from ..support import write_whole
     from ..trials.checkpoints import make_checkpoint
 
     made = make_checkpoint(store, private_key(signing_key))
     if out is not None:
-        write_whole(out, made.note)
+        support.write_whole(out, made.note)
         written("checkpoint", out)
     if as_json:
         print_json(made.to_dict())

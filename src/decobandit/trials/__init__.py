@@ -13,62 +13,40 @@ from it), `decider.py` and `decisions.py` (the next allocation), `event_log.py`,
 In the examples, `trial` is a new trial with 2 arms and 5 stages.
 """
 
-from ..support.lazy import explain_missing_extras
+from typing import TYPE_CHECKING
 
-with explain_missing_extras():
-    import sqlalchemy as sqlalchemy  # the extra `trials`
+from ..support.lazy import lazy_names
 
-from .allocations import Allocation, ArmPulls
-from .database import Store, open_store
-from .errors import (
-    Closed,
-    Conflict,
-    Damaged,
-    LimitReached,
-    NoFreeSlot,
-    NotFound,
-    StoreError,
-    TrialError,
-)
-from .events import Event
-from .export import outcomes_csv
-from .people import PeopleLog, people_log
-from .report import TrialReport
-from .requests import CancellationCount
-from .settings import TrialLimits
-from .status import ArmStatus, Status, Summary
-from .trial import Trial, create_trial, list_trials, open_trial
-from .verification import Replay, Verification, replay_export, verify_export
+if TYPE_CHECKING:
+    from .allocations import Allocation as Allocation
+    from .allocations import ArmPulls as ArmPulls
+    from .database import Store as Store
+    from .database import open_store as open_store
+    from .errors import Closed as Closed
+    from .errors import Conflict as Conflict
+    from .errors import Damaged as Damaged
+    from .errors import LimitReached as LimitReached
+    from .errors import NoFreeSlot as NoFreeSlot
+    from .errors import NotFound as NotFound
+    from .errors import StoreError as StoreError
+    from .errors import TrialError as TrialError
+    from .events import Event as Event
+    from .export import outcomes_csv as outcomes_csv
+    from .people import PeopleLog as PeopleLog
+    from .people import people_log as people_log
+    from .report import TrialReport as TrialReport
+    from .requests import CancellationCount as CancellationCount
+    from .settings import TrialLimits as TrialLimits
+    from .status import ArmStatus as ArmStatus
+    from .status import Status as Status
+    from .status import Summary as Summary
+    from .trial import Trial as Trial
+    from .trial import create_trial as create_trial
+    from .trial import list_trials as list_trials
+    from .trial import open_trial as open_trial
+    from .verification import Replay as Replay
+    from .verification import Verification as Verification
+    from .verification import replay_export as replay_export
+    from .verification import verify_export as verify_export
 
-__all__ = [
-    "Allocation",
-    "ArmPulls",
-    "ArmStatus",
-    "CancellationCount",
-    "Closed",
-    "Conflict",
-    "Damaged",
-    "Event",
-    "LimitReached",
-    "NoFreeSlot",
-    "NotFound",
-    "PeopleLog",
-    "Replay",
-    "Status",
-    "Store",
-    "StoreError",
-    "Summary",
-    "Trial",
-    "TrialError",
-    "TrialLimits",
-    "TrialReport",
-    "Verification",
-    "create_trial",
-    "list_trials",
-    "open_store",
-    "open_trial",
-    "outcomes_csv",
-    "people_log",
-    "replay_export",
-    "verify_export",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
