@@ -128,8 +128,7 @@ def simulate(
     truth: Truth = None,
     truth_prior: TruthPrior = None,
     true_horizon: Annotated[
-        int | None,
-        typer.Option(min=1, help="Stages played, if not the horizon."),
+        int | None, typer.Option(min=1, help="Stages played, if not the horizon.")
     ] = None,
     bound: Bound = None,
     bound_draws: BoundDraws = None,
@@ -296,12 +295,7 @@ def path(
     """Play one episode: indices, prices and loss by stage."""
     with support.show_progress() as report:
         found = bounds.follow_by_name(
-            chosen.context,
-            chosen.policy,
-            truth=truth,
-            rng=seed,
-            expected=expected,
-            progress=report,
+            chosen.context, chosen.policy, truth=truth, rng=seed, expected=expected, progress=report
         )
     line = None if found.expected is None else found.expected.running_loss
     drawn = (found.episode, line)

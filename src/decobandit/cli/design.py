@@ -7,38 +7,23 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from .. import designs, figures, support
 from .. import problem as problems
 from ..problem.tie_rules import DEFAULT_TIES
-from .options import AllowPolicy, AsJson, OutDrawing, Ties, Tolerance, Workers, shown
+from .options import AllowPolicy, AsJson, OutDrawing, Ties, Tolerance, Workers, argument, shown
 from .output import draw_either, ending_in, print_result, say, title_of, written
 from .tables import print_table
 
-File = Annotated[
-    Path, typer.Argument(metavar="FILE", help="Problem file with a design (.toml, .json).")
-]
-Calibrate = Annotated[
-    float | None,
-    typer.Option(
-        metavar="ALPHA",
-        help="Calibrate thresholds to this type I error.",
-    ),
-]
-Trials = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=1, show_default="the file's", help="Trials to simulate."),
-]
+File = Annotated[Path, argument("FILE", "Problem file with a design (.toml, .json).")]
+Calibrate = Annotated[float | None, shown("ALPHA", "Calibrate thresholds to this type I error.")]
+Trials = Annotated[int | None, shown("N", "Trials to simulate.", min=1, show_default="the file's")]
 
 MAX_ARM_ROWS = 12  # arms whose pulls are shown
 
 OutReport = Annotated[
     Path | None,
     shown(
-        "FILE",
-        "Report with bound and sensitivity to priors (.html).",
-        callback=ending_in(".html"),
+        "FILE", "Report with bound and sensitivity to priors (.html).", callback=ending_in(".html")
     ),
 ]
 
@@ -48,13 +33,7 @@ def design(
     calibrate: Calibrate = None,
     draws: Trials = None,
     seed: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=0,
-            show_default="the file's",
-            help="Random seed.",
-        ),
+        int | None, shown("N", "Random seed.", min=0, show_default="the file's")
     ] = None,
     ties: Ties = DEFAULT_TIES,
     tol: Tolerance = 1e-4,

@@ -30,6 +30,11 @@ def shown(metavar: str, text: str, *names: str, **settings: Any) -> Any:
     return typer.Option(*names, metavar=metavar, help=text, **settings)
 
 
+def argument(metavar: str, text: str, **settings: Any) -> Any:
+    """Return a typer argument with a metavar and a help text."""
+    return typer.Argument(metavar=metavar, help=text, **settings)
+
+
 def read_by(read: Callable[[str], T], metavar: str, text: str, **settings: Any) -> Any:
     """Return a typer option with a custom parser; ValueErrors become CLI errors."""
 
@@ -119,16 +124,13 @@ def allowing(callback: Callable[[list[str] | None], list[str] | None]) -> Any:
 Tolerance = Annotated[float, typer.Option("--tol", help="Relative duality gap to reach.")]
 Ties = Annotated[TieRule, read_by(tie_rule, f"<{'|'.join(TIE_RULES)}>", "Tie-breaking rule.")]
 Truth = Annotated[
-    Numbers | None,
-    read_by(_truth, "P,...", "True parameters: P, .2+.8, mean or rate."),
+    Numbers | None, read_by(_truth, "P,...", "True parameters: P, .2+.8, mean or rate.")
 ]
 TruthPrior = Annotated[
-    BetaBernoulli | None,
-    read_by(_beta, "GOOD,BAD", "Beta distribution of the true probabilities."),
+    BetaBernoulli | None, read_by(_beta, "GOOD,BAD", "Beta distribution of the true probabilities.")
 ]
 Method = Annotated[
-    str | None,
-    read_by(_method, "<exact|simulated>", "Method.", show_default="exact if possible"),
+    str | None, read_by(_method, "<exact|simulated>", "Method.", show_default="exact if possible")
 ]
 Draws = Annotated[int, typer.Option(help="Draws of the parameters.")]
 PerDraw = Annotated[int, typer.Option(help="Episodes per draw.")]
@@ -144,21 +146,19 @@ Bound = Annotated[
 BoundDraws = Annotated[
     int | None,
     typer.Option(
-        min=0,
-        show_default="200 on some small problems",
-        help="Scenarios of the information bound.",
+        min=0, show_default="200 on some small problems", help="Scenarios of the information bound."
     ),
 ]
 # holds for all that a command computes; the command itself need not read it
 Workers = Annotated[
     int | None,
-    typer.Option(
+    shown(
+        "N",
+        "Threads.",
         "--workers",
-        metavar="N",
         min=1,
         callback=_limit_workers,
         show_default="one per processor",
-        help="Threads.",
     ),
 ]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from .. import support, trials
-from .options import AsJson, Commands, shown
+from .options import AsJson, Commands, argument, shown
 from .output import check_writable, print_json, print_result, written
 from .trial_access import By, makes_store, takes_store, user
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 token = Commands(name="token", help="Create, list and revoke tokens for 'deco serve'.")
 
-TokenName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.")]
+TokenName = Annotated[str, argument("NAME", "Name of the token.")]
 Role = Literal["admin", "operator", "viewer"]
 
 
@@ -28,12 +28,10 @@ def new(
     store: trials.Store,
     name: TokenName,
     role: Annotated[Role, typer.Option(help="Operators are blinded, viewers only read.")],
-    days: Annotated[int, typer.Option(metavar="N", help="Days until it expires.")] = 90,
+    days: Annotated[int, shown("N", "Days until it expires.")] = 90,
     trial: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME", show_default="all trials", help="Trial it is valid for; repeatable."
-        ),
+        shown("NAME", "Trial it is valid for; repeatable.", show_default="all trials"),
     ] = None,
     by: By = None,
     as_json: AsJson = False,
@@ -92,9 +90,7 @@ DEFAULT_KEY = Path("deco.key")
 KEY_VARIABLE = "DECO_KEY"
 keys = Commands(name="keys", help="Create signing keys for checkpoints.")
 
-KeyName = Annotated[
-    str, typer.Argument(metavar="NAME", help="Name of the signer, without blanks or +.")
-]
+KeyName = Annotated[str, argument("NAME", "Name of the signer, without blanks or +.")]
 OutKey = Annotated[
     Path, shown("FILE", "Private key; FILE.pub is the public key.", callback=check_writable)
 ]
@@ -155,9 +151,7 @@ def _group() -> None:
 @takes_store
 def people(
     store: trials.Store,
-    last: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Print only the last N events.")
-    ] = None,
+    last: Annotated[int | None, shown("N", "Print only the last N events.", min=1)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print and verify the access log; exit code 1 if damaged."""

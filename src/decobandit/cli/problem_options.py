@@ -16,17 +16,12 @@ from .. import policies, prices, support
 from .. import problem as problems
 from ..policies.names import PAPER_POLICY
 from ..problem.tie_rules import DEFAULT_TIES
-from .options import Ties, Tolerance, Workers, shown
+from .options import Ties, Tolerance, Workers, argument, shown
 from .output import note
 from .taking import option, options_of, taking, with_options
 
-ProblemFile = Annotated[
-    Path | None, typer.Argument(metavar="PROBLEM", help="Problem file (.toml, .json).")
-]
-SourceFile = Annotated[
-    Path | None,
-    typer.Argument(metavar="PROBLEM|SOLUTION", help="Problem file or saved solution."),
-]
+ProblemFile = Annotated[Path | None, argument("PROBLEM", "Problem file (.toml, .json).")]
+SourceFile = Annotated[Path | None, argument("PROBLEM|SOLUTION", "Problem file or saved solution.")]
 
 
 def _problem_option(metavar: str, text: str, default: str | None = None) -> Any:
@@ -242,8 +237,7 @@ def _policy_option(default: tuple[str, ...], several: bool) -> Any:
     text = "Policies, separated by commas." if several else "Policy."
     metavar = "NAME,..." if several else "NAME"
     return Annotated[
-        list[str] | None,
-        shown(metavar, text, "--policy", show_default=", ".join(default)),
+        list[str] | None, shown(metavar, text, "--policy", show_default=", ".join(default))
     ]
 
 

@@ -27,8 +27,7 @@ def recommend(
     chosen: Chosen,
     state: Annotated[str | None, shown("G/N,...", "Good/pulls of every arm: 3/5,2/2,0/0.")] = None,
     data: Annotated[
-        Path | None,
-        shown("FILE", "Outcomes by row or by arm (.csv, .parquet)."),
+        Path | None, shown("FILE", "Outcomes by row or by arm (.csv, .parquet).")
     ] = None,
     arm_column: ArmColumn = "arm",
     outcome_column: OutcomeColumn = "outcome",
@@ -132,15 +131,9 @@ def index(
     good: Annotated[int, typer.Option(help="Good outcomes so far.")] = 0,
     bad: Annotated[int, typer.Option(help="Bad outcomes so far.")] = 0,
     state: Annotated[
-        str | None,
-        typer.Option(
-            metavar="STATE",
-            help="State: 3/5, sum/pulls, 2+0+1 or state/pulls.",
-        ),
+        str | None, shown("STATE", "State: 3/5, sum/pulls, 2+0+1 or state/pulls.")
     ] = None,
-    arm: Annotated[
-        str | None, typer.Option(metavar="NAME", show_default="the first", help="Arm.")
-    ] = None,
+    arm: Annotated[str | None, shown("NAME", "Arm.", show_default="the first")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compute the index of an arm from its outcomes so far.

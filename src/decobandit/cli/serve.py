@@ -20,12 +20,10 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
     allow_host: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Host name that browsers may use."),
+        list[str] | None, shown("NAME", "Host name that browsers may use.")
     ] = None,
     cors_origin: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ORIGIN", help="Site whose pages may use the API."),
+        list[str] | None, shown("ORIGIN", "Site whose pages may use the API.")
     ] = None,
     no_auth: Annotated[bool, typer.Option("--no-auth", help="Local use without tokens.")] = False,
     rate: Annotated[int, typer.Option(min=1, help="Requests per second and client.")] = 500,
@@ -35,10 +33,7 @@ def serve(
     allow_policy: AllowPolicy = None,
     stale_after: StaleAfter = 72.0,
     verbose: Annotated[bool, typer.Option("--verbose", help="Log every request.")] = False,
-    log_format: Annotated[
-        Literal["plain", "json"],
-        typer.Option(help="Log format."),
-    ] = "plain",
+    log_format: Annotated[Literal["plain", "json"], typer.Option(help="Log format.")] = "plain",
 ) -> None:
     """Serve trials over HTTP until Ctrl-C."""
     check_database(db)

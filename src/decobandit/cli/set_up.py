@@ -227,9 +227,7 @@ def docs(
 # -- `deco demo`: the main job in one go, a solved problem, a recommendation and a figure ----------
 
 
-def demo(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Output directory.")] = Path("demo"),
-) -> None:
+def demo(out: Annotated[Path, shown("DIR", "Output directory.")] = Path("demo")) -> None:
     """Solve a small problem, recommend an arm, draw a figure."""
     from .recommend import print_recommendation
     from .solving import print_solution
@@ -253,8 +251,7 @@ FAILED = 1
 
 def selftest(
     report: Annotated[
-        Path | None,
-        shown("FILE", "Write the checks as a page (.html).", callback=check_writable),
+        Path | None, shown("FILE", "Write the checks as a page (.html).", callback=check_writable)
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from .. import bounds, figures, joint, prices, support
 from .. import problem as problems
-from .options import AsJson, OutDrawing, Seed, Tolerance
+from .options import AsJson, OutDrawing, Seed, Tolerance, shown
 from .output import draw, ending_in, fixed, print_result, say, title_of, written
 from .problem_options import context_of, solve_shown, takes_problem
 from .tables import print_stages, print_table
@@ -20,19 +20,11 @@ from .tables import print_stages, print_table
 def solve(
     problem: problems.Problem,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", callback=ending_in(".json"), help="Write the solution (.json)."
-        ),
+        Path | None, shown("FILE", "Write the solution (.json).", callback=ending_in(".json"))
     ] = None,
     tol: Tolerance = 1e-4,
     grid: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            show_default="if needed",
-            help="Grid points per stage (0 = exact).",
-        ),
+        int | None, shown("N", "Grid points per stage (0 = exact).", show_default="if needed")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

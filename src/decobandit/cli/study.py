@@ -21,6 +21,7 @@ from .options import (
     Workers,
     allow_policies,
     allowing,
+    argument,
     shown,
 )
 from .output import (
@@ -42,10 +43,7 @@ BAD_INPUT = 2
 # sums that linear algebra takes on several threads differ in their last digits
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
-study = Commands(
-    name="study",
-    help="Run grids of simulations or designs, one file per cell.",
-)
+study = Commands(name="study", help="Run grids of simulations or designs, one file per cell.")
 
 
 def _file(what: str) -> Any:
@@ -60,7 +58,7 @@ def _one_thread(names: list[str] | None) -> list[str] | None:
 
 @study.command()
 def run(
-    file: Annotated[Path, typer.Argument(metavar="STUDY", help="Study file, .toml or .json.")],
+    file: Annotated[Path, argument("STUDY", "Study file, .toml or .json.")],
     out: Annotated[
         Path | None, shown("DIR", "Directory of cells.", show_default="beside the study file")
     ] = None,
@@ -123,9 +121,7 @@ def _tell(summary: studies.RunSummary, name: str, folder: Path, as_json: bool) -
 
 @study.command()
 def show(
-    source: Annotated[
-        Path, typer.Argument(metavar="DIR|STUDY", help="Directory of cells, or study file.")
-    ],
+    source: Annotated[Path, argument("DIR|STUDY", "Directory of cells, or study file.")],
     csv: Annotated[Path | None, _file("a CSV file")] = None,
     parquet: Annotated[Path | None, _file("a Parquet file")] = None,
     markdown: Annotated[Path | None, _file("policies side by side as a Markdown table")] = None,
@@ -231,28 +227,19 @@ def _print_designed(rows: list[studies.DesignRow]) -> None:
 
 # typer takes several values of an enumeration, not of a Literal
 Part = StrEnum(
-    "Part",
-    ["table1", "figure2", "figure3", "figure4", "batches", "designs", "published", "all"],
+    "Part", ["table1", "figure2", "figure3", "figure4", "batches", "designs", "published", "all"]
 )
 PARTS = [part.value for part in Part if part != "all"]
 
 
 def reproduce(
     what: Annotated[
-        list[Part] | None,
-        typer.Argument(
-            metavar="PART",
-            show_default="all",
-            help="Parts to compute.",
-        ),
+        list[Part] | None, argument("PART", "Parts to compute.", show_default="all")
     ] = None,
     scale: Annotated[
-        Literal["quick", "paper"],
-        typer.Option(help="quick: a minute; paper: an hour or two."),
+        Literal["quick", "paper"], typer.Option(help="quick: a minute; paper: an hour or two.")
     ] = "quick",
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Output directory.")] = Path(
-        "reproduction"
-    ),
+    out: Annotated[Path, shown("DIR", "Output directory.")] = Path("reproduction"),
     workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:

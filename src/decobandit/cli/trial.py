@@ -22,6 +22,7 @@ from .options import (
     GoodColumn,
     OutcomeColumn,
     PullsColumn,
+    argument,
     shown,
 )
 from .output import print_json, said_of, say
@@ -52,11 +53,7 @@ if TYPE_CHECKING:
     from ..trials import Allocation, Store, Summary, Trial
 
 CountsText = Annotated[
-    str | None,
-    shown(
-        "ARM=GOOD/PULLS,...",
-        "Outcomes by arm: a=30/50,b=25/50; SUM/PULLS; 2+0+1.",
-    ),
+    str | None, shown("ARM=GOOD/PULLS,...", "Outcomes by arm: a=30/50,b=25/50; SUM/PULLS; 2+0+1.")
 ]
 
 
@@ -91,11 +88,7 @@ class GivenOutcomes:
 def outcomes_from(
     counts: CountsText = None,
     data: Annotated[
-        Path | None,
-        shown(
-            "FILE",
-            "Outcomes by row or by arm (.csv, .parquet).",
-        ),
+        Path | None, shown("FILE", "Outcomes by row or by arm (.csv, .parquet).")
     ] = None,
     arm_column: ArmColumn = "arm",
     outcome_column: OutcomeColumn = "outcome",
@@ -175,15 +168,10 @@ def archive(here: Trial, reason: OptionalReason = None, **request: Unpack[Reques
 def limits(
     here: Trial,
     reason: Reason,
-    max_open: Annotated[
-        int | None, typer.Option(metavar="N", help="Limit of pending allocations.")
-    ] = None,
-    max_cancelled: Annotated[
-        int | None, typer.Option(metavar="N", help="Limit of cancelled allocations.")
-    ] = None,
+    max_open: Annotated[int | None, shown("N", "Limit of pending allocations.")] = None,
+    max_cancelled: Annotated[int | None, shown("N", "Limit of cancelled allocations.")] = None,
     max_unmasked: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Limit of unmaskings per person and day."),
+        int | None, shown("N", "Limit of unmaskings per person and day.")
     ] = None,
     **request: Unpack[Request],
 ) -> Summary:
@@ -206,30 +194,20 @@ def unmask(here: Trial, slot: Slot, reason: Reason, **request: Unpack[Request]) 
 # -- `deco trial`: ask for the next arm, tell what happened, and check that nothing was lo----------
 
 
-trial = Commands(
-    name="trial",
-    help="Run a trial: ask for an arm, record its outcome.",
-)
+trial = Commands(name="trial", help="Run a trial: ask for an arm, record its outcome.")
 
 
-Outcome = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="OUTCOME",
-        help="good, bad, a class, a number or a state.",
-    ),
-]
+Outcome = Annotated[str | None, argument("OUTCOME", "good, bad, a class, a number or a state.")]
 
 
 ConfirmRange = Annotated[
-    bool,
-    typer.Option("--confirm-range", help="Accept outcomes outside the plausible range."),
+    bool, typer.Option("--confirm-range", help="Accept outcomes outside the plausible range.")
 ]
 
 
 def _limit(least: int, text: str) -> Any:
     default = f"half the slots, at least {least}"
-    return typer.Option(metavar="N", show_default=default, help=text)
+    return shown("N", text, show_default=default)
 
 
 @trial.command()
@@ -305,9 +283,7 @@ def list_all(
         int | None,
         typer.Option(min=1, max=1000, show_default="all", help="Maximum number of trials."),
     ] = None,
-    after: Annotated[
-        str | None, typer.Option(metavar="TRIAL", help="Start after this trial (name or id).")
-    ] = None,
+    after: Annotated[str | None, shown("TRIAL", "Start after this trial (name or id).")] = None,
     stale_after: StaleAfter = 72.0,
     as_json: AsJson = False,
 ) -> None:
@@ -328,11 +304,8 @@ def list_all(
 @changes_trial
 def ask(
     here: Trial,
-    subject: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="Subject; asking again repeats the answer."),
-    ] = None,
-    note: Annotated[str | None, typer.Option(metavar="TEXT", help="Note for the log.")] = None,
+    subject: Annotated[str | None, shown("ID", "Subject; asking again repeats the answer.")] = None,
+    note: Annotated[str | None, shown("TEXT", "Note for the log.")] = None,
     **request: Unpack[Request],
 ) -> Allocation:
     """Allocate the next stage: arm, or pulls by arm, and why."""

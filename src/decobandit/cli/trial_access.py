@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, TypedDict
 
 import typer
 
-from .options import AllowPolicy, AsJson, Db
+from .options import AllowPolicy, AsJson, Db, argument, shown
 from .output import print_result
 from .tables import MOST_ROWS, print_table
 from .taking import option, options_of, taking_open, with_options
@@ -225,27 +225,13 @@ def print_verdict(
 # -- how the commands of `deco trial` and `deco token` come to a database, and to a trial ----------
 
 
-TrialName = Annotated[str, typer.Argument(metavar="TRIAL", help="Name or id of the trial.")]
-Slot = Annotated[
-    str,
-    typer.Argument(metavar="ALLOCATION", help="Allocation id from 'ask', or its subject."),
-]
-Reason = Annotated[str, typer.Option(metavar="TEXT", help="Reason, for the log.")]
-OptionalReason = Annotated[
-    str | None, typer.Option("--reason", metavar="TEXT", help="Reason, for the log.")
-]
-Key = Annotated[
-    str | None,
-    typer.Option(help="Idempotency key."),
-]
-By = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", show_default="the user's name", help="Name of the user."),
-]
-StaleAfter = Annotated[
-    float,
-    typer.Option(metavar="HOURS", min=0.01, help="Age at which pending is shown as stale."),
-]
+TrialName = Annotated[str, argument("TRIAL", "Name or id of the trial.")]
+Slot = Annotated[str, argument("ALLOCATION", "Allocation id from 'ask', or its subject.")]
+Reason = Annotated[str, shown("TEXT", "Reason, for the log.")]
+OptionalReason = Annotated[str | None, shown("TEXT", "Reason, for the log.", "--reason")]
+Key = Annotated[str | None, typer.Option(help="Idempotency key.")]
+By = Annotated[str | None, shown("NAME", "Name of the user.", show_default="the user's name")]
+StaleAfter = Annotated[float, shown("HOURS", "Age at which pending is shown as stale.", min=0.01)]
 
 
 def check_database(db: str | None) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .. import support, trials
-from .options import AllowPolicy, AsJson, Db, shown
+from .options import AllowPolicy, AsJson, Db, argument, shown
 from .output import check_writable, ending_in, print_json, print_result, say, written
 from .people import DEFAULT_KEY, KEY_VARIABLE, print_people, private_key, public_key
 from .tables import MOST_ROWS, print_table
@@ -33,8 +33,7 @@ def export(
     here: trials.Trial,
     out: OutRecord = None,
     masked: Annotated[
-        bool,
-        typer.Option("--masked", help="CSV with arm codes and without outcomes."),
+        bool, typer.Option("--masked", help="CSV with arm codes and without outcomes.")
     ] = False,
     by: By = None,
 ) -> None:
@@ -66,16 +65,12 @@ def on_record(here: trials.Trial, form: str, masked: bool, by: str) -> None:
 
 
 def verify(
-    trial: Annotated[
-        str | None,
-        typer.Argument(metavar="TRIAL", help="Name or id; all trials by default."),
-    ] = None,
+    trial: Annotated[str | None, argument("TRIAL", "Name or id; all trials by default.")] = None,
     file: ExportFile = None,
     head: Annotated[str | None, shown("HASH", "Head of the log, noted earlier.")] = None,
     checkpoint: Annotated[Path | None, shown("FILE", "Checkpoint to compare with.")] = None,
     signer: Annotated[
-        str | None,
-        shown("KEY|FILE", "Public key of the signer.", "--public-key"),
+        str | None, shown("KEY|FILE", "Public key of the signer.", "--public-key")
     ] = None,
     allow_policy: AllowPolicy = None,
     db: Db = None,
@@ -107,9 +102,7 @@ def verify(
 
 
 def replay(
-    trial: Annotated[
-        str | None, typer.Argument(metavar="TRIAL", help="Name or id of the trial.")
-    ] = None,
+    trial: Annotated[str | None, argument("TRIAL", "Name or id of the trial.")] = None,
     file: ExportFile = None,
     allow_policy: AllowPolicy = None,
     db: Db = None,
@@ -217,20 +210,10 @@ def end_with(ok: bool) -> None:
 
 
 OutPage = Annotated[
-    Path | None,
-    shown(
-        "FILE",
-        "Write the report (.html).",
-        callback=ending_in(".html"),
-    ),
+    Path | None, shown("FILE", "Write the report (.html).", callback=ending_in(".html"))
 ]
-Control = Annotated[
-    str | None,
-    typer.Option(metavar="ARM", show_default="the first arm", help="Control arm."),
-]
-LateAfter = Annotated[
-    float, typer.Option(metavar="HOURS", min=0.01, help="Delay after which outcomes are late.")
-]
+Control = Annotated[str | None, shown("ARM", "Control arm.", show_default="the first arm")]
+LateAfter = Annotated[float, shown("HOURS", "Delay after which outcomes are late.", min=0.01)]
 
 
 @takes_trial
@@ -313,7 +296,7 @@ def _print_report(found: TrialReport) -> None:
 @takes_store
 def backup(
     store: trials.Store,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="New file for the copy.")],
+    file: Annotated[Path, argument("FILE", "New file for the copy.")],
     as_json: AsJson = False,
 ) -> None:
     """Copy a live SQLite database and verify the copy."""
