@@ -16,7 +16,7 @@ from scipy.stats import binom
 from decobandit.policies.comparison import best_probabilities
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
 from decobandit.trials import Trial, TrialError, create_trial, people_log
-from decobandit.trials.report import Deviations, exact_interval, share_blocks, wilson_interval
+from decobandit.trials.report import Deviations, rate_interval, share_blocks
 from decobandit.trials.report_text import trial_page
 from helpers.program import deco
 
@@ -86,11 +86,11 @@ def test_better_means_a_larger_expected_reward(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("good", "pulls"), [(0, 1), (0, 9), (1, 3), (7, 9), (30, 100), (9, 9)])
 def test_confidence_intervals_are_where_their_tests_turn(good: int, pulls: int) -> None:
-    low, high = exact_interval(np.array([float(good)]), np.array([float(pulls)]))[:, 0]
+    low, high = rate_interval(good, pulls, "exact")
     # the tails of the binomial at the ends; an end at 0 or 1 where there is no tail
     assert low == 0.0 if good == 0 else binom.sf(good - 1, pulls, low) == pytest.approx(0.025)
     assert high == 1.0 if good == pulls else binom.cdf(good, pulls, high) == pytest.approx(0.025)
-    for p in wilson_interval(np.array([float(good)]), np.array([float(pulls)]))[:, 0]:
+    for p in rate_interval(good, pulls, "wilson"):
         if 0.0 < p < 1.0:
             score = (good / pulls - p) / np.sqrt(p * (1 - p) / pulls)
             assert abs(score) == pytest.approx(1.959963984540054, rel=1e-9)

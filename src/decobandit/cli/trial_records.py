@@ -240,38 +240,10 @@ def report(
 
 
 def _print_report(found: TrialReport) -> None:
-    from ..problem.models.base import rounded
-    from ..trials.report_text import declared, digits, interval, look_columns, probability, state_of
+    from ..trials.report_text import declared, look_columns, result_tables, state_of
 
-    observed = [
-        [
-            arm.name,
-            rounded(arm.seen),
-            str(arm.pending or ""),
-            digits(arm.rate, 3),
-            interval(arm.exact_interval),
-            interval(arm.wilson_interval),
-        ]
-        for arm in found.arms
-    ]
-    binary = all(arm.good is not None for arm in found.arms)
-    counts = ["good/told", "open", "rate"] if binary else ["on record", "open", "mean"]
-    intervals = any(arm.exact_interval is not None for arm in found.arms)
-    titles = ["arm", *counts] + ["95% exact", "95% Wilson"] * intervals
-    rows = (row[: len(titles)] for row in observed[:MOST_ROWS])
-    print_table(f"{found.name}: observed", titles, rows, text=["arm"])
-    posterior = [
-        [
-            arm.name,
-            digits(arm.posterior_mean, 3),
-            interval(arm.credible_interval),
-            probability(arm.best),
-            probability(arm.better_than_control),
-        ]
-        for arm in found.arms
-    ]
-    titles = ["arm", "mean", "95% credible", "P(best)", f"P(better than {found.control})"]
-    print_table("posterior", titles, posterior[:MOST_ROWS], text=["arm"])
+    for caption, titles, rows in result_tables(found):
+        print_table(f"{found.name}: {caption.lower()}", titles, rows[:MOST_ROWS], text=["Arm"])
     if len(found.arms) > MOST_ROWS:
         print(f"({len(found.arms) - MOST_ROWS} more arms)")
     print(state_of(found))

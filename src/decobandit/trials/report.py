@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -127,11 +127,10 @@ _NOT_BINARY = dict.fromkeys(
 
 
 def _binary_fields(arm: Arm, good: int, pulls: int) -> dict[str, Any]:
-    both = np.array([float(good)]), np.array([float(pulls)])
     return {
         "good": good,
-        "exact_interval": tuple(exact_interval(*both)[:, 0].tolist()) if pulls else None,
-        "wilson_interval": tuple(wilson_interval(*both)[:, 0].tolist()) if pulls else None,
+        "exact_interval": rate_interval(good, pulls, "exact") if pulls else None,
+        "wilson_interval": rate_interval(good, pulls, "wilson") if pulls else None,
         "prior_good": arm.beta.good,
         "prior_bad": arm.beta.bad,
     }
@@ -183,28 +182,12 @@ def _compared_binary(problem: Problem, state: State, control: int, rules: Rules)
     return best, _better(rewards, control)
 
 
-def exact_interval(good: Floats, pulls: Floats) -> Floats:
-    """Return the Clopper-Pearson interval, (2, arms): ends at which either tail has 2.5%."""
-    from scipy.special import betaincinv
+def rate_interval(good: int, pulls: int, method: Literal["exact", "wilson"]) -> Ends:
+    """Return a confidence interval of a rate, by Clopper and Pearson (exact) or by Wilson."""
+    from scipy.stats import binomtest
 
-    tail, bad = (1.0 - LEVEL) / 2.0, pulls - good
-    low = np.where(good > 0, betaincinv(np.maximum(good, 1.0), bad + 1.0, tail), 0.0)
-    high = np.where(bad > 0, betaincinv(good + 1.0, np.maximum(bad, 1.0), 1.0 - tail), 1.0)
-    return np.stack([low, high])
-
-
-def wilson_interval(good: Floats, pulls: Floats) -> Floats:
-    """Return Wilson's score interval, (2, arms)."""
-    from scipy.special import ndtri
-
-    z, n = float(ndtri((1.0 + LEVEL) / 2.0)), np.maximum(pulls, 1.0)
-    rate = good / n
-    middle = (rate + z * z / (2.0 * n)) / (1.0 + z * z / n)
-    half = z / (1.0 + z * z / n) * np.sqrt(rate * (1.0 - rate) / n + z * z / (4.0 * n * n))
-    # the ends of all good and all bad, without what rounding leaves of them
-    return np.stack(
-        [np.where(good > 0, middle - half, 0.0), np.where(good < pulls, middle + half, 1.0)]
-    )
+    low, high = binomtest(good, pulls).proportion_ci(LEVEL, method)
+    return float(low), float(high)
 
 
 def _rewards(

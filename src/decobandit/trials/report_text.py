@@ -14,7 +14,7 @@ from ..figures.palette import SAFE_COLOURS
 from ..figures.svg_figures import Interval, interval_figure, share_figure, solid
 from ..problem import Rules
 from ..problem.models.base import rounded
-from .report import ArmResult, Correction, TrialReport
+from .report import Correction, TrialReport
 
 MAX_LOOKS = 100  # in the table: the latest
 MAX_INTERVALS = 40  # arms in a figure of intervals: those with the most pulls
@@ -168,6 +168,27 @@ def _summary(report: TrialReport) -> list[Markup]:
 # -- results ------------------------------------------------------------------------------------
 
 
+def result_tables(report: TrialReport) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Return caption, titles and rows of what was observed, and of the posterior."""
+    intervals = any(arm.exact_interval is not None for arm in report.arms)
+    titles = OBSERVED if _is_binary(report) else SEEN + OBSERVED[len(SEEN) :] * intervals
+    observed, posterior = [], []
+    for arm in report.arms:
+        told = rounded(arm.seen) if arm.good is None else f"{arm.good} / {arm.pulls}"
+        row = [arm.name, told, str(arm.pending or ""), digits(arm.rate, 3)]
+        row += [interval(arm.exact_interval), interval(arm.wilson_interval)]
+        observed.append(row[: len(titles)])
+        name = arm.name + (" (control)" if arm.name == report.control else "")
+        chances = [probability(arm.best), probability(arm.better_than_control)]
+        mean = digits(arm.posterior_mean, 3)
+        posterior.append([name, mean, interval(arm.credible_interval), *chances])
+    return [("Observed", titles, observed), ("Posterior", POSTERIOR, posterior)]
+
+
+def _is_binary(report: TrialReport) -> bool:
+    return all(arm.good is not None for arm in report.arms)
+
+
 def results(report: TrialReport) -> list[Markup]:
     """Return tables and figure of the arms, and how to read them."""
     numbered = sorted(enumerate(report.arms), key=lambda one: -one[1].pulls)[:MAX_INTERVALS]
@@ -181,23 +202,21 @@ def results(report: TrialReport) -> list[Markup]:
         )
         for position, arm in sorted(numbered, key=lambda one: one[0])
     ]
-    binary = all(arm.good is not None for arm in report.arms)
+    binary = _is_binary(report)
     quantity = "success probability" if binary else "mean outcome"
     label = f"Posterior mean and 95% credible interval of the {quantity} of each arm"
-    intervals = any(arm.exact_interval is not None for arm in report.arms)
-    titles = OBSERVED if binary else SEEN + (OBSERVED[len(SEEN) :] if intervals else [])
     left_out = len(rows) < len(report.arms)
     caption = (
         "Filled points: posterior mean, with the 95% credible interval. Open points: observed "
         + ("rate." if binary else "mean.")
         + (f" The {len(rows)} arms with the most outcomes." if left_out else "")
     )
-    observed_rows = (_observed(arm)[: len(titles)] for arm in report.arms)
-    posterior_rows = (_posterior(arm, report.control) for arm in report.arms)
     figure = interval_figure(rows, label=label, axis=quantity, x=_axis(rows, binary))
     return [
-        html.table(titles, observed_rows, words=["Arm"], caption="Observed"),
-        html.table(POSTERIOR, posterior_rows, words=["Arm"], caption="Posterior"),
+        *(
+            html.table(titles, cells, words=["Arm"], caption=name)
+            for name, titles, cells in result_tables(report)
+        ),
         html.drawing(figure, caption),
         html.paragraph(_how_to_read(report, RATES if binary else MEANS), soft=True),
     ]
@@ -223,27 +242,6 @@ def _how_to_read(report: TrialReport, notes: tuple[str, str]) -> str:
         "is the largest; P(better than control): that it exceeds the control's. Both by "
         f"{notes[1]}. Pending outcomes are not counted."
     )
-
-
-def _observed(arm: ArmResult) -> list[str]:
-    return [
-        arm.name,
-        rounded(arm.seen) if arm.good is None else f"{arm.good} / {arm.pulls}",
-        str(arm.pending or ""),
-        digits(arm.rate, 3),
-        interval(arm.exact_interval),
-        interval(arm.wilson_interval),
-    ]
-
-
-def _posterior(arm: ArmResult, control: str) -> list[str]:
-    return [
-        arm.name + (" (control)" if arm.name == control else ""),
-        digits(arm.posterior_mean, 3),
-        interval(arm.credible_interval),
-        probability(arm.best),
-        probability(arm.better_than_control),
-    ]
 
 
 def look_columns(report: TrialReport) -> tuple[list[str], list[list[str]]]:
