@@ -33,7 +33,7 @@ from .upper_bounds import Bounds, BoundValue, check_bound_draws
 from .upper_bounds import bound as upper_bounds
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ExactComparison(Tabular):
     """Exact values of policies; a bound where they are over the prior, not at a given truth."""
 
@@ -66,7 +66,7 @@ class ExactComparison(Tabular):
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SimulatedComparison(Tabular):
     """Simulated values of policies; a bound where their beliefs are right."""
 

@@ -41,6 +41,7 @@ from ..support import (
     columns_of,
     obeys_workers,
 )
+from ..support.frames import Shown
 from ..support.records import doc, record_class
 from .information_bounds import MAX_POPS, check_settings, estimate_bound
 
@@ -55,7 +56,7 @@ MIN_SCENARIOS = 50  # with fewer, the standard error is not reliable
 
 
 @record_class()
-class BoundValue:
+class BoundValue(Shown):
     """One upper bound: no policy earns more.
 
     Examples

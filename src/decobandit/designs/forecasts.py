@@ -68,7 +68,7 @@ class PolicyForecast:
     method: str = doc("exact or simulated.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Forecast(Tabular):
     """An upper bound for any policy, and the expected total reward of some.
 

@@ -9,6 +9,7 @@ from typing import Any
 from .._version import __version__
 from ..problem import Design, Problem, TieRule
 from ..support import Card, Columns, Tables, Tabular, columns_of
+from ..support.frames import Shown
 from ..support.records import doc, record_class
 
 PerArm = tuple[float, ...]
@@ -61,8 +62,8 @@ class Characteristics:
         return {key: _plain(value) for key, value in own.items()}
 
 
-@dataclass(frozen=True)
-class ScenarioResult:
+@dataclass(frozen=True, repr=False)
+class ScenarioResult(Shown):
     """A scenario, and what policies do there."""
 
     name: str

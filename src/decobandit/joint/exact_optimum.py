@@ -28,6 +28,7 @@ from ..support import (
     worker_count,
 )
 from ..support import limit_bytes as machine_limit
+from ..support.frames import Shown
 from ..support.records import doc, record_class
 from .arm_states import refuse_infinite
 from .joint_states import Counted, JointValues, columns, count
@@ -60,7 +61,7 @@ MAX_QUICK_WORK = 1e7  # states times allotments of the general program
 
 
 @record_class()
-class Optimum:
+class Optimum(Shown):
     """The largest expected reward that any policy can earn.
 
     Examples

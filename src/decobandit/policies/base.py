@@ -126,6 +126,9 @@ class Policy(Shown, ABC):
             if cls.asked and "play" not in vars(cls):
                 cls.play = Policy.play  # type: ignore[method-assign]
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.problem.described()})"
+
     def _card(self) -> Card:
         what = POLICIES[self.name].what if self.name in POLICIES else None
         facts = {"": what, "ties": self.ties, "draws arms": self.randomised, "cost": self.cost}

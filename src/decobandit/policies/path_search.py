@@ -26,6 +26,7 @@ from ..arm import PricePath, is_steady, price_array
 from ..prices import DualSolution, check_solution
 from ..problem import DEFAULT_TIES, Problem, TieRule, check_problem, true_problem
 from ..support import TooLarge, obeys_workers
+from ..support.frames import Shown
 from ..support.records import doc, record_class
 from .base import Policy
 from .calibrated import TABLE_STAGES, CalibratedPolicy
@@ -66,7 +67,7 @@ MOST_STATES_IN_ALL = 4_000_000
 
 
 @record_class()
-class ChosenPath:
+class ChosenPath(Shown):
     """A price path, and how it was chosen.
 
     Examples

@@ -114,6 +114,9 @@ class Recommendation(Tabular):
         """That of the outcomes, where they were read from a data frame."""
         return (self.state and self.state.frame_kind) or super().frame_kind
 
+    def __repr__(self) -> str:
+        return f"Recommendation({self.policy}, stage {self.stage}: {', '.join(self.chosen)})"
+
     def _card(self) -> Card:
         every = self.tables()["arms"]()
         return Card(

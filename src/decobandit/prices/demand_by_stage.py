@@ -30,7 +30,7 @@ from .solution import DualSolution
 AT_PRICE = 1e-4  # an index is at the price within this part of the largest price, in size
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Demand(Tabular):
     """Expected numbers of arms at each stage, where exactly the pulls of every stage are sold."""
 

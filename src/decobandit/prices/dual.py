@@ -32,6 +32,7 @@ from ..support import (
     obeys_workers,
     worker_count,
 )
+from ..support.frames import Shown
 from .band_market import band_market
 from .graph_market import GraphMarket
 from .market import Market
@@ -52,8 +53,8 @@ def market_of(problem: Problem, grid: int | None = None, workers: int | None = N
     return GraphMarket(problem, used, workers=threads)
 
 
-@dataclass(frozen=True)
-class DualValue:
+@dataclass(frozen=True, repr=False)
+class DualValue(Shown):
     """The dual function at given prices, and a subgradient of it.
 
     Attributes
@@ -70,7 +71,7 @@ class DualValue:
     >>> from decobandit import Problem
     >>> from decobandit.prices import dual_value
     >>> dual_value(Problem.uniform(arms=2, horizon=2), [0.0, 0.0])
-    DualValue(value=2.0, gradient=array([-1., -1.]), reward=2.0)
+    DualValue(value=2, reward=2)
     """
 
     value: float

@@ -222,6 +222,9 @@ class Problem(Shown, ProblemFields):
         several = f", {pulls} pulls per stage" if pulls > 1 else ""
         return f"{self.n_arms} arms, horizon {self.horizon}{several}"
 
+    def __repr__(self) -> str:
+        return f"Problem({self.described()})"
+
     def _card(self) -> Card:
         names = [[self.arms[k].name for k in group.members] for group in self.groups]
         shared = f"in units of {self.unit}" if self.repeat else None

@@ -22,6 +22,7 @@ from ..support import (
     columns_of,
     constant,
 )
+from ..support.frames import Shown
 from ..support.records import doc, record_class
 from .estimators import Estimate, Estimates
 
@@ -42,7 +43,7 @@ class Curve:
 
 
 @record_class(eq=False)
-class PolicyResult:
+class PolicyResult(Shown):
     """What one policy earns, estimated.
 
     Examples

@@ -52,6 +52,7 @@ from ..support import (
     write_parquet,
     write_whole,
 )
+from ..support.frames import Shown
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -227,8 +228,8 @@ class FinishedCell:
     version: str  # of the program that computed it
 
 
-@dataclass(frozen=True)
-class Study:
+@dataclass(frozen=True, repr=False)
+class Study(Shown):
     """A study that has been read: its cells, problem by problem."""
 
     name: str
@@ -260,7 +261,7 @@ _CELL_FILE = TypeAdapter(_CellFile)
 _CELL_LIST_FILE = TypeAdapter(_CellListFile)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Collected(Tabular):
     """What there is of a study; the table of `to_frame` is `cells`, one row each."""
 

@@ -28,6 +28,7 @@ from ..prices import whole_solution
 from ..problem import Problem, TieRule, true_problem
 from ..simulation import PolicyResult, simulate
 from ..support import DecoError, Progress, Report, obeys_workers, silent
+from ..support.frames import Shown
 from .records import (
     Cell,
     CellFailure,
@@ -45,8 +46,8 @@ Results = Generator[tuple[Cell, CellResult | CellFailure], None, None]
 Runner = Callable[[Sequence[Cell]], Results]
 
 
-@dataclass(frozen=True)
-class RunSummary:
+@dataclass(frozen=True, repr=False)
+class RunSummary(Shown):
     """What came of running a study."""
 
     cells: int  # that it asks for

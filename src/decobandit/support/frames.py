@@ -6,13 +6,14 @@ The only place that knows these packages.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from numbers import Integral, Real
+from textwrap import shorten
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 MOST_ROWS = 10
+REPR_WIDTH = 90  # characters of the fields in a repr
 CARD = """\
 {% set line = "border-bottom:1px solid rgba(128,128,128,.4)" %}
 {% set cell = "padding:.15em .6em;" ~ line ~ ";white-space:nowrap;background:transparent" %}
@@ -52,13 +54,28 @@ class Card:
 
 
 class Shown:
-    """Object that notebooks show as a card."""
+    """Object that prints as one short line, and that notebooks show as a card."""
+
+    def __repr__(self) -> str:
+        """Return the fields of a dataclass that fit into a line: numbers, names, sizes."""
+        known = ((one.name, getattr(self, one.name)) for one in fields(cast("Any", self)))
+        line = ", ".join(f"{name}={brief}" for name, value in known if (brief := _brief(value)))
+        return f"{type(self).__name__}({shorten(line, REPR_WIDTH, placeholder=' ...')})"
 
     def _card(self) -> Card:
-        raise NotImplementedError
+        return Card(repr(self))
 
     def _repr_html_(self) -> str:
         return card_html(self._card())
+
+
+def _brief(value: object) -> str:
+    """Return a value in few characters; nothing for arrays, records and empty values."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, str | int):
+        return repr(value)
+    return f"[{len(value)}]" if isinstance(value, tuple | dict) and value else ""
 
 
 def card_html(card: Card) -> str:

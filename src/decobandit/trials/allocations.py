@@ -25,6 +25,7 @@ import numpy as np
 
 from ..problem import LARGEST_SUM, ArmModel, Outcome, Problem, Seen, Stats
 from ..support import InvalidArgument
+from ..support.frames import Shown
 from ..support.records import doc, record_class
 from .errors import BadOutcome, Contradiction
 
@@ -75,7 +76,7 @@ class ArmPulls:
 
 
 @record_class()
-class Allocation:
+class Allocation(Shown):
     """Pulls of one stage, allocated together.
 
     Examples

@@ -12,6 +12,7 @@ from .._version import __version__
 from ..bounds import Episode, retrace
 from ..policies import known_of_arm
 from ..problem import Outcome
+from ..support.frames import Shown
 from ..support.records import doc, record_class
 from .allocations import Allocation, parts_by_arm, sole_arm, tallies
 from .decider import Decider, decider_of, pending_state, stopped_and_dropped
@@ -24,7 +25,7 @@ from .settings import NO_BOUND, TrialLimits, TrialSettings
 
 
 @record_class()
-class Standing:
+class Standing(Shown):
     """Trial counts shared by status and report. Slots are pulls."""
 
     id: str = doc("Random id.")
@@ -165,7 +166,7 @@ def loss_so_far(ledger: Ledger, decider: Decider) -> float | None:
 
 
 @record_class()
-class Summary:
+class Summary(Shown):
     """A trial in a list.
 
     Examples

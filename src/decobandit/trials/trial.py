@@ -158,6 +158,9 @@ class Trial(Recording, Tabular):
         """Return the text of `outcomes_csv` in pieces."""
         return outcomes_text(self.each_event(self._ledger()), masked=masked)
 
+    def __repr__(self) -> str:
+        return f"Trial({self.name!r}, id={self.id!r})"
+
     def _card(self) -> Card:
         ledger = self._ledger()
         pulls = list(map(sum, zip(ledger.good, ledger.bad, ledger.other, strict=True)))

@@ -20,6 +20,7 @@ import numpy as np
 from sqlalchemy import select
 
 from ..support import JsonError, parse
+from ..support.frames import Shown
 from ..support.records import doc, record_class
 from . import schema
 from .database import Store, StoreLike, closed_on_error, open_store
@@ -34,7 +35,7 @@ from .status import is_forged
 
 
 @record_class()
-class CheckResult:
+class CheckResult(Shown):
     """Base of `Verification` and `Replay`; `findings` lists what is wrong."""
 
     trial: str = doc('Id of the trial; "people" for the access log, empty for all trials.')
